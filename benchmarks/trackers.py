@@ -84,7 +84,7 @@ def following(name: str, study: Path, packages: Path) -> Iterator[subprocess.Pop
     """Start a process in which a tracker follows a study, as a training command does; it and its children are one
     process group, which is killed at the end."""
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "guidebench.harness.trackers.beside", str(study), name],
+        [sys.executable, "-P", "-m", "guidebench.harness.trackers.side_processes", str(study), name],
         env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(packages)))},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip

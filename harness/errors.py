@@ -69,11 +69,11 @@ def full(error: BaseException) -> Literal["", "GPU", "machine"]:
 
 def too_large(model: str, error: BaseException) -> NoMemory | None:
     """Return the error that a foundation model found too little memory; None if `error` has another cause."""
-    if not (whose := full(error)):
+    if not (device := full(error)):
         return None
     first = (str(error).splitlines() or [""])[0] or type(error).__name__
     return NoMemory(
-        f"model={model}: it needs more memory than the {whose} has free for it ({first}); choose a smaller model or "
+        f"model={model}: it needs more memory than the {device} has free for it ({first}); choose a smaller model or "
         f"dtype, or another device for it"
     )
 

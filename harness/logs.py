@@ -180,8 +180,8 @@ def shown_trials(trials: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int
         [(step, episode) for step, episode, success in sorted(all_trials) if step == last and success is outcome]
         for outcome in (False, True)
     )
-    chosen = failures[: TRIALS - bool(successes)]
-    return [*chosen, *successes[: TRIALS - len(chosen)]]
+    shown_failures = failures[: TRIALS - bool(successes)]
+    return [*shown_failures, *successes[: TRIALS - len(shown_failures)]]
 
 
 UNDECLARED = Log("rows that no record declares", {})
@@ -334,17 +334,17 @@ def read(content: Any, reserved: Iterable[str] = ()) -> dict[str, Log]:
     if len(content) > LOGS:
         raise UserError(f"it declares {len(content):,} logs; at most {LOGS} are read")
     logs = {}
-    for name, entry in content.items():
+    for name, declaration in content.items():
         subject = f"it declares the log {str(name)[:80]!r}"
         if name in reserved:
             raise UserError(f"{subject}, which every run writes")
-        _object(entry, ("meaning", "columns"), (), subject)
-        if not isinstance(entry["columns"], Mapping):
+        _object(declaration, ("meaning", "columns"), (), subject)
+        if not isinstance(declaration["columns"], Mapping):
             raise UserError(f"{subject} without an object of columns")
-        if len(entry["columns"].keys() - {STEP}) > COLUMNS:
-            raise UserError(f"{subject} with {len(entry['columns']):,} columns; at most {COLUMNS} are read")
+        if len(declaration["columns"].keys() - {STEP}) > COLUMNS:
+            raise UserError(f"{subject} with {len(declaration['columns']):,} columns; at most {COLUMNS} are read")
         columns = {}
-        for title, fields in entry["columns"].items():
+        for title, fields in declaration["columns"].items():
             at = f"{subject} with the column {str(title)[:80]!r}"
             _object(fields, ("kind", "meaning"), ("optional", "low", "high"), at)
             if not isinstance(fields["kind"], str) or fields["kind"] not in KINDS:
@@ -353,7 +353,7 @@ def read(content: Any, reserved: Iterable[str] = ()) -> dict[str, Log]:
                 raise UserError(f"{at}: optional is {str(fields['optional'])[:60]!r}; expected true or false")
             more = {name: fields[name] for name in ("optional", "low", "high") if name in fields}
             columns[title] = Column(KINDS[fields["kind"]], fields["meaning"], **more)
-        logs[name] = Log(entry["meaning"], columns)
+        logs[name] = Log(declaration["meaning"], columns)
         _check(name, logs[name], subject)
     return logs
 

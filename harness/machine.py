@@ -33,9 +33,9 @@ def cores() -> int:
 
 def visible_gpus() -> list[str]:
     """Return the GPUs visible to CUDA, as CUDA_VISIBLE_DEVICES names them, without importing torch."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [part.strip() for part in named.split(",") if part.strip() not in ("", "-1")]
+    device_list = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if device_list is not None:
+        return [part.strip() for part in device_list.split(",") if part.strip() not in ("", "-1")]
     # CUDA numbers the visible devices from 0: in a container with only /dev/nvidia3, that device is GPU 0.
     return [str(index) for index in range(sum(p.name[6:].isdigit() for p in Path("/dev").glob("nvidia[0-9]*")))]
 

@@ -186,8 +186,8 @@ def _hint(kind: str, name: str) -> str:
     """Return what else to try for a name that is registered nowhere, to end the error message."""
     lists = f"`bench list {kind}s` describes each"
     if kind in registry.MODELS:
-        reached = next((part for part in ("openai", "transformers") if part in registry.names(kind)), "")
-        return f"{lists}; a model is named beside the part that reaches it: {kind}={reached} {kind}.model={name}"
+        backend = next((part for part in ("openai", "transformers") if part in registry.names(kind)), "")
+        return f"{lists}; a model is named beside the part that reaches it: {kind}={backend} {kind}.model={name}"
     if kind == "method":
         return f"no part of a method has this name either (learners: {', '.join(registry.names('learner'))}); {lists}"
     return lists

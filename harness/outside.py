@@ -102,8 +102,8 @@ def header(file: Path) -> Header:
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise UserError(f"{file} is no safetensors file (its metadata are not texts)")
     shapes, dtypes, declared = {}, {}, 0
-    for name, entry in content.items():
-        match entry:
+    for name, array_header in content.items():
+        match array_header:
             case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [int(), int()]} if (
                 dtype in ITEM_BITS and len(shape) <= 64 and all(type(extent) is int and extent >= 0 for extent in shape)
             ):

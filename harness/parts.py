@@ -127,9 +127,9 @@ class FilePart(Part, ABC):
         """Raise UserError, with both digests, if the files on this machine are not those of the setting `digest`."""
         present_digest = self.content() if self.digest is not None else None
         if present_digest is not None and present_digest != self.digest:
-            named = " ".join(f"{name}={getattr(self, name)}" for name in self.file_settings if getattr(self, name))
+            file_words = " ".join(f"{name}={getattr(self, name)}" for name in self.file_settings if getattr(self, name))
             raise UserError(
-                f"{named}: its files have the digest {present_digest}, and the digest on record is {self.digest}; "
+                f"{file_words}: its files have the digest {present_digest}, and the digest on record is {self.digest}; "
                 f"restore the files, or run the study anew with these in another output=…"
             )
 

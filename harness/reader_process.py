@@ -63,7 +63,7 @@ class Caller(ServingProcess):
         self._memory = memory
         self.initial_memory = 0
         """Resident memory, in bytes, with which the process began; a fork has that of its server."""
-        self._used = False
+        self._was_used = False
         self._one_at_a_time = threading.Lock()
         self._owner = os.getpid()
 
@@ -119,11 +119,11 @@ class Caller(ServingProcess):
         with self._one_at_a_time:
             if self._owner != os.getpid():  # a fork must not use its parent's connection
                 self._process, self._connection, self._end, self._owner = None, None, bool, os.getpid()
-            used = self._used and self._connection is not None
+            was_used = self._was_used and self._connection is not None
             try:
                 answer, remarks = self._exchange(description, seconds, memory, function, args, named)
             except Broken:
-                if not used:
+                if not was_used:
                     raise
                 answer, remarks = self._exchange(description, seconds, memory, function, args, named)
         for kind, remark in remarks:
@@ -151,7 +151,7 @@ class Caller(ServingProcess):
             except BaseException:  # also Ctrl-C: a late answer would be taken for that of the next call
                 self.close()
                 raise
-        self._used = True
+        self._was_used = True
         return answer, remarks
 
 
@@ -170,7 +170,7 @@ class _Watch:
         )
         self.verdict: UserError | None = None
         """Why the process was killed."""
-        self._waited, self._last = 0.0, time.monotonic()
+        self._elapsed, self._last = 0.0, time.monotonic()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader watch", daemon=True)
 
@@ -186,14 +186,14 @@ class _Watch:
 
     def late(self) -> UserError | None:
         """Return the error for a time limit that is exceeded, else None."""
-        if self._waited + min(time.monotonic() - self._last, LONGEST_GAP) <= self._seconds:
+        if self._elapsed + min(time.monotonic() - self._last, LONGEST_GAP) <= self._seconds:
             return None
         return UserError(f"{self._description} takes longer than {self._seconds:g} s")
 
     def _run(self) -> None:
-        while not self._done.wait(min(EVERY, max(0.001, self._seconds - self._waited))):
+        while not self._done.wait(min(EVERY, max(0.001, self._seconds - self._elapsed))):
             now = time.monotonic()
-            self._waited, self._last = self._waited + min(now - self._last, LONGEST_GAP), now
+            self._elapsed, self._last = self._elapsed + min(now - self._last, LONGEST_GAP), now
             self.verdict = self.late()
             if self.verdict is None and _resident_bytes(self._process.pid) > self._most:
                 self.verdict = Broken(f"{self._description} takes more than {self._memory >> 20} MiB of memory")

@@ -103,7 +103,7 @@ def fresh() -> Iterator[None]:
     global _entries, _loaded, _broken, _homes
     _load_built_in()
     before = _entries, _loaded, _broken, _homes
-    _entries = {kind: dict(things) for kind, things in _entries.items()}
+    _entries = {kind: dict(parts) for kind, parts in _entries.items()}
     _loaded, _broken, _homes = set(_loaded), dict(_broken), dict(_homes)
     try:
         _forget()
@@ -119,14 +119,14 @@ def _forget() -> None:
 
 
 def _decorator(kind: str, name: str) -> Callable[[T], T]:
-    def add(thing: T) -> T:
-        _check(kind, name, thing)
+    def add(part: T) -> T:
+        _check(kind, name, part)
         present = _entries[kind].get(name)
-        if present is not None and _origin(present) != _origin(thing):
-            raise UserError(f"{kind} {name!r} is registered twice: by {_origin(present)} and by {_origin(thing)}")
-        _entries[kind][name] = thing
+        if present is not None and _origin(present) != _origin(part):
+            raise UserError(f"{kind} {name!r} is registered twice: by {_origin(present)} and by {_origin(part)}")
+        _entries[kind][name] = part
         _homes[kind, name] = str(sys._getframe(1).f_globals["__name__"])
-        return thing
+        return part
 
     return add
 
@@ -145,13 +145,13 @@ def _check(kind: str, name: str, thing: Any) -> None:
                 )
         return
     if kind in HELPERS:
-        base_name, named = HELPERS[kind]
+        base_name, method_name = HELPERS[kind]
         lacking = getattr(thing, "__abstractmethods__", None)
-        if lacking is None or lacking or (named and getattr(thing, named, "") != name):
+        if lacking is None or lacking or (method_name and getattr(thing, method_name, "") != name):
             undefined = ", ".join(sorted(lacking or ())) or f"all abstract methods of {base_name.rpartition('.')[2]}"
             raise UserError(
                 f"{kind} {name!r} is incomplete: write a class that inherits {base_name}, "
-                f"{f'with {named} = {name!r}, ' if named else ''}that defines {undefined}"
+                f"{f'with {method_name} = {name!r}, ' if method_name else ''}that defines {undefined}"
             )
         return
     if not (isinstance(thing, type) and dataclasses.is_dataclass(thing)):
@@ -241,10 +241,10 @@ def _listed(needs: Mapping[str, str]) -> str:
     return " and ".join(f"{a(kind)} as {role!r}" for role, kind in needs.items())
 
 
-def _origin(thing: Any) -> str:
-    described = thing if isinstance(thing, type) else type(thing)
-    module: str = getattr(thing, "module", None) or described.__module__
-    return f"{module}.{getattr(thing, '__qualname__', described.__qualname__)}"
+def _origin(part: Any) -> str:
+    described = part if isinstance(part, type) else type(part)
+    module: str = getattr(part, "module", None) or described.__module__
+    return f"{module}.{getattr(part, '__qualname__', described.__qualname__)}"
 
 
 class Register:
@@ -312,8 +312,8 @@ def get(kind: str, name: str) -> Any:
     """Return the object registered as `name`. Raise UserError with the nearest names if there is none."""
     if not _is_registered(kind, name):
         all_names = names(kind)
-        if why := _broken.get((kind, name)) or _broken.get(("", name)):
-            raise UserError(f"{kind} {name!r} is broken and cannot be used: {why}")
+        if failure := _broken.get((kind, name)) or _broken.get(("", name)):
+            raise UserError(f"{kind} {name!r} is broken and cannot be used: {failure}")
         if name in all_names:  # registered by the module of another entry point, which a worker would not import
             raise UserError(_unannounced(kind, name))
         from guidebench.harness.meanings import unknown_name
@@ -327,18 +327,18 @@ def _is_registered(kind: str, name: str) -> bool:
     if name not in _entries[kind]:
         _load_built_in()
     if name not in _entries[kind]:
-        for entry in _outside(kind):
-            if entry.name == name:
-                _load_outside(kind, entry)
+        for plugin in _outside(kind):
+            if plugin.name == name:
+                _load_outside(kind, plugin)
     return name in _entries[kind]
 
 
 def unreachable(kind: str, name: str) -> str:
     """Return why another process, such as a worker, cannot find a registered name, and what to do; "" if it can."""
     module = home(kind, name)
-    if not module or module.partition(".")[0] == "guidebench" or any(entry.name == name for entry in _outside(kind)):
+    if not module or module.partition(".")[0] == "guidebench" or any(plugin.name == name for plugin in _outside(kind)):
         return ""
-    others = [entry.module for other in _entries if other != kind for entry in _outside(other)]  # a method's, say
+    others = [plugin.module for other in _entries if other != kind for plugin in _outside(other)]  # a method's, say
     return "" if module in others else _unannounced(kind, name)
 
 
@@ -384,17 +384,17 @@ def home(kind: str, name: str) -> str:
 
 def distribution(kind: str, name: str) -> tuple[str, str] | None:
     """Return name and version of the installed distribution whose entry point announces a name; None for built-ins."""
-    for entry in _outside(kind):
-        if entry.name == name and entry.dist is not None:
-            return entry.dist.name, entry.dist.version
+    for plugin in _outside(kind):
+        if plugin.name == name and plugin.dist is not None:
+            return plugin.dist.name, plugin.dist.version
     return None
 
 
 def names(kind: str) -> list[str]:
     """Return every registered name of a kind, sorted, plug-ins included."""
     _load_built_in()
-    for entry in _outside(kind):
-        _load_outside(kind, entry)
+    for plugin in _outside(kind):
+        _load_outside(kind, plugin)
     return sorted(_entries[kind])
 
 
@@ -430,14 +430,14 @@ def _load_built_in() -> None:
 def _attempt(load: Callable[[], object]) -> str:
     """Return why `load` failed, or "". Registrations of a failed module are undone, since they may be incomplete. Those
     of modules that it imported successfully are kept, since those modules will not be imported again."""
-    before = {kind: dict(things) for kind, things in _entries.items()}
+    before = {kind: dict(parts) for kind, parts in _entries.items()}
     try:
         load()
     except (Exception, SystemExit) as error:  # a faulty module must not affect others, whatever it raises
-        for kind, things in before.items():
+        for kind, parts in before.items():
             _entries[kind] = {
                 name: registration for name, registration in _entries[kind].items() if _is_imported(_homes[kind, name])
-            } | things
+            } | parts
         return f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else repr(error)
     return ""
 
@@ -469,20 +469,21 @@ def _modified(place: str) -> int:
         return 0
 
 
-def _load_outside(kind: str, entry: EntryPoint) -> None:
-    key = f"{kind}:{entry.name}"
+def _load_outside(kind: str, plugin: EntryPoint) -> None:
+    key = f"{kind}:{plugin.name}"
     if key in _loaded:
         return
     _loaded.add(key)
-    if error := _attempt(entry.load):
-        _broken[kind, entry.name] = error
-        warnings.warn(f"plug-in {entry.name!r} ({entry.value}) is broken and left out: {error}", stacklevel=2)
+    if error := _attempt(plugin.load):
+        _broken[kind, plugin.name] = error
+        warnings.warn(f"plug-in {plugin.name!r} ({plugin.value}) is broken and left out: {error}", stacklevel=2)
         return
-    if entry.name not in _entries[kind]:
-        module = sys.modules.get(entry.module)
+    if plugin.name not in _entries[kind]:
+        module = sys.modules.get(plugin.module)
         places = [getattr(module, "__file__", None) or ", ".join(getattr(module, "__path__", ()))]
         at = f" ({places[0]})" if places[0] else ""
-        _broken[kind, entry.name] = f"{entry.value}{at} does not register it"
+        _broken[kind, plugin.name] = f"{plugin.value}{at} does not register it"
         warnings.warn(
-            f"plug-in {entry.value}{at} did not register the {kind} {entry.name!r} it announces", stacklevel=2
+            f"plug-in {plugin.value}{at} did not register the {kind} {plugin.name!r} it announces",
+            stacklevel=2,
         )

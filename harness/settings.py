@@ -126,19 +126,19 @@ def fields(config: type) -> Mapping[str, Field]:
     """Return the fields of a configuration dataclass by name, in order of definition, `Transport` fields last."""
     hints = typing.get_type_hints(config, include_extras=True)
     documents = _documents(config)
-    result = {}
-    for entry in dataclasses.fields(config):
-        annotation: Any = hints[entry.name]
+    fields_by_name = {}
+    for attribute in dataclasses.fields(config):
+        annotation: Any = hints[attribute.name]
         extras: tuple[Any, ...] = ()
         if typing.get_origin(annotation) is typing.Annotated:
             annotation, *rest = typing.get_args(annotation)
             extras = tuple(rest)
-        meaning = documents.get(entry.name, "")
+        meaning = documents.get(attribute.name, "")
         cited = re.search(r"\s*\(([^()]+(?:\([^()]*\)[^()]*)*)\)\.?$", meaning)
-        result[entry.name] = Field(
-            name=entry.name,
+        fields_by_name[attribute.name] = Field(
+            name=attribute.name,
             type=annotation,
-            default=entry.default,
+            default=attribute.default,
             bounds=next((e for e in extras if isinstance(e, Bounds)), Bounds()),
             unit=next((e.name for e in extras if isinstance(e, Unit)), ""),
             meaning=(meaning[: cited.start()] if cited else meaning).rstrip("."),
@@ -147,10 +147,10 @@ def fields(config: type) -> Mapping[str, Field]:
             text=Text in extras,
             variable=Variable in extras,
             later=Later in extras,
-            located=entry.name in getattr(config, "file_settings", ()),
+            located=attribute.name in getattr(config, "file_settings", ()),
             digest=Digest in extras,
         )
-    return dict(sorted(result.items(), key=lambda item: item[1].transport))
+    return dict(sorted(fields_by_name.items(), key=lambda pair: pair[1].transport))
 
 
 def is_transport(field: Field, digest: object) -> bool:
@@ -276,7 +276,7 @@ def show(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(show(item) for item in value) + "]"
+        return "[" + ",".join(show(element) for element in value) + "]"
     return str(value)
 
 
@@ -297,7 +297,7 @@ def _coerce(annotation: Any, value: Any) -> Any:
             return value
     elif origin is tuple:
         if isinstance(value, (list, tuple)):
-            return tuple(_coerce(typing.get_args(annotation)[0], item) for item in value)
+            return tuple(_coerce(typing.get_args(annotation)[0], element) for element in value)
     elif annotation is bool:
         if isinstance(value, bool):
             return value

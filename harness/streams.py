@@ -27,20 +27,20 @@ class Streams:
         for key, purpose in enumerate(PURPOSES):
             sequence = np.random.SeedSequence(entropy=seed, spawn_key=(key,))
             setattr(self, purpose, np.random.default_rng(sequence))
-        self._named: dict[str, np.random.Generator] = {}
+        self._generators: dict[str, np.random.Generator] = {}
 
     def named(self, name: str) -> np.random.Generator:
         """Return the generator of a part's own purpose, such as a second experience; the same generator for the same
         name."""
-        if name not in self._named:
-            self._named[name] = self._begun(name)
-        return self._named[name]
+        if name not in self._generators:
+            self._generators[name] = self._new_generator(name)
+        return self._generators[name]
 
     def branch(self, name: str) -> Branch:
         """Return separate generators for a second part of one kind, such as an agent's second learner."""
         return Branch(self, name)
 
-    def _begun(self, name: str) -> np.random.Generator:
+    def _new_generator(self, name: str) -> np.random.Generator:
         key = (len(PURPOSES), zlib.crc32(name.encode()))
         return np.random.default_rng(np.random.SeedSequence(entropy=self.seed, spawn_key=key))
 
@@ -58,14 +58,14 @@ class Streams:
 
     def state(self) -> State:
         fixed = {purpose: getattr(self, purpose).bit_generator.state for purpose in PURPOSES}
-        return {**fixed, "named": {name: generator.bit_generator.state for name, generator in self._named.items()}}
+        return {**fixed, "named": {name: generator.bit_generator.state for name, generator in self._generators.items()}}
 
     def load_state(self, state: State) -> None:
         for purpose in PURPOSES:
             if purpose in state:  # a purpose missing from the checkpoint keeps its initial state
                 getattr(self, purpose).bit_generator.state = state[purpose]
-        for name in {*self._named, *state["named"]}:
-            generator_state = state["named"].get(name) or self._begun(name).bit_generator.state
+        for name in {*self._generators, *state["named"]}:
+            generator_state = state["named"].get(name) or self._new_generator(name).bit_generator.state
             self.named(name).bit_generator.state = generator_state
 
 
@@ -75,7 +75,7 @@ class Branch(Streams):
 
     def __init__(self, trunk: Streams, name: str) -> None:
         self.seed, self._trunk, self._name = trunk.seed, trunk, name
-        self._named = {}
+        self._generators = {}
         for purpose in PURPOSES:
             setattr(self, purpose, self.named(purpose))
 

@@ -26,6 +26,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"{args.study}: {count(ended, 'job')} cancelled; the same command continues the study")
         return 0
     holder = leases.holder(args.study)
-    told = f"; `bench run` trains it ({holder}): stop that process" if holder else ""
-    print(f"{args.study}: no job of it is in a queue{told}")
+    hint = f"; `bench run` trains it ({holder}): stop that process" if holder else ""
+    print(f"{args.study}: no job of it is in a queue{hint}")
     return 1

@@ -72,10 +72,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments[:1] == ["help"]:  # bench help run
             arguments = [*arguments[1:], "--help"]
         parser, modules, commands = _parser(arguments)
-        if (chosen := _chosen(arguments)) is not None:
-            if chosen not in modules:
-                raise _unknown_command(chosen, arguments[arguments.index(chosen) + 1 :])
-            _check_options(commands[chosen], arguments[arguments.index(chosen) + 1 :])
+        if (command := _command_word(arguments)) is not None:
+            if command not in modules:
+                raise _unknown_command(command, arguments[arguments.index(command) + 1 :])
+            _check_options(commands[command], arguments[arguments.index(command) + 1 :])
         args, rest = parser.parse_known_args(arguments)
         if args.command is None:
             parser.print_help()
@@ -93,10 +93,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away
         return 0
     except OSError as error:
-        told = of_system(error)
-        if not told:
+        message = of_system(error)
+        if not message:
             raise
-        print(f"bench: {told}", file=sys.stderr)
+        print(f"bench: {message}", file=sys.stderr)
         return 2
     finally:
         warnings.formatwarning = before
@@ -105,15 +105,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def helps(width: int) -> dict[str, str]:
     """Return command -> help text, wrapped at `width` columns: `bench` first, then each command and its subcommands."""
     parser, _, commands = _parser([])
-    found = {"bench": parser}
+    parsers = {"bench": parser}
     for name, command in commands.items():
-        found[f"bench {name}"] = command
+        parsers[f"bench {name}"] = command
         for action in command._actions:
             if isinstance(action, argparse._SubParsersAction):
-                found |= {f"bench {name} {sub}": each for sub, each in action.choices.items()}
-    for each in found.values():
-        each.formatter_class = functools.partial(argparse.RawDescriptionHelpFormatter, width=width)
-    return {name: each.format_help() for name, each in found.items()}
+                parsers |= {f"bench {name} {sub}": subparser for sub, subparser in action.choices.items()}
+    for subparser in parsers.values():
+        subparser.formatter_class = functools.partial(argparse.RawDescriptionHelpFormatter, width=width)
+    return {name: subparser.format_help() for name, subparser in parsers.items()}
 
 
 def _unknown_command(word: str, rest: Sequence[str]) -> UserError:
@@ -121,13 +121,13 @@ def _unknown_command(word: str, rest: Sequence[str]) -> UserError:
     from guidebench.harness import meanings
     from guidebench.harness.spelling import singular
 
-    names = [*COMMANDS, *(entry.name for entry in plugged()), "help"]
+    names = [*COMMANDS, *(plugin.name for plugin in plugged()), "help"]
     if "=" in word:
         return UserError(f"{word!r} is no command; write bench run {' '.join((word, *rest))}")
     if rest and (joined := meanings.spelt(word + rest[0], names)):
         return UserError(f"{word!r} is no command; write bench {' '.join((joined, *rest[1:]))}")
-    if meant := FIELD.get(word.lower()):
-        return UserError(f"{word!r} is no command here; it is bench {meant}")
+    if command := FIELD.get(word.lower()):
+        return UserError(f"{word!r} is no command here; it is bench {command}")
     if singular(word) in (*meanings.KINDS, meanings.TASK) and singular(word) not in names:
         kind = "suite" if singular(word) == meanings.TASK else singular(word)
         return UserError(f"{word!r} is no command; bench list {kind}s lists them")
@@ -142,7 +142,7 @@ def _in_a_line(
     return f"bench: {message}\n" if issubclass(category, UserWarning) else f"{category.__name__}: {message}\n"
 
 
-def _chosen(arguments: Sequence[str]) -> str | None:
+def _command_word(arguments: Sequence[str]) -> str | None:
     return next((argument for argument in arguments if not argument.startswith("-")), None)
 
 
@@ -158,16 +158,16 @@ def _parser(
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(dest="command", metavar="command")
-    chosen = _chosen(arguments)
+    command = _command_word(arguments)
     modules: dict[str, Any] = {}
     for name in COMMANDS:
         modules[name] = importlib.import_module(f"guidebench.harness.commands.{name}_")
     # Searching installed entry points takes longer than the rest of the start, so a built-in command skips it. Another
     # command loads only its own module; help loads all.
-    if chosen not in COMMANDS:
-        for entry in plugged():
-            if chosen in (None, entry.name) and (module := _load(entry)) is not None:
-                modules[entry.name] = module
+    if command not in COMMANDS:
+        for plugin in plugged():
+            if command in (None, plugin.name) and (module := _load(plugin)) is not None:
+                modules[plugin.name] = module
     return parser, modules, {name: _add(commands, name, module) for name, module in modules.items()}
 
 
@@ -200,50 +200,52 @@ def _check_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         near = [option for option in options if option.removeprefix("--").replace("-", "") == plain]
         near = near or close(name, options)[:1]
         if settings and not near and re.fullmatch(r"[a-z_]+(\.[a-z_0-9]+)*", key):
-            given = value if assigned else next((text for text in following if not re.search("^-|=", text)), "…")
+            value_text = value if assigned else next((text for text in following if not re.search("^-|=", text)), "…")
             from guidebench.harness.plan import grammar, unknown_words
 
             if "." not in key and key not in (words_of_commands := grammar.keys()):
-                raise unknown_words.key(key, [given], words_of_commands, [], "setting")
-            raise UserError(f"settings are no options; write {key}={given} instead of {name}")
-        known = ", ".join(sorted(option for option in options if option.startswith("--")))
-        raise UserError(f"unknown option {name!r}{f'; did you mean {near[0]!r}?' if near else ''} (known: {known})")
+                raise unknown_words.key(key, [value_text], words_of_commands, [], "setting")
+            raise UserError(f"settings are no options; write {key}={value_text} instead of {name}")
+        option_names = ", ".join(sorted(option for option in options if option.startswith("--")))
+        raise UserError(
+            f"unknown option {name!r}{f'; did you mean {near[0]!r}?' if near else ''} (known: {option_names})"
+        )
 
 
 def _options(parser: argparse.ArgumentParser) -> set[str]:
     """Return every option of a command and of its subcommands."""
-    found = set(parser._option_string_actions)
+    options = set(parser._option_string_actions)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            found = found.union(*map(_options, action.choices.values()))
-    return found
+            options = options.union(*map(_options, action.choices.values()))
+    return options
 
 
 def plugged() -> list[EntryPoint]:
     """Return the entry points of plug-in subcommands; those of this package outside the harness, such as `report`, are
     among them."""
-    return sorted(entry_points(group="guidebench.commands"), key=lambda entry: entry.name)
+    return sorted(entry_points(group="guidebench.commands"), key=lambda plugin: plugin.name)
 
 
 def command(name: str) -> Any | None:
     """Return the module of a plug-in subcommand, or None."""
-    return next((_load(entry) for entry in plugged() if entry.name == name), None)
+    return next((_load(plugin) for plugin in plugged() if plugin.name == name), None)
 
 
-def _load(entry: EntryPoint) -> Any | None:
+def _load(plugin: EntryPoint) -> Any | None:
     """Return the module of a plug-in command after a trial use; print a message and return None if that fails."""
     try:
-        if entry.name in COMMANDS:
-            raise TypeError(f"bench has a command {entry.name!r} of its own")
-        module: Any = entry.load()
+        if plugin.name in COMMANDS:
+            raise TypeError(f"bench has a command {plugin.name!r} of its own")
+        module: Any = plugin.load()
         if missing := [name for name in ("HELP", "add_arguments", "run") if not hasattr(module, name)]:
-            raise TypeError(f"{entry.value} has no {' and no '.join(missing)}")
+            raise TypeError(f"{plugin.value} has no {' and no '.join(missing)}")
         trial = argparse.ArgumentParser()
-        _add(trial.add_subparsers(), entry.name, module)
+        _add(trial.add_subparsers(), plugin.name, module)
         trial.format_help()
     except (Exception, SystemExit) as error:  # a plug-in may raise anything, or end the process
-        why = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else repr(error)
-        print(f"bench: plug-in command {entry.name!r} is broken and left out: {why}", file=sys.stderr)
+        reason = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else repr(error)
+        print(f"bench: plug-in command {plugin.name!r} is broken and left out: {reason}", file=sys.stderr)
         return None
     return module
 

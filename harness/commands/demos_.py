@@ -45,45 +45,45 @@ def run(args: argparse.Namespace) -> int:
         count = args.count or cell.section("training").demonstrations or COUNT
         for seed in plan.seeds:
             suite = cell.section("suite")
-            what = DemonstrationSpec(cell.names.suite, suite.of_run(seed), cell.names.task, count)
-            chosen.setdefault(what, f"{what.name}-{what.task}" + (f"-seed-{seed}" if what.suite != suite else ""))
-    told = []
-    for what, name in chosen.items():
-        found = _verified(what)
+            spec = DemonstrationSpec(cell.names.suite, suite.of_run(seed), cell.names.task, count)
+            chosen.setdefault(spec, f"{spec.name}-{spec.task}" + (f"-seed-{seed}" if spec.suite != suite else ""))
+    descriptions = []
+    for spec, name in chosen.items():
+        verified = _verified(spec)
         if args.output is not None:
-            demonstrations.keep(found.episodes, what, args.output / f"{name}.json")
-        told.append(_description(what, found))
+            demonstrations.keep(verified.episodes, spec, args.output / f"{name}.json")
+        descriptions.append(_description(spec, verified))
         if not args.json:
-            lengths = [episode.length for episode in found.episodes]
+            lengths = [episode.length for episode in verified.episodes]
             print(
-                f"{what}: {len(lengths)} demonstrations of {min(lengths)} to {max(lengths)} steps, {sum(lengths)} in "
-                f"all, verified ({found.digest[:10]}); {what.file}"
+                f"{spec}: {len(lengths)} demonstrations of {min(lengths)} to {max(lengths)} steps, {sum(lengths)} in "
+                f"all, verified ({verified.digest[:10]}); {spec.file}"
             )
     if args.json:
-        print(json.dumps(told, indent=1))
+        print(json.dumps(descriptions, indent=1))
     return 0
 
 
-def _verified(what: DemonstrationSpec) -> Demonstrations:
+def _verified(spec: DemonstrationSpec) -> Demonstrations:
     from guidebench.harness.episodes import demonstrations
 
-    found = demonstrations.read(what.file)
-    if found is None:
-        return demonstrations.obtain(what, lambda number, attempts: _tell(what, number, attempts))
-    for number, episode in enumerate(found.episodes):
-        demonstrations.verify(episode, what.suite.make(what.task), f"demonstration {number} of {what} in {what.file}")
-    return found
+    cached = demonstrations.read(spec.file)
+    if cached is None:
+        return demonstrations.obtain(spec, lambda number, attempts: _tell(spec, number, attempts))
+    for number, episode in enumerate(cached.episodes):
+        demonstrations.verify(episode, spec.suite.make(spec.task), f"demonstration {number} of {spec} in {spec.file}")
+    return cached
 
 
-def _tell(what: DemonstrationSpec, found: int, attempts: int) -> None:
-    print(f"{what}: {found} of {what.count} after {attempts} attempts", file=sys.stderr, flush=True)
+def _tell(spec: DemonstrationSpec, successes: int, attempts: int) -> None:
+    print(f"{spec}: {successes} of {spec.count} after {attempts} attempts", file=sys.stderr, flush=True)
 
 
-def _description(what: DemonstrationSpec, found: Demonstrations) -> dict[str, Any]:
+def _description(spec: DemonstrationSpec, demonstrations: Demonstrations) -> dict[str, Any]:
     return {
-        "suite": what.name,
-        "task": what.task,
-        "sha256": found.digest,
-        "file": str(what.file),
-        "episodes": [{"seed": episode.seed, "steps": episode.length} for episode in found.episodes],
+        "suite": spec.name,
+        "task": spec.task,
+        "sha256": demonstrations.digest,
+        "file": str(spec.file),
+        "episodes": [{"seed": episode.seed, "steps": episode.length} for episode in demonstrations.episodes],
     }

@@ -29,8 +29,10 @@ EXTRAS = {"transformers": "vlm", "openai": "openai"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    told = "judge=…, chat=…, embedder=… or another role of a model, and its settings: check that model too; suite=…"
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help=told)
+    help_text = (
+        "judge=…, chat=…, embedder=… or another role of a model, and its settings: check that model too; suite=…"
+    )
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help=help_text)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -55,46 +57,46 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
 
     if not overrides:
         return []
-    given = grammar.single(overrides)
-    if set(given) <= {"suite", "task"} and "suite" in given:
-        return _suite(given)
+    settings = grammar.single(overrides)
+    if set(settings) <= {"suite", "task"} and "suite" in settings:
+        return _suite(settings)
     roles = {kind: {kind} for kind in registry.MODELS} | registry.roles()
-    found = [(role, kind) for role in given for kind in roles.get(role, ()) if kind in registry.MODELS]
-    words = ("suite", *(["task"] if "suite" in given else []), *roles)
-    if strange := next((key for key in given if key not in words and "." not in key), ""):
-        if meaning := meanings.other_meaning(strange, str(given[strange])):
+    model_roles = [(role, kind) for role in settings for kind in roles.get(role, ()) if kind in registry.MODELS]
+    words = ("suite", *(["task"] if "suite" in settings else []), *roles)
+    if strange := next((key for key in settings if key not in words and "." not in key), ""):
+        if meaning := meanings.other_meaning(strange, str(settings[strange])):
             raise UserError(f"{strange}= says nothing to bench doctor: {meaning}")
-        raise unknown_words.key(strange, [given[strange]], words)
-    if not found:
-        raise UserError(f"{next(iter(given))}= is given without a model; add judge=…, chat=… or embedder=…")
-    role, kind = found[0]
-    if other := next((each for each, _ in found if each != role), ""):
+        raise unknown_words.key(strange, [settings[strange]], words)
+    if not model_roles:
+        raise UserError(f"{next(iter(settings))}= is given without a model; add judge=…, chat=… or embedder=…")
+    role, kind = model_roles[0]
+    if other := next((name for name, _ in model_roles if name != role), ""):
         raise UserError(f"{role}= and {other}= name two models; bench doctor checks one at a time")
     from guidebench.harness.models import checkup, single_calls
 
-    config = single_calls.model(kind, given, role)
-    told = [each._replace(text=in_role(each.text, kind, role)) for each in checkup.findings(config, kind)]
-    return [*_packages(EXTRAS.get(config.backend, "none")), *told]
+    config = single_calls.model(kind, settings, role)
+    findings = [finding._replace(text=in_role(finding.text, kind, role)) for finding in checkup.findings(config, kind)]
+    return [*_packages(EXTRAS.get(config.backend, "none")), *findings]
 
 
-def _suite(given: Mapping[str, Any]) -> list[Finding]:
+def _suite(overrides: Mapping[str, Any]) -> list[Finding]:
     """Check what the tasks of a suite, or one of them, and their frames need."""
     from guidebench.harness import registry
     from guidebench.harness.errors import UserError, count
     from guidebench.harness.plan.config import task_of
 
-    name = str(given["suite"])
+    name = str(overrides["suite"])
     suite = registry.get("suite", name)()
-    tasks = (task_of(name, str(given["task"])),) if "task" in given else suite.tasks
+    tasks = (task_of(name, str(overrides["task"])),) if "task" in overrides else suite.tasks
     missing: dict[str, None] = {}
     for check in (*(lambda task=task: suite.ready(task) for task in tasks), suite.drawing().ready):
         try:
             check()
         except UserError as error:
             missing[str(error)] = None
-    told = f"{count(len(tasks), 'task')} and {'its' if len(tasks) == 1 else 'their'} frames can be made"
-    found = [Finding(name, False, text) for text in missing] or [Finding(name, True, told)]
-    return [*found, *suite.findings()]
+    message = f"{count(len(tasks), 'task')} and {'its' if len(tasks) == 1 else 'their'} frames can be made"
+    findings = [Finding(name, False, text) for text in missing] or [Finding(name, True, message)]
+    return [*findings, *suite.findings()]
 
 
 def _packages(extra: str = "") -> list[Finding]:
@@ -167,8 +169,8 @@ def _system() -> list[Finding]:
     from guidebench.harness.parts import DrawingPart
 
     drawings = [registry.get("suite", name).drawing for name in registry.names("suite")]
-    known = [drawing for drawing in drawings if isinstance(drawing, type) and issubclass(drawing, DrawingPart)]
-    findings = list(dict.fromkeys(finding for drawing in known for finding in drawing.findings()))
+    drawing_parts = [drawing for drawing in drawings if isinstance(drawing, type) and issubclass(drawing, DrawingPart)]
+    findings = list(dict.fromkeys(finding for drawing in drawing_parts for finding in drawing.findings()))
     for program, purpose in (("pdflatex", "compiles the LaTeX tables"), ("git", "records the commit of a run")):
         path = shutil.which(program)
         findings.append(Finding(program, True if path else None, purpose))

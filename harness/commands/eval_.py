@@ -52,13 +52,15 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness.plan import grammar
     from guidebench.harness.playback import acted_frames, filmstrips, gallery, reevaluation
 
-    chosen = dict(text.split("=", 1) for text in args.overrides if "=" in text)
-    given = {name.removeprefix("models."): chosen.pop(name) for name in [*chosen] if name.startswith("models.")}
-    extra = sorted(set(chosen) - {"suite", "task"})
-    if extra or len(chosen) + len(given) != len(args.overrides):
+    overrides = dict(text.split("=", 1) for text in args.overrides if "=" in text)
+    model_words = {
+        name.removeprefix("models."): overrides.pop(name) for name in [*overrides] if name.startswith("models.")
+    }
+    extra = sorted(set(overrides) - {"suite", "task"})
+    if extra or len(overrides) + len(model_words) != len(args.overrides):
         wrong = extra[0] if extra else next(text for text in args.overrides if "=" not in text)
         raise UserError(f"{wrong!r}: only suite=…, task=… and models.… can be given to `bench eval`")
-    plain = grammar.single([f"{name}={value}" for name, value in given.items()]) if given else {}
+    plain = grammar.single([f"{name}={value}" for name, value in model_words.items()]) if model_words else {}
     models = settings.build(Models, {"mode": "replay", **plain}, "models")
     if args.episodes < 1:
         raise UserError(f"--episodes {args.episodes}: at least 1")
@@ -68,19 +70,19 @@ def run(args: argparse.Namespace) -> int:
     if args.video:
         recordings.append(reevaluation.Film(args.video, args.video_episodes))
     if args.frames:
-        if told := acted_frames.write(args.run):  # before the play, which may lack answers of a model
-            print(told, file=sys.stderr if args.json else sys.stdout)
+        if message := acted_frames.write(args.run):  # before the play, which may lack answers of a model
+            print(message, file=sys.stderr if args.json else sys.stdout)
         recordings.append(filmstrips.Filmstrips(args.run, args.seed, models))
-    spoken, drawn = gallery.write_spoken(args.run) if args.gallery else None, None  # likewise
+    spoken, gallery_recording = gallery.write_spoken(args.run) if args.gallery else None, None  # likewise
     if spoken:
         print(spoken.message, file=sys.stderr if args.json or spoken.empty else sys.stdout)
     elif args.gallery:
-        drawn = gallery.Gallery(args.run, args.seed, models)
-        recordings.append(drawn)
+        gallery_recording = gallery.Gallery(args.run, args.seed, models)
+        recordings.append(gallery_recording)
     results = reevaluation.evaluate_run(
         args.run,
-        chosen.get("suite"),
-        chosen.get("task"),
+        overrides.get("suite"),
+        overrides.get("task"),
         episodes=args.episodes,
         seed=args.seed,
         recordings=recordings,
@@ -106,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         mean = sum(result.ret for result in results) / len(results)
         length = sum(result.length for result in results) / len(results)
         worth = sum(result.score for result in results) / len(results)
-        score = reevaluation.score_of(args.run, chosen.get("suite"), chosen.get("task")).name
+        score = reevaluation.score_of(args.run, overrides.get("suite"), overrides.get("task")).name
         parts = [f"mean return {mean:.3f}", f"mean length {length:.1f}"]
         if score == "success" or successes:
             parts.insert(0, f"{successes} of {len(results)} episodes succeed")
@@ -116,8 +118,8 @@ def run(args: argparse.Namespace) -> int:
             parts.insert(1, f"mean {score} {worth:.3f}")
         print("; ".join([parts[0], ", ".join(parts[1:])]))
         for recording in recordings:
-            if recording is not drawn or not drawn.empty:
+            if recording is not gallery_recording or not gallery_recording.empty:
                 print(recording.message)
-    if drawn is not None and (drawn.empty or args.json):
-        print(drawn.message, file=sys.stderr)
-    return 1 if any(each.empty for each in (spoken, drawn) if each is not None) else 0
+    if gallery_recording is not None and (gallery_recording.empty or args.json):
+        print(gallery_recording.message, file=sys.stderr)
+    return 1 if any(outcome.empty for outcome in (spoken, gallery_recording) if outcome is not None) else 0

@@ -35,20 +35,20 @@ def run(args: argparse.Namespace) -> int:
     if kind is not None and kind not in every:
         raise unknown("kind", args.kind, every)
     kinds = [kind] if kind else every
-    found = {name: registry.names(name) for name in kinds}
+    names_by_kind = {name: registry.names(name) for name in kinds}
     if args.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(names_by_kind, indent=1))
         return 0
     for name in kinds:
         print(OTHERS.get(name, f"{name}s"))
-        for entry in found[name]:
-            part = registry.get(name, entry)
-            print(f"  {entry:<20} {describe(name, part)}{lacks(name, entry, part)}".rstrip())
+        for part_name in names_by_kind[name]:
+            part = registry.get(name, part_name)
+            print(f"  {part_name:<20} {describe(name, part)}{lacks(name, part_name, part)}".rstrip())
     return 0
 
 
 def lacks(kind: str, name: str, part: object) -> str:
-    """Return how to install the extra that a part needs, if it is missing, or ""."""
+    """Return a note on how to install the extra that a part needs, if it is missing, else ""."""
     from guidebench.harness import extras
 
     extra = name if kind == "tracker" else getattr(part, "extra", "")
@@ -57,13 +57,13 @@ def lacks(kind: str, name: str, part: object) -> str:
     return f"  (not installed, {extras.EXTRAS[extra].megabytes} MB: {extras.install_line(extra)})"
 
 
-def describe(kind: str, thing: object) -> str:
+def describe(kind: str, part: object) -> str:
     """Return a one-line description of a registered object."""
     if kind == "method":
-        return str(thing.summary)  # type: ignore[attr-defined]
-    first = " ".join((getattr(thing, "__doc__", "") or "").strip().split("\n\n")[0].split())
+        return str(part.summary)  # type: ignore[attr-defined]
+    first = " ".join((getattr(part, "__doc__", "") or "").strip().split("\n\n")[0].split())
     if kind == "suite":
-        return f"{first}  tasks: {', '.join(thing.tasks)}"  # type: ignore[attr-defined]
+        return f"{first}  tasks: {', '.join(part.tasks)}"  # type: ignore[attr-defined]
     if kind in ("judge", "chat", "embedder"):
-        return f"{first}  [{thing.backend}]"  # type: ignore[attr-defined]
+        return f"{first}  [{part.backend}]"  # type: ignore[attr-defined]
     return first

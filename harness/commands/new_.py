@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
     skeleton = SKELETONS[kind]
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise UserError(f"{name!r} is not a name for a {kind}; use lower-case letters, digits and _ (my_{kind})")
-    if taken := [other for other in skeleton.registers if name in registry.names(other)]:
-        raise UserError(f"there is a {' and a '.join(taken)} {name!r} already; choose another name")
+    if clashing_kinds := [other for other in skeleton.registers if name in registry.names(other)]:
+        raise UserError(f"there is a {' and a '.join(clashing_kinds)} {name!r} already; choose another name")
     directory: Path = args.directory or Path(name)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UserError(f"{directory} exists and is not empty; choose another --directory")

@@ -62,9 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the plan (with --dry-run) or the outcome as JSON")
 
 
-def add_only(parser: argparse.ArgumentParser, what: str) -> None:
+def add_only(parser: argparse.ArgumentParser, names: str) -> None:
     """Add the flag --only to a command that builds a matrix; `only` reads it."""
-    parser.add_argument("--only", metavar="NAME,…", default="", help=f"only these {what}")
+    parser.add_argument("--only", metavar="NAME,…", default="", help=f"only these {names}")
 
 
 def only(args: argparse.Namespace) -> list[str]:
@@ -83,12 +83,12 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
     if args.dry_run:
         return dry_run(plan, args.json)
     from guidebench.harness.run import study
-    from guidebench.harness.trackers import beside
+    from guidebench.harness.trackers import side_processes
 
     def tell(line: str) -> None:
         print(f"bench: {line}", file=sys.stderr)
 
-    with beside.beside(plan.execution.trackers, study.directory_of(plan), tell):  # the report goes along
+    with side_processes.run_followers(plan.execution.trackers, study.directory_of(plan), tell):  # the report goes along
         return _execute(plan, args, add, comparison)
 
 
@@ -96,18 +96,18 @@ def _execute(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None],
     from guidebench.harness.run import progress, study, unanswered
 
     display = progress.display(plan, quiet=args.json)
-    with contextlib.ExitStack() as shown:
+    with contextlib.ExitStack() as display_context:
 
         def begin() -> None:
             if not args.json:
                 display.forecast = _announce(plan)
                 if not plan.execution.yes and not study.continues(plan):
                     _ask(display.forecast.core_hours, sys.stdin, sys.stdout)
-            shown.enter_context(display)
+            display_context.enter_context(display)
 
         outcome = study.carry_out(plan, display, begin)
     add(outcome)
-    counts = unanswered.counted((run.cell, run.directory) for run in outcome.runs)
+    counts = unanswered.count_questions((run.cell, run.directory) for run in outcome.runs)
     if args.json:
         print(json.dumps(_outcome(outcome, counts), indent=1))
     else:
@@ -137,29 +137,29 @@ def _announce(plan: Plan) -> Forecast:
     from guidebench.harness.run import estimates, forecast, study
 
     places = matrix.launcher_of(plan.execution).slots(plan.execution)
-    begun = study.look(plan).runs if study.continues(plan) else ()
-    done: Counter[str] = Counter()
-    for run in begun:
-        done[run.cell.id] += run.cell.steps if run.status == "finished" else run.step
-    left = {cell.id: 1 - done[cell.id] / cell.steps / len(plan.seeds) for cell in plan.trained}
-    hours = forecast.Forecast(plan, places, estimates.cached_costs(plan, places), left)
-    finished = sum(run.status == "finished" for run in begun)
-    before = f", {finished} of {count(len(begun), 'run')} finished before" if finished else ""
+    previous_runs = study.look(plan).runs if study.continues(plan) else ()
+    steps_done: Counter[str] = Counter()
+    for run in previous_runs:
+        steps_done[run.cell.id] += run.cell.steps if run.status == "finished" else run.step
+    remaining = {cell.id: 1 - steps_done[cell.id] / cell.steps / len(plan.seeds) for cell in plan.trained}
+    hours = forecast.Forecast(plan, places, estimates.cached_costs(plan, places), remaining)
+    finished = sum(run.status == "finished" for run in previous_runs)
+    before = f", {finished} of {count(len(previous_runs), 'run')} finished before" if finished else ""
     rest = [hours.sentence()] if hours.core_hours else []
     lines = [_size(plan) + before, *_demonstrations(plan), *_calls(plan), *rest, *_left_out(plan)]
     print("\n".join(lines), flush=True)
     return hours
 
 
-def _ask(core_hours: float, given: IO[str], shown: IO[str]) -> None:
+def _ask(core_hours: float, reader: IO[str], writer: IO[str]) -> None:
     """Ask on a terminal whether a long study shall begin. Raise UserError if it shall not."""
-    if core_hours <= LONG or not (given.isatty() and shown.isatty()):
+    if core_hours <= LONG or not (reader.isatty() and writer.isatty()):
         return
-    shown.write(f"This takes about {core_hours:,.0f} core-hours. Begin? [y/N] ")
-    shown.flush()
-    answer = given.readline()
+    writer.write(f"This takes about {core_hours:,.0f} core-hours. Begin? [y/N] ")
+    writer.flush()
+    answer = reader.readline()
     if not answer.endswith("\n"):
-        shown.write("\n")
+        writer.write("\n")
     if answer.strip().lower() not in ("y", "yes"):
         raise UserError("nothing was begun and nothing written; yes=true begins without a question")
 
@@ -174,8 +174,8 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     places = matrix.launcher_of(plan.execution).slots(plan.execution)
     jobs = -(-len(plan.seeds) // estimates.packed(plan, places))
     costs = estimates.costs(plan, places)
-    known = {cell.id: cost for cell, cost in zip(plan.trained, costs, strict=True)}
-    hours = forecast.Forecast(plan, places, known, {})
+    costs_by_id = {cell.id: cost for cell, cost in zip(plan.trained, costs, strict=True)}
+    hours = forecast.Forecast(plan, places, costs_by_id, {})
     rows: list[dict[str, Any]] = [
         {
             "cell": None if (awaited := contents.waits_for(cell)) else cell.id,
@@ -193,11 +193,11 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     ]
     short = ""
     if plan.execution.models.budgeted:
-        whole = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.trained)
-        short = study_models.shortfall(plan.execution.models, study_models.folder(study.directory_of(plan)), whole)
+        total = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.trained)
+        short = study_models.shortfall(plan.execution.models, study_models.folder(study.directory_of(plan)), total)
     missing = readiness.missing(plan, study.directory_of(plan))
     if as_json:
-        asked = [each for cell in plan.trained for each in estimates.by_model(cell)]
+        usages = [pair for cell in plan.trained for pair in estimates.by_model(cell)]
         content = {
             "study": study.name_of(plan),
             "output": str(study.directory_of(plan)),
@@ -205,11 +205,11 @@ def dry_run(plan: Plan, as_json: bool) -> int:
             "hours": round(hours.hours.hours, 3),
             "hours_between": [round(hours.hours.low, 3), round(hours.hours.high, 3)],
             "demonstrations": [
-                {"suite": what.name, "task": what.task, "count": what.count, "made": what.file.exists()}
-                for what in _needed(plan)
+                {"suite": spec.name, "task": spec.task, "count": spec.count, "made": spec.file.exists()}
+                for spec in _needed(plan)
             ],
-            "models": [{"model": model, **usage._asdict()} for model, usage in asked],
-            "models_at_most": {model: usage._asdict() for model, usage in _most(plan).items()},
+            "models": [{"model": model, **usage._asdict()} for model, usage in usages],
+            "models_at_most": {model: usage._asdict() for model, usage in _maximum_usage(plan).items()},
             "missing": missing,
             "warnings": [short] if short else [],
             "cells": rows,
@@ -218,9 +218,9 @@ def dry_run(plan: Plan, as_json: bool) -> int:
         return 1 if missing else 0
     lines = [f"{'cell':<11} {'suite/task':<28} {'steps':>9} {'seeds':>5} {'core-hours':>10}  row"]
     for row in rows:
-        where = f"{row['suite']}/{row['task']}"
+        place = f"{row['suite']}/{row['task']}"
         lines.append(
-            f"{row['cell'] or '(see below)':<11} {where:<28} {row['steps']:>9,} {len(plan.seeds):>5} "
+            f"{row['cell'] or '(see below)':<11} {place:<28} {row['steps']:>9,} {len(plan.seeds):>5} "
             f"{row['hours']:>10.2f}  {row['row']}"
         )
     lines += ["", *dict.fromkeys(f"id: {row['id']}" for row in rows if "id" in row)]
@@ -228,7 +228,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     if short:
         lines.append(f"warning: {short}")
     lines += [hours.sentence(), *filter(None, [hours.crowded()]), *_left_out(plan)]
-    lines += [f"missing: {what}" for what in missing]
+    lines += [f"missing: {requirement}" for requirement in missing]
     sys.stdout.write("\n".join(lines) + "\n")
     return 1 if missing else 0
 
@@ -257,9 +257,9 @@ def _needed(plan: Plan) -> dict[Any, None]:
 def _demonstrations(plan: Plan) -> list[str]:
     """Return a line for each set of demonstrations that a plan's runs begin with."""
     return [
-        f"{count(what.count, 'demonstration')} of {what} {'is' if what.count == 1 else 'are'} stored in each replay "
-        f"before training: {'made already' if what.file.exists() else 'made first'}"
-        for what in _needed(plan)
+        f"{count(spec.count, 'demonstration')} of {spec} {'is' if spec.count == 1 else 'are'} stored in each replay "
+        f"before training: {'made already' if spec.file.exists() else 'made first'}"
+        for spec in _needed(plan)
     ]
 
 
@@ -268,11 +268,11 @@ def _calls(plan: Plan) -> list[str]:
     most."""
     from guidebench.harness.run import estimates
 
-    asked, most = [each for cell in plan.trained for each in estimates.by_model(cell)], _most(plan)
+    expected, most = [pair for cell in plan.trained for pair in estimates.by_model(cell)], _maximum_usage(plan)
     needed = "if every attempt, repair and retry is needed"
     lines = []
-    for model in dict.fromkeys((*(model for model, _ in asked), *most)):
-        if usages := [usage for name, usage in asked if name == model]:
+    for model in dict.fromkeys((*(model for model, _ in expected), *most)):
+        if usages := [usage for name, usage in expected if name == model]:
             volume = _volume(usages, len(plan.seeds))
             lines.append(f"{model} is asked {volume}; its time is not part of the estimate below")
             if model in most:
@@ -282,8 +282,9 @@ def _calls(plan: Plan) -> list[str]:
     return lines
 
 
-def _most(plan: Plan) -> dict[str, Usage]:
-    """Return model -> the most that a plan's runs may ask of it; {} for a plan of so many cells that it takes long."""
+def _maximum_usage(plan: Plan) -> dict[str, Usage]:
+    """Return model -> upper bound of its usage by a plan's runs; {} for a plan of so many cells that it would take
+    long."""
     from guidebench.harness.run import call_bounds, estimates
 
     if len(plan.trained) > estimates.MANY:
@@ -292,16 +293,16 @@ def _most(plan: Plan) -> dict[str, Usage]:
 
 
 def _left_out(plan: Plan) -> list[str]:
-    """Return a line for each suite of whose tasks the profile chose some, since the command names none."""
+    """Return a line for each suite of which the profile chose only some tasks, since the command names none."""
     from guidebench.harness import registry
 
     if any(word.partition("=")[0] == "task" for word in plan.command):
         return []
-    chosen: dict[tuple[str, str], list[str]] = {}
+    tasks_by_profile: dict[tuple[str, str], list[str]] = {}
     for cell in plan.cells:
-        chosen.setdefault((cell.names.suite, cell.names.profile), []).append(cell.names.task)
+        tasks_by_profile.setdefault((cell.names.suite, cell.names.profile), []).append(cell.names.task)
     lines = []
-    for (name, profile), tasks in chosen.items():
+    for (name, profile), tasks in tasks_by_profile.items():
         suite = registry.get("suite", name)
         joint = [task for task in suite.tasks if task in suite.joint]
         single = [task for task in suite.tasks if task not in joint]
@@ -317,12 +318,13 @@ def _left_out(plan: Plan) -> list[str]:
 
 
 def _volume(usages: Sequence[Usage], seeds: int) -> str:
-    """Describe the number of calls that the cells of a study make to a model."""
+    """Describe the calls that the cells of a study make to a model. `usages`: of one run of each cell; `seeds`: runs
+    per cell."""
     from guidebench.harness.models.calls import Usage
 
     calls, images, tokens_in, tokens_out, usd = (
-        seeds * sum(getattr(usage, what) for usage in usages)
-        for what in ("calls", "images", "tokens_in", "tokens_out", "usd")
+        seeds * sum(getattr(usage, name) for usage in usages)
+        for name in ("calls", "images", "tokens_in", "tokens_out", "usd")
     )
     if images and not tokens_out:
         return f"at least {count(calls, 'clip')} ({count(images, 'frame')}{_price(usd)})"
@@ -370,8 +372,8 @@ def _summarise(outcome: Study) -> None:
         print(f"\n{names.suite}/{names.task} {names.method} seed {first.seed} {first.status}{others}:")
         print("  " + "\n  ".join(str(first.error).splitlines()[-LINES:]))
     if len(alike) > ERRORS:
-        where = shlex.quote(str(outcome.directory))
-        print(f"\n{count(len(alike) - ERRORS, 'more error')}; see them with: bench status {where}")
+        directory = shlex.quote(str(outcome.directory))
+        print(f"\n{count(len(alike) - ERRORS, 'more error')}; see them with: bench status {directory}")
     if outcome.stopped:
         print("stopped; the same command continues")
 
@@ -408,17 +410,17 @@ def _close(outcome: Study) -> None:
 
 
 def _close_submitted(outcome: Study, trackers: Sequence[str]) -> None:
-    """Print how to follow a study that a scheduler goes on with."""
-    where = shlex.quote(str(outcome.directory))
+    """Print how to follow a study whose jobs are in a scheduler's queue."""
+    directory = shlex.quote(str(outcome.directory))
     print(
         f"{count(outcome.submitted or 0, 'job')} in the queue; they go on without this command. From any machine that "
         f"sees the directory:\n"
-        f"  bench status {where}\n"
-        f"  bench cancel {where}    (workers write a checkpoint; the same bench run continues)\n"
-        f"  bench report {where}"
+        f"  bench status {directory}\n"
+        f"  bench cancel {directory}    (workers write a checkpoint; the same bench run continues)\n"
+        f"  bench report {directory}"
     )
     if trackers:
-        print(f"  bench track {where} --to {','.join(trackers)} --follow    (trackers=… ends with this command)")
+        print(f"  bench track {directory} --to {','.join(trackers)} --follow    (trackers=… ends with this command)")
 
 
 def _comparison(plan: Plan) -> Any | None:

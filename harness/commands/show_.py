@@ -52,13 +52,13 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([_json(cell) for cell in cells], indent=1))
         return 0
-    shown: set[tuple[object, ...]] = set()
+    printed: set[tuple[object, ...]] = set()
     for cell in cells:
         # Tasks that share every setting and stage are shown once.
         key = _settings(cell)
-        if key in shown:
+        if key in printed:
             continue
-        shown.add(key)
+        printed.add(key)
         same: list[Cell] = [
             other for other in cells
             if _settings(other) == key
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _settings(cell: Cell) -> tuple[object, ...]:
-    """Return what cells share that are shown together: names but the task, settings and stages."""
+    """Return the key by which cells are shown together: their names without the task, settings and stages."""
     stages = [stage.id for stage in cell.stages]
     return (cell.names._replace(task=""), tuple((key, value.value) for key, value in cell.settings.items()), *stages)
 
@@ -78,8 +78,8 @@ def _home(overrides: list[str], suites: list[str]) -> str:
     from guidebench.harness.errors import UserError
     from guidebench.harness.plan import grammar, matrix
 
-    if found := matrix.home({given.key: given for given in grammar.parse(overrides)}):
-        return found
+    if suite := matrix.home({override.key: override for override in grammar.parse(overrides)}):
+        return suite
     first: UserError | None = None
     for suite in sorted(suites, key=lambda name: name == "classic"):
         try:
@@ -137,7 +137,7 @@ def _width() -> int:
 
 
 def _heading(cell: Cell, tasks: list[str]) -> Iterator[str]:
-    """Yield what is said of a cell before its settings, in rich's markup."""
+    """Yield the lines that are printed before a cell's settings, in rich's markup."""
     from rich.markup import escape
 
     from guidebench.harness import registry
@@ -148,8 +148,8 @@ def _heading(cell: Cell, tasks: list[str]) -> Iterator[str]:
     few = [*tasks[:MOST], f"and {len(tasks) - MOST} more"] if len(tasks) > MOST else tasks
     yield f"[bold]{names.method}[/bold] on {names.suite} ({', '.join(few)}), profile {names.profile}: {parts}"
     awaited = contents.waits_for(cell)
-    which = f"cell: known once {escape(awaited)} is here" if awaited else f"cell {cell.id}"
-    yield which + (f", {escape(cell.variant)}" if cell.variant else "")
+    cell_line = f"cell: known once {escape(awaited)} is here" if awaited else f"cell {cell.id}"
+    yield cell_line + (f", {escape(cell.variant)}" if cell.variant else "")
     if (stage := cell.stage) is not None:
         place = f"{stage.names.suite}/{stage.names.task}"
         yield f"begins from the policies of its pre-training stage: {stage.names.method} on {place} ({stage.id})"
@@ -163,8 +163,8 @@ def _lines(cell: Cell) -> list[Line]:
     from guidebench.harness.settings import show
 
     lines = []
-    for section, known in config.cell_fields(cell.names).items():
-        for field in known.values():
+    for section, section_fields in config.cell_fields(cell.names).items():
+        for field in section_fields.values():
             value = cell.settings[f"{section}.{field.name}"]
             lines.append(
                 Line(f"{section}.{field.name}", show(value.value), field.unit, value.layer, value.source, field.meaning)
@@ -213,7 +213,7 @@ def _json(cell: Cell) -> dict[str, object]:
         name: {key: value.value if isinstance(value, Cited) else value for key, value in layer.items()}
         for name, layer in registry.get("method", cell.names.method).ablations.items()
     }
-    for section, known in config.cell_fields(cell.names).items():
-        for field in known.values():
+    for section, section_fields in config.cell_fields(cell.names).items():
+        for field in section_fields.values():
             content["settings"][f"{section}.{field.name}"] |= {"unit": field.unit, "meaning": field.meaning}
     return content

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HELP = "show the progress of each run of a study"
 BESIDES: Mapping[Purpose, str] = {"first calls": "before training", "probes": "for probes"}
-"""Purpose of calls that answer no question of a run -> how it is said."""
+"""Purpose of calls that answer no question of a run -> its words in the output."""
 SILENT = 30.0
 """Seconds without a message from a worker after which the table reports it as silent."""
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from guidebench.harness.models import spending, study_models
-    from guidebench.harness.records.formatting import counted, last_line
+    from guidebench.harness.records.formatting import count_statuses, last_line
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
     from guidebench.harness.records.study import StudyDirectory
     from guidebench.harness.run import pace, queues
@@ -48,21 +48,21 @@ def run(args: argparse.Namespace) -> int:
     except UserError as error:
         notes = [*notes, f"what was billed is as of the last checkpoints: {error}"]
     rows = [
-        _row(entry, record, study.run(entry["directory"], seed), queued, _billed(accounts, f"{id}/{seed}"))
-        for id, entry in listed["cells"].items()
-        for record in [_record(args.study / entry["directory"])]
-        for seed in entry["seeds"]
+        _row(cell, record, study.run(cell["directory"], seed), queued, _billed(accounts, f"{id}/{seed}"))
+        for id, cell in listed["cells"].items()
+        for record in [_record(args.study / cell["directory"])]
+        for seed in cell["seeds"]
     ]
     others = {
         purpose: usage for purpose, usage in spending.by_purpose(accounts).items() if purpose != "runs" and usage.calls
     }
     standings = [_standing(row) for row in rows]
     if args.json:
-        left = pace.seconds_left(standings)
+        remaining = pace.seconds_left(standings)
         content = {
             "study": listed["study"],
             "steps_per_second": round(pace.rate(standings), 2),
-            "seconds_left": None if left is None else round(left),
+            "seconds_left": None if remaining is None else round(remaining),
             "runs": rows,
             "billed_besides": {purpose: usage._asdict() for purpose, usage in others.items()},
         }
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for note in notes:
         print(f"note: {note}")
-    print(f"{listed['study']}: {counted(row['status'] for row in rows)}")
+    print(f"{listed['study']}: {count_statuses(row['status'] for row in rows)}")
     if any(standing.status != "finished" for standing in standings):
         print(f"{pace.ahead(standings)}")
     for cell, group in itertools.groupby(zip(rows, standings, strict=True), key=lambda pair: _name(pair[0])):
@@ -81,8 +81,8 @@ def run(args: argparse.Namespace) -> int:
                 print(f"    {row['queued']}")
             if row["error"]:
                 print(f"    {one_line(last_line(str(row['error'])))}")
-    used = [row["models"] for row in rows if row["models"]]
-    total = {name: sum(models[name] for models in used) for name in (*QUESTIONS, *LEDGER)}
+    usages = [row["models"] for row in rows if row["models"]]
+    total = {name: sum(models[name] for models in usages) for name in (*QUESTIONS, *LEDGER)}
     if accounts or any(total[name] for name in ("tokens_in", "usd", "failures")):  # all are 0 for a scripted judge
         besides = "".join(f", and {count(usage.calls, 'call')} {BESIDES[purpose]}" for purpose, usage in others.items())
         print(
@@ -95,38 +95,38 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _billed(accounts: Mapping[Account, Usage], run: str) -> Usage | None:
-    """Return what was really spent on a run's questions so far, by the study's cassette; None if it holds nothing of
-    the run."""
+    """Return the usage that was actually billed for a run's questions so far, by the study's cassette; None if the
+    cassette holds nothing of the run."""
     mine = [usage for account, usage in accounts.items() if account.run == run and account.purpose == "runs"]
     return functools.reduce(type(mine[0]).plus, mine) if mine else None
 
 
 def _row(
-    entry: dict[str, Any],
+    cell: dict[str, Any],
     record: Mapping[str, Any],
-    found: RunDirectory,
+    run_directory: RunDirectory,
     queued: Mapping[Path, str],
     billed: Usage | None,
 ) -> dict[str, Any]:
     """Return the status of a run: live values from its worker, else those of its last checkpoint. `record`: that of its
-    cell; `queued`: run directory -> what its scheduler says of it; `billed`: what the study's cassette says was spent
-    on its questions, which a checkpoint cannot know."""
+    cell; `queued`: run directory -> its state in a scheduler's queue; `billed`: usage actually billed for its
+    questions, which a checkpoint cannot know."""
     from guidebench.harness.run.unanswered import last_row
 
-    content = found.read()
+    content = run_directory.read()
     status = content.get("status", "waiting")
-    live = found.live() if status == "running" else {}
-    if status == "running" and not found.held():
+    live = run_directory.live() if status == "running" else {}
+    if status == "running" and not run_directory.held():
         status = "stopped"  # its worker was killed before it could record the stop
-    spent = last_row(found.path / "ledger.jsonl")
+    spent = last_row(run_directory.path / "ledger.jsonl")
     step = live.get("step", content.get("step", 0))
     steps = content.get("steps") or _steps(record)
     standing = _standing({"status": status, "step": step, "steps": steps, "steps_per_second": live.get("rate")})
     return {
-        "task": str(Path(entry["directory"]).parent),
-        "method": Path(entry["directory"]).name.rsplit("-", 1)[0],
-        "variant": entry.get("label_variant", ""),
-        "seed": int(found.home.name.removeprefix("seed-")),
+        "task": str(Path(cell["directory"]).parent),
+        "method": Path(cell["directory"]).name.rsplit("-", 1)[0],
+        "variant": cell.get("label_variant", ""),
+        "seed": int(run_directory.home.name.removeprefix("seed-")),
         "status": status,
         "step": step,
         "steps": steps,
@@ -138,20 +138,20 @@ def _row(
         "seconds_left": None if standing.seconds_left is None else round(standing.seconds_left),
         "seconds_silent": round(max(0.0, time.time() - live["time"]), 1) if "time" in live else None,
         "error": content.get("error"),
-        "queued": queued.get(found.home.absolute()),
+        "queued": queued.get(run_directory.home.absolute()),
         "models": _models(spent, billed),
     }
 
 
 def _models(spent: Mapping[str, Any], billed: Usage | None) -> dict[str, Any] | None:
-    """Return what a run's ledger says of models, with what was spent by the cassette, if it says so; None without
-    either."""
+    """Return the columns of a run's ledger (`spent`), with the usage that was actually billed if that is known; None
+    without either."""
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
 
     if not spent and billed is None:
         return None
-    own = {} if billed is None else {f"billed_{name}": value for name, value in billed._asdict().items()}
-    return {name: spent.get(name, 0) for name in (*QUESTIONS, *LEDGER)} | own
+    billed_columns = {} if billed is None else {f"billed_{name}": value for name, value in billed._asdict().items()}
+    return {name: spent.get(name, 0) for name in (*QUESTIONS, *LEDGER)} | billed_columns
 
 
 def _steps(record: Mapping[str, Any]) -> int | None:

@@ -57,12 +57,12 @@ def run(args: argparse.Namespace) -> int:
         return jobs
 
     with ExitStack() as open_:
-        each = [open_.enter_context(following.Following(args.study, name, args.offsets)) for name in names]
+        followers = [open_.enter_context(following.Following(args.study, name, args.offsets)) for name in names]
         following.follow(
-            each,
-            lambda: not args.follow or (all([one.ended for one in each]) and not waiting()),
+            followers,
+            lambda: not args.follow or (all([follower.ended for follower in followers]) and not waiting()),
             lambda line: print(f"bench: {line}", file=sys.stderr),
         )
-    for one in each:
-        print(one.summary + (", and not all has been sent" if one.errors else ""))
-    return 1 if any(one.errors for one in each) else 0
+    for follower in followers:
+        print(follower.summary + (", and not all has been sent" if follower.errors else ""))
+    return 1 if any(follower.errors for follower in followers) else 0

@@ -92,9 +92,9 @@ def loading(cell: Cell, seeds: Sequence[int]) -> dict[str, Callable[[], list[Dat
     """Return role -> function that loads the dataset of each seed; equal datasets are loaded once."""
 
     def load(role: str) -> list[Dataset]:
-        chosen = [spec for seed in seeds for spec in specs(cell, seed) if spec.role == role]
-        datasets = {spec: prepare(spec, cell.section("training").capacity) for spec in dict.fromkeys(chosen)}
-        return [datasets[spec] for spec in chosen]
+        role_specs = [spec for seed in seeds for spec in specs(cell, seed) if spec.role == role]
+        datasets = {spec: prepare(spec, cell.section("training").capacity) for spec in dict.fromkeys(role_specs)}
+        return [datasets[spec] for spec in role_specs]
 
     return {part.role: functools.partial(load, part.role) for part in cell.names.of("dataset")}
 
@@ -176,7 +176,7 @@ def check(episodes: Sequence[Trajectory], spec: DatasetSpec) -> None:
             raise UserError(f"{subject} has no step; leave it out")
         for name in ("observation", "next_observation"):
             _observed(getattr(episode, name), episode.length, observations, f"{subject}: {name}")
-        _acted(episode.action, episode.length, actions, f"{subject}: action")
+        _check_actions(episode.action, episode.length, actions, f"{subject}: action")
         for name, dtype in (("reward", "float32"), *((n, "bool") for n in ("terminated", "truncated", "success"))):
             _array(getattr(episode, name), (episode.length,), np.dtype(dtype), f"{subject}: {name}")
         _finite(episode.reward, f"{subject}: reward")
@@ -232,7 +232,7 @@ def _opened(opening: Array | None, first: Array | None, subject: str) -> None:
         )
 
 
-def _acted(array: Array, length: int, space: Actions, subject: str) -> None:
+def _check_actions(array: Array, length: int, space: Actions, subject: str) -> None:
     if space.count is not None:
         if array.shape != (length,) or array.dtype.kind not in "iu":
             raise UserError(f"{subject} is {array.dtype} of shape {array.shape}; the task has {space.count} choices")

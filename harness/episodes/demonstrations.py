@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.capabilities import Demonstrates
-from guidebench.harness.episodes import files as keeping
+from guidebench.harness.episodes import files
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity.provenance import packages
 from guidebench.harness.interfaces import Array, Suite, Task, Transition
@@ -86,7 +86,7 @@ class DemonstrationSpec:
     @property
     def file(self) -> Path:
         """Return the cached JSON file that describes them; the arrays are beside it."""
-        return keeping.root("demonstrations") / self.name / self.task / f"{keeping.key(self.content)}.json"
+        return files.root("demonstrations") / self.name / self.task / f"{files.key(self.content)}.json"
 
 
 def spec(cell: Cell, seed: int) -> DemonstrationSpec | None:
@@ -115,7 +115,7 @@ def prepare(cell: Cell, seed: int, tell: Tell = lambda successes, attempts: None
     return demonstrations
 
 
-def beside(by_seed: Sequence[Sequence[Demonstration]]) -> list[tuple[Demonstration, ...]]:
+def parallel_episodes(by_seed: Sequence[Sequence[Demonstration]]) -> list[tuple[Demonstration, ...]]:
     """Return tuples of one demonstration per seed, given the demonstrations of each seed of a worker. Raise UserError
     if episode lengths differ between seeds, since all seeds must store the same number of transitions."""
     parallel = list(zip(*by_seed, strict=True))
@@ -242,12 +242,12 @@ def roll(task: Task, seed: int, act: Callable[[Array], Any], most: int) -> Demon
 def keep(episodes: tuple[Demonstration, ...], spec: DemonstrationSpec, file: Path | None = None) -> Path:
     """Write demonstrations to `file` (.json, with the arrays beside it; None for the cache) and return the file."""
     arrays = [{name: getattr(episode, name) for name in ARRAYS} for episode in episodes]
-    return keeping.keep(file or spec.file, spec.content, [{"seed": episode.seed} for episode in episodes], arrays)
+    return files.keep(file or spec.file, spec.content, [{"seed": episode.seed} for episode in episodes], arrays)
 
 
 def read(file: Path) -> Demonstrations | None:
     """Return the demonstrations that `keep` wrote, or None if the file is missing or, with a notice, damaged."""
-    cached = keeping.read(file, ARRAYS)
+    cached = files.read(file, ARRAYS)
     if cached is None:
         return None
     episodes = zip(cached.described, cached.arrays, strict=True)

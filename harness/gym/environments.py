@@ -68,14 +68,14 @@ class Environment(gymnasium.Env[Any, Any]):
         self.metadata, self.render_mode = {"render_modes": ["rgb_array"], "render_fps": 10}, "rgb_array"
         self._drawing = suite.drawing
         self._drawer: Any = None
-        self._begun = False
+        self._has_reset = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode. `seed` reseeds the task's random stream; None continues it."""
         super().reset(seed=seed)
-        if seed is None and not self._begun:
+        if seed is None and not self._has_reset:
             seed = self._first()
-        self._begun = True
+        self._has_reset = True
         return _copied(self.task.reset(seed)), {}
 
     def step(self, action: Any) -> StepResult:

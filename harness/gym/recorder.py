@@ -101,11 +101,11 @@ class Recorder:
             study.write(
                 name, command, {cell: {"directory": directory, "seeds": [seed], "label_variant": ""}}, joining.fence
             )
-            entries = {
+            recorded_settings = {
                 key: {"value": value, "layer": BACKEND, "source": ""} for key, value in content["settings"].items()
             }
             content |= {"schema": SCHEMA, "cell": cell, "backend": BACKEND, "variant": "", "versions": {}}
-            write_json(file, {**content, SCORE: asdict(self.score), "settings": entries})
+            write_json(file, {**content, SCORE: asdict(self.score), "settings": recorded_settings})
         except (UserError, Fenced) as error:
             self._lock.release()
             raise UserError(str(error)) from None
@@ -122,7 +122,7 @@ class Recorder:
         must not decrease. `success` is required only if the score is success, `score` only if the score is neither
         success nor return. Raises UserError if another process took the run over while this one slept."""
         if self._lock.lost or not self._lock.held():
-            raise self._lost()
+            raise self._lost_error()
         step, length = _integer("step", step, self._last[0], self._steps), _integer("length", length, 0)
         if not math.isfinite(ret):
             raise UserError(f"ret={ret}: expected a finite return")
@@ -152,7 +152,7 @@ class Recorder:
             self._rows.path.unlink()
             self._run.publish(self._lock)
         except Fenced as lost:
-            raise self._lost() from lost
+            raise self._lost_error() from lost
         self._lock.release()
 
     def fail(self, reason: str) -> None:
@@ -164,7 +164,7 @@ class Recorder:
             self._run.update(status="failed", step=self._last[0], error=reason)
         self._lock.release()
 
-    def _lost(self) -> UserError:
+    def _lost_error(self) -> UserError:
         return UserError(
             f"{self._run.home} has ended, or another process records it by now; nothing more is recorded here"
         )

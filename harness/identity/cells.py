@@ -74,9 +74,9 @@ def rehashed(content: Mapping[str, Any]) -> str:
     """Recompute the cell id from a record's names, versions and settings, even if other versions of the parts are
     installed. Raise UserError if a part is not installed."""
     names = names_of(content)
-    values = {key: entry["value"] for key, entry in content["settings"].items()}
+    values = {key: setting["value"] for key, setting in content["settings"].items()}
     stage = rehashed(content["stage"]) if "stage" in content else ""
-    return config.identity(names, content["versions"], values, config.begun(stage, _keeps_of(content)))
+    return config.identity(names, content["versions"], values, config.stage_identity(stage, _keeps_of(content)))
 
 
 def _keeps_of(content: Mapping[str, Any]) -> tuple[str, ...]:
@@ -115,12 +115,14 @@ def recorded(content: Mapping[str, Any]) -> Cell:
     names = names_of(content)
     settings = {}
     fields_by_section = config.cell_fields(names)
-    for key, entry in content["settings"].items():
+    for key, setting in content["settings"].items():
         section, name = key.split(".", 1)
         if name not in fields_by_section.get(section, {}):
             raise UserError(f"the record of cell {content['cell']} has a setting {key!r} that this version lacks")
-        value = check(fields_by_section[section][name], entry["value"], f"the record of cell {content['cell']}: {key}")
-        settings[key] = Value(value, entry["layer"], entry["source"])
+        value = check(
+            fields_by_section[section][name], setting["value"], f"the record of cell {content['cell']}: {key}"
+        )
+        settings[key] = Value(value, setting["layer"], setting["source"])
     for section, name in (
         (section, name) for section, section_fields in fields_by_section.items() for name in section_fields
     ):

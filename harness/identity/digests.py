@@ -99,9 +99,9 @@ def _readable(title: object) -> Iterator[None]:
         ) from None
 
 
-def digest(named: Mapping[str, str]) -> str:
+def digest(digests: Mapping[str, str]) -> str:
     """Return the digest of files, given by name and SHA-256."""
-    lines = (f"{sha}  {name}\n" for name, sha in sorted(named.items()))
+    lines = (f"{sha}  {name}\n" for name, sha in sorted(digests.items()))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
@@ -147,11 +147,11 @@ def _of_folder(folder: Path, prefix: str = "") -> list[NamedFile]:
     if not folder.is_dir():
         return []
     paths = [*folder.iterdir(), *folder.glob("additional_chat_templates/*")]
-    named = {path.relative_to(folder).as_posix(): path for path in paths}
+    paths_by_name = {path.relative_to(folder).as_posix(): path for path in paths}
     patterns = (*OTHERS, "*.py") if any(_names_code(folder / name) for name in NAMES_CODE) else OTHERS
     return [
         NamedFile(f"{prefix}{name}", path, name in CONFIGURATIONS)
-        for name, path in sorted(named.items())
+        for name, path in sorted(paths_by_name.items())
         if path.is_file() and (name in CONFIGURATIONS or any(fnmatchcase(name, pattern) for pattern in patterns))
     ]
 
@@ -177,10 +177,15 @@ def _adapted(place: Path) -> Iterator[NamedFile]:
     """Yield the files of the model that an adapter changes, if its configuration names a directory here."""
     with contextlib.suppress(OSError):
         content = _parsed(place / "adapter_config.json")
-        named = content.get("base_model_name_or_path") if isinstance(content, dict) else None
-        if isinstance(named, str) and named and Path(named).is_dir() and not Path(named).samefile(place):
-            yield from _of_folder(Path(named), "base/")
-            yield from _weights(Path(named), "base/")
+        base_model = content.get("base_model_name_or_path") if isinstance(content, dict) else None
+        if (
+            isinstance(base_model, str)
+            and base_model
+            and Path(base_model).is_dir()
+            and not Path(base_model).samefile(place)
+        ):
+            yield from _of_folder(Path(base_model), "base/")
+            yield from _weights(Path(base_model), "base/")
 
 
 def _parsed(file: Path) -> Any:

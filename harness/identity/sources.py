@@ -106,16 +106,16 @@ class Sources:
 
     def _digests(self, homes: Iterable[str]) -> dict[str, str]:
         tops = {*PROJECT, *map(_top, homes)}
-        waiting, reached = [ENGINE, *homes], set[str]()
-        while waiting:
-            name = waiting.pop()
-            if name in reached or name in BEFORE or self._file(name) is None:
+        queue, visited = [ENGINE, *homes], set[str]()
+        while queue:
+            name = queue.pop()
+            if name in visited or name in BEFORE or self._file(name) is None:
                 continue
-            reached.add(name)
+            visited.add(name)
             package = name.rpartition(".")[0]
-            waiting.extend(other for other in (package, *self._imported(name)) if other and _top(other) in tops)
+            queue.extend(other for other in (package, *self._imported(name)) if other and _top(other) in tops)
         groups: dict[str, list[str]] = {}
-        for name in sorted(reached):
+        for name in sorted(visited):
             groups.setdefault(_group(name), []).append(f"{name} {self._module(name).digest}")
         return {group: _digest("\n".join(lines).encode()) for group, lines in sorted(groups.items())}
 
@@ -125,20 +125,20 @@ class Sources:
         file = self._file(name)
         assert file is not None
         package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-        for dots, module, taken in self._module(name).imports:
+        for dots, module, names in self._module(name).imports:
             origin = package.split(".")[: len(package.split(".")) - dots + 1] if dots else []
             base = ".".join(filter(None, (*origin, module)))
             yield base
-            yield from (f"{base}.{imported}" for imported in taken)
+            yield from (f"{base}.{imported}" for imported in names)
 
     def _module(self, name: str) -> Module:
         if name not in self._modules:
             file = self._file(name)
             assert file is not None
             content = file.read_bytes()
-            data = _data(file.parent) if file.name == "__init__.py" else b""
-            key = _digest(content + b"\0" + data, 2 * LENGTH)
-            self._modules[name] = self._used[key] = self._cached.get(key) or _understood(content, data)
+            data_files = _data(file.parent) if file.name == "__init__.py" else b""
+            key = _digest(content + b"\0" + data_files, 2 * LENGTH)
+            self._modules[name] = self._used[key] = self._cached.get(key) or _understood(content, data_files)
         return self._modules[name]
 
     def _file(self, name: str) -> Path | None:
@@ -182,11 +182,11 @@ def _data(directory: Path) -> bytes:
     return b"\0".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)
 
 
-def _understood(content: bytes, data: bytes) -> Module:
+def _understood(content: bytes, data_files: bytes) -> Module:
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError):  # importing it will raise; until then hash the whole file
-        return Module(_digest(content + data), ())
+        return Module(_digest(content + data_files), ())
     statements = [*_statements(tree.body)]
     imports: list[tuple[int, str, tuple[str, ...]]] = []
     for statement in statements:
@@ -195,7 +195,7 @@ def _understood(content: bytes, data: bytes) -> Module:
         elif isinstance(statement, ast.ImportFrom):
             names = tuple(alias.name for alias in statement.names)
             imports.append((statement.level, statement.module or "", names))
-    return Module(_digest(_code(content, statements) + data), tuple(imports))
+    return Module(_digest(_code(content, statements) + data_files), tuple(imports))
 
 
 def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -258,7 +258,7 @@ def _load() -> dict[str, Module]:
         return {}
 
 
-def _save(modules: Mapping[str, Module], used: Mapping[str, Module]) -> None:
-    stored = modules if len(modules) <= MOST_MODULES else used
+def _save(modules: Mapping[str, Module], used_modules: Mapping[str, Module]) -> None:
+    stored = modules if len(modules) <= MOST_MODULES else used_modules
     with contextlib.suppress(OSError):  # a cache that cannot be written only costs time
         write_bytes(_cache(), json.dumps({"format": FORMAT, "modules": stored}).encode())

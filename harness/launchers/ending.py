@@ -13,7 +13,7 @@ from pathlib import Path
 
 from guidebench.harness.launchers import job_files
 from guidebench.harness.loop.job import Job
-from guidebench.harness.records.leases import Fenced, Held, Lease
+from guidebench.harness.records.leases import Fenced, Lease, LeaseHeld
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 
 
@@ -34,7 +34,7 @@ def record(
             ended_run = RunDirectory(run.home, lease)  # as the worker left it
             if (marked := _marked(ended_run.status, kind)) is not None:
                 ended_run.update(**({"status": marked, "error": error} if marked == "failed" else {"status": marked}))
-        except (Held, Fenced):
+        except (LeaseHeld, Fenced):
             pass
         except OSError:  # the disk is full, possibly the error itself
             if kind != "stopped":

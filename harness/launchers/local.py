@@ -130,7 +130,7 @@ class Processes(Launcher):
         self._sharing = Counter(slot.gpu for slot in slots)
         self._hosts: Hosts | None = None
         self._fork_server = contextlib.ExitStack()
-        self._waiting: deque[tuple[Job, bool]] = deque()
+        self._queue: deque[tuple[Job, bool]] = deque()
         """Jobs, and whether each was retried."""
         self._running: dict[int, _Running] = {}
         self._lines: queue.Queue[tuple[int, str | None]] = queue.Queue()
@@ -142,16 +142,16 @@ class Processes(Launcher):
             environment = base.environment(Slot("cpu"))
             forking = fork_server.running("torch", WORKER, environment=environment, silent_after=self._silent_after)
             self._fork_server.enter_context(forking)
-        self._waiting.extend((job, False) for job in jobs)
-        if self._hosts is None and self._gpus is not None and self._waiting:
+        self._queue.extend((job, False) for job in jobs)
+        if self._hosts is None and self._gpus is not None and self._queue:
             self._hosts = Hosts(self._logs / "models.log", self._of_host, self._silent_after)
 
     @property
     def open(self) -> int:
-        return len(self._waiting) + len(self._running)
+        return len(self._queue) + len(self._running)
 
     def cancel(self, now: bool = False) -> None:
-        self._waiting.clear()
+        self._queue.clear()
         for worker in self._running.values():
             if now:
                 _kill(worker)
@@ -163,16 +163,16 @@ class Processes(Launcher):
     def poll(self, seconds: float) -> list[Event]:
         if self._cancelled_at is not None and time.monotonic() - self._cancelled_at > GRACE:
             self.cancel(now=True)
-        while self._free and (ready := _ready(self._waiting, self._running.values())) is not None:
-            job, retried = self._waiting[ready]
-            del self._waiting[ready]
-            beside = min(self._slots, self.open + 1)
+        while self._free and (ready := _ready(self._queue, self._running.values())) is not None:
+            job, retried = self._queue[ready]
+            del self._queue[ready]
+            worker_count = min(self._slots, self.open + 1)
             slot = self._free.pop(0)
             sharing = min(self._sharing[slot.gpu], -(-(self.open + 1) // len(self._sharing))) if slot.gpu else 1
             job = replace(
                 job,
                 device=slot.device,
-                cores=max(1, cores() // beside),
+                cores=max(1, cores() // worker_count),
                 gpu_share=1 / sharing,
                 model_requests=None if self._hosts is None else self._hosts.requests,
             )
@@ -200,7 +200,7 @@ class Processes(Launcher):
         if code in (-signal.SIGKILL, -signal.SIGTERM) and self._cancelled_at is not None:
             kind, error = "stopped", ""  # ended by `cancel`
         if kind == "crashed" and not worker.retried and self._cancelled_at is None:
-            self._waiting.appendleft((worker.job, True))
+            self._queue.appendleft((worker.job, True))
             return Event(worker.job, "retry", {"error": error, "log": str(worker.log)})
         self._end_hosts()
         return Event(worker.job, kind, {"error": error})
@@ -224,10 +224,10 @@ def _gpus(execution: Execution) -> str:
     return ",".join(visible_gpus() if execution.gpus is None else map(str, execution.gpus))
 
 
-def _ready(waiting: Iterable[tuple[Job, bool]], running: Iterable[_Running]) -> int | None:
+def _ready(queue: Iterable[tuple[Job, bool]], running: Iterable[_Running]) -> int | None:
     """Return the index of the first waiting job whose pre-training stages have ended, or None. A run whose stage has
     failed begins too, and reports that."""
-    jobs = [job for job, _ in waiting]
+    jobs = [job for job, _ in queue]
     open_ = {(job.cell["cell"], seed) for job in (*jobs, *(worker.job for worker in running)) for seed in job.seeds}
     for place, job in enumerate(jobs):
         if not {(job.cell.get("stage", {}).get("cell"), seed) for seed in job.seeds} & open_:

@@ -116,16 +116,16 @@ class Ray(Scheduled):
         address = self.address or inherited.get("RAY_ADDRESS", "")
         question = json.dumps({"what": topic, "address": address, "patience": PATIENCE, **content})
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [*base.command()[:-1], "guidebench.harness.launchers.ray_driver"], input=question, text=True,
                 capture_output=True, timeout=SECONDS, env=base.environment(Slot("cpu"), inherited),
                 start_new_session=True,  # a command that is stopped by Ctrl-C still asks
             )  # fmt: skip
-            answer = json.loads(done.stdout)
+            answer = json.loads(process.stdout)
         except subprocess.TimeoutExpired:
             raise UserError(f"the Ray cluster gave no answer within {SECONDS:.0f} s; see `ray status`") from None
         except ValueError:
-            last = one_line((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+            last = one_line((process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
             raise UserError(f"Ray could not be asked: {last}") from None
         if "refused" in answer:
             raise UserError(f"launcher.address={address or 'null'}: {one_line(answer['refused'])}")
@@ -140,7 +140,7 @@ class Tasks(Launcher):
         self._hearing: dict[str, tuple[Job, job_files.Hearing]] = {}
         self._last: dict[str, str] = {}
         """Job -> kind of the last event that was heard of it."""
-        self._before: list[Event] = []
+        self._earlier_events: list[Event] = []
         """Ends that were told before this command listened, and are not passed on yet."""
         self._looked = 0.0
         self._silent: float | None = None
@@ -182,8 +182,10 @@ class Tasks(Launcher):
         return base.elsewhere(new, self._execution)
 
     def _order(self, jobs: Sequence[Job]) -> Order:
-        named = set().union(*(_variables(job.cell) for job in {job.cell["cell"]: job for job in jobs}.values()))
-        inherited = {name: value for name, value in os.environ.items() if name.startswith(FORWARDED) or name in named}
+        variables = set().union(*(_variables(job.cell) for job in {job.cell["cell"]: job for job in jobs}.values()))
+        inherited = {
+            name: value for name, value in os.environ.items() if name.startswith(FORWARDED) or name in variables
+        }
         environment = base.environment(Slot(""), inherited | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
         del environment["CUDA_VISIBLE_DEVICES"]  # Ray's choice
         return Order(
@@ -212,7 +214,7 @@ class Tasks(Launcher):
         self._hearing[job.name] = job, hearing
         if before and before[-1][0] == "finished":
             self._last[job.name] = "finished"
-            self._before.append(Event(job, *before[-1]))
+            self._earlier_events.append(Event(job, *before[-1]))
 
     @property
     def open(self) -> int:
@@ -256,7 +258,7 @@ class Tasks(Launcher):
         return [Event(next(iter(self._hearing.values()))[0], "notice", {"error": text})] if first else []
 
     def _heard(self) -> list[Event]:
-        events, self._before = self._before, []
+        events, self._earlier_events = self._earlier_events, []
         for name, (job, hearing) in self._hearing.items():
             for kind, content in hearing:
                 events.append(Event(job, kind, content))
@@ -302,8 +304,8 @@ def _variables(cell: Mapping[str, Any]) -> set[str]:
     """Return the names of the environment variables that settings of a recorded cell refer to, such as that of an API
     key."""
     sections = recorded(cell).sections.values()
-    entries = ((section, entry) for section in sections for entry in settings.fields(section.__class__).values())
-    return {getattr(section, entry.name) for section, entry in entries if entry.variable}
+    fields = ((section, field) for section in sections for field in settings.fields(section.__class__).values())
+    return {getattr(section, field.name) for section, field in fields if field.variable}
 
 
 def _runs(cell: Mapping[str, Any], job: Job) -> list[str]:

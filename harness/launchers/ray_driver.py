@@ -92,7 +92,7 @@ class Keeper:
         """Ray's reference of a task's result -> job."""
         self._nodes: dict[str, str] = {}
         """Job with a worker -> its node."""
-        self._why: dict[str, str] = {}
+        self._reasons: dict[str, str] = {}
         """Job -> why it was started again, or is to be."""
         self._losses = dict.fromkeys(self._jobs, 0)
         self._not_before = dict.fromkeys(self._jobs, 0.0)
@@ -121,8 +121,8 @@ class Keeper:
 
         with self._lock:
             self._wish = "kill" if now else "stop"
-            begun = set(self._tasks.values()) & set(self._nodes)
-            for reference in [task for task, name in self._tasks.items() if name not in begun]:
+            running = set(self._tasks.values()) & set(self._nodes)
+            for reference in [task for task, name in self._tasks.items() if name not in running]:
                 ray.cancel(reference)
             for name in set(self._jobs) - set(self._tasks.values()):
                 del self._jobs[name]
@@ -130,7 +130,9 @@ class Keeper:
     def standings(self) -> list[tuple[str, str]]:
         """Return each job that has not ended, and its state in words."""
         with self._lock:
-            return [(name, "; ".join(filter(None, (self._state(name), self._why.get(name))))) for name in self._jobs]
+            return [
+                (name, "; ".join(filter(None, (self._state(name), self._reasons.get(name))))) for name in self._jobs
+            ]
 
     def _state(self, name: str) -> str:
         if name in self._nodes:
@@ -141,11 +143,11 @@ class Keeper:
                 f"{amount:g} {units[resource]}" for resource, amount in self._order.resources.items() if amount
             )
             return f"pending in Ray: no node has {needs} free"
-        if self._before(name):
+        if self._waits_for_stage(name):
             return "waiting in Ray: its pre-training stage has not ended"
         return "waiting in Ray"
 
-    def _before(self, name: str) -> bool:
+    def _waits_for_stage(self, name: str) -> bool:
         """Return whether a job has to wait for its pre-training stage."""
         open_ = {run for job in self._jobs.values() for run in job["runs"]}
         return bool(open_.intersection(self._jobs[name]["after"]))
@@ -180,7 +182,7 @@ class Keeper:
                 full = self._order.workers is not None and len(self._tasks) >= self._order.workers
                 if full or self._wish:
                     break
-                if self._not_before[name] <= time.monotonic() and not self._before(name):
+                if self._not_before[name] <= time.monotonic() and not self._waits_for_stage(name):
                     options: dict[str, Any] = {"max_retries": 0, **self._order.resources}
                     if unusable := self._unusable[name]:
                         options["label_selector"] = {"ray.io/node-id": f"!in({','.join(unusable)})"}
@@ -196,15 +198,19 @@ class Keeper:
                 del self._jobs[name]
                 return
             if outcome.code == EXIT_UNUSABLE:
-                self._unusable[name][outcome.node] = self._why[name] = outcome.reason
+                self._unusable[name][outcome.node] = self._reasons[name] = outcome.reason
                 lost = "" if self._usable(name) else "; ".join(dict.fromkeys(self._unusable[name].values()))
             else:
                 self._losses[name] = count = self._losses[name] + 1
-                how = outcome.reason if outcome.code is not None else f"its task on {node} was lost: {outcome.reason}"
-                self._why[name] = f"started again ({count}): {how}"
+                reason = (
+                    outcome.reason if outcome.code is not None else f"its task on {node} was lost: {outcome.reason}"
+                )
+                self._reasons[name] = f"started again ({count}): {reason}"
                 if outcome.code in (EXIT_STOPPED, EXIT_HELD):
                     self._not_before[name] = time.monotonic() + self._order.later
-                often = f"its worker was lost {count} times; launcher.losses={self._order.losses} allows no more: {how}"
+                often = (
+                    f"its worker was lost {count} times; launcher.losses={self._order.losses} allows no more: {reason}"
+                )
                 lost = often if count > self._order.losses else ""
         if lost:
             self._fail(name, lost)
@@ -356,8 +362,10 @@ def _look() -> dict[str, Any]:
 def _submit(order: Order) -> None:
     import ray
 
-    taken = {*_names(order.study)}
-    number = next(index for index in range(1, len(taken) + 2) if f"{PREFIX}{order.study} {index}" not in taken)
+    keeper_names = {*_names(order.study)}
+    number = next(
+        index for index in range(1, len(keeper_names) + 2) if f"{PREFIX}{order.study} {index}" not in keeper_names
+    )
     # With the head a cluster is lost anyway; elsewhere the keeper's node would be one more whose loss ends all tasks.
     head = {"node:__internal_head__": 0.001}
     options = {"lifetime": "detached", "max_restarts": -1, "num_cpus": 0, "resources": head}

@@ -146,16 +146,16 @@ class Slurm(Scheduled):
             return _call("sbatch", *words, *options, text=script)
         except UserError as error:
             message = str(error)
-            named = next((name for name in settings if re.search(rf"\b{name}\b", message, re.IGNORECASE)), "")
+            refused_setting = next((name for name in settings if re.search(rf"\b{name}\b", message, re.IGNORECASE)), "")
             if "account" in message.lower():
-                named = "account"
+                refused_setting = "account"
             if "time limit" in message.lower():
-                named = "minutes"
-            if not named:
+                refused_setting = "minutes"
+            if not refused_setting:
                 raise
-            hint = f" (known partitions: {_partitions()})" if named == "partition" else ""
-            setting = {**settings, "minutes": self.minutes}[named] or f"(the {named} by default)"
-            raise UserError(f"launcher.{named}={setting} is refused{hint}: {message}") from None
+            hint = f" (known partitions: {_partitions()})" if refused_setting == "partition" else ""
+            setting = {**settings, "minutes": self.minutes}[refused_setting] or f"(the {refused_setting} by default)"
+            raise UserError(f"launcher.{refused_setting}={setting} is refused{hint}: {message}") from None
 
 
 def _cores(execution: Execution) -> list[str]:
@@ -184,7 +184,7 @@ class Arrays(Launcher):
         """Job -> kind of the last event that was heard of it."""
         self._next_look = 0.0
         self._unanswered = False
-        self._gone: dict[str, float] = {}
+        self._absent_since: dict[str, float] = {}
         """Job that left the queue without a word -> since when."""
 
     def submit(self, jobs: Sequence[Job]) -> None:
@@ -244,13 +244,13 @@ class Arrays(Launcher):
         for name, (job, _) in list(self._hearing.items()):
             if name not in queued:
                 silent = self._last.get(name, "") not in ENDS
-                if silent and self._held(job):
+                if silent and self._has_valid_lease(job):
                     continue  # its lease is watched meanwhile
                 del self._hearing[name]
                 self._last.pop(name, "")
                 if silent:
                     numbers = self._numbers()
-                    events.append(Event(job, "crashed", {"error": self._how(name, numbers.get(name, ""))}))
+                    events.append(Event(job, "crashed", {"error": self._end_reason(name, numbers.get(name, ""))}))
         return events
 
     def _heard(self) -> list[Event]:
@@ -264,9 +264,9 @@ class Arrays(Launcher):
             self._next_look = min(self._next_look, time.monotonic() + SOON)
         return events
 
-    def _held(self, job: Job) -> bool:
+    def _has_valid_lease(self, job: Job) -> bool:
         """Return whether the lease of a run of a job that left the queue has not expired yet."""
-        since = self._gone.setdefault(job.name, time.monotonic())
+        since = self._absent_since.setdefault(job.name, time.monotonic())
         waits = time.monotonic() - since < leases.EXPIRES + 2 * EVERY
         return waits and any(run.held() for run in ending.runs_of(StudyDirectory(self._study), job))
 
@@ -283,7 +283,9 @@ class Arrays(Launcher):
             if (not kinds or kinds[-1] not in ENDS) and any(run.status == "running" and not run.held() for run in runs):
                 lost_jobs.append((job, number))
         queued = {task.job.name for task in self._tasks()} if lost_jobs else set()
-        return [Standing(job, self._how(job.name, number)) for job, number in lost_jobs if job.name not in queued]
+        return [
+            Standing(job, self._end_reason(job.name, number)) for job, number in lost_jobs if job.name not in queued
+        ]
 
     def _numbers(self) -> dict[str, str]:
         """Return job -> the id of the last task that was submitted for it, such as 17_3."""
@@ -294,7 +296,7 @@ class Arrays(Launcher):
                 arrays[int(read_regular(path))] = listed
         return {name: f"{array}_{index}" for array in sorted(arrays) for index, name in enumerate(arrays[array])}
 
-    def _how(self, name: str, number: str) -> str:
+    def _end_reason(self, name: str, number: str) -> str:
         """Describe how SLURM says that the task `number` of a job ended."""
         log = self._study / "logs" / f"{name}.log"
         if not number or not (end := _end_of(number)):
@@ -398,7 +400,7 @@ def _call(program: str, *words: str, text: str = "") -> str:
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(OPTIONS)}
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [program, *words], input=text, capture_output=True, text=True, timeout=SECONDS, env=environment,
             start_new_session=True,
         )  # fmt: skip
@@ -406,8 +408,8 @@ def _call(program: str, *words: str, text: str = "") -> str:
         raise UserError(f"{program} is not on this machine, so SLURM cannot be asked from here") from None
     except subprocess.TimeoutExpired:
         raise UserError(f"{program} gave no answer within {SECONDS:.0f} s; is SLURM's controller up (sinfo)?") from None
-    if done.returncode:
-        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    if process.returncode:
+        lines = (process.stderr.strip() or process.stdout.strip()).splitlines()
         message = "; ".join(dict.fromkeys(one_line(line.removeprefix(f"{program}: error: ")) for line in lines))
-        raise UserError(f"{program}: {message or f'exit code {done.returncode}'}")
-    return done.stdout
+        raise UserError(f"{program}: {message or f'exit code {process.returncode}'}")
+    return process.stdout

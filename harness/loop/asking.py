@@ -35,14 +35,14 @@ def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
     foundation model with equal transport and retry policy; prompts, sampling and dialogues may differ. All roles of
     hand-written models share one, if their time limits are equal: it imports and draws for all of them."""
     groups: dict[tuple[object, ...], list[str]] = {}
-    named = {part.role: part for part in cell.models}
+    models = {part.role: part for part in cell.models}
     for role in roles:
         key: tuple[object, ...] = (role,)
         model = cell.section(role)
-        if role in named and study_models.is_recorded(model):
+        if role in models and study_models.is_recorded(model):
             same = {name: value for name, value in vars(model).items() if name not in study_models.NOT_THE_MODEL}
-            key = (named[role].kind, named[role].name, *same.items(), model.policy())
-        elif role in named and model.backend == "scripted":
+            key = (models[role].kind, models[role].name, *same.items(), model.policy())
+        elif role in models and model.backend == "scripted":
             key = (model.backend, model.timeout)
         groups.setdefault(key, []).append(role)
     return [*map(tuple, groups.values())]
@@ -54,7 +54,7 @@ def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, 
     numbers = itertools.count()
     kinds = {part.role: part.kind for part in cell.names.parts}
     budgeted, now = Models(**job.models).budgeted, cell.consulted
-    judged = answering.shown_clips(cell.names.parts)
+    clip_roles = answering.shown_clips(cell.names.parts)
 
     def asks(role: str, backend: Backend) -> QuestionQueue:
         kind = kinds.get(role, role)
@@ -62,7 +62,7 @@ def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, 
         delay = 0 if role in now else answerer.delay
         follows = isinstance(answerer, parts.ModelPart) and answerer.backend == "oracle" and answerer.follows_solver
         halts = kind == registry.HUMAN or budgeted
-        return QuestionQueue(len(job.seeds), delay, backend, halts, role, kind, numbers, follows, role in judged)
+        return QuestionQueue(len(job.seeds), delay, backend, halts, role, kind, numbers, follows, role in clip_roles)
 
     order = [*kinds, registry.HUMAN]
     return {role: asks(role, backends[role]) for role in order if role in backends}
@@ -146,6 +146,8 @@ def consultations(job: Job, cell: Cell, build: Build) -> Iterator[Callable[[str]
     with queues(sorted(cell.consulted), job, cell, build) as asks:
 
         def within(scope: str) -> Consult:
-            return lambda questions: consult(asks, [(each, f"{scope}/{each.episode}") for each in questions], 0)
+            return lambda questions: consult(
+                asks, [(question, f"{scope}/{question.episode}") for question in questions], 0
+            )
 
         yield within

@@ -42,7 +42,7 @@ def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Seque
 
 def most_stored(cell: Cell, dataset_transitions: int | None = None) -> int:
     """Return the maximum number of transitions that a run stores: its steps, demonstrations of maximum length, and
-    datasets of `given` transitions in total, or of maximum size if None."""
+    datasets of `dataset_transitions` transitions in total, or of maximum size if None."""
     training = cell.section("training")
     demonstrated = training.demonstrations * cell.section("suite").horizon(cell.names.task)
     return int(training.steps + demonstrated + (_fed(cell) if dataset_transitions is None else dataset_transitions))

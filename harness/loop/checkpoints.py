@@ -129,9 +129,9 @@ def _pack(value: Any, arrays: dict[str, np.ndarray], *at: str) -> Any:
         arrays[name] = np.array(raw, order="C", copy=True)
         return {_ARRAY: name} if fields is None else {_ARRAY: name, _FIELDS: fields}
     if isinstance(value, dict):
-        return {str(key): _pack(item, arrays, *at, str(key)) for key, item in value.items()}
+        return {str(key): _pack(element, arrays, *at, str(key)) for key, element in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_pack(item, arrays, *at, str(number)) for number, item in enumerate(value)]
+        return [_pack(element, arrays, *at, str(number)) for number, element in enumerate(value)]
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -148,9 +148,9 @@ def _unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
             return arrays[value[_ARRAY]]
         if value.keys() == {_ARRAY, _FIELDS}:
             return unpacked(arrays[value[_ARRAY]], value[_FIELDS])
-        return {key: _unpack(item, arrays) for key, item in value.items()}
+        return {key: _unpack(element, arrays) for key, element in value.items()}
     if isinstance(value, list):
-        return [_unpack(item, arrays) for item in value]
+        return [_unpack(element, arrays) for element in value]
     return value
 
 

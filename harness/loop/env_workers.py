@@ -94,12 +94,12 @@ class EnvWorkers:
         """`silent_after`: seconds without a heartbeat after which a process is killed; `stop`: says whether the worker
         is to stop, which waits for a step only a little longer then (`heartbeats.Watch`)."""
         self.processes = [EnvWorker(silent_after, stop) for _ in range(processes)]
-        self._made = 0
+        self._task_count = 0
 
     def make(self, suite: Suite, task: str) -> Task:
         """Make a task. The worker and its processes take turns in holding the tasks, beginning with the worker."""
-        place = self._made % (len(self.processes) + 1)
-        self._made += 1
+        place = self._task_count % (len(self.processes) + 1)
+        self._task_count += 1
         return self.processes[place - 1].make(suite, task) if place else suite.make(task)
 
     @property
@@ -260,7 +260,7 @@ def serve(connection: Connection) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
     os.dup2(2, 1)  # the worker's standard output holds its events
-    held: list[_HeldTask] = []
+    tasks: list[_HeldTask] = []
     while True:
         try:
             method, calls = connection.recv()
@@ -269,10 +269,10 @@ def serve(connection: Connection) -> None:
         answer: Failure | list[Any]
         try:
             if method:
-                answer = [held[number].call(method, arguments) for number, arguments in calls]
+                answer = [tasks[number].call(method, arguments) for number, arguments in calls]
             else:
-                held += [_HeldTask(suite.make(name)) for suite, name in calls]
-                answer = [(len(held) - 1, *held[-1].description)]
+                tasks += [_HeldTask(suite.make(name)) for suite, name in calls]
+                answer = [(len(tasks) - 1, *tasks[-1].description)]
         except UserError as error:
             answer = Failure(str(error), True)
         except Exception:  # a package's task may raise anything; the worker raises it again
@@ -291,8 +291,8 @@ class _HeldTask:
     @property
     def description(self) -> tuple[tuple[str, ...], str, int]:
         """Return the names of the task's public methods and capabilities, and its attributes."""
-        named = {name for name in dir(type(self._task)) if not name.startswith("_")} | set(CAPABILITIES)
-        methods = tuple(sorted(name for name in named if callable(getattr(self._task, name, None))))
+        names = {name for name in dir(type(self._task)) if not name.startswith("_")} | set(CAPABILITIES)
+        methods = tuple(sorted(name for name in names if callable(getattr(self._task, name, None))))
         return methods, self._task.instruction, self._task.max_steps
 
     def call(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, dict[str, Any], str]:

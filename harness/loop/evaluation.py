@@ -233,8 +233,8 @@ class Evaluator:
                 watch(number, tasks[number], None)
         actor = agent.actor(places)
         if isinstance(actor, FollowsSolvers):
-            begun = zip(places, tasks, seeds, strict=True)
-            actor.follow([self._solve(place.row, task, seed) for place, task, seed in begun])
+            starts = zip(places, tasks, seeds, strict=True)
+            actor.follow([self._solve(place.row, task, seed) for place, task, seed in starts])
         ctx.rows = np.array([place.row for place in places])
         actor.begin(np.stack(observations), ctx)
         while alive:

@@ -101,20 +101,20 @@ def mixed_pairs(suite: Suite, task: str) -> Pairs | None:
     actions, rng = suite.spaces(task)[1], np.random.default_rng(SEED)
     segments: list[tuple[Array, float]] = []
     for episode in range(EPISODES):
-        observation, done = environment.reset(SEED + 1 + episode), False
+        observation, is_over = environment.reset(SEED + 1 + episode), False
         moves: list[tuple[Array, float]] = []
-        while not done:
+        while not is_over:
             wandering = episode % 2 and len(moves) % 2
             step = environment.step(_random(actions, rng) if wandering else environment.expert())
             moves.append((observation, step.reward))
-            observation, done = step.observation, step.terminated or step.truncated
+            observation, is_over = step.observation, step.terminated or step.truncated
         for start in range(0, len(moves) - length + 1, length):
             observations, rewards = zip(*moves[start : start + length], strict=True)
             segments.append((np.stack(observations), float(sum(rewards))))
     if len(segments) < 2:
         return None
-    chosen = [rng.choice(len(segments), 2, replace=False) for _ in range(PAIRS)]
-    differing = [(first, second) for first, second in chosen if segments[first][1] != segments[second][1]]
+    pairs = [rng.choice(len(segments), 2, replace=False) for _ in range(PAIRS)]
+    differing = [(first, second) for first, second in pairs if segments[first][1] != segments[second][1]]
     if not differing:
         return None
     states = np.stack([np.stack([segments[segment][0] for segment in pair]) for pair in differing])
@@ -151,8 +151,9 @@ class Probes:
 
     def __init__(self, build: Build, task: str, count: int, end: int, write: Write) -> None:
         """`count`: number of probes in a run of `end` steps."""
-        made = functools.cache(lambda suite: reference(suite, task))  # shared by seeds with the same layouts
-        self._episode = lambda row: made(build.suite(row)) if count else None
+        # Seeds with the same layouts share the reference episode.
+        reference_episode = functools.cache(lambda suite: reference(suite, task))
+        self._episode = lambda row: reference_episode(build.suite(row)) if count else None
         self._learnt = count > 0 and any(isinstance(part, TeacherPart) for part in build.parts.values())
         paired = functools.cache(lambda suite: mixed_pairs(suite, task))
         self._pairs = lambda row: paired(build.suite(row)) if self._learnt else None
@@ -176,7 +177,7 @@ class Probes:
             self._write(row, 0, self._description(episode))
             if judge is not None:
                 spent = judge.seconds, judge.clips
-                self._write(row, 0, self._judged(episode, row, judge, stop, role))
+                self._write(row, 0, self._clip_scores(episode, row, judge, stop, role))
                 judge.seconds, judge.clips = spent
 
     def _description(self, episode: Reference) -> Iterator[Point]:
@@ -188,7 +189,7 @@ class Probes:
             for number in np.flatnonzero(events).tolist():
                 yield Point(t, f"event/{self._events[number]}", 1.0)
 
-    def _judged(
+    def _clip_scores(
         self, episode: Reference, row: int, judge: Backend, stop: Callable[[], bool], role: str
     ) -> Iterator[Point]:
         """Yield the scores of the clips, each at its middle move. Questions have negative numbers, since those of
@@ -198,13 +199,13 @@ class Probes:
         for number, start in enumerate(starts):
             moves = slice(start, start + self._window)
             ask = Question(row, np.zeros(0, np.int64), episode.snapshots[moves], episode.events[moves], to=role)
-            item = InFlight(-1 - number - row * len(starts), ORDINALS + number, 0, ask, probe=True)
-            in_flight.append((start, item))
+            flight = InFlight(-1 - number - row * len(starts), ORDINALS + number, 0, ask, probe=True)
+            in_flight.append((start, flight))
             judge.ask(in_flight[-1][1])
-        for start, item in in_flight:
+        for start, flight in in_flight:
             if stop():
                 raise Stopped
-            reply, _ = judge.take(item.number)
+            reply, _ = judge.take(flight.number)
             if not reply.failure:
                 yield Point(start + self._window // 2, "judge", float(reply.value))
 

@@ -186,7 +186,7 @@ class Loop:
         """The current run phase."""
         self._evaluating = False
         self._observation: Array | None = None
-        self._begun = False
+        self._has_started = False
         """Whether the first episodes have begun."""
         self._returns = np.zeros(len(tasks))
         self._lengths = np.zeros(len(tasks), np.int64)
@@ -273,7 +273,7 @@ class Loop:
         load = self._datasets.pop(phase.source, None)
         if load is None:
             return
-        if self._begun:
+        if self._has_started:
             self.agent.cut(self)
         for transition in transitions(load(), len(self.tasks[0].events())):
             self.agent.observe(transition, self)
@@ -300,8 +300,8 @@ class Loop:
     def _interact(self) -> None:
         """Take one step of every seed's task."""
         observations = self.observation
-        if not self._begun:
-            self._begun = True
+        if not self._has_started:
+            self._has_started = True
             self.agent.begin(self.rows, observations, self)
         actions = self._finite(self.agent.act(observations, self))
         before = tuple(task.text() for task in self._telling)
@@ -465,7 +465,7 @@ class Loop:
             "step": self.step,
             "task": self.tasks[row].state(),
             "observation": None if self._observation is None else self._observation[row],
-            "begun": self._begun,
+            "begun": self._has_started,
             "return": float(self._returns[row]),
             "length": int(self._lengths[row]),
             "streams": self.streams[row].state(),
@@ -483,7 +483,7 @@ class Loop:
             if self._observation is None:
                 self._observation = np.stack([state["observation"]] * len(self.tasks))
             self._observation[row] = state["observation"]
-        self._begun = bool(state["begun"])
+        self._has_started = bool(state["begun"])
         self._returns[row], self._lengths[row] = state["return"], state["length"]
         self.streams[row].load_state(state["streams"])
         self._windows[row].load_state(state["window"])

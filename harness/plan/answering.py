@@ -25,10 +25,10 @@ def answered(kind: str, config: ModelPart | type[ModelPart]) -> tuple[str, ...]:
     return config.answers or (USUAL[kind],)
 
 
-def put(chosen: Sequence[Chosen], role: str) -> dict[str, str]:
+def put(parts: Sequence[Chosen], role: str) -> dict[str, str]:
     """Return kind of call -> role of the part that makes such calls to the model in `role`."""
     askers: dict[str, str] = {}
-    for asker, config in _needing(chosen, role):
+    for asker, config in _needing(parts, role):
         declared = config.puts if issubclass(config, AskingPart) else {}
         for kind in declared.get(role, (USUAL[config.needs[role]],)):
             askers.setdefault(kind, asker)
@@ -36,45 +36,45 @@ def put(chosen: Sequence[Chosen], role: str) -> dict[str, str]:
 
 
 @registry.cached(4096)
-def consulted(chosen: tuple[Chosen, ...]) -> frozenset[str]:
+def consulted_roles(cell_parts: tuple[Chosen, ...]) -> frozenset[str]:
     """Return the roles of a cell whose answers are awaited synchronously."""
-    parts = (registry.get(part.kind, part.name) for part in chosen)
+    parts = (registry.get(part.kind, part.name) for part in cell_parts)
     return frozenset(role for config in parts if issubclass(config, AskingPart) for role in config.consults)
 
 
-def speakers(chosen: Sequence[Chosen], role: str) -> list[str]:
+def speakers(parts: Sequence[Chosen], role: str) -> list[str]:
     """Return the roles of the parts that have a dialogue with the model in `role`."""
-    return [asker for asker, config in _needing(chosen, role) if role in registry.spoken(config)]
+    return [asker for asker, config in _needing(parts, role) if role in registry.spoken(config)]
 
 
-def shown_clips(chosen: Sequence[Chosen]) -> list[str]:
+def shown_clips(parts: Sequence[Chosen]) -> list[str]:
     """Return the roles of the judges that get clips: those with which no part has a dialogue."""
-    return [part.role for part in chosen if part.kind == "judge" and not speakers(chosen, part.role)]
+    return [part.role for part in parts if part.kind == "judge" and not speakers(parts, part.role)]
 
 
-def _needing(chosen: Sequence[Chosen], role: str) -> Iterator[tuple[str, type[Part]]]:
+def _needing(parts: Sequence[Chosen], role: str) -> Iterator[tuple[str, type[Part]]]:
     """Yield role and configuration class of the parts that need `role`."""
-    for part in chosen:
+    for part in parts:
         config: type[Part] = registry.get(part.kind, part.name)
         if role in config.needs:
             yield part.role, config
 
 
 @registry.cached(4096)
-def check(chosen: tuple[Chosen, ...]) -> None:
+def check(parts: tuple[Chosen, ...]) -> None:
     """Raise UserError if a part makes a kind of call that its model does not answer or that is not registered, or if
     two parts have different dialogues with one model."""
-    for role, of, name in (part for part in chosen if part.kind in registry.MODELS):
+    for role, of, name in (part for part in parts if part.kind in registry.MODELS):
         answers = answered(of, registry.get(of, name))
-        for kind, asker in put(chosen, role).items():
+        for kind, asker in put(parts, role).items():
             registry.get("call", kind)
             if kind not in answers:
                 raise UserError(
                     f"the {asker} makes calls of kind {kind!r} to its {role}, and {of} {name!r} answers only "
                     f"{' and '.join(answers)}; choose another {role}=…"
                 )
-        leading = speakers(chosen, role)
-        same = {getattr(config, "shares", {}).get(role) for _, config in _needing(chosen, role)}
+        leading = speakers(parts, role)
+        same = {getattr(config, "shares", {}).get(role) for _, config in _needing(parts, role)}
         if len(leading) > 1 and (len(same) > 1 or None in same):
             raise UserError(
                 f"the {' and the '.join(leading)} both have a dialogue with the {of} in the role {role!r}; give the "

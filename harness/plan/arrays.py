@@ -42,10 +42,10 @@ class Declared(NamedTuple):
         return f"{self.part} declares its answers of {self.role!r} as {self.spec.name!r}, {self.spec.dtype} [{shape}]"
 
 
-def every(chosen: Sequence[Chosen], view: CellView) -> list[Declared]:
+def every(parts: Sequence[Chosen], view: CellView) -> list[Declared]:
     """Return the arrays that a cell's parts declare. Raise UserError for an invalid declaration."""
     declarations = []
-    for part in chosen:
+    for part in parts:
         if getattr(type(view[part.role]), "array", AskingPart.array) is not AskingPart.array:
             needs = view[part.role].needs.items()
             declarations += [_declared(part, view, role) for role, kind in needs if kind in registry.MODELS]
@@ -56,19 +56,19 @@ def every(chosen: Sequence[Chosen], view: CellView) -> list[Declared]:
     return arrays
 
 
-def of(chosen: Sequence[Chosen], view: CellView, role: str) -> Declared | None:
+def of(parts: Sequence[Chosen], view: CellView, role: str) -> Declared | None:
     """Return the declared array of a cell's answers in a role, or None if they are JSON values."""
-    return next((declared for declared in every(chosen, view) if declared.role == role), None)
+    return next((declared for declared in every(parts, view) if declared.role == role), None)
 
 
-def _declared(chosen: Chosen, view: CellView, role: str) -> Declared | None:
-    part = view[chosen.role]
+def _declared(named_part: Chosen, view: CellView, role: str) -> Declared | None:
+    part = view[named_part.role]
     spec = part.array(view, role)
     if spec is None:
         return None
     if wrong := _misfit(spec) or _unspoken(part, role):
-        raise UserError(f"{chosen} declares an array of answers in its role {role!r}: {wrong}")
-    return Declared(spec, str(chosen), role)
+        raise UserError(f"{named_part} declares an array of answers in its role {role!r}: {wrong}")
+    return Declared(spec, str(named_part), role)
 
 
 def _misfit(spec: Any) -> str:

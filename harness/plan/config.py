@@ -77,7 +77,7 @@ class Cell:
     @functools.cached_property
     def id(self) -> str:
         values = {key: value.value for key, value in self.settings.items()}
-        stage = begun(self.stage.id, self.keeps) if self.stage else ""
+        stage = stage_identity(self.stage.id, self.keeps) if self.stage else ""
         return identity(self.names, versions(self.names), values, stage)
 
     @property
@@ -188,8 +188,8 @@ class Cell:
         """Return the parts that are models, without those that nothing asks under these settings
         (`AskingPart.unasked`)."""
         every = self.names.of(*registry.MODELS)
-        asking = [config for config in self.sections.values() if isinstance(config, AskingPart)]
-        if not any(config.unasked for config in asking):
+        asking_parts = [config for config in self.sections.values() if isinstance(config, AskingPart)]
+        if not any(config.unasked for config in asking_parts):
             return every
         needing = [config for config in self.sections.values() if isinstance(config, Part)]
         asked_roles = {
@@ -200,7 +200,7 @@ class Cell:
     @property
     def consulted(self) -> frozenset[str]:
         """Return the roles whose answers are awaited synchronously, without those that nothing asks."""
-        return answering.consulted(self.names.parts) & {part.role for part in self.models}
+        return answering.consulted_roles(self.names.parts) & {part.role for part in self.models}
 
     @property
     def judge(self) -> str:
@@ -252,7 +252,7 @@ class Cell:
 
     def logged_by(self, log: str) -> str:
         """Return a description of the first part that declares a log."""
-        return next((who for who, logs in _declared(self.names) if log in logs), "the engine")
+        return next((title for title, logs in _declared(self.names) if log in logs), "the engine")
 
     def section(self, name: str) -> Any:
         """Return the built configuration of a section, or None if the cell lacks that section."""
@@ -368,7 +368,7 @@ def _excluded_roles(names: Names, values: Mapping[str, Any]) -> set[str]:
     return unasked - needed
 
 
-def begun(stage: str, keeps: Sequence[str]) -> str:
+def stage_identity(stage: str, keeps: Sequence[str]) -> str:
     """Return the text by which a cell's id hashes its pre-training stage: the stage's id, and the beginnings of the
     parameters' names that are kept of its policy unless all are."""
     return f"{stage}:{','.join(keeps)}" if keeps else stage
@@ -595,13 +595,13 @@ def _widths_followed(cell: Cell) -> Cell:
 def _widths(cell: Cell) -> Iterator[tuple[str, str, int]]:
     """Yield (setting, role, width) for each setting that must equal the width of the vectors of the embedder in `role`,
     if the embedder is used and its width is known."""
-    for chosen in cell.names.of(*registry.ASKING):
-        widths = registry.get(chosen.kind, chosen.name).widths
+    for part in cell.names.of(*registry.ASKING):
+        widths = registry.get(part.kind, part.name).widths
         for name, role in widths.items():
-            if role in cell.section(chosen.role).unasked:
+            if role in cell.section(part.role).unasked:
                 continue
             if (width := cell.section(role).dimensions()) is not None:
-                yield f"{chosen.role}.{name}", role, width
+                yield f"{part.role}.{name}", role, width
 
 
 def _check_widths(cell: Cell) -> None:
@@ -654,18 +654,18 @@ def validate(cell: Cell) -> None:
     _check_solver(cell)
     answering.check(cell.names.parts)
     arrays.every(cell.names.parts, place)
-    for role in answering.consulted(cell.names.parts):
+    for role in answering.consulted_roles(cell.names.parts):
         if f"{role}.delay" in cell.overrides:
             raise UserError(f"{role}.delay is given, but answers of {role!r} are awaited without delay; leave it out")
-    asking = [
+    asking_models = [
         str(chosen) for chosen in cell.names.of(*registry.ASKING)
         if {*registry.MODELS, registry.HUMAN}.intersection((part := cell.section(chosen.role)).needs.values())
         and not part.each_goal
     ]  # fmt: skip
-    if asking and cell.names.task in suite.by_turns:
+    if asking_models and cell.names.task in suite.by_turns:
         raise UserError(
             f"task {cell.names.task!r} of suite {cell.names.suite!r} changes its goal in each episode, and "
-            f"{' and '.join(asking)} needs a fixed goal; choose a single task"
+            f"{' and '.join(asking_models)} needs a fixed goal; choose a single task"
         )
     if cell.stage and (before := cell_view(cell.stage).actions) != place.actions:
         raise UserError(
@@ -723,30 +723,30 @@ def _chosen_from(actions: Actions) -> str:
 def _check_solver(cell: Cell) -> None:
     """Raise UserError if a model answers with the action of the suite's solver in the present state, and there is no
     solver, or the cell learns from steps of other tasks than the run's."""
-    for chosen in cell.names.of(*registry.MODELS):
-        if not cell.section(chosen.role).follows_solver:
+    for part in cell.names.of(*registry.MODELS):
+        if not cell.section(part.role).follows_solver:
             continue
-        subject = f"{chosen} answers with the action of the suite's own solver"
+        subject = f"{part} answers with the action of the suite's own solver"
         if not demonstrates(cell.section("suite"), cell.names.task):
             raise UserError(
                 f"{subject}, and no solver comes with the task {cell.names.task!r} of suite {cell.names.suite!r}; "
-                f"choose another {chosen.role}=…, or a task with a solver"
+                f"choose another {part.role}=…, or a task with a solver"
             )
         if cell.section("training").demonstrations or cell.names.of("dataset"):
             raise UserError(
                 f"{subject} in the present state, and the states of demonstrations and datasets are past; choose "
-                f"another {chosen.role}=…, or training.demonstrations=0 and no dataset"
+                f"another {part.role}=…, or training.demonstrations=0 and no dataset"
             )
 
 
 def _check_losses(cell: Cell) -> None:
     """Raise UserError if a part adds to the loss of a parameter group that no learner of the cell has."""
-    learners = {chosen: cell.section(chosen.role).groups for chosen in cell.names.of("learner")}
-    for chosen in cell.names.of(*registry.ASKING):
-        for group in cell.section(chosen.role).adds:
+    learners = {part: cell.section(part.role).groups for part in cell.names.of("learner")}
+    for part in cell.names.of(*registry.ASKING):
+        for group in cell.section(part.role).adds:
             if not any(group in groups for groups in learners.values()):
                 has = "; ".join(f"{learner} has {', '.join(groups) or 'none'}" for learner, groups in learners.items())
                 raise UserError(
-                    f"{chosen} adds to the loss of {group!r}, a group of parameters that no learner here has ({has}); "
+                    f"{part} adds to the loss of {group!r}, a group of parameters that no learner here has ({has}); "
                     f"choose another learner"
                 )

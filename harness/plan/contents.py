@@ -56,31 +56,31 @@ class Digests:
         if not cell.file_parts:
             return cell
         values, overrides = dict(cell.settings), dict(cell.overrides)
-        waiting = []
-        for chosen in cell.file_parts:
-            part, key = cell.section(chosen.role), f"{chosen.role}.{DIGEST}"
+        unidentified = []
+        for file_part in cell.file_parts:
+            part, key = cell.section(file_part.role), f"{file_part.role}.{DIGEST}"
             setting = cell.settings[key]
             if setting.layer == COMMAND and setting.value is None:
                 continue
             digest = self._digest_of(part)
             if digest is None:
-                waiting += [chosen] if setting.value is None else []
+                unidentified += [file_part] if setting.value is None else []
                 continue
             if setting.value is None:
                 values[key] = Value(digest, FILES, "")
             elif digest != setting.value and self._execution.models.mode != "replay":
                 raise UserError(
-                    f"{key}={setting.value} is given, and the files of {_named(cell, chosen)} have the digest "
+                    f"{key}={setting.value} is given, and the files of {_named(cell, file_part)} have the digest "
                     f"{digest}; leave it out, or name the files that it is of"
                 )
             for name, value in part.placed().items():
-                place = f"{chosen.role}.{name}"
+                place = f"{file_part.role}.{name}"
                 values[place] = values[place]._replace(value=value)
                 overrides |= {place: value} if place in overrides else {}
         filled = replace(cell, settings=values, overrides=overrides)
-        for chosen in waiting:
-            if (value := self._digest_on_record(filled, chosen)) is not None:
-                filled = replace(filled, settings={**filled.settings, f"{chosen.role}.{DIGEST}": value})
+        for file_part in unidentified:
+            if (value := self._digest_on_record(filled, file_part)) is not None:
+                filled = replace(filled, settings={**filled.settings, f"{file_part.role}.{DIGEST}": value})
         return filled
 
     def _digest_of(self, part: FilePart) -> str | None:
@@ -89,10 +89,10 @@ class Digests:
             self._content[place] = part.content()
         return self._content[place]
 
-    def _digest_on_record(self, cell: Cell, chosen: Chosen) -> Value | None:
+    def _digest_on_record(self, cell: Cell, file_part: Chosen) -> Value | None:
         """Return the digest of a part whose files are not here from the records, the recipe or the recorded calls, or
         None if none of them holds it."""
-        role, part = chosen.role, cell.section(chosen.role)
+        role, part = file_part.role, cell.section(file_part.role)
         by_name = id_by_name(cell)
         known_digests = {key: value for key, value in cell.digests.items() if value is not None}
         records = [
@@ -100,16 +100,16 @@ class Digests:
             if record.id_by_name == by_name and known_digests.items() <= {**known_digests, **record.digests}.items()
         ]  # fmt: skip
         recorded = dict.fromkeys(record.digests.get(role) for record in records)
-        if digest := _only(filter(None, recorded), cell, chosen, "the studies here hold runs"):
+        if digest := _only(filter(None, recorded), cell, file_part, "the studies here hold runs"):
             return Value(digest, RECORD, "")
         if None in recorded:
             return Value(None, RECORD, "")
         if digest := part.published():
             return Value(digest, RECIPE, "")
         answered = part.on_record(role, self._execution.models, self._study())
-        if digest := _only(filter(None, answered), cell, chosen, "the recorded calls hold answers"):
+        if digest := _only(filter(None, answered), cell, file_part, "the recorded calls hold answers"):
             return Value(digest, CASSETTE, "")
-        by_calls = chosen.kind in registry.MODELS and self._execution.models.mode == "replay"
+        by_calls = file_part.kind in registry.MODELS and self._execution.models.mode == "replay"
         return Value(None, CASSETTE, "") if by_calls else None
 
     def _study(self) -> Path | None:
@@ -125,7 +125,7 @@ class Digests:
         return self._records_by_names[names]
 
 
-def _only(digests: Iterable[str], cell: Cell, chosen: Chosen, source: str) -> str | None:
+def _only(digests: Iterable[str], cell: Cell, file_part: Chosen, source: str) -> str | None:
     """Return the digest if all of `digests` are equal, or None if there is none. Raise UserError for two different
     ones; `source`: where they come from, to begin the message with."""
     distinct: list[str] = []
@@ -133,20 +133,20 @@ def _only(digests: Iterable[str], cell: Cell, chosen: Chosen, source: str) -> st
         distinct += [digest] if digest not in distinct else []
         if len(distinct) > 1:
             raise UserError(
-                f"{source} of two models in the role {chosen.role!r}, {' and '.join(sorted(distinct))}, and the files "
-                f"of {_named(cell, chosen)} are not here; say which one with {chosen.role}.{DIGEST}=…"
+                f"{source} of two models in the role {file_part.role!r}, {' and '.join(sorted(distinct))}, and the "
+                f"files of {_named(cell, file_part)} are not here; say which one with {file_part.role}.{DIGEST}=…"
             )
     return distinct[0] if distinct else None
 
 
-def _named(cell: Cell, chosen: Chosen) -> str:
-    part = cell.section(chosen.role)
-    return " ".join(f"{chosen.role}.{name}={value}" for name in part.file_settings if (value := getattr(part, name)))
+def _named(cell: Cell, file_part: Chosen) -> str:
+    part = cell.section(file_part.role)
+    return " ".join(f"{file_part.role}.{name}={value}" for name in part.file_settings if (value := getattr(part, name)))
 
 
 def id_by_name(cell: Cell) -> str:
     """Return the id that a cell would have if no digest were known."""
-    stage = config.begun(id_by_name(cell.stage), cell.keeps) if cell.stage else ""
+    stage = config.stage_identity(id_by_name(cell.stage), cell.keeps) if cell.stage else ""
     values = {key: value.value for key, value in cell.settings.items()}
     digests = {f"{part.role}.{DIGEST}": None for part in cell.file_parts}
     return config.identity(cell.names, config.versions(cell.names), values | digests, stage)
@@ -154,18 +154,18 @@ def id_by_name(cell: Cell) -> str:
 
 def waits_for(cell: Cell) -> str:
     """Return the names of the models or datasets without which the cell's id is not known; "" if it is known."""
-    named = [
+    titles = [
         _title(stage, part)
         for stage in (*cell.stages, cell)
         for part in stage.file_parts
         if (value := stage.settings[f"{part.role}.{DIGEST}"]).value is None and value.layer not in BY_NAME
     ]
-    return " and ".join(dict.fromkeys(named))
+    return " and ".join(dict.fromkeys(titles))
 
 
-def _title(cell: Cell, chosen: Chosen) -> str:
-    part = cell.section(chosen.role)
-    return next((str(value) for name in part.file_settings if (value := getattr(part, name))), str(chosen))
+def _title(cell: Cell, file_part: Chosen) -> str:
+    part = cell.section(file_part.role)
+    return next((str(value) for name in part.file_settings if (value := getattr(part, name))), str(file_part))
 
 
 def changed(cell: Cell, study: Path, planned: Iterable[str]) -> str:
@@ -175,22 +175,22 @@ def changed(cell: Cell, study: Path, planned: Iterable[str]) -> str:
         return ""
     ids, by_name = {*planned}, id_by_name(cell)
     for record in _records([study], cell.names):
-        begun = any(record.path.glob("seed-*"))
-        if record.cell in ids or record.id_by_name != by_name or not begun:
+        has_runs = any(record.path.glob("seed-*"))
+        if record.cell in ids or record.id_by_name != by_name or not has_runs:
             continue
-        for chosen in cell.file_parts:
-            then, now = record.digests.get(chosen.role), cell.digests[chosen.role]
+        for file_part in cell.file_parts:
+            then, now = record.digests.get(file_part.role), cell.digests[file_part.role]
             if now is not None and then != now:
-                return f"{record.path} holds runs of {_named(cell, chosen)}{_then(chosen, then, now)}"
+                return f"{record.path} holds runs of {_named(cell, file_part)}{_difference(file_part, then, now)}"
     return ""
 
 
-def _then(chosen: Chosen, then: str | None, now: str) -> str:
+def _difference(file_part: Chosen, then: str | None, now: str) -> str:
     """Return the end of an error: which files recorded runs had (`then`), which are here (`now`), and what to do."""
     if then is None:
         return (
             f", recorded by this name alone, so nothing tells whether its files were those that are here now ({now}); "
-            f"choose another output=…, or go on under the name with {chosen.role}.{DIGEST}=null"
+            f"choose another output=…, or go on under the name with {file_part.role}.{DIGEST}=null"
         )
     return f" whose files had the digest {then}, and they have {now} now; restore the files, or choose another output=…"
 
@@ -200,20 +200,20 @@ def unstartable(cell: Cell, study: Path, replay: bool) -> Iterator[tuple[str, st
     study holds the cell already, or if all calls are answered from recorded ones (`replay`)."""
     if replay or (study / cell.directory / "cell.json").is_file():
         return
-    for chosen in cell.file_parts:
-        value = cell.settings[f"{chosen.role}.{DIGEST}"]
+    for file_part in cell.file_parts:
+        value = cell.settings[f"{file_part.role}.{DIGEST}"]
         if value.value is None and value.layer == COMMAND:
             reason = (
-                f"{chosen.role}.{DIGEST}=null is given, and only a study whose runs were recorded by the name of the "
-                f"model goes on so; leave it out"
+                f"{file_part.role}.{DIGEST}=null is given, and only a study whose runs were recorded by the name of "
+                f"the model goes on so; leave it out"
             )
-            yield chosen.role, reason
+            yield file_part.role, reason
         elif value.value is None:
             reason = (
-                f"{_named(cell, chosen)}: its files are not here, or not all of them, so nothing identifies it; the id "
-                f"of cell {cell.names.method} on {cell.names.suite}/{cell.names.task} is known once they are"
+                f"{_named(cell, file_part)}: its files are not here, or not all of them, so nothing identifies it; the "
+                f"id of cell {cell.names.method} on {cell.names.suite}/{cell.names.task} is known once they are"
             )
-            yield chosen.role, reason
+            yield file_part.role, reason
 
 
 def _records(studies: Iterable[Path], names: Names) -> Iterator[CellRecord]:
@@ -236,12 +236,16 @@ def parts_of(content: Mapping[str, Any]) -> tuple[Chosen, ...]:
 def _by_name(content: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     """Return the id that a recorded cell would have if no digest were known, and its digests by role."""
     names = Names(content["suite"], content["task"], content["method"], content["profile"], parts_of(content))
-    values = {key: entry["value"] for key, entry in content["settings"].items()}
+    values = {key: setting["value"] for key, setting in content["settings"].items()}
     digests = {
         key.removesuffix(f".{DIGEST}"): value
         for key, value in values.items()
         if key.endswith(f".{DIGEST}") and isinstance(value, str) and SHA256.fullmatch(value)
     }
-    stage = config.begun(_by_name(content["stage"])[0], content.get(config.KEEPS, [])) if "stage" in content else ""
+    stage = (
+        config.stage_identity(_by_name(content["stage"])[0], content.get(config.KEEPS, []))
+        if "stage" in content
+        else ""
+    )
     without = values | {f"{role}.{DIGEST}": None for role in digests}
     return config.identity(names, content["versions"], without, stage), digests

@@ -47,7 +47,7 @@ def parse(overrides: Sequence[str]) -> list[Override]:
         if isinstance(value, QuotedString):
             return value.text
         if isinstance(value, list):
-            return [plain(item) for item in value]
+            return [plain(element) for element in value]
         return value
 
     for index, text in enumerate(overrides):
@@ -109,14 +109,14 @@ def _path(key: str, text: str) -> str | None:
 def _unreadable(text: str) -> str:
     """Describe for the user why Hydra's grammar cannot read the override `text`."""
     key, _, value = text.partition("=")
-    waiting: list[str] = []
+    unclosed: list[str] = []
     for character in re.sub(r"'[^']*'|\"[^\"]*\"", "", value):
         if character in CLOSING:
-            waiting.append(CLOSING[character])
-        elif character in CLOSING.values() and (not waiting or waiting.pop() != character):
+            unclosed.append(CLOSING[character])
+        elif character in CLOSING.values() and (not unclosed or unclosed.pop() != character):
             return f"{character} closes nothing"
-    if waiting:
-        return f"{''.join(reversed(waiting))[:5]} is missing at its end"
+    if unclosed:
+        return f"{''.join(reversed(unclosed))[:5]} is missing at its end"
     if value.endswith(","):
         return "it ends with a comma; name another value after it, or leave the comma out"
     if value.startswith(",") or ",," in value:

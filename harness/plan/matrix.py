@@ -218,9 +218,9 @@ def _words(by_key: Mapping[str, Override], others: Sequence[str] = (), prefix: s
 def _present(by_key: Mapping[str, Override]) -> list[str]:
     """Return the settings that the cells of a faulty command would have; [] if its names cannot be resolved."""
     parts = {*KINDS, *registry.roles()}
-    named = {key: override for key, override in by_key.items() if key in NAME_KEYS or key in parts}
+    name_overrides = {key: override for key, override in by_key.items() if key in NAME_KEYS or key in parts}
     with contextlib.suppress(UserError):
-        words = _words({"suite": Override("suite", (home(named),), False)} | named)
+        words = _words({"suite": Override("suite", (home(name_overrides),), False)} | name_overrides)
         present: dict[str, None] = {}
         for suite in _names(words.names, "suite", ()):
             for method in _names(words.names, "method", (registry.get("suite", suite).method,)):
@@ -303,10 +303,10 @@ def _expand(words: Words, digests: Digests) -> list[Cell]:
         for profile, tasks in _protocols(words, suite)
         for method in _names(words.names, "method", (registry.get("suite", suite).method,))
     ]
-    named = [_combined(words, *protocol, usage) for protocol in protocols]
+    combination_lists = [_combined(words, *protocol, usage) for protocol in protocols]
     command_words = frozenset(usage.used)
     cells: dict[str, Cell] = {}
-    for combinations in named:
+    for combinations in combination_lists:
         for cell in _cells_of(words, combinations, usage, command_words):
             if cell.substitutes < cells.setdefault(cell.id, cell).substitutes:
                 cells[cell.id] = cell
@@ -363,8 +363,8 @@ def _protocols(words: Words, suite: str) -> Iterable[tuple[str, tuple[str, ...]]
     for profile in _names(words.names, "profile", ("paper",)):
         if profile not in home.profiles:
             raise meanings.unknown_profile(suite, profile)
-        named = _names(words.names, "task", home.profiles[profile].get("tasks", home.tasks), home.tasks)
-        yield profile, tuple(dict.fromkeys(config.task_of(suite, task) for task in named))
+        task_names = _names(words.names, "task", home.profiles[profile].get("tasks", home.tasks), home.tasks)
+        yield profile, tuple(dict.fromkeys(config.task_of(suite, task) for task in task_names))
 
 
 def _combined(
@@ -442,8 +442,8 @@ def _with_stages(
         for key, value in cell.settings.items()
         if value.layer == COMMAND and key.partition(".")[0] in ("suite", *carried_roles)
     }
-    lacked = {key: item for key, item in words.settings.items() if may_concern_stage(key)}
-    parts = {role: item for role, item in words.parts.items() if may_concern_stage(role)}
+    lacked = {key: override for key, override in words.settings.items() if may_concern_stage(key)}
+    parts = {role: override for role, override in words.parts.items() if may_concern_stage(role)}
     carried_parts = {
         role: Override(role, (name,), False) for role, name in combination.chosen.items() if role in carried_roles
     }
@@ -526,14 +526,16 @@ def _named(
 
 
 def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping[str, Override]) -> Iterable[Cell]:
-    names, chosen = combination.names, combination.chosen
+    names, part_names = combination.names, combination.chosen
     # the row name shows a replaced model already
     models = {part.role: part.name for part in names.of(*registry.MODELS)}
     try:
         recipe = roles.parts_of(names.suite, names.task, names.method, names.profile, models, combination.models)
     except UserError:  # the recipe alone is incomplete, e.g. without a judge: all named parts differ from it
         recipe = ()
-    named = {part.role: part.name for part in names.parts if part.role in chosen.keys() - models and part not in recipe}
+    named_parts = {
+        part.role: part.name for part in names.parts if part.role in part_names.keys() - models and part not in recipe
+    }
     filled = config.filled_settings(names, combination.filled)
     axes = []
     for key, override in swept.items():
@@ -546,7 +548,7 @@ def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping
     if math.prod(map(len, axes)) > MOST_CELLS:
         raise _too_many()
     for values in itertools.product(*axes):
-        yield config.resolve(names, {**filled, **dict(values)}, named, combination.stand_ins)
+        yield config.resolve(names, {**filled, **dict(values)}, named_parts, combination.stand_ins)
 
 
 def _names(

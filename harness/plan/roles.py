@@ -54,16 +54,16 @@ def fill(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, 
     filled: dict[str, tuple[Chosen, str]] = {}
     settings: dict[str, Any] = {}
     instead: dict[str, str] = {}
-    waiting: list[tuple[str, str, str, type[Part]]] = [("agent", "agent", f"method {method!r}", Part)]
-    while waiting:
-        role, kind, who, asker = waiting.pop(0)
+    queue: list[tuple[str, str, str, type[Part]]] = [("agent", "agent", f"method {method!r}", Part)]
+    while queue:
+        role, kind, asker_text, asker = queue.pop(0)
         if kind == registry.HUMAN:  # a person has no part
             continue
         if role in filled:
             earlier, first = filled[role]
             if earlier.kind != kind:
                 raise UserError(
-                    f"{first} needs {a(earlier.kind)} in the role {role!r}, but {who} needs {a(kind)} in it; "
+                    f"{first} needs {a(earlier.kind)} in the role {role!r}, but {asker_text} needs {a(kind)} in it; "
                     f"parts of one method can share a role only for the same kind of part; rename one of the two roles"
                 )
             continue
@@ -84,9 +84,9 @@ def fill(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, 
                 f"one with {role}=… (known: {', '.join(registry.names(kind))})"
             )
         part = Chosen(role, kind, name := registry.meant(kind, name, role))
-        filled[role] = part, who
+        filled[role] = part, asker_text
         config = registry.get(kind, name)
-        waiting += [(other, of, f"{kind} {name!r}", config) for other, of in config.needs.items()]
+        queue += [(other, of, f"{kind} {name!r}", config) for other, of in config.needs.items()]
     for role in recipe.roles.keys() - filled.keys():  # another guide may need it; a role that no part needs is an error
         if role not in registry.roles():
             raise UserError(
@@ -101,11 +101,11 @@ def fill(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, 
 def unfilled(models: str, role: str, kind: str, method: str, suite: str) -> UserError:
     """Return the error for a role in which neither the set of models nor one that stands in for it has a part."""
     sets = [models, *registry.get("model_set", models).substitutes]
-    tried = " nor ".join(f"models={name}" for name in sets)
+    set_words = " nor ".join(f"models={name}" for name in sets)
     others = [name for name in registry.names("model_set") if name not in sets]
     further = f", or choose models={' or '.join(others)}" if others else ""
     return UserError(
-        f"method {method!r} needs {a(kind)} as {role!r}, for which {'neither ' * (len(sets) > 1)}{tried} has "
+        f"method {method!r} needs {a(kind)} as {role!r}, for which {'neither ' * (len(sets) > 1)}{set_words} has "
         f"{'a' if len(sets) > 1 else 'no'} part on suite {suite!r}; name one with {role}=… "
         f"(known: {', '.join(registry.names(kind))}){further}"
     )

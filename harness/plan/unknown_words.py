@@ -85,8 +85,8 @@ def key(
             return UserError(f"{start}; write trackers={plain}")
         if ours := FIELD.get(plain):
             return UserError(f"{start}; {_in_our_words(ours, value)}")
-        if written := _settings(plain, present):
-            return UserError(f"{start}; did you mean {_either(written)}?")
+        if advice := _settings(plain, present):
+            return UserError(f"{start}; did you mean {_either(advice)}?")
         near = close(word, names)
     if near:
         return UserError(f"{start}; did you mean {_either(near, prefix)}?{_missing(near[0], value)}")
@@ -106,9 +106,9 @@ def unused(word: str, stage: str, cells: Iterable[Cell], settings_of_cells: Iter
         return misplaced
     section, _, name = word.rpartition(".")
     in_section = [key for key in present if key.startswith(f"{section}.")]
-    if written := _settings(name, in_section):
+    if settings := _settings(name, in_section):
         part = next((f"{cell.names.part(section)}" for cell in cells if cell.names.part(section)), "")
-        has = f"{section} {part!r} has {', '.join(written)}" if part else f"here it is {', '.join(written)}"
+        has = f"{section} {part!r} has {', '.join(settings)}" if part else f"here it is {', '.join(settings)}"
         others = [key for key in present if key.endswith(f".{name}")]
         return UserError(f"unknown {of} {word!r}: {has}{', and there is ' * bool(others)}{_either(others)}")
     if foreign := None if nearest(word, in_section) and not _foreign(word, cells) else _foreign(word, cells):
@@ -133,9 +133,9 @@ def of_other_model(word: str, cells: Iterable[Cell], models: str, named: Iterabl
         named_part = registry.get("method", cell.names.method).named(role, part.kind)
         filler = registry.get(part.kind, registry.meant(part.kind, named_part, role)) if named_part else None
         if filler is not None and name in settings.fields(filler):
-            which = models or model_sets.usual(cell.names.profile)
+            model_set = models or model_sets.usual(cell.names.profile)
             return UserError(
-                f"{word}= is given, but models={which} fills the role {role} with {part.name!r}, which has no such "
+                f"{word}= is given, but models={model_set} fills the role {role} with {part.name!r}, which has no such "
                 f"setting; add {role}={named_part}, or models=paper"
             )
     return None
@@ -146,8 +146,8 @@ def _in_our_words(ours: Sequence[str], value: str) -> str:
     them."""
     if ours == ("seeds",):
         number = count(int(value), "seed") if value.isdigit() else ""
-        written = f"seeds={value} for {number}, or seeds=[{value}] for seed {value} alone"
-        return f"write {written if value.isdigit() else 'seeds=3 for three seeds, or seeds=[0,7] for these'}"
+        advice = f"seeds={value} for {number}, or seeds=[{value}] for seed {value} alone"
+        return f"write {advice if value.isdigit() else 'seeds=3 for three seeds, or seeds=[0,7] for these'}"
     if ours == SUITE_OR_TASK:
         for suite in (meanings.spelt(value, registry.names("suite")), *close(value, registry.names("suite"))):
             if suite:
@@ -288,10 +288,10 @@ def _foreign(word: str, cells: Iterable[Cell]) -> UserError | None:
     owners = [owner for owner in names if name in settings.fields(registry.get(kind, owner))]
     if not owners:
         return None
-    chosen = methods_of(cells)
+    methods = methods_of(cells)
     if roles := roles_of(kind, cells):
         return UserError(
-            f"unknown setting {word!r} of the chosen methods ({chosen}), which have {a(kind)} in a role of another "
+            f"unknown setting {word!r} of the chosen methods ({methods}), which have {a(kind)} in a role of another "
             f"name than its kind; write {' or '.join(f'{role}.{name}=…' for role in roles)}"
         )
     recipes = {method: registry.get("method", method) for method in registry.names("method")}
@@ -304,23 +304,24 @@ def _foreign(word: str, cells: Iterable[Cell]) -> UserError | None:
         for term, choices in (("method", using), (kind, swaps))
         if choices
     ]
-    which = f"{kind}{'s' if len(owners) > 1 else ''} {', '.join(owners)}"
+    parts_text = f"{kind}{'s' if len(owners) > 1 else ''} {', '.join(owners)}"
     instead = f"choose {' or '.join(ways)}, or " if ways else ""
     return UserError(
-        f"unknown setting {word!r} of the chosen methods ({chosen}): it is a setting of {which}; {instead}leave it out"
+        f"unknown setting {word!r} of the chosen methods ({methods}): it is a setting of {parts_text}; {instead}leave "
+        f"it out"
     )
 
 
 def _needed(recipe: Method) -> dict[str, str]:
     """Return role -> kind over the `needs` of a method's parts, without parts that only the suite names."""
     kinds: dict[str, str] = {}
-    waiting = [("agent", "agent")]
-    while waiting:
-        role, kind = waiting.pop()
+    queue = [("agent", "agent")]
+    while queue:
+        role, kind = queue.pop()
         if role not in kinds and kind != registry.HUMAN:
             kinds[role] = kind
             name = recipe.named(role, kind)
-            waiting += registry.get(kind, registry.meant(kind, name, role)).needs.items() if name else []
+            queue += registry.get(kind, registry.meant(kind, name, role)).needs.items() if name else []
     return kinds
 
 

@@ -38,7 +38,7 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     other than `paper`, ablations that name a foundation model have the set's part in its place. Raise UserError if none
     has any, and for an ablation that does not fit its cell.
     """
-    named = any(word.startswith(f"{MODELS}=") for word in plan.command)
+    has_models = any(word.startswith(f"{MODELS}=") for word in plan.command)
     methods = dict.fromkeys(cell.names.method for cell in plan.cells)
     declared = {method: registry.get("method", method).ablations for method in methods}
     _check_only(only, declared)
@@ -50,7 +50,7 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
         for name, layer in declared[cell.names.method].items():
             if (only and not _chosen(name, only)) or (cell.stage is None and any(map(_of_stage, layer))):
                 continue
-            variation_layer = _without_models(cell, layer) if named and cell.stand_ins.models != PAPER else layer
+            variation_layer = _without_models(cell, layer) if has_models and cell.stand_ins.models != PAPER else layer
             title = name if variation_layer == layer else f"{name} ({MODELS}={cell.stand_ins.models})"
             variations[title] = _ablated(cell, name, variation_layer, digests)
         if not variations:
@@ -78,20 +78,20 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
         raise UserError(
             f"{PERTURBATION}= is what this command varies; choose perturbations with --only, or use bench run"
         )
-    judged = [cell for cell in plan.cells if cell.names.of("judge")]
-    if not judged:
+    judged_cells = [cell for cell in plan.cells if cell.names.of("judge")]
+    if not judged_cells:
         methods = ", ".join(dict.fromkeys(cell.names.method for cell in plan.cells))
         raise UserError(f"no chosen method has a judge ({methods}), and perturbations change only what a judge sees")
-    seeing = [cell for cell in judged if _judge_sees_frames(cell)]
+    seeing = [cell for cell in judged_cells if _judge_sees_frames(cell)]
     if not seeing:
         raise UserError(
-            f"{judged[0].names.of('judge')[0]} reads the task's events and sees no frames, so perturbations cannot "
-            f"affect it; choose another judge, or another set of models (models=…)"
+            f"{judged_cells[0].names.of('judge')[0]} reads the task's events and sees no frames, so perturbations "
+            f"cannot affect it; choose another judge, or another set of models (models=…)"
         )
-    drawn: dict[tuple[str, str], str] = {}
+    names_by_task: dict[tuple[str, str], str] = {}
     for cell in seeing:
         look = repr(cell.section("drawing"))
-        if drawn.setdefault((cell.names.suite, cell.names.task), look) != look:
+        if names_by_task.setdefault((cell.names.suite, cell.names.task), look) != look:
             raise UserError("drawing.* is given several values, but a study has one set of sample frames: give one")
     cells: list[Cell] = []
     places: dict[str, InMatrix] = {}
@@ -110,8 +110,8 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
 def _check_only(only: Sequence[str], declared: Mapping[str, Mapping[str, Layer]]) -> None:
     if not any(declared.values()):
         others = [name for name in registry.names("method") if registry.get("method", name).ablations]
-        named = " and ".join(map(repr, declared))
-        raise UserError(f"method {named} declares no ablations (those that do: {', '.join(others)})")
+        names = " and ".join(map(repr, declared))
+        raise UserError(f"method {names} declares no ablations (those that do: {', '.join(others)})")
     every = [name for layers in declared.values() for name in layers]
     for selector in only:
         if not any(_chosen(name, [selector]) for name in every):

@@ -1,4 +1,4 @@
-"""Frames of a run's own evaluation episodes whose actions a log tells, drawn by taking the same actions again.
+"""Frames of a run's own evaluation episodes, drawn by playing again the actions that a log holds.
 
 A layout depends on (seed, step, episode) alone, so an episode needs no policy and no model to be played again. The
 frames are written to RUN/acted, for the transcript on the run's page: LOG-00600-00002-00017.png is the frame after the
@@ -41,7 +41,7 @@ RESULTS = Log(
 )  # fmt: skip
 
 
-class Acted(NamedTuple):
+class ReplayedEpisode(NamedTuple):
     """An episode of an evaluation, played again."""
 
     about: dict[str, Any]
@@ -57,30 +57,30 @@ def write(run: Path) -> str:
     task = cell.names.task
     suite = cell.section("suite").of_run(seed).in_evaluation()
     drawing = cell.section("drawing") or suite.drawing()
-    told = []
+    messages = []
     for log, declared in cell.logs.items():
         if not tells_actions(declared):
             continue
-        what = f"{run}: drawing the episodes of its log {log!r}"
+        description = f"{run}: drawing the episodes of its log {log!r}"
         try:
-            episodes = reader_process.call(what, PATIENCE, drawn, run, log, declared, suite, drawing, task, seed)
+            episodes = reader_process.call(description, PATIENCE, drawn, run, log, declared, suite, drawing, task, seed)
         except UserError as error:
-            told.append(f"log {log}: no episodes drawn ({error})")
+            messages.append(f"log {log}: no episodes drawn ({error})")
             continue
         for episode in episodes:
             _save(run / ACTED, episode)
         numbers = ", ".join(str(episode.about["episode"]) for episode in episodes)
         step = f"{episodes[0].about['step']:,}" if episodes else ""
-        told.append(
+        messages.append(
             f"log {log}: episodes {numbers} of the evaluation at step {step}, in {run / ACTED}"
             if episodes
             else f"log {log}: no episodes"
         )
-    return "\n".join(told)
+    return "\n".join(messages)
 
 
 class Episode(NamedTuple):
-    """An episode of an evaluation whose actions a log tells, before it is played again."""
+    """An evaluation episode whose actions a log holds, ready to be played again."""
 
     log: str
     begun: Task
@@ -98,38 +98,38 @@ class Episode(NamedTuple):
         )
 
 
-def drawn(run: Path, log: str, declared: Log, suite: Any, drawing: Any, task: str, seed: int) -> list[Acted]:
+def drawn(run: Path, log: str, declared: Log, suite: Any, drawing: Any, task: str, seed: int) -> list[ReplayedEpisode]:
     """Return the episodes to show, played and drawn in this process. Raise UserError for a log that does not fit, or
     whose actions do not lead to the recorded end."""
     draw = drawing.spawn(task)
-    return [_drawn(episode, draw) for episode in recorded(run, log, declared, suite, task, seed)]
+    return [_drawn(episode, draw) for episode in recorded_episodes(run, log, declared, suite, task, seed)]
 
 
-def recorded(run: Path, log: str, declared: Log, suite: Any, task: str, seed: int) -> list[Episode]:
+def recorded_episodes(run: Path, log: str, declared: Log, suite: Any, task: str, seed: int) -> list[Episode]:
     """Return the episodes of the last evaluation to show, failures first. Raise UserError for a log that does not
     fit."""
     actions = suite.action_names(task) if isinstance(suite, NamesActions) else ()
     if not actions:
         raise UserError("the suite's actions have no names")
-    results = {(row["step"], row["episode"]): row for row in rows_of(run, "evaluations", RESULTS)}
+    evaluations = {(row["step"], row["episode"]): row for row in rows_of(run, "evaluations", RESULTS)}
     acted: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for row in rows_of(run, log, declared):
         acted.setdefault((row["step"], row["trial"]), []).append(row)
-    known = [(*key, bool(result["success"])) for key, result in results.items() if key in acted]
+    trials = [(*key, bool(evaluation["success"])) for key, evaluation in evaluations.items() if key in acted]
     names = {name: number for number, name in enumerate(actions)}
-    found = []
-    for step, episode in shown_trials(known):
-        begun = suite.make(task)
-        begun.reset(Streams(seed).evaluation_seed(step, episode))
+    episodes = []
+    for step, episode in shown_trials(trials):
+        fresh_task = suite.make(task)
+        fresh_task.reset(Streams(seed).evaluation_seed(step, episode))
         rows = sorted(acted[step, episode], key=lambda row: row["first"])
-        found.append(Episode(log, begun, names, rows, results[step, episode]))
-    return found
+        episodes.append(Episode(log, fresh_task, names, rows, evaluations[step, episode]))
+    return episodes
 
 
 def moments(rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the steps after which an episode's frames are drawn, in order, at most `FRAMES`: its begin and its end,
-    where another sub-goal became the present one, and as far as there is room where another action was taken; in an
-    episode of few such changes others between them."""
+    """Return the steps after which an episode's frames are drawn, in order, at most `FRAMES`: its begin and end,
+    changes of the sub-goal, then changes of the action as far as there is room; with fewer than `SPREAD` of these also
+    evenly spaced steps. `rows`: the episode's rows of the log."""
     if not rows:
         return [0]
     end = rows[-1]["first"] + rows[-1]["steps"]
@@ -138,20 +138,20 @@ def moments(rows: Sequence[Mapping[str, Any]]) -> list[int]:
     ]
     first = _thinned(sorted({0, end, *changes}), FRAMES)
     others = sorted({row["first"] for row in rows} - {*first})
-    found = {*first, *_thinned(others, FRAMES - len(first))}
-    return sorted(found | {*(_thinned(range(end + 1), SPREAD) if len(found) < SPREAD else ())})
+    sampled = {*first, *_thinned(others, FRAMES - len(first))}
+    return sorted(sampled | {*(_thinned(range(end + 1), SPREAD) if len(sampled) < SPREAD else ())})
 
 
 def _thinned(steps: Sequence[int], most: int) -> list[int]:
-    """Return at most so many of the steps, evenly chosen, with the first and the last."""
-    chosen = np.unique(np.linspace(0, len(steps) - 1, max(0, min(most, len(steps)))).round().astype(int))
-    return [steps[index] for index in chosen.tolist()]
+    """Return at most `most` of the steps, evenly spaced, with the first and the last."""
+    indices = np.unique(np.linspace(0, len(steps) - 1, max(0, min(most, len(steps)))).round().astype(int))
+    return [steps[index] for index in indices.tolist()]
 
 
-def played(episode: Episode) -> Iterator[tuple[int, Task]]:
+def replay(episode: Episode) -> Iterator[tuple[int, Task]]:
     """Play an episode again; yield the number of steps and the task at its begin and after each step. Raise UserError
     if the actions do not lead to the recorded end."""
-    task, result = episode.begun, episode.result
+    task, evaluation = episode.begun, episode.result
     steps, ret, ended, success = 0, 0.0, False, False
     yield steps, task
     for row in episode.rows:
@@ -162,33 +162,33 @@ def played(episode: Episode) -> Iterator[tuple[int, Task]]:
         for _ in range(row["steps"]):
             if ended:
                 raise UserError(f"{episode}: played again it ends after {steps} steps, and more are logged")
-            taken = task.step(episode.actions[row["action"]])
-            steps, ret = steps + 1, ret + float(taken.reward)
-            ended, success = taken.terminated or taken.truncated, bool(taken.success)
+            step = task.step(episode.actions[row["action"]])
+            steps, ret = steps + 1, ret + float(step.reward)
+            ended, success = step.terminated or step.truncated, bool(step.success)
             yield steps, task
     end = (steps, success, ret)
-    if (ended and end != (result["length"], result["success"], result["return"])) or (
-        not ended and steps >= result["length"]
+    if (ended and end != (evaluation["length"], evaluation["success"], evaluation["return"])) or (
+        not ended and steps >= evaluation["length"]
     ):
         raise UserError(f"{episode}: played again it ends otherwise than its record says; were its files changed?")
 
 
-def _drawn(episode: Episode, draw: Drawer) -> Acted:
-    wanted, result = {*moments(episode.rows)}, episode.result
+def _drawn(episode: Episode, draw: Drawer) -> ReplayedEpisode:
+    frame_steps, evaluation = {*moments(episode.rows)}, episode.result
     snapshots, steps = [], 0
-    for steps, task in played(episode):
-        if steps in wanted:
+    for steps, task in replay(episode):
+        if steps in frame_steps:
             snapshots.append(task.snapshot().copy())
-    name = f"{episode.log}-{result['step']:05d}-{result['episode']:05d}"
-    frames = [{"file": f"{name}-{step:05d}.png", "frame": step} for step in sorted(wanted)]
+    name = f"{episode.log}-{evaluation['step']:05d}-{evaluation['episode']:05d}"
+    frames = [{"file": f"{name}-{step:05d}.png", "frame": step} for step in sorted(frame_steps)]
     about = {
-        "schema": SCHEMA_VERSION, "name": name, "log": episode.log, "step": result["step"],
-        "episode": result["episode"], "played": steps, "frames": frames,
+        "schema": SCHEMA_VERSION, "name": name, "log": episode.log, "step": evaluation["step"],
+        "episode": evaluation["episode"], "played": steps, "frames": frames,
     }  # fmt: skip
-    return Acted(about, tuple(encoded(frame) for frame in draw(np.stack(snapshots))))
+    return ReplayedEpisode(about, tuple(encoded(frame) for frame in draw(np.stack(snapshots))))
 
 
-def _save(directory: Path, episode: Acted) -> None:
+def _save(directory: Path, episode: ReplayedEpisode) -> None:
     about = {name: value for name, value in episode.about.items() if name != "name"}
     try:
         for frame, png in zip(about["frames"], episode.pictures, strict=True):

@@ -1,4 +1,4 @@
-"""Questions to models as these saw them, made again from what a run's logs hold: texts and images.
+"""Questions to models as the models saw them, texts and images, made again from a run's logs.
 
 A log with the columns of `logs.shows_questions` holds a question's content and the snapshot that it is about. The frame
 is drawn from the snapshot as the run's models saw frames, and the dialogue of the part that asked is begun again with a
@@ -57,62 +57,71 @@ def write(run: Path, cell: Cell) -> str:
         for role in cell.sections
         for speaker in answering.speakers(cell.names.parts, role)[:1]
     }
-    told = []
+    messages = []
     for log in (name for name, declared in cell.logs.items() if shows_questions(declared)):
-        what = f"{run}: drawing the questions of its log {log!r}"
+        description = f"{run}: drawing the questions of its log {log!r}"
         try:
-            asked = reader_process.call(what, PATIENCE, drawn, run, log, dict(cell.logs), suite, drawing, task, askers)
+            questions = reader_process.call(
+                description, PATIENCE, asked_episodes, run, log, dict(cell.logs), suite, drawing, task, askers
+            )
         except UserError as error:
-            told.append(f"log {log}: no questions drawn ({error})")
+            messages.append(f"log {log}: no questions drawn ({error})")
             continue
-        for each in asked:
-            _save(run / QUESTIONS, each)
-        numbers = ", ".join(str(each.about[EPISODE]) for each in asked)
-        told.append(
-            f"log {log}: questions about the episodes {numbers} in {run / QUESTIONS}" if asked else f"log {log}: none"
+        for question in questions:
+            _save(run / QUESTIONS, question)
+        numbers = ", ".join(str(question.about[EPISODE]) for question in questions)
+        messages.append(
+            f"log {log}: questions about the episodes {numbers} in {run / QUESTIONS}"
+            if questions
+            else f"log {log}: none"
         )
-    return "\n".join(told)
+    return "\n".join(messages)
 
 
-def drawn(
+def asked_episodes(
     run: Path, log: str, declared: Mapping[str, Log], suite: Any, drawing: Any, task: str, askers: Mapping[str, Any]
 ) -> list[AskedEpisode]:
     """Return the questions to show, read and drawn in this process. `askers`: role -> the part that asks it. Raise
     UserError for a log that does not fit."""
     rows = sorted(rows_of(run, log, declared[log]), key=lambda row: (row[EPISODE], row[ROLE]))
-    said = {name: rows_of(run, name, each) for name, each in declared.items() if describes_episodes(each)}
-    kept = np.unique(np.linspace(0, len(rows) - 1, min(MOST, len(rows))).round().astype(int))
+    rows_by_log = {
+        name: rows_of(run, name, declaration)
+        for name, declaration in declared.items()
+        if describes_episodes(declaration)
+    }
+    indices = np.unique(np.linspace(0, len(rows) - 1, min(MOST, len(rows))).round().astype(int))
     draw, expected = drawing.spawn(task), size_of(suite, task) if rows else 0
-    found: dict[str, AskedEpisode] = {}
-    for row in (rows[number] for number in kept.tolist()):
+    by_name: dict[str, AskedEpisode] = {}
+    for row in (rows[number] for number in indices.tolist()):
         role, episode = row[ROLE], row[EPISODE]
-        where = f"the log {log!r}, episode {episode}"
+        subject = f"the log {log!r}, episode {episode}"
         if role not in askers:
-            raise UserError(f"{where}: nothing asks a model in the role {role[:60]!r}")
-        frames = draw(unpacked(row[SNAPSHOT], expected, where)[None])
-        call = _begun(askers[role].dialogue(suite, task, role), row[QUESTION], frames, where)
+            raise UserError(f"{subject}: nothing asks a model in the role {role[:60]!r}")
+        frames = draw(unpacked(row[SNAPSHOT], expected, subject)[None])
+        call = _first_call(askers[role].dialogue(suite, task, role), row[QUESTION], frames, subject)
         name = f"{log}-{role}-{episode:05d}"
-        if name in found:
-            raise UserError(f"{where}: the question in the role {role!r} is there twice")
-        messages, pictures = _shown(call, name)
-        told = {
+        if name in by_name:
+            raise UserError(f"{subject}: the question in the role {role!r} is there twice")
+        messages, pictures = _messages(call, name)
+        answers = {
             column: value
-            for each in said.values()
-            for answer in [answer for answer in each if answer.get(EPISODE) == episode][-1:]
+            for log_rows in rows_by_log.values()
+            for answer in [answer for answer in log_rows if answer.get(EPISODE) == episode][-1:]
             for column, value in answer.items()
             if isinstance(value, (str, bool))
         }
         about = {
             "schema": SCHEMA_VERSION, "name": name, "log": log, "role": role, "episode": episode, "step": row["step"],
             "frame": f"{name}-frame.png", "messages": messages,
-            "told": [{"name": column, "text": _text(value)} for column, value in told.items()],
+            "told": [{"name": column, "text": _text(value)} for column, value in answers.items()],
         }  # fmt: skip
-        found[name] = AskedEpisode(about, {**pictures, f"{name}-frame.png": encoded(frames[0])})
-    return [*found.values()]
+        by_name[name] = AskedEpisode(about, {**pictures, f"{name}-frame.png": encoded(frames[0])})
+    return [*by_name.values()]
 
 
-def _begun(dialogue: Dialogue, content: str, frames: Array, where: str) -> Call:
-    """Return the first call that a dialogue makes."""
+def _first_call(dialogue: Dialogue, content: str, frames: Array, subject: str) -> Call:
+    """Return the first call that a dialogue makes for a question. Raise a UserError that begins with `subject` if the
+    question is invalid or leads to no call."""
     calls: list[Call] = []
 
     async def ask(call: Call) -> CallResult:
@@ -122,14 +131,14 @@ def _begun(dialogue: Dialogue, content: str, frames: Array, where: str) -> Call:
     try:
         asyncio.run(dialogue(json.loads(content), frames, ask))
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError) as error:
-        raise UserError(f"{where}: its question cannot be put again ({error})") from None
+        raise UserError(f"{subject}: its question cannot be put again ({error})") from None
     if not calls:
-        raise UserError(f"{where}: its question makes no call to a model")
+        raise UserError(f"{subject}: its question makes no call to a model")
     return calls[0]
 
 
-def _shown(call: Call, name: str) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
-    """Return the messages of a call, in which images are named by their files, and the files."""
+def _messages(call: Call, name: str) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+    """Return the messages of a call as JSON values, in which images are named by their files, and file name -> PNG."""
     files = {image_digest(image): (f"{name}-{number}.png", image) for number, image in enumerate(call.images())}
     form = call.form(lambda image: {"image": image_digest(image)})
     messages = [
@@ -146,11 +155,11 @@ def _text(value: str | bool) -> str:
     return value if isinstance(value, str) else "yes" if value else "no"
 
 
-def _save(directory: Path, asked: AskedEpisode) -> None:
-    about = {name: value for name, value in asked.about.items() if name != "name"}
+def _save(directory: Path, episode: AskedEpisode) -> None:
+    about = {name: value for name, value in episode.about.items() if name != "name"}
     try:
-        for file, png in asked.pictures.items():
+        for file, png in episode.pictures.items():
             write_bytes(directory / file, png)
-        write_json(directory / f"{asked.about['name']}.json", about)
+        write_json(directory / f"{episode.about['name']}.json", about)
     except OSError as error:
         raise UserError(f"{directory} cannot be written ({error.strerror or error})") from None

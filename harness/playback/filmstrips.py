@@ -31,7 +31,7 @@ MOMENTS = 8
 CLIPS = 48
 """Maximum strips per episode; a longer episode is sampled evenly."""
 
-Shown = TypeVar("Shown")
+Sampled = TypeVar("Sampled")
 
 
 class Filmstrips:
@@ -65,13 +65,13 @@ class Filmstrips:
         draw = (drawing or suite.drawing()).spawn(task)
         length = judging.length_of(cell) or STRETCH
         name = f"{names.suite}-{task}-seed{self._seed}"
-        chosen = _evenly(list(judging.clips(0, self._snapshots, self._events, length)))
-        scores, unjudged = judging.judged(self._run, suite, names, self._seed, chosen, self._models)
+        sampled_clips = _evenly(list(judging.clips(0, self._snapshots, self._events, length)))
+        scores, unjudged = judging.judge_clips(self._run, suite, names, self._seed, sampled_clips, self._models)
         clips: list[dict[str, Any]] = []
-        for clip, score in zip(chosen, scores, strict=True):
-            shown = np.unique(np.linspace(0, len(clip.snapshots) - 1, MOMENTS).round().astype(int))
+        for clip, score in zip(sampled_clips, scores, strict=True):
+            frame_indices = np.unique(np.linspace(0, len(clip.snapshots) - 1, MOMENTS).round().astype(int))
             file = f"{name}-{clip.first:05d}.png"
-            self._save(file, strip(draw(clip.snapshots[shown])))
+            self._save(file, strip(draw(clip.snapshots[frame_indices])))
             happened = [suite.events[event] for event in np.flatnonzero(clip.events.any(0))]
             last = clip.first + len(clip.snapshots) - 1
             clips.append({"file": file, "first": clip.first, "last": last, "events": happened})
@@ -91,10 +91,10 @@ class Filmstrips:
             "clips": clips,
         }
         write_json(self._directory / f"{name}.json", about)
-        judged = unjudged or (f"judged by {cell.names.part(cell.judge)}" if cell.judge else "the run has no judge")
-        drawn = f"frames: {self._directory / name}.json, {len(clips)} clip{'s' * (len(clips) != 1)}, {judged}"
+        judge_note = unjudged or (f"judged by {cell.names.part(cell.judge)}" if cell.judge else "the run has no judge")
+        frames_note = f"frames: {self._directory / name}.json, {len(clips)} clip{'s' * (len(clips) != 1)}, {judge_note}"
         more = [logged_frames.write(self._run, cell), asked_frames.write(self._run, cell)]
-        self.message = "\n".join(filter(None, [drawn, *more]))
+        self.message = "\n".join(filter(None, [frames_note, *more]))
 
     def _save(self, name: str, image: Array) -> None:
         import imageio.v2 as imageio
@@ -105,7 +105,7 @@ class Filmstrips:
             raise UserError(f"{self._directory / name} cannot be written ({error.strerror or error})") from None
 
 
-def _evenly(clips: Sequence[Shown]) -> list[Shown]:
-    """Return at most CLIPS of the clips, evenly spaced, with the first and the last."""
-    chosen = np.unique(np.linspace(0, len(clips) - 1, min(CLIPS, len(clips))).round().astype(int))
-    return [clips[index] for index in chosen.tolist()]
+def _evenly(clips: Sequence[Sampled]) -> list[Sampled]:
+    """Return at most `CLIPS` of the clips, evenly spaced, with the first and the last."""
+    indices = np.unique(np.linspace(0, len(clips) - 1, min(CLIPS, len(clips))).round().astype(int))
+    return [clips[index] for index in indices.tolist()]

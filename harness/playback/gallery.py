@@ -110,7 +110,7 @@ class Reel:
 
     @property
     def all_moments(self) -> list[Moment]:
-        """The moments, with the last one."""
+        """Return the kept moments and the last one of the episode."""
         return [*self.moments, *([self._last] if self.moments and self._last.step > self.moments[-1].step else [])]
 
 
@@ -124,7 +124,7 @@ class Gallery:
         self._run, self._seed, self._models = run, seed, models or Models(mode="replay")
         self._reels: dict[int, Reel] = {}
         self._steps: dict[int, int] = {}
-        self._said: dict[int, dict[int, list[str]]] = {}
+        self._captions: dict[int, dict[int, list[str]]] = {}
         self._clip = judging.length_of(self._cell)
         self._moves: dict[int, list[tuple[Array, Array]]] = {}
         self._actions: dict[int, Any] = {}
@@ -140,27 +140,27 @@ class Gallery:
             self._moves.setdefault(number, []).append((snapshot.copy(), task.events().copy()))
 
     def heard(self, questions: Sequence[Question], answers: Sequence[Any]) -> None:
-        """Keep what models answered to the agent as captions from the present step of the episode on."""
+        """Record the models' answers to the agent as captions from the present step of each episode on."""
         for question, answer in zip(questions, answers, strict=True):
             if words := in_words(answer):
-                said = self._said.setdefault(question.episode, {})
-                said.setdefault(self._steps.get(question.episode, 0), []).append(f"{question.to}: {words}")
+                captions = self._captions.setdefault(question.episode, {})
+                captions.setdefault(self._steps.get(question.episode, 0), []).append(f"{question.to}: {words}")
 
     def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
         """Draw and write the episodes to show; `message` says which, or why there are none."""
         drawing = (self._cell.section("drawing") if names.suite == self._cell.names.suite else None) or suite.drawing()
         score = config.score_of(names.suite, names.task)
-        chosen = chosen_results(results, score.name, score.sign)
-        judged, unjudged = self._judged(suite, names, [result.episode for result in chosen])
+        episodes = chosen_results(results, score.name, score.sign)
+        scores, unjudged = self._judged(suite, names, [result.episode for result in episodes])
         films = []
         about: dict[str, Any]
-        for result in chosen:
+        for result in episodes:
             about = {
                 "episode": result.episode, "success": result.success, "return": result.ret, "length": result.length,
                 "score": result.score, "actions": self._actions[result.episode].hexdigest(),
             }  # fmt: skip
-            said = together(self._said.get(result.episode, {}), judged.get(result.episode, {}))
-            films.append(Film(about, self._reels[result.episode].all_moments, said))
+            captions = together(self._captions.get(result.episode, {}), scores.get(result.episode, {}))
+            films.append(Film(about, self._reels[result.episode].all_moments, captions))
         about = {
             "suite": names.suite, "task": names.task, "seed": self._seed, "own": False, "step": 0,
             "played": len(results), "successes": sum(result.success for result in results),
@@ -169,22 +169,22 @@ class Gallery:
         self.message, self.empty = _write(self._run / GALLERY, drawing, names.task, lambda: Cast(about, films))
 
     def _judged(self, suite: Any, names: Names, episodes: Sequence[int]) -> tuple[dict[int, dict[int, list[str]]], str]:
-        """Return episode -> step -> what the judge says of the clip that begins with that move; and why some clips have
-        no score."""
+        """Return episode -> first move of a clip -> captions with the judge's score of it; and why some clips have no
+        score, or ""."""
         clips: list[judging.Clip] = []
         for episode in episodes if self._clip else ():
             snapshots, events = zip(*self._moves[episode], strict=True)
             clips += judging.clips(episode, snapshots, events, self._clip)
-        scores, reason = judging.judged(self._run, suite, names, self._seed, clips, self._models)
-        found: dict[int, dict[int, list[str]]] = {}
+        scores, reason = judging.judge_clips(self._run, suite, names, self._seed, clips, self._models)
+        captions: dict[int, dict[int, list[str]]] = {}
         for clip, score in zip(clips, scores, strict=True):
             words = "no answer" if score is None else f"P(yes) {score:.2f}"
             last = clip.first + len(clip.snapshots) - 1
             if any(score is not None for score in scores):
-                found.setdefault(clip.episode, {})[clip.first] = [
+                captions.setdefault(clip.episode, {})[clip.first] = [
                     f"{self._cell.judge}: {words} of steps {clip.first} to {last}"
                 ]
-        return found, reason
+        return captions, reason
 
 
 def draw(run: Path, episodes: int = 32, seed: int = 0, models: Models | None = None) -> GalleryOutcome:
@@ -200,30 +200,30 @@ def write_spoken(run: Path) -> GalleryOutcome | None:
     """Write the gallery of a finished run from episodes of its own last evaluation, if a log tells their actions;
     return None without such a log."""
     cell, _, seed = load_run(run)
-    told = {log: declared for log, declared in cell.logs.items() if tells_actions(declared)}
-    if not told:
+    acted_logs = {log: declared for log, declared in cell.logs.items() if tells_actions(declared)}
+    if not acted_logs:
         return None
     task = cell.names.task
     suite = cell.section("suite").of_run(seed).in_evaluation()
     drawing = cell.section("drawing") or suite.drawing()
 
     def cast() -> Cast:
-        found: list[Film] = []
-        results = reader_process.call(f"{run}: reading its evaluations", PATIENCE, last_results, run)
-        for log, declared in told.items():
-            what = f"{run}: playing the episodes of its log {log!r}"
-            for result, moments, words in reader_process.call(
-                what, PATIENCE, replayed, run, log, declared, suite, task, seed
+        films: list[Film] = []
+        evaluations = reader_process.call(f"{run}: reading its evaluations", PATIENCE, last_results, run)
+        for log, declared in acted_logs.items():
+            description = f"{run}: playing the episodes of its log {log!r}"
+            for evaluation, moments, words in reader_process.call(
+                description, PATIENCE, replayed, run, log, declared, suite, task, seed
             ):
-                about = {key: result[key] for key in ("episode", "success", "return", "length", "actions")}
-                found.append(Film({**about, "score": float(result["success"])}, moments, words))
+                about = {key: evaluation[key] for key in ("episode", "success", "return", "length", "actions")}
+                films.append(Film({**about, "score": float(evaluation["success"])}, moments, words))
         about = {
             "suite": cell.names.suite, "task": task, "seed": seed, "own": True,
-            "step": max((row["step"] for row in results), default=0), "played": len(results),
-            "successes": sum(row["success"] for row in results), "measure": "success", "unjudged": "",
+            "step": max((row["step"] for row in evaluations), default=0), "played": len(evaluations),
+            "successes": sum(row["success"] for row in evaluations), "measure": "success", "unjudged": "",
             "opengl": _opengl(drawing, task),
         }  # fmt: skip
-        return Cast(about, found)
+        return Cast(about, films)
 
     return _write(run / GALLERY, drawing, task, cast)
 
@@ -239,29 +239,33 @@ def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> Gal
         _save(home, {**contents, "reason": reason}, {})
         return GalleryOutcome(f"gallery: no episode is drawn: {reason}", True)
     reasons: list[str] = []
-    for order, each in enumerate(films):
+    for order, episode in enumerate(films):
         if len(reasons) >= 2 and reasons[-1] == reasons[-2]:  # a third attempt would only take longer
             reasons.append(reasons[-1])
         else:
             try:
-                content, frames = _drawn(drawing, task, each)
+                content, frames = _drawn(drawing, task, episode)
             except UserError as error:
                 reasons.append(" ".join(str(error).split()))
             else:
                 name = f"{order:02d}.webp"
                 animations[name] = content
-                drawn_of = {"moves": each.moments[-1].step, "frames": frames}
-                contents["episodes"].append({**each.about, "file": name, **drawn_of, **_captions(each.words)})
+                drawn_of = {"moves": episode.moments[-1].step, "frames": frames}
+                contents["episodes"].append({**episode.about, "file": name, **drawn_of, **_captions(episode.words)})
                 continue
-        contents["undrawn"].append({"episode": each.about["episode"], "reason": reasons[-1]})
+        contents["undrawn"].append({"episode": episode.about["episode"], "reason": reasons[-1]})
     _save(home, {**contents, **about}, animations)
-    drawn = len(animations)
+    animation_count = len(animations)
     leading = "failures" if about.get("measure", "success") == "success" else "the worst"
-    told = [f"gallery: {count(drawn, 'episode')} in {home}, {leading} first"] if drawn or not films else []
-    failed = [(each["episode"], each["reason"]) for each in contents["undrawn"]]
-    told += [f"gallery: {words}" for words in undrawn(failed)]
-    told += [f"gallery: {about['unjudged']}"] if about["unjudged"] else []
-    return GalleryOutcome("\n".join(told), not drawn)
+    messages = (
+        [f"gallery: {count(animation_count, 'episode')} in {home}, {leading} first"]
+        if animation_count or not films
+        else []
+    )
+    failed = [(missing["episode"], missing["reason"]) for missing in contents["undrawn"]]
+    messages += [f"gallery: {words}" for words in undrawn(failed)]
+    messages += [f"gallery: {about['unjudged']}"] if about["unjudged"] else []
+    return GalleryOutcome("\n".join(messages), not animation_count)
 
 
 def _opengl(drawing: Any, task: str) -> str:
@@ -272,11 +276,11 @@ def _opengl(drawing: Any, task: str) -> str:
         return ""
 
 
-def _drawn(drawing: Any, task: str, each: Film) -> tuple[bytes, int]:
-    """Return what `film` does, by a separate process. Raise UserError, with what to do, if that process dies."""
+def _drawn(drawing: Any, task: str, episode: Film) -> tuple[bytes, int]:
+    """Return the result of `film`, called in a separate process. Raise UserError, with what to do, if that dies."""
     try:
         return reader_process.call(
-            f"drawing episode {each.about['episode']}", PATIENCE, film, drawing, task, each.moments, each.words
+            f"drawing episode {episode.about['episode']}", PATIENCE, film, drawing, task, episode.moments, episode.words
         )
     except reader_process.Broken as error:
         raise UserError(f"{error}{CRASHED}") from None
@@ -294,13 +298,13 @@ def chosen_results(results: Sequence[Result], score: str = "success", sign: int 
     if measure(results, score) != "success":
         order = sorted(results, key=lambda result: sign * result.score)
         return order if len(order) <= EPISODES else [*order[: EPISODES - 1], order[-1]]
-    failures, successes = ([each for each in results if each.success is wanted] for wanted in (False, True))
-    kept = failures[: EPISODES - bool(successes)]
-    return [*kept, *successes[: EPISODES - len(kept)]]
+    failures, successes = ([result for result in results if result.success is outcome] for outcome in (False, True))
+    shown_failures = failures[: EPISODES - bool(successes)]
+    return [*shown_failures, *successes[: EPISODES - len(shown_failures)]]
 
 
 def measure(results: Sequence[Result], score: str) -> str:
-    """Return the score by which episodes are chosen: `success` where any has succeeded, or the score is that."""
+    """Return the name of the score by which episodes are chosen: `success` if any has succeeded, else `score`."""
     return "success" if score == "success" or any(result.success for result in results) else score
 
 
@@ -316,20 +320,20 @@ def replayed(
 ) -> list[tuple[dict[str, Any], list[Moment], dict[int, str]]]:
     """Return the records, with the digests of actions, moments and words of a run's own evaluation episodes, whose
     actions a log tells."""
-    found = []
-    for episode in acted_frames.recorded(run, log, declared, suite, task, seed):
+    episodes = []
+    for episode in acted_frames.recorded_episodes(run, log, declared, suite, task, seed):
         reel, digest = Reel(), hashlib.sha256()
-        for step, begun in acted_frames.played(episode):
+        for step, begun in acted_frames.replay(episode):
             reel.add(step, begun.snapshot())
         for row in episode.rows:
             digest.update(action_bytes(episode.actions[row["action"]]) * row["steps"])
-        found.append(({**episode.result, "actions": digest.hexdigest()}, reel.all_moments, _spoken_at(episode.rows)))
-    return found
+        episodes.append(({**episode.result, "actions": digest.hexdigest()}, reel.all_moments, _spoken_at(episode.rows)))
+    return episodes
 
 
 def action_bytes(action: Any) -> bytes:
-    """Return an action as the bytes of which its episode's digest is made: integers of 64 bits, or floats of 32; none
-    for None, as before the first step."""
+    """Return an action as the bytes that an episode's digest hashes: 64-bit integers or 32-bit floats; b"" for None, as
+    before the first step."""
     if action is None:
         return b""
     array = np.asarray(action)
@@ -337,14 +341,14 @@ def action_bytes(action: Any) -> bytes:
 
 
 def _spoken_at(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Return steps -> the words of the row whose action leads there, or of the first row at the begin; only where they
-    change."""
-    told: dict[int, str] = {}
+    """Return step -> caption of the logged row whose action leads to that step (the first row's at step 0), only for
+    steps at which the caption changes."""
+    captions: dict[int, str] = {}
     for row in rows:
         text = caption(": ".join(dict.fromkeys(str(row[name]) for name in reversed(WORDS) if row.get(name))))
-        if not told or text != next(reversed(told.values())):
-            told[row["first"] + bool(row["first"])] = text
-    return told
+        if not captions or text != next(reversed(captions.values())):
+            captions[row["first"] + bool(row["first"])] = text
+    return captions
 
 
 def in_words(answer: Any) -> str:
@@ -370,18 +374,18 @@ def caption(text: str) -> str:
     return line if len(line) <= CAPTION else f"{line[: CAPTION - 2]} …"
 
 
-def together(*said: Mapping[int, Sequence[str]]) -> dict[int, str]:
-    """Return step -> all that is said there, in order; what others said before still stands.
+def together(*sources: Mapping[int, Sequence[str]]) -> dict[int, str]:
+    """Return step -> the captions of all sources joined; a source's caption holds until its next one.
 
     >>> together({0: ["planner: find a tree"]}, {1: ["judge: P(yes) 0.20"]})
     {0: 'planner: find a tree', 1: 'planner: find a tree · judge: P(yes) 0.20'}
     """
-    found, standing = {}, [""] * len(said)
-    for step in sorted(itertools.chain.from_iterable(said)):
-        for number, each in enumerate(said):
-            standing[number] = " · ".join(each[step]) if step in each else standing[number]
-        found[step] = caption(" · ".join(filter(None, standing)))
-    return found
+    merged, standing = {}, [""] * len(sources)
+    for step in sorted(itertools.chain.from_iterable(sources)):
+        for number, source in enumerate(sources):
+            standing[number] = " · ".join(source[step]) if step in source else standing[number]
+        merged[step] = caption(" · ".join(filter(None, standing)))
+    return merged
 
 
 def film(drawing: Any, task: str, moments: Sequence[Moment], words: Mapping[int, str]) -> tuple[bytes, int]:
@@ -389,13 +393,13 @@ def film(drawing: Any, task: str, moments: Sequence[Moment], words: Mapping[int,
     enough."""
     draw = drawing.spawn(task)
     for most, width in SIZES:
-        chosen = np.unique(np.linspace(0, len(moments) - 1, min(most, len(moments))).round().astype(int))
-        kept = [moments[index] for index in chosen.tolist()]
-        frames = draw(np.stack([moment.snapshot for moment in kept]))
-        texts = [f"{moment.step}  {said_at(words, moment.step)}".strip() for moment in kept]
+        indices = np.unique(np.linspace(0, len(moments) - 1, min(most, len(moments))).round().astype(int))
+        drawn_moments = [moments[index] for index in indices.tolist()]
+        frames = draw(np.stack([moment.snapshot for moment in drawn_moments]))
+        texts = [f"{moment.step}  {said_at(words, moment.step)}".strip() for moment in drawn_moments]
         content = animated([_captioned(frame, text, width) for frame, text in zip(frames, texts, strict=True)])
         if len(content) <= LARGEST:
-            return content, len(kept)
+            return content, len(drawn_moments)
     raise UserError(
         f"an episode of {SIZES[-1][0]} frames {SIZES[-1][1]} pixels wide has more than {LARGEST:,} bytes; `bench eval "
         f"RUN --video FILE` draws episodes of any size"
@@ -403,7 +407,7 @@ def film(drawing: Any, task: str, moments: Sequence[Moment], words: Mapping[int,
 
 
 def said_at(words: Mapping[int, str], step: int) -> str:
-    """Return what was said last at a step."""
+    """Return the caption that holds at a step: the last one up to it, or ""."""
     return words.get(max((at for at in words if at <= step), default=-1), "")
 
 
@@ -414,10 +418,10 @@ def _captioned(frame: Array, text: str, width: int) -> Any:
     picture = Image.fromarray(frame)
     picture = picture.resize((width, max(1, round(picture.height * width / picture.width))))
     lines = textwrap.wrap(text, width // LETTER, max_lines=LINES, placeholder=" …")
-    whole = Image.new("RGB", (width, picture.height + 12 * LINES + 2), "white")
-    whole.paste(picture)
-    ImageDraw.Draw(whole).multiline_text((2, picture.height), "\n".join(lines), "black", spacing=1, font_size=10)
-    return whole
+    canvas = Image.new("RGB", (width, picture.height + 12 * LINES + 2), "white")
+    canvas.paste(picture)
+    ImageDraw.Draw(canvas).multiline_text((2, picture.height), "\n".join(lines), "black", spacing=1, font_size=10)
+    return canvas
 
 
 def _save(home: Path, contents: Mapping[str, Any], animations: Mapping[str, bytes]) -> None:

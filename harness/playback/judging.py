@@ -1,4 +1,4 @@
-"""What a run's judge says of clips of evaluation episodes.
+"""Scores by a run's judge for clips of evaluation episodes.
 
 A hand-written judge or an oracle is asked at once. A foundation model's answers come from the calls recorded in
 RUN/eval; others are made only with models.mode=record or live, within `models.budget_*`.
@@ -43,7 +43,7 @@ class Clip(NamedTuple):
     """bool [L, E], the events of the moves."""
 
 
-class Judged(NamedTuple):
+class ClipScores(NamedTuple):
     """The scores of clips, P(yes) in [0, 1], None for a clip without an answer; and why some have none, or ""."""
 
     scores: tuple[float | None, ...]
@@ -51,7 +51,7 @@ class Judged(NamedTuple):
 
 
 def clips(episode: int, snapshots: Sequence[Array], events: Sequence[Array], length: int) -> Iterable[Clip]:
-    """Yield an episode in clips of `length` moves, the last of which may be shorter. `snapshots` and `events`: of the
+    """Yield an episode cut into clips of `length` moves; the last one may be shorter. `snapshots` and `events`: of the
     reset and of each move."""
     for first in range(1, len(snapshots), length):
         moves = slice(first, first + length)
@@ -63,30 +63,34 @@ def length_of(cell: Cell) -> int:
     return clip_length(cell.sections) if cell.judge else 0
 
 
-def judged(run: Path, suite: Any, names: Names, seed: int, shown: Sequence[Clip], models: Models) -> Judged:
-    """Return what the judge of a finished run says of clips of episodes of `names`, a task of `suite`. `seed`: that of
-    the evaluation. Raise UserError if `run` is not a finished run."""
+def judge_clips(
+    run: Path, suite: Any, names: Names, seed: int, chosen_clips: Sequence[Clip], models: Models
+) -> ClipScores:
+    """Return the scores that the judge of a finished run gives to clips of evaluation episodes on the task of `names`
+    in `suite`. `seed`: seed of the evaluation. Raise UserError if `run` is not a finished run."""
     cell, _, run_seed = load_run(run)
-    role, unscored = cell.judge, (None,) * len(shown)
+    role, unscored = cell.judge, (None,) * len(chosen_clips)
     judge: Any = cell.section(role) if role else None
-    if judge is None or not shown:
-        return Judged(unscored)
-    who = f"{role} {cell.names.part(role)}"
+    if judge is None or not chosen_clips:
+        return ClipScores(unscored)
+    judge_title = f"{role} {cell.names.part(role)}"
     if reason := judge.fits(cell_view(cell, suite, names.task)):
-        return Judged(unscored, f"{who} cannot answer there: {reason}")
+        return ClipScores(unscored, f"{judge_title} cannot answer there: {reason}")
     if names.suite != cell.names.suite:
-        return Judged(unscored, f"{who} judges frames of suite {cell.names.suite}")
+        return ClipScores(unscored, f"{judge_title} judges frames of suite {cell.names.suite}")
     if study_models.is_recorded(judge) and models.mode == "replay" and not _on_record(run, models):
-        return Judged(unscored, f"{who} is a foundation model, and none of its answers is on record; {RECORDING}")
+        return ClipScores(
+            unscored, f"{judge_title} is a foundation model, and none of its answers is on record; {RECORDING}"
+        )
     at_task = replace(cell, names=cell.names._replace(task=names.task))
     job = Job("eval", str(run / EVAL_FOLDER), record(at_task), (run_seed,), "cpu", models=asdict(models))
     with tempfile.TemporaryDirectory() as scratch:
         build = make_build(at_task, list(job.seeds), "cpu", [Path(scratch)])
         try:
             with asking.queues([role], job, at_task, build) as queues:
-                return _asked(queues[role], who, seed, shown)
+                return _scores_of(queues[role], judge_title, seed, chosen_clips)
         except UserError as error:
-            return Judged(unscored, f"{who} cannot be asked: {error}")
+            return ClipScores(unscored, f"{judge_title} cannot be asked: {error}")
         finally:
             study_models.settle(study_models.folder(run / EVAL_FOLDER))
 
@@ -95,27 +99,28 @@ def _on_record(run: Path, models: Models) -> bool:
     return bool(study_models.sources(models, study_models.folder(run / EVAL_FOLDER)))
 
 
-def _asked(queue: QuestionQueue, who: str, seed: int, shown: Sequence[Clip]) -> Judged:
-    """Return the answers to all clips, which are sent before the first wait."""
-    asked = [
+def _scores_of(queue: QuestionQueue, judge_title: str, seed: int, chosen_clips: Sequence[Clip]) -> ClipScores:
+    """Return the judge's scores of the clips; all questions are sent before the first wait. `who`: the judge, for
+    messages."""
+    questions = [
         (
             Question(0, np.zeros(0, np.int64), clip.snapshots, clip.events, to=queue.role, episode=clip.episode),
             f"clips/{seed}/{clip.episode}",
         )
-        for clip in shown
+        for clip in chosen_clips
     ]
     scores: list[float | None] = []
     reasons: list[str] = []
-    for item in queue.send(asked, 0):
+    for question in queue.send(questions, 0):
         value = None
         try:
-            (value,) = queue.values([item], lambda: False)
+            (value,) = queue.values([question], lambda: False)
             reasons += [] if value is not None else ["it gave no usable answer, or none at all"]
         except MissingCall:
             reasons.append(f"the answer is not on record; {RECORDING}")
         except BudgetReached as reached:
             reasons.append(str(reached))
         scores.append(None if value is None else float(value))
-    told = "; ".join(f"{count(reasons.count(reason), 'clip')}: {reason}" for reason in dict.fromkeys(reasons))
-    scored = f"{who} scored {len(shown) - len(reasons)} of {count(len(shown), 'clip')}"
-    return Judged(tuple(scores), f"{scored}; {told}" if told else "")
+    reason_text = "; ".join(f"{count(reasons.count(reason), 'clip')}: {reason}" for reason in dict.fromkeys(reasons))
+    scored = f"{judge_title} scored {len(chosen_clips) - len(reasons)} of {count(len(chosen_clips), 'clip')}"
+    return ClipScores(tuple(scores), f"{scored}; {reason_text}" if reason_text else "")

@@ -1,4 +1,4 @@
-"""Frames of training episodes, drawn from the snapshots in a run's logs: one image per frame, with what logs say of it.
+"""Frames of training episodes, drawn from the snapshots in a run's logs: one image per frame, with the logged texts.
 
 They are written to RUN/logged, for the run's page: LOG-00010-00017.png is the frame after the 17th step of episode 10,
 and LOG-00010.json describes the episode. Logs may come from strangers: they are read, and their snapshots drawn, in a
@@ -50,43 +50,55 @@ def write(run: Path, cell: Cell) -> str:
     cannot be written."""
     suite, task = cell.section("suite"), cell.names.task
     drawing = cell.section("drawing") or suite.drawing()
-    told = []
+    messages = []
     for log in (name for name, declared in cell.logs.items() if shows_frames(declared)):
-        what = f"{run}: drawing the frames of its log {log!r}"
+        description = f"{run}: drawing the frames of its log {log!r}"
         try:
-            episodes = reader_process.call(what, PATIENCE, drawn, run, log, dict(cell.logs), suite, drawing, task)
+            episodes = reader_process.call(
+                description, PATIENCE, logged_episodes, run, log, dict(cell.logs), suite, drawing, task
+            )
         except UserError as error:
-            told.append(f"log {log}: no frames drawn ({error})")
+            messages.append(f"log {log}: no frames drawn ({error})")
             continue
         for episode in episodes:
             _save(run / LOGGED, episode)
         numbers = " and ".join(str(episode.about[EPISODE]) for episode in episodes)
-        told.append(f"log {log}: frames of episode {numbers} in {run / LOGGED}" if numbers else f"log {log}: no frames")
-    return "\n".join(told)
+        messages.append(
+            f"log {log}: frames of episode {numbers} in {run / LOGGED}" if numbers else f"log {log}: no frames"
+        )
+    return "\n".join(messages)
 
 
-def drawn(run: Path, log: str, declared: Mapping[str, Log], suite: Any, drawing: Any, task: str) -> list[LoggedEpisode]:
+def logged_episodes(
+    run: Path, log: str, declared: Mapping[str, Log], suite: Any, drawing: Any, task: str
+) -> list[LoggedEpisode]:
     """Return the episodes to show, read and drawn in this process. Raise UserError for a log that does not fit."""
     rows = [row for row in rows_of(run, log, declared[log]) if row.get(SNAPSHOT)]
-    said = {name: rows_of(run, name, each) for name, each in declared.items() if describes_episodes(each)}
-    succeeded = {row[EPISODE]: row[SUCCEEDED] for each in said.values() for row in each if SUCCEEDED in row}
-    known = sorted({row[EPISODE] for row in rows})
-    chosen = dict.fromkeys([*known[-1:], *[number for number in known if succeeded.get(number) is True][-1:]])
-    found: list[LoggedEpisode] = []
-    if not chosen:
-        return found
+    rows_by_log = {
+        name: rows_of(run, name, declaration)
+        for name, declaration in declared.items()
+        if describes_episodes(declaration)
+    }
+    succeeded = {
+        row[EPISODE]: row[SUCCEEDED] for log_rows in rows_by_log.values() for row in log_rows if SUCCEEDED in row
+    }
+    episodes = sorted({row[EPISODE] for row in rows})
+    numbers = dict.fromkeys([*episodes[-1:], *[number for number in episodes if succeeded.get(number) is True][-1:]])
+    drawn_episodes: list[LoggedEpisode] = []
+    if not numbers:
+        return drawn_episodes
     draw, expected = drawing.spawn(task), size_of(suite, task)
-    for number in chosen:
+    for number in numbers:
         mine = sorted((row for row in rows if row[EPISODE] == number), key=lambda row: row[FRAME])
         _check_frames(log, mine)
-        shown = mine[:FRAMES]
-        where = f"the log {log!r}, episode {number}"
-        snapshots = [unpacked(row[SNAPSHOT], expected, f"{where}, frame {row[FRAME]}") for row in shown]
+        frame_rows = mine[:FRAMES]
+        subject = f"the log {log!r}, episode {number}"
+        snapshots = [unpacked(row[SNAPSHOT], expected, f"{subject}, frame {row[FRAME]}") for row in frame_rows]
         pictures = tuple(encoded(frame) for frame in draw(np.stack(snapshots)))
-        told = [
+        texts = [
             {"log": name, "name": column, "text": text}
-            for name, each in said.items()
-            for row in [row for row in each if row[EPISODE] == number][-1:]
+            for name, log_rows in rows_by_log.items()
+            for row in [row for row in log_rows if row[EPISODE] == number][-1:]
             for column, text in row.items()
             if isinstance(text, str) and text
         ]
@@ -94,56 +106,57 @@ def drawn(run: Path, log: str, declared: Mapping[str, Log], suite: Any, drawing:
             "schema": SCHEMA_VERSION,
             "log": log,
             "episode": number,
-            "step": shown[-1]["step"],
+            "step": frame_rows[-1]["step"],
             "success": succeeded.get(number),
-            "left_out": len(mine) - len(shown),
+            "left_out": len(mine) - len(frame_rows),
             "frames": [
                 {
                     "file": f"{log}-{number:05d}-{row[FRAME]:05d}.png",
                     "frame": row[FRAME],
                     "numbers": {name: value for name, value in row.items() if isinstance(value, float)},
                 }
-                for row in shown
+                for row in frame_rows
             ],
-            "told": told,
+            "told": texts,
         }
-        found.append(LoggedEpisode(log, about, pictures))
-    return found
+        drawn_episodes.append(LoggedEpisode(log, about, pictures))
+    return drawn_episodes
 
 
-def unpacked(text: str, expected: int, where: str) -> Array:
-    """Return the snapshot, uint8 [expected], of its text in a log. Raise a UserError that begins with `where` for
-    another length, for what is no base64 or zlib, and for what would not fit in memory."""
+def unpacked(text: str, expected: int, subject: str) -> Array:
+    """Return the snapshot, uint8 [expected], that a log holds as text (base64 of zlib). Raise a UserError that begins
+    with `subject` for text that cannot be unpacked or has another length."""
     try:
         packed = base64.b64decode(text, validate=True)
         reader = zlib.decompressobj()
         content = reader.decompress(packed, expected + 1)
     except (binascii.Error, ValueError, zlib.error) as error:
-        raise UserError(f"{where}: its snapshot cannot be unpacked ({error})") from None
+        raise UserError(f"{subject}: its snapshot cannot be unpacked ({error})") from None
     if len(content) != expected or not reader.eof or reader.unused_data:
         size = f"more than {expected:,}" if len(content) > expected else f"{len(content):,}"
-        whole = size if len(content) != expected else f"{expected:,} and further"
-        raise UserError(f"{where}: its snapshot has {whole} bytes; a snapshot of this task has {expected:,}")
+        size_text = size if len(content) != expected else f"{expected:,} and further"
+        raise UserError(f"{subject}: its snapshot has {size_text} bytes; a snapshot of this task has {expected:,}")
     return np.frombuffer(content, np.uint8)
 
 
 def _check_frames(log: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    seen: set[int] = set()
+    frames: set[int] = set()
     for row in rows:
-        if row[FRAME] in seen:
+        if row[FRAME] in frames:
             raise UserError(f"the log {log!r}, episode {row[EPISODE]}: frame {row[FRAME]} is there twice")
-        seen.add(row[FRAME])
+        frames.add(row[FRAME])
 
 
 def size_of(suite: Any, task: str) -> int:
-    """Return the bytes of a snapshot of a task."""
-    made = suite.make(task)
-    made.reset(0)
-    return int(made.snapshot().size)
+    """Return the size in bytes of a snapshot of a task."""
+    new_task = suite.make(task)
+    new_task.reset(0)
+    return int(new_task.snapshot().size)
 
 
 def rows_of(run: Path, name: str, log: Log) -> list[dict[str, Any]]:
-    """Return the records of a log; [] without one. Raise UserError for a file that is too large or does not fit."""
+    """Return the rows of a run's log `name`; [] if there is no file. Raise UserError for a file that is too large, and
+    for rows that do not fit the declaration `log`."""
     packed, lines = run / f"{name}.parquet", run / f"{name}.jsonl"
     file = packed if packed.is_file() else lines
     if not file.is_file():
@@ -163,14 +176,14 @@ def rows_of(run: Path, name: str, log: Log) -> list[dict[str, Any]]:
 def _fitting(row: Any, name: str, log: Log) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise UserError(f"the log {name!r} has a row that is no object")
-    found = {title: row[title] for title in log.columns if row.get(title) is not None}
+    fitting = {title: row[title] for title in log.columns if row.get(title) is not None}
     for title, column in log.columns.items():
-        if title in found and not column.holds(found[title]):
-            shown = str(found[title])[:80]
-            raise UserError(f"the log {name!r}, column {title!r}: {shown!r}; expected {column.expected}")
-        if title not in found and not column.optional:
+        if title in fitting and not column.holds(fitting[title]):
+            text = str(fitting[title])[:80]
+            raise UserError(f"the log {name!r}, column {title!r}: {text!r}; expected {column.expected}")
+        if title not in fitting and not column.optional:
             raise UserError(f"the log {name!r} has a row without the column {title!r}")
-    return found
+    return fitting
 
 
 def encoded(image: Array) -> bytes:

@@ -117,8 +117,8 @@ def evaluate_run(
 
     torch.set_num_threads(1)  # as in training on a CPU and in verification, so that sums round equally
     cell, run, run_seed = load_run(directory)
-    named = suite or cell.names.suite
-    names = cell.names._replace(suite=named, task=config.task_of(named, task or cell.names.task))
+    suite_name = suite or cell.names.suite
+    names = cell.names._replace(suite=suite_name, task=config.task_of(suite_name, task or cell.names.task))
     home = cell.section("suite") if names.suite == cell.names.suite else registry.get("suite", names.suite)()
     home = home.of_run(run_seed).in_evaluation()
     trained, tested = cell.section("suite").spaces(cell.names.task), home.spaces(names.task)
@@ -140,8 +140,8 @@ def evaluate_run(
         score = config.score_of(names.suite, names.task)
         solve = solving(cell.section("agent"), lambda row: home, names.task)
         evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams, score, solve)
-        kept = asdict(models or Models(mode="replay"))
-        job = Job("eval", str(run.path / EVAL_FOLDER), record(cell), (run_seed,), "cpu", models=kept)
+        model_settings = asdict(models or Models(mode="replay"))
+        job = Job("eval", str(run.path / EVAL_FOLDER), record(cell), (run_seed,), "cpu", models=model_settings)
 
         def watch(number: int, task: Task, action: Any) -> None:
             for recording in recordings:
@@ -150,13 +150,13 @@ def evaluate_run(
         with asking.consultations(job, cell, make_build(cell, list(job.seeds), "cpu", [Path(scratch)])) as within:
             consult = within(f"eval/{seed}")
 
-            def told(questions: Sequence[Question]) -> list[Any]:
+            def consult_and_record(questions: Sequence[Question]) -> list[Any]:
                 answers = consult(questions)
                 for recording in recordings:
                     recording.heard(questions, answers)
                 return answers
 
-            results = evaluator(agent, 0, [0], watch, told)
+            results = evaluator(agent, 0, [0], watch, consult_and_record)
         study_models.settle(study_models.folder(run.path / EVAL_FOLDER))
     for recording in recordings:
         recording.write(home, names, results)
@@ -175,8 +175,8 @@ def load_run(directory: Path) -> TrainedRun:
     """Return a finished run, whose records are parsed in the separate process. Raise UserError if it is not one."""
     run = RunDirectory(directory)
     if not (directory / "run.json").exists():
-        what = "is not a run" if directory.exists() else "does not exist"
-        raise UserError(f"{directory} {what}; give a directory such as STUDY/SUITE/TASK/METHOD-CELL/seed-0")
+        fault = "is not a run" if directory.exists() else "does not exist"
+        raise UserError(f"{directory} {fault}; give a directory such as STUDY/SUITE/TASK/METHOD-CELL/seed-0")
     record, cell = run.path / "run.json", directory.parent / "cell.json"
     content = reader_process.read(
         f"{directory}: reading its records", [record, cell], _records, directory, record, cell
@@ -185,7 +185,7 @@ def load_run(directory: Path) -> TrainedRun:
 
 
 class _Records(NamedTuple):
-    """What the records of a run say, as far as playing it needs them."""
+    """The parts of a run's records that playing it needs."""
 
     seed: int
     cell: Mapping[str, Any]
@@ -193,8 +193,8 @@ class _Records(NamedTuple):
 
 
 def _records(directory: Path, record: Path, cell: Path) -> _Records:
-    """Return what a run.json and a cell.json say; raise UserError if no run can be played with that. Call it in the
-    separate process."""
+    """Return the seed of a run.json and the content of a cell.json. Raise UserError if the run is not finished or no
+    cell can be built of them. Call it in the separate process."""
     about = outside.document(record)
     status = about.get("status", "waiting") if isinstance(about, dict) else "without a status"
     if status != "finished":
@@ -226,17 +226,17 @@ def _differing(trained: tuple[Observations, Actions], tested: tuple[Observations
     if actions_before != actions_after:
         return f"{actions_after} against {actions_before}"
     if [*before.parts] != [*after.parts]:
-        told = [", ".join(each.parts) or "one array" for each in (after, before)]
-        return f"its observations are {told[0]}, against {told[1]}"
+        part_names = [", ".join(space.parts) or "one array" for space in (after, before)]
+        return f"its observations are {part_names[0]}, against {part_names[1]}"
     for name in before.parts or ("",):
-        one, other = (each.parts.get(name, each) for each in (before, after))
+        one, other = (space.parts.get(name, space) for space in (before, after))
         if not _fits(one, other):
-            which = f"part {name!r} of its observations is" if name else "its observations are"
-            return f"{which} {_told(other)}, against {_told(one)}"
+            subject = f"part {name!r} of its observations is" if name else "its observations are"
+            return f"{subject} {_described(other)}, against {_described(one)}"
     return ""
 
 
-def _told(part: Observations) -> str:
+def _described(part: Observations) -> str:
     codes = f" of {list(part.categories)} codes" if part.categories else ""
     stack = f", {part.stack} frames" if part.stack > 1 else ""
     return f"{part.dtype} {list(part.shape)}{codes}{stack}{f', for {part.encoder}' if part.encoder else ''}"

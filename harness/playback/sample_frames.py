@@ -20,16 +20,16 @@ def write(plan: Plan, directory: Path) -> None:
     """Write a PNG for each task and perturbation of `plan` below `directory`: frames of one episode, left to right."""
     import imageio.v2 as imageio
 
-    judged = [
+    judged_tasks = [
         (cell.names.suite, cell.names.task, plan.matrix[cell.id].name, cell)
         for cell in plan.cells
         if cell.id in plan.matrix
     ]
-    taken = {(suite, task): moments(cell) for suite, task, _, cell in judged}
-    for suite, task, name, cell in judged:
+    snapshots = {(suite, task): moments(cell) for suite, task, _, cell in judged_tasks}
+    for suite, task, name, cell in judged_tasks:
         file = directory / frames_file(suite, task, name)
         file.parent.mkdir(parents=True, exist_ok=True)
-        imageio.imwrite(file, strip(cell.section("drawing").spawn(task)(taken[suite, task])))
+        imageio.imwrite(file, strip(cell.section("drawing").spawn(task)(snapshots[suite, task])))
 
 
 def moments(cell: Cell) -> Array:
@@ -39,18 +39,18 @@ def moments(cell: Cell) -> Array:
     task, (_, actions) = suite.make(names.task), suite.spaces(names.task)
     rng = np.random.default_rng(SEED)
     task.reset(SEED)
-    found = [task.snapshot()]
-    seen = np.zeros(len(suite.events), bool)
-    done = False
-    while not done:
+    snapshots = [task.snapshot()]
+    occurred = np.zeros(len(suite.events), bool)
+    is_over = False
+    while not is_over:
         action = rng.integers(actions.count) if actions.discrete else rng.uniform(-1, 1, actions.shape)
         step = task.step(action)
-        done = step.terminated or step.truncated
-        new = task.events() & ~seen
-        seen |= new
-        if new.any() or (done and len(found) == 1):
-            found.append(task.snapshot())
-    return np.stack(found)
+        is_over = step.terminated or step.truncated
+        new = task.events() & ~occurred
+        occurred |= new
+        if new.any() or (is_over and len(snapshots) == 1):
+            snapshots.append(task.snapshot())
+    return np.stack(snapshots)
 
 
 def strip(frames: Array) -> Array:

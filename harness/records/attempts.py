@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from guidebench.harness.errors import UserError, size
-from guidebench.harness.records.files import again, drop_unfinished, move, nothing, read_json
+from guidebench.harness.records.files import drop_unfinished, move, nothing, read_json, retry_once
 
 PREFIX = "attempt-"
 LEASE = ".lease"
@@ -34,7 +34,8 @@ def path_of(run: Path, number: int) -> Path:
 
 
 def newest(run: Path) -> int:
-    """Return the number of a run's newest attempt, or 0. One whose files were all moved into the run is none."""
+    """Return the number of a run's newest attempt, or 0. Attempts whose files were all moved into the run do not
+    count."""
     try:
         names = [name.removeprefix(PREFIX) for name in os.listdir(run) if name.startswith(PREFIX)]
     except OSError:
@@ -45,13 +46,13 @@ def newest(run: Path) -> int:
     return 0
 
 
-def _emptied(made: Path) -> bool:
-    """Return whether an attempt was moved, its run.json last, and only its directory is left."""
-    return (made / BEGUN).exists() and not (made / LAST).exists()
+def _emptied(folder: Path) -> bool:
+    """Return whether all files of an attempt were moved into the run, so that only its directory is left."""
+    return (folder / BEGUN).exists() and not (folder / LAST).exists()
 
 
 def remain(run: Path) -> bool:
-    """Return whether a run has attempts, or something that is left of one."""
+    """Return whether a run has attempts, or remains of one that is half made or half deleted."""
     return bool(_remains(run))
 
 
@@ -68,39 +69,39 @@ def _remains(run: Path) -> list[Path]:
 def begin(run: Path, number: int) -> Path:
     """Return the directory of an attempt. If there is none yet, it is made as a copy of the attempt before; raise
     UserError if the disk has no room for that."""
-    made = path_of(run, number)
-    if made.is_dir():
-        return made
+    folder = path_of(run, number)
+    if folder.is_dir():
+        return folder
     before = path_of(run, newest(run))
-    beside = run / f".{PREFIX}{number}"
-    shutil.rmtree(beside, ignore_errors=True)
+    temporary = run / f".{PREFIX}{number}"
+    shutil.rmtree(temporary, ignore_errors=True)
     needed, free = allocated(before), shutil.disk_usage(run).free
     if needed > free:
         raise UserError(
             f"the run {run} was lost with a machine and goes on in a copy of its files, for which {size(needed)} are "
             f"needed and {size(free)} are free; free some room and run the same command again"
         )
-    for tried in range(1, TRIES + 1):
-        shutil.rmtree(beside, ignore_errors=True)
+    for attempt in range(1, TRIES + 1):
+        shutil.rmtree(temporary, ignore_errors=True)
         try:
-            again(shutil.copytree, before, beside, ignore=_left_out, copy_function=copied, dirs_exist_ok=True)
+            retry_once(shutil.copytree, before, temporary, ignore=_left_out, copy_function=copied, dirs_exist_ok=True)
             break
         except (shutil.Error, FileNotFoundError):
-            if tried == TRIES:
+            if attempt == TRIES:
                 raise
-    move(beside, made)
-    return made
+    move(temporary, folder)
+    return folder
 
 
 def allocated(directory: Path) -> int:
     """Return the bytes on disk of the files that an attempt would copy. The holes of sparse files do not count."""
-    found = 0
+    total = 0
     for place, folders, names in os.walk(directory):
         folders[:] = sorted(set(folders) - _left_out(place, folders))
         for name in set(names) - _left_out(place, names):
             with contextlib.suppress(OSError):  # it was deleted meanwhile
-                found += os.stat(os.path.join(place, name)).st_blocks * 512
-    return found
+                total += os.stat(os.path.join(place, name)).st_blocks * 512
+    return total
 
 
 def publish(run: Path, number: int, fence: Callable[[], None] = nothing) -> bool:
@@ -110,20 +111,20 @@ def publish(run: Path, number: int, fence: Callable[[], None] = nothing) -> bool
 
     This process may sleep before any of these operations while another takes over and completes the run. So it deletes
     no newer attempt, and of the run no file that the attempt has too, which it replaces."""
-    made = path_of(run, number)
-    if number != newest(run) or not _finished(made):
+    folder = path_of(run, number)
+    if number != newest(run) or not _finished(folder):
         return False
     if number:
-        if not (made / BEGUN).exists():
+        if not (folder / BEGUN).exists():
             drop_unfinished(run)  # whoever lost the run may wake up before the rename that ends a write
-            new = set(os.listdir(made))
+            new = set(os.listdir(folder))
             for path in run.iterdir():
-                if path.name not in (LAST, LEASE, made.name) and (path.is_dir() or path.name not in new):
+                if path.name not in (LAST, LEASE, folder.name) and (path.is_dir() or path.name not in new):
                     fence()
                     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-            (made / BEGUN).touch()
+            (folder / BEGUN).touch()
         fence()
-        for path in sorted(made.iterdir(), key=lambda each: each.name == LAST):
+        for path in sorted(folder.iterdir(), key=lambda file: file.name == LAST):
             if path.name != BEGUN:
                 move(path, run / path.name)
     for path in _remains(run):
@@ -135,9 +136,9 @@ def publish(run: Path, number: int, fence: Callable[[], None] = nothing) -> bool
     return True
 
 
-def _finished(made: Path) -> bool:
+def _finished(folder: Path) -> bool:
     try:
-        content = read_json(made / LAST)
+        content = read_json(folder / LAST)
     except UserError:
         return False
     return isinstance(content, dict) and content.get("status") == "finished"

@@ -29,13 +29,13 @@ def log_to_parquet(source: Path, target: Path, log: Log = UNDECLARED, fence: Cal
     missing values are null. Declared columns have their declared type, others the type of their values. Writes no file
     for an empty log."""
     rows = _rows(source)
-    found: dict[str, set[type]] = {}
+    types_by_column: dict[str, set[type]] = {}
     for row in rows:
         for name, value in row.items():
-            found.setdefault(name, set()).update([] if value is None else [type(value)])
+            types_by_column.setdefault(name, set()).update([] if value is None else [type(value)])
     if rows:
         declared = {**log.required, **log.optional}
-        kinds = {name: declared.get(name) or _kind(source, name, values) for name, values in found.items()}
+        kinds = {name: declared.get(name) or _kind(source, name, values) for name, values in types_by_column.items()}
         _write(rows, kinds, target, fence)
 
 
@@ -44,8 +44,8 @@ def _kind(source: Path, name: str, kinds: set[type]) -> type:
     if not kinds or kinds == {int, float}:
         return float
     if len(kinds) > 1 or not kinds <= _ARROW.keys():
-        named = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise UserError(f"{source}, column {name!r} holds {named}; expected only numbers, only text or only bools")
+        kind_names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise UserError(f"{source}, column {name!r} holds {kind_names}; expected only numbers, only text or only bools")
     return next(iter(kinds))
 
 

@@ -1,7 +1,7 @@
 """Atomic writes of small files, so that a crash leaves either the old or the new content, and append-only logs.
 
-The files may be on a network disk, several of whose habits are met here: names that are seen late, requests that are
-repeated because their reply was lost, and file handles that became stale."""
+The files may be on a network disk, where new names appear late, requests are repeated after a lost reply, and file
+handles become stale."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def again(call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Return what a call returns; repeat it once if a network disk had replaced a file that it used (ESTALE)."""
+def retry_once(call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """Return the result of a call; repeat it once if a network disk had replaced a file that it used (ESTALE)."""
     try:
-        return call(*given, **named)
+        return call(*args, **named)
     except OSError as error:
         if error.errno != errno.ESTALE:
             raise
-        return call(*given, **named)
+        return call(*args, **named)
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -61,17 +61,18 @@ def read_regular(path: Path) -> bytes:
 
 
 def refresh(directory: Path) -> None:
-    """Make this machine see the names that a directory has now. A client of NFS remembers for up to a minute which
-    names there are, and which there are not, unless it sees the directory's mtime change, as by a file of its own
-    (nfs(5), "Directory entry caching"). No effect if the directory cannot be written."""
-    beside = directory / f".{uuid.uuid4().hex}"
+    """Make this machine see the present names of a directory. An NFS client caches for up to a minute which names exist
+    and which do not, unless it sees the directory's mtime change, which creating a file does (nfs(5), "Directory entry
+    caching"). No effect if the directory cannot be written."""
+    temporary = directory / f".{uuid.uuid4().hex}"
     with suppress(OSError):
-        beside.touch()
-        beside.unlink()
+        temporary.touch()
+        temporary.unlink()
 
 
 def move(source: Path, target: Path) -> None:
-    """Rename a file that is this process's own. A request that is repeated since its reply was lost finds no source."""
+    """Rename a file that only this process writes. If the source is missing, a repeated request may have moved it
+    already, which counts as success."""
     try:
         os.replace(source, target)
     except FileNotFoundError:
@@ -81,7 +82,8 @@ def move(source: Path, target: Path) -> None:
 
 
 def sync(directory: Path) -> None:
-    """Flush all files below a directory, also what was written through memory maps, which closing does not flush."""
+    """Flush all files below a directory to disk, including data written through memory maps, which closing them leaves
+    unflushed."""
     for path in directory.rglob("*"):
         with suppress(OSError):
             if path.is_file():
@@ -93,7 +95,7 @@ def sync(directory: Path) -> None:
 
 
 def nothing() -> None:
-    """Where a write needs no lease."""
+    """Do nothing: the fence of a write that needs no lease."""
 
 
 def write_json(path: Path, content: Any, fence: Callable[[], None] = nothing) -> None:
@@ -107,23 +109,23 @@ def write_bytes(path: Path, content: bytes, fence: Callable[[], None] = nothing)
     the rename and raises an error if this process may not write any more. Should it sleep between the two, whoever took
     over can forestall the rename by deleting the temporary file (`drop_unfinished`)."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{socket.gethostname()[:64]}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()[:64]}.{os.getpid()}")
     try:
-        again(_write, beside, path, content, fence)
+        retry_once(_write, temporary, path, content, fence)
     except BaseException:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         raise
 
 
-def _write(beside: Path, path: Path, content: bytes, fence: Callable[[], None]) -> None:
-    with open(beside, "wb") as file:
+def _write(temporary: Path, path: Path, content: bytes, fence: Callable[[], None]) -> None:
+    with open(temporary, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     fence()
     try:
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except FileNotFoundError:  # it was repeated since its reply was lost, or somebody took over and deleted its source
         fence()
         refresh(path.parent)
@@ -141,7 +143,7 @@ def drop_unfinished(directory: Path, name: str = "") -> None:
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file. Raise a UserError that names the file if it cannot be read."""
     try:
-        return json.loads(again(read_regular, path).decode("utf-8"))
+        return json.loads(retry_once(read_regular, path).decode("utf-8"))
     except (ValueError, OSError, RecursionError) as error:
         raise UserError(f"{path} cannot be read as JSON ({error}); restore it or delete the run's directory") from None
 

@@ -17,10 +17,10 @@ ERRORS = 5
 """Maximum number of different errors below a study's line."""
 
 
-def counted(statuses: Iterable[str]) -> str:
+def count_statuses(statuses: Iterable[str]) -> str:
     """Count runs by status.
 
-    >>> counted(["finished", "running", "waiting", "waiting"])
+    >>> count_statuses(["finished", "running", "waiting", "waiting"])
     '1 of 4 runs finished, 2 waiting, 1 running'
     """
     counts = Counter(statuses)
@@ -53,7 +53,7 @@ def report(name: str, directory: Path, runs: Iterable[tuple[str, str, str | None
 
 def line(name: str, directory: Path, statuses: Iterable[str]) -> str:
     """Describe a study in one line."""
-    return f"study {name} in {directory}: {counted(statuses)}"
+    return f"study {name} in {directory}: {count_statuses(statuses)}"
 
 
 def table(caption: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""The format of a run's gallery, RUN/gallery: limits, the encoding of animations, and words on what is missing."""
+"""The format of a run's gallery, RUN/gallery: limits, the encoding of animations, and messages on missing episodes."""
 
 from __future__ import annotations
 
@@ -23,23 +23,30 @@ CAPTIONS, CAPTION = 200, 400
 
 
 def animated(pictures: Sequence[Any], effort: int = 4) -> bytes:
-    """Return pictures of Pillow's as an animated WebP. `effort`: of compressing, from 0 to 6."""
-    held = io.BytesIO()
+    """Return Pillow images as an animated WebP. `effort`: of the compression, from 0 to 6."""
+    file = io.BytesIO()
     times = [1_000 // RATE] * (len(pictures) - 1) + [LAST]
     pictures[0].save(
-        held, "WEBP", save_all=True, append_images=pictures[1:], duration=times, loop=0, quality=QUALITY, method=effort
+        file,
+        "WEBP",
+        save_all=True,
+        append_images=pictures[1:],
+        duration=times,
+        loop=0,
+        quality=QUALITY,
+        method=effort,
     )
-    return held.getvalue()
+    return file.getvalue()
 
 
-def undrawn(found: Iterable[tuple[int, str]]) -> list[str]:
-    """Return sentences that name the episodes that are not drawn, by reason.
+def undrawn(failures: Iterable[tuple[int, str]]) -> list[str]:
+    """Return one sentence per reason that names the episodes not drawn. `failures`: (episode, reason).
 
     >>> undrawn([(3, "no OpenGL"), (5, "no OpenGL")])
     ['episodes 3, 5 are not drawn: no OpenGL']
     """
     by: dict[str, list[int]] = {}
-    for episode, reason in found:
+    for episode, reason in failures:
         by.setdefault(reason, []).append(episode)
     return [
         f"episode{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))} "

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from guidebench.harness.errors import Notice, Stopped, UserError
-from guidebench.harness.records.files import again, open_regular, refresh
+from guidebench.harness.records.files import open_regular, refresh, retry_once
 
 FOLDER = ".lease"
 BEAT = 10.0
@@ -50,7 +50,7 @@ HELD, OVER = b"held", b"over"
 """First bytes of a lease's file; a release replaces the one by the other in place."""
 
 
-class Held(UserError):
+class LeaseHeld(UserError):
     """Another process holds a lease."""
 
 
@@ -59,7 +59,7 @@ class Fenced(Stopped):
 
 
 class Holder(NamedTuple):
-    """What the file of an epoch says of its holder."""
+    """The holder of an epoch, as its file describes it."""
 
     machine: str = ""
     process: str = ""
@@ -80,11 +80,11 @@ class Lease:
     def __init__(
         self,
         directory: Path,
-        what: str,
+        noun: str,
         advice: str = "wait for it, stop it, or choose another directory with output=…",
     ) -> None:
-        """`what`: what the directory holds, such as "run"; `advice`: what to do if another process has the lease."""
-        self._directory, self._what, self._advice = directory, what, advice
+        """`noun`: what the directory holds, such as "run"; `advice`: what to do if another process has the lease."""
+        self._directory, self._noun, self._advice = directory, noun, advice
         self._folder = directory / FOLDER
         self._epoch, self._attempt = 0, 0
         self._key = ""
@@ -102,7 +102,7 @@ class Lease:
     def acquire(
         self, patience: float = 0.0, tell: Callable[[str], None] | None = None, *, abandoned: bool = False
     ) -> None:
-        """Take the lease, waiting at most `patience` seconds. Raise Held if another process has it.
+        """Take the lease, waiting at most `patience` seconds. Raise LeaseHeld if another process has it.
 
         A holder that only its silence can prove dead, such as one of another machine or of this one before its restart,
         is waited for until it was silent for EXPIRES seconds or gives a sign of life, if its file seems to be as old or
@@ -111,36 +111,36 @@ class Lease:
         """
         began, first, waits = _elapsed(), None, False
         self._key, self._sign = uuid.uuid4().hex, began
-        while (found := again(self._try, abandoned)) is not None:
-            first = first or found
+        while (standing := retry_once(self._try, abandoned)) is not None:
+            first = first or standing
             if _elapsed() - began >= patience:
-                silent = found.token is not None and found.token == first.token
-                if not (silent and (waits or tell or self._age(found) >= EXPIRES)):
-                    raise Held(
-                        f"{self._what} {self._directory} is being written by another process ({self._told(found)}); "
-                        f"{self._advice}"
+                silent = standing.token is not None and standing.token == first.token
+                if not (silent and (waits or tell or self._age(standing) >= EXPIRES)):
+                    raise LeaseHeld(
+                        f"{self._noun} {self._directory} is being written by another process "
+                        f"({self._describe(standing)}); {self._advice}"
                     )
                 if tell and not waits:
                     tell(
-                        f"{self._what} {self._directory} was last written by another process ({self._told(found)}); "
-                        f"waiting for that"
+                        f"{self._noun} {self._directory} was last written by another process "
+                        f"({self._describe(standing)}); waiting for that"
                     )
                 waits = True
             _sleep(POLL)
         refresh(self._directory)  # what the holder before wrote is seen
         _keep(self)
 
-    def _told(self, found: _Found) -> str:
-        """Return who holds the lease, and why it counts as alive if not because its process was seen."""
-        if found.token is None:
-            return f"{found.holder}{found.told and ', '}{found.told}"
-        age = max(0.0, self._age(found))
-        told = f"last sign of life {age:.0f} s ago; a process that sees none for {EXPIRES:.0f} s may take over"
-        return f"{found.holder}, {told}"
+    def _describe(self, standing: _Standing) -> str:
+        """Describe the holder of the lease and, unless its process was seen, why it counts as alive."""
+        if standing.token is None:
+            return f"{standing.holder}{standing.fault and ', '}{standing.fault}"
+        age = max(0.0, self._age(standing))
+        sign = f"last sign of life {age:.0f} s ago; a process that sees none for {EXPIRES:.0f} s may take over"
+        return f"{standing.holder}, {sign}"
 
-    def _age(self, found: _Found) -> float:
+    def _age(self, standing: _Standing) -> float:
         """Return the seconds since a holder's last sign of life, an estimate where clocks differ."""
-        return _now(self._folder) - found.touched
+        return _now(self._folder) - standing.touched
 
     def release(self) -> None:
         """Let others follow at once. No effect if the lease is not held."""
@@ -169,7 +169,7 @@ class Lease:
             with self._beating:
                 self._look_ahead()
         if not self._epoch or self.lost:
-            raise Fenced(f"the {self._what} {self._directory} was taken over by another process")
+            raise Fenced(f"the {self._noun} {self._directory} was taken over by another process")
 
     def beat(self) -> None:
         """Give a sign of life, or notice that the lease is lost."""
@@ -193,20 +193,22 @@ class Lease:
             except OSError:
                 pass
 
-    def _try(self, abandoned: bool = False) -> _Found | None:
-        """Take the next epoch, or return the standing of the newest."""
+    def _try(self, abandoned: bool = False) -> _Standing | None:
+        """Take the next epoch and return None, or return the standing of the newest if its holder may be alive."""
         self._folder.mkdir(parents=True, exist_ok=True)
         newest = max(_epochs(self._folder), default=0)
         while True:
             attempt = 0
             if newest:
-                found = _look(self._folder, newest)
-                if found.alive and found.holder.key == self._key:  # an earlier link was made, and told as an error
-                    self._epoch, self._attempt, self.lost = newest, found.holder.attempt, False
+                standing = _look(self._folder, newest)
+                if (
+                    standing.alive and standing.holder.key == self._key
+                ):  # an earlier link was made, and told as an error
+                    self._epoch, self._attempt, self.lost = newest, standing.holder.attempt, False
                     return None
-                if found.alive and not (abandoned and found.token and self._age(found) >= EXPIRES):
-                    return found
-                attempt = found.holder.attempt if found.ended else newest + 1
+                if standing.alive and not (abandoned and standing.token and self._age(standing) >= EXPIRES):
+                    return standing
+                attempt = standing.holder.attempt if standing.ended else newest + 1
             began = _elapsed()
             if _link(self._folder, newest + 1, attempt, self._key):
                 self._epoch, self._attempt, self._sign, self.lost = newest + 1, attempt, began, False
@@ -220,7 +222,7 @@ class Lease:
             if not self._epoch or self.lost:
                 return False
             try:
-                self.lost = not again(_link, self._folder, self._epoch + 1, self._attempt, self._key)
+                self.lost = not retry_once(_link, self._folder, self._epoch + 1, self._attempt, self._key)
             except OSError:
                 self.lost = True
             if not self.lost:
@@ -230,7 +232,7 @@ class Lease:
             return not self.lost
 
 
-class _Found(NamedTuple):
+class _Standing(NamedTuple):
     """The standing of an epoch."""
 
     holder: Holder
@@ -239,15 +241,15 @@ class _Found(NamedTuple):
     ended: bool
     """Whether its holder is known to write nothing more."""
     token: str | None = None
-    """What changes with the holder's signs of life, if it is judged by these, else None."""
+    """A text that changes with the holder's signs of life, if it is judged by these; None if it is not."""
     touched: float = 0.0
     """The mtime of its file."""
-    told: str = ""
-    """Why its file tells nothing of the holder."""
+    fault: str = ""
+    """Why its file cannot be read; "" if it can."""
 
 
 def warn(text: str) -> None:
-    """Tell a notice, as the `tell` of `Lease.acquire`."""
+    """Issue a message as a Notice; for the parameter `tell` of `Lease.acquire`."""
     warnings.warn(Notice(text), stacklevel=3)
 
 
@@ -257,26 +259,28 @@ def holder(directory: Path) -> Holder | None:
     the file unchanged for as long."""
     folder = directory / FOLDER
     newest = max(_epochs(folder), default=0)
-    found = _look(folder, newest) if newest else None
-    if found is None or not found.alive:
+    standing = _look(folder, newest) if newest else None
+    if standing is None or not standing.alive:
         return None
-    return None if found.token and found.touched and _now(folder) - found.touched >= EXPIRES else found.holder
+    return (
+        None if standing.token and standing.touched and _now(folder) - standing.touched >= EXPIRES else standing.holder
+    )
 
 
 def all_over(directories: Iterable[Path]) -> bool:
     """Return whether nobody holds the lease of any of these directories. A holder that seems to have been silent for
     EXPIRES, by clocks that may be wrong, is watched for as long before it counts as dead."""
-    places, seen = list(directories), dict[Path, str]()
+    places, tokens = list(directories), dict[Path, str]()
     while True:
         watched = False
-        for folder in (each / FOLDER for each in places if (each / FOLDER).is_dir()):
+        for folder in (place / FOLDER for place in places if (place / FOLDER).is_dir()):
             refresh(folder)
             newest = max(_epochs(folder), default=0)
-            found = _look(folder, newest) if newest else None
-            if found is None or not found.alive:
+            standing = _look(folder, newest) if newest else None
+            if standing is None or not standing.alive:
                 continue
-            silent = found.token is not None and _now(folder) - found.touched >= EXPIRES
-            if not silent or seen.setdefault(folder, str(found.token)) != found.token:
+            silent = standing.token is not None and _now(folder) - standing.touched >= EXPIRES
+            if not silent or tokens.setdefault(folder, str(standing.token)) != standing.token:
                 return False
             watched = True
         if not watched:
@@ -290,11 +294,11 @@ def next_attempt(directory: Path) -> int:
     newest = max(_epochs(folder), default=0)
     if not newest:
         return 0
-    found = _look(folder, newest)
-    return newest + 1 if found.token else found.holder.attempt
+    standing = _look(folder, newest)
+    return newest + 1 if standing.token else standing.holder.attempt
 
 
-def _look(folder: Path, epoch: int) -> _Found:
+def _look(folder: Path, epoch: int) -> _Standing:
     path = folder / str(epoch)
     try:
         try:
@@ -303,17 +307,17 @@ def _look(folder: Path, epoch: int) -> _Found:
             refresh(folder)
             text, status = _content(path)
     except FileNotFoundError:  # deleted by hand
-        return _Found(Holder(), _unchanged(path, "") < EXPIRES, False, "unseen")
+        return _Standing(Holder(), _unchanged(path, "") < EXPIRES, False, "unseen")
     except OSError as error:
-        return _Found(Holder(), True, False, told=f"whose lease {path} cannot be read: {error.strerror}")
-    found = _read(text)
+        return _Standing(Holder(), True, False, fault=f"whose lease {path} cannot be read: {error.strerror}")
+    writer = _read(text)
     if text.startswith(OVER):
-        return _Found(found, False, True)
-    if found.machine == machine() and (seen := _process(found.pid)) is not None:
-        ended = seen != found.process
-        return _Found(found, not ended, ended)
+        return _Standing(writer, False, True)
+    if writer.machine == machine() and (process := _process(writer.pid)) is not None:
+        ended = process != writer.process
+        return _Standing(writer, not ended, ended)
     token = f"{epoch} {status.st_mtime_ns}"
-    return _Found(found, _unchanged(path, token) < EXPIRES, False, token, status.st_mtime)
+    return _Standing(writer, _unchanged(path, token) < EXPIRES, False, token, status.st_mtime)
 
 
 def _content(path: Path) -> tuple[bytes, os.stat_result]:
@@ -323,11 +327,11 @@ def _content(path: Path) -> tuple[bytes, os.stat_result]:
 
 
 def _unchanged(path: Path, token: str) -> float:
-    """Return for how many seconds this process has seen what changes with a holder's signs of life unchanged."""
+    """Return for how many seconds this process has seen the same token of a lease file."""
     now = _elapsed()
-    before, since = _seen.setdefault(path, (token, now))
+    before, since = _last_tokens.setdefault(path, (token, now))
     if before != token:
-        _seen[path] = token, now
+        _last_tokens[path] = token, now
         return 0.0
     return now - since
 
@@ -335,21 +339,21 @@ def _unchanged(path: Path, token: str) -> float:
 def _read(text: bytes) -> Holder:
     try:
         content = json.loads(text[len(HELD) :])
-        where, process, host = (str(content[name])[:200] for name in ("machine", "process", "host"))
+        machine_id, process, host = (str(content[name])[:200] for name in ("machine", "process", "host"))
         key = str(content.get("key", ""))[:200]
-        return Holder(where, process, host, int(content["pid"]), int(content["attempt"]), key)
+        return Holder(machine_id, process, host, int(content["pid"]), int(content["attempt"]), key)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return Holder()
 
 
 def _link(folder: Path, epoch: int, attempt: int, key: str) -> bool:
     """Create the file of an epoch. Return False if it exists and another acquisition made it."""
-    beside = _beside(folder)
+    temporary = _temporary_path(folder)
     mine = Holder(machine(), _process(os.getpid()) or "", socket.gethostname(), os.getpid(), attempt, key)
     content = HELD + json.dumps(mine._asdict()).encode()
     try:
-        beside.write_bytes(content)
-        os.link(beside, folder / str(epoch))
+        temporary.write_bytes(content)
+        os.link(temporary, folder / str(epoch))
         return True
     except FileExistsError:  # a request that was repeated, since its reply was lost, is told that its own link exists
         return _look(folder, epoch).holder.key == key
@@ -359,7 +363,7 @@ def _link(folder: Path, epoch: int, attempt: int, key: str) -> bool:
         return _create(folder / str(epoch), content)  # a file system without links
     finally:
         with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def _create(path: Path, content: bytes) -> bool:
@@ -388,18 +392,18 @@ def _touch(path: Path) -> None:
 
 
 def _now(folder: Path) -> float:
-    """Return the present time of a directory's disk, as it dates a file that is written now; the time of this machine
-    if it cannot be written."""
-    beside = _beside(folder)
+    """Return the present time by the clock that dates files of a directory, in seconds since the epoch; this machine's
+    time if the directory cannot be written."""
+    temporary = _temporary_path(folder)
     try:
-        beside.write_bytes(b"now")
-        _touch(beside)
-        return os.stat(beside).st_mtime
+        temporary.write_bytes(b"now")
+        _touch(temporary)
+        return os.stat(temporary).st_mtime
     except OSError:
         return time.time()
     finally:
         with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def _mark_over(path: Path) -> None:
@@ -410,7 +414,7 @@ def _mark_over(path: Path) -> None:
         os.close(handle)
 
 
-def _beside(folder: Path) -> Path:
+def _temporary_path(folder: Path) -> Path:
     """Return a name that nobody else uses, nor has used."""
     return folder / f".{uuid.uuid4().hex}"
 
@@ -426,8 +430,8 @@ def _elapsed() -> float:
 
 @functools.cache
 def machine() -> str:
-    """Return what identifies the processes that this one can see: the boot of the machine and the namespace of process
-    ids, or where these are not to be had the host's name."""
+    """Return a text that identifies the processes that this one can see: the machine's boot id and the namespace of
+    process ids, or the host's name where these are unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.stat('/proc/self/ns/pid').st_ino}"
@@ -436,19 +440,19 @@ def machine() -> str:
 
 
 def _process(pid: int) -> str | None:
-    """Return what identifies a process of this machine, also after its id was given to another; "" if it ended, None if
-    that cannot be told, as where /proc hides the processes of other users (hidepid)."""
+    """Return a text that identifies a process of this machine even if its id is reused (id and start time); "" if it
+    has ended, None if that is unknown, as where /proc hides the processes of other users (hidepid)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
-        return _asked(pid)
+        return _process_by_signal(pid)
     state, *rest = stat.rpartition(")")[2].split()
     ended = state in "ZX" and int(rest[16]) < 2  # a process whose first thread has ended may have others that write
     return "" if ended else f"{pid} {rest[18]}"
 
 
-def _asked(pid: int) -> str | None:
-    """Return what `_process` does, of a process that /proc does not show."""
+def _process_by_signal(pid: int) -> str | None:
+    """Return the result of `_process` for a process that /proc does not show, by sending it signal 0."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -458,15 +462,15 @@ def _asked(pid: int) -> str | None:
     return None if Path("/proc/self").exists() else str(pid)
 
 
-_seen: dict[Path, tuple[str, float]] = {}
-"""File of an epoch -> what this process last saw of it, and since when."""
-_kept: weakref.WeakSet[Lease] = weakref.WeakSet()
+_last_tokens: dict[Path, tuple[str, float]] = {}
+"""File of an epoch -> the token that this process last saw, and since when (`_elapsed`)."""
+_beating: weakref.WeakSet[Lease] = weakref.WeakSet()
 _keeper: list[threading.Thread] = []
 
 
 def _keep(lease: Lease) -> None:
-    """Let a thread of this process give the lease's signs of life."""
-    _kept.add(lease)
+    """Have a thread of this process touch the file of a lease every BEAT seconds, until the lease is released."""
+    _beating.add(lease)
     if not _keeper or not _keeper[0].is_alive():
         _keeper[:] = [threading.Thread(target=_keep_all, name="leases", daemon=True)]
         _keeper[0].start()
@@ -475,5 +479,5 @@ def _keep(lease: Lease) -> None:
 def _keep_all() -> None:
     while True:
         time.sleep(BEAT)
-        for lease in list(_kept):
+        for lease in list(_beating):
             lease.beat()

@@ -38,17 +38,17 @@ def read(content: Any) -> dict[str, RecordedPart]:
         raise UserError(f"it names {len(content):,} parts; at most {MOST} are read")
     from guidebench.harness import registry  # here, since help of every command imports this module
 
-    found = {}
-    for role, entry in content.items():
-        where = f"the part in the role {str(role)[:60]!r}"
-        known = set(RecordedPart._fields)
-        if not isinstance(entry, Mapping) or not {"kind", "name"} <= set(entry) <= known:
+    by_role = {}
+    for role, part in content.items():
+        subject = f"the part in the role {str(role)[:60]!r}"
+        names = set(RecordedPart._fields)
+        if not isinstance(part, Mapping) or not {"kind", "name"} <= set(part) <= names:
             raise UserError(
-                f"{where} is {str(entry)[:60]!r}; expected an object with {', '.join(RecordedPart._fields)}"
+                f"{subject} is {str(part)[:60]!r}; expected an object with {', '.join(RecordedPart._fields)}"
             )
-        if not all(isinstance(text, str) and text.isprintable() and len(text) <= TEXT for text in entry.values()):
-            raise UserError(f"{where} is {str(entry)[:200]!r}; expected printable text")
-        if reason := registry.misnamed(role, entry["kind"]):
-            raise UserError(f"{where} is a {entry['kind'][:60]!r}: {reason}")
-        found[role] = RecordedPart(**entry)
-    return found
+        if not all(isinstance(text, str) and text.isprintable() and len(text) <= TEXT for text in part.values()):
+            raise UserError(f"{subject} is {str(part)[:200]!r}; expected printable text")
+        if reason := registry.misnamed(role, part["kind"]):
+            raise UserError(f"{subject} is a {part['kind'][:60]!r}: {reason}")
+        by_role[role] = RecordedPart(**part)
+    return by_role

@@ -1,4 +1,4 @@
-"""How many questions of a run were answered in each role, as its ledger keeps it in one column."""
+"""Counts of a run's questions and failures by role, stored as text in one column of the ledger."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from guidebench.harness.records.schema import ENOUGH_ANSWERED
 
 MOST_ROLES, LONGEST = 100, 100
-"""Most roles of a record, and most characters of what is said of one, in a file that may be a stranger's."""
+"""Maximum roles of a record, and characters of a remark, accepted from a file that may be untrusted."""
 TINY = 1e-9
 """Tolerance for rounding errors of a share."""
 
@@ -30,16 +30,18 @@ class RoleCount(NamedTuple):
     failures: int
     """Questions of these without a usable answer."""
     remark: str = ""
-    """What the asking part says of a run with too few answers in this role (`AskingPart.essential`), if it is one."""
+    """Remark of the asking part on a run with too few answers in this role (`AskingPart.essential`); "" if it has
+    none."""
 
 
 def written(counts: Mapping[str, RoleCount]) -> str:
-    """Return the counts by role as a text, which `read` returns."""
-    return json.dumps({role: [*each] for role, each in counts.items()}, separators=(",", ":"))
+    """Return role -> counts as a text, from which `read` restores them."""
+    return json.dumps({role: [*count] for role, count in counts.items()}, separators=(",", ":"))
 
 
 def read(text: Any) -> dict[str, RoleCount]:
-    """Return the counts by role in a column's value; {} where it is missing. Raise ValueError for any other value."""
+    """Return role -> counts from the text that `written` made; {} for a missing value. Raise ValueError for other
+    values."""
     if not isinstance(text, str) or not text:
         return {}
     try:
@@ -48,12 +50,12 @@ def read(text: Any) -> dict[str, RoleCount]:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(content, dict) or len(content) > MOST_ROLES:
         raise ValueError("it is no object of roles")
-    return {str(role): _read(each) for role, each in content.items()}
+    return {str(role): _read(count) for role, count in content.items()}
 
 
-def _read(given: Any) -> RoleCount:
-    match given:
+def _read(fields: Any) -> RoleCount:
+    match fields:
         case [int(questions), int(failures), str(remark)] if 0 <= failures <= questions < 2**53:
             if len(remark) <= LONGEST and remark.isprintable():
                 return RoleCount(int(questions), int(failures), remark)
-    raise ValueError(f"{str(given)[:80]} is no count of a role: expected two whole numbers and a text")
+    raise ValueError(f"{str(fields)[:80]} is no count of a role: expected two whole numbers and a text")

@@ -31,7 +31,7 @@ VIDEOS = "videos"
 EVALUATIONS = "evaluations.parquet"
 """File of a finished run's evaluation episodes."""
 LOST = f"its {EVALUATIONS} was deleted: restore it, or type the same bench run, which trains the run anew"
-"""Error of a finished run whose evaluation episodes are not there any more."""
+"""Error of a finished run whose evaluation episodes were deleted."""
 LIVE = ".live.json"
 """Current progress of a run; the file exists only while a worker trains the run."""
 
@@ -43,8 +43,8 @@ def frames_file(suite: str, task: str, name: str) -> Path:
 
 
 def lost_rows(home: Path, path: Path) -> str:
-    """Return `LOST` if the evaluation episodes of a finished run are not there any more, and "" if they are. `home`:
-    directory of the run; `path`: where its run.json is, from where files may be moving."""
+    """Return `LOST` if the file of evaluation episodes of a finished run is missing, else "". `home`: directory of the
+    run; `path`: directory of its run.json, from which files may be moving to `home`."""
     files = (EVALUATIONS, "evaluations.jsonl")
     return "" if any((place / name).exists() for place in (path, home) for name in files) else LOST
 
@@ -62,7 +62,7 @@ class RunDirectory:
         """Where its files are being written: `home`, or its newest attempt directory."""
 
     def begin(self, lease: Lease) -> None:
-        """Write where the holder of the run's lease may write."""
+        """Make the directory in which the holder of the run's lease may write the present one."""
         self._attempt, self._lease = lease.attempt, lease
         self.path = attempts.begin(self.home, lease.attempt)
         refresh(self.path)
@@ -98,10 +98,10 @@ class RunDirectory:
 
     def show(self, **values: Any) -> None:
         """Write the run's current progress for other processes, without flushing to disk and ignoring write errors."""
-        beside = self.path / f"{LIVE}.new"
+        temporary = self.path / f"{LIVE}.new"
         with contextlib.suppress(OSError):
-            beside.write_text(json.dumps({"time": time.time(), **values}), encoding="utf-8")
-            os.replace(beside, self.path / LIVE)
+            temporary.write_text(json.dumps({"time": time.time(), **values}), encoding="utf-8")
+            os.replace(temporary, self.path / LIVE)
 
     def hide(self) -> None:
         """Delete the files that `show` wrote."""
@@ -109,7 +109,7 @@ class RunDirectory:
             (self.path / name).unlink(missing_ok=True)
 
     def live(self) -> dict[str, Any]:
-        """Return what `show` wrote last if a worker holds the run, else {}."""
+        """Return the progress that `show` wrote last if a worker holds the run, else {}."""
         if not self.held():
             return {}
         try:
@@ -133,8 +133,8 @@ class StudyDirectory:
         """Return the content of study.json. Raise UserError if the directory is no study."""
         file = self.path / "study.json"
         if not file.exists():
-            found = "does not exist" if not self.path.exists() else "is not a study (it has no study.json)"
-            raise UserError(f"{self.path} {found}; give the directory that `bench run` printed")
+            fault = "does not exist" if not self.path.exists() else "is not a study (it has no study.json)"
+            raise UserError(f"{self.path} {fault}; give the directory that `bench run` printed")
         content = read_json(file)
         if not isinstance(content, dict) or not isinstance(content.get("cells"), dict):
             raise UserError(f"{file} is not what `bench run` wrote; restore it or delete {self.path}")
@@ -152,18 +152,18 @@ class StudyDirectory:
         An entry has `directory`, `seeds`, `label_variant` and, for a cell of a matrix, its place as `matrix`.
         """
         drop_unfinished(self.path, "study.json")  # whoever lost the study may wake up before its rename
-        known: dict[str, Any] = {}
+        listed: dict[str, Any] = {}
         if (self.path / "study.json").exists():
-            known = self.read()["cells"]
-        for cell, given in cells.items():
-            before = known.get(cell, {})
-            kept = (
-                before if "matrix" in before and "matrix" not in given else given
+            listed = self.read()["cells"]
+        for cell, addition in cells.items():
+            before = listed.get(cell, {})
+            basis = (
+                before if "matrix" in before and "matrix" not in addition else addition
             )  # bench run keeps an earlier matrix
-            known[cell] = {**kept, "seeds": sorted({*before.get("seeds", []), *given["seeds"]})}
+            listed[cell] = {**basis, "seeds": sorted({*before.get("seeds", []), *addition["seeds"]})}
         write_json(
             self.path / "study.json",
-            {"schema": SCHEMA_VERSION, "study": name, "command": command, "cells": known},
+            {"schema": SCHEMA_VERSION, "study": name, "command": command, "cells": listed},
             fence,
         )
 
@@ -172,9 +172,9 @@ class StudyDirectory:
 
     def runs(self) -> Iterator[tuple[dict[str, Any], RunDirectory]]:
         """Yield every run in study.json with the entry of its cell."""
-        for entry in self.read()["cells"].values():
-            for seed in entry["seeds"]:
-                yield entry, self.run(entry["directory"], seed)
+        for cell in self.read()["cells"].values():
+            for seed in cell["seeds"]:
+                yield cell, self.run(cell["directory"], seed)
 
 
 def dumps(value: Any) -> str:

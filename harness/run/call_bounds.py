@@ -30,7 +30,7 @@ OPTIONAL_FIELDS = 2
 
 
 def of_run(cell: Cell, part: Chosen) -> Usage | None:
-    """Return an upper bound of what one run sends to the model in a role; None if a part that asks it knows none."""
+    """Return an upper bound of the usage of the model `part` by one run; None if a part that asks it knows no bound."""
     model, bounds = cell.section(part.role), conversations(cell, part.role)
     if bounds is None:
         return None
@@ -47,12 +47,14 @@ def conversations(cell: Cell, role: str) -> list[Most] | None:
     bounds = list(clips(cell, place, role))
     for other in cell.sections.values():
         if isinstance(other, AskingPart) and role in other.needs:
-            known = other.at_most(place, role)
-            if known is None:
+            bound = other.at_most(place, role)
+            if bound is None:
                 return None
-            bounds += known
-    asked = any(isinstance(other, (AskingPart, ReplayPart)) and role in other.needs for other in cell.sections.values())
-    return bounds if asked else None
+            bounds += bound
+    is_used = any(
+        isinstance(other, (AskingPart, ReplayPart)) and role in other.needs for other in cell.sections.values()
+    )
+    return bounds if is_used else None
 
 
 def clips(cell: Cell, view: CellView, role: str) -> Iterator[Most]:
@@ -75,48 +77,48 @@ def clips(cell: Cell, view: CellView, role: str) -> Iterator[Most]:
 
 
 def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
-    """Return what a model, a part of some `kind`, may take for conversations, every attempt, repair and retry included.
+    """Return an upper bound of the usage of a model for conversations, every attempt, repair and retry included.
+    `kind`: the model's kind of part.
 
-    Of C requests of a conversation with a prompt of P tokens, the k-th reads P + k (M + R): also the k replies of M
-    tokens before it, and what was said to each, R.
-    """
+    In a conversation with a prompt of P tokens, request k (from 0) reads P + k (M + R) tokens: the prompt, the k
+    earlier replies of at most M tokens, and the texts of at most R tokens that answered them."""
     recipe = recipes.recipe(model.model)
-    written = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
+    tokens_out = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
     requests = bound.calls * (1 + REPAIRS if bound.schema else 1)
-    shown = bound.images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS)
-    prompt = bound.prompt + shown + (MESSAGE if bound.prompt else 0) + OUR_WORDS * bound.schema
+    image_tokens = bound.images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS)
+    prompt = bound.prompt + image_tokens + (MESSAGE if bound.prompt else 0) + OUR_WORDS * bound.schema
     more = max(bound.reminder, OUR_WORDS * bound.schema) + 2 * MESSAGE
-    read = requests * prompt + requests * (requests - 1) // 2 * (written + more if bound.prompt else 0)
+    read = requests * prompt + requests * (requests - 1) // 2 * (tokens_out + more if bound.prompt else 0)
     times = bound.questions * model.policy().attempts
-    return Usage(times * requests, times * read, times * requests * written, times * requests * bound.images)
+    return Usage(times * requests, times * read, times * requests * tokens_out, times * requests * bound.images)
 
 
 def first_calls(cells: Sequence[Cell]) -> dict[str, Usage]:
     """Return model -> an upper bound of what the calls before training take (`models.contact`)."""
     named: dict[int, str] = {}
-    asked = []
+    contacts = []
     for cell in cells:
         for part in cell.models:
             model = cell.section(part.role)
-            asked.append(contact.StudyModel(part.role, part.kind, model))
+            contacts.append(contact.StudyModel(part.role, part.kind, model))
             named[id(model)] = cell.called(part)
-    found: dict[str, Usage] = {}
-    for each in contact.distinct(asked):
-        name, model, call = named[id(each.config)], each.config, tiny(each.config, each.kind)
+    totals: dict[str, Usage] = {}
+    for first_call in contact.distinct(contacts):
+        name, model, call = named[id(first_call.config)], first_call.config, tiny(first_call.config, first_call.kind)
         times = min(contact.ATTEMPTS, model.policy().attempts) + OPTIONAL_FIELDS
         usage = Usage(times)
         if isinstance(call, ChatCall):
             texts = [str(text) for message in call.messages for text in message.content]
             read = sum(len(text.encode()) + MESSAGE for text in texts)
             usage = priced(model, Usage(times, times * read, times * call.max_tokens))
-        found[name] = found.get(name, Usage()).plus(usage)
-    return found
+        totals[name] = totals.get(name, Usage()).plus(usage)
+    return totals
 
 
 def by_model(cells: Sequence[Cell], seeds: int, contacted: bool) -> dict[str, Usage]:
     """Return model -> an upper bound of what the runs of `seeds` seeds of each cell send to it, with the calls before
     training if models are `contacted`; without the models of which some role has no bound."""
-    found = first_calls(cells) if contacted else {}
+    totals = first_calls(cells) if contacted else {}
     unbounded: set[str] = set()
     for cell in cells:
         for part in cell.models:
@@ -127,5 +129,5 @@ def by_model(cells: Sequence[Cell], seeds: int, contacted: bool) -> dict[str, Us
                 unbounded.add(name)
                 continue
             for _ in range(seeds):
-                found[name] = found.get(name, Usage()).plus(bound)
-    return {name: usage for name, usage in found.items() if name not in unbounded}
+                totals[name] = totals.get(name, Usage()).plus(bound)
+    return {name: usage for name, usage in totals.items() if name not in unbounded}

@@ -105,7 +105,7 @@ class Timing(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """What the speed of a worker depends on besides its cell."""
+    """The circumstances, besides its cell, on which the speed of a worker depends."""
 
     seeds: int
     """Number of seeds that it trains together."""
@@ -134,45 +134,47 @@ class Span(NamedTuple):
 
 def costs(plan: Plan, places: Sequence[Slot]) -> list[Cost]:
     """Return the cost of a job of each cell of a plan; some cells that have no cached timing are timed now."""
-    known = cached_costs(plan, places)
+    costs_by_id = cached_costs(plan, places)
     if len(plan.trained) <= MANY and SECONDS:
-        chosen = _chosen([cell for cell in plan.trained if cell.id not in known])
-        setups = [setup(plan, places, cell) for cell in chosen]
-        for cell, how, timing in zip(chosen, setups, timed(chosen, setups, SECONDS) if chosen else [], strict=True):
+        timed_cells = _cells_to_time([cell for cell in plan.trained if cell.id not in costs_by_id])
+        setups = [setup(plan, places, cell) for cell in timed_cells]
+        for cell, cell_setup, timing in zip(
+            timed_cells, setups, timed(timed_cells, setups, SECONDS) if timed_cells else [], strict=True
+        ):
             if timing is not None:
-                known[cell.id] = _cost(cell, timing, "timed")
-                keep(cell, how, timing, "timed")
-    return completed(plan, known)
+                costs_by_id[cell.id] = _cost(cell, timing, "timed")
+                keep(cell, cell_setup, timing, "timed")
+    return completed(plan, costs_by_id)
 
 
 def cached_costs(plan: Plan, places: Sequence[Slot]) -> dict[str, Cost]:
     """Return cell id -> cost of the cells of a plan with a cached timing. It takes no longer than reading a file for
     each."""
-    known: dict[str, Cost] = {}
+    costs_by_id: dict[str, Cost] = {}
     for cell in plan.trained if len(plan.trained) <= MANY and _directory("timings").is_dir() else ():
         if (timing := cached_timing(cell, setup(plan, places, cell))) is not None:
-            known[cell.id] = _cost(cell, *timing)
-    return known
+            costs_by_id[cell.id] = _cost(cell, *timing)
+    return costs_by_id
 
 
-def completed(plan: Plan, known: Mapping[str, Cost]) -> list[Cost]:
+def completed(plan: Plan, costs_by_id: Mapping[str, Cost]) -> list[Cost]:
     """Return the cost of each cell of a plan: the one in `known`, else by operation counts, scaled by those of similar
     cells in `known`."""
     ratios: dict[Any, list[float]] = {}
     for cell in plan.trained:
-        if cell.id in known:
+        if cell.id in costs_by_id:
             for alike in _alike(cell):
-                ratios.setdefault(alike, []).append(known[cell.id].seconds / counted(cell))
-    found = []
+                ratios.setdefault(alike, []).append(costs_by_id[cell.id].seconds / counted(cell))
+    all_costs = []
     for cell in plan.trained:
         ratio = next((ratios[alike] for alike in _alike(cell) if alike in ratios), None)
-        if cell.id in known:
-            found.append(known[cell.id])
+        if cell.id in costs_by_id:
+            all_costs.append(costs_by_id[cell.id])
         elif ratio is None:
-            found.append(Cost(COUNTED * counted(cell), 0.0, "counted"))
+            all_costs.append(Cost(COUNTED * counted(cell), 0.0, "counted"))
         else:
-            found.append(Cost(float(np.median(ratio)) * counted(cell), 0.0, "scaled"))
-    return found
+            all_costs.append(Cost(float(np.median(ratio)) * counted(cell), 0.0, "scaled"))
+    return all_costs
 
 
 def _cost(cell: Cell, timing: Timing, basis: Basis) -> Cost:
@@ -188,7 +190,7 @@ def packed(plan: Plan, places: Sequence[Slot]) -> int:
 
 
 def setup(plan: Plan, places: Sequence[Slot], cell: Cell) -> Setup:
-    """Return what the speed of a worker of a cell depends on if the plan runs on these slots."""
+    """Return the setup of a worker of a cell if the plan runs on these slots."""
     execution, device, seeds = plan.execution, places[0].device, packed(plan, places)
     at_once = min(len(places), -(-len(plan.seeds) // seeds) * len(plan.trained))
     job = Job(
@@ -208,7 +210,7 @@ def _kind(cell: Cell) -> tuple[Any, ...]:
     return (cell.section("suite"), cell.names.task, cell.names.parts)
 
 
-def _chosen(cells: Sequence[Cell]) -> list[Cell]:
+def _cells_to_time(cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells to time: one of each kind, the longest first, and one of each learner before a second of any,
     since cells that are not timed are scaled by those with the same learner."""
     first = {_kind(cell): cell for cell in reversed(cells)}
@@ -220,29 +222,29 @@ def _chosen(cells: Sequence[Cell]) -> list[Cell]:
     return [cell for _, cell in sorted(turns, key=lambda turn: turn[0])][:TIMED]
 
 
-def elapsed(plan: Plan, found: Sequence[Cost], places: Sequence[Slot]) -> Span:
+def elapsed(plan: Plan, job_costs: Sequence[Cost], places: Sequence[Slot]) -> Span:
     """Return the hours of a plan from its beginning on these slots, whose workers share the available cores."""
     jobs = -(-len(plan.seeds) // packed(plan, places))
     places_of = {cell.id: place for place, cell in enumerate(plan.trained)}
     after = [places_of[cell.stage.id] if cell.stage else None for cell in plan.trained]
-    hours = [_scheduled(found, after, jobs, len(places), _edge(side)) / 3600 for side in (None, 0, 1)]
+    hours = [_scheduled(job_costs, after, jobs, len(places), _edge(side)) / 3600 for side in (None, 0, 1)]
     return Span(*hours)
 
 
-def core_hours(plan: Plan, found: Sequence[Cost], places: Sequence[Slot]) -> float:
+def core_hours(plan: Plan, job_costs: Sequence[Cost], places: Sequence[Slot]) -> float:
     """Return the hours of one core, or of a GPU beside the cores, that a plan takes."""
     jobs = -(-len(plan.seeds) // packed(plan, places))
-    return jobs * sum(cost.seconds + cost.beside for cost in found) / 3600
+    return jobs * sum(cost.seconds + cost.beside for cost in job_costs) / 3600
 
 
-def slowdown(plan: Plan, found: Sequence[Cost], places: Sequence[Slot]) -> float:
-    """Return how many times as long a worker takes as on cores of its own, since others run at the same time."""
-    return _slowdown(found, -(-len(plan.seeds) // packed(plan, places)), len(places))
+def slowdown(plan: Plan, job_costs: Sequence[Cost], places: Sequence[Slot]) -> float:
+    """Return the factor by which a worker is slower than on cores of its own, since others run at the same time."""
+    return _slowdown(job_costs, -(-len(plan.seeds) // packed(plan, places)), len(places))
 
 
-def _slowdown(found: Sequence[Cost], jobs: int, workers: int) -> float:
-    busy, total = sum(cost.seconds + cost.beside for cost in found), sum(cost.seconds for cost in found)
-    return max(1.0, min(workers, jobs * len(found)) * (busy / total if total else 1.0) / cores())
+def _slowdown(job_costs: Sequence[Cost], jobs: int, workers: int) -> float:
+    busy, total = sum(cost.seconds + cost.beside for cost in job_costs), sum(cost.seconds for cost in job_costs)
+    return max(1.0, min(workers, jobs * len(job_costs)) * (busy / total if total else 1.0) / cores())
 
 
 def _edge(side: int | None) -> Mapping[str, float]:
@@ -250,15 +252,15 @@ def _edge(side: int | None) -> Mapping[str, float]:
 
 
 def _scheduled(
-    found: Sequence[Cost], after: Sequence[int | None], jobs: int, workers: int, factors: Mapping[str, float]
+    job_costs: Sequence[Cost], after: Sequence[int | None], jobs: int, workers: int, factors: Mapping[str, float]
 ) -> float:
     """Return the seconds until all jobs are done if each begins, in order, as soon as a worker is free and the same job
     of its stage is done. `after`: the place of each cell's stage, which comes before it."""
-    slower = _slowdown(found, jobs, workers)
-    free = [0.0] * min(workers, jobs * len(found))
+    slower = _slowdown(job_costs, jobs, workers)
+    free = [0.0] * min(workers, jobs * len(job_costs))
     for _ in range(jobs):
         ends: list[float] = []
-        for cost, stage in zip(found, after, strict=True):
+        for cost, stage in zip(job_costs, after, strict=True):
             begins = max(heapq.heappop(free), ends[stage] if stage is not None else 0.0)
             ends.append(begins + slower * factors[cost.basis] * cost.seconds)
             heapq.heappush(free, ends[-1])
@@ -268,13 +270,13 @@ def _scheduled(
 def counted(cell: Cell) -> float:
     """Return the seconds of one run of `cell` by operation counts, on one core of the reference machine of suites and
     learners (AMD EPYC, Zen 4)."""
-    return _counted(*_key(cell))
+    return _count_seconds(*_key(cell))
 
 
 def questions(cell: Cell) -> Usage | None:
     """Return the estimated usage of all foundation models by one run of `cell`, or None if it uses none."""
-    found = by_model(cell)
-    return functools.reduce(Usage.plus, (usage for _, usage in found)) if found else None
+    usages = by_model(cell)
+    return functools.reduce(Usage.plus, (usage for _, usage in usages)) if usages else None
 
 
 def by_model(cell: Cell) -> list[tuple[str, Usage]]:
@@ -285,7 +287,7 @@ def by_model(cell: Cell) -> list[tuple[str, Usage]]:
     return [
         (cell.called(part), priced(cell.section(part.role), usage))
         for part in cell.models
-        if (usage := _asked(part, cell))
+        if (usage := _expected_usage(part, cell))
     ]
 
 
@@ -294,26 +296,26 @@ def all_questions(runs: Iterable[tuple[Cell, float]]) -> Usage:
     total = Usage()
     for cell, count in runs:
         if (usage := questions(cell)) is not None:
-            calls, read, written, images, seconds, usd = (amount * count for amount in usage)
-            total = total.plus(Usage(round(calls), round(read), round(written), round(images), seconds, usd))
+            calls, read, tokens_out, images, seconds, usd = (amount * count for amount in usage)
+            total = total.plus(Usage(round(calls), round(read), round(tokens_out), round(images), seconds, usd))
     return total
 
 
-def _asked(part: Chosen, cell: Cell) -> Usage | None:
+def _expected_usage(part: Chosen, cell: Cell) -> Usage | None:
     """Return a run's estimated usage of the model in a role, or None if it is no foundation model."""
     parts, model = cell.sections, cell.section(part.role)
     if not study_models.is_recorded(model):
         return None
-    there = config.cell_view(cell)
+    view = config.cell_view(cell)
     needing = [other for other in parts.values() if isinstance(other, Part) and part.role in other.needs]
-    told = [other.expected_usage(there, part.role) for other in needing if isinstance(other, AskingPart)]
-    found = [usage for usage in told if usage is not None]
+    expected = [other.expected_usage(view, part.role) for other in needing if isinstance(other, AskingPart)]
+    usages = [usage for usage in expected if usage is not None]
     length = max((other.judged_transitions for other in needing if isinstance(other, ReplayPart)), default=0)
     if clips := parts["training"].steps // length if length else 0:
         recipe = recipes.recipe(model.model)
         images = clips * length
-        found.append(Usage(clips, tokens_in=images * (recipe.tokens_per_image if recipe else 0), images=images))
-    return functools.reduce(Usage.plus, found) if found else None
+        usages.append(Usage(clips, tokens_in=images * (recipe.tokens_per_image if recipe else 0), images=images))
+    return functools.reduce(Usage.plus, usages) if usages else None
 
 
 def priced(model: Any, usage: Usage) -> Usage:
@@ -322,9 +324,9 @@ def priced(model: Any, usage: Usage) -> Usage:
         return usage
     usd = 0.0
     for name, side in (("price_in", usage._replace(tokens_out=0)), ("price_out", usage._replace(tokens_in=0))):
-        own = model.price_in if name == "price_in" else model.price_out
+        price = model.price_in if name == "price_in" else model.price_out
         tokens = side.tokens_in + side.tokens_out
-        usd += recipes.price(model.model, side) if own is None else tokens * own / recipes.MILLION
+        usd += recipes.price(model.model, side) if price is None else tokens * price / recipes.MILLION
     return usage._replace(usd=usd)
 
 
@@ -341,7 +343,7 @@ def _key(cell: Cell) -> tuple[object, ...]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _counted(suite, task, agent, learners, training, evaluation) -> float:  # type: ignore[no-untyped-def]
+def _count_seconds(suite, task, agent, learners, training, evaluation) -> float:  # type: ignore[no-untyped-def]
     observations, actions = suite.spaces(task)
     observations = agent.observes(observations, actions)
     step = suite.seconds_per_step(task)
@@ -367,8 +369,8 @@ def timed(cells: Sequence[Cell], setups: Sequence[Setup], seconds: float) -> lis
     environment = dict(os.environ) | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     root = str(sources.ROOT)
     environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [environment.get("PYTHONPATH")])])
-    request = {"seconds": seconds, "cells": [[record(cell), how] for cell, how in zip(cells, setups, strict=True)]}
-    found: list[Timing | None] = []
+    request = {"seconds": seconds, "cells": [[record(cell), setup] for cell, setup in zip(cells, setups, strict=True)]}
+    timings: list[Timing | None] = []
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "timings"
         # Timings written before a timeout are used.
@@ -382,38 +384,38 @@ def timed(cells: Sequence[Cell], setups: Sequence[Setup], seconds: float) -> lis
         for line in output.read_bytes().splitlines():
             try:
                 content = json.loads(line)
-                found.append(Timing(**content) if isinstance(content, dict) else None)
+                timings.append(Timing(**content) if isinstance(content, dict) else None)
             except (ValueError, TypeError):
                 continue  # a library wrote to standard output
-    return [*found, *[None] * len(cells)][: len(cells)]
+    return [*timings, *[None] * len(cells)][: len(cells)]
 
 
-def keep(cell: Cell, how: Setup, timing: Timing, basis: Basis) -> None:
+def keep(cell: Cell, setup: Setup, timing: Timing, basis: Basis) -> None:
     """Cache a cell's timing. A recorded run replaces a timing of some cycles, but not vice versa."""
-    if basis == "timed" and (before := cached_timing(cell, how)) is not None and before[1] == "recorded":
+    if basis == "timed" and (before := cached_timing(cell, setup)) is not None and before[1] == "recorded":
         return
     with contextlib.suppress(OSError):  # without the cache, the cell is timed again
         content = {"schema": SCHEMA, "basis": basis, "steps": cell.steps, **timing._asdict()}
-        write_json(cached("timings", cell, *how), content)
+        write_json(cached("timings", cell, *setup), content)
 
 
-def record_run(cell: Cell, how: Setup, clock: Mapping[str, float], judging: float, stepping: float) -> None:
+def record_run(cell: Cell, setup: Setup, clock: Mapping[str, float], judging: float, stepping: float) -> None:
     """Cache the timing of a finished run if it was long enough; waiting for foundation models is excluded.
 
     `clock`: `Loop.clock`; `judging`, `stepping`: seconds of the processes beside the worker, as of a `Timing`."""
     if clock["seconds"] < SHORTEST:
         return
-    asked = any(study_models.is_recorded(cell.section(part.role)) for part in cell.models)
-    elsewhere = clock["evaluation_seconds"] + (clock["wait_seconds"] if asked else 0.0)
+    uses_models = any(study_models.is_recorded(cell.section(part.role)) for part in cell.models)
+    elsewhere = clock["evaluation_seconds"] + (clock["wait_seconds"] if uses_models else 0.0)
     evaluations = -(-cell.steps // int(cell.settings["evaluation.every"].value))
     training, evaluation = clock["seconds"] - elsewhere, clock["evaluation_seconds"] / evaluations
-    keep(cell, how, Timing(training, evaluation, 0.0 if asked else judging, stepping), "recorded")
+    keep(cell, setup, Timing(training, evaluation, 0.0 if uses_models else judging, stepping), "recorded")
 
 
-def cached_timing(cell: Cell, how: Setup) -> tuple[Timing, Basis] | None:
+def cached_timing(cell: Cell, setup: Setup) -> tuple[Timing, Basis] | None:
     """Return the cached timing of a cell that differs from this one at most in steps and evaluations, or None."""
     try:
-        content = json.loads(cached("timings", cell, *how).read_bytes())
+        content = json.loads(cached("timings", cell, *setup).read_bytes())
         if content["schema"] != SCHEMA or content["basis"] not in get_args(Basis):
             return None
         longer = cell.steps / int(content["steps"])
@@ -429,8 +431,8 @@ def _directory(of: str) -> Path:
 
 
 def cached(kind: str, cell: Cell, *also: str | int) -> Path:
-    """Return the file of the cache for what was measured of a cell, whatever its steps and evaluations, on this machine
-    with this version of PyTorch, and also under these circumstances."""
+    """Return the cache file of a measurement (`kind`) of a cell on this machine with this version of PyTorch. Cells
+    that differ only in steps and evaluations share it. `also`: further circumstances that it depends on."""
     values = {
         key: value.value for key, value in cell.settings.items() if key not in ("training.steps", "evaluation.every")
     }
@@ -466,7 +468,9 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
             backends[role] = Silent() if silent else backend_of((role,), job, cell, build)
             closing.callback(backends[role].close)
         every, now = asks_of(backends, job, cell), cell.consulted
-        asks, consulted = ({role: every[role] for role in every if (role in now) == wanted} for wanted in (False, True))
+        asks, consulted = (
+            {role: every[role] for role in every if (role in now) == synchronous} for synchronous in (False, True)
+        )
         episodes = min(EPISODES, build.parts["evaluation"].episodes)
         evaluator = Evaluator(
             lambda row: stepping.make(build.evaluated(row), cell.names.task), episodes, build.streams, cell.score,
@@ -493,8 +497,8 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
 
 
 def common_cycle(cycles: Sequence[int]) -> int:
-    """Return the steps after which everything repeats that does so after these steps (`Part.cycle`), without what is
-    rarer than every `LONGEST_CYCLE` steps; the longest cycle if the common one is longer than that.
+    """Return the least common multiple of the cycles (`Part.cycle`, in steps) of at most `LONGEST_CYCLE` steps, or the
+    longest of these cycles if the multiple exceeds `LONGEST_CYCLE`.
 
     >>> common_cycle([1, 4, 6, 5_000])
     12
@@ -530,8 +534,8 @@ class Trial:
 
     def __init__(self, loop: Loop, clock: Clock, now: Callable[[], float] = time.monotonic) -> None:
         """`now` decides when enough was timed."""
-        self._loop, self._clock, self._now = loop, clock, now
-        self._taken = 0
+        self._loop, self._clock, self._read_clock = loop, clock, now
+        self._steps_done = 0
         self._phases = loop.agent.phases()
 
     def training(self, learning_starts: int, filling: int, cycle: int, seconds: float) -> Array:
@@ -542,18 +546,18 @@ class Trial:
         those if they step the environment, and no time otherwise. `cycle`: steps after which the schedule of gradient
         steps repeats."""
         loop = self._loop
-        total, waiting, begin = np.zeros(2), None, 0
+        total, filled, begin = np.zeros(2), None, 0
         for phase in self._phases:
             loop.enter(phase)
             acts = phase.source == "environment"
-            if acts and waiting is None:
-                waiting = self._fill(phase, min(filling, phase.steps))
+            if acts and filled is None:
+                filled = self._fill(phase, min(filling, phase.steps))
             end = begin + phase.steps
             starts = max(begin, min(learning_starts, end)) if phase.updates is None else begin
             # Move to the step before the first learning step, so that one-time work there is excluded by WARM.
             loop.step = max(starts - 1, min(loop.step, end))
             step = self._cycles(phase, end - loop.step, cycle, seconds / len(self._phases))
-            before = waiting if acts and waiting is not None else np.zeros(2)
+            before = filled if acts and filled is not None else np.zeros(2)
             total = total + (starts - begin) * before + (end - starts) * (before if step is None else step)
             begin = end
         return total
@@ -564,22 +568,22 @@ class Trial:
         self._advance(phase, warm)
         return self._timed(phase, count - warm)
 
-    def _cycles(self, phase: RunPhase, left: int, cycle: int, seconds: float) -> Array | None:
-        """Return the mean seconds per step over whole cycles, after others that warm up, if the phase has several: at
-        least one of each, and as many as the time allows. None if no step is left."""
-        if not left:
+    def _cycles(self, phase: RunPhase, remaining: int, cycle: int, seconds: float) -> Array | None:
+        """Return the mean seconds [2] per step over whole timed cycles, at least one and as many as `seconds` allow,
+        after warm-up cycles if the phase has more than one. None if no step remains."""
+        if not remaining:
             return None
-        cycle = min(cycle, left)
-        cycles = left // cycle
-        until = self._now() + seconds
+        cycle = min(cycle, remaining)
+        cycles = remaining // cycle
+        until = self._read_clock() + seconds
         for _ in range(min(-(-WARM // cycle), cycles - 1)):
             self._advance(phase, cycle)
             cycles -= 1
-            if self._now() > until:
+            if self._read_clock() > until:
                 break
-        until = self._now() + seconds
+        until = self._read_clock() + seconds
         took = [self._timed(phase, cycle)]
-        while len(took) < cycles and self._now() < until:
+        while len(took) < cycles and self._read_clock() < until:
             took.append(self._timed(phase, cycle))
         return np.mean(took, axis=0)  # type: ignore[no-any-return]
 
@@ -592,19 +596,19 @@ class Trial:
     def _advance(self, phase: RunPhase, steps: int) -> None:
         for _ in range(steps):
             self._loop.advance(phase)
-        self._taken += steps
+        self._steps_done += steps
 
     def evaluation(self, evaluator: Evaluator, rows: Sequence[int], seconds: float) -> Array:
-        """Return the seconds of an evaluation. Episodes that are not over after `seconds` are taken to last until their
-        time limit."""
+        """Return the seconds [2] of an evaluation. Episodes that have not ended after `seconds` are assumed to last
+        until their time limit."""
         limits: dict[int, int] = {}
         lengths: Counter[int] = Counter()
-        until = self._now() + seconds
+        until = self._read_clock() + seconds
 
         def watch(number: int, task: Task, action: Any) -> None:
             limits[number] = task.max_steps
             lengths[number] += 1
-            if self._now() > until and lengths[number] > 1:
+            if self._read_clock() > until and lengths[number] > 1:
                 raise Enough
 
         started, shorter = self._clock(), 1.0
@@ -612,15 +616,18 @@ class Trial:
             evaluator(self._loop.agent, self._loop.step, rows, watch, lambda questions: [None] * len(questions))
         except Enough:
             latest = max(lengths.values())
-            whole = sum(limits[each] if length >= latest - 1 else length for each, length in lengths.items())
-            shorter = lengths.total() / max(whole, lengths.total())
+            total_steps = sum(
+                limits[episode] if length >= latest - 1 else length for episode, length in lengths.items()
+            )
+            shorter = lengths.total() / max(total_steps, lengths.total())
         return (self._clock() - started) / shorter
 
-    def judging(self, backend: Any, asked: int) -> float:
-        """Return the seconds that a parallel process draws and judges in a run, from the clips answered so far."""
+    def judging(self, backend: Any, question_count: int) -> float:
+        """Return the seconds for which a parallel process draws and judges in a whole run with `question_count`
+        questions so far, extrapolated from the clips answered so far."""
         until = time.monotonic() + ANSWERED
         before = (0, 0.0)
-        while backend.clips < min(asked, CLIPS) and time.monotonic() < until:
+        while backend.clips < min(question_count, CLIPS) and time.monotonic() < until:
             backend.poll()
             time.sleep(0.02)
             if not before[0]:
@@ -629,7 +636,7 @@ class Trial:
         if not clips or getattr(backend, "pid", None) is None:
             return 0.0
         steps = sum(phase.steps for phase in self._phases)
-        return float(seconds / clips * asked / self._taken * steps)
+        return float(seconds / clips * question_count / self._steps_done * steps)
 
 
 class Silent:
@@ -677,12 +684,12 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             try:
                 cell = recorded(content)
-                found: Any = measure(
+                timing: Any = measure(
                     cell, tuple(range(seeds)), device, request["seconds"], Path(scratch), beside
                 )._asdict()
             except Exception as error:  # the cell's runs will report the error
-                found = repr(error)
-        print(json.dumps(found), file=output, flush=True)
+                timing = repr(error)
+        print(json.dumps(timing), file=output, flush=True)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class _Signals:
     def __init__(self) -> None:
         self.count = 0
         self._last = -math.inf
-        self._before: dict[int, Any] = {}
+        self._previous_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> _Signals:
         def handle(*_: Any) -> None:
@@ -48,9 +48,9 @@ class _Signals:
 
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, handle)
+                self._previous_handlers[number] = signal.signal(number, handle)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        for number, before in self._before.items():
+        for number, before in self._previous_handlers.items():
             signal.signal(number, before)

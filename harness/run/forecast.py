@@ -13,7 +13,7 @@ from guidebench.harness.run import estimates
 from guidebench.harness.run.estimates import Cost, Span
 
 CHANGED = 0.1
-"""Minimum relative change of the hours that is told."""
+"""Minimum relative change of the hours that is reported."""
 RESTS_ON = {
     "recorded": "by runs of it that were recorded here",
     "timed": "by some of its own updates, timed here",
@@ -27,36 +27,36 @@ class Forecast:
     """The hours of a study's unfinished runs from its beginning, corrected as its cells are timed."""
 
     def __init__(
-        self, plan: Plan, places: Sequence[Slot], known: Mapping[str, Cost], left: Mapping[str, float]
+        self, plan: Plan, places: Sequence[Slot], costs_by_id: Mapping[str, Cost], shares: Mapping[str, float]
     ) -> None:
-        """`known`: cell id -> cost, of the cells whose cost is better known than by operation counts; `left`: cell id
-        -> share of its steps that are not done, 1 if it is missing."""
-        self._plan, self._places, self._left = plan, places, left
-        self._known = dict(known)
+        """`costs_by_id`: cell id -> cost, of the cells whose cost is better known than by operation counts; `shares`:
+        cell id -> share of its steps that are not done, 1 if it is missing."""
+        self._plan, self._places, self._shares = plan, places, shares
+        self._costs_by_id = dict(costs_by_id)
         self.costs: list[Cost] = []
         """Cost of a whole job of each cell."""
         self.hours = Span(0.0, 0.0, 0.0)
-        self._rest: list[Cost] = []
+        self._remaining_costs: list[Cost] = []
         self._update()
-        self._told = self.hours.hours
+        self._reported_hours = self.hours.hours
 
     def _update(self) -> None:
-        self.costs = estimates.completed(self._plan, self._known)
-        shares = [self._left.get(cell.id, 1.0) for cell in self._plan.trained]
-        self._rest = [
+        self.costs = estimates.completed(self._plan, self._costs_by_id)
+        shares = [self._shares.get(cell.id, 1.0) for cell in self._plan.trained]
+        self._remaining_costs = [
             cost._replace(seconds=share * cost.seconds, beside=share * cost.beside)
             for cost, share in zip(self.costs, shares, strict=True)
         ]
-        self.hours = estimates.elapsed(self._plan, self._rest, self._places)
+        self.hours = estimates.elapsed(self._plan, self._remaining_costs, self._places)
 
     @property
     def core_hours(self) -> float:
         """Return the hours of one core that the unfinished runs take."""
-        return estimates.core_hours(self._plan, self._rest, self._places)
+        return estimates.core_hours(self._plan, self._remaining_costs, self._places)
 
     def sentence(self) -> str:
         """Describe the hours, their bounds, and what they rest on."""
-        bases = [cost.basis for cost, rest in zip(self.costs, self._rest, strict=True) if rest.seconds]
+        bases = [cost.basis for cost, rest in zip(self.costs, self._remaining_costs, strict=True) if rest.seconds]
         return (
             f"about {in_words(self.hours.hours)} on this machine with {count(len(self._places), 'worker')} "
             f"({self._places[0].device}), likely between {in_words(self.hours.low)} and {in_words(self.hours.high)}: "
@@ -72,24 +72,24 @@ class Forecast:
     def time(self, cell: str, seconds: float) -> str:
         """Correct the hours by the seconds of a whole job of a cell at the pace of its learning steps, beside the other
         workers. Return the corrected sentence, or "" if little has changed since the last one."""
-        place = [each.id for each in self._plan.trained].index(cell)
-        slower = estimates.slowdown(self._plan, self._rest, self._places)
-        self._known[cell] = Cost(seconds / slower, self.costs[place].beside, "timed")
+        place = [trained.id for trained in self._plan.trained].index(cell)
+        slower = estimates.slowdown(self._plan, self._remaining_costs, self._places)
+        self._costs_by_id[cell] = Cost(seconds / slower, self.costs[place].beside, "timed")
         self._update()
-        if abs(self.hours.hours - self._told) <= CHANGED * self._told:
+        if abs(self.hours.hours - self._reported_hours) <= CHANGED * self._reported_hours:
             return ""
-        self._told = self.hours.hours
+        self._reported_hours = self.hours.hours
         return f"corrected: {self.sentence()}"
 
 
 def rests_on(bases: Sequence[str]) -> str:
-    """Describe what the estimates of cells rest on."""
-    found = Counter(bases)
-    if len(found) == 1:
+    """Describe the bases of the estimates of cells in words."""
+    counts = Counter(bases)
+    if len(counts) == 1:
         words = RESTS_ON[bases[0]]
         return f"estimated {words if len(bases) == 1 else _several(words)}"
-    told = ((found[basis], words) for basis, words in RESTS_ON.items() if found[basis])
-    return "; ".join(f"{count(number, 'cell')} {words if number == 1 else _several(words)}" for number, words in told)
+    parts = ((counts[basis], words) for basis, words in RESTS_ON.items() if counts[basis])
+    return "; ".join(f"{count(number, 'cell')} {words if number == 1 else _several(words)}" for number, words in parts)
 
 
 def _several(words: str) -> str:

@@ -58,7 +58,7 @@ class RunJournal:
         self._rows: list[dict[str, Rows]] = []
         self._dropped: set[int] = set()
         self._score: list[float | None] = [run.read().get("score") for run in self.runs]
-        self._told = self._shown = 0.0
+        self._messaged_at = self._live_at = 0.0
         self._rate: float | None = None
         self._pace = Pace()
         self._backends: Sequence[Backend] = ()
@@ -72,8 +72,8 @@ class RunJournal:
         self, offsets: Sequence[Mapping[str, int]], step: int, backends: Sequence[Backend], learning_begins: int = 1
     ) -> None:
         """Open the logs at the byte offsets of a checkpoint of `step` (empty mappings and 0 for a new run). `backends`:
-        the backends that answer questions; `learning_begins`: the first step of which a speed is told."""
-        self._backends, self._kept = backends, step
+        the backends that answer questions; `learning_begins`: the first step from which a speed is reported."""
+        self._backends, self._checkpoint_step = backends, step
         self._pace = Pace(since=learning_begins)
         for number, (run, offset) in enumerate(zip(self.runs, offsets, strict=True)):
             self._score[number] = self._score[number] if offset else None
@@ -88,11 +88,11 @@ class RunJournal:
             row |= {"return": result.ret, SCORE: result.score}
             self._rows[result.row]["evaluations"].append({name: row[name] for name in self._columns})
             for subgoal, met in result.subgoals.items():
-                told = {"step": step, "episode": result.episode, "subgoal": subgoal, "met": met}
-                self._rows[result.row]["subgoals"].append(told)
+                fields = {"step": step, "episode": result.episode, "subgoal": subgoal, "met": met}
+                self._rows[result.row]["subgoals"].append(fields)
             for outcome, value in result.outcomes.items():
-                told = {"step": step, "episode": result.episode, "outcome": outcome, "value": float(value)}
-                self._rows[result.row]["outcomes"].append(told)
+                fields = {"step": step, "episode": result.episode, "outcome": outcome, "value": float(value)}
+                self._rows[result.row]["outcomes"].append(fields)
         for number in {result.row for result in results}:
             self._score[number] = float(np.mean([result.score for result in results if result.row == number]))
 
@@ -104,12 +104,12 @@ class RunJournal:
         """Log one judged clip. `events` counts the events in the clip, for diagnosis; it is missing if the task has no
         events. An answered clip has a `score`, and a `mass` if the model returned one; an unanswered one has a
         `failure`."""
-        item, answer, told = due
-        row: dict[str, Any] = {"ordinal": item.ordinal, "asked": item.step, "applied": step}
+        flight, answer, reply = due
+        row: dict[str, Any] = {"ordinal": flight.ordinal, "asked": flight.step, "applied": step}
         row |= {} if answer.to == "judge" else {"role": answer.to}
-        extra: dict[str, Any] = {"failure": told.failure} if told.failure else {"score": float(answer.value)}
-        extra |= {"mass": told.detail["mass"]} if "mass" in told.detail else {}
-        extra |= {"events": int(item.question.events.sum())} if item.question.events.shape[1] else {}
+        extra: dict[str, Any] = {"failure": reply.failure} if reply.failure else {"score": float(answer.value)}
+        extra |= {"mass": reply.detail["mass"]} if "mass" in reply.detail else {}
+        extra |= {"events": int(flight.question.events.sum())} if flight.question.events.shape[1] else {}
         self._rows[answer.row]["judgements"].append({**row, "slots": len(answer.key), **extra})
 
     def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None:
@@ -117,8 +117,8 @@ class RunJournal:
             raise logs.undeclared(log, self._cell.logs)
         if row in self._dropped:
             return
-        where = f"a row that {self._cell.logged_by(log)} notes in the log {log!r}"
-        self._rows[row][log].append(logs.fitting({"step": step, **values}, self._cell.logs[log], where))
+        subject = f"a row that {self._cell.logged_by(log)} notes in the log {log!r}"
+        self._rows[row][log].append(logs.fitting({"step": step, **values}, self._cell.logs[log], subject))
 
     def probed(self, row: int, step: int, points: Iterable[Point]) -> None:
         for point in points:
@@ -141,46 +141,50 @@ class RunJournal:
             self._account_for(step, accounts)
 
     def _account_for(self, step: int, accounts: Mapping[str, Sequence[QuestionAccount]]) -> None:
-        """Write the ledger of each run: what its questions would have taken without a cassette, by its accounts, and
-        what was really spent on them, by the cassette. Hand-written models, oracles and persons cost nothing."""
+        """Write the ledger of each run: the usage that its questions would have without a cassette, by its accounts,
+        and the usage actually billed, by the cassette. Hand-written models, oracles and persons cost nothing."""
         if self._job.shared:
             self._secure()  # what was spent here is then on the study's disk
         spent = self._spent([role for role in accounts if study_models.is_recorded(self._cell.section(role))])
         for number, (rows, *mine) in enumerate(zip(self._rows, *accounts.values(), strict=True)):
-            found = dict(zip(accounts, mine, strict=True))
-            billed = {role: spent[number].get(role, Usage()) for role in found}
-            whole = functools.reduce(QuestionAccount.plus, mine), functools.reduce(Usage.plus, billed.values())
-            counts = role_counts.written(self._roles(found))
-            rows["ledger"].append({"step": step, **_ledger(*whole), ROLES: counts})
-            for role, account in found.items() if len(mine) > 1 else ():
+            by_role = dict(zip(accounts, mine, strict=True))
+            billed = {role: spent[number].get(role, Usage()) for role in by_role}
+            total = functools.reduce(QuestionAccount.plus, mine), functools.reduce(Usage.plus, billed.values())
+            counts = role_counts.written(self._roles(by_role))
+            rows["ledger"].append({"step": step, **_ledger(*total), ROLES: counts})
+            for role, account in by_role.items() if len(mine) > 1 else ():
                 rows["spending"].append({"step": step, "role": role, **_ledger(account, billed[role])})
 
     def _spent(self, recorded: Sequence[str]) -> list[dict[str, Usage]]:
-        """Return what each run has spent in the roles of models whose calls are recorded, those of probes left out. In
-        a study that was begun before accounts named roles, what has none counts for the first role."""
+        """Return role -> billed usage of each run, for the roles `recorded`, without calls of probes. In studies from
+        before accounts named roles, usage without a role counts for the first one."""
         names = [f"{self._cell.id}/{seed}" for seed in self._job.seeds]
-        found = [dict.fromkeys(recorded, Usage()) for _ in names]
+        usages = [dict.fromkeys(recorded, Usage()) for _ in names]
         accounts = spending.spent(study_models.folder(Path(self._job.directory)), names) if recorded else {}
         for account, usage in accounts.items():
             role = account.role or recorded[0]
-            mine = found[names.index(account.run)]
+            mine = usages[names.index(account.run)]
             if account.purpose == "runs" and role in mine:
                 mine[role] = mine[role].plus(usage)
-        return found
+        return usages
 
     def _roles(self, accounts: Mapping[str, QuestionAccount]) -> dict[str, RoleCount]:
-        """Return how many questions were answered in each role, and what the asking parts say of too few."""
+        """Return role -> counts of questions and failures, with the asking parts' remarks on too few answers."""
         remarks: dict[str, str] = {}
         for part in self._cell.sections.values():
             remarks |= part.essential if isinstance(part, AskingPart) else {}
         return {
-            role: RoleCount(asked, failed, "" if role_counts.enough(asked, failed) else remarks.get(role, ""))
-            for role, (asked, failed) in ((role, (each.questions, each.failures)) for role, each in accounts.items())
+            role: RoleCount(
+                questions, failures, "" if role_counts.enough(questions, failures) else remarks.get(role, "")
+            )
+            for role, (questions, failures) in (
+                (role, (account.questions, account.failures)) for role, account in accounts.items()
+            )
         }
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None:
         self._secure()
-        self._kept = step
+        self._checkpoint_step = step
         for number, run in enumerate(self.runs):
             if number in self._dropped:
                 continue
@@ -200,7 +204,7 @@ class RunJournal:
         """Report progress to the launcher every `TELL_EVERY` seconds and in the run directory every `LIVE_EVERY`.
         `accounts`: returns the model usage of each seed, called only for a report; `phase`: name of the current run
         phase, or "" if the run has only one."""
-        if time.monotonic() - self._told >= TELL_EVERY or step == self._cell.steps:
+        if time.monotonic() - self._messaged_at >= TELL_EVERY or step == self._cell.steps:
             self._rate = self._pace(step)
             self._report(step, score, waited, accounts(), phase)
 
@@ -209,23 +213,23 @@ class RunJournal:
     ) -> None:
         """Report that the loop waits for answers within a step, as often as `progress` does, with the speed that was
         reported last. Arguments as of `progress`."""
-        if time.monotonic() - self._told >= TELL_EVERY:
+        if time.monotonic() - self._messaged_at >= TELL_EVERY:
             self._report(step, score, waited, accounts(), phase)
 
     def _report(self, step: int, score: Array, waited: float, accounts: Sequence[QuestionAccount], phase: str) -> None:
-        self._told = now = time.monotonic()
+        self._messaged_at = now = time.monotonic()
         latest = [before if np.isnan(value) else float(value) for value, before in zip(score, self._score, strict=True)]
-        shown: dict[str, Any] = {"step": step, "rate": self._rate, "waited": round(waited, 3), "phase": phase}
-        told = {"event": "progress", **shown, "seeds": self._job.seeds, "score": latest}
+        live: dict[str, Any] = {"step": step, "rate": self._rate, "waited": round(waited, 3), "phase": phase}
+        message = {"event": "progress", **live, "seeds": self._job.seeds, "score": latest}
         if accounts:
-            told["answers"] = _answers(functools.reduce(QuestionAccount.plus, accounts))
-        self._tell(told)
-        if now - self._shown >= LIVE_EVERY:
-            self._shown = now
+            message["answers"] = _answers(functools.reduce(QuestionAccount.plus, accounts))
+        self._tell(message)
+        if now - self._live_at >= LIVE_EVERY:
+            self._live_at = now
             for number, run in enumerate(self.runs):
                 if number not in self._dropped:
                     answers = {"answers": _answers(accounts[number])} if accounts else {}
-                    run.show(**shown, score=latest[number], **answers)
+                    run.show(**live, score=latest[number], **answers)
 
     def finish(self, agent: Agent, accounts: Mapping[str, Sequence[QuestionAccount]]) -> None:
         """Write the last record of the ledger, after the backends have closed; convert the logs to Parquet, save the
@@ -265,12 +269,12 @@ class RunJournal:
 
     @property
     def held(self) -> bool:
-        """Whether all runs are held still."""
+        """Whether the leases of all runs are still held."""
         return all(lease.held() for lease in self._leases)
 
     def _secure(self) -> None:
-        """Put the answers on the study's disk, so that what is written next may count them. Raise Fenced if a run is
-        not held any more."""
+        """Publish the answers to the study's disk, before records are written that count them. Raise Fenced if the
+        lease of a run is lost."""
         for lease in self._leases:
             lease.fence()
         for backend in self._backends:
@@ -283,13 +287,13 @@ class RunJournal:
         for number, run in enumerate(self.runs):
             if number not in self._dropped and self._leases[number].held():
                 with suppress(Fenced):
-                    run.update(status="stopped", step=self._kept, error=reason or None)
+                    run.update(status="stopped", step=self._checkpoint_step, error=reason or None)
 
     def close(self) -> None:
         """Close all files and release the locks. Buffered lines of a failed loop are written now, so that they cannot
         follow those of a later loop that resumes from the checkpoint."""
-        for own in self._rows:
-            for rows in own.values():
+        for files in self._rows:
+            for rows in files.values():
                 rows.close()
         for run, lease in zip(self.runs, self._leases, strict=True):
             if lease.held():
@@ -299,12 +303,12 @@ class RunJournal:
 
 
 def _answers(account: QuestionAccount) -> dict[str, int]:
-    """Return the counts of questions that ended, and of those without a usable answer."""
+    """Return the numbers of ended questions, and of those without a usable answer, for progress messages."""
     return {"questions": account.questions, "failures": account.failures}
 
 
 def _ledger(account: QuestionAccount, spent: Usage) -> dict[str, float]:
-    """Return the ledger columns of an account and of what was really spent."""
+    """Return the ledger columns of an account, and of the usage `spent` that was actually billed."""
     billed = {f"billed_{name}": value for name, value in spent._asdict().items()}
     counts = {"questions": account.questions, "failures": account.failures}
     return {**counts, **account.would_be._asdict(), **billed}
@@ -330,22 +334,22 @@ def tidy(run: RunDirectory, cell: Cell, keep_replay: bool) -> None:
 def resume_point(runs: Sequence[RunDirectory]) -> list[checkpoints.Checkpoint | None]:
     """Return the newest checkpoint of each run such that all are at the same step, or None for all if there is no such
     step."""
-    found = [checkpoints.newest(run.path, partial(_lacks, run)) for run in runs]
-    while len({checkpoint.step if checkpoint else None for checkpoint in found}) > 1:
-        if None in found:
+    latest = [checkpoints.newest(run.path, partial(_lacks, run)) for run in runs]
+    while len({checkpoint.step if checkpoint else None for checkpoint in latest}) > 1:
+        if None in latest:
             warnings.warn(Notice("not every seed has a usable checkpoint; all seeds restart"), stacklevel=1)
-            return [None] * len(found)
-        step = min(checkpoint.step for checkpoint in found if checkpoint)
-        found = [
+            return [None] * len(latest)
+        step = min(checkpoint.step for checkpoint in latest if checkpoint)
+        latest = [
             checkpoint if checkpoint and checkpoint.step == step else
             checkpoints.newest(run.path, partial(_lacks, run), before=step)
-            for run, checkpoint in zip(runs, found, strict=True)
+            for run, checkpoint in zip(runs, latest, strict=True)
         ]  # fmt: skip
-    return found
+    return latest
 
 
 def _lacks(run: RunDirectory, checkpoint: checkpoints.Checkpoint) -> str:
-    """Return what a checkpoint needs and the run's directory lacks, or ""."""
+    """Return which log of a run is shorter than a checkpoint requires, or ""."""
     for name, offset in checkpoint.state["offsets"].items():
         path = run.path / f"{name}.jsonl"
         size = path.stat().st_size if path.exists() else 0

@@ -38,43 +38,43 @@ class Need(NamedTuple):
     """The most memory that a worker's PyTorch reserves on a GPU, in bytes."""
 
     fixed: int
-    """What does not depend on the number of seeds."""
+    """Bytes that do not depend on the number of seeds."""
     seed: int
-    """What each seed needs in addition."""
+    """Bytes that each seed adds."""
 
 
 def fitting(need: Need, free: int, seeds: int) -> int:
-    """Return how many of the seeds fit into so many free bytes at the same time, at least one, so that the groups that
-    are trained one after another are equally large up to one."""
-    left = free * (1 - SPARE) - CONTEXT - need.fixed
-    most = seeds if not need.seed else min(seeds, max(1, int(left // need.seed)))
+    """Return how many of `seeds` seeds to train together within `free` bytes, at least one, such that the groups
+    trained one after another differ by at most one seed."""
+    room = free * (1 - SPARE) - CONTEXT - need.fixed
+    most = seeds if not need.seed else min(seeds, max(1, int(room // need.seed)))
     return -(-seeds // -(-seeds // most))
 
 
 def needed(cell: Cell, gpu: str, measured: Callable[[Cell], Need | None] | None = None) -> Need | None:
-    """Return what a cell needs on a GPU of this name, from an earlier measurement or a new one; None if it could not be
-    measured."""
+    """Return the memory that a cell needs on a GPU of this name, from the cache or a new measurement; None if it could
+    not be measured. `measured`: the function that measures a cell, `in_process` by default."""
     file = estimates.cached("memory", cell, gpu)
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         content = json.loads(file.read_bytes())
         if content["schema"] == SCHEMA:
             return Need(int(content["fixed"]), int(content["seed"]))
-    found = (measured or in_process)(cell)
-    if found is not None:
+    need = (measured or in_process)(cell)
+    if need is not None:
         with contextlib.suppress(OSError):  # without the cache, it is measured again
-            write_json(file, {"schema": SCHEMA, **found._asdict()})
-    return found
+            write_json(file, {"schema": SCHEMA, **need._asdict()})
+    return need
 
 
 def in_process(cell: Cell) -> Need | None:
     """Measure a cell in a process of its own, on this process's GPU; None if that fails, as the runs will say."""
     failures = (OSError, subprocess.TimeoutExpired, ValueError, TypeError, IndexError)
     with contextlib.suppress(*failures), tempfile.TemporaryDirectory() as scratch:
-        done = subprocess.run(
+        process = subprocess.run(
             [*base.command()[:-1], "guidebench.harness.run.memory"], input=json.dumps(record(cell)), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PATIENCE, cwd=scratch,
         )  # fmt: skip
-        return Need(**json.loads(done.stdout.splitlines()[-1]))
+        return Need(**json.loads(process.stdout.splitlines()[-1]))
     return None
 
 
@@ -88,8 +88,8 @@ def measure(cell: Cell, directory: Path) -> Need:
         torch.cuda.reset_peak_memory_stats()
         estimates.measure(cell, seeds, "cuda", SECONDS, directory / str(len(seeds)))
         peaks.append(torch.cuda.max_memory_reserved())
-    each = max(0, peaks[1] - peaks[0])
-    return Need(max(0, peaks[0] - each), each)
+    seed_bytes = max(0, peaks[1] - peaks[0])
+    return Need(max(0, peaks[0] - seed_bytes), seed_bytes)
 
 
 def main() -> None:

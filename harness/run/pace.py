@@ -77,10 +77,10 @@ def seconds_left(runs: Iterable[Standing]) -> float | None:
     """
     runs = list(runs)
     going = [run for run in runs if run.status == "running"]
-    known = [run.rate for run in going if run.rate]
-    if not known:
+    rates = [run.rate for run in going if run.rate]
+    if not rates:
         return None
-    mean = sum(known) / len(known)
+    mean = sum(rates) / len(rates)
     slowest = max((run.steps - run.step) / (run.rate or mean) for run in going)
     remaining = sum(run.steps - run.step for run in runs if run.status in ("running", "waiting", "stopped"))
     return max(slowest, remaining / sum(run.rate or mean for run in going))

@@ -13,7 +13,7 @@ from guidebench.harness.errors import count
 from guidebench.harness.launchers.base import Event
 from guidebench.harness.loop.job import Job
 from guidebench.harness.plan.matrix import Plan
-from guidebench.harness.records.formatting import counted
+from guidebench.harness.records.formatting import count_statuses
 from guidebench.harness.records.schema import label
 from guidebench.harness.run import pace
 from guidebench.harness.run.forecast import Forecast
@@ -56,7 +56,7 @@ class Display:
         self._answers: dict[Any, Mapping[str, int]] = {}
         """Job -> number of completed questions to models, and of those without a usable answer."""
         self.forecast: Forecast | None = None
-        """What the command has said of the hours, which runs correct."""
+        """The forecast that the command has printed, corrected by the pace of runs."""
         self._paced: dict[Any, tuple[float, int]] = {}
         """Job -> time and step from which its pace is that of learning steps."""
         self._timed: set[str] = set()
@@ -118,8 +118,8 @@ class Display:
         since, first = self._paced.setdefault(_key(job), (now, content["step"]))
         if now - since >= TIMED and content["step"] > first:
             self._timed.add(cell)
-            if told := self.forecast.time(cell, job.cell["steps"] * (now - since) / (content["step"] - first)):
-                self.tell(told)
+            if correction := self.forecast.time(cell, job.cell["steps"] * (now - since) / (content["step"] - first)):
+                self.tell(correction)
 
     def tell(self, text: str) -> None:
         """Print a line about the whole study; this display prints nothing."""
@@ -132,8 +132,8 @@ class Display:
         mean."""
         runs = [self.runs[job.cell["cell"], seed] for seed in job.seeds]
         runs = [run for run in runs if run.status == "running"] or runs
-        known = [run.score for run in runs if run.score is not None]
-        return runs[0]._replace(score=sum(known) / len(known) if known else None)
+        scores = [run.score for run in runs if run.score is not None]
+        return runs[0]._replace(score=sum(scores) / len(scores) if scores else None)
 
     def name(self, job: Job) -> str:
         return f"{job.cell['task']} {self.rows[job.cell['cell']]} {seeds(job)}"
@@ -152,8 +152,10 @@ class Display:
     def answered(self, jobs: Iterable[Job]) -> str:
         """Describe how many questions of the jobs to models are answered so far; "" if none was sent."""
         counts = [self._answers.get(_key(job), {}) for job in jobs]
-        asked, failed = (sum(each.get(which, 0) for each in counts) for which in ("questions", "failures"))
-        return f"{asked - failed:,} of {count(asked, 'question')} answered" if asked else ""
+        questions, failed = (
+            sum(answers.get(counter, 0) for answers in counts) for counter in ("questions", "failures")
+        )
+        return f"{questions - failed:,} of {count(questions, 'question')} answered" if questions else ""
 
 
 class Lines(Display):
@@ -161,21 +163,21 @@ class Lines(Display):
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(plan, clock)
-        self._told = self.started
+        self._reported_at = self.started
 
     def __call__(self, event: Event) -> None:
         super().__call__(event)
         job = event.job
         if event.kind == "progress":
             now = self._clock()
-            if now - self._told >= min(LONGEST, max(EVERY, (now - self.started) / 30)):
-                self._told = now
+            if now - self._reported_at >= min(LONGEST, max(EVERY, (now - self.started) / 30)):
+                self._reported_at = now
                 self._report()
         elif event.kind == "demonstrations":
             self._say(f"{job.cell['suite']}/{job.cell['task']}: {self.demonstrated(event.content)}")
         elif event.kind == "started":
-            at, begun = event.content["step"], replace(job, seeds=tuple(event.content.get("seeds", job.seeds)))
-            self._say(f"{self.name(begun)}: {f'resumed at step {at:,}' if at else 'started'}")
+            at, group = event.content["step"], replace(job, seeds=tuple(event.content.get("seeds", job.seeds)))
+            self._say(f"{self.name(group)}: {f'resumed at step {at:,}' if at else 'started'}")
         elif event.kind == "finished":
             if any(self.runs[job.cell["cell"], seed].status == "finished" for seed in job.seeds):
                 self._say(f"{self.name(job)}: finished")
@@ -185,11 +187,11 @@ class Lines(Display):
     def _report(self) -> None:
         if len(self._jobs) <= MANY:
             for job in self._jobs.values():
-                told = filter(None, (in_words(self.standing(job)), self.answered([job])))
-                self._say(f"{self.name(job)}: {', '.join(told)}")
+                parts = filter(None, (in_words(self.standing(job)), self.answered([job])))
+                self._say(f"{self.name(job)}: {', '.join(parts)}")
         if len(self.runs) > 1:
             runs = self.runs.values()
-            self._say(f"study: {pace.ahead(runs)}, {counted(run.status for run in runs)}")
+            self._say(f"study: {pace.ahead(runs)}, {count_statuses(run.status for run in runs)}")
 
     def tell(self, text: str) -> None:
         self._say(f"study: {text}")
@@ -242,12 +244,12 @@ class Bars(Display):
             table.add_column(heading, no_wrap=heading != "" or bool(table.columns), justify="right")
         table.columns[0].justify = table.columns[1].justify = "left"
 
-        def add(name: str, which: str, done: int, total: int, step: str, score: str, seconds: float | None) -> None:
+        def add(name: str, counter: str, done: int, total: int, step: str, score: str, seconds: float | None) -> None:
             remaining = "" if seconds is None else duration(seconds)
-            table.add_row(Shortened(name), which, ProgressBar(total, done, width=BAR), step, score, remaining)
+            table.add_row(Shortened(name), counter, ProgressBar(total, done, width=BAR), step, score, remaining)
 
         runs = list(self.runs.values())
-        steps, done = (sum(getattr(run, which) for run in runs) for which in ("steps", "step"))
+        steps, done = (sum(getattr(run, counter) for run in runs) for counter in ("steps", "step"))
         finished = f"{sum(run.status == 'finished' for run in runs)}/{count(len(runs), 'run')}"
         add(self.study, pace.share(runs), done, steps, finished, "", pace.seconds_left(runs))
         for job in self._jobs.values():
@@ -298,17 +300,17 @@ def short_names(plan: Plan) -> dict[str, str]:
     suites = {suite for suite, _ in tasks}
     variants = [set(plan.variant(cell).split(", ")) for cell in plan.trained]
     shared = set.intersection(*variants) if len(variants) > 1 else set()
-    found = {}
+    names_by_id = {}
     for cell in plan.trained:
         name = cell.names
         models = {other.model for other in plan.trained if other.names.method == name.method}
         variant = ", ".join(piece for piece in plan.variant(cell).split(", ") if piece not in shared)
         model, profile = cell.model if len(models) > 1 else "", name.profile if len(profiles) > 1 else ""
-        where = f"{name.suite}/{name.task} " if len(suites) > 1 else f"{name.task} " if len(tasks) > 1 else ""
-        found[cell.id] = where + label(name.method, "", model, profile, variant)
-    if len(set(found.values())) < len(found):
+        place = f"{name.suite}/{name.task} " if len(suites) > 1 else f"{name.task} " if len(tasks) > 1 else ""
+        names_by_id[cell.id] = place + label(name.method, "", model, profile, variant)
+    if len(set(names_by_id.values())) < len(names_by_id):
         return {cell.id: f"{cell.names.task} {plan.row(cell)}" for cell in plan.trained}
-    return found
+    return names_by_id
 
 
 def seeds(job: Job) -> str:

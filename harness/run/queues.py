@@ -15,9 +15,9 @@ from guidebench.harness.records.study import StudyDirectory
 
 
 def of(study: Path) -> tuple[dict[Path, str], list[str]]:
-    """Return run directory -> what its scheduler says of it, and notes on schedulers that cannot be asked. Runs whose
-    workers a scheduler ended are marked failed."""
-    found: dict[Path, str] = {}
+    """Return run directory -> its state in a scheduler's queue, and notes on schedulers that cannot be asked. Runs
+    whose workers a scheduler ended are marked failed."""
+    words_by_run: dict[Path, str] = {}
     notes = []
     directory = StudyDirectory(study.absolute())
     for name in job_files.launchers(study):
@@ -26,14 +26,15 @@ def of(study: Path) -> tuple[dict[Path, str], list[str]]:
             for job, words in launcher.lost():
                 ending.failed(study / job_files.FOLDER / f"{job.name}.json", words, abandoned=True)
             for job, words in launcher.queued():
-                found |= dict.fromkeys((run.home for run in runs_of(directory, job)), words)
+                words_by_run |= dict.fromkeys((run.home for run in runs_of(directory, job)), words)
         except UserError as error:
             notes.append(str(error))
-    return found, notes
+    return words_by_run, notes
 
 
 def cancel(study: Path) -> int:
-    """End the jobs that schedulers have of a study; return their number. Raise UserError if one cannot be asked."""
+    """End the jobs of a study in the queues of schedulers; return their number. Raise UserError if one cannot be
+    asked."""
     count = 0
     for launcher in _launchers(study):
         count += len(launcher.queued())

@@ -19,39 +19,41 @@ from guidebench.harness.trackers import following
 
 
 def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) -> list[str]:
-    """Return what is missing, each once, with what to do. `directory`: the study's directory; `cells`: cells to train,
-    None for all. Loads no model, draws no frame and makes no call."""
-    wanted = plan.trained if cells is None else cells
-    found: dict[str, None] = {}
+    """Return messages on everything that is missing, each once, with what to do. `directory`: the study's directory;
+    `cells`: cells to train, None for all. Loads no model, draws no frame and makes no call."""
+    checked_cells = plan.trained if cells is None else cells
+    reasons: dict[str, None] = {}
 
     def tried(check: Callable[[], object]) -> bool:
         """Run a check, note what it says is missing, and return whether it passed."""
         try:
             check()
         except UserError as error:
-            found[str(error)] = None
+            reasons[str(error)] = None
             return False
         return True
 
-    found |= dict.fromkeys(filter(None, (registry.unreachable(kind, name) for kind, name in parts_of(wanted))))
+    reasons |= dict.fromkeys(filter(None, (registry.unreachable(kind, name) for kind, name in parts_of(checked_cells))))
     for tracker in plan.execution.trackers:
         tried(lambda tracker=tracker: following.ready([tracker]))  # type: ignore[misc]
-    if wanted:
+    if checked_cells:
         tried(lambda: launcher_of(plan.execution).ready(plan.execution, directory))
-    for suite, task in dict.fromkeys((cell.section("suite"), cell.names.task) for cell in wanted):
+    for suite, task in dict.fromkeys((cell.section("suite"), cell.names.task) for cell in checked_cells):
         tried(lambda suite=suite, task=task: suite.ready(task))  # type: ignore[misc]
-    for drawing in dict.fromkeys(cell.section("drawing") for cell in wanted):
+    for drawing in dict.fromkeys(cell.section("drawing") for cell in checked_cells):
         if drawing is not None:
             tried(drawing.ready)
-    datasets = {cell.section(part.role): part.role for cell in wanted for part in cell.names.of("dataset")}
+    datasets = {cell.section(part.role): part.role for cell in checked_cells for part in cell.names.of("dataset")}
     unready = {role for dataset, role in datasets.items() if not tried(dataset.ready)}
-    asked = dict.fromkeys((cell.section(part.role), part.kind, part.role) for cell in wanted for part in cell.models)
-    models = {entry: entry[0] for entry in asked if study_models.is_recorded(entry[0])}
-    tried(lambda: consultable(plan.execution.models, wanted))
-    known = StudyDirectory(directory)
+    uses = dict.fromkeys(
+        (cell.section(part.role), part.kind, part.role) for cell in checked_cells for part in cell.models
+    )
+    models = {use: use[0] for use in uses if study_models.is_recorded(use[0])}
+    tried(lambda: consultable(plan.execution.models, checked_cells))
+    study = StudyDirectory(directory)
     runs = [
-        f"{cell.id}/{seed}" for cell in wanted for seed in plan.seeds
-        if known.run(cell.directory, seed).status != "finished"
+        f"{cell.id}/{seed}" for cell in checked_cells for seed in plan.seeds
+        if study.run(cell.directory, seed).status != "finished"
     ]  # fmt: skip
     tried(
         lambda: study_models.check_answers(
@@ -60,22 +62,22 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     )
     for (_, kind, role), model in models.items():
         for reason in study_models.unready_reasons(plan.execution.models, [model]):
-            found[in_role(reason, kind, role)] = None
+            reasons[in_role(reason, kind, role)] = None
             unready.add(role)
     replay = plan.execution.models.mode == "replay"
-    for cell in wanted:
+    for cell in checked_cells:
         for role, reason in contents.unstartable(cell, directory, replay):
             if role not in unready:
-                found[reason] = None
+                reasons[reason] = None
     for role, model in dict.fromkeys((role, model) for (_, _, role), model in models.items() if replay):
         tried(lambda role=role, model=model: recorded(role, model, plan.execution.models, directory))  # type: ignore[misc]
     ids = [cell.id for cell in plan.trained]
-    found |= dict.fromkeys(filter(None, (contents.changed(cell, directory, ids) for cell in plan.trained)))
-    return list(found)
+    reasons |= dict.fromkeys(filter(None, (contents.changed(cell, directory, ids) for cell in plan.trained)))
+    return list(reasons)
 
 
 def recorded(role: str, model: Any, models: Models, directory: Path) -> None:
-    """Raise UserError if there are recorded calls in a role of a local model, and all of them are of models with other
+    """Raise UserError if calls are recorded in the role of a local model, but all of them are of models with other
     digests."""
     if not isinstance(model, FilePart) or model.digest is None:
         return

@@ -22,7 +22,7 @@ def check(cell: Cell) -> None:
     """Raise UserError if the policy of a cell's stage does not fit its agent. Both agents are built for one seed."""
     assert cell.stage is not None
     with tempfile.TemporaryDirectory() as scratch:
-        _taken(cell, _built(cell, Path(scratch)), 0, _built(cell.stage, Path(scratch)).parameters(0))
+        _initial_parameters(cell, _built(cell, Path(scratch)), 0, _built(cell.stage, Path(scratch)).parameters(0))
 
 
 def begin(cell: Cell, agent: Agent, study: StudyDirectory, seeds: Sequence[int]) -> list[str]:
@@ -35,7 +35,7 @@ def begin(cell: Cell, agent: Agent, study: StudyDirectory, seeds: Sequence[int])
     for row, seed in enumerate(seeds):
         run = study.run(cell.stage.directory, seed)
         content = _policy(run)
-        agent.load_parameters(row, _taken(cell, agent, row, load(content)))
+        agent.load_parameters(row, _initial_parameters(cell, agent, row, load(content)))
         digests.append(hashlib.sha256(content).hexdigest())
     return digests
 
@@ -51,26 +51,26 @@ def _policy(run: RunDirectory) -> bytes:
 
 
 def barred(cell: Cell, study: StudyDirectory, seeds: Sequence[int]) -> dict[int, str]:
-    """Return seed -> why its run cannot begin: an error where the stage's run has failed, "" where it is not finished
-    yet. `seeds`: those whose runs have no checkpoint."""
+    """Return seed -> why its run cannot begin, for those that cannot: an error if the stage's run has failed, "" if it
+    is not finished yet. `seeds`: those whose runs have no checkpoint."""
     assert cell.stage is not None
-    found = {}
+    reasons = {}
     for seed in seeds:
         run = study.run(cell.stage.directory, seed)
         content = run.read()
         if (status := content.get("status", "waiting")) != "finished":
             last = str(content.get("error") or "").strip().splitlines()[-1:]
-            told = f"its pre-training stage {run.path} failed" + (f" ({last[0]})" if last else "")
-            found[seed] = f"{told}; the same command continues once that is mended" if status == "failed" else ""
-    return found
+            message = f"its pre-training stage {run.path} failed" + (f" ({last[0]})" if last else "")
+            reasons[seed] = f"{message}; the same command continues once that is mended" if status == "failed" else ""
+    return reasons
 
 
 def changed(cell: Cell, study: StudyDirectory, seed: int) -> str:
     """Return why a run that has begun does not belong to its stage's present policy, or ""."""
     assert cell.stage is not None
-    begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("pretraining")
+    recorded = (study.run(cell.directory, seed).read().get("provenance") or {}).get("pretraining")
     policy = study.run(cell.stage.directory, seed).path / POLICY
-    if begun is None or not policy.is_file() or hashlib.sha256(read_regular(policy)).hexdigest() == begun:
+    if recorded is None or not policy.is_file() or hashlib.sha256(read_regular(policy)).hexdigest() == recorded:
         return ""
     return (
         f"seed {seed} of {cell.directory} began from another policy than {policy} holds now; delete the run's "
@@ -85,24 +85,24 @@ def _built(cell: Cell, scratch: Path) -> Agent:
     return agent
 
 
-def _taken(cell: Cell, agent: Agent, row: int, policy: Policy) -> Policy:
-    """Return the parameters with which a seed row of an agent begins, of which those that the cell keeps are its
-    stage's. Raise UserError if they are not those that the agent needs."""
+def _initial_parameters(cell: Cell, agent: Agent, row: int, policy: Policy) -> Policy:
+    """Return the initial parameters of a seed row of an agent: the stage's for those that the cell keeps, the agent's
+    own for the others. Raise UserError if the stage lacks one or has another shape."""
     assert cell.stage is not None
     if absent := [begins for begins in cell.keeps if not any(_begins(name, begins) for name in policy)]:
-        known = ", ".join(dict.fromkeys(name.partition(".")[0] for name in policy))
+        groups = ", ".join(dict.fromkeys(name.partition(".")[0] for name in policy))
         raise UserError(
             f"{PRETRAINING}.{KEEPS}={list(cell.keeps)}: no parameter of the pre-training stage {cell.stage.directory} "
-            f"begins with {absent[0]!r} (known: {known})"
+            f"begins with {absent[0]!r} (known: {groups})"
         )
-    held, own = agent.adopted(policy), agent.parameters(row)
-    names = (name for name in {**own, **held} if _kept(cell, name))
-    wrong = next((name for name in names if _shape(held, name) != _shape(own, name)), None)
+    adopted, initial = agent.adopted(policy), agent.parameters(row)
+    names = (name for name in {**initial, **adopted} if _comes_from_stage(cell, name))
+    wrong = next((name for name in names if _shape(adopted, name) != _shape(initial, name)), None)
     if wrong is None:
-        return {**own, **{name: values for name, values in held.items() if _kept(cell, name)}}
+        return {**initial, **{name: values for name, values in adopted.items() if _comes_from_stage(cell, name)}}
     one, other = (
-        f"has no {wrong}" if wrong not in each else f"has {wrong} of shape {list(each[wrong].shape)}"
-        for each in (held, own)
+        f"has no {wrong}" if wrong not in parameters else f"has {wrong} of shape {list(parameters[wrong].shape)}"
+        for parameters in (adopted, initial)
     )
     raise UserError(
         f"the policy of the pre-training stage {cell.stage.directory} does not fit {cell.directory}: the stage {one}, "
@@ -115,7 +115,7 @@ def _shape(policy: Policy, name: str) -> tuple[int, ...] | None:
     return policy[name].shape if name in policy else None
 
 
-def _kept(cell: Cell, name: str) -> bool:
+def _comes_from_stage(cell: Cell, name: str) -> bool:
     """Return whether a run of the cell takes this parameter from its stage."""
     return not cell.keeps or any(_begins(name, begins) for begins in cell.keeps)
 

@@ -32,15 +32,15 @@ from guidebench.harness.plan import answering, arrays, config, matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records import attempts, formatting, leases
-from guidebench.harness.records.leases import Fenced, Held, Lease
+from guidebench.harness.records.leases import Fenced, Lease, LeaseHeld
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 from guidebench.harness.run import estimates, following, readiness, stages
 from guidebench.harness.run.journal import tidy
 from guidebench.harness.settings import show
 from guidebench.harness.texts import control_characters
-from guidebench.harness.trackers import beside
+from guidebench.harness.trackers import side_processes
 
-SHOWN = 6
+MOST_NAMED = 6
 """Maximum number of changed groups of sources named in an error."""
 
 
@@ -103,15 +103,15 @@ def directory_of(plan: Plan) -> Path:
 def name_of(plan: Plan) -> str:
     """Return the name of the study already in the directory, else that of the plan."""
     directory = directory_of(plan)
-    known = StudyDirectory(directory).read() if (directory / "study.json").exists() else {}
-    return str(known.get("study", plan.name))
+    study_record = StudyDirectory(directory).read() if (directory / "study.json").exists() else {}
+    return str(study_record.get("study", plan.name))
 
 
 def carry_out(
     plan: Plan, watch: Callable[[Event], None] = lambda event: None, begin: Callable[[], None] = lambda: None
 ) -> Study:
-    """Train every unfinished run of `plan`; finished runs are not changed. `begin` is called when nothing is known to
-    be missing and nothing is written yet; what it raises ends the command."""
+    """Train every unfinished run of `plan`; finished runs are not changed. `begin` is called after the checks for
+    missing requirements and before any file is written; an error that it raises ends the command."""
     directory = directory_of(plan)
     study = StudyDirectory(directory)
     if lacking := readiness.missing(plan, directory, _unfinished(plan, study)):
@@ -122,7 +122,7 @@ def carry_out(
     lease = Lease(directory, "study")
     lease.acquire(tell=leases.warn)
     try:
-        entries = {
+        cells = {
             cell.id: {
                 "directory": cell.directory,
                 "seeds": list(plan.seeds),
@@ -144,7 +144,7 @@ def carry_out(
         _contact(plan, jobs, places[0].device, directory, watch)
         _demonstrate(plan, jobs, study, watch)
         _check_parts(plan, jobs, study)
-        study.write(name, list(plan.command), entries, lease.fence)
+        study.write(name, list(plan.command), cells, lease.fence)
         for cell in plan.trained:
             write_cell(study, cell)
         recorder = _Recorder(study, watch, launcher.shared)
@@ -177,7 +177,7 @@ def run(*overrides: str, **settings: Any) -> Study:
         *(f"{key}={_text(value) if key != 'seeds' else show(value)}" for key, value in settings.items()),
     ]
     planned = matrix.plan(texts)
-    with beside.beside(
+    with side_processes.run_followers(
         planned.execution.trackers, directory_of(planned), lambda line: warnings.warn(line, stacklevel=4)
     ):
         return carry_out(planned)
@@ -185,7 +185,7 @@ def run(*overrides: str, **settings: Any) -> Study:
 
 def _text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
-        return ",".join(show(item) for item in value)
+        return ",".join(show(element) for element in value)
     return show(value)
 
 
@@ -262,10 +262,10 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
 
 
 def _complete(home: Path, cell: Cell, keep_replay: bool) -> None:
-    """Delete what only training needed of a finished run, and move the run to where it belongs, unless a worker holds
-    it, which does so."""
+    """Delete the files of a finished run that only training needs, and move its attempt into place. Do nothing if a
+    worker holds the run, since the worker does both itself."""
     lease = Lease(home, "run")
-    with suppress(Held, Fenced):
+    with suppress(LeaseHeld, Fenced):
         lease.acquire()
         run = RunDirectory(home)  # as the holder before left it
         if run.status == "finished":
@@ -280,9 +280,9 @@ def _shared(plan: Plan, directory: Path) -> bool:
     return matrix.launcher_of(plan.execution).shared or bool(job_files.launchers(directory))
 
 
-def _batched(items: Sequence[int], size: int) -> Iterable[list[int]]:
-    for start in range(0, len(items), size):
-        yield list(items[start : start + size])
+def _batched(seeds: Sequence[int], size: int) -> Iterable[list[int]]:
+    for start in range(0, len(seeds), size):
+        yield list(seeds[start : start + size])
 
 
 def continues(plan: Plan) -> bool:
@@ -303,8 +303,8 @@ def _check_directory(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise UserError(f"output={directory} is a file; name a directory")
     foreign = directory.exists() and any(directory.iterdir()) and not (directory / "study.json").exists()
-    own = study_models.folder(directory)  # may exist before study.json, with the cost of a first call
-    if foreign and any(not path.name.startswith(".") and path != own for path in directory.iterdir()):
+    calls_folder = study_models.folder(directory)  # may exist before study.json, with the cost of a first call
+    if foreign and any(not path.name.startswith(".") and path != calls_folder for path in directory.iterdir()):
         raise UserError(f"output={directory} holds files but is not a study; name an empty or a new directory")
 
 
@@ -334,37 +334,39 @@ def _check_sources(plan: Plan, study: StudyDirectory) -> None:
         content = run.read()
         if content.get("status") != "finished" and not checkpoints.existing(run.path):
             continue
-        begun = content.get("provenance", {})
-        if "sources" in begun:
-            found = differing(begun["sources"], now.of(cell.names))
+        provenance = content.get("provenance", {})
+        if "sources" in provenance:
+            groups = differing(provenance["sources"], now.of(cell.names))
         else:
-            found = [] if begun.get("commit", head) == head else [f"commit {head[:10] or 'unknown'}"]
-        for group in found:
+            groups = [] if provenance.get("commit", head) == head else [f"commit {head[:10] or 'unknown'}"]
+        for group in groups:
             changed.setdefault(group, []).append(content.get("status", "waiting"))
-            commits.add(begun.get("commit", "")[:10] or "unknown")
+            commits.add(provenance.get("commit", "")[:10] or "unknown")
     if changed:
         statuses = max(changed.values(), key=len)
         counts = ", ".join(f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses))
-        shown = ", ".join(list(changed)[:SHOWN]) + (f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
-        where = shlex.quote(str(study.path))
+        group_names = ", ".join(list(changed)[:MOST_NAMED]) + (
+            f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
+        )
+        path = shlex.quote(str(study.path))
         raise UserError(
-            f"{study.path} holds runs ({counts}) that were made by other code than the current one: {shown} changed "
-            f"since commit {', '.join(sorted(commits))}. Choose one:\n"
+            f"{study.path} holds runs ({counts}) that were made by other code than the current one: {group_names} "
+            f"changed since commit {', '.join(sorted(commits))}. Choose one:\n"
             f"  output=…              train all runs again, in another directory\n"
             f"  mixed_commits=true    keep these runs and train the missing ones with the current code\n"
-            f"  neither               only report these runs: bench report {where}; or undo the change"
+            f"  neither               only report these runs: bench report {path}; or undo the change"
         )
 
 
 def _check_matrices(plan: Plan, study: StudyDirectory) -> None:
     """Raise UserError if a cell belongs to another matrix in the directory, which the new one would replace."""
-    known = study.read()["cells"] if (study.path / "study.json").exists() else {}
+    recorded_cells = study.read()["cells"] if (study.path / "study.json").exists() else {}
     for cell in plan.trained:
-        here, there = (entry.get("matrix") for entry in (plan.place(cell), known.get(cell.id, {})))
-        if here and there and any(here[key] != there[key] for key in ("kind", "reference")):
+        planned, earlier = (place.get("matrix") for place in (plan.place(cell), recorded_cells.get(cell.id, {})))
+        if planned and earlier and any(planned[key] != earlier[key] for key in ("kind", "reference")):
             raise UserError(
-                f"{cell.directory} is {there['name']!r} in the {there['kind']} matrix of {study.path}, which would "
-                f"lose it to this command's {here['kind']} matrix, in which it is {here['name']!r}; "
+                f"{cell.directory} is {earlier['name']!r} in the {earlier['kind']} matrix of {study.path}, which would "
+                f"lose it to this command's {planned['kind']} matrix, in which it is {planned['name']!r}; "
                 f"choose another output=…"
             )
 
@@ -376,20 +378,21 @@ def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: 
         cell = cells[job.cell["cell"]]
         count = cell.section("training").demonstrations
 
-        def tell(found: int, attempts: int, job: Job = job, count: int = count) -> None:
-            watch(Event(job, "demonstrations", {"found": found, "count": count, "attempts": attempts}))
+        def tell(successes: int, attempts: int, job: Job = job, count: int = count) -> None:
+            watch(Event(job, "demonstrations", {"found": successes, "count": count, "attempts": attempts}))
 
         digests: dict[Any, str] = {}
         for seed in plan.seeds:
-            what = demonstrations.spec(cell, seed)
-            if what not in digests:
-                digests[what] = demonstrations.prepare(cell, seed, tell).digest
-            digest = digests[what]
-            begun = study.run(cell.directory, seed).read().get("provenance", {}).get("demonstrations", digest)
-            if begun != digest:
+            spec = demonstrations.spec(cell, seed)
+            if spec not in digests:
+                digests[spec] = demonstrations.prepare(cell, seed, tell).digest
+            digest = digests[spec]
+            recorded_digest = study.run(cell.directory, seed).read().get("provenance", {}).get("demonstrations", digest)
+            if recorded_digest != digest:
                 raise UserError(
-                    f"seed {seed} of {cell.directory} in {study.path} began with other demonstrations ({begun[:10]}) "
-                    f"than the installed packages give ({digest[:10]}): choose another output=…"
+                    f"seed {seed} of {cell.directory} in {study.path} began with other demonstrations "
+                    f"({recorded_digest[:10]}) than the installed packages give ({digest[:10]}): choose another "
+                    f"output=…"
                 )
 
 
@@ -397,59 +400,60 @@ def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> dict[str,
     """Gather the datasets of runs before workers need them; return cell -> maximum number of transitions per run. Raise
     UserError if a run of a cell began with others."""
     cells = {cell.id: cell for cell in plan.trained}
-    found = {}
+    lengths = {}
     for name in dict.fromkeys(job.cell["cell"] for job in jobs):
         cell = cells[name]
-        known = datasets.summaries(cell, plan.seeds)
-        for seed, (digests, _) in known.items():
-            begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("datasets", digests)
+        summaries = datasets.summaries(cell, plan.seeds)
+        for seed, (digests, _) in summaries.items():
+            recorded_digests = (study.run(cell.directory, seed).read().get("provenance") or {}).get("datasets", digests)
             for role, digest in digests.items():
-                if begun.get(role) != digest:
+                if recorded_digests.get(role) != digest:
                     raise UserError(
                         f"seed {seed} of {cell.directory} in {study.path} began with another dataset {role!r} "
-                        f"({str(begun.get(role))[:10]}) than the present one ({digest[:10]}): choose another output=…"
+                        f"({str(recorded_digests.get(role))[:10]}) than the present one ({digest[:10]}): choose "
+                        f"another output=…"
                     )
-        found[name] = max(given.length for given in known.values())
-    return found
+        lengths[name] = max(summary.length for summary in summaries.values())
+    return lengths
 
 
 def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:
     """Raise UserError if a part could not work later in its run (`AskingPart.ready`). Runs with a directory were
     checked when they began."""
     cells = {cell.id: cell for cell in plan.trained}
-    asked = set()
+    checked = set()
     for job in jobs:
         cell = cells[job.cell["cell"]]
-        there = config.cell_view(cell)
+        view = config.cell_view(cell)
         for seed in (seed for seed in job.seeds if not study.run(cell.directory, seed).path.exists()):
-            suite = there.suite.of_run(seed)
-            for part in (part for part in there.parts.values() if isinstance(part, AskingPart)):
-                if (cell.id, suite, part) not in asked:
-                    asked.add((cell.id, suite, part))
-                    part.ready(replace(there, parts={**there.parts, "suite": suite}))
+            suite = view.suite.of_run(seed)
+            for part in (part for part in view.parts.values() if isinstance(part, AskingPart)):
+                if (cell.id, suite, part) not in checked:
+                    checked.add((cell.id, suite, part))
+                    part.ready(replace(view, parts={**view.parts, "suite": suite}))
 
 
 def _check_stages(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:
     """Raise UserError if the policy of a pre-training stage does not fit the runs that begin from it, or is not the one
     from which a run has begun."""
-    wanted = {job.cell["cell"] for job in jobs}
+    unfinished = {job.cell["cell"] for job in jobs}
     for cell in (cell for cell in plan.trained if cell.stage):
-        if told := next(filter(None, (stages.changed(cell, study, seed) for seed in plan.seeds)), ""):
-            raise UserError(told)
-        if cell.id in wanted:
+        if reason := next(filter(None, (stages.changed(cell, study, seed) for seed in plan.seeds)), ""):
+            raise UserError(reason)
+        if cell.id in unfinished:
             stages.check(cell)
 
 
-def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path, given: Mapping[str, int]) -> None:
+def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path, transitions: Mapping[str, int]) -> None:
     """Raise UserError if the disk cannot hold the rings of concurrent jobs, less what they hold already. A run that
-    another machine had goes on in a copy of its files. `given`: cell -> transitions of its datasets."""
+    another machine had goes on in a copy of its files. `transitions`: cell -> transitions of its datasets."""
     cells = {cell.id: cell for cell in plan.trained}
     study = StudyDirectory(directory)
     needs = []
     for job in jobs:
         cell = cells[job.cell["cell"]]
-        whole = ring_bytes(cell, given[cell.id])
-        needs.append(sum(_room(study.run(cell.directory, seed), whole) for seed in job.seeds))
+        ring = ring_bytes(cell, transitions[cell.id])
+        needs.append(sum(_room(study.run(cell.directory, seed), ring) for seed in job.seeds))
     needed, free = sum(sorted(needs, reverse=True)[:places]), shutil.disk_usage(directory).free
     if needed > free:
         raise UserError(
@@ -470,18 +474,18 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
     _settle(plan, StudyDirectory(directory))
     unfinished = {job.cell["cell"] for job in jobs}
     readiness.consultable(plan.execution.models, [cell for cell in plan.trained if cell.id in unfinished])
-    asked = {
+    models = {
         (part.kind, part.role, model): model
         for cell in plan.trained
         if cell.id in unfinished
         for part in cell.models
         if study_models.is_recorded(model := cell.section(part.role))
     }
-    for (kind, role, _), model in asked.items():
+    for (kind, role, _), model in models.items():
         for reason in study_models.unready_reasons(plan.execution.models, [model]):
             raise UserError(in_role(reason, kind, role))
     runs = [f"{job.cell['cell']}/{seed}" for job in jobs for seed in job.seeds]
-    study_models.check(plan.execution.models, study_models.folder(directory), [*asked.values()], runs)
+    study_models.check(plan.execution.models, study_models.folder(directory), [*models.values()], runs)
 
 
 def _settle(plan: Plan, study: StudyDirectory) -> None:
@@ -504,14 +508,14 @@ def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watc
     if not plan.execution.models.budgeted or plan.execution.models.mode == "replay":
         return
     cells = {cell.id: cell for cell in plan.trained}
-    left: dict[str, float] = {}
+    remaining: dict[str, float] = {}
     for job in jobs:
         cell = cells[job.cell["cell"]]
         steps = [int(study.run(cell.directory, seed).read().get("step", 0)) for seed in job.seeds]
-        left[cell.id] = left.get(cell.id, 0.0) + sum(1 - step / cell.steps for step in steps)
-    needed = estimates.all_questions((cells[name], runs) for name, runs in left.items())
-    if said := study_models.shortfall(plan.execution.models, study_models.folder(study.path), needed):
-        watch(Event(jobs[0], "notice", {"error": said}))
+        remaining[cell.id] = remaining.get(cell.id, 0.0) + sum(1 - step / cell.steps for step in steps)
+    needed = estimates.all_questions((cells[name], runs) for name, runs in remaining.items())
+    if warning := study_models.shortfall(plan.execution.models, study_models.folder(study.path), needed):
+        watch(Event(jobs[0], "notice", {"error": warning}))
 
 
 def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watch: Callable[[Event], None]) -> None:
@@ -519,7 +523,7 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
     from guidebench.harness.models import contact
 
     first = {job.cell["cell"]: job for job in reversed(jobs)}
-    asked = {
+    jobs_by_call = {
         contact.StudyModel(part.role, part.kind, cell.section(part.role)): first[cell.id]
         for cell in reversed(plan.trained)
         if cell.id in first
@@ -527,27 +531,27 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
         if study_models.is_recorded(cell.section(part.role))
     }
 
-    def tell(each: contact.StudyModel, said: str) -> None:
-        watch(Event(asked[each], "notice", {"error": said}))
+    def tell(call: contact.StudyModel, message: str) -> None:
+        watch(Event(jobs_by_call[call], "notice", {"error": message}))
 
     contact.check(
-        asked, plan.execution.models, study_models.folder(directory), device, tell, _shared(plan, directory),
+        jobs_by_call, plan.execution.models, study_models.folder(directory), device, tell, _shared(plan, directory),
         plan.execution.silent_after,
     )  # fmt: skip
 
 
-def ring_bytes(cell: Cell, given: int = 0) -> int:
-    """Return the maximum bytes of one run's stored transitions on disk, with datasets of `given` transitions (without
-    the first frame stacks and last observations of episodes)."""
+def ring_bytes(cell: Cell, dataset_transitions: int = 0) -> int:
+    """Return the maximum bytes of one run's stored transitions on disk, with datasets of `dataset_transitions`
+    transitions (without the first frame stacks and last observations of episodes)."""
     place = config.cell_view(cell)
     observations, actions = place.observations, place.actions
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     parts = observations.parts.values() or (observations,)
-    seen = sum(math.prod(part.shape) * part.numpy.itemsize // part.stack for part in parts)
-    per_slot = seen + action + 7
-    asking = (part for part in cell.sections.values() if isinstance(part, AskingPart))
-    per_slot += sum(part.stored_bytes(cell.sections, cell.names.task) for part in asking)
-    now = answering.consulted(cell.names.parts)
+    observation_bytes = sum(math.prod(part.shape) * part.numpy.itemsize // part.stack for part in parts)
+    per_slot = observation_bytes + action + 7
+    asking_parts = (part for part in cell.sections.values() if isinstance(part, AskingPart))
+    per_slot += sum(part.stored_bytes(cell.sections, cell.names.task) for part in asking_parts)
+    now = answering.consulted_roles(cell.names.parts)
     declared = arrays.every(cell.names.parts, place)
-    per_slot += sum(each.bytes for each in declared if each.role not in now)  # in late columns
-    return int(min(ring_slots(cell), most_stored(cell, given)) * per_slot)
+    per_slot += sum(declaration.bytes for declaration in declared if declaration.role not in now)  # in late columns
+    return int(min(ring_slots(cell), most_stored(cell, dataset_transitions)) * per_slot)

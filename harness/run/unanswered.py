@@ -19,18 +19,18 @@ from guidebench.harness.records.study import RunDirectory
 LEDGER = "ledger.jsonl"
 
 
-def counted(runs: Iterable[tuple[Cell, Path]]) -> RoleCount:
+def count_questions(runs: Iterable[tuple[Cell, Path]]) -> RoleCount:
     """Return the questions to foundation models that ended, over runs given as cell and directory, and those of them
     without a usable answer. Hand-written models, oracles and persons do not count."""
     total = RoleCount(0, 0)
     for cell, directory in runs:
         served = {part.role for part in cell.models if study_models.is_recorded(cell.section(part.role))}
         try:
-            found = role_counts.read(last_row(RunDirectory(directory).path / LEDGER).get(ROLES))
+            counts = role_counts.read(last_row(RunDirectory(directory).path / LEDGER).get(ROLES))
         except ValueError:  # not what this program wrote; the report names it
             continue
-        for role in served & found.keys():
-            total = RoleCount(total.questions + found[role].questions, total.failures + found[role].failures)
+        for role in served & counts.keys():
+            total = RoleCount(total.questions + counts[role].questions, total.failures + counts[role].failures)
     return total
 
 
@@ -40,12 +40,12 @@ def sentence(counts: RoleCount) -> str:
     >>> sentence(RoleCount(72, 72))
     'none of the 72 questions to models had a usable answer, so the runs show nothing of them'
     """
-    asked = f"{count(counts.questions, 'question')} to models"
+    questions = f"{count(counts.questions, 'question')} to models"
     if counts.questions == counts.failures:
-        return f"none of the {asked} had a usable answer, so the runs show nothing of them"
+        return f"none of the {questions} had a usable answer, so the runs show nothing of them"
     if counts.failures:
-        return f"{counts.failures:,} of {asked} had no usable answer"
-    return f"every one of {asked} had a usable answer"
+        return f"{counts.failures:,} of {questions} had no usable answer"
+    return f"every one of {questions} had a usable answer"
 
 
 def last_row(path: Path) -> Mapping[str, Any]:

@@ -63,7 +63,7 @@ from guidebench.harness.loop.training import Loop, learning_begins, phases_of
 from guidebench.harness.models.questions import Backend
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records import leases
-from guidebench.harness.records.leases import EXPIRES, Held, Lease
+from guidebench.harness.records.leases import EXPIRES, Lease, LeaseHeld
 from guidebench.harness.records.study import RunDirectory, StudyDirectory, dumps
 from guidebench.harness.run import estimates, memory, stages
 from guidebench.harness.run.journal import RunJournal, resume_point
@@ -92,7 +92,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         _limit_gpu(job)
     cell = _checked(job)
     job = _ready(job, cell, tell)
-    refused: list[Held] = []
+    refused: list[LeaseHeld] = []
     errors: list[Exception] = []
     groups, trained = _groups(job, cell), 0
     for seeds in groups:
@@ -103,26 +103,26 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
                 tell({"event": "trained", "seeds": seeds})
         except Stopped:
             raise
-        except Held as held:
+        except LeaseHeld as held:
             refused.append(held)
         except Exception as error:
-            told = _lacking(error, group)
-            if told and len(seeds) > 1:
-                raise Full(told, -(-len(seeds) // 2)) from error
-            errors.append(UserError(told) if told else error)
+            message = _lacking(error, group)
+            if message and len(seeds) > 1:
+                raise Full(message, -(-len(seeds) // 2)) from error
+            errors.append(UserError(message) if message else error)
     if errors:
         raise errors[0]
     if refused and not trained:
         raise refused[0]
-    for each in refused:
-        tell({"event": "notice", "error": str(each)})
+    for refusal in refused:
+        tell({"event": "notice", "error": str(refusal)})
 
 
 class Full(Exception):
     """More seeds were trained at the same time than fit into the memory."""
 
-    def __init__(self, told: str, pack: int) -> None:
-        super().__init__(told)
+    def __init__(self, message: str, pack: int) -> None:
+        super().__init__(message)
         self.pack = pack
         """Number of seeds to try next."""
 
@@ -142,8 +142,8 @@ def _groups(job: Job, cell: Cell) -> list[tuple[int, ...]]:
         import torch
 
         if (need := memory.needed(cell, torch.cuda.get_device_name(0))) is not None:
-            free, whole = torch.cuda.mem_get_info()
-            part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * whole)
+            free, total = torch.cuda.mem_get_info()
+            part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * total)
             pack = memory.fitting(need, min(free, part), most)
     return [
         tuple(seeds[first : first + pack]) for seeds in at_step.values() for first in range(0, len(seeds), pack)
@@ -169,41 +169,42 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
         return stop() or journal.lost
 
     try:
-        found = resume_point(journal.runs)
-        for run, checkpoint in zip(journal.runs, found, strict=True):
+        latest = resume_point(journal.runs)
+        for run, checkpoint in zip(journal.runs, latest, strict=True):
             checkpoints.drop_after(run.path, checkpoint.step if checkpoint else -1)
         # A run that continues has its demonstrations in the ring already.
-        begins = [demonstrations.prepare(cell, seed) for seed in job.seeds] if found[0] is None else []
-        given = datasets.summaries(cell, job.seeds) if found[0] is None else {}
+        begins = [demonstrations.prepare(cell, seed) for seed in job.seeds] if latest[0] is None else []
+        summaries = datasets.summaries(cell, job.seeds) if latest[0] is None else {}
         build = make_build(cell, job.seeds, job.device, [run.path for run in journal.runs])
         agent: Agent = build.parts["agent"].spawn(build)
         pretrained = []
-        if cell.stage and found[0] is None:
+        if cell.stage and latest[0] is None:
             pretrained = stages.begin(cell, agent, StudyDirectory(Path(job.directory)), job.seeds)
         origin = provenance(job.device, cell)
         for row, (run, seed) in enumerate(zip(journal.runs, job.seeds, strict=True)):
-            begun = run.read() if found[0] is not None else {}
-            shown: dict[str, Any] = {}
+            record = run.read() if latest[0] is not None else {}
+            digests: dict[str, Any] = {}
             if begins and begins[row].episodes:
-                shown["demonstrations"] = begins[row].digest
-            if given and given[seed].digests:
-                shown["datasets"] = dict(given[seed].digests)
+                digests["demonstrations"] = begins[row].digest
+            if summaries and summaries[seed].digests:
+                digests["datasets"] = dict(summaries[seed].digests)
             if pretrained:
-                shown["pretraining"] = pretrained[row]
-            before = begun.get("provenance")
+                digests["pretraining"] = pretrained[row]
+            before = record.get("provenance")
             run.update(
-                status="running", seed=seed, step=found[0].step if found[0] else 0, steps=cell.steps, error=None,
-                provenance=_continued(before, origin) if before else {**origin, **shown}, success=begun.get("success"),
+                status="running", seed=seed, step=latest[0].step if latest[0] else 0, steps=cell.steps, error=None,
+                provenance=_continued(before, origin) if before else {**origin, **digests},
+                success=record.get("success"),
             )  # fmt: skip
         spacing = checkpoint_spacing(cell, job.checkpoint_every)
-        beside = env_workers.processes(job, cell, found[0].step if found[0] else 0)
-        stepping = EnvWorkers(beside, job.silent_after, stopping)
+        process_count = env_workers.processes(job, cell, latest[0].step if latest[0] else 0)
+        stepping = EnvWorkers(process_count, job.silent_after, stopping)
         training = stepping if env_workers.spread(job) else EnvWorkers(0)
         tasks: list[Task] = [training.make(build.suite(row), cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
-        asked = asking.asked_of(cell, agent)
-        for roles in asking.sharing(cell, asked):
+        question_roles = asking.asked_of(cell, agent)
+        for roles in asking.sharing(cell, question_roles):
             backend = asking.backend_of(roles, job, cell, build, stopping)
             backends |= dict.fromkeys(roles, backend)
         every, now = asking.asks_of(backends, job, cell), cell.consulted
@@ -222,13 +223,14 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             ),
             journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks,
             consulted={role: every[role] for role in every if role in now}, probe=probes, stop=stopping,
-            demonstrations=demonstrations.beside([each.episodes for each in begins]), datasets=fed,
+            demonstrations=demonstrations.parallel_episodes([demonstration.episodes for demonstration in begins]),
+            datasets=fed,
         )  # fmt: skip
-        if found[0] is not None:
-            for number, checkpoint in enumerate(found):
+        if latest[0] is not None:
+            for number, checkpoint in enumerate(latest):
                 assert checkpoint is not None
                 loop.load_state(number, checkpoint.state["loop"])
-        offsets = [checkpoint.state["offsets"] if checkpoint else {} for checkpoint in found]
+        offsets = [checkpoint.state["offsets"] if checkpoint else {} for checkpoint in latest]
         starts = max((build.parts[part.role].learning_starts for part in cell.names.of("learner")), default=1)
         journal.open(offsets, loop.step, asking.distinct(backends), learning_begins(phases, starts))
         if threading.current_thread() is threading.main_thread():
@@ -236,8 +238,8 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             signal.signal(signal.SIGBUS, signal.SIG_DFL)
         tell({"event": "started", "step": loop.step, "seeds": job.seeds})
         try:
-            new = [row for row, written in enumerate(offsets) if not written.get("probes")]
-            judge = cell.judge if cell.judge in asked else ""
+            new = [row for row, offset in enumerate(offsets) if not offset.get("probes")]
+            judge = cell.judge if cell.judge in question_roles else ""
             probes.describe(new, backends.get(judge), stopping, judge)
             loop.run()
         except Stopped as stopped:
@@ -247,10 +249,10 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             _close(backend, journal)  # calls under way are recorded, so that the ledger counts them
         journal.finish(agent, loop.accounts)
         # A resumed run, or one to which idle cores happened to help, is no measure of the duration of another.
-        if found[0] is None and (env_workers.spread(job) or not stepping.processes):
-            how = estimates.Setup(len(job.seeds), job.device, len(stepping.processes))
+        if latest[0] is None and (env_workers.spread(job) or not stepping.processes):
+            setup = estimates.Setup(len(job.seeds), job.device, len(stepping.processes))
             judging = sum(backend.seconds for backend in asking.distinct(backends))
-            estimates.record_run(cell, how, loop.clock, judging, stepping.processor_seconds)
+            estimates.record_run(cell, setup, loop.clock, judging, stepping.processor_seconds)
     finally:
         with contextlib.ExitStack() as closing:
             closing.callback(journal.close)
@@ -270,15 +272,15 @@ def _limit_gpu(job: Job) -> None:
 
     if not torch.cuda.is_available():
         raise Unusable(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
-    whole = torch.cuda.get_device_properties(0).total_memory / 2**20
+    total_mib = torch.cuda.get_device_properties(0).total_memory / 2**20
     share = job.gpu_share
     if job.gpu_memory is not None:
-        if job.gpu_memory > whole * share:
+        if job.gpu_memory > total_mib * share:
             raise Unusable(
-                f"the GPU here has {whole:,.0f} MiB, of which a share of {share:g} is less than the {job.gpu_memory:,} "
-                f"MiB of launcher.gpu_memory; lower it, or raise launcher.gpus"
+                f"the GPU here has {total_mib:,.0f} MiB, of which a share of {share:g} is less than the "
+                f"{job.gpu_memory:,} MiB of launcher.gpu_memory; lower it, or raise launcher.gpus"
             )
-        share = job.gpu_memory / whole
+        share = job.gpu_memory / total_mib
     if share < 1:
         torch.cuda.set_per_process_memory_fraction(share)
 
@@ -290,10 +292,10 @@ def _checked(job: Job) -> Cell:
         cell = recorded(job.cell)
     except UserError as error:
         raise (Unusable(f"this machine lacks a part: {error}") if job.code else error) from None
-    here = code(cell.names) if job.code else {}
-    if changed := differing(job.code, here):
+    present = code(cell.names) if job.code else {}
+    if changed := differing(job.code, present):
         versions = [
-            f"{name} {here.get(name, 'missing')} instead of {job.code.get(name, 'none')}" if " " in name else name
+            f"{name} {present.get(name, 'missing')} instead of {job.code.get(name, 'none')}" if " " in name else name
             for name in changed
         ]
         raise Unusable(
@@ -322,9 +324,9 @@ def _ready(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> Job:
 
 def _take(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> dict[int, tuple[RunDirectory, Lease]]:
     """Take the leases of the job's runs; return seed -> directory and lease, without runs that another worker has
-    finished or trains. Raise Held if others train all that is left."""
+    finished or trains. Raise LeaseHeld if others train all that is left."""
     study = StudyDirectory(Path(job.directory))
-    found: dict[int, tuple[RunDirectory, Lease]] = {}
+    runs_by_seed: dict[int, tuple[RunDirectory, Lease]] = {}
     refused = []
     began = time.monotonic()
     holders = {seed: leases.holder(study.run(cell.directory, seed).home) for seed in job.seeds}  # watched from now on
@@ -334,47 +336,47 @@ def _take(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> dict[
             patience = SILENCE if holder and holder.machine != leases.machine() else PATIENCE
             try:
                 lease.acquire(max(0.0, began + patience - time.monotonic()))
-            except Held as reason:
+            except LeaseHeld as reason:
                 refused.append(reason)
                 continue
             run = study.run(cell.directory, seed)  # as the holder before left it
-            found[seed] = run, lease
+            runs_by_seed[seed] = run, lease
             if run.status == "finished":
                 run.publish(lease)
                 lease.release()
-                del found[seed]
+                del runs_by_seed[seed]
             else:
                 run.begin(lease)
     except BaseException:
-        for _, lease in found.values():
+        for _, lease in runs_by_seed.values():
             lease.release()
         raise
-    if refused and not found:
+    if refused and not runs_by_seed:
         raise refused[0]
-    for each in refused:
-        tell({"event": "notice", "error": str(each)})
-    return found
+    for refusal in refused:
+        tell({"event": "notice", "error": str(refusal)})
+    return runs_by_seed
 
 
 def _as_begun(journal: RunJournal, role: str, load: Callable[[], list[Dataset]]) -> list[Dataset]:
     """Return each seed's dataset in a role. Raise UserError if it is not the one that the run began with."""
-    found = load()
-    for run, dataset in zip(journal.runs, found, strict=True):
-        begun = (run.read().get("provenance") or {}).get("datasets", {}).get(role, dataset.digest)
-        if begun != dataset.digest:
+    seed_datasets = load()
+    for run, dataset in zip(journal.runs, seed_datasets, strict=True):
+        recorded_digest = (run.read().get("provenance") or {}).get("datasets", {}).get(role, dataset.digest)
+        if recorded_digest != dataset.digest:
             raise UserError(
-                f"{run.path} began with another dataset {role!r} ({begun[:10]}) than the present one "
+                f"{run.path} began with another dataset {role!r} ({recorded_digest[:10]}) than the present one "
                 f"({dataset.digest[:10]}); restore its files, or delete the run's directory"
             )
-    return found
+    return seed_datasets
 
 
-def _continued(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+def _continued(earlier: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     """Return the provenance of a resumed run: that of its beginning, with the groups of sources changed since."""
-    changed = set(begun.get("continued_by", ()))
-    if "sources" in begun:
-        changed.update(differing(begun["sources"], now["sources"]))
-    return begun | ({"continued_by": sorted(changed)} if changed else {})
+    changed = set(earlier.get("continued_by", ()))
+    if "sources" in earlier:
+        changed.update(differing(earlier["sources"], now["sources"]))
+    return earlier | ({"continued_by": sorted(changed)} if changed else {})
 
 
 def _keep_memory() -> None:
@@ -524,9 +526,9 @@ def _carry_out(
     except Full as fewer:
         if stop():
             return EXIT_STOPPED, "stopped", ""
-        told = f"{fewer}; the worker goes on with {count(fewer.pack, 'seed')} at a time"
-        print(told, file=sys.stderr, flush=True)
-        tell({"event": "notice", "error": told})
+        text = f"{fewer}; the worker goes on with {count(fewer.pack, 'seed')} at a time"
+        print(text, file=sys.stderr, flush=True)
+        tell({"event": "notice", "error": text})
         try:
             again(replace(job, pack=fewer.pack))
         except OSError:
@@ -539,17 +541,17 @@ def _carry_out(
         return EXIT_STOPPED, "stopped", ""
     except Unusable as error:
         return EXIT_UNUSABLE, "error", str(error)
-    except Held as error:
+    except LeaseHeld as error:
         return EXIT_HELD, "error", str(error)
     except UserError as error:
         return EXIT_USER_ERROR, "error", str(error)
     except OSError as error:
-        if told := of_system(error):
-            return EXIT_USER_ERROR, "error", told
+        if text := of_system(error):
+            return EXIT_USER_ERROR, "error", text
         return EXIT_CRASHED, "crashed", traceback.format_exc()
     except Exception as error:
-        if told := _lacking(error, replace(job, seeds=job.seeds[:1])):  # before any seed began
-            return EXIT_USER_ERROR, "error", told
+        if text := _lacking(error, replace(job, seeds=job.seeds[:1])):  # before any seed began
+            return EXIT_USER_ERROR, "error", text
         return EXIT_CRASHED, "crashed", traceback.format_exc()
     return 0, "finished", ""
 
@@ -562,28 +564,28 @@ def _lacking(error: Exception, job: Job) -> str:
     if isinstance(error, NoMemory):
         return str(error)
     first = (str(error).splitlines() or [""])[0]
-    few, whose = len(job.seeds) == 1, full(error)
-    if not few and whose == "machine":
+    is_single, device = len(job.seeds) == 1, full(error)
+    if not is_single and device == "machine":
         return (
             f"a worker with {count(len(job.seeds), 'seed')} needs more memory than this machine has for it "
             f"({first or type(error).__name__})"
         )
-    if job.device != "cuda" or not (whose == "GPU" or isinstance(error, torch.OutOfMemoryError)):
+    if job.device != "cuda" or not (device == "GPU" or isinstance(error, torch.OutOfMemoryError)):
         return ""
     try:
-        gpu, held = torch.cuda.get_device_properties(0), torch.cuda.max_memory_allocated()
+        gpu, peak_bytes = torch.cuda.get_device_properties(0), torch.cuda.max_memory_allocated()
     except RuntimeError:  # not even what CUDA itself needs is free
         return f"the GPU has no memory free for a worker ({first}): end what else uses it, or choose device=cpu"
     more = re.search(r"ried to allocate ([\d.]+ \w+)", str(error))
-    needed = size(held) + (f" and another {more[1]}" if more else "")
+    needed = size(peak_bytes) + (f" and another {more[1]}" if more else "")
     part = job.gpu_memory * 2**20 if job.gpu_memory else int(job.gpu_share * gpu.total_memory)
-    there = f"it may use {size(part)} of the {size(gpu.total_memory)} of {gpu.name}"
+    limit = f"it may use {size(part)} of the {size(gpu.total_memory)} of {gpu.name}"
     last = ["choose a GPU with more memory, device=cpu, or a smaller network or batch"]
     last += ["leave more of the GPU to it (launcher.gpu_memory, launcher.gpus, per_gpu)"] if job.gpu_share < 1 else []
-    advice = f": {'; or '.join(last)}" if few else ""
+    advice = f": {'; or '.join(last)}" if is_single else ""
     return (
         f"a worker with {count(len(job.seeds), 'seed')} needs more memory of the GPU than there is: it held {needed}, "
-        f"and {there}, which other processes on that GPU may share{advice} ({first})"
+        f"and {limit}, which other processes on that GPU may share{advice} ({first})"
     )
 
 

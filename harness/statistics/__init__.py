@@ -25,7 +25,13 @@ from guidebench.harness.statistics.comparison import (
     significant,
     standard_error,
 )
-from guidebench.harness.statistics.curves import Reached, Survival, area_under_curve, steps_to_threshold, survival
+from guidebench.harness.statistics.curves import (
+    Survival,
+    ThresholdSteps,
+    area_under_curve,
+    steps_to_threshold,
+    survival,
+)
 from guidebench.harness.statistics.improvement import improvements, probability_of_improvement
 from guidebench.harness.statistics.permutation import can_tell, separable_pairs
 from guidebench.harness.statistics.power import seeds_needed
@@ -55,10 +61,10 @@ __all__ = [
     "Equivalence",
     "Interval",
     "Metric",
-    "Reached",
     "Resamples",
     "Sample",
     "Survival",
+    "ThresholdSteps",
     "all_pairs",
     "area_under_curve",
     "can_tell",

@@ -56,17 +56,17 @@ def _middle(count: int) -> tuple[int, int]:
 def _resampled_mean(scores: Array, counts: Array) -> Array:
     """Map scores [runs, tasks, checkpoints] and counts [tasks, runs, n] to [checkpoints, n]."""
     flat = counts.reshape(counts.shape[0] * counts.shape[1], -1)
-    return np.asarray(_by_task(scores).T @ flat.astype(float) / _drawn(counts))
+    return np.asarray(_by_task(scores).T @ flat.astype(float) / _resample_size(counts))
 
 
 def _resampled_median(scores: Array, counts: Array) -> Array:
-    drawn = counts.astype(float)
-    found = np.empty((scores.shape[2], counts.shape[2]))
-    for index, row in enumerate(found):
-        totals = np.matmul(scores[:, :, index].T[:, None], drawn)[:, 0]  # [tasks, n]
+    weights = counts.astype(float)
+    medians = np.empty((scores.shape[2], counts.shape[2]))
+    for index, row in enumerate(medians):
+        totals = np.matmul(scores[:, :, index].T[:, None], weights)[:, 0]  # [tasks, n]
         row[:] = np.median(totals, axis=0)
-    found /= _drawn(counts) // len(counts)
-    return found
+    medians /= _resample_size(counts) // len(counts)
+    return medians
 
 
 def _resampled_iqm(scores: Array, counts: Array) -> Array:
@@ -77,11 +77,11 @@ def _resampled_iqm(scores: Array, counts: Array) -> Array:
     (s_(i+1) - s_i) C_i.
     """
     values, drawn = _by_task(scores), counts.reshape(-1, counts.shape[2])
-    low, high = _middle(_drawn(counts))
+    low, high = _middle(_resample_size(counts))
     order = np.argsort(values, axis=0, kind="stable")
     ordered = np.take_along_axis(values, order, axis=0)
-    found = np.empty((scores.shape[2], counts.shape[2]))
-    for index, total in enumerate(found):
+    means = np.empty((scores.shape[2], counts.shape[2]))
+    for index, total in enumerate(means):
         column = ordered[:, index]
         total[:] = column[-1] * high - column[0] * low
         below: Array = np.zeros(counts.shape[2], np.int16 if len(values) < 2**15 else np.int32)
@@ -89,15 +89,15 @@ def _resampled_iqm(scores: Array, counts: Array) -> Array:
             below += drawn[place]
             if step > 0:
                 total -= step * np.clip(below, low, high)
-    found /= high - low
-    return found
+    means /= high - low
+    return means
 
 
 def _resampled_gap(scores: Array, counts: Array) -> Array:
     return np.asarray(1.0 - _resampled_mean(np.minimum(scores, 1.0), counts))
 
 
-def _drawn(counts: Array) -> int:
+def _resample_size(counts: Array) -> int:
     """Return how many scores a resample has: as many in each task, and as many in each resample."""
     return int(counts[:, :, 0].sum())
 
@@ -151,13 +151,13 @@ def intervals(
     scores = checked(scores)
     curve = scores.reshape(*scores.shape[:2], -1)
     checkpoints = curve.shape[2]
-    found = {name: np.full((2, checkpoints), np.nan) for name in metrics}
+    bounds = {name: np.full((2, checkpoints), np.nan) for name in metrics}
     if len(scores) > 1:
         block = max(1, CHUNK_BYTES // (8 * reps * max(1, len(metrics))))
         for start in range(0, checkpoints, block):
             part = slice(start, start + block)
             resamples, times = distribution(curve[:, :, part], metrics, reps, np.random.default_rng(seed))
             for name, values in resamples.items():
-                found[name][:, part] = ends(values, level, times)
+                bounds[name][:, part] = ends(values, level, times)
     points = {name: METRICS[name].point(scores) for name in metrics}
-    return {name: Interval(point, *found[name].reshape(2, *point.shape)) for name, point in points.items()}
+    return {name: Interval(point, *bounds[name].reshape(2, *point.shape)) for name, point in points.items()}

@@ -47,7 +47,7 @@ class Comparison(NamedTuple):
 
     @property
     def interval_note(self) -> str:
-        """Return what stands in the place of an interval that so few runs do not have; "" if there is one."""
+        """Return the text shown instead of an interval that so few runs do not have; "" if there is an interval."""
         return cannot_tell(self.runs) if np.isnan(self.difference.low) else ""
 
 
@@ -66,7 +66,7 @@ class Equivalence(NamedTuple):
 
 
 def cannot_tell(runs: int) -> str:
-    """Return the words for too few runs to tell anything apart.
+    """Return the text shown where a test has too few runs to find any difference.
 
     >>> cannot_tell(3)
     '3 seeds cannot tell'
@@ -130,36 +130,38 @@ def compare(
     return {
         name: Comparison(
             difference=interval(sample, reference, "mean", level, bounds),
-            adjusted=interval(sample, reference, "mean", float(own), bounds),
+            adjusted=interval(sample, reference, "mean", float(holm_level), bounds),
             p=float(p),
             adjusted_p=float(adjusted_p),
             runs=min(len(sample.scores), len(reference.scores)),
             needed=seeds_needed(sample.scores, reference.scores),
             unknown=power.unknown(len(sample.scores), len(reference.scores), sample.shape[1]),
         )
-        for (name, sample), p, adjusted_p, own in zip(others.items(), p_values, holm(p_values), levels, strict=True)
+        for (name, sample), p, adjusted_p, holm_level in zip(
+            others.items(), p_values, holm(p_values), levels, strict=True
+        )
     }
 
 
 def all_pairs(rows: Sequence[Sample], metric: str = "mean") -> dict[tuple[int, int], float]:
     """Return the p values of all pairs of samples of the same tasks, (i, j) with i < j; NaN if a side has one run."""
     pairs = list(combinations(range(len(rows)), 2))
-    found = dict(zip(pairs, _of_runs(rows, pairs, metric), strict=True))
+    p_values = dict(zip(pairs, _of_runs(rows, pairs, metric), strict=True))
     errors, values = [row.error(metric) for row in rows], [row.value(metric) for row in rows]
     outcomes = [row.outcomes if metric == "mean" else None for row in rows]
-    for (i, j), p in found.items():
+    for (i, j), p in p_values.items():
         if np.isnan(p):
             continue
         ours, theirs = outcomes[i], outcomes[j]
         error = float(np.hypot(errors[i], errors[j]))
-        own = fisher_p(ours, theirs) if ours and theirs else normal_p(values[i] - values[j], error)
-        found[i, j] = float(np.fmax(p, own))
-    return found
+        episode_p = fisher_p(ours, theirs) if ours and theirs else normal_p(values[i] - values[j], error)
+        p_values[i, j] = float(np.fmax(p, episode_p))
+    return p_values
 
 
 def _of_runs(rows: Sequence[Sample], pairs: Sequence[tuple[int, int]], metric: str) -> Array:
     """Return the permutation test's p value of each pair; those of means on one task are computed together."""
-    found = np.full(len(pairs), np.nan)
+    p_values = np.full(len(pairs), np.nan)
     together: dict[tuple[int, int], list[int]] = {}
     for index, (i, j) in enumerate(pairs):
         first, second = rows[i].scores, rows[j].scores
@@ -168,12 +170,12 @@ def _of_runs(rows: Sequence[Sample], pairs: Sequence[tuple[int, int]], metric: s
         if metric == "mean" and first.shape[1] == second.shape[1] == 1:
             together.setdefault((len(first), len(second)), []).append(index)
         else:
-            found[index] = permutation.p_value(first, second, metric)
+            p_values[index] = permutation.p_value(first, second, metric)
     for members in together.values():
         sides = zip(*(pairs[index] for index in members), strict=True)
         first, second = (np.concatenate([rows[place].scores for place in side], axis=1) for side in sides)
-        found[members] = p_of_means(first, second)
-    return found
+        p_values[members] = p_of_means(first, second)
+    return p_values
 
 
 def leading(values: Sequence[float], pairs: Mapping[tuple[int, int], float]) -> list[bool]:
@@ -212,12 +214,12 @@ def holm(p_values: Array) -> Array:
 
 
 def _divisors(p_values: Array, level: float) -> Array:
-    """Return the number by which Holm's method divides the allowed error for each of p_values [m]."""
+    """Return the numbers [m] by which Holm's method divides the allowed error for each of p_values [m]."""
     ranks = (p_values[None, :] < p_values[:, None]).sum(axis=1)
     divisors = np.maximum(np.count_nonzero(~np.isnan(p_values)) - ranks, 1)
     adjusted = holm(p_values)
-    kept = divisors[~np.isnan(adjusted) & ~rejects(adjusted, level)]
-    return np.asarray(np.maximum(divisors, kept.max(initial=1)))
+    unrejected = divisors[~np.isnan(adjusted) & ~rejects(adjusted, level)]
+    return np.asarray(np.maximum(divisors, unrejected.max(initial=1)))
 
 
 def equivalence(first: Sample, second: Sample, margin: float) -> Equivalence:

@@ -35,14 +35,14 @@ def coverage(runs: int) -> tuple[float, float]:
 
     Between the numbers of runs in `NORMAL` it is that of the next smaller.
     """
-    return NORMAL[max(known for known in NORMAL if known <= runs)], solved(runs)
+    return NORMAL[max(size for size in NORMAL if size <= runs)], solved(runs)
 
 
 def simulated(runs: int, samples: int, reps: int = 10_000, seed: int = 0) -> float:
     """Return the coverage for normal scores, over `samples` samples of this many runs."""
     scores = np.random.default_rng(seed).normal(size=(runs, 1, samples))
-    found = intervals(scores, ["mean"], reps, seed)["mean"]
-    return float(np.mean((found.low <= 0) & (found.high >= 0)))
+    interval = intervals(scores, ["mean"], reps, seed)["mean"]
+    return float(np.mean((interval.low <= 0) & (interval.high >= 0)))
 
 
 def solved(runs: int, chance: float = SOLVED) -> float:
@@ -51,5 +51,5 @@ def solved(runs: int, chance: float = SOLVED) -> float:
 
     count = np.arange(runs + 1)
     low, high = stats.binom.ppf([[(1 - LEVEL) / 2], [(1 + LEVEL) / 2]], runs, count / runs)
-    held = (low <= chance * runs) & (chance * runs <= high)
-    return float(stats.binom.pmf(count, runs, chance)[held].sum())
+    is_solved = (low <= chance * runs) & (chance * runs <= high)
+    return float(stats.binom.pmf(count, runs, chance)[is_solved].sum())

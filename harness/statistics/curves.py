@@ -14,7 +14,7 @@ from guidebench.harness.statistics.resampling import LEVEL, REPS, Array, Interva
 _ROUNDING = 1e-9  # of a product of shares
 
 
-class Reached(NamedTuple):
+class ThresholdSteps(NamedTuple):
     """First evaluation at which a run met the threshold, steps [runs, tasks]; inf if it has not by step `last`."""
 
     step: Array
@@ -43,7 +43,7 @@ def area_under_curve(scores: Array, steps: Array) -> Array:
     return np.asarray(np.trapezoid(scores, steps, axis=2) / (steps[-1] - steps[0]))
 
 
-def steps_to_threshold(scores: Array, steps: Array, threshold: float) -> Reached:
+def steps_to_threshold(scores: Array, steps: Array, threshold: float) -> ThresholdSteps:
     """Return when each run first scores `threshold` or more; scores [runs, tasks, checkpoints] at steps [checkpoints].
 
     A run that ended early, or has not come as far as others, has NaN from there on; its `last` is the step of its last
@@ -51,17 +51,17 @@ def steps_to_threshold(scores: Array, steps: Array, threshold: float) -> Reached
     without evaluations and for shapes that do not fit.
     """
     scores = np.asarray(scores, dtype=float)
-    seen = ~np.isnan(scores)
-    checked(np.where(seen, scores, 0.0), "[runs, tasks, checkpoints]")
+    is_evaluated = ~np.isnan(scores)
+    checked(np.where(is_evaluated, scores, 0.0), "[runs, tasks, checkpoints]")
     steps = _checked_steps(steps, scores)
-    if not seen[:, :, 0].all() or (seen[:, :, 1:] > seen[:, :, :-1]).any():
+    if not is_evaluated[:, :, 0].all() or (is_evaluated[:, :, 1:] > is_evaluated[:, :, :-1]).any():
         raise ValueError("scores hold NaN before an evaluation; expected each run's evaluations without a gap")
-    met = seen & (scores >= threshold)
-    first = steps[met.argmax(axis=2)]
-    return Reached(np.where(met.any(axis=2), first, np.inf), steps[seen.sum(axis=2) - 1])
+    is_above = is_evaluated & (scores >= threshold)
+    first = steps[is_above.argmax(axis=2)]
+    return ThresholdSteps(np.where(is_above.any(axis=2), first, np.inf), steps[is_evaluated.sum(axis=2) - 1])
 
 
-def survival(reached: Reached, reps: int = REPS, seed: int = 0, level: float = LEVEL) -> Survival:
+def survival(reached: ThresholdSteps, reps: int = REPS, seed: int = 0, level: float = LEVEL) -> Survival:
     """Summarise steps to a threshold, treating runs that never reach it as censored at their last evaluation.
 
     The curve S(t) of runs × tasks that have not reached the threshold by step t is Kaplan and Meier's (1958): at each
@@ -81,7 +81,7 @@ def survival(reached: Reached, reps: int = REPS, seed: int = 0, level: float = L
     return Survival(*(Interval(*values) for values in zip(estimates, low, high, strict=True)))
 
 
-def _summary(reached: Reached, counts: Array) -> Array:
+def _summary(reached: ThresholdSteps, counts: Array) -> Array:
     """Return share, median and restricted mean of each resample: counts [tasks, runs, n] -> [3, n]."""
     step, last = reached.step.T.reshape(-1), reached.last.T.reshape(-1)
     observed = np.minimum(step, last)
@@ -91,11 +91,11 @@ def _summary(reached: Reached, counts: Array) -> Array:
     leaving = np.add.reduceat(drawn, starts, axis=0)
     arriving = np.add.reduceat(drawn * np.isfinite(step[order])[:, None], starts, axis=0)
     at_risk = len(step) - np.cumsum(leaving, axis=0) + leaving
-    left = np.cumprod(1 - arriving / np.maximum(at_risk, 1), axis=0)
-    below = left <= 0.5 + _ROUNDING
+    surviving = np.cumprod(1 - arriving / np.maximum(at_risk, 1), axis=0)
+    below = surviving <= 0.5 + _ROUNDING
     median = np.where(below.any(axis=0), times[below.argmax(axis=0)], np.inf)
     spans = np.diff(times, prepend=0.0, append=last.max())
-    area = spans[0] + spans[1:] @ left
+    area = spans[0] + spans[1:] @ surviving
     return np.stack([arriving.sum(axis=0) / len(step), median, area])
 
 

@@ -15,7 +15,7 @@ from guidebench.harness.statistics.resampling import (
     checked,
     checked_pair,
     chunks,
-    drawn,
+    draw_resamples,
     ends,
     name_seed,
 )
@@ -38,7 +38,7 @@ def probability_of_improvement(
         return Interval(estimate, np.asarray(np.nan), np.asarray(np.nan))
     ours, theirs = np.random.default_rng(seed).spawn(2)
     values = [
-        _improvement(first, second, drawn(n, tasks, size, ours), drawn(m, tasks, size, theirs))
+        _improvement(first, second, draw_resamples(n, tasks, size, ours), draw_resamples(m, tasks, size, theirs))
         for size in chunks(reps, (n + m) * tasks)
     ]
     return Interval(estimate, *ends(np.concatenate(values), level))
@@ -55,20 +55,22 @@ def improvements(
     pairs = {(first, second): checked_pair(tables[first], tables[second]) for first, second in combinations(tables, 2)}
     streams = {name: np.random.default_rng(name_seed(name, seed)) for name in tables}
     values: dict[tuple[str, str], list[Array]] = {pair: [] for pair in pairs}
-    for size in chunks(reps, sum(each.size for each in tables.values())):
-        counts = {name: drawn(len(each), each.shape[1], size, streams[name]) for name, each in tables.items()}
+    for size in chunks(reps, sum(table.size for table in tables.values())):
+        counts = {
+            name: draw_resamples(len(table), table.shape[1], size, streams[name]) for name, table in tables.items()
+        }
         for (first, second), (ours, theirs) in pairs.items():
             values[first, second].append(_improvement(ours, theirs, counts[first], counts[second]))
-    found = {}
+    by_pair = {}
     for (first, second), (ours, theirs) in pairs.items():
-        once = [np.ones((each.shape[1], len(each), 1), np.uint8) for each in (ours, theirs)]
+        once = [np.ones((table.shape[1], len(table), 1), np.uint8) for table in (ours, theirs)]
         estimate = _improvement(ours, theirs, *once)[0]
         low = high = np.asarray(np.nan)
         if min(len(ours), len(theirs)) > 1:
             low, high = ends(np.concatenate(values[first, second]), level)
-        found[first, second] = Interval(estimate, low, high)
-        found[second, first] = Interval(1 - estimate, 1 - high, 1 - low)
-    return found
+        by_pair[first, second] = Interval(estimate, low, high)
+        by_pair[second, first] = Interval(1 - estimate, 1 - high, 1 - low)
+    return by_pair
 
 
 def _improvement(first: Array, second: Array, ours: Array, theirs: Array) -> Array:

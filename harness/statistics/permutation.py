@@ -79,18 +79,18 @@ def relabellings(n: int, m: int, tasks: int = 1) -> Relabellings:
     """Return all relabellings if there are at most `RELABELLINGS`, else the observed one and `DRAWS` random ones."""
     if count(n, m, tasks) > RELABELLINGS:
         rng = np.random.default_rng(SEED)
-        drawn = np.zeros((tasks, n + m, 1 + DRAWS), np.uint8)
-        drawn[:, :n, 0] = 1
-        for task in drawn:
+        masks = np.zeros((tasks, n + m, 1 + DRAWS), np.uint8)
+        masks[:, :n, 0] = 1
+        for task in masks:
             keys = rng.random((DRAWS, n + m), dtype=np.float32)
-            chosen = np.argpartition(keys, n - 1, axis=1)[:, :n]
-            task[chosen.T, np.arange(1, 1 + DRAWS)] = 1
-        return Relabellings(drawn, False)
+            positions = np.argpartition(keys, n - 1, axis=1)[:, :n]
+            task[positions.T, np.arange(1, 1 + DRAWS)] = 1
+        return Relabellings(masks, False)
     subsets = np.zeros((n + m, comb(n + m, n)), np.uint8)
     for index, subset in enumerate(combinations(range(n + m), n)):
         subsets[list(subset), index] = 1
     choices = np.indices((subsets.shape[1],) * tasks).reshape(tasks, -1)
-    return Relabellings(np.stack([subsets[:, own] for own in choices]), True)
+    return Relabellings(np.stack([subsets[:, choice] for choice in choices]), True)
 
 
 def p_of_means(first: Array, second: Array) -> Array:
@@ -102,15 +102,16 @@ def p_of_means(first: Array, second: Array) -> Array:
     pooled = np.concatenate([first, second]).astype(float)
     pooled = pooled - pooled.mean(axis=0)  # both means are off by as much, and rounding is relative to the differences
     labels = relabellings(n, len(second))
-    chosen = labels.first[0]
+    first_sets = labels.first[0]
     if labels.exact and n == len(second):
-        chosen = chosen[:, : chosen.shape[1] // 2]  # those that keep the first run; the others are their mirror images
+        # The half that keeps the first run; the other sets are its mirror images.
+        first_sets = first_sets[:, : first_sets.shape[1] // 2]
     allowed = np.abs(pooled[:n].sum(axis=0)) - ROUNDING * n * np.ptp(pooled, axis=0)
     beyond = np.zeros(pooled.shape[1], int)
-    chosen = np.ascontiguousarray(chosen.T, float)
-    for start in range(0, len(chosen), size := max(1, _SUMS // pooled.shape[1])):
-        beyond += np.count_nonzero(np.abs(chosen[start : start + size] @ pooled) >= allowed, axis=0)
-    return beyond / len(chosen)
+    first_sets = np.ascontiguousarray(first_sets.T, float)
+    for start in range(0, len(first_sets), size := max(1, _SUMS // pooled.shape[1])):
+        beyond += np.count_nonzero(np.abs(first_sets[start : start + size] @ pooled) >= allowed, axis=0)
+    return beyond / len(first_sets)
 
 
 def p_value(first: Array, second: Array, metric: str = "mean") -> float:
@@ -149,8 +150,8 @@ def _of_means(first: Array, second: Array, level: float) -> tuple[float, float]:
     n, m, tasks = len(first), len(second), first.shape[1]
     gaps, _ = _differences(first, second, "mean")
     labels = relabellings(n, m, tasks).first
-    kept = labels[:, :n].sum(axis=1, dtype=float)  # [tasks, relabellings]
-    share = (kept / n - (n - kept) / m).mean(axis=0)
+    unmoved = labels[:, :n].sum(axis=1, dtype=float)  # [tasks, relabellings]
+    share = (unmoved / n - (n - unmoved) / m).mean(axis=0)
     rest = gaps - share * gaps[0]
     needed = ceil((1 - level) * len(gaps) - ROUNDING)
     ends = []

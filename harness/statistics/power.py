@@ -49,11 +49,11 @@ def seeds_needed(first: Array, second: Array, level: float = LEVEL) -> float:
     if tasks > 1:
         return _over_tasks(np.asarray(first, float), np.asarray(second, float), level)
     first, second = (np.reshape(scores, len(scores)) for scores in (first, second))
-    drawn = _resampled(np.asarray(first, float), np.asarray(second, float))
+    resamples = _resampled(np.asarray(first, float), np.asarray(second, float))
     for runs in range(2, EXACT + 1):
-        if permutation.can_tell(runs, runs, level=level) and _exact(*drawn, runs, level) >= POWER:
+        if permutation.can_tell(runs, runs, level=level) and _exact(*resamples, runs, level) >= POWER:
             return float(runs)
-    enough = np.flatnonzero(t_test_power(*drawn, level)[EXACT - 1 :] >= POWER)
+    enough = np.flatnonzero(t_test_power(*resamples, level)[EXACT - 1 :] >= POWER)
     return float(enough[0] + EXACT + 1) if len(enough) else float("inf")
 
 
@@ -65,7 +65,7 @@ def unknown(n: int, m: int, tasks: int = 1) -> str:
 
 
 def _over_tasks(first: Array, second: Array, level: float) -> float:
-    """Return the same of scores [n, tasks] and [m, tasks]."""
+    """Return `seeds_needed` for scores [n, tasks] and [m, tasks] of several tasks."""
     tasks = first.shape[1]
     studies = max(LEAST_STUDIES, STUDIES_OVER_TASKS // tasks)
     middle = (first.mean(axis=0) + second.mean(axis=0)) / 2
@@ -137,8 +137,8 @@ def _exact(first: Array, second: Array, runs: int, level: float) -> float:
     """Return the share of studies whose first `runs` seeds a side differ by the exact test."""
 
     def rejected(studies: slice) -> int:
-        found = permutation.p_of_means(first[:runs, studies], second[:runs, studies])
-        return int(np.count_nonzero(rejects(found, level)))
+        p_values = permutation.p_of_means(first[:runs, studies], second[:runs, studies])
+        return int(np.count_nonzero(rejects(p_values, level)))
 
     screened = rejected(slice(_SCREENED))
     if screened < _HOPELESS * _SCREENED:

@@ -56,7 +56,7 @@ def draws(runs: int, tasks: int, reps: int, rng: np.random.Generator) -> Iterato
         yield Resamples(counts, rng.multinomial(reps, chances))
         return
     for size in chunks(reps, runs * tasks):
-        yield Resamples(drawn(runs, tasks, size, rng), None)
+        yield Resamples(draw_resamples(runs, tasks, size, rng), None)
 
 
 def chunks(reps: int, scores: int) -> Iterator[int]:
@@ -66,7 +66,7 @@ def chunks(reps: int, scores: int) -> Iterator[int]:
         yield min(size, reps - start)
 
 
-def drawn(runs: int, tasks: int, size: int, rng: np.random.Generator) -> Array:
+def draw_resamples(runs: int, tasks: int, size: int, rng: np.random.Generator) -> Array:
     """Draw `size` resamples as counts [tasks, runs, size], one after the other, so that chunking does not change
     them."""
     kind = np.uint8 if runs < 2**8 else np.uint16

@@ -62,10 +62,10 @@ class Sample(NamedTuple):
         scores, shape = self.scores[:, :, None], (*self.scores.shape, RESAMPLES)
         if self.episodes is not None:
             counts = self.episodes[:, :, None].astype(int)
-            drawn = rng.binomial(counts, np.clip(scores, 0, 1), shape) / counts
+            estimates = rng.binomial(counts, np.clip(scores, 0, 1), shape) / counts
         else:
-            drawn = rng.normal(scores, np.sqrt(self.variances)[:, :, None], shape)
-        return float(np.std(METRICS[metric].point(drawn)))
+            estimates = rng.normal(scores, np.sqrt(self.variances)[:, :, None], shape)
+        return float(np.std(METRICS[metric].point(estimates)))
 
 
 def joined(samples: Sequence[Sample]) -> Sample:

@@ -1,4 +1,4 @@
-"""What every tracker does: it creates a run at the other end, sends points, and tells that the run has ended."""
+"""The base class of trackers: a tracker creates a run at its service, sends points, and marks the run as ended."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Offset(NamedTuple):
     step: int = -1
     """Last environment step whose points the tracker holds; -1 for none."""
     id: str = ""
-    """What the tracker calls the run; "" if it does not have it."""
+    """Id of the run at the tracker; "" if the run does not exist there."""
     status: str = ""
-    """Status of the run that the tracker was told."""
+    """Status of the run that was last sent to the tracker."""
 
 
 START = Offset()
@@ -39,7 +39,7 @@ class Table(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What goes along of a study's report."""
+    """The parts of a study's report that are sent to trackers."""
 
     pictures: Mapping[str, Path]
     """Name of a figure -> its PNG file."""
@@ -63,14 +63,14 @@ class Tracker(ABC):
     def __init__(self, study: str, directory: Path, token: str) -> None:
         """`study`: its name; `directory`: where it lies; `token`: what distinguishes it from studies of that name."""
         self.study, self.directory, self.token = study, directory, token
-        self._known: set[str] = set()
+        self._created: set[str] = set()
 
     @classmethod
     def ready(cls) -> None:
         """Raise UserError for a package or a login that is missing. Makes no call to a server."""
         if missing := [name for name in cls.modules if importlib.util.find_spec(name) is None]:
-            what = f"trackers={cls.name} needs packages that are missing ({', '.join(missing)})"
-            raise extras.missing(what, cls.name) if cls.name in extras.EXTRAS else UserError(what)
+            message = f"trackers={cls.name} needs packages that are missing ({', '.join(missing)})"
+            raise extras.missing(message, cls.name) if cls.name in extras.EXTRAS else UserError(message)
 
     def follow(
         self,
@@ -84,25 +84,25 @@ class Tracker(ABC):
         until, status = run.standing()
         if status == "waiting":
             return offset
-        held = offset
-        if run.key not in self._known:  # the run may have been deleted at the other end
-            held = self.held(run, offset) if offset.id else START
-        if held.id and held.status == status and (until <= held.step or status == "finished"):
-            self._known.add(run.key)
-            return held
-        if not held.id:
-            held = self.begin(run)
-        points = read(run, held.step, until)
-        self.put(run, held, points)
-        self._known.add(run.key)
+        stored = offset
+        if run.key not in self._created:  # the run may have been deleted at the other end
+            stored = self.held(run, offset) if offset.id else START
+        if stored.id and stored.status == status and (until <= stored.step or status == "finished"):
+            self._created.add(run.key)
+            return stored
+        if not stored.id:
+            stored = self.begin(run)
+        points = read(run, stored.step, until)
+        self.put(run, stored, points)
+        self._created.add(run.key)
         if status in ENDED:
-            self.end(run, held, status)
-        last = points[-1].step if points else held.step
-        return Offset(last if status == "finished" else max(until, held.step), held.id, status)
+            self.end(run, stored, status)
+        last = points[-1].step if points else stored.step
+        return Offset(last if status == "finished" else max(until, stored.step), stored.id, status)
 
     def forget(self) -> None:
-        """Drop what is known of the other end, after an error."""
-        self._known.clear()
+        """Forget which runs exist at the service, after an error."""
+        self._created.clear()
 
     @abstractmethod
     def held(self, run: FollowedRun, offset: Offset) -> Offset:
@@ -118,11 +118,11 @@ class Tracker(ABC):
         """Send points, all after the offset and by step. Sending points again that the tracker holds adds none."""
 
     def end(self, run: FollowedRun, offset: Offset, status: str) -> None:  # noqa: B027 - most need nothing
-        """Tell that the run has ended, and release what is held open for it."""
+        """Mark the run as ended at the service, and release what is open for it."""
 
     @abstractmethod
     def publish(self, report: Report) -> None:
-        """Send the report, instead of an earlier one."""
+        """Send the report, replacing an earlier one."""
 
     def close(self) -> None:  # noqa: B027 - most need nothing
         """Release everything."""

@@ -1,4 +1,4 @@
-"""Follows all runs of a study with one tracker, and keeps how far it has come in STUDY/.trackers/NAME."""
+"""Follows all runs of a study with one tracker, and stores how far each was sent in STUDY/.trackers/NAME."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from guidebench.harness.texts import one_line
 from guidebench.harness.trackers.base import ENDED, START, Offset, Report, Table, Tracker
 from guidebench.harness.trackers.points import FollowedRun, Point, read_points
 
-KEPT = ".trackers"
+OFFSETS_FOLDER = ".trackers"
 """Directory of the offsets, in a study."""
 OFFSETS = "offsets.json"
 EVERY = 2.0
@@ -46,15 +46,15 @@ def ready(names: Sequence[str]) -> None:
 class Following:
     """One tracker and one study: `look()` sends what is new. A context manager."""
 
-    def __init__(self, directory: Path, name: str, kept: Path | None = None) -> None:
-        """`kept`: directory of the offsets instead of STUDY/.trackers. Raise UserError if the tracker is not ready, or
-        another process follows the study with it."""
+    def __init__(self, directory: Path, name: str, offsets_directory: Path | None = None) -> None:
+        """`offsets_directory`: directory of the offsets instead of STUDY/.trackers. Raise UserError if the tracker is
+        not ready, or another process follows the study with it."""
         kind = registry.get("tracker", name)
         kind.ready()
         self.name = name
         self._study = StudyDirectory(directory)
         content = self._study.read()
-        self._home = (kept or directory / KEPT) / name
+        self._home = (offsets_directory or directory / OFFSETS_FOLDER) / name
         self._lock = Lease(self._home, "tracker", "wait for it, or stop it")
         try:
             self._lock.acquire(tell=leases.warn)
@@ -64,13 +64,13 @@ class Following:
                 f"name another directory with --offsets DIR"
             ) from None
         self._offsets, self._report, token = _read(self._home / OFFSETS)
-        self._stored = dict(self._offsets)
+        self._stored_offsets = dict(self._offsets)
         self._token = token or uuid.uuid4().hex[:8]
         self._save()  # before anything is sent under the token
         self._tracker: Tracker = kind(str(content.get("study") or directory.name), directory.absolute(), self._token)
         self._reader = reader_process.Caller()
         self.errors: dict[str, str] = {}
-        """Run, or `report` -> what its last attempt raised."""
+        """Run, or `report` -> message of the error of its last attempt."""
 
     def __enter__(self) -> Self:
         return self
@@ -80,27 +80,29 @@ class Following:
     ) -> None:
         try:
             self._tracker.close()
-            self._stored |= self._offsets
+            self._stored_offsets |= self._offsets
             self._save()
         finally:
             self._reader.close()
             self._lock.release()
 
     def look(self) -> None:
-        """Send what is new of every run and of the report. What fails is in `errors`, and is tried again by the next
-        look."""
+        """Send new points of every run and a new report. Failures are recorded in `errors` and tried again by the next
+        call."""
         self._fence()
         self.errors.clear()
         for run in runs(self._study):
             before = self._offsets.get(run.key, START)
-            found = self._attempt(run.name, self._tracker.follow, run, before, self._points)
-            if found is None or found == before:
+            offset = self._attempt(run.name, self._tracker.follow, run, before, self._points)
+            if offset is None or offset == before:
                 continue
-            self._offsets[run.key] = found
-            if self._tracker.keeps or found.status in ENDED:
-                self._stored[run.key] = found
-            elif run.key not in self._stored:
-                self._stored[run.key] = START._replace(id=found.id)  # what to continue, should this process be killed
+            self._offsets[run.key] = offset
+            if self._tracker.keeps or offset.status in ENDED:
+                self._stored_offsets[run.key] = offset
+            elif run.key not in self._stored_offsets:
+                self._stored_offsets[run.key] = START._replace(
+                    id=offset.id
+                )  # what to continue, should this process be killed
             self._save()
         digest = _digest(self._study.path / "report")
         if digest and digest != self._report and self._attempt("report", self._published):
@@ -116,23 +118,24 @@ class Following:
     @property
     def ended(self) -> bool:
         """Whether no process works on the study."""
-        held = RunDirectory(self._study.path).held()
-        return not held and not any(run.held() for _, run in self._study.runs())
+        is_held = RunDirectory(self._study.path).held()
+        return not is_held and not any(run.held() for _, run in self._study.runs())
 
     def _published(self) -> bool:
         self._tracker.publish(report(self._study.path / "report"))
         return True
 
-    def _attempt(self, what: str, act: Callable[..., T], *given: Any) -> T | None:
-        """Return what `act` returns, or None if it raises: a library may raise anything, and other runs go on."""
+    def _attempt(self, subject: str, act: Callable[..., T], *args: Any) -> T | None:
+        """Return `act(*args)`, or None if it raises anything; the error is recorded under `subject` and other runs go
+        on."""
         try:
-            return act(*given)
+            return act(*args)
         except Exception as error:
-            told = of_system(error) if isinstance(error, OSError) else ""
-            self.errors[what] = one_line(str(error) if isinstance(error, UserError) else told or repr(error))
+            message = of_system(error) if isinstance(error, OSError) else ""
+            self.errors[subject] = one_line(str(error) if isinstance(error, UserError) else message or repr(error))
             with suppress(Exception):
                 self._tracker.forget()
-            for key, offset in self._stored.items():  # what was sent since may be lost
+            for key, offset in self._stored_offsets.items():  # what was sent since may be lost
                 self._offsets[key] = offset
             return None
 
@@ -151,25 +154,29 @@ class Following:
         content = {
             "token": self._token,
             "report": self._report,
-            "runs": {key: offset._asdict() for key, offset in self._stored.items()},
+            "runs": {key: offset._asdict() for key, offset in self._stored_offsets.items()},
         }
         write_json(self._home / OFFSETS, content)
 
 
-def follow(each: Sequence[Following], done: Callable[[], bool], tell: Callable[[str], None]) -> None:
+def follow(followers: Sequence[Following], done: Callable[[], bool], tell: Callable[[str], None]) -> None:
     """Look at a study with several trackers until `done()` is true, and once more then. `tell` gets each error once."""
-    told: set[str] = set()
+    reported: set[str] = set()
     while True:
         last = done()
-        for one in each:
-            one.look()
-            new = {f"{one.name}, {what}: {error}": error for what, error in one.errors.items() if error not in told}
-            told.update(new.values())
+        for follower in followers:
+            follower.look()
+            new = {
+                f"{follower.name}, {subject}: {error}": error
+                for subject, error in follower.errors.items()
+                if error not in reported
+            }
+            reported.update(new.values())
             for line in new:
                 tell(line)
         if last:
             return
-        until = time.monotonic() + (AGAIN if any(one.errors for one in each) else EVERY)
+        until = time.monotonic() + (AGAIN if any(follower.errors for follower in followers) else EVERY)
         while time.monotonic() < until and not done():
             time.sleep(0.2)
 
@@ -177,18 +184,20 @@ def follow(each: Sequence[Following], done: Callable[[], bool], tell: Callable[[
 def runs(study: StudyDirectory) -> list[FollowedRun]:
     """Return the runs of a study whose cell records can be read."""
     name = str(study.read().get("study") or study.path.name)
-    found = []
-    for entry, run in study.runs():
+    followed = []
+    for cell_entry, run in study.runs():
         path = run.home.parent / "cell.json"
         cell = outside.read_document(path) if path.exists() else None
         if isinstance(cell, dict) and isinstance(cell.get("cell"), str):
             seed = int(run.home.name.removeprefix("seed-"))
-            found.append(FollowedRun(name, run.home.absolute(), cell, seed, str(entry.get("label_variant", ""))))
-    return found
+            followed.append(
+                FollowedRun(name, run.home.absolute(), cell, seed, str(cell_entry.get("label_variant", "")))
+            )
+    return followed
 
 
 def report(folder: Path) -> Report:
-    """Return what goes along of the report in a folder: figures, the table of results, and all files."""
+    """Return the figures, the table of results and all files of the report in a folder."""
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     pictures = {f"report/{path.stem}": path for path in files if path.suffix == ".png"}
     summary = folder / "summary.json"
@@ -197,20 +206,20 @@ def report(folder: Path) -> Report:
 
 
 def _results(summary: Any) -> Table:
-    """Return the rows of a summary.json as a table; what is not there is empty."""
+    """Return the rows of a summary.json as a table; missing fields are empty or NaN."""
     rows = summary.get("rows") if isinstance(summary, dict) else None
-    found: list[list[str | float]] = []
+    table_rows: list[list[str | float]] = []
     for row in rows if isinstance(rows, list) else ():
         if not isinstance(row, dict):
             continue
         seeds, score, final = row.get("seeds"), row.get("score"), row.get("final")
         numbers = [_number(_entry(final, name)) for name in ("estimate", "low", "high")]
         task = f"{row.get('suite', '')}/{row.get('task', '')}"
-        found.append([
+        table_rows.append([
             task, str(row.get("label", "")), str(_entry(score, "name") or ""), *numbers,
             float(len(seeds)) if isinstance(seeds, list) else math.nan, _number(row.get("steps")),
         ])  # fmt: skip
-    return Table(RESULTS, found)
+    return Table(RESULTS, table_rows)
 
 
 def _entry(value: Any, name: str) -> Any:
@@ -222,7 +231,7 @@ def _number(value: Any) -> float:
 
 
 def _digest(folder: Path) -> str:
-    """Return what changes with the files of a report; "" without a report."""
+    """Return a digest of the names, sizes and times of a report's files; "" without a report."""
     if not (folder / "summary.json").is_file():
         return ""
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(folder.iterdir())]
@@ -230,18 +239,18 @@ def _digest(folder: Path) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, Offset], str, str]:
-    """Return offsets, digest of the report and token from a file; nothing from one that is missing or damaged."""
+    """Return run -> offset, the report's digest and the token from a file; empty values if it is missing or damaged."""
     try:
         content = read_json(path)
     except UserError:
         return {}, "", ""
     if not isinstance(content, dict) or not isinstance(content.get("runs"), dict):
         return {}, "", ""
-    found = {}
-    for key, entry in content["runs"].items():
-        if isinstance(entry, Mapping) and set(entry) == set(Offset._fields):
-            step, id_, status = (entry[name] for name in Offset._fields)
+    offsets = {}
+    for key, offset in content["runs"].items():
+        if isinstance(offset, Mapping) and set(offset) == set(Offset._fields):
+            step, id_, status = (offset[name] for name in Offset._fields)
             if type(step) is int and isinstance(id_, str) and isinstance(status, str):
-                found[key] = Offset(step, id_, status)
+                offsets[key] = Offset(step, id_, status)
     report, token = (str(content.get(name) or "")[:64] for name in ("report", "token"))
-    return found, report, token if token.isalnum() else ""
+    return offsets, report, token if token.isalnum() else ""

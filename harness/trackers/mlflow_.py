@@ -23,7 +23,7 @@ METRICS, PARAMETERS = 1_000, 100
 LONGEST = 500
 """Most characters of a parameter's value, which every store takes (MLflow, limits of older stores)."""
 RUN = "guidebench.run"
-"""Tag of a run with what identifies it here."""
+"""Tag of a run that holds its key in the study."""
 STATUS = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 T = TypeVar("T")
 
@@ -56,16 +56,16 @@ class MLflow(Tracker):
     @cached_property
     def _experiment(self) -> str:
         """The id of the study's experiment, made or restored if needed."""
-        found = self._client.get_experiment_by_name(self.study)
-        if found is None:
+        experiment = self._client.get_experiment_by_name(self.study)
+        if experiment is None:
             return str(self._client.create_experiment(self.study))
-        if found.lifecycle_stage == "deleted":
-            self._client.restore_experiment(found.experiment_id)
-        return str(found.experiment_id)
+        if experiment.lifecycle_stage == "deleted":
+            self._client.restore_experiment(experiment.experiment_id)
+        return str(experiment.experiment_id)
 
     def held(self, run: FollowedRun, offset: Offset) -> Offset:
-        """What an interrupted process sent after the offset is found by `put`."""
-        return offset if self._there(offset.id) else START
+        """Return the offset if the run exists; `put` skips the points that an interrupted process sent after it."""
+        return offset if self._exists(offset.id) else START
 
     def begin(self, run: FollowedRun) -> Offset:
         return Offset(id=self._made(run.key, run.name, run.settings, dict(run.cell)))
@@ -75,13 +75,13 @@ class MLflow(Tracker):
 
         if offset.status in ENDED:
             self._client.update_run(offset.id, status="RUNNING")
-        there = self._steps.setdefault(offset.id, {})
-        for series in {series for point in points for series in point.values} - there.keys():
-            there[series] = {metric.step for metric in self._client.get_metric_history(offset.id, series)}
+        steps_by_series = self._steps.setdefault(offset.id, {})
+        for series in {series for point in points for series in point.values} - steps_by_series.keys():
+            steps_by_series[series] = {metric.step for metric in self._client.get_metric_history(offset.id, series)}
         now = int(time.time() * 1_000)
         new = (
             Metric(series, value, now, point.step)
-            for point in points for series, value in point.values.items() if point.step not in there[series]
+            for point in points for series, value in point.values.items() if point.step not in steps_by_series[series]
         )  # fmt: skip
         for some in _batches(new, METRICS):
             self._client.log_batch(offset.id, metrics=some)
@@ -104,7 +104,7 @@ class MLflow(Tracker):
         self.__dict__.pop("_client", None)
         self.__dict__.pop("_experiment", None)
 
-    def _there(self, id_: str) -> bool:
+    def _exists(self, id_: str) -> bool:
         from mlflow.exceptions import MlflowException
 
         try:
@@ -115,13 +115,14 @@ class MLflow(Tracker):
             raise
 
     def _made(self, key: str, name: str, settings: dict[str, Any], record: dict[str, Any] | None) -> str:
-        """Return the id of the run with this key, which an interrupted process may have made."""
+        """Return the id of the run with this key at the server. It is created unless an interrupted process has done
+        so."""
         from mlflow.entities import Param
 
         tag = f"{self.token}/{key}"
-        found = self._client.search_runs([self._experiment], f"tags.`{RUN}` = '{tag}'", max_results=1)
-        made = found[0] if found else self._client.create_run(self._experiment, tags={RUN: tag}, run_name=name)
-        id_ = str(made.info.run_id)
+        existing = self._client.search_runs([self._experiment], f"tags.`{RUN}` = '{tag}'", max_results=1)
+        run = existing[0] if existing else self._client.create_run(self._experiment, tags={RUN: tag}, run_name=name)
+        id_ = str(run.info.run_id)
         for some in _batches((Param(name, str(value)[:LONGEST]) for name, value in settings.items()), PARAMETERS):
             self._client.log_batch(id_, params=some)
         if record is not None:
@@ -129,7 +130,7 @@ class MLflow(Tracker):
         return id_
 
 
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
+def _batches(elements: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(elements)
     while some := list(itertools.islice(iterator, size)):
         yield some

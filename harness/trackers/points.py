@@ -39,7 +39,7 @@ BLOCK = 1 << 16
 
 
 class Point(NamedTuple):
-    """What a run's logs say of one environment step."""
+    """The numbers that a run's logs hold for one environment step."""
 
     step: int
     values: Mapping[str, float]
@@ -60,14 +60,14 @@ class FollowedRun:
 
     @property
     def key(self) -> str:
-        """Return what identifies the run in its study."""
+        """Return CELL/SEED, which identifies the run in its study."""
         return f"{self.cell['cell']}/{self.seed}"
 
     @property
     def group(self) -> str:
         """Return the name of the row of a report to which the run belongs."""
         suite, task, *names = (
-            str(self.cell.get(each, "")) for each in ("suite", "task", "method", "backend", "model", "profile")
+            str(self.cell.get(key, "")) for key in ("suite", "task", "method", "backend", "model", "profile")
         )
         method, backend, model, profile = names
         return f"{suite}/{task} {label(method, backend, model, profile, self.variant)}"
@@ -80,10 +80,10 @@ class FollowedRun:
     def settings(self) -> dict[str, Any]:
         """Return the cell record in a form for comparing runs: names, seed, steps, and the value of each setting."""
         names = ("cell", "suite", "task", "method", "learner", "backend", "model", "profile", "variant", "steps")
-        given = self.cell.get("settings")
+        setting_records = self.cell.get("settings")
         values = {
-            str(name): entry.get("value") if isinstance(entry, Mapping) else entry
-            for name, entry in (given.items() if isinstance(given, Mapping) else ())
+            str(name): setting.get("value") if isinstance(setting, Mapping) else setting
+            for name, setting in (setting_records.items() if isinstance(setting_records, Mapping) else ())
         }
         return {**{name: self.cell[name] for name in names if name in self.cell}, "seed": self.seed, **values}
 
@@ -98,18 +98,18 @@ class FollowedRun:
         if status == "running" and not run.held():
             status = "stopped"
         steps = self.cell.get("steps")
-        return min(_kept(run.path), steps - 1 if isinstance(steps, int) else ALL), status
+        return min(_final_step(run.path), steps - 1 if isinstance(steps, int) else ALL), status
 
     def points(self, after: int, until: int) -> list[Point]:
         """Return the points of steps in (after, until], by step."""
         declared = self.cell.get("logs")
-        known = declared if isinstance(declared, Mapping) else {}
-        names = dict.fromkeys((EVALUATIONS, *LOGS, *filter(logs.named, known)))
+        declared_logs = declared if isinstance(declared, Mapping) else {}
+        names = dict.fromkeys((EVALUATIONS, *LOGS, *filter(logs.named, declared_logs)))
         sums: dict[int, dict[str, tuple[float, int]]] = {}
         series: set[str] = set()
-        written = RunDirectory(self.directory).path
+        run_path = RunDirectory(self.directory).path
         for log in names:
-            for row in _rows(written / log, log, after, until):
+            for row in _rows(run_path / log, log, after, until):
                 at = sums.setdefault(_step(row, log), {})
                 for name, value in _numbers(log, row):
                     if name in series or len(series) < SERIES:
@@ -127,8 +127,8 @@ def read_points(run: FollowedRun, after: int, until: int) -> list[Point]:
     return run.points(after, until)
 
 
-def _kept(directory: Path) -> int:
-    """Return the last step of which the newest checkpoint of a run holds all rows; -1 if there is none."""
+def _final_step(directory: Path) -> int:
+    """Return the last step whose rows are all covered by the newest checkpoint of a run; -1 without a checkpoint."""
     from guidebench.harness.loop import checkpoints
 
     for path in reversed(checkpoints.existing(directory)):
@@ -161,18 +161,18 @@ def _rows(stem: Path, log: str, after: int, until: int) -> Iterator[dict[str, An
     """Yield the rows of a log with steps in (after, until]: of its JSON lines, or of the Parquet file of a run that is
     finished. Damaged lines are left out."""
     lines, table = stem.with_name(f"{stem.name}.jsonl"), stem.with_name(f"{stem.name}.parquet")
-    found: Iterable[Any]
+    rows: Iterable[Any]
     if table.exists():
         import pyarrow.parquet as pq
 
         check_regular(table)
         outside.check_parquet(table)
-        found = pq.read_table(table).to_pylist()  # type: ignore[no-untyped-call, unused-ignore]
+        rows = pq.read_table(table).to_pylist()  # type: ignore[no-untyped-call, unused-ignore]
     elif lines.exists():
-        found = _lines(lines, log, after)
+        rows = _lines(lines, log, after)
     else:
         return
-    for row in found:
+    for row in rows:
         if isinstance(row, dict) and after < (step := _step(row, log)):
             if step > until:
                 return

@@ -29,7 +29,7 @@ class TensorBoard(Tracker):
         self._open: dict[str, Any] = {}
 
     def held(self, run: FollowedRun, offset: Offset) -> Offset:
-        """What an interrupted process wrote after the offset is purged by the next file (`_writer`)."""
+        """Return the offset if event files exist; the next file purges what an interrupted process wrote after it."""
         return offset if offset.step >= 0 and any(self._folder(run).glob("events.*")) else START
 
     def begin(self, run: FollowedRun) -> Offset:

@@ -33,7 +33,7 @@ class Trackio(Tracker):
         return not (os.environ.get("TRACKIO_SERVER_URL") or os.environ.get("TRACKIO_SPACE_ID"))
 
     def held(self, run: FollowedRun, offset: Offset) -> Offset:
-        """Return the last step in the store. Another machine's is not asked; there our own offset counts."""
+        """Return the offset with the last step in the local store; for a remote store the given offset."""
         if not self._local:
             return offset
         last = self._last(offset.id)
@@ -70,8 +70,8 @@ class Trackio(Tracker):
 
         if not SQLiteStorage.get_project_db_path(self._project).exists():
             return None
-        found = SQLiteStorage.get_max_step_for_run(self._project, name)
-        return None if found is None else int(found)
+        step = SQLiteStorage.get_max_step_for_run(self._project, name)
+        return None if step is None else int(step)
 
     @contextlib.contextmanager
     def _run(self, name: str, group: str, config: dict[str, Any]) -> Iterator[Any]:

@@ -53,7 +53,7 @@ class WandB(Tracker):
 
     def held(self, run: FollowedRun, offset: Offset) -> Offset:
         if not _offline():
-            return offset if self._there(offset.id) else START
+            return offset if self._exists(offset.id) else START
         closed = [step for folder in self._folders(offset.id) if (step := _closed(folder)) is not None]
         return offset._replace(step=max(closed)) if closed else START
 
@@ -61,8 +61,9 @@ class WandB(Tracker):
         import wandb
 
         id_ = f"{self.token}-{run.cell['cell']}-{run.seed}"
-        if _offline() and (held := self.held(run, Offset(id=id_))) != START:  # closed by a process that was killed then
-            return held
+        # A run that is stored offline already was closed by a process that was killed then.
+        if _offline() and (stored := self.held(run, Offset(id=id_))) != START:
+            return stored
         try:
             self._session(run, Offset(id=id_))
         except wandb.Error as error:
@@ -145,7 +146,7 @@ class WandB(Tracker):
         home = Path(os.environ.get("WANDB_DIR") or ".")
         return [path for name in ("wandb", ".wandb") for path in sorted((home / name).glob(f"offline-run-*-{id_}"))]
 
-    def _there(self, id_: str) -> bool:
+    def _exists(self, id_: str) -> bool:
         import wandb
 
         project = os.environ.get("WANDB_PROJECT") or self.study

@@ -194,7 +194,7 @@ def spent(cell: Cell, directory: Path, manner: Manner, answer: Callable[[str, in
     loop = Loop(
         agent, [task], build.streams, evaluator, Nowhere(), asks=asks, consulted=consulted,
         evaluate_every=evaluation.every, checkpoint_every=10**9,
-        demonstrations=demonstrations.beside([shown.episodes]), datasets=datasets.loading(cell, (0,)),
+        demonstrations=demonstrations.parallel_episodes([shown.episodes]), datasets=datasets.loading(cell, (0,)),
     )  # fmt: skip
     if cell.judge in backends:
         probes = Probes(build, cell.names.task, 10, cell.steps, lambda row, step, points: [*points] and None)

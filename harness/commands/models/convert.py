@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from guidebench.harness.models.convert import convert
 
-    done = convert(args.source, args.target, args.architecture, args.words)
-    known = f", {done.architecture}: name it as a model that embeds" if done.architecture else ""
-    print(f"{args.target}: {done.tensors} tensors, {done.parameters:,} numbers{known}")
+    conversion = convert(args.source, args.target, args.architecture, args.words)
+    note = f", {conversion.architecture}: name it as a model that embeds" if conversion.architecture else ""
+    print(f"{args.target}: {conversion.tensors} tensors, {conversion.parameters:,} numbers{note}")
     return 0

@@ -26,9 +26,9 @@ def run(args: argparse.Namespace) -> int:
 
     from guidebench.harness.models.backends import recipes
 
-    found = [entry for name in recipes.names() if (entry := recipes.recipe(name)) is not None]
+    listed = [recipe for name in recipes.names() if (recipe := recipes.recipe(name)) is not None]
     if args.json:
-        print(json.dumps([asdict(entry) | {"pricing": entry.pricing} for entry in found], indent=1, default=str))
+        print(json.dumps([asdict(recipe) | {"pricing": recipe.pricing} for recipe in listed], indent=1, default=str))
         return 0
     from rich.console import Console
     from rich.table import Table
@@ -36,15 +36,15 @@ def run(args: argparse.Namespace) -> int:
     table = Table(box=None, pad_edge=False, show_edge=False)
     for heading in ("model", "calls", "backends", "USD/M tokens", "held", "papers", "licence"):
         table.add_column(heading, overflow="fold", no_wrap=heading in ("model", "calls", "backends", "USD/M tokens"))
-    for entry in found:
+    for recipe in listed:
         table.add_row(
-            entry.name,
-            ", ".join(entry.calls) or "none yet",
-            ", ".join(entry.backends) or "none yet",
-            _price(entry),
-            str(entry.price.held) if entry.price else "",
-            ", ".join(entry.papers),
-            entry.licence,
+            recipe.name,
+            ", ".join(recipe.calls) or "none yet",
+            ", ".join(recipe.backends) or "none yet",
+            _price(recipe),
+            str(recipe.price.held) if recipe.price else "",
+            ", ".join(recipe.papers),
+            recipe.licence,
         )
     console = Console()
     wide = Console(width=max(console.width, 150)) if not console.is_terminal else console
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _price(entry: Recipe) -> str:
-    if entry.price is None:
-        return {"free": "own weights", "unknown": "unknown"}.get(entry.pricing, "")
-    return f"{entry.price.usd_in:.2f} / {entry.price.usd_out:.2f}"
+def _price(recipe: Recipe) -> str:
+    if recipe.price is None:
+        return {"free": "own weights", "unknown": "unknown"}.get(recipe.pricing, "")
+    return f"{recipe.price.usd_in:.2f} / {recipe.price.usd_out:.2f}"

@@ -29,24 +29,24 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness.errors import UserError
     from guidebench.harness.plan import grammar, unknown_words
 
-    given, words = grammar.single(args.overrides), ("suite", "task", "judge")
-    if strange := next((key for key in given if key not in words and "." not in key), ""):
-        raise unknown_words.key(strange, [given[strange]], words)
-    suite, task = given.pop("suite", None), given.pop("task", None)
+    overrides, words = grammar.single(args.overrides), ("suite", "task", "judge")
+    if strange := next((key for key in overrides if key not in words and "." not in key), ""):
+        raise unknown_words.key(strange, [overrides[strange]], words)
+    suite, task = overrides.pop("suite", None), overrides.pop("task", None)
     if suite is None:
         raise UserError("no suite named; add suite=…")
-    if given and "judge" not in given:
-        raise UserError(f"{next(iter(given))}= is given without a model to call; add judge=…")
+    if overrides and "judge" not in overrides:
+        raise UserError(f"{next(iter(overrides))}= is given without a model to call; add judge=…")
     if args.output is not None and args.output.exists():
         raise UserError(f"{args.output} exists already; name a new file with --output")
     text = _request(str(suite), None if task is None else str(task))
-    if given:
-        text = _draft(given, text)
+    if overrides:
+        text = _draft(overrides, text)
     if args.output is None:
         print(text)
         return 0
     args.output.write_text(text + "\n", encoding="utf-8")
-    print(f"{args.output} written" + (f"; read it, then use it: judge.prompt=file:{args.output}" if given else ""))
+    print(f"{args.output} written" + (f"; read it, then use it: judge.prompt=file:{args.output}" if overrides else ""))
     return 0
 
 
@@ -58,7 +58,9 @@ def _request(name: str, task: str | None) -> str:
     suite: Any = registry.get("suite", name)
     if task is not None:
         config.task_of(name, task)
-    tasks = {each: suite().make(each).instruction for each in ([task] if task is not None else suite.tasks)}
+    tasks = {
+        task_name: suite().make(task_name).instruction for task_name in ([task] if task is not None else suite.tasks)
+    }
     examples = {}
     for other in registry.names("suite"):
         home = registry.get("suite", other)
@@ -67,18 +69,19 @@ def _request(name: str, task: str | None) -> str:
     return prompts.request(suite.title, tasks, examples)
 
 
-def _draft(given: Mapping[str, Any], request: str) -> str:
+def _draft(judge_overrides: Mapping[str, Any], request: str) -> str:
     from guidebench.harness.errors import UserError
     from guidebench.harness.models import prompts, single_calls
     from guidebench.harness.models.calls import ChatCall, Failure, Message
 
     call = ChatCall((Message("user", (request,)),), schema=prompts.SCHEMA)
-    reply = single_calls.ask(single_calls.judge(given), call)
+    reply = single_calls.ask(single_calls.judge(judge_overrides), call)
     if isinstance(reply, Failure):
-        raise UserError(f"judge={given['judge']} drafted no prompt ({reply.kind}): {reply}")
+        raise UserError(f"judge={judge_overrides['judge']} drafted no prompt ({reply.kind}): {reply}")
     draft = str(reply.value["prompt"]).strip()
     if reason := prompts.misfit(draft):
         raise UserError(
-            f"judge={given['judge']} drafted a prompt that cannot be used: {reason}\nIt wrote: {draft[:500]!r}"
+            f"judge={judge_overrides['judge']} drafted a prompt that cannot be used: {reason}\nIt wrote: "
+            f"{draft[:500]!r}"
         )
     return draft

@@ -10,7 +10,7 @@ from guidebench.harness.errors import count
 from guidebench.harness.texts import one_line
 
 WORDS = {"runs": "for the runs", "first calls": "before training", "probes": "for probes"}
-"""Purpose of calls -> how it is said."""
+"""Purpose of calls -> its words in the output."""
 HELP = "show recorded questions, images and failures, and their cost"
 
 
@@ -23,29 +23,31 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness.models.calls import Usage
     from guidebench.harness.models.exchange import stats
 
-    found = stats(args.source)
+    statistics = stats(args.source)
     if args.json:
         models = [
-            each._asdict()
-            | {"answers": each.answers._asdict(), "spent": each.spent._asdict()}
-            | {"purposes": {purpose: usage._asdict() for purpose, usage in each.purposes.items()}}
-            for each in found.models
+            model_stats._asdict()
+            | {"answers": model_stats.answers._asdict(), "spent": model_stats.spent._asdict()}
+            | {"purposes": {purpose: usage._asdict() for purpose, usage in model_stats.purposes.items()}}
+            for model_stats in statistics.models
         ]
-        print(json.dumps({"models": models, "images": found.images, "image_bytes": found.image_bytes}, indent=1))
+        print(
+            json.dumps({"models": models, "images": statistics.images, "image_bytes": statistics.image_bytes}, indent=1)
+        )
         return 0
 
-    def told(usage: Usage, unit: str) -> str:
+    def usage_text(usage: Usage, unit: str) -> str:
         tokens = f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out, {count(usage.images, 'image')}"
         return f"{usage.calls:,} {unit}, {tokens}, {usage.seconds:,.1f} s, {usage.usd:,.4f} USD"
 
-    for model, answers, failures, spent, purposes in found.models:
+    for model, answers, failures, spent, purposes in statistics.models:
         failed = ", ".join(f"{number:,} {one_line(kind)}" for kind, number in sorted(failures.items()))
         print(one_line(model))
-        print(f"  answered  {told(answers, 'questions')}")
+        print(f"  answered  {usage_text(answers, 'questions')}")
         print(f"  failed    {failed or 'none'}")
-        print(f"  spent     {told(spent, 'calls')}")
+        print(f"  spent     {usage_text(spent, 'calls')}")
         if len(purposes) > 1:
             parts = (f"{usage.calls:,} {WORDS[purpose]}" for purpose, usage in purposes.items())
             print(f"            of these calls {', '.join(parts)}")
-    print(f"{count(found.images, 'image')}, {found.image_bytes / 2**20:,.1f} MiB")
+    print(f"{count(statistics.images, 'image')}, {statistics.image_bytes / 2**20:,.1f} MiB")
     return 0

@@ -123,9 +123,9 @@ def test_a_solver_that_fails_in_the_only_layout_is_not_tried_again() -> None:
 
 def test_demonstrations_of_different_length_do_not_share_a_worker() -> None:
     short, long = ([episode] for episode in (_episode(3), _episode(5)))
-    assert demonstrations.beside([short, short]) == [(short[0], short[0])]
+    assert demonstrations.parallel_episodes([short, short]) == [(short[0], short[0])]
     with pytest.raises(UserError, match=r"3 to 5 steps.*pack=1"):
-        demonstrations.beside([short, long])
+        demonstrations.parallel_episodes([short, long])
 
 
 def _episode(length: int) -> Demonstration:

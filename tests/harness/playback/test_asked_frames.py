@@ -41,7 +41,7 @@ def rows(episode: int) -> dict[str, Any]:
 
 def drawn(run: Path) -> list[asked_frames.AskedEpisode]:
     suite = registry.get("suite", "minigrid_doorkey")()
-    return asked_frames.drawn(run, "questions", LOGS, suite, suite.drawing(), "5x5", {"planner": Asker()})
+    return asked_frames.asked_episodes(run, "questions", LOGS, suite, suite.drawing(), "5x5", {"planner": Asker()})
 
 
 def test_a_log_shows_questions_by_its_columns() -> None:
@@ -113,4 +113,4 @@ def test_a_part_that_makes_no_call_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "questions", [rows(0)])
     suite = registry.get("suite", "minigrid_doorkey")()
     with pytest.raises(UserError, match="makes no call"):
-        asked_frames.drawn(tmp_path, "questions", LOGS, suite, suite.drawing(), "5x5", {"planner": Silent()})
+        asked_frames.asked_episodes(tmp_path, "questions", LOGS, suite, suite.drawing(), "5x5", {"planner": Silent()})

@@ -62,7 +62,7 @@ def write(run: Path, log: str, content: list[dict[str, Any]]) -> None:
 
 def drawn(run: Path) -> list[logged_frames.LoggedEpisode]:
     suite = registry.get("suite", "minigrid_doorkey")()
-    return logged_frames.drawn(run, "moments", DECLARED, suite, suite.drawing(), "5x5")
+    return logged_frames.logged_episodes(run, "moments", DECLARED, suite, suite.drawing(), "5x5")
 
 
 def test_a_log_shows_frames_by_its_columns_and_not_by_its_name() -> None:

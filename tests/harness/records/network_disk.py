@@ -244,7 +244,7 @@ class NetworkDisk:
         patch.setattr(leases, "_sleep", lambda seconds: me.rest(10 * seconds) if (me := process()) else None)
         patch.setattr(leases.Lease, "__del__", lambda lease: None)  # a killed process releases nothing
         patch.setattr(leases, "_keep", lambda lease: None)
-        patch.setattr(leases, "_seen", _Apart())
+        patch.setattr(leases, "_last_tokens", _Apart())
         patch.setattr(worker, "time", SimpleNamespace(monotonic=self._elapsed))
 
     def _elapsed(self) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from guidebench.harness.records import leases
-from guidebench.harness.records.leases import BEAT, EXPIRES, LATE, Fenced, Held, Lease
+from guidebench.harness.records.leases import BEAT, EXPIRES, LATE, Fenced, Lease, LeaseHeld
 
 HERE, THERE = "the boot of this machine 1", "the boot of another machine 1"
 
@@ -68,14 +68,14 @@ def taken(directory: Path) -> Lease:
 
 
 def refused(directory: Path, why: str | None = None) -> None:
-    with pytest.raises(Held, match=why):
+    with pytest.raises(LeaseHeld, match=why):
         taken(directory)
 
 
 def test_a_lease_is_held_by_one_and_free_once_it_is_released(disk: Disk, tmp_path: Path) -> None:
     first = taken(tmp_path)
     assert first.held() and leases.holder(tmp_path).pid == os.getpid()  # type: ignore[union-attr]
-    with pytest.raises(Held, match=rf"run {tmp_path} is being written by another process \(pid {os.getpid()}\)"):
+    with pytest.raises(LeaseHeld, match=rf"run {tmp_path} is being written by another process \(pid {os.getpid()}\)"):
         taken(tmp_path)
     first.release()
     assert not first.held() and leases.holder(tmp_path) is None
@@ -120,7 +120,7 @@ def test_a_holder_that_gives_signs_of_life_is_never_followed(disk: Disk, tmp_pat
         disk.now += BEAT
         lease.beat()
         disk.on(THERE)
-        with pytest.raises(Held):
+        with pytest.raises(LeaseHeld):
             taken(tmp_path)
     assert [path.name for path in (tmp_path / ".lease").iterdir()] == ["1"]
 
@@ -163,7 +163,7 @@ def test_a_stale_listing_cannot_give_an_epoch_twice(
     for seen in ([], [1], [1, 2, 3]):
         with monkeypatch.context() as patched:
             patched.setattr(leases, "_epochs", lambda folder, seen=seen: seen)
-            with pytest.raises(Held):
+            with pytest.raises(LeaseHeld):
                 taken(tmp_path)
             disk.on(HERE)
             holder.beat()
@@ -200,7 +200,7 @@ def test_on_a_disk_without_links_an_epoch_is_made_exclusively_too(
 
     monkeypatch.setattr(leases.os, "link", refused)
     lease = taken(tmp_path)
-    with pytest.raises(Held):
+    with pytest.raises(LeaseHeld):
         taken(tmp_path)
     lease.release()
     assert taken(tmp_path).held()
@@ -215,7 +215,7 @@ def test_of_many_that_try_at_once_one_succeeds(tmp_path: Path) -> None:
         try:
             lease.acquire()
             won.append(lease)
-        except Held:
+        except LeaseHeld:
             refused.append(lease)
 
     threads = [threading.Thread(target=attempt) for _ in range(16)]
@@ -244,7 +244,7 @@ def process(directory: Path, *before: str) -> Iterator[subprocess.Popen[str]]:
 
 def test_the_lease_of_a_process_that_was_killed_here_is_free_at_once_and_its_directory_goes_on(tmp_path: Path) -> None:
     with process(tmp_path) as holder:
-        with pytest.raises(Held, match=rf"pid {holder.pid}\)"):
+        with pytest.raises(LeaseHeld, match=rf"pid {holder.pid}\)"):
             taken(tmp_path)
         holder.kill()
         holder.wait()
@@ -261,7 +261,7 @@ def test_a_process_of_another_machine_keeps_its_lease_by_its_thread_and_loses_it
     with process(tmp_path, *elsewhere) as holder:
         until = time.monotonic() + 2.6
         while time.monotonic() < until:
-            with pytest.raises(Held):
+            with pytest.raises(LeaseHeld):
                 taken(tmp_path)
             time.sleep(0.1)
         holder.kill()
@@ -291,7 +291,7 @@ def test_a_holder_that_is_on_time_learns_that_it_was_followed(disk: Disk, tmp_pa
 
 def test_an_epoch_that_cannot_be_read_counts_as_held(disk: Disk, tmp_path: Path) -> None:
     (tmp_path / ".lease" / "1").mkdir(parents=True)  # opening it fails, and not because it is missing
-    with pytest.raises(Held, match=r"pid unknown.*\.lease/1 cannot be read: Is a directory"):
+    with pytest.raises(LeaseHeld, match=r"pid unknown.*\.lease/1 cannot be read: Is a directory"):
         taken(tmp_path)
     assert leases.holder(tmp_path) is not None
 
@@ -403,7 +403,7 @@ def test_a_lease_is_judged_by_what_was_seen_of_it_and_not_by_clocks_of_other_mac
         disk.now += BEAT
         beat()
         refused(tmp_path)
-        with pytest.raises(Held):
+        with pytest.raises(LeaseHeld):
             Lease(tmp_path, "run").acquire(tell=lambda text: None)
     assert holder.held() and not (tmp_path / ".lease" / "2").exists()
     disk.meanwhile = lambda: None
@@ -424,10 +424,10 @@ def test_a_holder_whose_file_is_old_is_watched_before_it_is_followed(disk: Disk,
 def test_a_scheduler_that_says_that_a_holder_has_ended_spares_the_watching(disk: Disk, tmp_path: Path) -> None:
     taken(tmp_path)._epoch = 0
     disk.on(THERE)
-    with pytest.raises(Held):
+    with pytest.raises(LeaseHeld):
         Lease(tmp_path, "run").acquire(abandoned=True)
     disk.now += EXPIRES
-    disk._patch.setattr(leases, "_seen", {})  # another process
+    disk._patch.setattr(leases, "_last_tokens", {})  # another process
     began, lease = disk.now, Lease(tmp_path, "run")
     lease.acquire(abandoned=True)
     assert lease.attempt == 2 and disk.now == began

@@ -14,7 +14,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.loop.job import Job
 from guidebench.harness.records import attempts, leases
 from guidebench.harness.records.files import Rows, read_json, refresh, write_bytes, write_json
-from guidebench.harness.records.leases import BEAT, EXPIRES, Fenced, Held, Lease
+from guidebench.harness.records.leases import BEAT, EXPIRES, Fenced, Lease, LeaseHeld
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 from guidebench.harness.run import worker
 from tests.harness.records.network_disk import CACHED, Machine, NetworkDisk, process
@@ -121,7 +121,7 @@ def comes_back(home: Path, watch: Watch) -> Callable[[], None]:
                 refresh(home)
                 if RunDirectory(home).status == "finished":
                     return
-            except (Held, Fenced, UserError, OSError):
+            except (LeaseHeld, Fenced, UserError, OSError):
                 me.rest(20 * watch.disk.random.random())
 
     return work
@@ -236,7 +236,7 @@ def test_commands_that_write_a_study_at_the_same_time_lose_no_cell(
                         entry = {"directory": name, "seeds": [0], "label_variant": ""}
                         study.write("mine", ["bench"], {name: entry}, lease.fence)
                         return
-                    except (Held, Fenced, UserError, OSError):
+                    except (LeaseHeld, Fenced, UserError, OSError):
                         process().rest(20 * disk.random.random())  # type: ignore[union-attr]
                     finally:
                         lease.release()

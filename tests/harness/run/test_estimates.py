@@ -125,7 +125,7 @@ def test_a_cell_of_each_learner_is_timed_before_a_second_of_any() -> None:
     """Twelve kinds of cells, of which four are timed: both learners are among them, the longest task of each first."""
     plan = matrix.plan(["suite=minigrid_doorkey", "method=uer,per", "learner=dqn,iqn", "seeds=1"])
     assert len(plan.cells) == 12
-    chosen = [(cell.names.part("learner"), cell.names.task) for cell in estimates._chosen(plan.cells)]
+    chosen = [(cell.names.part("learner"), cell.names.task) for cell in estimates._cells_to_time(plan.cells)]
     assert sorted(chosen) == [("dqn", "16x16")] * 2 + [("iqn", "16x16")] * 2
     assert {learner for learner, _ in chosen[:2]} == {"dqn", "iqn"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from guidebench.harness.errors import count
-from guidebench.harness.records.formatting import counted
+from guidebench.harness.records.formatting import count_statuses
 from guidebench.harness.run import pace
 from guidebench.harness.run.pace import Pace, Standing
 
@@ -45,10 +45,10 @@ def test_the_time_left_counts_what_waits_and_the_slowest_that_goes() -> None:
 
 def test_a_study_in_words() -> None:
     runs = [Standing("finished", 100, 100), Standing("running", 50, 100, rate=10.0), Standing("waiting", 0, 100)]
-    assert counted(run.status for run in runs) == "1 of 3 runs finished, 1 waiting, 1 running"
+    assert count_statuses(run.status for run in runs) == "1 of 3 runs finished, 1 waiting, 1 running"
     assert pace.ahead(runs) == "50% of all steps, 10 steps/s, about 15 s left"
     assert pace.ahead([Standing("waiting", 0, 100)]) == "0% of all steps"
-    assert counted(["finished"]) == "1 of 1 run finished"
+    assert count_statuses(["finished"]) == "1 of 1 run finished"
 
 
 def test_one_is_singular() -> None:

@@ -16,7 +16,7 @@ from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.job import Job
 from guidebench.harness.plan import matrix
 from guidebench.harness.records import attempts, leases
-from guidebench.harness.records.leases import Fenced, Held, Lease
+from guidebench.harness.records.leases import Fenced, Lease, LeaseHeld
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 from guidebench.harness.run import study as studies
 from guidebench.harness.run.worker import work
@@ -108,7 +108,7 @@ def test_a_run_that_another_machine_holds_is_left_to_it_and_not_marked(
     (notice,) = (event for event in told if event["event"] == "notice")
     assert f"run {held} is being written by another process (pid " in str(notice["error"])
     assert {tuple(event["seeds"]) for event in told if event["event"] == "progress"} == {(1,)}  # type: ignore[arg-type]
-    with pytest.raises(Held):
+    with pytest.raises(LeaseHeld):
         work(job, told.append, alive)
     assert ending.record(StudyDirectory(lost), job, "error", "held by another") == {}
     assert (held / "run.json").read_bytes() == before

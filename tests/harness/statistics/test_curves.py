@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness import statistics
-from guidebench.harness.statistics import Reached
+from guidebench.harness.statistics import ThresholdSteps
 
 
 def test_the_area_of_a_worked_example() -> None:
@@ -27,7 +27,7 @@ def test_censored_runs_of_a_worked_example() -> None:
     S falls to 4/5 at 10; at 20 four are observed (one of them for the last time) and one reaches it, 4/5 × 3/4 = 3/5;
     at 30 two are, 3/5 × 1/2 = 3/10. The area to 40 is 10 × (1 + 4/5 + 3/5 + 3/10) = 27.
     """
-    reached = Reached(
+    reached = ThresholdSteps(
         np.array([[10.0], [20.0], [np.inf], [30.0], [np.inf]]), np.array([[40.0], [40.0], [20.0], [40.0], [40.0]])
     )
     found = statistics.survival(reached, reps=2_000)
@@ -37,7 +37,9 @@ def test_censored_runs_of_a_worked_example() -> None:
 
 def test_runs_that_never_get_there_are_not_dropped() -> None:
     """One of three gets there, at 10: dropping the others would make 10 the median; they count to 100 in the mean."""
-    found = statistics.survival(Reached(np.array([[10.0], [np.inf], [np.inf]]), np.full((3, 1), 100.0)), reps=50_000)
+    found = statistics.survival(
+        ThresholdSteps(np.array([[10.0], [np.inf], [np.inf]]), np.full((3, 1), 100.0)), reps=50_000
+    )
     assert found.share.estimate == pytest.approx(1 / 3) and found.median.estimate == np.inf
     assert found.restricted_mean.estimate == pytest.approx((10 + 100 + 100) / 3)
     # all three draws are the first run in 1 of 27 resamples, none in 8 of 27
@@ -48,18 +50,18 @@ def test_runs_that_never_get_there_are_not_dropped() -> None:
 def test_half_is_reached_where_rounding_hides_it() -> None:
     """Half of 24 runs are there by step 12, but 23/24 × 22/23 × … × 12/13 is above 1/2 in floating point."""
     steps = np.append(np.arange(1.0, 13.0), np.full(12, np.inf))[:, None]
-    assert statistics.survival(Reached(steps, np.full((24, 1), 99.0)), reps=100).median.estimate == 12
+    assert statistics.survival(ThresholdSteps(steps, np.full((24, 1), 99.0)), reps=100).median.estimate == 12
 
 
 def test_without_censoring_the_restricted_mean_is_the_mean_and_resamples_are_as_drawn() -> None:
     steps = np.random.default_rng(1).integers(1, 20, size=(4, 3)).astype(float)
-    found = statistics.survival(Reached(steps, np.full((4, 3), 20.0)), reps=5_000, seed=7)
+    found = statistics.survival(ThresholdSteps(steps, np.full((4, 3), 20.0)), reps=5_000, seed=7)
     np.testing.assert_allclose(found.restricted_mean, statistics.intervals(steps, ["mean"], reps=5_000, seed=7)["mean"])
     assert found.median.estimate == np.sort(steps.reshape(-1))[5]  # the sixth of twelve
 
 
 def test_one_run_has_values_but_no_interval() -> None:
-    found = statistics.survival(Reached(np.array([[10.0, np.inf]]), np.full((1, 2), 20.0)))
+    found = statistics.survival(ThresholdSteps(np.array([[10.0, np.inf]]), np.full((1, 2), 20.0)))
     assert [part.estimate for part in found] == pytest.approx([0.5, 10, 15])
     assert np.isnan([part[1:] for part in found]).all()
 

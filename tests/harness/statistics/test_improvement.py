@@ -6,7 +6,7 @@ import pytest
 from guidebench.harness import statistics
 from guidebench.harness.statistics import resampling
 from guidebench.harness.statistics.improvement import _improvement
-from guidebench.harness.statistics.resampling import drawn
+from guidebench.harness.statistics.resampling import draw_resamples
 
 
 def test_the_probability_of_a_worked_example() -> None:
@@ -30,7 +30,7 @@ def test_the_interval_of_a_worked_example_and_none_of_one_run() -> None:
 def test_resamples_are_those_of_the_gathered_scores() -> None:
     rng = np.random.default_rng(0)
     first, second = np.round(rng.random((4, 3)), 1), np.round(rng.random((6, 3)), 1)  # rounding makes ties
-    ours, theirs = drawn(4, 3, 30, rng), drawn(6, 3, 30, rng)
+    ours, theirs = draw_resamples(4, 3, 30, rng), draw_resamples(6, 3, 30, rng)
     found = _improvement(first, second, ours, theirs)
     for rep in range(30):
         won = []

@@ -20,13 +20,14 @@ from guidebench.harness.trackers import following
 PATIENCE = 20.0
 """Seconds that a tracker has to send the last points and the report after a command has ended (choice)."""
 NICENESS = 10
-"""How far the processes stand back behind the runs."""
+"""Niceness of the processes, so that runs have precedence."""
 
 
 @contextlib.contextmanager
-def beside(names: Sequence[str], directory: Path, tell: Callable[[str], None]) -> Iterator[None]:
-    """Follow a study with trackers while the context is open. Raise UserError first if one of them is not ready. `tell`
-    gets a line for each tracker that has not taken everything; `bench track` sends the rest."""
+def run_followers(names: Sequence[str], directory: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Follow a study with the named trackers, one process each, while the context is open. Raise UserError at once if
+    one of them is not ready. `tell` gets a line for each tracker that did not receive everything; `bench track` sends
+    the rest."""
     following.ready(names)
     started = [(name, _start(name, directory)) for name in dict.fromkeys(names)]
     try:
@@ -39,19 +40,19 @@ def beside(names: Sequence[str], directory: Path, tell: Callable[[str], None]) -
         until = time.monotonic() + PATIENCE
         for name, process in started:
             try:
-                said, _ = process.communicate(timeout=max(0.1, until - time.monotonic()))
+                output, _ = process.communicate(timeout=max(0.1, until - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
-                said = process.communicate()[0] or b"it takes long"
+                output = process.communicate()[0] or b"it takes long"
             if process.returncode:
-                why = printable(said.decode(errors="replace").strip().rsplit("\n", 1)[-1])
+                last_output = printable(output.decode(errors="replace").strip().rsplit("\n", 1)[-1])
                 command = f"bench track {shlex.quote(str(directory))} --to {name}"
-                tell(f"{name} has not taken everything ({why}); {command} sends the rest")
+                tell(f"{name} has not taken everything ({last_output}); {command} sends the rest")
 
 
 def _start(name: str, directory: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "guidebench.harness.trackers.beside", str(directory), name],
+        [sys.executable, "-P", "-m", "guidebench.harness.trackers.side_processes", str(directory), name],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
         start_new_session=True,  # Ctrl-C reaches only the parent
@@ -59,7 +60,7 @@ def _start(name: str, directory: Path) -> subprocess.Popen[bytes]:
 
 
 def work(directory: Path, name: str) -> str:
-    """Follow a study until standard input is closed. Return what the tracker raised last, or ""."""
+    """Follow a study with the tracker `name` until standard input is closed. Return its last errors, or ""."""
 
     def closed() -> bool:
         return bool(select.select([0], [], [], 0)[0]) and not os.read(0, 1)
@@ -69,9 +70,9 @@ def work(directory: Path, name: str) -> str:
             return ""
         time.sleep(0.2)
     try:
-        with following.Following(directory, name) as each:
-            following.follow([each], closed, lambda line: None)
-            return "; ".join(each.errors.values())
+        with following.Following(directory, name) as follower:
+            following.follow([follower], closed, lambda line: None)
+            return "; ".join(follower.errors.values())
     except UserError as error:
         return str(error)
 
@@ -80,7 +81,7 @@ if __name__ == "__main__":
     processes.begin()
     os.nice(NICENESS)
     out = os.dup(1)
-    os.dup2(2, 1)  # the libraries print, and only what is said last is read
-    said = work(Path(sys.argv[1]), sys.argv[2])
-    os.write(out, said.encode(errors="replace"))
-    processes.leave(1 if said else 0)
+    os.dup2(2, 1)  # libraries print there; only the last errors are read from the pipe
+    last_error = work(Path(sys.argv[1]), sys.argv[2])
+    os.write(out, last_error.encode(errors="replace"))
+    processes.leave(1 if last_error else 0)
