@@ -5,7 +5,7 @@ from typing import Any
 
 from guidebench.baselines.conversing import ECHOED, Misread, Said, converse, filled, misfit
 from guidebench.harness.models.calls import Failure, Message
-from tests.baselines.teachers.llm.talking import CUT, Ask
+from tests.baselines.teachers.llm.conversations import CUT, Ask
 
 
 def number(reply: str) -> int:

@@ -9,7 +9,7 @@ import pytest
 from guidebench.baselines.frame_rewards import FrameRewardGuide
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Question, Response, Transition
-from tests.baselines.building import build
+from tests.baselines.builds import build
 
 
 class World:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.baselines.datasets.feeding import GUIDE
+from tests.baselines.datasets.fed_guide import GUIDE
 
 LEARNER = """
     from dataclasses import dataclass

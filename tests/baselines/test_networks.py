@@ -15,7 +15,7 @@ from guidebench.baselines.networks import (
 )
 from guidebench.baselines.parameters import Parameters, SeedBlock
 from guidebench.harness.interfaces import Observations
-from tests.baselines.building import codes, initialised
+from tests.baselines.builds import codes, initialised
 
 GRID = Observations((5, 6, 3), "uint8", (11, 6, 4))
 

@@ -8,7 +8,7 @@ import pytest
 from guidebench.baselines.storage import Storage
 from guidebench.baselines.task_phases import TaskPhases
 from guidebench.harness.interfaces import Transition
-from tests.baselines.building import build
+from tests.baselines.builds import build
 
 
 def happened(events: list[bool], ended: bool) -> Transition:

@@ -35,23 +35,23 @@ PACKAGES = {
 # What a run writes
 
 
-def kept(study: Path, names: Iterable[str] = EVERY) -> dict[str, bytes]:
+def read_files(study: Path, names: Iterable[str] = EVERY) -> dict[str, bytes]:
     """The files of these names that the runs of a study wrote."""
     paths = [path for name in names for path in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
     return {str(path.relative_to(study)): path.read_bytes() for path in paths}
 
 
-def written(study: Path) -> dict[str, bytes]:
+def read_outputs(study: Path) -> dict[str, bytes]:
     """Everything that the runs of a study wrote and that holds no durations."""
     logs = {path.stem for path in study.glob("*/*/*/seed-*/*.parquet")} - {*TIMED}
-    return kept(study, ("policy.safetensors", *(f"{log}.parquet" for log in sorted(logs))))
+    return read_files(study, ("policy.safetensors", *(f"{log}.parquet" for log in sorted(logs))))
 
 
-def kill(words: Iterable[str], packs: list[list[int]], directory: Path, where: str, step: int, **job: Any) -> None:
+def kill(words: Iterable[str], packs: list[list[int]], directory: Path, phase: str, step: int, **job: Any) -> None:
     """Train in a process that is killed with -9 in training after a step, or in an evaluation at it or later, whose
     first episode has ended."""
-    ended = _process(words, packs, directory, job, where, step)
-    assert ended.code == -9, f"the run was not killed in {where} at step {step}:\n{ended.err}"
+    ended = _process(words, packs, directory, job, phase, step)
+    assert ended.code == -9, f"the run was not killed in {phase} at step {step}:\n{ended.err}"
 
 
 def finish(words: Iterable[str], packs: list[list[int]], directory: Path, **job: Any) -> None:
@@ -61,9 +61,9 @@ def finish(words: Iterable[str], packs: list[list[int]], directory: Path, **job:
 
 
 def _process(
-    words: Iterable[str], packs: list[list[int]], directory: Path, job: dict[str, Any], where: str = "", step: int = 0
+    words: Iterable[str], packs: list[list[int]], directory: Path, job: dict[str, Any], phase: str = "", step: int = 0
 ) -> programs.Done:
-    content = {"words": [*words], "packs": packs, "directory": str(directory), "where": where, "step": step, "job": job}
+    content = {"words": [*words], "packs": packs, "directory": str(directory), "where": phase, "step": step, "job": job}
     return programs.run("tests.skeletons.trained", input=json.dumps(content))
 
 
@@ -281,21 +281,21 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
         models = {name: tiny(name) for name in re.findall(r"{([a-z_0-9]+)}", row.words) if name != "url"}
         last = {word.partition("=")[0]: word for word in f"{row.words} seeds=[0,1]".split()}
         words = [word.format_map({"url": url, **models}) for word in last.values()]
-        killed, whole, job = directory / "killed", directory / "whole", {"checkpoint_every": 20}
-        for step, where in sorted([(row.evaluation, "evaluation"), (row.training, "training")]):
-            kill(words, [[0, 1]], killed, where, step, **job)
+        killed, uninterrupted, job = directory / "killed", directory / "whole", {"checkpoint_every": 20}
+        for step, phase in sorted([(row.evaluation, "evaluation"), (row.training, "training")]):
+            kill(words, [[0, 1]], killed, phase, step, **job)
         finish(words, [[1], [0]], killed, **job)
         count = len(prompts)
-        finish(words, [[0], [1]], whole, models={"mode": "replay", "cassette": str(killed)})
+        finish(words, [[0], [1]], uninterrupted, models={"mode": "replay", "cassette": str(killed)})
         assert len(prompts) == count, "a replay asks nothing"
-    one, other = written(killed), written(whole)
-    assert one.keys() == other.keys() and len(one) >= 2 * len(EVERY)
-    differing = [name for name in one if one[name] != other[name]]
+    first, second = read_outputs(killed), read_outputs(uninterrupted)
+    assert first.keys() == second.keys() and len(first) >= 2 * len(EVERY)
+    differing = [name for name in first if first[name] != second[name]]
     assert not differing, "a run that was killed, and one that was not and replays its answers, differ"
     if "{" in row.words and "=scripted" not in row.words:  # models whose answers are recorded, and no others
-        spending = results.load(whole, what="ledger")
+        spending = results.load(uninterrupted, what="ledger")
         assert spending["questions"].any() and not spending["billed_calls"].any()
-    reported(whole, row.sections.split())
+    reported(uninterrupted, row.sections.split())
     return killed
 
 

@@ -25,7 +25,7 @@ from guidebench.harness.models.embedders.scripted import Projection
 from guidebench.harness.plan import matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.streams import Streams
-from tests.methods.contract import kept, kill
+from tests.methods.contract import kill, read_files
 from tests.refusals import check_refused
 
 require("transformers")
@@ -334,7 +334,7 @@ def test_a_killed_run_computes_no_text_again(train: Callable[..., Path], tmp_pat
     kill(words, [[0]], study, "training", 50, checkpoint_every=15)
     train(*words, packs=[(0,)], directory=study, checkpoint_every=15)
     whole = train(*words, packs=[(0,)])
-    assert kept(study) == kept(whole)
+    assert read_files(study) == read_files(whole)
     computed = [text for texts in recorded(study) for text in texts]
     assert sorted(computed) == sorted(recorded(whole)[0]), "each once, before a kill or after it"
     assert last(study, "ledger")["questions"].tolist() == [len(computed)]
@@ -344,7 +344,7 @@ def test_a_killed_run_computes_no_text_again(train: Callable[..., Path], tmp_pat
 def test_replays_draw_from_what_the_agent_reads(train: Callable[..., Path], method: str) -> None:
     judged = ("judge=oracle", "judge.delay=4", "replay.clip_length=4") if method == "vlm_rb" else ()
     study = train(*SHORT, *SCRIPTED, f"method={method}", *judged, "seeds=[0]", packs=[(0,)])
-    assert last(study, "metrics")["loss"].notna().all() and len(kept(study)) == 2
+    assert last(study, "metrics")["loss"].notna().all() and len(read_files(study)) == 2
 
 
 def test_demonstrations_are_read_too(train: Callable[..., Path], texts_read: list[tuple[int, bytes]]) -> None:

@@ -18,7 +18,7 @@ from guidebench.harness.episodes.datasets import Wanted
 from guidebench.harness.plan import matrix
 from guidebench.harness.run import readiness
 from guidebench.suites.classic import Classic
-from tests.baselines.datasets.feeding import GUIDE
+from tests.baselines.datasets.fed_guide import GUIDE
 from tests.refusals import check_refused
 
 minari = pytest.importorskip("minari")

@@ -24,7 +24,7 @@ from guidebench.harness.run.study import ring_bytes
 from guidebench.harness.streams import Streams
 from guidebench.harness.trajectories import Trajectory
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
-from tests.baselines.datasets.feeding import GUIDE
+from tests.baselines.datasets.fed_guide import GUIDE
 from tests.refusals import check_refused
 
 SUITE = MiniGridDoorKey()

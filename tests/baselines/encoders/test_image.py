@@ -8,7 +8,7 @@ from guidebench.baselines.encoders import Image, Sizes
 from guidebench.baselines.encoders.image.network import ImageEncoder
 from guidebench.baselines.parameters import Parameters
 from guidebench.harness.interfaces import Observations
-from tests.baselines.building import initialised
+from tests.baselines.builds import initialised
 
 
 def pixels(*shape: int) -> torch.Tensor:

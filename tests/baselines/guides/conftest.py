@@ -4,7 +4,7 @@ sums."""
 import numpy as np
 
 from guidebench.harness.interfaces import Observations, Transition
-from tests.baselines.building import build
+from tests.baselines.builds import build
 from tests.baselines.learners.conftest import one_thread
 
 __all__ = ["VECTOR", "build", "one_thread", "step"]

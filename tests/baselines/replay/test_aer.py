@@ -15,7 +15,7 @@ from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Actions, Moment, Observations, Transition
 from guidebench.harness.parts import LearnerPart
 from guidebench.harness.plan.matrix import plan
-from tests.baselines.building import build
+from tests.baselines.builds import build
 from tests.refusals import check_refused
 from tests.there import there
 

@@ -9,7 +9,7 @@ from guidebench.baselines.replay.ero import Ero
 from guidebench.baselines.replay.ero.sampler import EroSampler
 from guidebench.harness.interfaces import Moment, Span, Transition, Update
 from guidebench.harness.plan.matrix import plan
-from tests.baselines.building import build
+from tests.baselines.builds import build
 from tests.refusals import check_refused
 
 SLOTS = 40

@@ -14,7 +14,7 @@ from guidebench.baselines.replay.relo import Relo
 from guidebench.baselines.replay.uer import Uer
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Moment, Observations, Transition, Update
-from tests.baselines.building import build
+from tests.baselines.builds import build
 
 REPLAYS = {
     "aer": Aer(), "ero": Ero(lr=0.1), "per": Per(), "per, maximum": Per(new_priority="maximum"), "relo": Relo(),

@@ -18,7 +18,7 @@ from guidebench.methods.ellm.guide import EllmGuide
 from guidebench.methods.ellm.scripted import PromptReader
 from tests.harness.models.canned import completion, serving
 from tests.logs import logged
-from tests.methods.contract import kept
+from tests.methods.contract import read_files
 from tests.refusals import check_refused
 
 SMALL = (
@@ -143,7 +143,9 @@ def test_asking_only_where_something_was_done_changes_no_reward(often: Path, tra
     columns = ["step", "episode", "goals", "count", "reward", "length"]
     assert one[columns].to_dict("list") == other[columns].to_dict("list") and one["count"].sum() > 0
     assert len(results.load(seldom, what="goals")) < len(results.load(often, what="goals"))
-    (often_policy,), (seldom_policy,) = (kept(study, ["policy.safetensors"]).values() for study in (often, seldom))
+    (often_policy,), (seldom_policy,) = (
+        read_files(study, ["policy.safetensors"]).values() for study in (often, seldom)
+    )
     assert often_policy == seldom_policy
 
 

@@ -11,7 +11,7 @@ from guidebench.harness.models.calls import Failure
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.dialogue import WaypointDialogue
 from guidebench.methods.kagi.questions import Asked
-from tests.baselines.teachers.llm.talking import CUT, Ask
+from tests.baselines.teachers.llm.conversations import CUT, Ask
 from tests.methods.kagi.scenes import ASKED, painted
 
 FRAMES = painted({"green": (0.4, 0.6, 0.7)})[None]

@@ -15,7 +15,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.reports.summary import ledger as bills
 from tests.harness.models.canned import completion, serving
-from tests.methods.contract import kept
+from tests.methods.contract import read_files
 
 pytest.importorskip("crafter")
 WORLD = (
@@ -114,7 +114,10 @@ def test_equal_prompts_are_answered_once_at_temperature_0(server: Server, train:
     last = ledger.sort_values("step").iloc[-1]
     assert last["questions"] == asked and last["failures"] == trials["fallback"].sum()
     replay = {"mode": "replay", "cassette": str(study)}
-    assert kept(train(*words, packs=[(0,)], models=replay), LOGS) == kept(study, LOGS) and len(server.heard) == calls
+    assert (
+        read_files(train(*words, packs=[(0,)], models=replay), LOGS) == read_files(study, LOGS)
+        and len(server.heard) == calls
+    )
 
 
 def test_a_performer_that_never_names_an_action_is_told_of_and_its_row_has_no_rank(
@@ -162,7 +165,7 @@ def test_a_local_model_of_random_weights_is_borne(train: Callable[..., Path], tm
     trials = results.load(study, what="trials").iloc[0]
     assert trials["fallback"] == trials["steps"] == 4 and trials["unknown"] == 8 and not trials["failed"]
     replay = {"mode": "replay", "cassette": str(study)}
-    assert kept(train(*words, packs=[(0,)], models=replay), LOGS) == kept(study, LOGS)
+    assert read_files(train(*words, packs=[(0,)], models=replay), LOGS) == read_files(study, LOGS)
 
 
 @pytest.mark.parametrize(

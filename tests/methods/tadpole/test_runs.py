@@ -10,7 +10,7 @@ import pytest
 from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
-from tests.methods.contract import kept
+from tests.methods.contract import read_files
 from tests.refusals import check_refused
 
 DOORKEY = (
@@ -21,7 +21,7 @@ DOORKEY = (
 
 
 def ledger(study: Path) -> dict[str, float]:
-    (content,) = kept(study, ["ledger.jsonl"]).values()
+    (content,) = read_files(study, ["ledger.jsonl"]).values()
     return json.loads(content.splitlines()[-1])
 
 
@@ -70,4 +70,4 @@ def test_a_run_rewards_every_state_once_and_replays_to_the_byte_when_the_model_i
     assert metrics["guide/reward"].abs().min() > 0 and (metrics["guide/failed"] == 0).all()
     shutil.rmtree(model)
     replayed = train(*command, packs=[(0,)], models={"mode": "replay", "cassette": str(recorded)})
-    assert kept(replayed) == kept(recorded) and ledger(replayed)["billed_calls"] == 0
+    assert read_files(replayed) == read_files(recorded) and ledger(replayed)["billed_calls"] == 0

@@ -14,7 +14,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.run import study
 from guidebench.methods.vlm_rm import VlmRm
 from guidebench.suites.mujoco import gl
-from tests.methods.contract import kept
+from tests.methods.contract import read_files
 from tests.refusals import check_refused
 
 DOORKEY = (
@@ -32,7 +32,7 @@ MAZE = (
 
 
 def ledger(study: Path) -> dict[str, float]:
-    (content,) = kept(study, ["ledger.jsonl"]).values()
+    (content,) = read_files(study, ["ledger.jsonl"]).values()
     return json.loads(content.splitlines()[-1])
 
 
@@ -81,7 +81,7 @@ def test_a_run_rewards_every_state_once_and_replays_to_the_byte_when_the_model_i
     assert (metrics["guide/failed"] == 0).all()
     shutil.rmtree(model)
     replayed = train(*command, packs=[(0,)], models={"mode": "replay", "cassette": str(recorded)})
-    assert kept(replayed) == kept(recorded) and ledger(replayed)["billed_calls"] == 0
+    assert read_files(replayed) == read_files(recorded) and ledger(replayed)["billed_calls"] == 0
 
 
 def test_a_hand_written_embedder_is_labelled_so(train: Callable[..., Path]) -> None:

@@ -10,7 +10,7 @@ from guidebench.baselines.teachers.llm import Llm
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Failure
-from tests.baselines.teachers.llm.talking import CUT, PUSH, Ask, pair, talk
+from tests.baselines.teachers.llm.conversations import CUT, PUSH, Ask, pair, talk
 
 GONE = Failure("timeout", "no answer")
 SEGMENTS = pair()

@@ -8,7 +8,7 @@ import pytest
 from guidebench.baselines.conversing import filled, misfit
 from guidebench.baselines.teachers.llm import Llm, prompts
 from guidebench.harness.interfaces import Coordinates
-from tests.baselines.teachers.llm.talking import PUSH, REACH, Ask, pair, talk
+from tests.baselines.teachers.llm.conversations import PUSH, REACH, Ask, pair, talk
 from tests.there import there
 
 MAZE = (Coordinates("ball", "the ball", (0, 1)), Coordinates("target", "the goal", (2, 3), constant=True))

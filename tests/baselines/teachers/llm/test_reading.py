@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from guidebench.baselines.conversing import Misread
 from guidebench.baselines.teachers.llm import reading
-from tests.baselines.teachers.llm.talking import PUSH
+from tests.baselines.teachers.llm.conversations import PUSH
 
 TOLD = {"tcp": [[0, 0, 0], [1, 1, 1.5], [2, 2, 2]], "obj": [[3, 3, 3]] * 3, "target": [4, 4, 4]}
 BEGINNING = {"tcp": np.zeros((1, 3)), "obj": np.full((1, 3), 3.0), "target": np.full(3, 4.0)}

@@ -19,7 +19,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Coordinates
 from guidebench.harness.models.backends.scripted import ScriptedModel
 from guidebench.harness.models.calls import Call, CallResult, ChatCall, EmbedCall, Message
-from tests.baselines.teachers.llm.talking import PUSH, REACH, pair, segment, talk
+from tests.baselines.teachers.llm.conversations import PUSH, REACH, pair, segment, talk
 from tests.harness.models import conversing
 from tests.there import there
 

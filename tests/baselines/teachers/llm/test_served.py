@@ -12,7 +12,7 @@ from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 from guidebench.harness.execution import Models
 from guidebench.harness.models.calls import Message
 from guidebench.harness.models.chats.openai_ import OpenAI
-from tests.baselines.teachers.llm.talking import PUSH, segment
+from tests.baselines.teachers.llm.conversations import PUSH, segment
 from tests.conftest import require
 from tests.harness.models.canned import completion, serving
 from tests.harness.models.conversing import held

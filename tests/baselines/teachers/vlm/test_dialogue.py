@@ -11,7 +11,7 @@ from guidebench.baselines.teachers.vlm import Vlm, prompts
 from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Failure
-from tests.baselines.teachers.llm.talking import Ask
+from tests.baselines.teachers.llm.conversations import Ask
 from tests.harness.models.conversing import said
 from tests.there import there
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
-from tests.baselines.teachers.llm.talking import Ask
+from tests.baselines.teachers.llm.conversations import Ask
 from tests.harness.models.conversing import said
 
 STEPS = [0, 7, 30, 31, 50]

@@ -8,7 +8,7 @@ import pytest
 from guidebench.baselines.conversing import Misread
 from guidebench.harness.models.calls import Failure
 from guidebench.methods.lagea.feedback import reading
-from tests.baselines.teachers.llm.talking import Ask
+from tests.baselines.teachers.llm.conversations import Ask
 from tests.methods.lagea.feedback.replies import REPLY, changed, talk
 
 EMPTY = {
