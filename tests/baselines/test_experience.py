@@ -41,7 +41,7 @@ def build(path: Path, seeds: tuple[int, ...] = (3, 5), capacity: int = 50) -> Bu
 
 def ctx(rows: int = 2, step: int = 1) -> Any:
     asked: list[Any] = []
-    return SimpleNamespace(step=step, observation=np.zeros((rows, 1), np.float32), ask=asked.append, asked=asked)
+    return SimpleNamespace(step=step, observation=np.zeros((rows, 1), np.float32), ask=asked.append, questions=asked)
 
 
 def happened(number: int, ended: bool = False, seeds: tuple[int, ...] = (3, 5)) -> Transition:
@@ -164,7 +164,7 @@ def test_clips_go_to_the_replay_s_judge_and_answers_come_back_by_seed(tmp_path: 
     here = ctx()
     for number in range(6):
         found.add(happened(number), np.array([0, 1] if number != 4 else [0]), here)
-    asked = [(ask.row, ask.key.tolist(), ask.to) for ask in here.asked]
+    asked = [(ask.row, ask.key.tolist(), ask.to) for ask in here.questions]
     assert asked == [(0, [0, 1, 2], "judge"), (1, [0, 1, 2], "judge"), (0, [3, 4, 5], "judge")]  # 1 broke off
     heard = []
     for row in range(2):

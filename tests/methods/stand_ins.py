@@ -41,12 +41,12 @@ SIDE = 32
 
 def planned(row: Row) -> list[Cell]:
     """The cells of a row, whose roles of models are filled by parts whose calls are recorded."""
-    kept = {word.partition("=")[0]: word for word in row.words.split()}
-    served = {name for name, word in kept.items() if word.endswith(("=openai", "=transformers"))}
+    words = {word.partition("=")[0]: word for word in row.words.split()}
+    served = {name for name, word in words.items() if word.endswith(("=openai", "=transformers"))}
     profile = ["profile=smoke", "seeds=[0]"]
-    first = [word for name, word in kept.items() if name.split(".")[0] not in served and not name.endswith("width")]
+    first = [word for name, word in words.items() if name.split(".")[0] not in served and not name.endswith("width")]
     roles = {part.role: part.kind for cell in matrix.plan([*first, *profile]).trained for part in cell.models}
-    others = [word for name, word in kept.items() if name.split(".")[0] not in roles]
+    others = [word for name, word in words.items() if name.split(".")[0] not in roles]
     denoising = {role for role in roles if "method=tadpole" in row.words}
     models = [f"{role}={'diffusers' if role in denoising else RECORDED[kind]}" for role, kind in roles.items()]
     models += [f"{role}.model=stand-in" for role in roles] + [f"{role}.attempts=1" for role in roles]
@@ -61,7 +61,7 @@ class StandIn(Silent):
         """`answer`: as of the row."""
         super().__init__()
         self._cell, self._role, self._manner, self._answer = cell, role, manner, answer
-        self._told: dict[int, CallResult] = {}
+        self._answers: dict[int, CallResult] = {}
         self.spent = Usage()
         self.questions = 0
         parts = cell.names.parts
@@ -75,38 +75,38 @@ class StandIn(Silent):
 
     def ask(self, item: InFlight, ahead: bool = False) -> None:
         """Answer a question at once."""
-        self._told[item.number] = asyncio.run(self._answered(item))
+        self._answers[item.number] = asyncio.run(self._answered(item))
 
     def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
-        return self._told.pop(number), 0.0
+        return self._answers.pop(number), 0.0
 
-    async def _answered(self, item: InFlight) -> CallResult:
-        frames, made = self._frames(item), 0
+    async def _answered(self, question: InFlight) -> CallResult:
+        frames, count = self._frames(question), 0
 
         async def ask(call: Call) -> CallResult:
-            nonlocal made
-            made += 1
-            assert self._dialogue is None or made <= self._dialogue.calls
+            nonlocal count
+            count += 1
+            assert self._dialogue is None or count <= self._dialogue.calls
             return self._reply(call)
 
         if self._dialogue is None:
             from guidebench.harness.models.calls import JudgeCall
 
             return await ask(JudgeCall(frames, self._cell.section(self._role).prompt))
-        value = await self._dialogue(json.loads(item.ask.content or "null"), frames, ask)
+        value = await self._dialogue(json.loads(question.ask.content or "null"), frames, ask)
         if isinstance(value, Unusable):
             return CallResult(value.value, "malformed")
         if value is not None and self._array is not None:
-            value = arrays.fitted(value, self._array, len(item.ask.key))[0]
+            value = arrays.fitted(value, self._array, len(question.ask.key))[0]
         return CallResult(value, "" if value is not None else "malformed")
 
-    def _frames(self, item: InFlight) -> Any:
-        if item.ask.snapshots is None:
+    def _frames(self, question: InFlight) -> Any:
+        if question.ask.snapshots is None:
             return None
-        shown = item.ask.snapshots if self._dialogue else padded(item.ask.snapshots, self._clip)
+        snapshots = question.ask.snapshots if self._dialogue else padded(question.ask.snapshots, self._clip)
         width = SIDE * (2 if getattr(self._cell.section("drawing"), "camera", "") == "both" else 1)
-        return np.random.default_rng(item.number % 2**32).integers(
-            255, size=(len(shown), SIDE, width, 3), dtype=np.uint8
+        return np.random.default_rng(question.number % 2**32).integers(
+            255, size=(len(snapshots), SIDE, width, 3), dtype=np.uint8
         )
 
     def _reply(self, call: Call) -> CallResult:
@@ -183,18 +183,20 @@ def spent(cell: Cell, directory: Path, manner: Manner, answer: Callable[[str, in
     task = build.suite(0).make(cell.names.task)
     task.reset(int(build.streams[0].environment.integers(2**31)))
     backends: dict[str, Any] = {role: StandIn(cell, role, manner, answer) for role in asked_of(cell, agent)}
-    every, now = asks_of(backends, job, cell), cell.consulted
-    asks, consulted = ({role: every[role] for role in every if (role in now) == wanted} for wanted in (False, True))
+    all_asks, now = asks_of(backends, job, cell), cell.consulted
+    asks, consulted = (
+        {role: all_asks[role] for role in all_asks if (role in now) == is_consulted} for is_consulted in (False, True)
+    )
     evaluation = build.parts["evaluation"]
     evaluator = Evaluator(
         lambda row: build.evaluated(row).make(cell.names.task), evaluation.episodes, build.streams, cell.score,
         solving(build.parts["agent"], build.evaluated, cell.names.task),
     )  # fmt: skip
-    shown = demonstrations.prepare(cell, 0)
+    demos = demonstrations.prepare(cell, 0)
     loop = Loop(
         agent, [task], build.streams, evaluator, Nowhere(), asks=asks, consulted=consulted,
         evaluate_every=evaluation.every, checkpoint_every=10**9,
-        demonstrations=demonstrations.beside([shown.episodes]), datasets=datasets.loading(cell, (0,)),
+        demonstrations=demonstrations.beside([demos.episodes]), datasets=datasets.loading(cell, (0,)),
     )  # fmt: skip
     if cell.judge in backends:
         probes = Probes(build, cell.names.task, 10, cell.steps, lambda row, step, points: [*points] and None)

@@ -52,18 +52,24 @@ def test_no_answer_makes_a_run_ask_more_than_was_said(name: str, tmp_path: Path,
             pytest.importorskip(package)
     for number, cell in enumerate(planned(row)):
         bounds = {part.role: most(cell, part) for part in cell.models if (name, part.role) not in UNBOUNDED}
-        asked = dict.fromkeys(bounds, 0)
+        counts = dict.fromkeys(bounds, 0)
         for manner in manners(cell) if cell.models else ():
             try:
-                found = spent(cell, tmp_path / f"{number}-{manner}", manner, row.answers)
+                usages = spent(cell, tmp_path / f"{number}-{manner}", manner, row.answers)
             except UserError as error:  # FuRL has no reward without these vectors
                 assert manner == "lost" and "gave no vector of the instruction" in str(error), error
                 continue
             for role, bound in bounds.items():
                 for unit in ("calls", "tokens_in", "tokens_out", "images"):
-                    assert getattr(found[role], unit) <= getattr(bound, unit), (role, manner, unit, found[role], bound)
-                asked[role] += found[role].calls
-        silent = {(name, role) for role, calls in asked.items() if not calls}
+                    assert getattr(usages[role], unit) <= getattr(bound, unit), (
+                        role,
+                        manner,
+                        unit,
+                        usages[role],
+                        bound,
+                    )
+                counts[role] += usages[role].calls
+        silent = {(name, role) for role, calls in counts.items() if not calls}
         assert silent <= QUIET, "a role that nobody asks shows nothing"
 
 

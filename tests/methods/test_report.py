@@ -38,15 +38,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
         model = "" if method == "sac" else "scripted"
         root = writer.cell(name, CURVES, method=method, backend=model, model=model, declared=declared)
         for seed in (0, 1):
-            own = {"guide/positives": 0.0, "guide/loss": 0.5, "guide/reward": 0.1}
+            metrics = {"guide/positives": 0.0, "guide/loss": 0.5, "guide/reward": 0.1}
             written: dict[str, dict[str, Any]] = {
                 "ellm_exploration": {"goals": SUGGESTED[: 3 - seed], "achieved": REACHED[: 3 - seed]},
-                "furl": {"metrics": [{"step": s, **own, "guide/positives": s * seed} for s in (150, 300)]},
+                "furl": {"metrics": [{"step": s, **metrics, "guide/positives": s * seed} for s in (150, 300)]},
                 "robofume": {"classified": [rows(40, 0, 4, 0), rows(280, 20, 2, 5)]},
                 "sac": {"metrics": [{"step": 150, "loss": 0.5}]},
             }
-            for log, its in written[method].items():
-                write_rows(root / f"seed-{seed}", log, its)
+            for log, rows_of_log in written[method].items():
+                write_rows(root / f"seed-{seed}", log, rows_of_log)
     with contextlib.redirect_stdout(io.StringIO()) as out:
         assert cli.main(["report", str(writer.finish()), "--output", str(base / "report")]) == 0
     page, summary = ((base / "report" / name).read_text() for name in ("report.html", "summary.json"))

@@ -21,7 +21,7 @@ class Rehearsal:
         (cell,) = matrix.plan(inheriting(words, elsewhere)).cells
         self.build = make_build(cell, [0], "cpu", [directory])
         self.agent: Any = self.build.parts["agent"].spawn(self.build)
-        self.count, self.asked, self.met = count, list[tuple[str, Any]](), dict[str, int]()
+        self.count, self.calls, self.text_numbers = count, list[tuple[str, Any]](), dict[str, int]()
         self.vectors: dict[str, Any] = {}
         """Vectors of texts that are not orthogonal to all others."""
         self.ctx: Any = EvaluationContext(100, self.build.streams, np.zeros(1, np.int64), answer=self.answers)
@@ -39,7 +39,7 @@ class Rehearsal:
         return [self.answer(question.to, json.loads(question.content)) for question in questions]
 
     def answer(self, role: str, content: Any) -> Any:
-        self.asked.append((role, content))
+        self.calls.append((role, content))
         return getattr(self, role)(content)
 
     def text_embedder(self, text: str) -> Any:
@@ -47,25 +47,25 @@ class Rehearsal:
         if text in self.vectors:
             vector[0, :2] = self.vectors[text]
         else:
-            vector[0, 2 + self.met.setdefault(text, len(self.met))] = 1
+            vector[0, 2 + self.text_numbers.setdefault(text, len(self.text_numbers))] = 1
         return vector
 
     def questions(self, role: str) -> list[Any]:
-        return [content for to, content in self.asked if to == role]
+        return [content for to, content in self.calls if to == role]
 
-    def logged(self, log: str, *names: str) -> list[Any]:
+    def log_rows(self, log: str, *names: str) -> list[Any]:
         """The rows of a log, or of each the values of these columns."""
         rows = [dict(note.values) for note in self.ctx.notes if note.log == log]
         return [tuple(row.get(name) for name in names) for row in rows] if names else rows
 
-    def observing(self, text: str) -> Any:
+    def blank_observations(self, text: str) -> Any:
         """Empty observations with a text."""
-        seen = np.zeros(self.count, self.build.observations.numpy)
-        seen["text"][:, : len(text)] = np.frombuffer(text.encode(), np.uint8)
-        return seen
+        observations = np.zeros(self.count, self.build.observations.numpy)
+        observations["text"][:, : len(text)] = np.frombuffer(text.encode(), np.uint8)
+        return observations
 
-    def observed(
-        self, before: Any, action: str, after: Any, told: Told, reward: float, success: Any = None,
+    def observe_step(
+        self, before: Any, action: str, after: Any, texts: Told, reward: float, success: Any = None,
         truncated: bool = False,
     ) -> float:  # fmt: skip
         """Observe a step; the reward that is stored."""
@@ -74,12 +74,12 @@ class Rehearsal:
             Transition(
                 before, np.array([self.agent.names.index(action)]), np.array([reward], np.float32), no,
                 np.array([truncated]), after, np.zeros((1, len(self.build.events)), bool), None,
-                no if success is None else np.array([success]), None, told,
+                no if success is None else np.array([success]), None, texts,
             ),
             self.ctx,
         )  # fmt: skip
         store = self.agent.experience.store
         return float(store.column("reward", np.array([[store.written - 1]]))[0, 0])
 
-    def ended(self, length: int, success: bool = False) -> None:
+    def end_episode(self, length: int, success: bool = False) -> None:
         self.agent.end([Episode(0, 0.0, length, success)], self.ctx)

@@ -20,8 +20,8 @@ def filled() -> Memory:
 
 def test_only_rewarded_sub_goals_are_in_memory() -> None:
     memory = filled()
-    found = [memory.proficiency(name) for name in ("chop tree", "find cow", "mine coal")]
-    assert found == [0.8, None, None], "the second was tried, and never rewarded"
+    proficiencies = [memory.proficiency(name) for name in ("chop tree", "find cow", "mine coal")]
+    assert proficiencies == [0.8, None, None], "the second was tried, and never rewarded"
     memory.skill("find cow").rewarded = True
     assert memory.subspaces() == {"chop": {"tree": 0.8}, "find": {"cow": None}}
     assert memory.skill("find cow").attempts == 1, "what was observed before counts too"

@@ -8,10 +8,10 @@ from guidebench.methods.dsadf.routing import Route, Router, route
 
 
 def memory(p: float | None, rewarded: bool = True) -> Memory:
-    found = Memory()
-    skill = found.skill("chop tree")
+    filled = Memory()
+    skill = filled.skill("chop tree")
     skill.proficiency, skill.rewarded = p, rewarded
-    return found
+    return filled
 
 
 @pytest.mark.parametrize(

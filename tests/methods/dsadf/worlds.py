@@ -27,7 +27,7 @@ class Steps(NamedTuple):
     listed: Sequence[str] = ACTIONS
 
 
-class Says:
+class CannedModel:
     """Answers calls with these replies in turn, None for a failure, and keeps what it was asked."""
 
     def __init__(self, *replies: str | None) -> None:
@@ -39,7 +39,7 @@ class Says:
         return CallResult(reply) if reply is not None else CallResult(None, "timeout")
 
 
-def said(messages: Sequence[Any]) -> str:
+def last_text(messages: Sequence[Any]) -> str:
     """The text of the last message."""
     return str(messages[-1].content[0])
 

@@ -100,8 +100,10 @@ def test_a_task_that_tells_nothing_is_refused_before_training() -> None:
             return object()
 
     cell = planned()
-    there = There({**cell.sections, "suite": Mute()}, "deforestation", *cell.section("suite").spaces("deforestation"))
-    check_refused(r"task 'deforestation' does not tell both", cell.section("guide").ready, there)
+    cell_view = There(
+        {**cell.sections, "suite": Mute()}, "deforestation", *cell.section("suite").spaces("deforestation")
+    )
+    check_refused(r"task 'deforestation' does not tell both", cell.section("guide").ready, cell_view)
     cell.section("guide").ready(There(cell.sections, "deforestation", *cell.section("suite").spaces("deforestation")))
 
 
@@ -167,18 +169,18 @@ def test_a_seed_that_stops_logs_no_more_and_the_other_goes_on(
 def test_a_server_is_asked_once_for_each_state(train: Callable[..., Path]) -> None:
     """The server answers well, with a hundred goals, with goals that do not exist, in prose, and with an error."""
     pytest.importorskip("openai")
-    asked: list[str] = []
+    states: list[str] = []
 
     def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
         if path != "/chat/completions":
             return 200, {"object": "list", "data": [{"id": "any", "object": "model"}]}
-        said = body["messages"][0]["content"]
-        text = said if isinstance(said, str) else "".join(part["text"] for part in said)
+        content = body["messages"][0]["content"]
+        text = content if isinstance(content, str) else "".join(part["text"] for part in content)
         state = [line for line in text.splitlines() if line.startswith("State: ")]
         if not state:
             return 200, completion("yes")
         if len(body["messages"]) == 1:
-            asked.append(state[-1])
+            states.append(state[-1])
         good = PromptReader(0.0)((Message("user", (text,)),))["goals"]
         return 200, completion(
             [
@@ -195,7 +197,7 @@ def test_a_server_is_asked_once_for_each_state(train: Callable[..., Path]) -> No
             "goals.model=any", "goals.attempts=1", "guide.every_state=true", "guide.most=3", "seeds=[0]", packs=[(0,)],
         )  # fmt: skip
     goals = results.load(study, what="goals")
-    assert set(Counter(asked).values()) == {1} and {*asked} == {f"State: {state}" for state in goals["state"]}
+    assert set(Counter(states).values()) == {1} and {*states} == {f"State: {state}" for state in goals["state"]}
     way = goals["state"].map(lambda state: len(f"State: {state}") % 4)
     assert goals["failed"].tolist() == (way == 3).tolist() and 0 < goals["failed"].mean() < 1
     assert (goals.loc[way == 1, "unknown"] == 100).all() and (goals.loc[way != 1, "unknown"] == 0).all()

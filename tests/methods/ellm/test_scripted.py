@@ -35,8 +35,8 @@ def scene(materials: tuple[str, ...], **held: int) -> Game:
 
 
 def suggested(game: Game) -> set[str]:
-    said = prompt(words.text(game), DEEDS, Words.of(DEEDS), 256)
-    return {*PromptReader(0.0)((Message("user", (said,)),))["goals"]}
+    text = prompt(words.text(game), DEEDS, Words.of(DEEDS), 256)
+    return {*PromptReader(0.0)((Message("user", (text,)),))["goals"]}
 
 
 def possible(game: Game) -> set[str]:

@@ -50,6 +50,6 @@ def test_only_the_newest_are_kept_and_a_checkpoint_holds_the_episode_under_way()
     memory.add(5, True)
     other = Memory(kept=3, gap=1)
     other.load_state(memory.state())
-    for each in (memory, other):
-        each.close()
+    for twin in (memory, other):
+        twin.close()
     assert steps(other) == steps(memory) == ([4, 5], [5], [1, 2, 3])

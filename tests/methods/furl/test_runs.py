@@ -39,9 +39,9 @@ def test_a_vector_of_another_width_is_refused_with_the_plan() -> None:
 
 
 def test_a_suite_without_a_goal_image_is_refused_unless_none_is_wanted() -> None:
-    given = ["suite=classic", "task=Pendulum-v1", "embedder=scripted"]
-    check_refused(r"no goal image of the task; set guide\.goal=false", matrix.plan, [*given, "method=furl"])
-    matrix.plan([*given, "method=furl_no_goal"])
+    words = ["suite=classic", "task=Pendulum-v1", "embedder=scripted"]
+    check_refused(r"no goal image of the task; set guide\.goal=false", matrix.plan, [*words, "method=furl"])
+    matrix.plan([*words, "method=furl_no_goal"])
 
 
 @pytest.mark.parametrize(("method", "goal"), [("liv", "hidden"), ("furl", "observable")])

@@ -13,9 +13,9 @@ GRASP = [[0.38, 0.60], [0.40, 0.58], [0.42, 0.60], [0.40, 0.62], [0.40, 0.60]]
 TARGET = [[0.10, 0.45], [0.20, 0.45], [0.10, 0.55], [0.20, 0.55], [0.15, 0.50]]
 CANDIDATES = Candidates(GRASP, TARGET)
 INSTRUCTION = "put the green block into the left bin"
-ASKED = Asked(INSTRUCTION, CANDIDATES)
+QUESTION = Asked(INSTRUCTION, CANDIDATES)
 PAINT = {"red": (220, 40, 40), "green": (30, 160, 50), "blue": (60, 100, 230), "orange": (240, 130, 20)}
-TRAY, LEFT, RIGHT = (190, 160, 130), (210, 210, 210), (80, 80, 82)
+TRAY, LEFT_BIN, RIGHT_BIN = (190, 160, 130), (210, 210, 210), (80, 80, 82)
 
 
 def painted(blocks: Mapping[str, tuple[float, float, float]], size: int = 100, tray: bool = True) -> Array:
@@ -24,13 +24,13 @@ def painted(blocks: Mapping[str, tuple[float, float, float]], size: int = 100, t
     frame = np.full((size, 2 * size, 3), (22, 26, 40), np.uint8)
     scale = size / 100
 
-    def fill(left: float, top: float, right: float, bottom: float, colour: tuple[int, int, int]) -> None:
-        frame[round(top * scale) : round(bottom * scale), round(left * scale) : round(right * scale)] = colour
+    def fill(x0: float, y0: float, x1: float, y1: float, colour: tuple[int, int, int]) -> None:
+        frame[round(y0 * scale) : round(y1 * scale), round(x0 * scale) : round(x1 * scale)] = colour
 
     if tray:
         fill(33, 35, 67, 65, TRAY)
-        fill(5, 37, 29, 63, LEFT)
-        fill(71, 37, 95, 63, RIGHT)
+        fill(5, 37, 29, 63, LEFT_BIN)
+        fill(71, 37, 95, 63, RIGHT_BIN)
         fill(133, 60, 167, 80, (100, 75, 55))
     for colour, (u, v, h) in blocks.items():
         fill(100 * u - 2.5, 100 * v - 2.5, 100 * u + 2.5, 100 * v + 2.5, PAINT[colour])

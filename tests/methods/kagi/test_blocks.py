@@ -61,10 +61,10 @@ def test_a_path_within_one_tile_has_two_blocks_or_more() -> None:
         assert path(grid, thing, place) == blocks
 
 
-def apart(grid: Grid, blocks: list[Block]) -> int:
+def largest_step(grid: Grid, blocks: list[Block]) -> int:
     """The largest difference of column or row between neighbours."""
-    found = [np.array(grid.position(tile)) for tile, _ in blocks]
-    return max(int(np.abs(after - before).max()) for before, after in pairwise(found))
+    positions = [np.array(grid.position(tile)) for tile, _ in blocks]
+    return max(int(np.abs(after - before).max()) for before, after in pairwise(positions))
 
 
 def test_any_path_is_short_connected_and_without_a_block_twice() -> None:
@@ -74,8 +74,8 @@ def test_any_path_is_short_connected_and_without_a_block_twice() -> None:
             grid = Grid(size, heights)
             for thing, place in rng.uniform(0, 1, (40, 2, 3)):
                 blocks = path(grid, thing, place)
-                assert apart(grid, blocks) <= 1 or len(blocks) >= MOST / 2
-                low, end = (grid.block(*grid.nearest(each)) for each in (thing, place))
-                for each in (blocks, path(grid, thing, place, start=rng.uniform(0, 1, 3))):
-                    assert FEWEST <= len(each) <= MOST and low in each and each[-1] == end
-                    assert len(set(each)) == len(each), (thing, place, each)
+                assert largest_step(grid, blocks) <= 1 or len(blocks) >= MOST / 2
+                low, end = (grid.block(*grid.nearest(position)) for position in (thing, place))
+                for tiles in (blocks, path(grid, thing, place, start=rng.uniform(0, 1, 3))):
+                    assert FEWEST <= len(tiles) <= MOST and low in tiles and tiles[-1] == end
+                    assert len(set(tiles)) == len(tiles), (thing, place, tiles)

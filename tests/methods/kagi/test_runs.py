@@ -52,13 +52,13 @@ def test_bench_eval_draws_what_the_chat_was_shown_and_the_report_lays_the_field_
             np.asarray(imageio.imread(run / "questions" / file))
             for file in (about["frame"], *(part["file"] for part in about["messages"][0]["parts"] if "file" in part))
         )
-        asked = read(json.loads(row["asked"]))
-        above = marks.from_above(frame[:, :100], asked.grid, asked.candidates)
+        question = read(json.loads(row["asked"]))
+        above = marks.from_above(frame[:, :100], question.grid, question.candidates)
         np.testing.assert_array_equal(images[0], above)
-        np.testing.assert_array_equal(images[1], marks.from_the_side(frame[:, 100:], asked.grid))
+        np.testing.assert_array_equal(images[1], marks.from_the_side(frame[:, 100:], question.grid))
         if episode in led.index:
-            texts = {each["name"]: each["text"] for each in about["told"]}
-            assert texts["instruction"] == asked.instruction and texts["blocks"] == led.loc[episode, "blocks"]
+            texts = {label["name"]: label["text"] for label in about["told"]}
+            assert texts["instruction"] == question.instruction and texts["blocks"] == led.loc[episode, "blocks"]
             assert (texts["grasp"][0], texts["target"][0]) == ("P", "Q")
     assert cli.main(["report", str(study)]) == 0
     assert len([*(study / "report").glob("fields-*.png")]) == 1
@@ -78,5 +78,5 @@ def test_it_leads_on_another_suite_that_projects(train: Callable[..., Path], ope
     (led,) = results.load(study, what="waypoints").to_dict("records")
     assert led["collected"] and not led["failed"] and len(json.loads(led["path"])) >= 2
     sparse = train(*words, "guide.formulation=sparse", packs=[(0,)])
-    values = [results.load(each, what="metrics")["q_mean"].iloc[-1] for each in (study, sparse)]
+    values = [results.load(directory, what="metrics")["q_mean"].iloc[-1] for directory in (study, sparse)]
     assert values[0] != values[1]

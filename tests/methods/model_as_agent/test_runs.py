@@ -45,11 +45,11 @@ def test_the_oracles_plan_is_followed(train: Callable[..., Path]) -> None:
 
 def test_the_oracle_plays_the_episodes_of_the_suites_solver(train: Callable[..., Path]) -> None:
     words = (*WORLD, *ONCE, "suite.test_length=300", "evaluation.episodes=2")
-    told, solved = (
-        results.load(train(*words, *each, packs=[(0,)])).sort_values("episode")[["success", "return", "length"]]
-        for each in (("method=model_with_planner", "performer=oracle", *SCRIPTED[:2]), ("method=expert",))
+    oracle, solver = (
+        results.load(train(*words, *parts, packs=[(0,)])).sort_values("episode")[["success", "return", "length"]]
+        for parts in (("method=model_with_planner", "performer=oracle", *SCRIPTED[:2]), ("method=expert",))
     )
-    assert told.to_numpy().tolist() == solved.to_numpy().tolist() and solved["success"].mean() > 0.9
+    assert oracle.to_numpy().tolist() == solver.to_numpy().tolist() and solver["success"].mean() > 0.9
 
 
 def test_an_oracle_that_always_errs_is_a_random_agent(train: Callable[..., Path]) -> None:
@@ -93,10 +93,10 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    found = Server()
-    with serving(found.answer) as url:
-        found.url = url
-        yield found
+    fake = Server()
+    with serving(fake.answer) as url:
+        fake.url = url
+        yield fake
 
 
 def at(server: Server, *roles: str, temperature: float = 0.0) -> tuple[str, ...]:
@@ -108,11 +108,13 @@ def test_equal_prompts_are_answered_once_at_temperature_0(server: Server, train:
     words = (*WORLD, *SHORT, "seeds=[0]", "method=model_as_agent", "agent.recent=0", *at(server, "performer"))
     study = train(*words, packs=[(0,)])
     trials, ledger = results.load(study, what="trials"), results.load(study, what="ledger")
-    asked = trials[["performed", "fallback"]].sum().sum()
+    questions = trials[["performed", "fallback"]].sum().sum()
     calls = len(server.heard)
-    assert len(set(server.heard)) < asked and calls < asked + trials["unknown"].sum(), "several steps share a prompt"
+    assert len(set(server.heard)) < questions and calls < questions + trials["unknown"].sum(), (
+        "several steps share a prompt"
+    )
     last = ledger.sort_values("step").iloc[-1]
-    assert last["questions"] == asked and last["failures"] == trials["fallback"].sum()
+    assert last["questions"] == questions and last["failures"] == trials["fallback"].sum()
     replay = {"mode": "replay", "cassette": str(study)}
     assert (
         read_files(train(*words, packs=[(0,)], models=replay), LOGS) == read_files(study, LOGS)
@@ -139,8 +141,8 @@ def test_a_performer_that_never_names_an_action_is_told_of_and_its_row_has_no_ra
         assert last_line(capsys).startswith("none of the 8 questions to models had a usable answer")
     trials = results.load(tmp_path / "none", what="trials")
     assert (trials["fallback"] == trials["steps"]).all()
-    (found,) = bills.answered(results.study(tmp_path / "none")).values()
-    assert found[:2] == (8, 8) and not found.enough
+    (bill,) = bills.answered(results.study(tmp_path / "none")).values()
+    assert bill[:2] == (8, 8) and not bill.enough
     assert cli.main(["status", str(tmp_path / "none")]) == 0
     assert "8 questions, 8 of them without an answer" in capsys.readouterr().out
 
@@ -169,7 +171,7 @@ def test_a_local_model_of_random_weights_is_borne(train: Callable[..., Path], tm
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("suite=minigrid_doorkey", "task=5x5"), "it asks for actions by their names, and the suite has none"),
         (("suite=crafter_ood", "task=free_play"), "has no goal to plan or act for"),
@@ -178,6 +180,6 @@ def test_a_local_model_of_random_weights_is_borne(train: Callable[..., Path], tm
         ((*WORLD, "agent.retries=-1"), "agent.retries=-1"),
     ],
 )  # fmt: skip
-def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], told: str) -> None:
-    with pytest.raises(UserError, match=re.escape(told)):
+def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
         matrix.plan([*words, "method=model_as_agent", "profile=smoke"])

@@ -42,9 +42,9 @@ def test_an_embedder_of_single_images_is_refused_with_the_plan() -> None:
 def test_a_missing_file_of_s3d_is_named_with_the_command_that_makes_it(tmp_path: Path) -> None:
     from guidebench.harness.run import study
 
-    given = ["method=roboclip", "profile=smoke", "models=paper", "seeds=1", f"output={tmp_path / 'study'}"]
+    words = ["method=roboclip", "profile=smoke", "models=paper", "seeds=1", f"output={tmp_path / 'study'}"]
     check_refused(
-        r"there is no file s3d\.safetensors; `bench models convert` makes one", study.carry_out, matrix.plan(given)
+        r"there is no file s3d\.safetensors; `bench models convert` makes one", study.carry_out, matrix.plan(words)
     )
 
 

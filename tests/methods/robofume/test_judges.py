@@ -23,7 +23,7 @@ class Asking(AskingPart):
     puts: ClassVar = {"classifier": ("judge",)}
 
 
-def asked(*success: bool) -> Any:
+def question_about(*success: bool) -> Any:
     count = len(success)
     events, snapshots = np.zeros((count, 3), bool), np.zeros((count, 4), np.uint8)
     return question(0, np.arange(count), snapshots, events, np.array(success), "put the red block into the left bin")
@@ -47,9 +47,9 @@ def test_each_is_named_by_its_role_and_judges_no_clips(name: str) -> None:
 
 def test_the_oracle_is_told_each_states_success_and_errs_at_the_stated_rates() -> None:
     for judge, answers in ((Told(), [0, 1]), (Told(false_positive=1.0), [1, 1]), (Told(false_negative=1.0), [0, 0])):
-        found = judge._answer(asked(False, True), RNG(0))
-        assert found.tolist() == answers and found.dtype == np.float32
-    many = asked(*[False] * 2000, *[True] * 2000)
+        judgement = judge._answer(question_about(False, True), RNG(0))
+        assert judgement.tolist() == answers and judgement.dtype == np.float32
+    many = question_about(*[False] * 2000, *[True] * 2000)
     answers = Told(false_positive=0.1, false_negative=0.3)._answer(many, RNG(1))
     assert answers[:2000].mean() == pytest.approx(0.1, abs=0.03)
     assert answers[2000:].mean() == pytest.approx(0.7, abs=0.03)
@@ -57,7 +57,7 @@ def test_the_oracle_is_told_each_states_success_and_errs_at_the_stated_rates() -
     check_refused(
         r"does not tell its 2 states' successes.*dialogue\.question",
         Told()._answer,
-        asked(True, False)._replace(measures=None),
+        question_about(True, False)._replace(measures=None),
         RNG(0),
     )
 

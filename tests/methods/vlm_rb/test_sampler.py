@@ -189,4 +189,4 @@ def test_a_restored_sampler_goes_on_with_the_same_draws(td_boost: bool) -> None:
         name: value.tolist() for name, value in metrics.items()
     }
     again = train(restored, resumed, [1, 0], 90, 150)
-    assert all(np.array_equal(one, other[::-1]) for one, other in zip(rest, again, strict=True))
+    assert all(np.array_equal(first, second[::-1]) for first, second in zip(rest, again, strict=True))

@@ -117,5 +117,5 @@ def test_a_machine_that_cannot_draw_is_told_so_before_training(
         raise UserError("frames cannot be drawn: apt-get install libosmesa6")
 
     monkeypatch.setattr(gl, "backend", nothing)
-    given = [*MAZE, "profile=smoke", f"embedder.model={tiny('clip')}", "seeds=1", f"output={tmp_path / 'study'}"]
-    check_refused("apt-get install libosmesa6", study.carry_out, matrix.plan(given))
+    words = [*MAZE, "profile=smoke", f"embedder.model={tiny('clip')}", "seeds=1", f"output={tmp_path / 'study'}"]
+    check_refused("apt-get install libosmesa6", study.carry_out, matrix.plan(words))

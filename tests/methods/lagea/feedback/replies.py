@@ -38,6 +38,6 @@ def talk(
     """What the guide receives, as JSON carries it; an empty reflection counts as unanswered."""
     dialogue = ReflectionDialogue(structured, tell, retries, embedded, "push the puck to the goal")
     assert dialogue.calls == 1 + retries
-    found, answered = said(asyncio.run(dialogue(content(**more), FRAMES, ask)))
-    assert answered == (found is not None and not found["empty"])
-    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
+    reflection, answered = said(asyncio.run(dialogue(content(**more), FRAMES, ask)))
+    assert answered == (reflection is not None and not reflection["empty"])
+    return json.loads(json.dumps(reflection))  # type: ignore[no-any-return]
