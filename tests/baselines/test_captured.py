@@ -38,7 +38,7 @@ from tests.baselines.learners.conftest import (
 CONTINUOUS = (Sac, Td3)
 DISCRETE = (Dqn, DuelingDqn, Iqn)
 ALL = pytest.mark.parametrize("learner_of", [*CONTINUOUS, *DISCRETE])
-EACH = pytest.mark.parametrize(
+EVERY_CASE = pytest.mark.parametrize(
     ("learner_of", "space"),
     [(Sac, VECTOR), (Sac, RECORD), (Td3, VECTOR), (Dqn, VECTOR), (Dqn, MASKED), (DuelingDqn, RECORD), (Iqn, GRID)],
 )
@@ -57,17 +57,17 @@ def full_precision() -> Iterator[None]:
 class Repeated(Captured):
     """Stands in for graphs where there is no GPU: a replay repeats the update on the memory that was captured."""
 
-    def _recorded(self, own: Any, kind: Any) -> tuple[Any, Any]:
+    def _recorded(self, sample: Any, kind: Any) -> tuple[Any, Any]:
         class Graph:
             def replay(_) -> None:
-                graph.told = self.learn(own, kind)
+                graph.outcome = self.learn(sample, kind)
 
         graph: Any = Graph()
         return graph, None
 
     def _replay(self, captured: Any, sample: Any) -> Any:
         super()._replay(captured, sample)
-        return captured.graph.told
+        return captured.graph.outcome
 
 
 class OnDevice(TorchDispatchMode):
@@ -78,10 +78,10 @@ class OnDevice(TorchDispatchMode):
         self.device = device
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = function(*args, **(kwargs or {}))
-        for each in tree_leaves((args, kwargs, found)):
-            assert not isinstance(each, torch.Tensor) or each.device.type == self.device, (function, each.device)
-        return found
+        output = function(*args, **(kwargs or {}))
+        for leaf in tree_leaves((args, kwargs, output)):
+            assert not isinstance(leaf, torch.Tensor) or leaf.device.type == self.device, (function, leaf.device)
+        return output
 
 
 def learner(learner_of: Any, device: str, how: type[Captured] | None, space: Observations = VECTOR) -> Any:
@@ -101,14 +101,14 @@ def batches(made: Any, learner_of: Any, space: Observations) -> list[Batch]:
     if learner_of not in CONTINUOUS:
         singles = (conftest.batches(space, seed, 16, 2, UPDATES) for seed in made.seeds)
         return [beside(*pair) for pair in zip(*singles, strict=True)]
-    found = [beside(continuous.batch(step), continuous.batch(50 + step)) for step in range(UPDATES)]
+    joint = [beside(continuous.batch(step), continuous.batch(50 + step)) for step in range(UPDATES)]
     if space is VECTOR:
-        return found
+        return joint
     rng = np.random.default_rng(0)
-    seen, following = ([observed(space, rng, 2, 16) for _ in found] for _ in range(2))
+    observations, following = ([observed(space, rng, 2, 16) for _ in joint] for _ in range(2))
     return [
         data._replace(observation=now, next_observation=after)
-        for data, now, after in zip(found, seen, following, strict=True)
+        for data, now, after in zip(joint, observations, following, strict=True)
     ]
 
 
@@ -119,13 +119,13 @@ def taught(
     return [made.update(data, np.array(active[: len(made.seeds)]), step, "error") for step, data in updates]
 
 
-def alike(ours: list[Any], wanted: list[Any]) -> bool:
+def alike(ours: list[Any], theirs: list[Any]) -> bool:
     """Whether updates tell the same to the last bit."""
     return all(
         np.array_equal(one.td_error, other.td_error)
         and np.array_equal(one.reducible, other.reducible)
         and same(one.metrics, other.metrics)
-        for one, other in zip(ours, wanted, strict=True)
+        for one, other in zip(ours, theirs, strict=True)
     )
 
 
@@ -141,9 +141,9 @@ def test_on_a_cpu_nothing_is_captured(learner_of: Any) -> None:
 def test_where_capturing_fails_updates_go_on_as_they_are_with_one_warning(learner_of: Any) -> None:
     eager, failing = learner(learner_of, "cpu", None), learner(learner_of, "cpu", Captured)
     with pytest.warns(Notice, match="updates cannot be captured as a CUDA graph") as warned:
-        told = taught(failing, learner_of)
+        outcomes = taught(failing, learner_of)
     assert len(warned) == 1 and failing._learn.refused and not failing._learn.graphs
-    assert alike(told, taught(eager, learner_of))
+    assert alike(outcomes, taught(eager, learner_of))
     assert all(same(eager.state(row), failing.state(row)) for row in range(len(eager.seeds)))
 
 
@@ -151,14 +151,14 @@ class Reached(Exception):
     """An update came to what would be captured; its arguments are the sample and the kind."""
 
 
-@EACH
+@EVERY_CASE
 def test_an_update_computes_on_its_device_alone_and_reads_no_value_there(learner_of: Any, space: Observations) -> None:
     """The device `meta` has tensors without values: to read one is an error."""
     made = learner(learner_of, "meta", None, space)
     learn = made._learn
 
-    def reach(*given: Any) -> None:
-        raise Reached(*given)
+    def reach(*arguments: Any) -> None:
+        raise Reached(*arguments)
 
     made._learn = reach
     for step, data in enumerate(batches(made, learner_of, space)[:4], start=1):
@@ -166,11 +166,11 @@ def test_an_update_computes_on_its_device_alone_and_reads_no_value_there(learner
             made.update(data, np.array([True, True]), step, "error")
         learn(*reached.value.args)  # constants are made at the first update, before anything is captured
         with OnDevice("meta"):
-            told = learn(*reached.value.args)
-        assert told.numbers.numel() == 2 * (len(told.names) + 2 * 16) and told.numbers.device.type == "meta"
+            outcome = learn(*reached.value.args)
+        assert outcome.numbers.numel() == 2 * (len(outcome.names) + 2 * 16) and outcome.numbers.device.type == "meta"
 
 
-@EACH
+@EVERY_CASE
 def test_a_replay_reads_its_sample_and_the_networks_alone(learner_of: Any, space: Observations) -> None:
     """Also of batches of another size, which have graphs of their own."""
     eager, repeated = learner(learner_of, "cpu", None, space), learner(learner_of, "cpu", Repeated, space)
@@ -178,14 +178,14 @@ def test_a_replay_reads_its_sample_and_the_networks_alone(learner_of: Any, space
     for data in batches(eager, learner_of, space):
         fewer = Batch(*(None if part is None else part[:, :12] for part in data[:6]))
         active = np.array([True, False][: len(eager.seeds)])
-        ours, wanted = (made.update(fewer, active, UPDATES + 1) for made in (repeated, eager))
-        assert np.array_equal(ours.td_error, wanted.td_error) and same(ours.metrics, wanted.metrics)
+        ours, theirs = (made.update(fewer, active, UPDATES + 1) for made in (repeated, eager))
+        assert np.array_equal(ours.td_error, theirs.td_error) and same(ours.metrics, theirs.metrics)
     assert {shape for _, shape in repeated._learn.graphs} == {(1, 16), (1, 12)}
     assert all(same(eager.state(row), repeated.state(row)) for row in range(len(eager.seeds)))
 
 
 @pytest.mark.gpu
-@EACH
+@EVERY_CASE
 def test_captured_updates_are_the_eager_ones(full_precision: None, learner_of: Any, space: Observations) -> None:
     eager, captured = (learner(learner_of, "cuda", how, space) for how in (None, Captured))
     with warnings.catch_warnings():
@@ -193,16 +193,16 @@ def test_captured_updates_are_the_eager_ones(full_precision: None, learner_of: A
         ours = taught(captured, learner_of, space=space)
     pairs = list(zip(ours, taught(eager, learner_of, space=space), strict=True))
     assert captured._learn.graphs, "updates were captured"
-    for ours, wanted in pairs:
-        close(ours.td_error, wanted.td_error)
-        close(ours.reducible, wanted.reducible)
-        assert ours.metrics.keys() == wanted.metrics.keys()
-        for name in wanted.metrics:
-            close(ours.metrics[name], wanted.metrics[name])
+    for ours, theirs in pairs:
+        close(ours.td_error, theirs.td_error)
+        close(ours.reducible, theirs.reducible)
+        assert ours.metrics.keys() == theirs.metrics.keys()
+        for name in theirs.metrics:
+            close(ours.metrics[name], theirs.metrics[name])
     for row in range(2):
         for name in eager.networks() if learner_of in CONTINUOUS else ("parameters", "target"):
-            ours, wanted = captured.state(row)[name], eager.state(row)[name]
-            assert all(close(ours[key], wanted[key]) for key in wanted)
+            ours, theirs = captured.state(row)[name], eager.state(row)[name]
+            assert all(close(ours[key], theirs[key]) for key in theirs)
 
 
 @pytest.mark.gpu
@@ -220,15 +220,15 @@ def test_a_captured_update_leaves_an_inactive_seed_as_it_is_and_a_restored_state
     taught(captured, learner_of, (True, False))
     captured.load_state(0, restored)
     other.load_state(0, restored)
-    for each in (captured, other):
-        for stream, seed in zip(getattr(each, "noise", ()), (3, 4), strict=False):
+    for candidate in (captured, other):
+        for stream, seed in zip(getattr(candidate, "noise", ()), (3, 4), strict=False):
             stream.bit_generator.state = np.random.default_rng(seed).bit_generator.state
-    ours, wanted = (taught(each, learner_of, (True, False)) for each in (captured, other))
-    for one, its in zip(ours, wanted, strict=True):
+    ours, theirs = (taught(candidate, learner_of, (True, False)) for candidate in (captured, other))
+    for one, its in zip(ours, theirs, strict=True):
         close(one.td_error[0], its.td_error[0])
 
 
-def close(ours: Any, wanted: Any) -> bool:
+def close(ours: Any, expected: Any) -> bool:
     """True; an error where they differ by more than 1e-5, absolutely and relatively."""
-    np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
     return True

@@ -63,8 +63,8 @@ def test_a_replay_with_a_learner_trains_on_grids(train, replay: str, learner: st
 @pytest.mark.parametrize(("replay", "learner"), [("aer", "sac"), ("ero", "sac"), ("relo", "td3")])
 def test_a_replay_with_a_learner_trains_on_mujoco(train, replay: str, learner: str) -> None:
     pytest.importorskip("gymnasium_robotics")
-    given = ("suite=point_maze", "task=umaze", "suite.steps=20", f"method={replay}", f"learner={learner}")
-    study = train(*given, *SHORTER, packs=[(0,)])
+    command = ("suite=point_maze", "task=umaze", "suite.steps=20", f"method={replay}", f"learner={learner}")
+    study = train(*command, *SHORTER, packs=[(0,)])
     (path,) = study.glob("*/*/*/seed-0")
     assert pq.read_table(path / "evaluations.parquet")["step"].to_pylist() == [16, 32, 48]
     last = last_metrics(path)

@@ -40,8 +40,10 @@ def build(path: Path, seeds: tuple[int, ...] = (3, 5), capacity: int = 50) -> Bu
 
 
 def ctx(rows: int = 2, step: int = 1) -> Any:
-    asked: list[Any] = []
-    return SimpleNamespace(step=step, observation=np.zeros((rows, 1), np.float32), ask=asked.append, questions=asked)
+    questions: list[Any] = []
+    return SimpleNamespace(
+        step=step, observation=np.zeros((rows, 1), np.float32), ask=questions.append, questions=questions
+    )
 
 
 def happened(number: int, ended: bool = False, seeds: tuple[int, ...] = (3, 5)) -> Transition:
@@ -54,11 +56,11 @@ def happened(number: int, ended: bool = False, seeds: tuple[int, ...] = (3, 5)) 
 
 def uneven(made: Build, replay: Any = None) -> Uneven:
     """Seed 3 stores every step, seed 5 every third one."""
-    found, rows = Uneven(made, replay or Uer(), name="own"), np.arange(len(made.seeds))
+    experience, rows = Uneven(made, replay or Uer(), name="own"), np.arange(len(made.seeds))
     for number in range(30):
         storing = [row for row in rows if made.seeds[row] == 3 or number % 3 == 0]
-        found.add(happened(number, number % 10 == 9, made.seeds), np.array(storing, np.int64), ctx())
-    return found
+        experience.add(happened(number, number % 10 == 9, made.seeds), np.array(storing, np.int64), ctx())
+    return experience
 
 
 @pytest.mark.parametrize("replay", [Uer(), Per()])
@@ -80,12 +82,12 @@ def test_seeds_that_store_unevenly_draw_what_they_draw_alone(tmp_path: Path, rep
 
 def test_a_step_that_is_not_stored_is_a_break(tmp_path: Path) -> None:
     """Seed 5 stores every third step: what follows in the store is not what followed."""
-    found = uneven(build(tmp_path))
-    batch = found.each[1].store.gather(np.arange(10)[None])
+    experience = uneven(build(tmp_path))
+    batch = experience.each[1].store.gather(np.arange(10)[None])
     assert batch.observation[0, :, 0].tolist() == [500 + number for number in range(0, 30, 3)]
     assert batch.next_observation[0, :, 0].tolist() == [500.5 + number for number in range(0, 30, 3)]
     assert batch.terminated[0].tolist() == [number % 10 == 9 for number in range(0, 30, 3)]
-    first = found.each[0].store.gather(np.arange(30)[None])
+    first = experience.each[0].store.gather(np.arange(30)[None])
     ended = np.arange(30) % 10 == 9
     expected = np.where(ended, np.arange(30) + 0.5, np.arange(1, 31)) + 300
     expected[-1] = 329.5
@@ -93,12 +95,12 @@ def test_a_step_that_is_not_stored_is_a_break(tmp_path: Path) -> None:
 
 
 def test_a_seed_that_has_stored_too_little_is_not_ready_and_draws_no_number(tmp_path: Path) -> None:
-    found = uneven(build(tmp_path))
-    before = [each._rngs[0].bit_generator.state for each in found.each]
-    drawn = found.sample(11, ctx())
+    experience = uneven(build(tmp_path))
+    before = [single._rngs[0].bit_generator.state for single in experience.each]
+    drawn = experience.sample(11, ctx())
     assert drawn.ready.tolist() == [True, False]
     assert not drawn.batch.observation[1].any() and drawn.batch.observation[0].any()
-    after = [each._rngs[0].bit_generator.state for each in found.each]
+    after = [single._rngs[0].bit_generator.state for single in experience.each]
     assert after[0] != before[0] and after[1] == before[1]
 
 
@@ -121,14 +123,14 @@ def test_experiences_keep_files_and_random_numbers_apart(tmp_path: Path) -> None
 
 def test_experiences_of_an_agent_that_would_share_files_are_refused(tmp_path: Path) -> None:
     made = build(tmp_path)
-    own = Uneven(made, Uer(), name="own")
-    BaseAgent(made, {}, {"every": Experience(made, Uer()), "own": own})
+    uneven_experience = Uneven(made, Uer(), name="own")
+    BaseAgent(made, {}, {"every": Experience(made, Uer()), "own": uneven_experience})
     check_refused(
         "two experiences of an agent have the name 'own'",
         BaseAgent,
         made,
         {},
-        {"every": Experience(made, Uer(), name="own"), "own": own},
+        {"every": Experience(made, Uer(), name="own"), "own": uneven_experience},
     )
 
 
@@ -147,31 +149,31 @@ class Returns(BaseLearner):
 
 def test_a_learner_hears_of_episodes_as_far_as_they_are_stored(tmp_path: Path) -> None:
     learner = Returns()
-    found = Experience(build(tmp_path, capacity=4), Uer(), learners=(learner,))
+    experience = Experience(build(tmp_path, capacity=4), Uer(), learners=(learner,))
     for number in range(8):
-        found.add(happened(number, number in (1, 7)), ctx())
+        experience.add(happened(number, number in (1, 7)), ctx())
     assert learner.heard == [(0, 2), (1, 2), (0, 4), (1, 4)]  # six steps, two of which the ring has let go
-    batch = found.store.gather(np.tile(np.arange(4, 8), (2, 1)))
+    batch = experience.store.gather(np.tile(np.arange(4, 8), (2, 1)))
     assert batch.columns["return"].tolist() == [[1222, 918, 613, 307], [2022, 1518, 1013, 507]]
-    found.add(happened(8), ctx())
-    assert found.store.read("return", 0, np.array([8])).tolist() == [-1]
+    experience.add(happened(8), ctx())
+    assert experience.store.read("return", 0, np.array([8])).tolist() == [-1]
 
 
 def test_clips_go_to_the_replay_s_judge_and_answers_come_back_by_seed(tmp_path: Path) -> None:
     made = build(tmp_path)
-    found = Uneven(made, VlmRb(clip_length=3))
-    assert found.judged and found.judge == "judge"
-    here = ctx()
+    experience = Uneven(made, VlmRb(clip_length=3))
+    assert experience.judged and experience.judge == "judge"
+    context = ctx()
     for number in range(6):
-        found.add(happened(number), np.array([0, 1] if number != 4 else [0]), here)
-    asked = [(ask.row, ask.key.tolist(), ask.to) for ask in here.questions]
-    assert asked == [(0, [0, 1, 2], "judge"), (1, [0, 1, 2], "judge"), (0, [3, 4, 5], "judge")]  # 1 broke off
+        experience.add(happened(number), np.array([0, 1] if number != 4 else [0]), context)
+    clips = [(ask.row, ask.key.tolist(), ask.to) for ask in context.questions]
+    assert clips == [(0, [0, 1, 2], "judge"), (1, [0, 1, 2], "judge"), (0, [3, 4, 5], "judge")]  # 1 broke off
     heard = []
     for row in range(2):
-        found.each[row].sampler.scored = lambda at, slots, score, row=row: heard.append(
+        experience.each[row].sampler.scored = lambda at, slots, score, row=row: heard.append(
             (row, at, slots.tolist(), score)
         )
-    found.answered([Response(1, np.array([0, 1, 2]), 0.5), Response(0, np.array([0, 1, 2]), None)])
+    experience.answered([Response(1, np.array([0, 1, 2]), 0.5), Response(0, np.array([0, 1, 2]), None)])
     assert heard == [(1, 0, [0, 1, 2], 0.5)]
 
 
@@ -218,14 +220,14 @@ def test_parts_are_joined_to_what_a_task_shows() -> None:
     joined = flat.join(np.array([[1], [2]], np.float32), goal=np.array([[3, 4], [5, 6]], np.float32))
     assert joined["observation"].tolist() == [[1], [2]] and joined["goal"].tolist() == [[3, 4], [5, 6]]
     record = Observations(parts={"a": Observations((), "int8"), "b": PLACE})
-    seen = np.zeros(3, record.numpy)
-    seen["a"] = [1, 2, 3]
-    twice = record.joined(goal=goal).join(seen, goal=np.ones((3, 2), np.float32))
+    records = np.zeros(3, record.numpy)
+    records["a"] = [1, 2, 3]
+    twice = record.joined(goal=goal).join(records, goal=np.ones((3, 2), np.float32))
     assert twice.dtype.names == ("a", "b", "goal") and twice["a"].tolist() == [1, 2, 3]
 
 
 def test_a_seeds_part_of_a_transition_has_its_own_words() -> None:
-    told = Told(("you see tree.", "you see cow."), ("chop tree", ""))
-    mine = _of(happened(4)._replace(told=told, snapshot=None), 1)
+    texts = Told(("you see tree.", "you see cow."), ("chop tree", ""))
+    mine = _of(happened(4)._replace(told=texts, snapshot=None), 1)
     assert mine.told == Told(("you see cow.",), ("",)) and mine.snapshot is None
     assert mine.reward.tolist() == [504.0] and _of(happened(4), 0).told is None

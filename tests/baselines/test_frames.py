@@ -38,48 +38,58 @@ class World:
 
     def __init__(self, observations: Observations, rows: int) -> None:
         self.space, self.rng = observations, np.random.default_rng(0)
-        self.here = [self._drawn(None) for _ in range(rows)]
-        self.kept: list[list[tuple]] = [[] for _ in range(rows)]
+        self.observations = [self._drawn(None) for _ in range(rows)]
+        self.transitions: list[list[tuple]] = [[] for _ in range(rows)]
         """What each stored transition of each seed was."""
 
     def _drawn(self, before: np.ndarray | None) -> np.ndarray:
-        found = np.empty(self.space.shape, self.space.numpy)
+        observation = np.empty(self.space.shape, self.space.numpy)
         for name, part in (self.space.parts or {"": self.space}).items():
             drawn = self.rng.integers(0, 200, part.shape).astype(part.dtype)
             if part.stack > 1 and before is not None:
                 depth = part.shape[-1] // part.stack
                 drawn[..., :-depth] = (before[name] if name else before)[..., depth:]
             if name:
-                found[name] = drawn
+                observation[name] = drawn
             else:
-                found[...] = drawn
-        return found
+                observation[...] = drawn
+        return observation
 
     def play(self, storage: Storage, steps: int, breaks: bool) -> None:
         """Store `steps` steps, and play others that are not stored if `breaks`."""
-        no = np.zeros(len(self.here), bool)
+        no = np.zeros(len(self.observations), bool)
         for _ in range(steps):
             if breaks and self.rng.random() < 0.2:
-                self.here = [self._drawn(each) for each in self.here]
+                self.observations = [self._drawn(observation) for observation in self.observations]
                 storage.cut()
-            after = [self._drawn(each) for each in self.here]
-            ended = self.rng.random(len(self.here)) < 0.2
+            after = [self._drawn(observation) for observation in self.observations]
+            ended = self.rng.random(len(self.observations)) < 0.2
             storage.append(
                 Transition(
-                    np.stack(self.here), no, no, ended, no, np.stack(after), np.zeros((len(no), 0), bool), None, no
+                    np.stack(self.observations),
+                    no,
+                    no,
+                    ended,
+                    no,
+                    np.stack(after),
+                    np.zeros((len(no), 0), bool),
+                    None,
+                    no,
                 )
             )
-            for row, mine in enumerate(self.kept):
-                mine.append((self.here[row], after[row], bool(ended[row])))
-            self.here = [self._drawn(None) if ended[row] else each for row, each in enumerate(after)]
+            for row, mine in enumerate(self.transitions):
+                mine.append((self.observations[row], after[row], bool(ended[row])))
+            self.observations = [
+                self._drawn(None) if ended[row] else observation for row, observation in enumerate(after)
+            ]
 
     def check(self, storage: Storage) -> None:
         """All that may be drawn is what was stored."""
         live = storage.live
-        index = np.stack([live.slots(np.arange(live.count))] * len(self.here))
+        index = np.stack([live.slots(np.arange(live.count))] * len(self.observations))
         batch = storage.gather(index)
         assert batch.observation.dtype == batch.next_observation.dtype == self.space.numpy
-        for row, mine in enumerate(self.kept):
+        for row, mine in enumerate(self.transitions):
             for at, (before, after, ended) in enumerate(mine[-live.count :]):
                 np.testing.assert_array_equal(batch.observation[row, at], before)
                 np.testing.assert_array_equal(batch.next_observation[row, at], after)

@@ -109,14 +109,16 @@ def test_a_transition_that_shaping_ends_ends_the_return() -> None:
         next_observation=column(1, 2, 3), terminated=np.array([[False, True, False]]), weight=column(7, 7, 7),
         columns={"extra": column(4, 5, 6)},
     )  # fmt: skip
-    found = folded(Stretch(batch, np.array([[3]]), 0.5))
-    assert (found.reward.tolist(), found.next_observation.tolist()) == ([[6.0]], [[2.0]])
-    assert found.terminated.tolist() == [[True]] and found.steps is not None and found.steps.tolist() == [[2]]
-    assert found.weight is not None and found.weight.tolist() == [[7.0]]
-    assert found.columns["extra"].tolist() == [[4.0]]
+    shortened = folded(Stretch(batch, np.array([[3]]), 0.5))
+    assert (shortened.reward.tolist(), shortened.next_observation.tolist()) == ([[6.0]], [[2.0]])
+    assert (
+        shortened.terminated.tolist() == [[True]] and shortened.steps is not None and shortened.steps.tolist() == [[2]]
+    )
+    assert shortened.weight is not None and shortened.weight.tolist() == [[7.0]]
+    assert shortened.columns["extra"].tolist() == [[4.0]]
 
 
-class Kept(BaseLearner):
+class RecordingLearner(BaseLearner):
     """Asks for three-step returns and keeps the batches that it gets."""
 
     batch_size = 4
@@ -143,7 +145,7 @@ def context(made: Build, step: int = 1) -> Any:
 @pytest.mark.parametrize("replay", [Uer(), Per()])
 def test_an_agent_shapes_each_transition_of_the_returns_that_its_learner_asks_for(tmp_path: Path, replay: Any) -> None:
     made = build(tmp_path, capacity=20, slots=24)
-    learner = Kept()
+    learner = RecordingLearner()
     experience = Experience(made, replay)
     agent = BaseAgent(made, {"": learner}, {"": experience})
     for number in range(10):
@@ -170,17 +172,17 @@ def test_seeds_that_store_apart_have_the_returns_that_they_have_alone(tmp_path: 
     """Seed 1 leaves out every fourth step; with three stored transitions it is not ready for a batch of four."""
 
     def stored(made: Build, steps: int) -> Uneven:
-        found = Uneven(made, Uer(), name="own")
+        experience = Uneven(made, Uer(), name="own")
         for number in range(steps):
             rows = [row for row, seed in enumerate(made.seeds) if seed == 0 or number % 4]
-            one = happened(number, (False,) * made.rows, (False,) * made.rows)
-            found.add(one, np.array(rows, np.int64), context(made))
-        return found
+            transition = happened(number, (False,) * made.rows, (False,) * made.rows)
+            experience.add(transition, np.array(rows, np.int64), context(made))
+        return experience
 
     early = stored(build(tmp_path / "early", capacity=20, slots=24), 4).sample(4, context(build(tmp_path)), None, THREE)
     assert early.ready.tolist() == [True, False]
-    found = early.shaped(doubled)
-    assert not found.reward[1].any() and found.reward[0].any() and found.reward.shape == (2, 4)
+    batch = early.shaped(doubled)
+    assert not batch.reward[1].any() and batch.reward[0].any() and batch.reward.shape == (2, 4)
     both = stored(build(tmp_path / "both", capacity=20, slots=24), 12)
     drawn = both.sample(8, context(build(tmp_path)), None, THREE).shaped(doubled)
     for row in (0, 1):

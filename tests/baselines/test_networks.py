@@ -77,8 +77,8 @@ def test_an_mlps_activation_may_be_another() -> None:
     parameters = Parameters(mlp.specs(), 1, trainable=False)
     for name in ("mlp.0.weight", "mlp.1.weight"):
         parameters.blocks[0].views[name].fill_(1)
-    told = mlp(parameters.blocks[0].views, torch.tensor([[[2.0], [-2.0]]]))
-    assert told.flatten().tolist() == pytest.approx([2, -0.02])
+    outputs = mlp(parameters.blocks[0].views, torch.tensor([[[2.0], [-2.0]]]))
+    assert outputs.flatten().tolist() == pytest.approx([2, -0.02])
 
 
 def test_a_hidden_layer_is_normalised_before_its_relu() -> None:
@@ -86,14 +86,14 @@ def test_a_hidden_layer_is_normalised_before_its_relu() -> None:
     mlp = MLP(2, (2,), 1, norm=True)
     parameters = initialised(mlp, 1, together=True)
     assert parameters.arrays(0)["mlp.0.scale"].tolist() == [1, 1] and "mlp.1.scale" not in parameters.specs
-    given = {
+    weights = {
         "mlp.0.weight": np.eye(2), "mlp.0.bias": np.zeros(2), "mlp.0.scale": [2, 3], "mlp.0.shift": [3, -1],
         "mlp.1.weight": np.array([[10], [1]]), "mlp.1.bias": [0.5],
     }  # fmt: skip
-    parameters.load(0, given)
+    parameters.load(0, weights)
     x = torch.tensor([[[1.0, 2.0]]])
     assert mlp(parameters.blocks[0].views, x).item() == pytest.approx(12.5, abs=1e-3)
-    parameters.load(0, {**given, "mlp.0.shift": [-3, -1]})  # 2·(−1) − 3 is cut off at 0
+    parameters.load(0, {**weights, "mlp.0.shift": [-3, -1]})  # 2·(−1) − 3 is cut off at 0
     assert mlp(parameters.blocks[0].views, x).item() == pytest.approx(2.5, abs=1e-3)
 
 
@@ -136,13 +136,13 @@ def test_many_inputs_that_share_a_part_give_what_each_gives_whole_and_the_same_g
     parameters = Parameters(network.specs(), seeds, members=3, together=True)
     parameters.initialise([np.random.default_rng(seed) for seed in range(seeds)])
     views = parameters.blocks[0].views
-    shared, own = random(seeds, 6, 3).requires_grad_(), random(seeds, 6, 4, 2)
-    found = ensemble_over(network, views, shared, own)
-    whole = torch.cat([shared.unsqueeze(2).expand(-1, -1, 4, -1), own], 3).flatten(1, 2)
-    expected = ensemble(network, views, whole).view(seeds, 3, 6, 4)
-    torch.testing.assert_close(found, expected)
+    shared, separate = random(seeds, 6, 3).requires_grad_(), random(seeds, 6, 4, 2)
+    outputs = ensemble_over(network, views, shared, separate)
+    joined = torch.cat([shared.unsqueeze(2).expand(-1, -1, 4, -1), separate], 3).flatten(1, 2)
+    expected = ensemble(network, views, joined).view(seeds, 3, 6, 4)
+    torch.testing.assert_close(outputs, expected)
     leaves = [shared, *views.values()]
     weights = random(seeds, 3, 6, 4)
-    pairs = [torch.autograd.grad((values * weights).sum(), leaves) for values in (found, expected)]
+    pairs = [torch.autograd.grad((values * weights).sum(), leaves) for values in (outputs, expected)]
     for mine, theirs in zip(*pairs, strict=True):
         torch.testing.assert_close(mine, theirs)

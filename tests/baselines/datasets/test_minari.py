@@ -37,15 +37,17 @@ def collect(name: str, id: str, episodes: int, most: int) -> None:
     buffers = []
     for number in range(episodes):
         observation, _ = env.reset(seed=number)
-        seen, steps = [observation], []
+        observations, steps = [observation], []
         while len(steps) < most and not (steps and (steps[-1][2] or steps[-1][3])):
             action = env.action_space.sample()
             observation, reward, terminated, truncated, _ = env.step(action)
-            seen.append(observation)
+            observations.append(observation)
             steps.append((action, reward, terminated, truncated))
         actions, rewards, terminations, truncations = map(list, zip(*steps, strict=True))
-        infos = {"success": [abs(each[0]) < 0.05 for each in seen]}
-        buffers.append(EpisodeBuffer(number, number, None, seen, actions, rewards, terminations, truncations, infos))
+        infos = {"success": [abs(state[0]) < 0.05 for state in observations]}
+        buffers.append(
+            EpisodeBuffer(number, number, None, observations, actions, rewards, terminations, truncations, infos)
+        )
     minari.create_dataset_from_buffers(
         id, buffers, env=env, eval_env=env.spec, algorithm_name="random", author="a test", author_email="a@b.c",
         code_permalink="none", description="a test",
@@ -74,17 +76,17 @@ def obtained(task: str = "CartPole-v1", **settings: Any) -> datasets.Dataset:
 
 
 def test_episodes_are_those_that_minari_reads(written: Path) -> None:
-    found = obtained(id=CARTPOLE)
+    dataset = obtained(id=CARTPOLE)
     theirs = list(minari.load_dataset(CARTPOLE).iterate_episodes())
-    assert len(found.episodes) == len(theirs) == 6
-    for ours, episode in zip(found.episodes, theirs, strict=True):
+    assert len(dataset.episodes) == len(theirs) == 6
+    for ours, episode in zip(dataset.episodes, theirs, strict=True):
         np.testing.assert_array_equal(ours.observation, episode.observations[:-1])
         np.testing.assert_array_equal(ours.next_observation, episode.observations[1:])
         np.testing.assert_array_equal(ours.action, episode.actions)
         np.testing.assert_array_equal(ours.reward, np.float32(episode.rewards))
         np.testing.assert_array_equal(ours.success, episode.infos["success"][1:])
         assert (ours.terminated | ours.truncated)[-1] and not (ours.terminated | ours.truncated)[:-1].any()
-    assert any(episode.success.any() for episode in found.episodes)
+    assert any(episode.success.any() for episode in dataset.episodes)
 
 
 def test_its_hash_is_that_of_its_content_wherever_it_lies(written: Path, copied: Path) -> None:
@@ -120,9 +122,9 @@ def test_vectors_of_actions_are_scaled_from_their_range(written: Path) -> None:
 
 def test_nothing_of_the_metadata_is_built(written: Path, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = copied / "data" / "metadata.json"
-    said = json.loads(file.read_text())
-    spec = {**json.loads(said["env_spec"]), "entry_point": "antigravity:Nothing"}
-    file.write_text(json.dumps({**said, "env_spec": json.dumps(spec)}))
+    metadata = json.loads(file.read_text())
+    spec = {**json.loads(metadata["env_spec"]), "entry_point": "antigravity:Nothing"}
+    file.write_text(json.dumps({**metadata, "env_spec": json.dumps(spec)}))
     monkeypatch.setattr(gymnasium, "make", None)
     assert obtained(path=str(copied)).digest == obtained(id=CARTPOLE).digest
 
@@ -202,7 +204,7 @@ def test_other_spaces_are_refused(written: Path) -> None:
 
 
 def test_files_that_are_missing_or_damaged_are_named(copied: Path, tmp_path: Path) -> None:
-    arrays, said = copied / "data" / "main_data.hdf5", copied / "data" / "metadata.json"
+    arrays, metadata = copied / "data" / "main_data.hdf5", copied / "data" / "metadata.json"
     content = arrays.read_bytes()
     arrays.write_bytes(content[: len(content) // 3])
     check_refused(
@@ -211,10 +213,10 @@ def test_files_that_are_missing_or_damaged_are_named(copied: Path, tmp_path: Pat
     arrays.unlink()
     check_refused(r"main_data.hdf5 is not there; restore it", obtained, path=str(copied))
     arrays.write_bytes(content)
-    words = said.read_text()
-    said.write_text(words[:40])
+    words = metadata.read_text()
+    metadata.write_text(words[:40])
     check_refused(r"metadata.json cannot be read as JSON \(.*\); restore it", obtained, path=str(copied))
-    said.write_text(json.dumps({**json.loads(words), "data_format": "arrow"}))
+    metadata.write_text(json.dumps({**json.loads(words), "data_format": "arrow"}))
     check_refused("has data_format='arrow', and only hdf5 is read", obtained, path=str(copied))
     check_refused(
         r"no Minari dataset is in .*nowhere: data/metadata.json is not there$", obtained, path=str(tmp_path / "nowhere")
@@ -241,11 +243,11 @@ def test_episodes_that_come_in_parts_are_the_same(written: Path, monkeypatch: py
 
 def keeping_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the dataset gathered again although it is in the cache."""
-    kept, asked = datasets.keeping.kept, []
+    load, calls = datasets.keeping.kept, []
 
     def missing_once(file: Path, names: Any) -> Any:
-        asked.append(file)
-        return None if len(asked) == 1 else kept(file, names)
+        calls.append(file)
+        return None if len(calls) == 1 else load(file, names)
 
     monkeypatch.setattr(datasets.keeping, "kept", missing_once)
 
@@ -333,5 +335,5 @@ def test_a_missing_dataset_is_told_with_the_plan(written: Path, plugin: Callable
     plugin("feeding_module", GUIDE, {"guide": "feeding", "method": "feeding"})
     words = [word for word in COMMAND if not word.startswith("offline.id")]
     plan = matrix.plan([*words, "offline.id=no/such-v1"])
-    (said,) = readiness.missing(plan, tmp_path / "study")
-    assert "no Minari dataset is in" in said and "minari download no/such-v1" in said
+    (message,) = readiness.missing(plan, tmp_path / "study")
+    assert "no Minari dataset is in" in message and "minari download no/such-v1" in message

@@ -11,8 +11,8 @@ __all__ = ["VECTOR", "build", "one_thread", "step"]
 VECTOR = Observations((1,), "float32")
 
 
-def step(seen: np.ndarray, following: np.ndarray) -> Transition:
-    count = len(seen)
+def step(observation: np.ndarray, following: np.ndarray) -> Transition:
+    count = len(observation)
     no = np.zeros(count, bool)
-    return Transition(seen, np.zeros(count, np.int64), np.zeros(count, np.float32), no, no, following,
+    return Transition(observation, np.zeros(count, np.int64), np.zeros(count, np.float32), no, no, following,
                       np.zeros((count, 0), bool), None, no)  # fmt: skip

@@ -24,7 +24,7 @@ CASES: dict[str, tuple[Any, Observations]] = {
     "rnd, vector": (Rnd(**SMALL, every=4), VECTOR),
     "rnd, record": (Rnd(**SMALL, every=4), RECORD),
 }
-LEARNER: Any = SimpleNamespace(updates_due=lambda step, asked=None: 1)
+LEARNER: Any = SimpleNamespace(updates_due=lambda step, updates=None: 1)
 CTX: Any = SimpleNamespace(step=1, phase=RunPhase("train", 100))
 
 
@@ -36,9 +36,9 @@ def trained(case: str, path: Path, seeds: tuple[int, ...], restart: bool = False
     guide, store = config.spawn(made), Storage(made)
     sources = [np.random.default_rng(seed) for seed in seeds]
     for number in range(13):
-        seen, following = (np.concatenate([observed(space, rng, 1) for rng in sources]) for _ in range(2))
-        one = step(seen, following)
-        guide.observed(store.append(one), one, store, CTX)
+        observation, following = (np.concatenate([observed(space, rng, 1) for rng in sources]) for _ in range(2))
+        transition = step(observation, following)
+        guide.observed(store.append(transition), transition, store, CTX)
         guide.before_update(store, LEARNER, CTX)
         shaped = guide.shape(store.gather(np.array([[0, number, number // 2, 0]] * len(seeds)))).reward
         if restart and number == 7:
@@ -53,7 +53,7 @@ def trained(case: str, path: Path, seeds: tuple[int, ...], restart: bool = False
 def test_a_seed_has_the_same_bits_alone_and_beside_another_and_after_a_restart(case: str, tmp_path: Path) -> None:
     rewards, networks = trained(case, tmp_path / "both", (3, 7))
     for place, restart in (("alone", False), ("again", True)):
-        own, weights = trained(case, tmp_path / place, (7,), restart)
-        np.testing.assert_array_equal(own[0], rewards[1])
+        alone, weights = trained(case, tmp_path / place, (7,), restart)
+        np.testing.assert_array_equal(alone[0], rewards[1])
         np.testing.assert_array_equal(weights[0], networks[1])
     assert not np.array_equal(networks[0], networks[1])

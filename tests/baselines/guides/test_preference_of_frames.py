@@ -70,11 +70,11 @@ def test_all_that_is_stored_is_paid_what_the_ensemble_says_of_its_frames(tmp_pat
 def test_pairs_are_learnt_from_as_the_teacher_was_shown_them(tmp_path: Path) -> None:
     made = run(tmp_path, teacher=Asking(shows=True))
     made.play(40)
-    shown = [ask.snapshots.view(np.float32) for ask in made.asked]
-    made.one(tuple(answer(ask, [True, False]) for ask in made.asked))
+    snapshots = [ask.snapshots.view(np.float32) for ask in made.questions]
+    made.advance(tuple(answer(ask, [True, False]) for ask in made.questions))
     pairs = made.guide.preferences[0].seen
     assert pairs.shape == (5, 2, 1, SIZE, SIZE, 3) and pairs.dtype == np.uint8
-    for pair, states in zip(pairs, shown, strict=True):
+    for pair, states in zip(pairs, snapshots, strict=True):
         assert np.array_equal(pair[:, 0], area_mean(drawn(states), SIZE))
     assert made.store.column(SNAPSHOT, made.everywhere()).shape[-1] == 8
 
@@ -90,8 +90,8 @@ def test_pairs_are_learnt_from_as_the_teacher_was_shown_them(tmp_path: Path) -> 
     ],
 )
 def test_without_frames_a_reward_of_them_is_refused(around: dict[str, Any], words: str) -> None:
-    told = CONFIG.fits(there({**parts(), **around}, "reach"))
-    assert words in told and bool(words) == bool(told)
+    fault = CONFIG.fits(there({**parts(), **around}, "reach"))
+    assert words in fault and bool(words) == bool(fault)
     assert replace(CONFIG, sees="state").fits(there({**parts(), **around}, "reach")) == ""
 
 

@@ -77,10 +77,10 @@ def observed(space: Observations, rng: np.random.Generator, *shape: int) -> np.n
     return rng.standard_normal((*shape, *space.shape)).astype(space.dtype)
 
 
-def masked(seen: np.ndarray, may: Any) -> np.ndarray:
+def masked(vectors: np.ndarray, may: Any) -> np.ndarray:
     """Records of `MASKED` of vectors [*shape, 2] and masks that broadcast to them."""
-    records = np.zeros(seen.shape[:-1], MASKED.numpy)
-    records["x"], records["may"] = seen, may
+    records = np.zeros(vectors.shape[:-1], MASKED.numpy)
+    records["x"], records["may"] = vectors, may
     return records
 
 
@@ -93,15 +93,15 @@ def batches(observations: Observations, seed: int, size: int, actions: int, coun
     """Batches [1, size, …] of one seed, the same whichever seeds stand beside it."""
     rng = np.random.default_rng(seed)
 
-    def seen() -> np.ndarray:
+    def random_observations() -> np.ndarray:
         return observed(observations, rng, 1, size)
 
     return [
         Batch(
-            observation=seen(),
+            observation=random_observations(),
             action=rng.integers(actions, size=(1, size)),
             reward=rng.standard_normal((1, size)).astype(np.float32),
-            next_observation=seen(),
+            next_observation=random_observations(),
             terminated=rng.random((1, size)) < 0.2,
             weight=rng.random((1, size)).astype(np.float32),
         )

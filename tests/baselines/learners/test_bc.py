@@ -60,9 +60,9 @@ def test_the_likelihood_is_that_of_a_gaussian_with_tanh() -> None:
 
 def test_log_sigma_is_bounded_below() -> None:
     learner = by_hand(lr=0.0, loss="nll", log_std_min=-1.0)
-    seen = np.array([[[0.0, -9.0], [0.0, -1.0]]], np.float32)
-    told = learner.update(DATA._replace(observation=seen, action=np.zeros((1, 2, 1), np.float32)), ONE, 1)
-    assert told.td_error[0].tolist() == pytest.approx([-(PEAK + 1)] * 2, abs=1e-5)
+    observation = np.array([[[0.0, -9.0], [0.0, -1.0]]], np.float32)
+    update = learner.update(DATA._replace(observation=observation, action=np.zeros((1, 2, 1), np.float32)), ONE, 1)
+    assert update.td_error[0].tolist() == pytest.approx([-(PEAK + 1)] * 2, abs=1e-5)
 
 
 def test_only_episodes_with_a_success_count_if_asked_for() -> None:
@@ -77,11 +77,21 @@ def test_an_episode_with_one_success_counts_as_a_whole(tmp_path: Any) -> None:
     made = build((0, 1), path=tmp_path)
     learner: Any = Bc(**SMALL).spawn(made)
     store = Storage(made, learner.columns)
-    seen, nothing = np.zeros((2, 2), np.float32), np.zeros(2, bool)
+    observation, nothing = np.zeros((2, 2), np.float32), np.zeros(2, bool)
     for step in range(3):
         success = np.array([step == 1, False])
         store.append(
-            Transition(seen, seen[:, :1], seen[:, 0], nothing, nothing | (step == 2), seen, seen[:, :0], None, success)
+            Transition(
+                observation,
+                observation[:, :1],
+                observation[:, 0],
+                nothing,
+                nothing | (step == 2),
+                observation,
+                observation[:, :0],
+                None,
+                success,
+            )
         )
     for row in (0, 1):
         learner.ended(row, np.arange(3), store)
@@ -94,11 +104,15 @@ def test_it_explores_by_its_gaussian_and_imitates_what_it_is_given() -> None:
     for loss in ("mse", "nll"):
         learner: Any = Bc(hidden=(16,), batch_size=64, lr=1e-2, loss=loss, log_std_min=-3.0).spawn(build())
         for step in range(300):
-            seen = rng.uniform(-1, 1, (1, 64, 2)).astype(np.float32)
-            learner.update(batch(0, 64)._replace(observation=seen, action=-seen[:, :, :1] / 2, weight=None), ONE, step)
-        seen = np.array([[0.8, 0.3]] * 500, np.float32)
-        greedy = learner.act(seen, np.zeros(500, int), None, 0)
-        drawn = learner.act(seen, np.zeros(500, int), [rng], 0)
+            observation = rng.uniform(-1, 1, (1, 64, 2)).astype(np.float32)
+            learner.update(
+                batch(0, 64)._replace(observation=observation, action=-observation[:, :, :1] / 2, weight=None),
+                ONE,
+                step,
+            )
+        observation = np.array([[0.8, 0.3]] * 500, np.float32)
+        greedy = learner.act(observation, np.zeros(500, int), None, 0)
+        drawn = learner.act(observation, np.zeros(500, int), [rng], 0)
         assert greedy == pytest.approx(-0.4, abs=0.03)
         assert (np.arctanh(drawn).std() == pytest.approx(math.exp(-3), rel=0.2)) == (loss == "nll")
         assert np.array_equal(greedy, drawn) == (loss == "mse")

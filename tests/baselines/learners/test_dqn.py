@@ -67,10 +67,10 @@ def test_reducible_may_be_a_difference_of_losses(double: bool) -> None:
     """These rewards make y = 0.5, 1.1 and 2.5. Q(s, a) = 1, 2, 3 err by 0.5, 0.9 and 0.5, where Huber's loss is
     quadratic: 0.125, 0.405, 0.125. Q̄(s, a) = 10, 2, 30 err by 9.5, 0.9 and 27.5, with losses 9, 0.405 and 27."""
     near = WORKED._replace(reward=np.array([[-4.5, -3.9, 2.5]], np.float32))
-    told = by_hand(double=double).update(near, np.ones(1, bool), 1, reducible="loss").reducible
-    assert told is not None and told[0] == pytest.approx([0.125 - 9, 0, 0.125 - 27], rel=1e-5, abs=1e-6)
-    told = terms(by_hand(double=double), near).reducible  # of errors
-    assert told[0].tolist() == pytest.approx([0.5 - 9.5, 0, 0.5 - 27.5], abs=1e-5)
+    reducible = by_hand(double=double).update(near, np.ones(1, bool), 1, reducible="loss").reducible
+    assert reducible is not None and reducible[0] == pytest.approx([0.125 - 9, 0, 0.125 - 27], rel=1e-5, abs=1e-6)
+    reducible = terms(by_hand(double=double), near).reducible  # of errors
+    assert reducible[0].tolist() == pytest.approx([0.5 - 9.5, 0, 0.5 - 27.5], abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_targets_are_of_actions_that_may_be_taken_next(
 def test_reducible_is_neither_computed_nor_told_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three evaluations, four when asked; parameters move by the same bits."""
     learners = [by_hand(), by_hand()]
-    for learner, asked in zip(learners, (None, "error"), strict=True):
+    for learner, difference in zip(learners, (None, "error"), strict=True):
         evaluations = []
         network = learner.network
-        monkeypatch.setattr(learner, "network", lambda *given, n=network, e=evaluations: e.append(1) or n(*given))
-        update = learner.update(WORKED, np.ones(1, bool), 1, asked)
-        assert (update.reducible is not None) == bool(asked) and len(evaluations) == 3 + bool(asked)
+        monkeypatch.setattr(learner, "network", lambda *inputs, n=network, e=evaluations: e.append(1) or n(*inputs))
+        update = learner.update(WORKED, np.ones(1, bool), 1, difference)
+        assert (update.reducible is not None) == bool(difference) and len(evaluations) == 3 + bool(difference)
     assert same(learners[0].state(0), learners[1].state(0))
 
 

@@ -108,7 +108,7 @@ def test_a_quantile_does_not_depend_on_those_beside_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kappa", "wanted", "expected"),
+    ("kappa", "targets", "expected"),
     [
         # δ = 1, 4 and −1, 2; L = ½, 3½ and ½, 1½; τ or 1 − τ = ¼, ¼ and ¼, ¾: (⅛ + ⅞)/2 + (⅛ + 9/8)/2
         (1.0, [1.0, 4.0], 1.125),
@@ -118,9 +118,11 @@ def test_a_quantile_does_not_depend_on_those_beside_it() -> None:
         (1.0, [1.0], 0.25),
     ],
 )
-def test_quantile_huber_loss(kappa: float, wanted: list[float], expected: float) -> None:
+def test_quantile_huber_loss(kappa: float, targets: list[float], expected: float) -> None:
     quantiles, fractions = torch.tensor([[[0.0, 2.0]]]), torch.tensor([[[0.25, 0.75]]])
-    assert quantile_huber(quantiles, torch.tensor([[wanted]]), fractions, kappa).tolist() == [[pytest.approx(expected)]]
+    assert quantile_huber(quantiles, torch.tensor([[targets]]), fractions, kappa).tolist() == [
+        [pytest.approx(expected)]
+    ]
 
 
 def test_double_target_values_the_online_networks_choice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,8 +184,8 @@ def test_reducible_may_be_a_difference_of_losses(monkeypatch: pytest.MonkeyPatch
     tests above; of Z̄(s, a) = (20, 10, 0), (2, 2, 2) and (60, 30, 0) they are 13½ + 2¼ + 5½ = 21¼, 6¾ and
     58½ + 14¼ + ½ = 73¼."""
     learner = by_hand(monkeypatch, double=double)
-    told = learner.update(WORKED, np.ones(1, bool), 1, reducible="loss").reducible
-    assert told is not None and np.allclose(told, [[-13.125, 0, -67.5]], atol=1e-5)
+    reducible = learner.update(WORKED, np.ones(1, bool), 1, reducible="loss").reducible
+    assert reducible is not None and np.allclose(reducible, [[-13.125, 0, -67.5]], atol=1e-5)
 
 
 def test_only_the_online_quantiles_have_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,8 +149,8 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message
     ],
 )
 def test_spaces_that_do_not_fit_are_named(observations: Observations, actions: Actions, reason: str) -> None:
-    told = Dqn().fits(there(None, "", observations, actions))
-    assert reason in told if reason else told == ""
+    fault = Dqn().fits(there(None, "", observations, actions))
+    assert reason in fault if reason else fault == ""
 
 
 def test_estimated_cost_counts_updates_and_acting() -> None:
@@ -200,10 +200,10 @@ def test_greedy_actions_and_values_are_of_actions_that_may_be_taken() -> None:
     """Q(x) = x = (2, 1): action 0, but 1 where only that may be taken, and 0 again where the mask admits none."""
     learner = make(Dqn(hidden=()), MASKED)
     learner.load_parameters(0, {"head.0.weight": unread(np.eye(2)), "head.0.bias": np.zeros(2)})
-    seen = masked(np.array([[2, 1]] * 4, np.float32), [[1, 1], [0, 1], [1, 0], [0, 0]])
+    observations = masked(np.array([[2, 1]] * 4, np.float32), [[1, 1], [0, 1], [1, 0], [0, 0]])
     rows = np.zeros(4, np.int64)
-    assert learner.act(seen, rows, None, 0).tolist() == [0, 1, 0, 0]
-    assert learner.value(seen, rows).tolist() == [2.0, 1.0, 2.0, 2.0]
+    assert learner.act(observations, rows, None, 0).tolist() == [0, 1, 0, 0]
+    assert learner.value(observations, rows).tolist() == [2.0, 1.0, 2.0, 2.0]
 
 
 @BOTH
@@ -211,16 +211,16 @@ def test_random_and_greedy_actions_are_among_those_that_may_be_taken(learner_of:
     """Of five actions 1 and 4 may be taken; a random one is each of them about as often."""
     space = Observations(parts={"x": VECTOR, "may": Observations((5,), "uint8", (2,) * 5, mask=True)})
     learner = make(learner_of(**SMALL), space, 5)
-    seen = observed(space, np.random.default_rng(0), 1)
-    seen["may"] = [0, 1, 0, 0, 1]
+    observation = observed(space, np.random.default_rng(0), 1)
+    observation["may"] = [0, 1, 0, 0, 1]
     rng, row = np.random.default_rng(0), np.array([0])
-    random = [int(learner.act(seen, row, [rng], 0)[0]) for _ in range(400)]
+    random = [int(learner.act(observation, row, [rng], 0)[0]) for _ in range(400)]
     assert {*random} == {1, 4} and np.mean(np.array(random) == 1) == pytest.approx(0.5, abs=4 * 0.025)
-    assert {int(learner.act(seen, row, [rng], 400)[0]) for _ in range(100)} <= {1, 4}
-    assert int(learner.act(seen, row, None, 0)[0]) in (1, 4)
+    assert {int(learner.act(observation, row, [rng], 400)[0]) for _ in range(100)} <= {1, 4}
+    assert int(learner.act(observation, row, None, 0)[0]) in (1, 4)
 
 
 def test_a_mask_of_another_size_than_the_actions_is_refused() -> None:
-    told = Dqn().fits(there(None, "", MASKED, Actions(3)))
-    assert told == "the observation part 'may' is a mask of shape (2,) for 3 actions; give it one number per action"
+    fault = Dqn().fits(there(None, "", MASKED, Actions(3)))
+    assert fault == "the observation part 'may' is a mask of shape (2,) for 3 actions; give it one number per action"
     assert Dqn().fits(there(None, "", MASKED, Actions(2))) == ""

@@ -13,8 +13,8 @@ def towards(goal: np.ndarray, start: np.ndarray, steps: int) -> ExpertTrajectory
     places = [start]
     for _ in range(steps - 1):
         places.append(places[-1] + 0.2 * (goal - places[-1]))
-    told = np.stack([np.concatenate([place, goal]) for place in places]).astype(np.float32)
-    return ExpertTrajectory(told, -np.linalg.norm(told[:, :2] - told[:, 2:], axis=1))
+    states = np.stack([np.concatenate([place, goal]) for place in places]).astype(np.float32)
+    return ExpertTrajectory(states, -np.linalg.norm(states[:, :2] - states[:, 2:], axis=1))
 
 
 @pytest.fixture(scope="module")
@@ -39,5 +39,5 @@ def test_what_it_tells_of_a_step_depends_on_no_later_one(episodes: list[ExpertTr
 
     model = DecisionTransformer(episodes[:3], LENGTH, 0)
     states, togo = torch.randn(1, LENGTH, 4), torch.randn(1, LENGTH)
-    whole, part = model(togo, states), model(togo[:, :3], states[:, :3])
-    torch.testing.assert_close(whole[:, :3], part)
+    full, part = model(togo, states), model(togo[:, :3], states[:, :3])
+    torch.testing.assert_close(full[:, :3], part)

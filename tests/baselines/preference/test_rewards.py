@@ -17,9 +17,9 @@ H, D = 3, 2
 
 
 def ensemble(seeds: tuple[int, ...] = (0,), observed: int = D, **settings: Any) -> RewardEnsemble:
-    given = {"members": 3, "rate": 1e-2, "batch_size": 8, "smoothing": 0.0, **settings}
-    home, hidden = build(seeds, observed=observed), given.pop("hidden", (8, 8))
-    return RewardEnsemble(home, States(home, hidden).network, **given)
+    fields = {"members": 3, "rate": 1e-2, "batch_size": 8, "smoothing": 0.0, **settings}
+    home, hidden = build(seeds, observed=observed), fields.pop("hidden", (8, 8))
+    return RewardEnsemble(home, States(home, hidden).network, **fields)
 
 
 def linear(weights: list[float], smoothing: float = 0.0) -> RewardEnsemble:
@@ -51,35 +51,35 @@ def train(made: RewardEnsemble, sets: list[Preferences], seeds: tuple[int, ...],
 def test_the_reward_of_a_state_is_the_mean_of_its_members_in_1() -> None:
     made = linear([1.0, -2.0])
     states = np.array([[[0.3], [1.5]]], np.float32)
-    wanted = [(np.tanh(0.3) + np.tanh(-0.6)) / 2, (np.tanh(1.5) + np.tanh(-3.0)) / 2]
-    assert made.reward(states)[0] == pytest.approx(wanted)
-    assert made.reward_of(states[0], np.zeros(2, int)) == pytest.approx(wanted)
+    expected = [(np.tanh(0.3) + np.tanh(-0.6)) / 2, (np.tanh(1.5) + np.tanh(-3.0)) / 2]
+    assert made.reward(states)[0] == pytest.approx(expected)
+    assert made.reward_of(states[0], np.zeros(2, int)) == pytest.approx(expected)
     assert made.returns(0, states[:, None, :, :].repeat(2, 1))[1] == pytest.approx(
         np.full((1, 2), np.tanh(-0.6) + np.tanh(-3.0))
     )
 
 
 @pytest.mark.parametrize(
-    ("label", "smoothing", "wanted"),
+    ("label", "smoothing", "expected"),
     # returns 0 and 1, so P[second] = e/(1 + e): −log P = 0.313262, −log(1 − P) = 1.313262
     [(1.0, 0.0, 0.313262), (0.0, 0.0, 1.313262), (0.5, 0.0, 0.813262), (1.0, 0.1, 0.413262), (0.5, 0.1, 0.813262)],
 )
 def test_loss_is_the_cross_entropy_of_bradley_terry_on_summed_rewards(
-    label: float, smoothing: float, wanted: float
+    label: float, smoothing: float, expected: float
 ) -> None:
     made = linear([1.0], smoothing)
     half = np.arctanh(0.5)
     pairs = torch.tensor([[[[[[0.0], [0.0]], [[half], [half]]]]]], dtype=torch.float32)
-    loss, told = made.terms(0, pairs, torch.full((1, 1, 1), label), torch.ones(1, 1, 1))
-    assert loss.item() == pytest.approx(wanted, rel=1e-5)
-    assert told.flatten().tolist() == pytest.approx([wanted, float(label > 0.5), float(label != 0.5)], rel=1e-5)
+    loss, sums = made.terms(0, pairs, torch.full((1, 1, 1), label), torch.ones(1, 1, 1))
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+    assert sums.flatten().tolist() == pytest.approx([expected, float(label > 0.5), float(label != 0.5)], rel=1e-5)
 
 
 def test_what_pads_a_batch_weighs_nothing_and_members_add_up() -> None:
     made = linear([1.0, 0.5])
     pairs = torch.randn(1, 2, 4, 2, H, 1)
     labels, weights = torch.ones(1, 2, 4), torch.tensor([1.0, 1.0, 0.0, 0.0]).expand(1, 2, 4)
-    loss, told = made.terms(0, pairs, labels, weights)
+    loss, sums = made.terms(0, pairs, labels, weights)
     alone = [
         F.softplus(
             torch.tanh(w * pairs[0, n, :2, 0]).sum((1, 2)) - torch.tanh(w * pairs[0, n, :2, 1]).sum((1, 2))
@@ -87,7 +87,7 @@ def test_what_pads_a_batch_weighs_nothing_and_members_add_up() -> None:
         for n, w in enumerate((1.0, 0.5))
     ]
     assert loss.item() == pytest.approx(float(sum(alone)), rel=1e-5)
-    assert told[2].tolist() == [[2, 2]]
+    assert sums[2].tolist() == [[2, 2]]
 
 
 def one_by_one(made: RewardEnsemble, data: Preferences, generator: np.random.Generator, epochs: int) -> list[Array]:
@@ -97,32 +97,32 @@ def one_by_one(made: RewardEnsemble, data: Preferences, generator: np.random.Gen
         {name: torch.tensor(value[n], requires_grad=True) for name, value in arrays.items()}
         for n in range(made.members)
     ]
-    optimisers = [torch.optim.Adam(each.values(), lr=made.optimiser.rate) for each in leaves]
+    optimisers = [torch.optim.Adam(leaf.values(), lr=made.optimiser.rate) for leaf in leaves]
     for _ in range(epochs):
         orders = [generator.permutation(len(data)) for _ in leaves]
         for start in range(0, len(data), made.batch_size):
-            for own, optimiser, order in zip(leaves, optimisers, orders, strict=True):
+            for leaf, optimiser, order in zip(leaves, optimisers, orders, strict=True):
                 index = order[start : start + made.batch_size]
                 hidden = torch.tensor(data.seen[index])
                 for layer in range(3):
-                    hidden = hidden @ own[f"reward.{layer}.weight"] + own[f"reward.{layer}.bias"]
+                    hidden = hidden @ leaf[f"reward.{layer}.weight"] + leaf[f"reward.{layer}.bias"]
                     hidden = F.leaky_relu(hidden) if layer < 2 else hidden.tanh()
                 logits = hidden.sum((2, 3))
                 optimiser.zero_grad()
                 F.cross_entropy(logits, torch.tensor(data.labels[index]).long()).backward()
                 optimiser.step()
-    return [torch.cat([value.detach().flatten() for value in own.values()]).numpy() for own in leaves]
+    return [torch.cat([value.detach().flatten() for value in leaf.values()]).numpy() for leaf in leaves]
 
 
 @pytest.mark.parametrize("size", [5, 8, 21])
 def test_training_together_is_training_every_member_by_itself(size: int) -> None:
     made, data = ensemble(), preferences(0, size)
-    wanted = one_by_one(made, data, np.random.default_rng(100), 3)
+    expected = one_by_one(made, data, np.random.default_rng(100), 3)
     fit = train(made, [data], (0,), epochs=3)
     arrays = made.parameters.arrays(0)
-    for member, weights in enumerate(wanted):
-        found = np.concatenate([value[member].ravel() for value in arrays.values()])
-        assert found == pytest.approx(weights, abs=2e-5)
+    for member, weights in enumerate(expected):
+        trained = np.concatenate([value[member].ravel() for value in arrays.values()])
+        assert trained == pytest.approx(weights, abs=2e-5)
     assert fit.epochs.tolist() == [3] and 0 <= fit.accuracy[0] <= 1 and np.isfinite(fit.loss[0])
 
 

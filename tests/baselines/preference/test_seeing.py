@@ -46,17 +46,17 @@ def modules(made: RewardEnsemble, row: int, member: int) -> nn.Module:
         into = out
     network = nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(1), nn.Tanh())
     network(torch.zeros(1, 3, SIZE, SIZE))
-    own = {name: torch.tensor(value[member]) for name, value in made.parameters.arrays(row).items()}
+    arrays = {name: torch.tensor(value[member]) for name, value in made.parameters.arrays(row).items()}
     with torch.no_grad():
-        for number, layer in enumerate(each for each in network if isinstance(each, (nn.Conv2d, nn.Linear))):
-            layer.bias.copy_(own[f"reward.{number}.bias"])
-            weight = own[f"reward.{number}.weight"]
+        for number, layer in enumerate(module for module in network if isinstance(module, (nn.Conv2d, nn.Linear))):
+            layer.bias.copy_(arrays[f"reward.{number}.bias"])
+            weight = arrays[f"reward.{number}.weight"]
             layer.weight.copy_(weight if weight.ndim == 4 else weight.T)
     return network
 
 
-def channels_first(seen: Array) -> torch.Tensor:
-    return torch.tensor(seen, dtype=torch.float32).movedim(-1, -3) / 255
+def channels_first(pixels: Array) -> torch.Tensor:
+    return torch.tensor(pixels, dtype=torch.float32).movedim(-1, -3) / 255
 
 
 def test_a_reduced_pixel_is_the_mean_of_the_area_that_it_covers() -> None:
@@ -81,20 +81,20 @@ def test_a_frame_of_a_whole_multiple_is_at_most_one_level_from_the_exact_mean() 
 
 def test_every_frame_is_reduced_for_itself() -> None:
     many = frames(0, 5, size=100)
-    assert np.array_equal(area_mean(many, 64), np.concatenate([area_mean(each[None], 64) for each in many]))
+    assert np.array_equal(area_mean(many, 64), np.concatenate([area_mean(frame[None], 64) for frame in many]))
 
 
 def test_a_reward_of_frames_is_that_of_pytorchs_modules_and_of_its_members_in_the_mean() -> None:
-    made, seen = ensemble((0, 1), members=3), frames(1, 2, 4)
+    made, images = ensemble((0, 1), members=3), frames(1, 2, 4)
     train(made, [preferences(0, 6), preferences(1, 6)], (0, 1))  # away from where all rewards are alike
     with torch.no_grad():
         alone = np.stack([
-            [modules(made, row, n)(channels_first(seen[row])).numpy()[:, 0] for n in range(3)] for row in range(2)
+            [modules(made, row, n)(channels_first(images[row])).numpy()[:, 0] for n in range(3)] for row in range(2)
         ])  # fmt: skip
     assert alone.std() > 1e-3
-    assert made.reward(seen) == pytest.approx(alone.mean(1), abs=1e-6)
-    assert made.reward_of(seen[:, 0], np.arange(2)) == pytest.approx(alone[:, :, 0].mean(1), abs=1e-6)
-    pairs = seen[1].reshape(2, 2, 1, SIZE, SIZE, 3)
+    assert made.reward(images) == pytest.approx(alone.mean(1), abs=1e-6)
+    assert made.reward_of(images[:, 0], np.arange(2)) == pytest.approx(alone[:, :, 0].mean(1), abs=1e-6)
+    pairs = images[1].reshape(2, 2, 1, SIZE, SIZE, 3)
     assert made.returns(1, pairs) == pytest.approx(alone[1].reshape(3, 2, 2), abs=1e-6)
 
 
@@ -107,10 +107,10 @@ def test_networks_begin_as_the_papers_code_has_them() -> None:
 
 
 def test_pairs_of_frames_are_kept_as_they_are_and_restored() -> None:
-    data, kept = preferences(0, 3), Preferences(1, SIZE, SIZE, 3, dtype="uint8")
+    data, restored = preferences(0, 3), Preferences(1, SIZE, SIZE, 3, dtype="uint8")
     assert data.seen.dtype == np.uint8 and data.seen.shape == (3, 2, 1, SIZE, SIZE, 3)
-    kept.load_state(data.state())
-    assert np.array_equal(kept.seen, data.seen) and np.array_equal(kept.labels, data.labels)
+    restored.load_state(data.state())
+    assert np.array_equal(restored.seen, data.seen) and np.array_equal(restored.labels, data.labels)
 
 
 def test_a_reward_of_frames_learns_what_is_preferred() -> None:

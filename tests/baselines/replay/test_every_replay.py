@@ -38,12 +38,14 @@ class Run:
         """Store, draw and learn; the draws."""
         drawn, no = [], np.zeros(len(self.seeds), bool)
         for step in steps:
-            here = np.stack([np.sin(self.seeds + step), np.cos(3.0 * step + self.seeds)], 1).astype(np.float32)
-            reward, ended = here[:, 0] * step, no | (step % 7 == 6)
-            transition = Transition(here, no.astype(int), reward, ended, no, here, no[:, None][:, :0], None, ended)
+            observation = np.stack([np.sin(self.seeds + step), np.cos(3.0 * step + self.seeds)], 1).astype(np.float32)
+            reward, ended = observation[:, 0] * step, no | (step % 7 == 6)
+            transition = Transition(
+                observation, no.astype(int), reward, ended, no, observation, no[:, None][:, :0], None, ended
+            )
             self.sampler.added(self.store.append(transition), self.store.live, transition)
             if step % 4 == 3:
-                draw = self.sampler.draw(3, Moment(step, self.store.live, self.rngs, here, self.store))
+                draw = self.sampler.draw(3, Moment(step, self.store.live, self.rngs, observation, self.store))
                 errors = np.sin(draw.index * (self.seeds[:, None] + 2.0) + step).astype(np.float32)
                 self.sampler.feedback(draw.index, Update(errors, {}, errors - 0.2))
                 self.sampler.evaluated(np.cos(self.seeds + step))
@@ -55,12 +57,16 @@ class Run:
 def test_a_seed_draws_the_same_alone_and_beside_others_and_after_a_restart(name: str, tmp_path: Path) -> None:
     together, alone = (Run(tmp_path / f"{len(seeds)}", REPLAYS[name], seeds) for seeds in ((3, 4), (4,)))
     first = together.play(range(62))  # the ring has gone round, and two transitions were stored since the last draw
-    state, kept, position = together.sampler.state(1), together.store.state(1), together.rngs[1].bit_generator.state
+    state, storage_state, position = (
+        together.sampler.state(1),
+        together.store.state(1),
+        together.rngs[1].bit_generator.state,
+    )
     rest = together.play(range(62, 90))
     assert [index[0].tolist() for index in alone.play(range(62))] == [index[1].tolist() for index in first]
     restored = Run(tmp_path / "2", REPLAYS[name], (4,))
     restored.sampler.load_state(0, state)
-    restored.store.load_state(0, kept)
+    restored.store.load_state(0, storage_state)
     restored.rngs[0].bit_generator.state = position
     assert [index[0].tolist() for index in restored.play(range(62, 90))] == [index[1].tolist() for index in rest]
     assert any(not np.array_equal(*index) for index in first), "seeds draw for themselves"

@@ -96,7 +96,7 @@ class Player:
         index = np.full((self.rows, 1), store.slot(np.array([self.count - 1]))[0])
         return [round(float(value), 6) for value in store.column(REWARD.name, index)[:, 0]]
 
-    def one(self, state: str, caption: str, ended: bool = False) -> float:
+    def reward_for(self, state: str, caption: str, ended: bool = False) -> float:
         return self.step([(state, caption)], ended)[0]
 
     def suggest(self, goals: list[str]) -> Player:
@@ -117,7 +117,7 @@ class Player:
 
 def test_a_step_is_rewarded_by_the_largest_cosine_above_the_threshold(tmp_path: Path) -> None:
     player = Player(tmp_path, "guide.threshold=0.5")
-    assert player.one(TREE, "chop grass") == 1.0, "of chop tree .6, eat tree .8 and chop grass 1"
+    assert player.reward_for(TREE, "chop grass") == 1.0, "of chop tree .6, eat tree .8 and chop grass 1"
     assert cosine(np.array([3.0, 4.0]), np.array([24.0, 7.0])) == pytest.approx((3 * 24 + 4 * 7) / (5 * 25))
     (log, row, note) = player.ctx.notes[0]
     assert (log, row, note["goals"]) == ("goals", 0, "chop tree, eat tree, chop grass")
@@ -133,36 +133,44 @@ def test_the_threshold_is_exceeded_not_reached_and_below_it_there_is_nothing(tmp
         ("0.99", GOALS[TREE], TREE, "chop tree", 1.0),
     ):
         player = Player(tmp_path / threshold, f"guide.threshold={threshold}").suggest(goals)
-        assert player.one(state, caption) == pytest.approx(expected), threshold
+        assert player.reward_for(state, caption) == pytest.approx(expected), threshold
 
 
 def test_a_goal_is_rewarded_once_an_episode_wherever_it_is_suggested(tmp_path: Path) -> None:
     player = Player(tmp_path)
-    paid = [player.one(TREE, "chop tree"), player.one(TREE, "chop tree"), player.one(COW, "chop tree")]
+    paid = [
+        player.reward_for(TREE, "chop tree"),
+        player.reward_for(TREE, "chop tree"),
+        player.reward_for(COW, "chop tree"),
+    ]
     assert paid == [1.0, 0.0, 0.0]
-    assert player.one(COW, "attack cow", ended=True) == 1.0
+    assert player.reward_for(COW, "attack cow", ended=True) == 1.0
     assert player.ctx.notes[-1] == (
         "achieved", 0, {"episode": 0, "goals": "chop tree, attack cow", "count": 2, "reward": 2.0, "length": 4}
     )  # fmt: skip
-    assert player.one(COW, "chop tree") == 1.0, "a new episode"
+    assert player.reward_for(COW, "chop tree") == 1.0, "a new episode"
     always = Player(tmp_path / "always", "guide.once=false")
-    assert [always.one(TREE, "chop tree") for _ in range(3)] == [1.0, 1.0, 1.0]
+    assert [always.reward_for(TREE, "chop tree") for _ in range(3)] == [1.0, 1.0, 1.0]
 
 
 def test_each_goal_above_the_threshold_is_achieved_at_once(tmp_path: Path) -> None:
     player = Player(tmp_path, "guide.threshold=0.55")
-    assert player.one(TREE, "chop tree") == 1.0  # chop tree 1, eat tree .96, chop grass .6: all three
-    assert player.one(TREE, "chop grass") == 0.0
-    player.one(COW, "sleep", ended=True)
+    assert player.reward_for(TREE, "chop tree") == 1.0  # chop tree 1, eat tree .96, chop grass .6: all three
+    assert player.reward_for(TREE, "chop grass") == 0.0
+    player.reward_for(COW, "sleep", ended=True)
     assert player.ctx.notes[-1][2]["goals"] == "chop tree, eat tree, chop grass"
 
 
 def test_moves_and_nothing_are_not_rewarded_and_raise_no_question(tmp_path: Path) -> None:
     player = Player(tmp_path)
-    assert [player.one(TREE, caption) for caption in ("", "move left", "wake up")] == [0.0, 0.0, 0.0]
+    assert [player.reward_for(TREE, caption) for caption in ("", "move left", "wake up")] == [0.0, 0.0, 0.0]
     assert not player.ctx.questions
     every = Player(tmp_path / "every", "guide.every_state=true")
-    assert [every.one(TREE, ""), every.one(TREE, "chop tree"), every.one(COW, "move up")] == [0.0, 1.0, 0.0]
+    assert [every.reward_for(TREE, ""), every.reward_for(TREE, "chop tree"), every.reward_for(COW, "move up")] == [
+        0.0,
+        1.0,
+        0.0,
+    ]
     assert every.states() == [TREE, COW]
 
 
@@ -176,7 +184,11 @@ def test_each_seed_asks_once_for_a_state_and_a_text_and_all_seeds_in_one_batch(t
     assert player.ctx.batches[2:] == [2, 3], "states of seeds 0 and 2; attack cow, and sleep and attack cow"
     assert len(player.ctx.questions) == len({*player.ctx.questions})
     alone = Player(tmp_path / "alone")
-    assert [alone.one(*texts[0]), alone.one(*texts[0]), alone.one(COW, "attack cow")] == [1.0, 0.0, 1.0]
+    assert [alone.reward_for(*texts[0]), alone.reward_for(*texts[0]), alone.reward_for(COW, "attack cow")] == [
+        1.0,
+        0.0,
+        1.0,
+    ]
     assert alone.ctx.questions == [question for question in player.ctx.questions if question[0] == 0], (
         "as beside two others"
     )
@@ -184,12 +196,12 @@ def test_each_seed_asks_once_for_a_state_and_a_text_and_all_seeds_in_one_batch(t
 
 def test_a_failed_question_gives_no_goals_and_a_failed_vector_no_reward(tmp_path: Path) -> None:
     player = Player(tmp_path)
-    assert player.one("you see nothing of note.", "chop tree") == 0.0
+    assert player.reward_for("you see nothing of note.", "chop tree") == 0.0
     assert player.ctx.notes[-1][2] | {"state": ""} == {
         "state": "", "goals": "", "kept": 0, "proposed": 0, "unknown": 0, "senseless": 0, "cut": 0, "failed": True
     }  # fmt: skip
-    assert player.one("you see nothing of note.", "chop tree") == 0.0 and len(player.ctx.questions) == 1
-    assert player.one(COW, "drink water") == 0.0, "no vector of this caption"
+    assert player.reward_for("you see nothing of note.", "chop tree") == 0.0 and len(player.ctx.questions) == 1
+    assert player.reward_for(COW, "drink water") == 0.0, "no vector of this caption"
     metrics = [player.metric(name) for name in ("failed", "questions", "goals")]
     assert metrics == [[1.0], [2.0], [1.0]], "2 goals for 2 states"
     assert cosine(np.zeros(3), np.ones(3)) == 0.0
@@ -209,7 +221,7 @@ def test_logs_hold_as_many_goals_as_a_text_may_have_characters(tmp_path: Path) -
     player.ctx.consult = lambda questions: [  # type: ignore[method-assign]
         goals if question.to == "goals" else _vector("chop tree") for question in questions
     ]
-    assert player.one(TREE, "chop tree", ended=True) == 1.0
+    assert player.reward_for(TREE, "chop tree", ended=True) == 1.0
     for (log, _, row), number in zip(player.ctx.notes, ("kept", "count"), strict=True):
         logged_goals = row["goals"].split(", ")
         assert logs.fitting(row, LOGS[log], log) == row and row[number] == 256
@@ -220,7 +232,11 @@ def test_logs_hold_as_many_goals_as_a_text_may_have_characters(tmp_path: Path) -
 
 def test_coarser_questions_are_shared_by_more_states_and_a_step_without_words_has_no_reward(tmp_path: Path) -> None:
     player = Player(tmp_path, "guide.omit=[you feel]")
-    assert [player.one(f"{TREE} you feel {how}.", "chop tree") for how in ("hurt", "hungry", "sleepy")] == [1, 0, 0]
+    assert [player.reward_for(f"{TREE} you feel {how}.", "chop tree") for how in ("hurt", "hungry", "sleepy")] == [
+        1,
+        0,
+        0,
+    ]
     assert player.states() == [TREE] and player.step(None) == [0.0]
 
 
@@ -254,10 +270,14 @@ def test_a_seed_goes_on_from_either_of_two_checkpoints_in_another_packing(tmp_pa
         return player
 
     late = again(newer)
-    assert [late.one(COW, "attack cow"), late.one(TREE, "chop grass"), late.one(COW, "chop tree")] == [0.0, 0.0, 1.0]
+    assert [
+        late.reward_for(COW, "attack cow"),
+        late.reward_for(TREE, "chop grass"),
+        late.reward_for(COW, "chop tree"),
+    ] == [0.0, 0.0, 1.0]
     assert not late.ctx.questions, "all is known"
     early = again(older)
-    assert [early.one(COW, "attack cow"), early.one(TREE, "chop grass")] == [0.0, 1.0]
+    assert [early.reward_for(COW, "attack cow"), early.reward_for(TREE, "chop grass")] == [0.0, 1.0]
     assert early.states() == [TREE]
     early.count = 2
     assert {**early.guide.state(0), "reward": 0} == {**newer, "reward": 0}

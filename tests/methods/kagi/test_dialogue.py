@@ -85,8 +85,8 @@ def test_a_reply_becomes_waypoints_at_centres_of_tiles_and_rows_of_lines() -> No
 def test_each_kind_of_bad_reply_is_answered_by_what_is_wrong_and_in_the_end_given_up(name: str) -> None:
     bad, says = BAD[name]
     assert talk(ask := Ask(bad, json.dumps(REPLY))) == ANSWER | {"retries": 1}
-    assert says in ask.asked(1) and ask.asked(1).startswith("I cannot use this reply: ")
-    assert len(ask.asked(1)) < 1_000, "a huge reply is not repeated in the reminder"
+    assert says in ask.last_text(1) and ask.last_text(1).startswith("I cannot use this reply: ")
+    assert len(ask.last_text(1)) < 1_000, "a huge reply is not repeated in the reminder"
     ask = Ask(*[bad] * 3)
     assert talk(ask) is None and ask.done
 
@@ -106,7 +106,7 @@ def test_a_single_view_gives_waypoints_without_heights() -> None:
     assert answer["waypoints"] == [[0.625, 0.875], [0.375, 0.875], [0.125, 0.125]]
     assert answer["blocks"] == [["c4", None], ["b4", None], ["a1", None]]
     ask = Ask(json.dumps(REPLY), changed(block_sequence=["c5", "b4"]), changed(block_sequence=["c4", "b4"]))
-    assert talk(ask, single)["retries"] == 2 and "'c5' is no tile" in ask.asked(2)
+    assert talk(ask, single)["retries"] == 2 and "'c5' is no tile" in ask.last_text(2)
 
 
 def test_bad_frames_end_the_run_by_name() -> None:

@@ -85,11 +85,11 @@ def moments(count: int) -> np.ndarray:
 
     task = MiniGridDoorKey().make("5x5")
     task.reset(0)
-    found = []
+    snapshots = []
     for number in range(count):
         task.step(number % 2)
-        found.append(task.snapshot())
-    return np.stack(found)
+        snapshots.append(task.snapshot())
+    return np.stack(snapshots)
 
 
 def test_the_first_segment_is_above_and_the_second_below_from_its_start_to_its_end(tmp_path: Path) -> None:

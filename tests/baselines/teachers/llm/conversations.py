@@ -30,19 +30,19 @@ def segment(seed: int, length: int = 4, things: Sequence[Coordinates] = PUSH, ne
     tcp has already gone when it begins."""
     rng = np.random.default_rng(seed)
     width = 1 + max(max(thing.entries) for thing in things)
-    found = np.full((length, width), 0.5, np.float32)
+    states = np.full((length, width), 0.5, np.float32)
     goal = rng.uniform(0.2, 0.8, 3)
     for thing in things:
         place = goal + (0 if thing.constant else rng.uniform(-0.1, 0.1, 3))
         walk = np.zeros((length, 3)) if thing.constant else np.cumsum(rng.normal(0, 0.002, (length, 3)), axis=0)
-        found[:, thing.entries] = place + walk
+        states[:, thing.entries] = place + walk
     towards = things[1].entries
-    found[:, (0, 1, 2)] += nearer * (found[:, towards] - found[:, (0, 1, 2)])
+    states[:, (0, 1, 2)] += nearer * (states[:, towards] - states[:, (0, 1, 2)])
     for thing in things:
         if thing.former:
-            found[1:, thing.former] = found[:-1, thing.entries]
-            found[0, thing.former] = found[0, thing.entries]
-    return found
+            states[1:, thing.former] = states[:-1, thing.entries]
+            states[0, thing.former] = states[0, thing.entries]
+    return states
 
 
 def pair(seed: int = 0, things: Sequence[Coordinates] = PUSH, length: int = 4) -> Array:
@@ -50,8 +50,8 @@ def pair(seed: int = 0, things: Sequence[Coordinates] = PUSH, length: int = 4) -
     return np.stack([segment(seed, length, things), segment(seed + 1, length, things)])
 
 
-def written(told: dict[str, Any]) -> str:
-    return json.dumps({name: np.asarray(points).tolist() for name, points in told.items()})
+def written(trajectory: dict[str, Any]) -> str:
+    return json.dumps({name: np.asarray(points).tolist() for name, points in trajectory.items()})
 
 
 CUT = "…"
@@ -77,11 +77,11 @@ class Ask:
     def done(self) -> bool:
         return not self._replies
 
-    def asked(self, call: int) -> str:
+    def last_text(self, call: int) -> str:
         """The last thing that was said in a call."""
-        said = self.calls[call].messages[-1].content[0]
-        assert isinstance(said, str)
-        return said
+        text = self.calls[call].messages[-1].content[0]
+        assert isinstance(text, str)
+        return text
 
 
 def talk(
@@ -90,6 +90,6 @@ def talk(
     """What the teacher receives, as JSON carries it; a pair without a verdict counts as unanswered."""
     dialogue = PairDialogue(settings or Llm(), things, "press the button")
     content = json.loads(json.dumps({"segments": segments.tolist()}))
-    found, answered = said(asyncio.run(dialogue(content, None, ask)))
-    assert answered == (found is not None and found["outcome"] not in ("unreadable", "failed"))
-    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
+    verdict, answered = said(asyncio.run(dialogue(content, None, ask)))
+    assert answered == (verdict is not None and verdict["outcome"] not in ("unreadable", "failed"))
+    return json.loads(json.dumps(verdict))  # type: ignore[no-any-return]

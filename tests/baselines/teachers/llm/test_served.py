@@ -42,9 +42,9 @@ def test_three_calls_make_a_label_and_an_imagined_segment_and_none_is_made_again
         return 200, completion(reader(talk))
 
     with serving(answers) as url:
-        found, billed = verdict(tmp_path, OpenAI(base_url=url), Models())
-    assert (found.outcome, found.label, found.kept, billed) == ("labelled", 1.0, True, 3)
-    assert found.notes == {"first": 2, "second": 1, "retries": 0, "imagined": "kept"}
-    assert found.imagined is not None and np.allclose(found.imagined[-1, :3], SEGMENTS[1, 0, 14:], atol=1e-4)
+        judgement, billed = verdict(tmp_path, OpenAI(base_url=url), Models())
+    assert (judgement.outcome, judgement.label, judgement.kept, billed) == ("labelled", 1.0, True, 3)
+    assert judgement.notes == {"first": 2, "second": 1, "retries": 0, "imagined": "kept"}
+    assert judgement.imagined is not None and np.allclose(judgement.imagined[-1, :3], SEGMENTS[1, 0, 14:], atol=1e-4)
     again, billed = verdict(tmp_path, OpenAI(), Models(mode="replay"))
-    assert billed == 0 and again.label == found.label and np.array_equal(again.imagined, found.imagined)
+    assert billed == 0 and again.label == judgement.label and np.array_equal(again.imagined, judgement.imagined)

@@ -53,9 +53,9 @@ def test_the_spread_is_the_distance_of_coloured_pixels_from_their_centre_in_side
 def test_the_frame_whose_coloured_things_lie_closer_together_is_preferred_in_both_orders(
     one: Array, other: Array, label: int
 ) -> None:
-    found = preferred(one, other)
-    assert found["first"] == label and found["retries"] == 0
-    assert found["outcome"] == ("labelled" if label else "equal")
+    verdict = preferred(one, other)
+    assert verdict["first"] == label and verdict["retries"] == 0
+    assert verdict["outcome"] == ("labelled" if label else "equal")
 
 
 def test_it_errs_on_the_share_of_pairs_that_is_set_and_alike_in_both_orders() -> None:
@@ -65,9 +65,9 @@ def test_it_errs_on_the_share_of_pairs_that_is_set_and_alike_in_both_orders() ->
         one, other = frame(2, 4), frame(2, 8)
         one[0, 0, 0] = other[0, 0, 0] = number // 2  # another grey, which makes another pair
         one[0, 1, 1] = number
-        found = preferred(one, other, error=0.3)
-        assert found["outcome"] == "labelled", "an inconsistent pair would be discarded"
-        wrong += found["first"] == 2
+        verdict = preferred(one, other, error=0.3)
+        assert verdict["outcome"] == "labelled", "an inconsistent pair would be discarded"
+        wrong += verdict["first"] == 2
     assert abs(wrong - 60) < 4 * np.sqrt(200 * 0.3 * 0.7)
 
 

@@ -43,13 +43,13 @@ def looks(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int
     content = body["messages"][-1]["content"]
     if isinstance(content, str):
         return 200, completion("2" if "the second" in content else "1")
-    seen = [brightness(part) for part in content if part["type"] == "image_url"]
-    return 200, completion(f"The light of the {'second' if seen[1] > seen[0] else 'first'} is on.")
+    light = [brightness(part) for part in content if part["type"] == "image_url"]
+    return 200, completion(f"The light of the {'second' if light[1] > light[0] else 'first'} is on.")
 
 
 def test_a_server_is_shown_both_images_and_nothing_is_asked_again_from_the_cassette(tmp_path: Path) -> None:
     with serving(looks) as url:
-        found, billed = verdict(tmp_path, OpenAI(base_url=url), Models(), double_check=True)
-    assert found == Verdict("labelled", 1.0, True, notes={"first": 2, "second": 1, "retries": 0}) and billed == 4
+        judgement, billed = verdict(tmp_path, OpenAI(base_url=url), Models(), double_check=True)
+    assert judgement == Verdict("labelled", 1.0, True, notes={"first": 2, "second": 1, "retries": 0}) and billed == 4
     again, billed = verdict(tmp_path, OpenAI(), Models(mode="replay"), double_check=True)
-    assert again == found and billed == 0
+    assert again == judgement and billed == 0

@@ -80,8 +80,8 @@ def test_each_kind_of_bad_reply_is_answered_by_what_is_wrong_and_in_the_end_give
         and reflection["retries"] == 1
         and reflection["code"] == "failed_grasp"
     )
-    assert says in ask.asked(1) and ask.asked(1).startswith("I cannot use this reply: ")
-    assert len(ask.asked(1)) < 1_000, "a huge reply is not repeated in the reminder"
+    assert says in ask.last_text(1) and ask.last_text(1).startswith("I cannot use this reply: ")
+    assert len(ask.last_text(1)) < 1_000, "a huge reply is not repeated in the reminder"
     ask = Ask(*[bad] * 3)
     assert talk(ask, retries=2) == EMPTY | {"retries": 2} and ask.done
 
@@ -108,7 +108,7 @@ def test_free_text_is_the_summary_and_is_embedded() -> None:
 @pytest.mark.parametrize("bad", ["Кирпич остался на месте.", "la " * 2_000, "42"])
 def test_free_text_that_is_no_english_is_asked_for_again(bad: str) -> None:
     reflection = talk(ask := Ask(bad, "The puck was not held."), structured=False)
-    assert reflection is not None and reflection["retries"] == 1 and "two to four English sentences" in ask.asked(1)
+    assert reflection is not None and reflection["retries"] == 1 and "two to four English sentences" in ask.last_text(1)
     assert talk(Ask(bad), structured=False, retries=0) == EMPTY | {"retries": 0}
 
 
