@@ -107,8 +107,8 @@ def batches(made: Any, learner_of: Any, space: Observations) -> list[Batch]:
     rng = np.random.default_rng(0)
     observations, following = ([observed(space, rng, 2, 16) for _ in joint] for _ in range(2))
     return [
-        data._replace(observation=now, next_observation=after)
-        for data, now, after in zip(joint, observations, following, strict=True)
+        batch._replace(observation=now, next_observation=after)
+        for batch, now, after in zip(joint, observations, following, strict=True)
     ]
 
 
@@ -116,7 +116,7 @@ def taught(
     made: Any, learner_of: Any, active: tuple[bool, bool] = (True, True), space: Observations = VECTOR
 ) -> list[Any]:
     updates = enumerate(batches(made, learner_of, space), start=1)
-    return [made.update(data, np.array(active[: len(made.seeds)]), step, "error") for step, data in updates]
+    return [made.update(batch, np.array(active[: len(made.seeds)]), step, "error") for step, batch in updates]
 
 
 def alike(ours: list[Any], theirs: list[Any]) -> bool:
@@ -161,9 +161,9 @@ def test_an_update_computes_on_its_device_alone_and_reads_no_value_there(learner
         raise Reached(*arguments)
 
     made._learn = reach
-    for step, data in enumerate(batches(made, learner_of, space)[:4], start=1):
+    for step, batch in enumerate(batches(made, learner_of, space)[:4], start=1):
         with pytest.raises(Reached) as reached:
-            made.update(data, np.array([True, True]), step, "error")
+            made.update(batch, np.array([True, True]), step, "error")
         learn(*reached.value.args)  # constants are made at the first update, before anything is captured
         with OnDevice("meta"):
             outcome = learn(*reached.value.args)
@@ -175,8 +175,8 @@ def test_a_replay_reads_its_sample_and_the_networks_alone(learner_of: Any, space
     """Also of batches of another size, which have graphs of their own."""
     eager, repeated = learner(learner_of, "cpu", None, space), learner(learner_of, "cpu", Repeated, space)
     assert alike(taught(repeated, learner_of, space=space), taught(eager, learner_of, space=space))
-    for data in batches(eager, learner_of, space):
-        fewer = Batch(*(None if part is None else part[:, :12] for part in data[:6]))
+    for batch in batches(eager, learner_of, space):
+        fewer = Batch(*(None if part is None else part[:, :12] for part in batch[:6]))
         active = np.array([True, False][: len(eager.seeds)])
         ours, theirs = (made.update(fewer, active, UPDATES + 1) for made in (repeated, eager))
         assert np.array_equal(ours.td_error, theirs.td_error) and same(ours.metrics, theirs.metrics)

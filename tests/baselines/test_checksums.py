@@ -81,9 +81,9 @@ def test_late_values_that_are_not_what_was_written_are_noticed_and_others_are_no
     saved = storage.state(1)
     assert sorted(segments(saved)) == [2, 3], "of slots 4 and 5, 6 and 7"
     path = tmp_path / "seed-1" / "replay" / "vector.bin"
-    content = bytearray(path.read_bytes())
+    stored_bytes = bytearray(path.read_bytes())
     for slot, noticed in ((5, False), (0, False), (4, True), (6, True), (7, True)):
-        changed = content.copy()
+        changed = stored_bytes.copy()
         changed[4 * slot] ^= 1
         path.write_bytes(changed)
         again = Storage(build(tmp_path), COLUMN)

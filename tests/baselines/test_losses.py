@@ -44,12 +44,12 @@ def test_the_gradient_of_dqn_is_that_of_both_losses() -> None:
     learner.online.flat.zero_()
     learner.target.flat.zero_()
     observation = np.array([[[1, 2], [3, -8]]], np.float32)
-    data = Batch(
+    sampled = Batch(
         observation, np.array([[0, 1]]), np.zeros((1, 2), np.float32), observation, np.zeros((1, 2), bool), None
     )
     learner.config = Dqn(hidden=(), batch_size=2, max_grad_norm=100)
     update = learner.update(
-        data, ONE, 1, None, q(lambda batch, networks: networks.q(batch.observation)[:, :, 1].mean(1))
+        sampled, ONE, 1, None, q(lambda batch, networks: networks.q(batch.observation)[:, :, 1].mean(1))
     )
     gradient = learner.gradient.arrays(0)
     assert gradient["head.0.weight"].tolist() == [[0, 2], [0, -3]] and gradient["head.0.bias"].tolist() == [0, 1]
@@ -98,10 +98,12 @@ def test_the_log_probability_of_a_given_action() -> None:
 def test_a_loss_sees_the_networks_before_the_update() -> None:
     """The actor's term is of the critics as they were, although they move first."""
     learner = Sac(**CONTINUOUS).spawn(build())
-    data = batch(0)
-    before = learner.q(learner.critic.blocks[0].views, *map(torch.tensor, (data.observation, data.action))).mean((1, 2))
+    sampled = batch(0)
+    before = learner.q(learner.critic.blocks[0].views, *map(torch.tensor, (sampled.observation, sampled.action))).mean(
+        (1, 2)
+    )
     terms = of("actor", lambda b, net: net.critic(b.observation, net.policy(b.observation)).mean((1, 2)) * 0 + before)
-    assert learner.update(data, ONE, 1, None, terms).metrics["actor_added"] == pytest.approx(before.tolist())
+    assert learner.update(sampled, ONE, 1, None, terms).metrics["actor_added"] == pytest.approx(before.tolist())
 
 
 KINDS: dict[str, tuple[Any, tuple[Loss, ...], tuple[Loss, ...]]] = {
@@ -128,7 +130,7 @@ def learners(config: Any, seeds: tuple[int, ...]) -> Any:
     return make(config, VECTOR, 2, seeds) if isinstance(config, Dqn | Iqn) else config.spawn(build(seeds))
 
 
-def data(config: Any, seed: int) -> Batch:
+def batch_of(config: Any, seed: int) -> Batch:
     return batches(VECTOR, seed, 16, 2, 1)[0] if isinstance(config, Dqn | Iqn) else batch(seed)
 
 
@@ -137,7 +139,7 @@ def test_a_term_of_zero_changes_no_bit(kind: str) -> None:
     config, _, nothing = KINDS[kind]
     plain, added = learners(config, (0, 1)), learners(config, (0, 1))
     for step in range(20, 26):
-        joint = beside(data(config, step), data(config, 50 + step))
+        joint = beside(batch_of(config, step), batch_of(config, 50 + step))
         first, second = plain.update(joint, TWO, step, "error"), added.update(joint, TWO, step, "error", nothing)
         assert np.array_equal(first.td_error, second.td_error) and np.array_equal(first.reducible, second.reducible)
         assert all(np.array_equal(first.metrics[name], second.metrics[name]) for name in first.metrics)
@@ -181,8 +183,8 @@ def test_two_losses_of_a_group_add_up() -> None:
     once, twice = learners(config, (0,)), learners(config, (0,))
     double = q(lambda b, net: 2 * net.q(b.observation).square().mean((1, 2)))
     for step in range(20, 23):
-        updates = [once.update(data(config, step), ONE, step, None, double)]
-        updates.append(twice.update(data(config, step), ONE, step, None, losses * 2))
+        updates = [once.update(batch_of(config, step), ONE, step, None, double)]
+        updates.append(twice.update(batch_of(config, step), ONE, step, None, losses * 2))
         assert updates[0].metrics["q_added"] == pytest.approx(updates[1].metrics["q_added"], rel=1e-4)
 
 
@@ -201,7 +203,7 @@ def test_a_term_that_cannot_be_added_is_refused_by_who_gives_it(case: str) -> No
     check_refused(
         f"the loss that the guide Test adds to 'q' {says}",
         learner.update,
-        data(learner.config, 0),
+        batch_of(learner.config, 0),
         ONE,
         1,
         None,
@@ -215,7 +217,7 @@ def test_a_term_of_a_group_that_was_not_declared_is_refused() -> None:
     check_refused(
         r"unknown group of a loss of the guide Test, .*'critic'.*known: q",
         learner.update,
-        data(learner.config, 0),
+        batch_of(learner.config, 0),
         ONE,
         1,
         None,
@@ -228,7 +230,7 @@ def test_a_term_of_a_group_that_was_not_declared_is_refused() -> None:
 )
 def test_a_loss_of_a_group_that_the_learner_has_not_is_refused(learner: Any, group: str, groups: str) -> None:
     made = learners(learner, (0,))
-    sampled = data(learner, 0) if isinstance(learner, Dqn) else batch(0)
+    sampled = batch_of(learner, 0) if isinstance(learner, Dqn) else batch(0)
     loss = Loss("the agent Test", (group,), lambda b, net: {})
     check_refused(
         rf"unknown group of the learner, to which the agent Test adds .*known: {groups}\)",

@@ -60,7 +60,7 @@ def test_summed_tables_are_concatenated_embeddings_mixed_pointwise() -> None:
 def test_mlp_equals_torch_modules_for_each_seed() -> None:
     mlp = MLP(4, (7, 5), 2)
     parameters, x = initialised(mlp, 2, together=True), random(2, 6, 4)
-    result = mlp(parameters.blocks[0].views, x)
+    outputs = mlp(parameters.blocks[0].views, x)
     for row in range(2):
         arrays = {name: torch.from_numpy(array) for name, array in parameters.arrays(row).items()}
         hidden = x[row]
@@ -68,7 +68,7 @@ def test_mlp_equals_torch_modules_for_each_seed() -> None:
             hidden = torch.nn.functional.linear(
                 hidden.relu() if layer else hidden, arrays[f"mlp.{layer}.weight"].T, arrays[f"mlp.{layer}.bias"]
             )
-        torch.testing.assert_close(result[row], hidden)
+        torch.testing.assert_close(outputs[row], hidden)
 
 
 def test_an_mlps_activation_may_be_another() -> None:

@@ -231,9 +231,9 @@ def test_a_byte_that_is_not_what_was_stored_is_noticed(tmp_path: Path, name: str
         fill(storage, range(start, min(start + 9, stored)))
         states = [storage.state(row) for row in range(2)]
     path = tmp_path / "seed-1" / "replay" / f"{name}.bin"
-    content = path.read_bytes()
+    stored_bytes = path.read_bytes()
     restored(made, states)
-    path.write_bytes(bytes(len(content)))
+    path.write_bytes(bytes(len(stored_bytes)))
     check_refused(
         rf"replay/{name}\.bin does not hold what was written to it, as transitions",
         Storage(made).load_state,
@@ -242,10 +242,10 @@ def test_a_byte_that_is_not_what_was_stored_is_noticed(tmp_path: Path, name: str
     )
     number = stored - 3  # row 1 ends an episode at every third step
     number -= (number - 2) % 3
-    at = number % 80 * (len(content) // 80)
-    path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    at = number % 80 * (len(stored_bytes) // 80)
+    path.write_bytes(stored_bytes[:at] + bytes([stored_bytes[at] ^ 1]) + stored_bytes[at + 1 :])
     check_refused(rf"replay/{name}\.bin does not hold what was written to it", Storage(made).load_state, 1, states[1])
-    path.write_bytes(content)
+    path.write_bytes(stored_bytes)
     Storage(made).load_state(1, states[1])
 
 
@@ -282,12 +282,12 @@ def test_columns_that_are_written_later_are_checked_as_far_as_they_were(tmp_path
     assert state["checksums"]["snapshot"]["upto"] == 20
     for name, slot, size in (("snapshot", 3, 3), ("snapshot", 17, 3), ("score", 7, 4)):
         path = tmp_path / "seed-0" / "replay" / f"{name}.bin"
-        content = path.read_bytes()
-        path.write_bytes(content[: slot * size] + bytes(size) + content[(slot + 1) * size :])
+        stored_bytes = path.read_bytes()
+        path.write_bytes(stored_bytes[: slot * size] + bytes(size) + stored_bytes[(slot + 1) * size :])
         check_refused(
             rf"replay/{name}\.bin does not hold what was written to it", Storage(made, SIDE).load_state, 0, state
         )
-        path.write_bytes(content)
+        path.write_bytes(stored_bytes)
     Storage(made, SIDE).load_state(0, state)
 
 

@@ -113,7 +113,7 @@ class StandIn(Silent):
         texts = [
             str(part) for message in getattr(call, "messages", ()) for part in message.content if isinstance(part, str)
         ]
-        texts += [item for item in getattr(call, "items", ()) if isinstance(item, str)]
+        texts += [piece for piece in getattr(call, "items", ()) if isinstance(piece, str)]
         texts += [getattr(call, name) for name in ("text", "prompt") if isinstance(getattr(call, name, None), str)]
         images = len(call.images())
         read = sum(len(text.encode()) for text in texts) + 4 * len(texts) + images * IMAGE_TOKENS

@@ -264,8 +264,8 @@ def test_values_of_texts_that_were_never_met_are_nan_and_nothing_is_asked(tmp_pa
     count = len(ctx.questions)
     strange = observation.copy()
     strange["text"][1, :3] = np.frombuffer(b"you", np.uint8)[::-1]
-    values = agent.value(np.concatenate([observation, strange[1:]]), np.array([0, 1, 1]))
-    assert np.array_equal(values[:2], agent.learner.value(inputs, np.arange(2))) and np.isnan(values[2])
+    state_values = agent.value(np.concatenate([observation, strange[1:]]), np.array([0, 1, 1]))
+    assert np.array_equal(state_values[:2], agent.learner.value(inputs, np.arange(2))) and np.isnan(state_values[2])
     assert len(ctx.questions) == count and agent.reward(observation, np.arange(2)) is None
 
 

@@ -189,10 +189,10 @@ def test_sessions_come_every_so_many_steps_until_the_budget_is_spent(tmp_path: P
     more = run.play(120)
     assert [step + 1 for step, count in enumerate(more) if count] == [40]
     for row in (0, 1):
-        seed_rows = [values for noted, values in run.notes if noted == row]
-        assert [values["asked"] for values in seed_rows] == [40] * 5 + [60] * 5 + [80] * 2
-        assert [values["session"] for values in seed_rows] == [0] * 5 + [1] * 5 + [2] * 2
-        assert [values["query"] for values in seed_rows] == list(range(12))
+        seed_rows = [note for noted, note in run.notes if noted == row]
+        assert [note["asked"] for note in seed_rows] == [40] * 5 + [60] * 5 + [80] * 2
+        assert [note["session"] for note in seed_rows] == [0] * 5 + [1] * 5 + [2] * 2
+        assert [note["query"] for note in seed_rows] == list(range(12))
     assert run.guide.metrics()["preference/queries"].tolist() == [12, 12]
 
 
@@ -263,9 +263,9 @@ def test_questions_go_over_the_channel_and_a_session_is_learnt_when_all_answers_
     assert run.guide.preferences[0].labels.tolist() == [1, 1, 0, 0]
     imagined = run.guide.preferences[0].seen[2:]
     assert np.array_equal(imagined[:, 0], imagined[:, 1] + 1)
-    rows = [values for _, values in run.notes]
-    assert [values["outcome"] for values in rows] == ["labelled"] * 4 + ["failed"]
-    assert [values["kept"] for values in rows] == [True, True, False, False, False]
+    rows = [note for _, note in run.notes]
+    assert [note["outcome"] for note in rows] == ["labelled"] * 4 + ["failed"]
+    assert [note["kept"] for note in rows] == [True, True, False, False, False]
     assert "preference" not in rows[4] and rows[0]["first"] == 2
     chosen = run.guide.preferences[0].seen[2, 1]
     assert rows[1]["reward_chosen"] == pytest.approx(Suite().rewards("", chosen).sum())
@@ -273,9 +273,9 @@ def test_questions_go_over_the_channel_and_a_session_is_learnt_when_all_answers_
     assert "reward_imagined" not in rows[0]
     assert run.guide.metrics()["preference/imagined"].tolist() == [2]
     # of the first imagined segment of the session, four places of what moves and one of what does not, three times
-    sketches = [values for _, values in run.sketches]
-    assert len(sketches) == 15 and {values["query"] for values in sketches} == {1}
-    assert [values["x"] for values in sketches[:4]] == (chosen[:, 0] + 1).tolist()
+    sketches = [note for _, note in run.sketches]
+    assert len(sketches) == 15 and {note["query"] for note in sketches} == {1}
+    assert [note["x"] for note in sketches[:4]] == (chosen[:, 0] + 1).tolist()
     assert sketches[4] == {"query": 1, "segment": "imagined", "t": 0, "name": "place", "x": float(chosen[0, 1] + 1)}
 
 
@@ -284,7 +284,7 @@ def test_a_second_session_may_be_answered_while_the_first_waits(tmp_path: Path) 
     run.play(60)
     assert len(run.questions) == 10
     assert run.advance(tuple(answer(ask, [True, False]) for ask in run.questions[5:])) == 7
-    assert [values["session"] for _, values in run.notes] == [1] * 5
+    assert [note["session"] for _, note in run.notes] == [1] * 5
     assert run.advance(tuple(answer(ask, [True, False]) for ask in run.questions[:5])) == 0
     assert len(run.guide.preferences[0]) == 10
 

@@ -25,7 +25,7 @@ def squared_distance(heads: Heads, vectors: torch.Tensor, block: int, rows: slic
 def test_a_head_is_two_layers_with_relu_between_them(tmp_path: Path) -> None:
     heads = made(tmp_path, 3)
     vectors = torch.randn(1, 2, 6, generator=torch.Generator().manual_seed(0))
-    weights = {name: torch.from_numpy(values) for name, values in heads.parameters.arrays(0).items()}
+    weights = {name: torch.from_numpy(array) for name, array in heads.parameters.arrays(0).items()}
     hidden = torch.relu(vectors[0] @ weights["image.0.weight"] + weights["image.0.bias"])
     expected = hidden @ weights["image.1.weight"] + weights["image.1.bias"]
     torch.testing.assert_close(heads.project(0, "image", vectors)[0].detach(), expected)

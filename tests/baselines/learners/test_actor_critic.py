@@ -77,10 +77,10 @@ def test_each_seeds_gradient_is_clipped_by_its_own_norm(learner_of: type) -> Non
     """A reward of 1000 makes seed 1's gradient long; seed 0's is the same as without a limit."""
     config = learner_of(**{**SMALL, "max_grad_norm": 10.0})
     learner, free = config.spawn(build((0, 1))), learner_of(**{**SMALL, "max_grad_norm": None}).spawn(build((0, 1)))
-    data = beside(batch(0), batch(1))
-    data.reward[1] = 1000
+    joint = beside(batch(0), batch(1))
+    joint.reward[1] = 1000
     norms, unlimited = (
-        candidate.update(data, np.ones(2, bool), 1).metrics["grad_norm"] for candidate in (learner, free)
+        candidate.update(joint, np.ones(2, bool), 1).metrics["grad_norm"] for candidate in (learner, free)
     )
     assert np.array_equal(norms, unlimited) and norms[0] < 10 < norms[1]
     gradient, unclipped = learner.gradients[1].flat, free.gradients[1].flat
@@ -115,8 +115,8 @@ def test_the_actor_follows_evenly_spaced_updates_on_every_nth_step() -> None:
 
 def test_a_targets_critics_are_distinct_and_drawn_anew_by_each_seeds_own_stream() -> None:
     learner: Any = Sac(**{**SMALL, "ensemble": 4, "subset": 2}).spawn(build((0, 1)))
-    data = beside(batch(0), batch(1))
-    drawn = np.stack([learner.sample(data, slice(0, 2), False).chosen.numpy() for _ in range(600)])
+    joint = beside(batch(0), batch(1))
+    drawn = np.stack([learner.sample(joint, slice(0, 2), False).chosen.numpy() for _ in range(600)])
     assert (drawn[:, :, 0] != drawn[:, :, 1]).all() and not np.array_equal(drawn[:, 0], drawn[:, 1])
     pairs, counts = np.unique(np.sort(drawn.reshape(-1, 2), 1), axis=0, return_counts=True)
     assert len(pairs) == 6 and counts.min() > 150  # 200 of 1,200 expected, deviation 13

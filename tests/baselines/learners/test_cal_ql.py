@@ -50,13 +50,13 @@ def worked(returns: float) -> Batch:
     )
 
 
-def sampled(learner: Any, data: Batch) -> Any:
+def sampled(learner: Any, transitions: Batch) -> Any:
     """Random actions −1 and 1; in s′ u = 1 and 0, so a = T and 0; in s u = 0 and 1, so a = 0 and T."""
 
     def noise(*values: float) -> torch.Tensor:
         return torch.tensor(values).view(1, 1, 2, 1)
 
-    sample = learner.sample(data, slice(0, 1), True)
+    sample = learner.sample(transitions, slice(0, 1), True)
     drawn = {"random": noise(-1, 1), "next": noise(0, -1), "current": noise(0, 1), "backup": noise(0, -1)}
     more = {name: drawn.get(name, values) for name, values in sample.more.items()}
     return sample._replace(more=more, next_noise=torch.zeros(1, 1, 1))
@@ -127,10 +127,10 @@ def test_the_backup_takes_the_minimum_over_critics_before_the_maximum_over_actio
 def test_the_backup_may_be_of_one_action_and_stops_at_the_end() -> None:
     """a′ = tanh 1 and the smaller critic: 1 + T; a terminated transition has y = r."""
     learner = by_hand(critic_lr=0, max_backup=False)
-    data = worked(0.0)
-    update = learner.update_critics(sampled(learner, data), KIND)
+    transitions = worked(0.0)
+    update = learner.update_critics(sampled(learner, transitions), KIND)
     assert update.td_error.tolist() == [[pytest.approx(2 - (1 + 0.5 * (1 + T)), abs=1e-6)]]
-    update = learner.update_critics(sampled(learner, data._replace(terminated=np.array([[True]]))), KIND)
+    update = learner.update_critics(sampled(learner, transitions._replace(terminated=np.array([[True]]))), KIND)
     assert update.td_error.tolist() == [[pytest.approx(2 - 1)]]
 
 
@@ -200,9 +200,11 @@ def test_returns_are_recomputed_when_rewards_are_relabelled_and_a_checkpoint_hol
     assert column(again) == [0.25, 0.5, 1, -math.inf], "those of the checkpoint, although the ring is newer"
 
 
-def with_returns(data: Batch) -> Batch:
-    returns = np.random.default_rng(len(data.reward)).standard_normal(data.reward.shape).astype(np.float32)
-    return data._replace(columns={RETURN.name: returns})
+def with_returns(transitions: Batch) -> Batch:
+    returns = (
+        np.random.default_rng(len(transitions.reward)).standard_normal(transitions.reward.shape).astype(np.float32)
+    )
+    return transitions._replace(columns={RETURN.name: returns})
 
 
 def test_settings_that_cannot_be_are_refused() -> None:

@@ -32,17 +32,17 @@ WORKED = Batch(
 
 def test_double_target_values_the_online_networks_choice() -> None:
     """y = 1 + ½·3 twice, then 1; δ = −1.5, −0.5, 2; Huber 1, 0.125, 1.5."""
-    result = terms(by_hand(), WORKED)
-    assert result.td_error.tolist() == [[-1.5, -0.5, 2.0]]
-    assert result.loss.tolist() == [[1.0, 0.125, 1.5]]
-    assert result.value.tolist() == [[1.0, 2.0, 3.0]]
+    loss_terms = terms(by_hand(), WORKED)
+    assert loss_terms.td_error.tolist() == [[-1.5, -0.5, 2.0]]
+    assert loss_terms.loss.tolist() == [[1.0, 0.125, 1.5]]
+    assert loss_terms.value.tolist() == [[1.0, 2.0, 3.0]]
 
 
 def test_single_target_is_the_target_networks_maximum() -> None:
     """y = 1 + ½·10 twice, then 1; δ = −5, −4, 2; Huber 4.5, 3.5, 1.5."""
-    result = terms(by_hand(double=False), WORKED)
-    assert result.td_error.tolist() == [[-5.0, -4.0, 2.0]]
-    assert result.loss.tolist() == [[4.5, 3.5, 1.5]]
+    loss_terms = terms(by_hand(double=False), WORKED)
+    assert loss_terms.td_error.tolist() == [[-5.0, -4.0, 2.0]]
+    assert loss_terms.loss.tolist() == [[4.5, 3.5, 1.5]]
 
 
 def test_an_end_by_time_bootstraps() -> None:
@@ -95,8 +95,8 @@ def test_targets_are_of_actions_that_may_be_taken_next(
     learner.target.load(0, {"head.0.weight": unread(target), "head.0.bias": np.array([0, 1])})
     following = masked(WORKED.next_observation, may)
     batch = WORKED._replace(observation=masked(WORKED.observation, 1), next_observation=following)
-    result = terms(learner, batch)
-    assert result.td_error.tolist() == [td_error] and result.reducible.tolist() == [reducible]
+    loss_terms = terms(learner, batch)
+    assert loss_terms.td_error.tolist() == [td_error] and loss_terms.reducible.tolist() == [reducible]
     assert np.isfinite(learner.update(batch, np.ones(1, bool), 1).metrics["grad_norm"]).all()
 
 

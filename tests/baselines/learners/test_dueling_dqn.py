@@ -70,8 +70,12 @@ def test_any_observation_gives_one_value_per_action(space, trunk: tuple[int, ...
     config = DuelingDqn(**{**SMALL, "trunk": trunk})
     learner = make(config, space, 3, seeds=(0, 1))
     observations = observed(space, np.random.default_rng(0), 4)
-    values = learner._values(observations, np.array([0, 1, 1, 0]))
-    assert values.shape == (4, 3) and np.isfinite(values).all() and len({*values.ravel().tolist()}) == 12
+    action_values = learner._values(observations, np.array([0, 1, 1, 0]))
+    assert (
+        action_values.shape == (4, 3)
+        and np.isfinite(action_values).all()
+        and len({*action_values.ravel().tolist()}) == 12
+    )
 
 
 @pytest.mark.parametrize("trunk", [(), (9, 5)])

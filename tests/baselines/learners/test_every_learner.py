@@ -72,8 +72,8 @@ def batch(config: Any, space: Observations, seed: int, step: int) -> Batch:
     rng = np.random.default_rng(100 * seed + step)
     observation, following = (observed(space, rng, 1, config.batch_size) for _ in range(2))
     returns = rng.standard_normal((1, config.batch_size)).astype(np.float32)
-    data = continuous.batch(100 * seed + step, config.batch_size, actions=2)
-    return data._replace(observation=observation, next_observation=following, columns={RETURN.name: returns})
+    transitions = continuous.batch(100 * seed + step, config.batch_size, actions=2)
+    return transitions._replace(observation=observation, next_observation=following, columns={RETURN.name: returns})
 
 
 def joined(*single: Batch) -> Batch:
@@ -82,9 +82,9 @@ def joined(*single: Batch) -> Batch:
     return beside(*single)._replace(columns=columns)
 
 
-def update(learner: Any, data: Batch, step: int, active: Sequence[bool] | None = None) -> Any:
-    active = [True] * len(data.reward) if active is None else active
-    return learner.update(data, np.array(active), step, None if isinstance(learner.config, Bc) else "error")
+def update(learner: Any, transitions: Batch, step: int, active: Sequence[bool] | None = None) -> Any:
+    active = [True] * len(transitions.reward) if active is None else active
+    return learner.update(transitions, np.array(active), step, None if isinstance(learner.config, Bc) else "error")
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -141,13 +141,13 @@ def test_one_seeds_nan_stays_with_it_and_an_inactive_seed_keeps_everything(case:
 def test_all_seeds_at_once_compute_what_each_does(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a GPU does: one product over seeds and members."""
     config, space = CASES[case]
-    data = joined(*(batch(config, space, seed, 1) for seed in range(3)))
+    transitions = joined(*(batch(config, space, seed, 1) for seed in range(3)))
     apart = spawn(config, space, (0, 1, 2))
     for module in ("actor_critic", "bc", "q_learning", "sac"):
         path = f"guidebench.baselines.learners.{module}.learner.Parameters"
         monkeypatch.setattr(path, functools.partial(Parameters, together=True))
     together = spawn(config, space, (0, 1, 2))
-    ours, expected = (update(candidate, data, 2) for candidate in (together, apart))
+    ours, expected = (update(candidate, transitions, 2) for candidate in (together, apart))
     close = functools.partial(np.testing.assert_allclose, atol=1e-5, rtol=1e-5)
     assert ours.metrics.keys() == expected.metrics.keys() and together.state(0).keys() == apart.state(0).keys()
     for name in expected.metrics:
@@ -176,13 +176,13 @@ def test_one_named_part_is_learnt_from_as_the_array_itself_to_the_bit(case: str,
 
     flat, part = (spawn(config, observations, (5,)) for observations in (space, parts))
     for step in range(1, 4):
-        data = batch(config, space, 1, step)
-        outcome = update(flat, data, step)
-        observation, following = named(data.observation), named(data.next_observation)
-        again = update(part, data._replace(observation=observation, next_observation=following), step)
+        transitions = batch(config, space, 1, step)
+        outcome = update(flat, transitions, step)
+        observation, following = named(transitions.observation), named(transitions.next_observation)
+        again = update(part, transitions._replace(observation=observation, next_observation=following), step)
         assert np.array_equal(outcome.td_error, again.td_error) and same(dict(outcome.metrics), dict(again.metrics))
     rows = np.zeros(config.batch_size, int)
-    assert np.array_equal(flat.act(data.observation[0], rows, None, 0), part.act(observation[0], rows, None, 0))
+    assert np.array_equal(flat.act(transitions.observation[0], rows, None, 0), part.act(observation[0], rows, None, 0))
     one, other = flat.parameters(0), part.parameters(0)
     assert all(np.array_equal(*pair) for pair in zip(one.values(), other.values(), strict=True))
 
@@ -218,5 +218,5 @@ DEFAULTS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("source", DEFAULTS)
 def test_defaults_are_those_of_their_source(source: str) -> None:
-    config, values = DEFAULTS[source]
-    assert {name: getattr(config, name) for name in values} == values
+    config, defaults = DEFAULTS[source]
+    assert {name: getattr(config, name) for name in defaults} == defaults

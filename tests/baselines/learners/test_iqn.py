@@ -128,18 +128,18 @@ def test_quantile_huber_loss(kappa: float, targets: list[float], expected: float
 def test_double_target_values_the_online_networks_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """y = 1 + ½·3 twice, then 1. Mean Z(s, a) − mean y = 1 − 2½, 2 − 2½, 3 − 1. δ = y − Z: ½, 1½, 2½; ½ thrice;
     −5, −2, 1; |τ − 1{δ<0}| = 0, ½, 1 but for the last 1, ½, 1."""
-    result = terms(by_hand(monkeypatch), WORKED)
-    assert close(result.value, [1, 2, 3]) and close(result.td_error, [-1.5, -0.5, 2])
-    assert close(result.loss, [0.5 * 1 + 2, 0.5 * 0.125 + 0.125, 4.5 + 0.5 * 1.5 + 0.5])
+    loss_terms = terms(by_hand(monkeypatch), WORKED)
+    assert close(loss_terms.value, [1, 2, 3]) and close(loss_terms.td_error, [-1.5, -0.5, 2])
+    assert close(loss_terms.loss, [0.5 * 1 + 2, 0.5 * 0.125 + 0.125, 4.5 + 0.5 * 1.5 + 0.5])
 
 
 def test_single_target_is_the_target_networks_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """y = 1 + ½·(20, 0) twice, then 1. δ of the first: (9, −1), (10, 0), (11, 1); of the second (9, −1) thrice."""
-    result = terms(by_hand(monkeypatch, double=False), WORKED)
-    assert close(result.td_error, [-5, -4, 2])
+    loss_terms = terms(by_hand(monkeypatch, double=False), WORKED)
+    assert close(loss_terms.td_error, [-5, -4, 2])
     first = (1 * 0.5) / 2 + 0.5 * 9.5 / 2 + (10.5 + 0.5) / 2
     second = (1 * 0.5) / 2 + 0.5 * (8.5 + 0.5) / 2 + 8.5 / 2
-    assert close(result.loss, [first, second, 4.5 + 0.5 * 1.5 + 0.5])
+    assert close(loss_terms.loss, [first, second, 4.5 + 0.5 * 1.5 + 0.5])
 
 
 @pytest.mark.parametrize("double", [True, False])
@@ -156,9 +156,9 @@ def test_targets_are_of_actions_that_may_be_taken_next(monkeypatch: pytest.Monke
     monkeypatch.setattr(learner, "fractions", lambda rows, size, count: FRACTIONS[count].expand(1, size, -1))
     following = masked(WORKED.next_observation, [0, 1])
     batch = WORKED._replace(observation=masked(WORKED.observation, 1), next_observation=following)
-    result = terms(learner, batch)
-    assert close(result.td_error, [-1.5, -0.5, 2]) and close(result.reducible, [-6, 0, -27])
-    assert close(result.loss, [2.5, 0.1875, 5.75])
+    loss_terms = terms(learner, batch)
+    assert close(loss_terms.td_error, [-1.5, -0.5, 2]) and close(loss_terms.reducible, [-6, 0, -27])
+    assert close(loss_terms.loss, [2.5, 0.1875, 5.75])
     assert close(terms(learner, batch, "loss").reducible, [2.5 - 22.5, 0, 5.75 - 73.25])
 
 

@@ -104,8 +104,8 @@ def test_the_value_of_an_observation_is_its_own_seeds_highest_q() -> None:
     learner = make(Dqn(hidden=()), seeds=(0, 1))
     for row, scale in enumerate((1, -1)):
         learner.load_parameters(row, {"head.0.weight": scale * np.eye(2), "head.0.bias": np.zeros(2)})
-    values = learner.value(np.array([[2, 1], [2, 1], [5, 7]], np.float32), np.array([1, 0, 0]))
-    assert values.dtype == np.float32 and values.tolist() == [-1.0, 2.0, 7.0]
+    state_values = learner.value(np.array([[2, 1], [2, 1], [5, 7]], np.float32), np.array([1, 0, 0]))
+    assert state_values.dtype == np.float32 and state_values.tolist() == [-1.0, 2.0, 7.0]
 
 
 def test_updates_are_due_every_fourth_step_once_learning_starts() -> None:

@@ -46,8 +46,8 @@ WORKED = Batch(
 """Q_i(s, a) = 1.5, 2.5, 3.5 and 2, 4, 6. At s′ = (1, 0) with ε = 0: a′ = 0, Q̄_i = 1, 2, 3, log π = PEAK."""
 
 
-def sampled(learner: Any, data: Batch = WORKED, chosen: tuple[int, ...] = (0, 2), noise: float = 0.0) -> Any:
-    sample = learner.sample(data, slice(0, 1), True)
+def sampled(learner: Any, transitions: Batch = WORKED, chosen: tuple[int, ...] = (0, 2), noise: float = 0.0) -> Any:
+    sample = learner.sample(transitions, slice(0, 1), True)
     return sample._replace(
         chosen=torch.tensor([chosen]),
         next_noise=torch.zeros_like(sample.next_noise),
@@ -78,8 +78,8 @@ def test_the_target_is_of_the_chosen_critics_and_pays_for_entropy(reduction: str
 
 def test_weights_scale_the_critics_losses_but_not_td_errors() -> None:
     learner = by_hand()
-    data = WORKED._replace(weight=np.array([[0, 0.5]], np.float32))
-    update = learner.update_critics(sampled(learner, data), KIND._replace(reducible=None))
+    transitions = WORKED._replace(weight=np.array([[0, 0.5]], np.float32))
+    update = learner.update_critics(sampled(learner, transitions), KIND._replace(reducible=None))
     assert update.metrics["loss"].tolist() == pytest.approx([0.5 * (1 + 9 + 25) / 2])
     assert update.td_error[0, 1].item() == pytest.approx(3) and update.reducible is None
 

@@ -70,15 +70,15 @@ def test_the_encoders_gradient_is_the_slope_of_the_critics_loss() -> None:
     gradient = learner.gradients[2].arrays(0)
     for name in ("encoder.image.shift", "encoder.grid.pooled.bias"):
         view = learner.encoder.blocks[0].views[name][0]
-        entry = int(np.abs(gradient[name]).argmax())
+        index = int(np.abs(gradient[name]).argmax())
         losses = []
         for change in (1e-2, -2e-2):
             with torch.no_grad():
-                view[entry] += change
+                view[index] += change
             losses.append(learner.update_critics(sample, kind).metrics["loss"].item())
         with torch.no_grad():
-            view[entry] += 1e-2
-        assert (losses[0] - losses[1]) / 2e-2 == pytest.approx(gradient[name][entry], rel=0.02)
+            view[index] += 1e-2
+        assert (losses[0] - losses[1]) / 2e-2 == pytest.approx(gradient[name][index], rel=0.02)
 
 
 @BOTH
@@ -110,9 +110,9 @@ def test_targets_see_by_the_target_encoder_and_the_rest_by_the_online_one(learne
     views["encoder.scale"].zero_(), views["encoder.shift"].zero_()
     assert not learner.target_features(0, sample.observation).any()
     assert torch.equal(learner.features(0, sample.observation), features) and bool(features.any())
-    values = learner.target_q(0, sample, learner.target_features(0, sample.next_observation), sample.action)
+    targets = learner.target_q(0, sample, learner.target_features(0, sample.next_observation), sample.action)
     blind = torch.zeros(1, 16, 50)
-    torch.testing.assert_close(values, learner.target_q(0, sample, blind, sample.action))
+    torch.testing.assert_close(targets, learner.target_q(0, sample, blind, sample.action))
 
 
 def test_a_reset_of_the_critics_leaves_the_encoder() -> None:

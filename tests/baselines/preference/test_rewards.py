@@ -90,38 +90,38 @@ def test_what_pads_a_batch_weighs_nothing_and_members_add_up() -> None:
     assert sums[2].tolist() == [[2, 2]]
 
 
-def one_by_one(made: RewardEnsemble, data: Preferences, generator: np.random.Generator, epochs: int) -> list[Array]:
+def one_by_one(made: RewardEnsemble, labelled: Preferences, generator: np.random.Generator, epochs: int) -> list[Array]:
     """Each member of a single seed trained by itself with PyTorch's own layers and Adam; their weights at the end."""
     arrays = made.parameters.arrays(0)
     leaves = [
-        {name: torch.tensor(value[n], requires_grad=True) for name, value in arrays.items()}
+        {name: torch.tensor(array[n], requires_grad=True) for name, array in arrays.items()}
         for n in range(made.members)
     ]
     optimisers = [torch.optim.Adam(leaf.values(), lr=made.optimiser.rate) for leaf in leaves]
     for _ in range(epochs):
-        orders = [generator.permutation(len(data)) for _ in leaves]
-        for start in range(0, len(data), made.batch_size):
+        orders = [generator.permutation(len(labelled)) for _ in leaves]
+        for start in range(0, len(labelled), made.batch_size):
             for leaf, optimiser, order in zip(leaves, optimisers, orders, strict=True):
                 index = order[start : start + made.batch_size]
-                hidden = torch.tensor(data.seen[index])
+                hidden = torch.tensor(labelled.seen[index])
                 for layer in range(3):
                     hidden = hidden @ leaf[f"reward.{layer}.weight"] + leaf[f"reward.{layer}.bias"]
                     hidden = F.leaky_relu(hidden) if layer < 2 else hidden.tanh()
                 logits = hidden.sum((2, 3))
                 optimiser.zero_grad()
-                F.cross_entropy(logits, torch.tensor(data.labels[index]).long()).backward()
+                F.cross_entropy(logits, torch.tensor(labelled.labels[index]).long()).backward()
                 optimiser.step()
-    return [torch.cat([value.detach().flatten() for value in leaf.values()]).numpy() for leaf in leaves]
+    return [torch.cat([weights.detach().flatten() for weights in leaf.values()]).numpy() for leaf in leaves]
 
 
 @pytest.mark.parametrize("size", [5, 8, 21])
 def test_training_together_is_training_every_member_by_itself(size: int) -> None:
-    made, data = ensemble(), preferences(0, size)
-    expected = one_by_one(made, data, np.random.default_rng(100), 3)
-    fit = train(made, [data], (0,), epochs=3)
+    made, labelled = ensemble(), preferences(0, size)
+    expected = one_by_one(made, labelled, np.random.default_rng(100), 3)
+    fit = train(made, [labelled], (0,), epochs=3)
     arrays = made.parameters.arrays(0)
     for member, weights in enumerate(expected):
-        trained = np.concatenate([value[member].ravel() for value in arrays.values()])
+        trained = np.concatenate([array[member].ravel() for array in arrays.values()])
         assert trained == pytest.approx(weights, abs=2e-5)
     assert fit.epochs.tolist() == [3] and 0 <= fit.accuracy[0] <= 1 and np.isfinite(fit.loss[0])
 
@@ -146,8 +146,8 @@ def test_without_pairs_or_when_not_chosen_a_seeds_networks_and_optimiser_stay_as
 
 
 def test_pairs_labelled_one_half_are_learnt_from_and_say_nothing_of_accuracy() -> None:
-    made, data = ensemble(), Preferences(H, D)
-    data.add([*preferences(0, 6).seen], [0.5] * 6)
+    made, labelled = ensemble(), Preferences(H, D)
+    labelled.add([*preferences(0, 6).seen], [0.5] * 6)
     before = made.state(0)
-    fit = train(made, [data], (0,), epochs=4, enough=0.0)
+    fit = train(made, [labelled], (0,), epochs=4, enough=0.0)
     assert np.isnan(fit.accuracy[0]) and fit.epochs[0] == 4 and not same(before, made.state(0))

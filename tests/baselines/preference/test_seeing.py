@@ -46,7 +46,7 @@ def modules(made: RewardEnsemble, row: int, member: int) -> nn.Module:
         into = out
     network = nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(1), nn.Tanh())
     network(torch.zeros(1, 3, SIZE, SIZE))
-    arrays = {name: torch.tensor(value[member]) for name, value in made.parameters.arrays(row).items()}
+    arrays = {name: torch.tensor(array[member]) for name, array in made.parameters.arrays(row).items()}
     with torch.no_grad():
         for number, layer in enumerate(module for module in network if isinstance(module, (nn.Conv2d, nn.Linear))):
             layer.bias.copy_(arrays[f"reward.{number}.bias"])
@@ -107,10 +107,10 @@ def test_networks_begin_as_the_papers_code_has_them() -> None:
 
 
 def test_pairs_of_frames_are_kept_as_they_are_and_restored() -> None:
-    data, restored = preferences(0, 3), Preferences(1, SIZE, SIZE, 3, dtype="uint8")
-    assert data.seen.dtype == np.uint8 and data.seen.shape == (3, 2, 1, SIZE, SIZE, 3)
-    restored.load_state(data.state())
-    assert np.array_equal(restored.seen, data.seen) and np.array_equal(restored.labels, data.labels)
+    labelled, restored = preferences(0, 3), Preferences(1, SIZE, SIZE, 3, dtype="uint8")
+    assert labelled.seen.dtype == np.uint8 and labelled.seen.shape == (3, 2, 1, SIZE, SIZE, 3)
+    restored.load_state(labelled.state())
+    assert np.array_equal(restored.seen, labelled.seen) and np.array_equal(restored.labels, labelled.labels)
 
 
 def test_a_reward_of_frames_learns_what_is_preferred() -> None:

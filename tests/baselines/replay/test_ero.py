@@ -107,8 +107,8 @@ def test_the_reward_is_the_change_of_a_moving_average() -> None:
     rewards = []
     sampler._batch = np.ones((1, 2, 3), np.float32)
     sampler.policy_gradient = lambda reward, batch: rewards.append(float(reward[0])) or sampler._gradient.flat
-    for value in (1.0, 0.0, 2.0):
-        sampler.evaluated(np.array([value]))
+    for episode_return in (1.0, 0.0, 2.0):
+        sampler.evaluated(np.array([episode_return]))
     # averages 1, .75, 1.0625
     assert rewards == pytest.approx([-0.25, 0.3125]) and sampler.mean_return == pytest.approx([1.0625])
 

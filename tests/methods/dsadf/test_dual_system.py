@@ -182,9 +182,9 @@ def test_a_policy_carries_network_and_memory(tmp_path: Path) -> None:
     assert parameters["memory"].dtype == np.uint8 and parameters["memory"].shape == (32_768,)
     other.agent.load_parameters(0, parameters)
     assert other.agent.memories[0].proficiency("chop tree") == 0.75
-    assert all(np.array_equal(parameters[name], values) for name, values in other.agent.parameters(0).items())
+    assert all(np.array_equal(parameters[name], array) for name, array in other.agent.parameters(0).items())
     with pytest.raises(UserError, match="no memory of proficiencies"):
-        other.agent.load_parameters(0, {name: values for name, values in parameters.items() if name != "memory"})
+        other.agent.load_parameters(0, {name: array for name, array in parameters.items() if name != "memory"})
     (phase,) = other.agent.phases()
     assert (phase.source, phase.updates) == ("none", 0) and other.agent.update(other.ctx) == {}
 

@@ -72,7 +72,7 @@ def test_one_that_does_not_fit_is_refused_by_its_size() -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
+    "text",
     [
         "{", "[]", "[" * 5_000, '{"chop tree": 3}', '{"chop tree": [1, 2, [], 1, 0.5, 1]}',
         '{"chop tree": [1, 1, [], 1, 1.5, 1]}', '{"chop tree": [1, 1, [], 1, null, 1]}',
@@ -82,6 +82,6 @@ def test_one_that_does_not_fit_is_refused_by_its_size() -> None:
         "\xff",
     ],
 )  # fmt: skip
-def test_a_strangers_memory_is_checked(content: str) -> None:
-    packed = np.frombuffer(content.encode("latin-1"), np.uint8)
+def test_a_strangers_memory_is_checked(text: str) -> None:
+    packed = np.frombuffer(text.encode("latin-1"), np.uint8)
     check_refused("the memory in this policy cannot be read", Memory().unpack, packed)

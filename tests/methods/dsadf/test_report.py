@@ -147,7 +147,7 @@ def test_a_report_says_who_acted_and_what_it_cost(
     assert [dual["System_1"][name] for name in ("estimate", "low", "high")] == [0.75, 0.7, 0.8], "two runs"
     assert dual["performer"]["estimate"] == 0.25, "of the last evaluation"
     assert lone["System_1"]["estimate"] is None and lone["performer"]["estimate"] == 1.0
-    kinds = {entry["episodes"]: entry["lacking,_first"]["estimate"] for entry in summary["plans"]}
+    kinds = {row["episodes"]: row["lacking,_first"]["estimate"] for row in summary["plans"]}
     assert kinds == {"evaluation": 2.0, "training": 1.0}
     (routes,) = summary["routes"]
     assert (routes["learner"]["estimate"], routes["learner_reached"]["estimate"]) == (1.0, 1.0)

@@ -181,9 +181,9 @@ def test_state_and_policy_hold_the_target(tmp_path: Path) -> None:
     parameters, third = one.agent.parameters(0), Room(tmp_path / "three", "agent.trains=false").agent
     third.load_parameters(0, parameters)
     assert third.target(0) == "put the mug away"
-    assert all(np.array_equal(parameters[name], values) for name, values in third.parameters(0).items())
+    assert all(np.array_equal(parameters[name], array) for name, array in third.parameters(0).items())
     with pytest.raises(UserError, match=r"no target, since its run inferred none; set agent\.infer=false"):
-        third.load_parameters(0, {name: values for name, values in parameters.items() if name != "target"})
+        third.load_parameters(0, {name: array for name, array in parameters.items() if name != "target"})
     fourth = Room(tmp_path / "four", "agent.infer=false").agent
     fourth.load_parameters(0, parameters)
     assert fourth.target(0) == "" and "target" not in fourth.parameters(0)

@@ -80,7 +80,7 @@ def test_memory_and_network_arrive_on_another_task(tmp_path: Path) -> None:
     skills = json.loads(parameters["memory"].tobytes().rstrip(b"\0"))
     assert skills and set(load_file(last.directory / stages.POLICY)) == set(parameters)
     assert all(
-        np.array_equal(values, parameters[name]) for name, values in load_file(last.directory / stages.POLICY).items()
+        np.array_equal(array, parameters[name]) for name, array in load_file(last.directory / stages.POLICY).items()
     )
     routes = results.load(outcome.directory, what="routes").query("task == 'stone_sword'")
     assert not routes.empty and (routes["subgoal"].isin([*skills]) == (routes["by"] == "learner")).all()
@@ -115,8 +115,8 @@ def test_the_dual_system_first_acts_as_the_policy_that_it_begins_from(tmp_path: 
     ]
     rng, rows = np.random.default_rng(0), np.zeros(4, np.int64)
     vectors = rng.standard_normal((4, 16)).astype(np.float32)
-    values = dual.learner.value(dual.seen(np.stack([observations[1]] * 4), vectors), rows)
-    assert values == pytest.approx([explorer.value(np.stack([observations[0]]), rows[:1])[0]] * 4, abs=1e-6)
+    action_values = dual.learner.value(dual.seen(np.stack([observations[1]] * 4), vectors), rows)
+    assert action_values == pytest.approx([explorer.value(np.stack([observations[0]]), rows[:1])[0]] * 4, abs=1e-6)
     assert not dual.memories[0].skills
     transfer = [word for word in words if word != "method=dsadf"]
     (cell,) = matrix.plan([*transfer, "method=dsadf_transfer", *stage]).cells

@@ -13,7 +13,7 @@ from guidebench.methods.dsadf.scripted import PromptScorer
 from tests.methods.dsadf.worlds import CannedModel, last_text
 
 SKILL = Skill(12, 7, [(5, True), (60, False), (1, True), (9, True)])
-CONTENT = {"subgoal": "chop tree", "behaviour": behaviour(SKILL)}
+QUESTION = {"subgoal": "chop tree", "behaviour": behaviour(SKILL)}
 
 
 def test_behaviour_is_told_in_sentences() -> None:
@@ -38,14 +38,14 @@ def test_a_number_is_read_from_a_reply_and_anything_else_is_refused(reply: str) 
 
 def test_a_bad_reply_is_asked_about_again_a_bounded_number_of_times() -> None:
     model = CannedModel("quite good", '{"proficiency": 0.4}')
-    assert asyncio.run(ScorerDialogue("get wood", 1)(CONTENT, None, model)) == {
+    assert asyncio.run(ScorerDialogue("get wood", 1)(QUESTION, None, model)) == {
         "proficiency": 0.4, "said": '{"proficiency": 0.4}',
     }  # fmt: skip
     sections = prompts.sections(last_text(model.heard[0]))
     assert (sections["Goal"], sections["Present sub-goal"]) == ("get wood", "chop tree")
     assert sections["What was observed"] == behaviour(SKILL) and "JSON object alone" in last_text(model.heard[1])
     for replies in (("good", "good"), (None,)):
-        assert asyncio.run(ScorerDialogue("get wood", 1)(CONTENT, None, CannedModel(*replies))) is None
+        assert asyncio.run(ScorerDialogue("get wood", 1)(QUESTION, None, CannedModel(*replies))) is None
 
 
 def test_the_hand_written_scorer_counts_with_a_bounded_error() -> None:

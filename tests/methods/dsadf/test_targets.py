@@ -97,6 +97,6 @@ def test_a_policy_holds_the_target_and_refuses_others() -> None:
     for target in ("", "put the mug on the shelf", "ü" * 1_000, "\U0001f600" * 1_000):
         stored = packed(target)
         assert stored.dtype == np.uint8 and stored.shape == (4_000,) and unpacked(stored) == target
-    for content in (b"\xff", b"two\nlines", b"x" * 1_001):
+    for encoded in (b"\xff", b"two\nlines", b"x" * 1_001):
         with pytest.raises(UserError, match="the target in this policy is no line of at most 1,000 characters"):
-            unpacked(np.frombuffer(content, np.uint8))
+            unpacked(np.frombuffer(encoded, np.uint8))

@@ -174,8 +174,8 @@ def test_a_server_is_asked_once_for_each_state(train: Callable[..., Path]) -> No
     def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
         if path != "/chat/completions":
             return 200, {"object": "list", "data": [{"id": "any", "object": "model"}]}
-        content = body["messages"][0]["content"]
-        text = content if isinstance(content, str) else "".join(part["text"] for part in content)
+        message = body["messages"][0]["content"]
+        text = message if isinstance(message, str) else "".join(part["text"] for part in message)
         state = [line for line in text.splitlines() if line.startswith("State: ")]
         if not state:
             return 200, completion("yes")

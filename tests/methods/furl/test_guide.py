@@ -64,10 +64,10 @@ class Played:
         """Frame k has the vector (cos k, sin k); the text is (1, 0), the goal image (0, 1)."""
         for question in self.ctx.questions:
             if question.key[0] >= 0:
-                value = np.stack([np.cos(question.key), np.sin(question.key)], 1)
+                vectors = np.stack([np.cos(question.key), np.sin(question.key)], 1)
             else:
-                value = np.array([[1.0, 0.0]] if json.loads(question.content) == INSTRUCTION else [[0.0, 1.0]])
-            vector = None if failed else value.astype(np.float16)
+                vectors = np.array([[1.0, 0.0]] if json.loads(question.content) == INSTRUCTION else [[0.0, 1.0]])
+            vector = None if failed else vectors.astype(np.float16)
             self.guide.answered([Response(question.row, question.key, vector, question.to)], self.store, self.ctx)
         self.ctx.questions.clear()
 

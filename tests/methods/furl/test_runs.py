@@ -49,8 +49,8 @@ def test_frames_of_metaworld_are_rewarded(method: str, goal: str, train: Callabl
     pytest.importorskip("metaworld")
     heads = FURL if method == "furl" else ()
     study = train(*SMALL, f"method={method}", *heads, f"suite.goal={goal}", "seeds=[0]", packs=[(0,)])
-    (content,) = read_files(study, ["ledger.jsonl"]).values()
-    last = json.loads(content.splitlines()[-1])
+    (ledger,) = read_files(study, ["ledger.jsonl"]).values()
+    last = json.loads(ledger.splitlines()[-1])
     # Each fourth of 240 frames, of which the last four wait for their stretch of 8; and the goal image.
     assert last["images"] == 56 + (method == "furl") and last["failures"] == 0
     metrics = results.load(study, what="metrics")

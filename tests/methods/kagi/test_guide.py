@@ -346,10 +346,10 @@ def test_episodes_without_waypoints_and_those_of_the_data_are_not_followed(tmp_p
     world = World(tmp_path, follows=True)
     world.give([25, 50], opening=3)
     world.begin()
-    data, run = (question for question in world.questions if question.row == 0)
-    world.lead(data)
+    of_data, of_run = (question for question in world.questions if question.row == 0)
+    world.lead(of_data)
     world.play(50)
-    world.lead(run, None)
+    world.lead(of_run, None)
     world.play(50, ended=True)
     assert {question.to for question in world.questions} == {"segmenter"}
     assert world.rewards("offline", [0, 1]) == [OFF, AT]

@@ -14,8 +14,8 @@ from tests.methods.kagi.scenes import GRASP, INSTRUCTION, QUESTION, TARGET
 def test_content_has_instruction_and_points_and_what_differs_from_the_default() -> None:
     assert json.loads(QUESTION.content()) == {"instruction": INSTRUCTION, "grasp": GRASP, "target": TARGET}
     other = QUESTION._replace(grid=Grid(8, heights=False), start=np.float32([0.5, 0.25]))  # type: ignore[arg-type]
-    content = json.loads(other.content())
-    assert (content["grid"], content["views"], content["start"]) == (8, "single", [0.5, 0.25])
+    fields = json.loads(other.content())
+    assert (fields["grid"], fields["views"], fields["start"]) == (8, "single", [0.5, 0.25])
 
 
 @pytest.mark.parametrize("grid", [Grid(), Grid(2), Grid(12, heights=False)])

@@ -48,8 +48,8 @@ def test_a_formulation_asks_those_models_alone_that_it_needs() -> None:
 
 def test_a_plan_tells_how_often_each_model_is_asked() -> None:
     """Of 100 steps, 70 are online: 4 episodes of 20 steps begin, of which 3 end. The dataset has 2 * 4 + 2 + 5 = 15."""
-    data = ("offline.demonstrations=4", "offline.failures=2", "offline.others=5")
-    run = ("training.steps=100", "agent.offline_share=0.3", "suite.length=20", *data)
+    sizes = ("offline.demonstrations=4", "offline.failures=2", "offline.others=5")
+    run = ("training.steps=100", "agent.offline_share=0.3", "suite.length=20", *sizes)
     usages = []
     for words in ((), ("guide.views=single", "guide.every=7", "guide.consensus=true")):
         cell_view = config.there(cell("method=kagi", *SCRIPTED, *run, *words))

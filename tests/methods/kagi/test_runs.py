@@ -28,8 +28,10 @@ def study(train_once: Callable[..., Path]) -> Path:
 def test_its_logs_say_what_each_model_answered_and_when(study: Path, opengl: None) -> None:
     led = results.load(study, what="waypoints")
     assert led["collected"].any() and not led["collected"].all()
-    data = led[~led["collected"]]
-    assert data["first"].is_unique and {*data["step"]} == {19 + 3 + 4}, "asked once, as the online phase begins"
+    offline_rows = led[~led["collected"]]
+    assert offline_rows["first"].is_unique and {*offline_rows["step"]} == {19 + 3 + 4}, (
+        "asked once, as the online phase begins"
+    )
     tracked = results.load(study, what="tracked")
     assert tracked["step"].tolist() == [48] and tracked["first"].tolist() == [0], "10 steps after an episode"
     assert (tracked["states"] == 20).all() and (tracked["seen"] > 0).all() and not tracked["failed"].any()
@@ -78,5 +80,5 @@ def test_it_leads_on_another_suite_that_projects(train: Callable[..., Path], ope
     (led,) = results.load(study, what="waypoints").to_dict("records")
     assert led["collected"] and not led["failed"] and len(json.loads(led["path"])) >= 2
     sparse = train(*words, "guide.formulation=sparse", packs=[(0,)])
-    values = [results.load(directory, what="metrics")["q_mean"].iloc[-1] for directory in (study, sparse)]
-    assert values[0] != values[1]
+    q_means = [results.load(directory, what="metrics")["q_mean"].iloc[-1] for directory in (study, sparse)]
+    assert q_means[0] != q_means[1]

@@ -78,8 +78,8 @@ def test_what_is_followed_is_the_grasp_point_at_the_height_of_its_lowest_waypoin
     """The view from above shows (.3, -.4, .2) at (u, v), to which the second and the third waypoint are nearest."""
     u, v, h = 0.5 + 0.3 / 3.6, 0.5 + 0.4 / 3.6, 0.5 - 0.2 / 3.4
     path = np.array([[0.1, 0.1, 0.9], [0.6, 0.6, h - 0.1], [0.6, 0.6, h], [0.9, 0.6, 0.9]])
-    content = json.loads(to_follow("take it", [u, v], path, (pinhole, beside)))
-    assert content == {"instruction": "take it", "point": [u, v], "side": [pytest.approx(0.5 - 0.4 / 3.4), h]}
+    question = json.loads(to_follow("take it", [u, v], path, (pinhole, beside)))
+    assert question == {"instruction": "take it", "point": [u, v], "side": [pytest.approx(0.5 - 0.4 / 3.4), h]}
     v += 2.6 / 3.6  # (.3, -3, .2), 3 metres to the left of what the side view shows
     assert to_follow("take it", [u, v], np.array([[u, v, h]]), (pinhole, beside)) == ""
 

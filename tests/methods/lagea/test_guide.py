@@ -54,18 +54,18 @@ class Attempts(Played):
         while self.ctx.questions:
             question = self.ctx.questions.pop(0)
             self.questions.append(question)
-            value: Any
+            reply: Any
             if question.to == "feedback":
-                value = self.wrote
+                reply = self.wrote
             elif question.to == "text_embedder":
-                value = np.array([[1, question.key[0], 1]], np.float32)
+                reply = np.array([[1, question.key[0], 1]], np.float32)
             elif question.key[0] >= 0:
-                value = np.stack([np.cos(question.key), np.sin(question.key)], 1).astype(np.float16)
+                reply = np.stack([np.cos(question.key), np.sin(question.key)], 1).astype(np.float16)
             elif question.key[0] <= -3:
-                value = np.array([[math.cos(-1), math.sin(-1)]], np.float16)
+                reply = np.array([[math.cos(-1), math.sin(-1)]], np.float16)
             else:
-                value = np.array([[1.0, 0.0]] if json.loads(question.content) == INSTRUCTION else [[0.0, 1.0]])
-            self.guide.answered([Response(question.row, question.key, value, question.to)], self.store, self.ctx)
+                reply = np.array([[1.0, 0.0]] if json.loads(question.content) == INSTRUCTION else [[0.0, 1.0]])
+            self.guide.answered([Response(question.row, question.key, reply, question.to)], self.store, self.ctx)
 
     def questions_to(self, role: str) -> list[Any]:
         return [question for question in self.questions if question.to == role]
@@ -132,9 +132,9 @@ def test_weights_of_an_episode_follow_from_its_frames(tmp_path: Path) -> None:
     expected = keyframes.weights(frames, 6, 1, 0.2)
     np.testing.assert_allclose(attempts.store.column(WEIGHT.name, np.arange(5)[None])[0], expected[1:], rtol=1e-4)
     assert attempts.guide.episodes[0].weights[0] == pytest.approx(expected[0], rel=1e-4)
-    rows = [values for log, _, values in attempts.ctx.noted if log == "keyframes"]
-    assert [values["frame"] for values in rows] == frames.tolist()
-    assert [values["weight"] for values in rows] == pytest.approx(expected[frames].tolist(), rel=1e-4)
+    rows = [row for log, _, row in attempts.ctx.noted if log == "keyframes"]
+    assert [row["frame"] for row in rows] == frames.tolist()
+    assert [row["weight"] for row in rows] == pytest.approx(expected[frames].tolist(), rel=1e-4)
 
 
 def test_without_key_frames_steps_have_equal_weights_and_the_model_sees_evenly_spread_frames(tmp_path: Path) -> None:

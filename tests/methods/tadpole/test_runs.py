@@ -21,8 +21,8 @@ DOORKEY = (
 
 
 def ledger(study: Path) -> dict[str, float]:
-    (content,) = read_files(study, ["ledger.jsonl"]).values()
-    return json.loads(content.splitlines()[-1])
+    (text,) = read_files(study, ["ledger.jsonl"]).values()
+    return json.loads(text.splitlines()[-1])
 
 
 def test_its_defaults_are_the_papers() -> None:

@@ -32,8 +32,8 @@ MAZE = (
 
 
 def ledger(study: Path) -> dict[str, float]:
-    (content,) = read_files(study, ["ledger.jsonl"]).values()
-    return json.loads(content.splitlines()[-1])
+    (text,) = read_files(study, ["ledger.jsonl"]).values()
+    return json.loads(text.splitlines()[-1])
 
 
 def test_every_suite_has_a_baseline() -> None:

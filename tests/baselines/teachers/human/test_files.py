@@ -65,15 +65,15 @@ def test_a_question_changed_by_hand_is_named_with_what_mends_it(tmp_path: Path, 
 def test_snapshots_that_are_others_cut_short_or_objects_are_refused(tmp_path: Path) -> None:
     question = posed(tmp_path)
     file = question.file.with_suffix(".npy")
-    content = file.read_bytes()
+    stored_bytes = file.read_bytes()
 
     def refused() -> bool:
         check_refused(r"questions/0\.npy is not what the run wrote", question.snapshots)
         return True
 
-    assert file.write_bytes(content[:-2]) and refused()
-    assert file.write_bytes(content.replace(b"(4, 3)", b"(2, 6)")) and refused()
-    assert file.write_bytes(content[:-1] + b"\xff") and refused()
+    assert file.write_bytes(stored_bytes[:-2]) and refused()
+    assert file.write_bytes(stored_bytes.replace(b"(4, 3)", b"(2, 6)")) and refused()
+    assert file.write_bytes(stored_bytes[:-1] + b"\xff") and refused()
     np.save(file, np.array([{}], object), allow_pickle=True)
     assert refused()
     file.unlink()

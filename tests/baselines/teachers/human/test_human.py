@@ -16,7 +16,7 @@ from guidebench.harness.errors import BudgetReached, Stopped
 from guidebench.harness.interfaces import Coordinates
 from tests.logs import logged
 
-THINGS = (
+COORDINATES = (
     Coordinates("tcp", "the hand", (2, 0)),
     Coordinates("target", "where to", (3,), constant=True),
 )
@@ -27,7 +27,7 @@ PAIR = Pair(1, 42, OBSERVATIONS, np.full((2, 2), 99.0, np.float32), np.arange(12
 
 
 def test_a_question_tells_coordinates_and_snapshots_and_no_reward() -> None:
-    ask = HumanTeacher("touch it", THINGS, True).question(PAIR)
+    ask = HumanTeacher("touch it", COORDINATES, True).question(PAIR)
     assert (ask.row, ask.key.tolist(), ask.to) == (1, [42], "human")
     assert json.loads(ask.content) == {
         "instruction": "touch it",

@@ -25,29 +25,29 @@ REACH = (
 """Nine numbers: no object."""
 
 
-def segment(seed: int, length: int = 4, things: Sequence[Coordinates] = PUSH, nearer: float = 0.0) -> Array:
+def segment(seed: int, length: int = 4, coordinates: Sequence[Coordinates] = PUSH, nearer: float = 0.0) -> Array:
     """A walk of everything that moves, float32 [length, 17 or 9]; `nearer`: share of the way from obj (or target) that
     tcp has already gone when it begins."""
     rng = np.random.default_rng(seed)
-    width = 1 + max(max(thing.entries) for thing in things)
+    width = 1 + max(max(thing.entries) for thing in coordinates)
     states = np.full((length, width), 0.5, np.float32)
     goal = rng.uniform(0.2, 0.8, 3)
-    for thing in things:
+    for thing in coordinates:
         place = goal + (0 if thing.constant else rng.uniform(-0.1, 0.1, 3))
         walk = np.zeros((length, 3)) if thing.constant else np.cumsum(rng.normal(0, 0.002, (length, 3)), axis=0)
         states[:, thing.entries] = place + walk
-    towards = things[1].entries
+    towards = coordinates[1].entries
     states[:, (0, 1, 2)] += nearer * (states[:, towards] - states[:, (0, 1, 2)])
-    for thing in things:
+    for thing in coordinates:
         if thing.former:
             states[1:, thing.former] = states[:-1, thing.entries]
             states[0, thing.former] = states[0, thing.entries]
     return states
 
 
-def pair(seed: int = 0, things: Sequence[Coordinates] = PUSH, length: int = 4) -> Array:
+def pair(seed: int = 0, coordinates: Sequence[Coordinates] = PUSH, length: int = 4) -> Array:
     """float32 [2, length, D]."""
-    return np.stack([segment(seed, length, things), segment(seed + 1, length, things)])
+    return np.stack([segment(seed, length, coordinates), segment(seed + 1, length, coordinates)])
 
 
 def written(trajectory: dict[str, Any]) -> str:
@@ -85,10 +85,10 @@ class Ask:
 
 
 def talk(
-    segments: Array, ask: Any, settings: Llm | None = None, things: Sequence[Coordinates] = PUSH
+    segments: Array, ask: Any, settings: Llm | None = None, coordinates: Sequence[Coordinates] = PUSH
 ) -> dict[str, Any] | None:
     """What the teacher receives, as JSON carries it; a pair without a verdict counts as unanswered."""
-    dialogue = PairDialogue(settings or Llm(), things, "press the button")
+    dialogue = PairDialogue(settings or Llm(), coordinates, "press the button")
     content = json.loads(json.dumps({"segments": segments.tolist()}))
     verdict, answered = said(asyncio.run(dialogue(content, None, ask)))
     assert answered == (verdict is not None and verdict["outcome"] not in ("unreadable", "failed"))

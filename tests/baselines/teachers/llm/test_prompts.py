@@ -17,11 +17,11 @@ MAZE = (Coordinates("ball", "the ball", (0, 1)), Coordinates("target", "the goal
 class CoordinateSuite:
     """A suite whose observations hold these things."""
 
-    def __init__(self, *things: Coordinates) -> None:
-        self._things = things
+    def __init__(self, *coordinates: Coordinates) -> None:
+        self._coordinates = coordinates
 
     def coordinates(self, task: str) -> tuple[Coordinates, ...]:
-        return self._things
+        return self._coordinates
 
 
 def test_both_trajectories_stand_in_the_prompt_with_four_decimals() -> None:
@@ -38,14 +38,14 @@ def test_both_trajectories_stand_in_the_prompt_with_four_decimals() -> None:
     assert "{" not in re.sub(r"\{\n.*?\n\}", "", text, flags=re.DOTALL), "every placeholder is filled in"
 
 
-@pytest.mark.parametrize("things", [PUSH, REACH], ids=["object", "no object"])
+@pytest.mark.parametrize("coordinates", [PUSH, REACH], ids=["object", "no object"])
 @pytest.mark.parametrize("shots", [0, 1])
-def test_a_task_without_an_object_has_no_obj_in_any_prompt(things: tuple[Coordinates, ...], shots: Any) -> None:
+def test_a_task_without_an_object_has_no_obj_in_any_prompt(coordinates: tuple[Coordinates, ...], shots: Any) -> None:
     ask = Ask("2", "1", "{}", "{}")
-    talk(pair(things=things), ask, Llm(shots=shots), things)
+    talk(pair(coordinates=coordinates), ask, Llm(shots=shots), coordinates)
     label, _, imagine, _ = (ask.last_text(call) for call in range(4))
     mentions = [bool(re.search(r"\bobj\b", text)) for text in (label, imagine)]
-    assert mentions == [things is PUSH] * 2
+    assert mentions == [coordinates is PUSH] * 2
     assert "tcp" in imagine and "target" in imagine and "4 steps" in imagine and "You preferred Trajectory 2" in imagine
     assert ("A good answer" in label) == bool(shots)
 

@@ -29,10 +29,10 @@ PAIRS = 160
 SURE: dict[str, Any] = {"error": 0.0, "first_bias": 0.0, "noise": 0.0}
 
 
-def question_about(one: Array, other: Array, things: tuple[Coordinates, ...] = PUSH) -> str:
-    values = {name: trajectories.text(trajectories.told(things, states), 4) for name, states in
+def question_about(one: Array, other: Array, coordinates: tuple[Coordinates, ...] = PUSH) -> str:
+    texts = {name: trajectories.text(trajectories.told(coordinates, states), 4) for name, states in
               (("trajectory_1", one), ("trajectory_2", other))}  # fmt: skip
-    return filled(prompts.PROMPT, values)
+    return filled(prompts.PROMPT, texts)
 
 
 def reply_to(question: str, **settings: Any) -> str:
@@ -56,18 +56,18 @@ class Direct:
         return CallResult(self._chat(call.messages))
 
 
-@pytest.mark.parametrize("things", [PUSH, REACH], ids=["object", "no object"])
-def test_it_prefers_what_is_nearer_and_reasons_in_words(things: tuple[Coordinates, ...]) -> None:
-    near, far = segment(1, things=things, nearer=0.9), segment(1, things=things)
+@pytest.mark.parametrize("coordinates", [PUSH, REACH], ids=["object", "no object"])
+def test_it_prefers_what_is_nearer_and_reasons_in_words(coordinates: tuple[Coordinates, ...]) -> None:
+    near, far = segment(1, coordinates=coordinates, nearer=0.9), segment(1, coordinates=coordinates)
     assert (
-        answer(question_about(near, far, things), **SURE) == 1
-        and answer(question_about(far, near, things), **SURE) == 2
+        answer(question_about(near, far, coordinates), **SURE) == 1
+        and answer(question_about(far, near, coordinates), **SURE) == 2
     )
-    text = reply_to(question_about(near, far, things), **SURE)
-    points = trajectories.told(things, near)
-    goal = points["obj"] if things is PUSH else points["target"]
+    text = reply_to(question_about(near, far, coordinates), **SURE)
+    points = trajectories.told(coordinates, near)
+    goal = points["obj"] if coordinates is PUSH else points["target"]
     distance = float(np.linalg.norm(np.round(points["tcp"], 4) - np.round(goal, 4), axis=1).mean())
-    assert f"In Trajectory 1 tcp is {distance:.4f} from {'obj' if things is PUSH else 'target'} on average" in text
+    assert f"In Trajectory 1 tcp is {distance:.4f} from {'obj' if coordinates is PUSH else 'target'} on average" in text
     assert text.splitlines()[-1] == "1" and "Trajectory 1 furthers the task more" in text
 
 
@@ -151,22 +151,22 @@ def test_independent_noise_is_removed_by_definition() -> None:
     assert near(twice.labelled, PAIRS, noise**2 + (1 - noise) ** 2) and Scripted().noise == 0
 
 
-@pytest.mark.parametrize("things", [PUSH, REACH], ids=["object", "no object"])
+@pytest.mark.parametrize("coordinates", [PUSH, REACH], ids=["object", "no object"])
 def test_the_whole_dialogue_ends_with_an_imagined_segment_that_reaches_the_target(
-    things: tuple[Coordinates, ...],
+    coordinates: tuple[Coordinates, ...],
 ) -> None:
-    segments = np.stack([segment(1, 10, things), segment(1, 10, things, nearer=0.9)])
-    value = talk(segments, Direct(**SURE), things=things)
+    segments = np.stack([segment(1, 10, coordinates), segment(1, 10, coordinates, nearer=0.9)])
+    value = talk(segments, Direct(**SURE), coordinates=coordinates)
     judgement = judged(segments, value)
     assert judgement.label == 1.0 and judgement.notes == {"first": 2, "second": 1, "retries": 0, "imagined": "kept"}
     imagined = judgement.imagined
     assert imagined is not None and np.array_equal(imagined[0], segments[1, 0])
-    points = trajectories.told(things, imagined)
-    for name in ("tcp", "obj") if things is PUSH else ("tcp",):
+    points = trajectories.told(coordinates, imagined)
+    for name in ("tcp", "obj") if coordinates is PUSH else ("tcp",):
         assert np.allclose(points[name][-1], points["target"], atol=1e-4)
     paces = np.linalg.norm(np.diff(points["tcp"], axis=0), axis=1)
     assert paces.max() < 1.1 * paces.sum() / len(paces), "at one speed"
-    if things is PUSH:
+    if coordinates is PUSH:
         gap = np.linalg.norm(points["tcp"] - points["obj"], axis=1)
         moved = np.linalg.norm(points["obj"] - points["obj"][0], axis=1) > 2e-4
         assert gap[moved].max() < 2e-4 and moved.any(), "what it acts upon moves only in its grip"

@@ -13,7 +13,7 @@ from guidebench.baselines.teachers.llm import Llm, trajectories
 from guidebench.baselines.teachers.llm.teacher import LlmTeacher
 from guidebench.harness.interfaces import Array, Coordinates
 
-THINGS = (
+COORDINATES = (
     Coordinates("tcp", "", (0, 1), (4, 5)),
     Coordinates("obj", "", (3,)),
     Coordinates("target", "", (6,), constant=True),
@@ -40,13 +40,13 @@ def test_the_states_of_an_imagined_trajectory() -> None:
         "target": np.array([5.0]),
     }
     expected = [[0, 1, 9, 2, 7, 8, 5], [3, 4, 19, 2.5, 0, 1, 5], [5, 6, 29, 3, 3, 4, 5]]
-    states = trajectories.states(THINGS, PREFERRED, trajectory)
+    states = trajectories.states(COORDINATES, PREFERRED, trajectory)
     assert states.dtype == np.float32 and states.tolist() == expected
     assert PREFERRED[1, 0] == 10, "what was preferred stays as it is"
 
 
 def test_what_is_told_of_a_segment_and_its_text() -> None:
-    trajectory = trajectories.told(THINGS, PREFERRED)
+    trajectory = trajectories.told(COORDINATES, PREFERRED)
     assert {name: points.tolist() for name, points in trajectory.items()} == {
         "tcp": [[0, 1], [10, 11], [20, 21]],
         "obj": [[2], [12], [22]],
