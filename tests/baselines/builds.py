@@ -10,10 +10,10 @@ from guidebench.baselines.parameters import Parameters
 from guidebench.harness.interfaces import Actions, Build, Observations
 from guidebench.harness.streams import Streams
 
-ONE = Observations((1,), "float32")
+SCALAR = Observations((1,), "float32")
 
 
-def build(path: Path = Path(), seeds: tuple[int, ...] = (0, 1), space: Observations = ONE, **more: Any) -> Build:
+def build(path: Path = Path(), seeds: tuple[int, ...] = (0, 1), space: Observations = SCALAR, **more: Any) -> Build:
     """Return a build of two discrete actions, whose other fields may be given."""
     usual = {
         "seeds": seeds, "observations": space, "actions": Actions(count=2), "steps": 100, "horizon": 100, "events": (),

@@ -88,18 +88,18 @@ def learner(learner_of: Any, device: str, how: type[Captured] | None, space: Obs
     """Two seeds' learner, or one seed's if it learns from action values on a CPU, where seeds that are updated one by
     one are not captured; of SAC's and TD3's three critics two make a target."""
     if learner_of in CONTINUOUS:
-        made = learner_of(**continuous.SMALL).spawn(continuous.build((0, 1), device=device, observations=space))
+        trainee = learner_of(**continuous.SMALL).spawn(continuous.build((0, 1), device=device, observations=space))
     else:
         seeds = (0,) if device == "cpu" else (0, 1)
-        made = make(learner_of(**conftest.SMALL, target_every=2), space, seeds=seeds, device=device)
-    learn = made.learn if learner_of in CONTINUOUS else made.learn_together
-    made._learn = learn if how is None else how(learn)
-    return made
+        trainee = make(learner_of(**conftest.SMALL, target_every=2), space, seeds=seeds, device=device)
+    learn = trainee.learn if learner_of in CONTINUOUS else trainee.learn_together
+    trainee._learn = learn if how is None else how(learn)
+    return trainee
 
 
-def batches(made: Any, learner_of: Any, space: Observations) -> list[Batch]:
+def batches(trainee: Any, learner_of: Any, space: Observations) -> list[Batch]:
     if learner_of not in CONTINUOUS:
-        singles = (conftest.batches(space, seed, 16, 2, UPDATES) for seed in made.seeds)
+        singles = (conftest.batches(space, seed, 16, 2, UPDATES) for seed in trainee.seeds)
         return [beside(*pair) for pair in zip(*singles, strict=True)]
     joint = [beside(continuous.batch(step), continuous.batch(50 + step)) for step in range(UPDATES)]
     if space is VECTOR:
@@ -113,27 +113,29 @@ def batches(made: Any, learner_of: Any, space: Observations) -> list[Batch]:
 
 
 def taught(
-    made: Any, learner_of: Any, active: tuple[bool, bool] = (True, True), space: Observations = VECTOR
+    trainee: Any, learner_of: Any, active: tuple[bool, bool] = (True, True), space: Observations = VECTOR
 ) -> list[Any]:
-    updates = enumerate(batches(made, learner_of, space), start=1)
-    return [made.update(batch, np.array(active[: len(made.seeds)]), step, "error") for step, batch in updates]
+    updates = enumerate(batches(trainee, learner_of, space), start=1)
+    return [trainee.update(batch, np.array(active[: len(trainee.seeds)]), step, "error") for step, batch in updates]
 
 
 def alike(ours: list[Any], theirs: list[Any]) -> bool:
     """Whether updates tell the same to the last bit."""
     return all(
-        np.array_equal(one.td_error, other.td_error)
-        and np.array_equal(one.reducible, other.reducible)
-        and same(one.metrics, other.metrics)
-        for one, other in zip(ours, theirs, strict=True)
+        np.array_equal(first.td_error, second.td_error)
+        and np.array_equal(first.reducible, second.reducible)
+        and same(first.metrics, second.metrics)
+        for first, second in zip(ours, theirs, strict=True)
     )
 
 
 @ALL
 def test_on_a_cpu_nothing_is_captured(learner_of: Any) -> None:
     discrete = learner_of not in CONTINUOUS
-    made = make(learner_of(**conftest.SMALL)) if discrete else learner_of(**continuous.SMALL).spawn(continuous.build())
-    assert made._learn == (made.learn_together if discrete else made.learn)
+    trainee = (
+        make(learner_of(**conftest.SMALL)) if discrete else learner_of(**continuous.SMALL).spawn(continuous.build())
+    )
+    assert trainee._learn == (trainee.learn_together if discrete else trainee.learn)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="with CUDA there, a capture on a CPU does not fail")
@@ -154,16 +156,16 @@ class Reached(Exception):
 @EVERY_CASE
 def test_an_update_computes_on_its_device_alone_and_reads_no_value_there(learner_of: Any, space: Observations) -> None:
     """The device `meta` has tensors without values: to read one is an error."""
-    made = learner(learner_of, "meta", None, space)
-    learn = made._learn
+    trainee = learner(learner_of, "meta", None, space)
+    learn = trainee._learn
 
     def reach(*arguments: Any) -> None:
         raise Reached(*arguments)
 
-    made._learn = reach
-    for step, batch in enumerate(batches(made, learner_of, space)[:4], start=1):
+    trainee._learn = reach
+    for step, batch in enumerate(batches(trainee, learner_of, space)[:4], start=1):
         with pytest.raises(Reached) as reached:
-            made.update(batch, np.array([True, True]), step, "error")
+            trainee.update(batch, np.array([True, True]), step, "error")
         learn(*reached.value.args)  # constants are made at the first update, before anything is captured
         with OnDevice("meta"):
             outcome = learn(*reached.value.args)
@@ -178,7 +180,7 @@ def test_a_replay_reads_its_sample_and_the_networks_alone(learner_of: Any, space
     for batch in batches(eager, learner_of, space):
         fewer = Batch(*(None if part is None else part[:, :12] for part in batch[:6]))
         active = np.array([True, False][: len(eager.seeds)])
-        ours, theirs = (made.update(fewer, active, UPDATES + 1) for made in (repeated, eager))
+        ours, theirs = (trainee.update(fewer, active, UPDATES + 1) for trainee in (repeated, eager))
         assert np.array_equal(ours.td_error, theirs.td_error) and same(ours.metrics, theirs.metrics)
     assert {shape for _, shape in repeated._learn.graphs} == {(1, 16), (1, 12)}
     assert all(same(eager.state(row), repeated.state(row)) for row in range(len(eager.seeds)))
@@ -224,8 +226,8 @@ def test_a_captured_update_leaves_an_inactive_seed_as_it_is_and_a_restored_state
         for stream, seed in zip(getattr(candidate, "noise", ()), (3, 4), strict=False):
             stream.bit_generator.state = np.random.default_rng(seed).bit_generator.state
     ours, theirs = (taught(candidate, learner_of, (True, False)) for candidate in (captured, other))
-    for one, its in zip(ours, theirs, strict=True):
-        close(one.td_error[0], its.td_error[0])
+    for first, second in zip(ours, theirs, strict=True):
+        close(first.td_error[0], second.td_error[0])
 
 
 def close(ours: Any, expected: Any) -> bool:

@@ -54,12 +54,12 @@ def happened(number: int, ended: bool = False, seeds: tuple[int, ...] = (3, 5)) 
     return Transition(place, no, place[:, 0], end, no, place + 0.5, np.zeros((len(seeds), 0), bool), snapshot, no)
 
 
-def uneven(made: Build, replay: Any = None) -> Uneven:
+def uneven(run_build: Build, replay: Any = None) -> Uneven:
     """Seed 3 stores every step, seed 5 every third one."""
-    experience, rows = Uneven(made, replay or Uer(), name="own"), np.arange(len(made.seeds))
+    experience, rows = Uneven(run_build, replay or Uer(), name="own"), np.arange(len(run_build.seeds))
     for number in range(30):
-        storing = [row for row in rows if made.seeds[row] == 3 or number % 3 == 0]
-        experience.add(happened(number, number % 10 == 9, made.seeds), np.array(storing, np.int64), ctx())
+        storing = [row for row in rows if run_build.seeds[row] == 3 or number % 3 == 0]
+        experience.add(happened(number, number % 10 == 9, run_build.seeds), np.array(storing, np.int64), ctx())
     return experience
 
 
@@ -105,8 +105,8 @@ def test_a_seed_that_has_stored_too_little_is_not_ready_and_draws_no_number(tmp_
 
 
 def test_experiences_keep_files_and_random_numbers_apart(tmp_path: Path) -> None:
-    made = build(tmp_path)
-    first, second = Experience(made, Uer()), Experience(made, Uer(), name="second")
+    run_build = build(tmp_path)
+    first, second = Experience(run_build, Uer()), Experience(run_build, Uer(), name="second")
     for number in range(20):
         first.add(happened(number), ctx())
         second.add(happened(number + 40), ctx())
@@ -122,15 +122,15 @@ def test_experiences_keep_files_and_random_numbers_apart(tmp_path: Path) -> None
 
 
 def test_experiences_of_an_agent_that_would_share_files_are_refused(tmp_path: Path) -> None:
-    made = build(tmp_path)
-    uneven_experience = Uneven(made, Uer(), name="own")
-    BaseAgent(made, {}, {"every": Experience(made, Uer()), "own": uneven_experience})
+    run_build = build(tmp_path)
+    uneven_experience = Uneven(run_build, Uer(), name="own")
+    BaseAgent(run_build, {}, {"every": Experience(run_build, Uer()), "own": uneven_experience})
     check_refused(
         "two experiences of an agent have the name 'own'",
         BaseAgent,
-        made,
+        run_build,
         {},
-        {"every": Experience(made, Uer(), name="own"), "own": uneven_experience},
+        {"every": Experience(run_build, Uer(), name="own"), "own": uneven_experience},
     )
 
 
@@ -160,8 +160,8 @@ def test_a_learner_hears_of_episodes_as_far_as_they_are_stored(tmp_path: Path) -
 
 
 def test_clips_go_to_the_replay_s_judge_and_answers_come_back_by_seed(tmp_path: Path) -> None:
-    made = build(tmp_path)
-    experience = Uneven(made, VlmRb(clip_length=3))
+    run_build = build(tmp_path)
+    experience = Uneven(run_build, VlmRb(clip_length=3))
     assert experience.judged and experience.judge == "judge"
     context = ctx()
     for number in range(6):
@@ -191,9 +191,9 @@ class Fixed(BaseLearner):
 
 
 def test_an_agent_learns_of_seeds_that_are_ready_and_one_that_is_not_finite_stops(tmp_path: Path) -> None:
-    made = build(tmp_path)
-    experience, learner = uneven(made), Fixed([1.0, float("inf")])
-    agent = BaseAgent(made, {"": learner}, {"own": experience})
+    run_build = build(tmp_path)
+    experience, learner = uneven(run_build), Fixed([1.0, float("inf")])
+    agent = BaseAgent(run_build, {"": learner}, {"own": experience})
     _, update = agent.learn(learner, experience, ctx(step=7))
     assert learner.moved[0][:2] == ([True, False], 7) and agent.active.tolist() == [True, True]
     assert update.metrics["loss"][0] == 1 and np.isnan(update.metrics["loss"][1])
@@ -205,9 +205,9 @@ def test_an_agent_learns_of_seeds_that_are_ready_and_one_that_is_not_finite_stop
 
 @pytest.mark.parametrize("names", [("", "second"), ("first", "first/other")])
 def test_each_learner_gets_its_own_parameters_back(tmp_path: Path, names: tuple[str, str]) -> None:
-    made = build(tmp_path)
+    run_build = build(tmp_path)
     config = Dqn(hidden=(4,), batch_size=4, learning_starts=4)
-    agent, other = (BaseAgent(made, {name: config.spawn(made) for name in names}, {}) for _ in range(2))
+    agent, other = (BaseAgent(run_build, {name: config.spawn(run_build) for name in names}, {}) for _ in range(2))
     other.load_parameters(1, agent.parameters(0))
     for name in names:
         mine, again = agent.learners[name].parameters(0), other.learners[name].parameters(1)

@@ -118,27 +118,27 @@ def test_a_checkpoint_two_back_finds_the_frames_before_its_oldest_transition(
     }
     names = SimpleNamespace(task="", of=lambda *kinds: ())
     cell: Any = SimpleNamespace(section=parts.__getitem__, names=names)
-    made = replace(build(tmp_path, IMAGE), slots=building.ring_slots(cell))
-    storage, world = Storage(made), World(IMAGE, 1)
+    run_build = replace(build(tmp_path, IMAGE), slots=building.ring_slots(cell))
+    storage, world = Storage(run_build), World(IMAGE, 1)
     world.play(storage, steps, False)
     state, then = storage.state(0), copy.deepcopy(world)
     world.play(storage, 2 * building.SPACING, False)
-    again = Storage(made)
+    again = Storage(run_build)
     again.load_state(0, state)
     then.check(again)
 
 
 def test_a_frame_is_stored_once(tmp_path: Path) -> None:
-    made = build(tmp_path, IMAGE)
-    Storage(made)
+    run_build = build(tmp_path, IMAGE)
+    Storage(run_build)
     folder = tmp_path / "seed-0" / "replay"
     assert (folder / "observation.bin").stat().st_size == 28 * 2 * 3 * 2
     assert (folder / "final_observation.bin").stat().st_size == 28 * 2 * 3 * 2
 
 
 def test_a_break_is_an_end_for_whoever_follows_transitions(tmp_path: Path) -> None:
-    made = replace(build(tmp_path, SPACES["an array"]), capacity=10)
-    storage, zero = Storage(made, broken=True), np.zeros((1, 2), np.float32)
+    run_build = replace(build(tmp_path, SPACES["an array"]), capacity=10)
+    storage, zero = Storage(run_build, broken=True), np.zeros((1, 2), np.float32)
     no = np.zeros(1, bool)
     for number in range(4):
         if number == 2:

@@ -24,8 +24,8 @@ from tests.baselines.learners.continuous import batch, build
 from tests.baselines.learners.test_sac import PEAK, WORKED, by_hand
 from tests.refusals import check_refused
 
-ONE = np.ones(1, bool)
-TWO = np.ones(2, bool)
+ACTIVE = np.ones(1, bool)
+BOTH_ACTIVE = np.ones(2, bool)
 
 
 def q(terms: Callable[..., Any]) -> tuple[Loss, ...]:
@@ -49,7 +49,7 @@ def test_the_gradient_of_dqn_is_that_of_both_losses() -> None:
     )
     learner.config = Dqn(hidden=(), batch_size=2, max_grad_norm=100)
     update = learner.update(
-        sampled, ONE, 1, None, q(lambda batch, networks: networks.q(batch.observation)[:, :, 1].mean(1))
+        sampled, ACTIVE, 1, None, q(lambda batch, networks: networks.q(batch.observation)[:, :, 1].mean(1))
     )
     gradient = learner.gradient.arrays(0)
     assert gradient["head.0.weight"].tolist() == [[0, 2], [0, -3]] and gradient["head.0.bias"].tolist() == [0, 1]
@@ -60,7 +60,7 @@ def test_the_gradient_of_dqn_is_that_of_both_losses() -> None:
 def gradients(group: str, terms: Callable[..., Any] | None) -> dict[str, np.ndarray]:
     """The gradients of a group of `by_hand`'s networks after one update of the worked batch."""
     learner = by_hand(max_grad_norm=None, batch_size=2, learning_starts=2)
-    learner.update(WORKED, ONE, 10, None, of(group, terms) if terms else ())
+    learner.update(WORKED, ACTIVE, 10, None, of(group, terms) if terms else ())
     arrays: dict[str, np.ndarray] = learner.gradients[0 if group == "actor" else 1].arrays(0)
     return arrays
 
@@ -90,8 +90,8 @@ def test_the_log_probability_of_a_given_action() -> None:
     actions = torch.tensor([[[0.0], [0.5]]])
     log_probabilities = learner.log_probability(0, torch.zeros(1, 2, 2), actions)[0].tolist()
     assert log_probabilities == pytest.approx([PEAK, PEAK - 0.5 * math.atanh(0.5) ** 2 - math.log(1 - 0.25)])
-    drawn, expected = learner.drawn(0, torch.zeros(1, 2, 2), torch.tensor([[[0.3], [-1.0]]]))
-    torch.testing.assert_close(learner.log_probability(0, torch.zeros(1, 2, 2), drawn), expected)
+    actions_drawn, expected = learner.drawn(0, torch.zeros(1, 2, 2), torch.tensor([[[0.3], [-1.0]]]))
+    torch.testing.assert_close(learner.log_probability(0, torch.zeros(1, 2, 2), actions_drawn), expected)
     assert learner.log_probability(0, torch.zeros(1, 1, 2), torch.ones(1, 1, 1)).isfinite().all()
 
 
@@ -103,7 +103,7 @@ def test_a_loss_sees_the_networks_before_the_update() -> None:
         (1, 2)
     )
     terms = of("actor", lambda b, net: net.critic(b.observation, net.policy(b.observation)).mean((1, 2)) * 0 + before)
-    assert learner.update(sampled, ONE, 1, None, terms).metrics["actor_added"] == pytest.approx(before.tolist())
+    assert learner.update(sampled, ACTIVE, 1, None, terms).metrics["actor_added"] == pytest.approx(before.tolist())
 
 
 KINDS: dict[str, tuple[Any, tuple[Loss, ...], tuple[Loss, ...]]] = {
@@ -140,7 +140,10 @@ def test_a_term_of_zero_changes_no_bit(kind: str) -> None:
     plain, added = learners(config, (0, 1)), learners(config, (0, 1))
     for step in range(20, 26):
         joint = beside(batch_of(config, step), batch_of(config, 50 + step))
-        first, second = plain.update(joint, TWO, step, "error"), added.update(joint, TWO, step, "error", nothing)
+        first, second = (
+            plain.update(joint, BOTH_ACTIVE, step, "error"),
+            added.update(joint, BOTH_ACTIVE, step, "error", nothing),
+        )
         assert np.array_equal(first.td_error, second.td_error) and np.array_equal(first.reducible, second.reducible)
         assert all(np.array_equal(first.metrics[name], second.metrics[name]) for name in first.metrics)
     assert all(same(plain.state(row), added.state(row)) for row in (0, 1))
@@ -152,7 +155,7 @@ def test_an_update_with_added_losses_is_not_captured() -> None:
     captured._learn = Captured(captured.learn)
     for step in range(20, 26):
         for learner in (plain, captured):
-            learner.update(batch(step), ONE, step, None, losses)
+            learner.update(batch(step), ACTIVE, step, None, losses)
     assert not captured._learn._taken and same(plain.state(0), captured.state(0))
 
 
@@ -167,7 +170,7 @@ def test_the_batch_of_a_loss_is_that_of_its_seeds() -> None:
     joint = beside(*(batches(VECTOR, seed, 16, 2, 1)[0] for seed in (0, 1)))
     joint = joint._replace(columns={"mark": np.arange(32).reshape(2, 16)}, success=joint.terminated)
     joint = joint._replace(task_reward=joint.reward, reward=joint.reward + 1)
-    learner.update(joint, TWO, 1, None, q(look))
+    learner.update(joint, BOTH_ACTIVE, 1, None, q(look))
     assert [rows for rows, _ in calls] == [slice(0, 1), slice(1, 2)]
     for row, (_, part) in enumerate(calls):
         assert part.columns["mark"].tolist() == [list(range(16 * row, 16 * row + 16))]
@@ -183,8 +186,8 @@ def test_two_losses_of_a_group_add_up() -> None:
     once, twice = learners(config, (0,)), learners(config, (0,))
     double = q(lambda b, net: 2 * net.q(b.observation).square().mean((1, 2)))
     for step in range(20, 23):
-        updates = [once.update(batch_of(config, step), ONE, step, None, double)]
-        updates.append(twice.update(batch_of(config, step), ONE, step, None, losses * 2))
+        updates = [once.update(batch_of(config, step), ACTIVE, step, None, double)]
+        updates.append(twice.update(batch_of(config, step), ACTIVE, step, None, losses * 2))
         assert updates[0].metrics["q_added"] == pytest.approx(updates[1].metrics["q_added"], rel=1e-4)
 
 
@@ -204,7 +207,7 @@ def test_a_term_that_cannot_be_added_is_refused_by_who_gives_it(case: str) -> No
         f"the loss that the guide Test adds to 'q' {says}",
         learner.update,
         batch_of(learner.config, 0),
-        ONE,
+        ACTIVE,
         1,
         None,
         q(terms),
@@ -218,7 +221,7 @@ def test_a_term_of_a_group_that_was_not_declared_is_refused() -> None:
         r"unknown group of a loss of the guide Test, .*'critic'.*known: q",
         learner.update,
         batch_of(learner.config, 0),
-        ONE,
+        ACTIVE,
         1,
         None,
         (loss,),
@@ -229,14 +232,14 @@ def test_a_term_of_a_group_that_was_not_declared_is_refused() -> None:
     ("learner", "group", "groups"), [(Dqn(**SMALL), "actor", "q"), (Sac(**CONTINUOUS), "q", "actor, critic")]
 )
 def test_a_loss_of_a_group_that_the_learner_has_not_is_refused(learner: Any, group: str, groups: str) -> None:
-    made = learners(learner, (0,))
+    built_learner = learners(learner, (0,))
     sampled = batch_of(learner, 0) if isinstance(learner, Dqn) else batch(0)
     loss = Loss("the agent Test", (group,), lambda b, net: {})
     check_refused(
         rf"unknown group of the learner, to which the agent Test adds .*known: {groups}\)",
-        made.update,
+        built_learner.update,
         sampled,
-        ONE,
+        ACTIVE,
         1000,
         None,
         (loss,),
@@ -250,7 +253,7 @@ def test_a_deterministic_policy_has_no_log_probability() -> None:
         r"the policy of td3 is deterministic: a loss has its policy\(observation\)",
         learner.update,
         batch(0),
-        ONE,
+        ACTIVE,
         1000,
         None,
         loss,

@@ -136,27 +136,27 @@ def doubled(batch: Batch) -> Batch:
     return batch._replace(reward=2 * batch.reward)
 
 
-def context(made: Build, step: int = 1) -> Any:
+def context(run_build: Build, step: int = 1) -> Any:
     return SimpleNamespace(
-        step=step, observation=np.zeros((made.rows, 1), np.float32), ask=None, phase=RunPhase("train", 100)
+        step=step, observation=np.zeros((run_build.rows, 1), np.float32), ask=None, phase=RunPhase("train", 100)
     )
 
 
 @pytest.mark.parametrize("replay", [Uer(), Per()])
 def test_an_agent_shapes_each_transition_of_the_returns_that_its_learner_asks_for(tmp_path: Path, replay: Any) -> None:
-    made = build(tmp_path, capacity=20, slots=24)
+    run_build = build(tmp_path, capacity=20, slots=24)
     learner = RecordingLearner()
-    experience = Experience(made, replay)
-    agent = BaseAgent(made, {"": learner}, {"": experience})
+    experience = Experience(run_build, replay)
+    agent = BaseAgent(run_build, {"": learner}, {"": experience})
     for number in range(10):
-        experience.add(happened(number, (False, number in (2, 8)), (False, number == 5)), context(made))
+        experience.add(happened(number, (False, number in (2, 8)), (False, number == 5)), context(run_build))
     sizes: list[tuple[int, ...]] = []
 
     def shape(batch: Batch) -> Batch:
         sizes.append(batch.reward.shape)
         return doubled(batch)
 
-    drawn, _ = agent.learn(learner, experience, context(made), shape=shape)
+    drawn, _ = agent.learn(learner, experience, context(run_build), shape=shape)
     (batch,) = learner.batches
     assert sizes == [(2, 12)] and batch.reward.shape == (2, 4)
     plain = returns(experience.store, drawn.draw.index.tolist())
@@ -171,12 +171,12 @@ def test_an_agent_shapes_each_transition_of_the_returns_that_its_learner_asks_fo
 def test_seeds_that_store_apart_have_the_returns_that_they_have_alone(tmp_path: Path) -> None:
     """Seed 1 leaves out every fourth step; with three stored transitions it is not ready for a batch of four."""
 
-    def stored(made: Build, steps: int) -> Uneven:
-        experience = Uneven(made, Uer(), name="own")
+    def stored(run_build: Build, steps: int) -> Uneven:
+        experience = Uneven(run_build, Uer(), name="own")
         for number in range(steps):
-            rows = [row for row, seed in enumerate(made.seeds) if seed == 0 or number % 4]
-            transition = happened(number, (False,) * made.rows, (False,) * made.rows)
-            experience.add(transition, np.array(rows, np.int64), context(made))
+            rows = [row for row, seed in enumerate(run_build.seeds) if seed == 0 or number % 4]
+            transition = happened(number, (False,) * run_build.rows, (False,) * run_build.rows)
+            experience.add(transition, np.array(rows, np.int64), context(run_build))
         return experience
 
     early = stored(build(tmp_path / "early", capacity=20, slots=24), 4).sample(4, context(build(tmp_path)), None, THREE)
@@ -186,8 +186,8 @@ def test_seeds_that_store_apart_have_the_returns_that_they_have_alone(tmp_path: 
     both = stored(build(tmp_path / "both", capacity=20, slots=24), 12)
     drawn = both.sample(8, context(build(tmp_path)), None, THREE).shaped(doubled)
     for row in (0, 1):
-        made = build(tmp_path / f"alone-{row}", (row,), capacity=20, slots=24)
-        alone = stored(made, 12).sample(8, context(made), None, THREE).shaped(doubled)
+        run_build = build(tmp_path / f"alone-{row}", (row,), capacity=20, slots=24)
+        alone = stored(run_build, 12).sample(8, context(run_build), None, THREE).shaped(doubled)
         for name in ("reward", "next_observation", "steps"):
             np.testing.assert_array_equal(getattr(alone, name)[0], getattr(drawn, name)[row])
     assert drawn.steps is not None

@@ -179,9 +179,9 @@ def test_orthogonal_matrices_have_orthonormal_columns_or_rows_and_are_each_seeds
     parameters.initialise([np.random.default_rng(0), np.random.default_rng(1)])
     wide = np.stack([block.views["wide"].detach().numpy() for block in parameters.blocks]).reshape(4, 3, 8)
     high = np.stack([block.views["high"].detach().numpy() for block in parameters.blocks]).reshape(4, 8, 3)
-    for one, other in zip(wide, high, strict=True):
-        np.testing.assert_allclose(one @ one.T, np.eye(3), atol=1e-6)
-        np.testing.assert_allclose(other.T @ other, 4 * np.eye(3), atol=1e-5)
+    for wide_matrix, high_matrix in zip(wide, high, strict=True):
+        np.testing.assert_allclose(wide_matrix @ wide_matrix.T, np.eye(3), atol=1e-6)
+        np.testing.assert_allclose(high_matrix.T @ high_matrix, 4 * np.eye(3), atol=1e-5)
     assert len({matrix.tobytes() for matrix in wide}) == 4
     alone = Parameters(specs, 1, members=2)
     alone.initialise([np.random.default_rng(1)])

@@ -12,16 +12,18 @@ from tests.baselines.builds import build
 
 
 def happened(events: list[bool], ended: bool) -> Transition:
-    one = np.zeros((1, 1), np.float32)
+    observation = np.zeros((1, 1), np.float32)
     end = np.array([ended])
-    return Transition(one, np.zeros(1, int), np.zeros(1), end, ~end & False, one, np.array([events]), None, end)
+    return Transition(
+        observation, np.zeros(1, int), np.zeros(1), end, ~end & False, observation, np.array([events]), None, end
+    )
 
 
 @pytest.fixture
 def parts(tmp_path: Path) -> tuple[TaskPhases, Storage]:
-    made = build(tmp_path, (0,), events=("key", "door"), capacity=6, slots=8)
-    phases = TaskPhases(1, made.events)
-    return phases, Storage(made, (), (phases.column,))
+    run_build = build(tmp_path, (0,), events=("key", "door"), capacity=6, slots=8)
+    phases = TaskPhases(1, run_build.events)
+    return phases, Storage(run_build, (), (phases.column,))
 
 
 def feed(phases: TaskPhases, storage: Storage, steps: list[tuple[list[bool], bool]]) -> None:

@@ -33,7 +33,7 @@ from tests.methods.lagea.feedback.replies import REPLY as FEEDBACK
 Manner = Literal["usable", "unusable", "lost"]
 RECORDED = {"chat": "openai", "judge": "openai", "embedder": "transformers"}
 """Kind of a model's part -> a part of this kind whose calls are recorded."""
-WRITTEN = 1_000
+TOKENS_WRITTEN = 1_000
 """Most tokens of an answer of a chat."""
 SIDE = 32
 """Pixels along the side of the frames that stand-ins get."""
@@ -50,7 +50,7 @@ def planned(row: Row) -> list[Cell]:
     denoising = {role for role in roles if "method=tadpole" in row.words}
     models = [f"{role}={'diffusers' if role in denoising else RECORDED[kind]}" for role, kind in roles.items()]
     models += [f"{role}.model=stand-in" for role in roles] + [f"{role}.attempts=1" for role in roles]
-    models += [f"{role}.max_tokens={WRITTEN}" for role, kind in roles.items() if kind == "chat"]
+    models += [f"{role}.max_tokens={TOKENS_WRITTEN}" for role, kind in roles.items() if kind == "chat"]
     return list(matrix.plan([*others, *models, *profile]).trained)
 
 
@@ -117,12 +117,12 @@ class StandIn(Silent):
         texts += [getattr(call, name) for name in ("text", "prompt") if isinstance(getattr(call, name, None), str)]
         images = len(call.images())
         read = sum(len(text.encode()) for text in texts) + 4 * len(texts) + images * IMAGE_TOKENS
-        written = WRITTEN if isinstance(call, ChatCall) else 0
+        written = TOKENS_WRITTEN if isinstance(call, ChatCall) else 0
         self.spent = self.spent.plus(Usage(1, read, written, images))
         if self._manner == "lost":
             return CallResult(None, "timeout")
         if isinstance(call, ChatCall) and self._manner == "unusable":
-            return CallResult(None, "malformed") if call.schema else CallResult("?" * WRITTEN)
+            return CallResult(None, "malformed") if call.schema else CallResult("?" * TOKENS_WRITTEN)
         value = self._value(call, texts)
         assert not call.fault(value), call.fault(value)
         return CallResult(value)

@@ -78,11 +78,11 @@ def test_every_part_that_asks_models_bounds_each_of_its_roles() -> None:
     from guidebench.harness.parts import AskingPart
 
     models = {*registry.MODELS}
-    asking = [
+    parts = [
         registry.get(kind, name)
         for kind in registry.ASKING
         for name in registry.names(kind)
         if models & {*registry.get(kind, name).needs.values()}
     ]
-    assert len(asking) > 15
-    assert not [part.__name__ for part in asking if part.at_most is AskingPart.at_most]
+    assert len(parts) > 15
+    assert not [part.__name__ for part in parts if part.at_most is AskingPart.at_most]

@@ -165,7 +165,7 @@ class ProjectionContext:
         return Counter((question.row, json.loads(question.content)) for question in self.questions)
 
 
-def made(tmp_path: Path, *words: str, seeds: Sequence[int] = (0, 1)) -> tuple[LanguageAgent, Any]:
+def agent_and_suite(tmp_path: Path, *words: str, seeds: Sequence[int] = (0, 1)) -> tuple[LanguageAgent, Any]:
     """An agent of these seeds with directories of their own, and its suite."""
     cell = planned(*SHORT[3:], *SCRIPTED, *words)
     places = [tmp_path / f"seed-{seed}" for seed in seeds]
@@ -199,7 +199,7 @@ def played(agent: LanguageAgent, tasks: Sequence[Any], ctx: Any, steps: int) -> 
 def test_what_is_stored_is_the_vector_of_the_text_and_of_the_instruction_and_all_else_as_it_was(
     goal: bool, tmp_path: Path
 ) -> None:
-    agent, suite = made(tmp_path, f"agent.goal={goal}".lower())
+    agent, suite = agent_and_suite(tmp_path, f"agent.goal={goal}".lower())
     ctx, tasks = ProjectionContext(2), [suite.make("deforestation") for _ in range(2)]
     history = played(agent, tasks, ctx, 12)
     batch = agent.experience.store.gather(np.array([np.arange(12)] * 2))
@@ -220,7 +220,7 @@ def test_what_is_stored_is_the_vector_of_the_text_and_of_the_instruction_and_all
 
 
 def test_texts_read_in_an_evaluation_are_asked_in_its_episode_once_for_all_of_a_seeds_episodes(tmp_path: Path) -> None:
-    agent, suite = made(tmp_path)
+    agent, suite = agent_and_suite(tmp_path)
     ctx = ProjectionContext(2)
     places = [Place(row, episode) for row in range(2) for episode in range(3)]
     actor, tasks = agent.actor(places), [suite.make("deforestation") for _ in places]
@@ -238,7 +238,7 @@ def test_texts_read_in_an_evaluation_are_asked_in_its_episode_once_for_all_of_a_
 
 
 def test_a_failed_text_is_zeros_and_not_asked_again_and_the_goal_and_other_seeds_are_unaffected(tmp_path: Path) -> None:
-    agent, suite = made(tmp_path)
+    agent, suite = agent_and_suite(tmp_path)
     ctx, tasks = ProjectionContext(2, "you see"), [suite.make("deforestation") for _ in range(2)]
     played(agent, tasks, ctx, 6)
     stored = agent.experience.store.gather(np.array([np.arange(6)] * 2)).observation
@@ -248,7 +248,7 @@ def test_a_failed_text_is_zeros_and_not_asked_again_and_the_goal_and_other_seeds
 
 
 def test_a_stopped_seed_asks_nothing_and_keeps_nothing(tmp_path: Path) -> None:
-    agent, suite = made(tmp_path)
+    agent, suite = agent_and_suite(tmp_path)
     ctx, tasks = ProjectionContext(2), [suite.make("deforestation") for _ in range(2)]
     agent.active[0] = False
     played(agent, tasks, ctx, 4)
@@ -256,7 +256,7 @@ def test_a_stopped_seed_asks_nothing_and_keeps_nothing(tmp_path: Path) -> None:
 
 
 def test_values_of_texts_that_were_never_met_are_nan_and_nothing_is_asked(tmp_path: Path) -> None:
-    agent, suite = made(tmp_path)
+    agent, suite = agent_and_suite(tmp_path)
     ctx, tasks = ProjectionContext(2), [suite.make("deforestation") for _ in range(2)]
     observation = np.stack([task.reset(seed) for seed, task in enumerate(tasks)])
     assert np.isnan(agent.value(observation, np.arange(2))).all()

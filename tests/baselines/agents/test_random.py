@@ -43,8 +43,8 @@ def test_a_mask_that_admits_none_leaves_all_actions() -> None:
     observation = np.zeros(1, [("may", np.uint8, 4)])
     actor, ctx = RandomActor(Actions(4), "may", [(Streams(3), 0)]), SimpleNamespace(step=0)
     actor.begin(observation, ctx)  # type: ignore[arg-type]
-    taken = {int(actor.act(observation, np.array([0]), ctx)[0]) for _ in range(100)}  # type: ignore[arg-type]
-    assert taken == {0, 1, 2, 3}
+    actions = {int(actor.act(observation, np.array([0]), ctx)[0]) for _ in range(100)}  # type: ignore[arg-type]
+    assert actions == {0, 1, 2, 3}
 
 
 def test_episodes_that_begin_alike_differ_so_all_are_played() -> None:

@@ -31,18 +31,18 @@ TRAIN = RunPhase("train", 10_000)
 
 
 def turns(period: int, enough: int = 100, until: str = "positives") -> Turns:
-    made = Turns(COUNTS[until], enough)
-    made.period = period
-    return made
+    counter = Turns(COUNTS[until], enough)
+    counter.period = period
+    return counter
 
 
-def episode(mine: Turns, success: list[int]) -> list[int]:
+def episode(counter: Turns, success: list[int]) -> list[int]:
     """Whether the explorer took each step."""
     explored = []
     for step in success:
-        explored.append(int(mine.exploring))
-        mine.step(bool(step))
-    mine.end()
+        explored.append(int(counter.exploring))
+        counter.step(bool(step))
+    counter.end()
     return explored
 
 
@@ -62,24 +62,24 @@ def test_steps_that_count(success: list[int], positive: int, successful: int) ->
 
 
 def test_learner_and_explorer_act_in_turn_and_each_begins_every_other_episode() -> None:
-    mine = turns(period=2)
-    assert episode(mine, [0] * 5) == [0, 0, 1, 1, 0]
-    assert mine.share == 2 / 5
-    assert episode(mine, [0] * 5) == [1, 1, 0, 0, 1]
-    assert mine.share == 3 / 5
-    mine.period = 3
-    assert episode(mine, [0] * 5) == [0, 0, 0, 1, 1]
+    counter = turns(period=2)
+    assert episode(counter, [0] * 5) == [0, 0, 1, 1, 0]
+    assert counter.share == 2 / 5
+    assert episode(counter, [0] * 5) == [1, 1, 0, 0, 1]
+    assert counter.share == 3 / 5
+    counter.period = 3
+    assert episode(counter, [0] * 5) == [0, 0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(("until", "after"), [("positives", [4, 8]), ("success_steps", [3, 6])])
 def test_the_relay_ends_with_the_episode_that_reaches_the_count(until: str, after: list[int]) -> None:
-    mine = turns(1, enough=after[1], until=until)
-    assert episode(mine, [0, 0, 1, 1, 0, 1]) == [0, 1, 0, 1, 0, 1]
-    assert (mine.collected, mine.over) == (after[0], False)
-    assert episode(mine, [0, 0, 1, 1, 0, 1]) == [1, 0, 1, 0, 1, 0], "it goes on to the end of this episode"
-    assert (mine.collected, mine.over) == (after[1], True)
-    assert episode(mine, [1, 1, 1]) == [0, 0, 0]
-    assert (mine.collected, mine.share) == (after[1], 0.0)
+    counter = turns(1, enough=after[1], until=until)
+    assert episode(counter, [0, 0, 1, 1, 0, 1]) == [0, 1, 0, 1, 0, 1]
+    assert (counter.collected, counter.over) == (after[0], False)
+    assert episode(counter, [0, 0, 1, 1, 0, 1]) == [1, 0, 1, 0, 1, 0], "it goes on to the end of this episode"
+    assert (counter.collected, counter.over) == (after[1], True)
+    assert episode(counter, [1, 1, 1]) == [0, 0, 0]
+    assert (counter.collected, counter.share) == (after[1], 0.0)
 
 
 class Constant(BaseLearner):
@@ -112,17 +112,17 @@ class Doubled(BaseGuide):
 def by_hand(seeds: tuple[int, ...], **settings: Any) -> tuple[RelayAgent, Any]:
     """An agent whose learner acts by 0.1 and whose explorer by 0.9, and a context at a step with noise."""
     config = Relay(**settings)
-    made = build(seeds, actions=2, parts={"explorer": SimpleNamespace(learning_starts=STARTS)})
-    drawn = Drawn(Draw(np.zeros((len(seeds), 16), np.int64), None), sampled(seeds), np.ones(len(seeds), bool))
+    run_build = build(seeds, actions=2, parts={"explorer": SimpleNamespace(learning_starts=STARTS)})
+    batch_drawn = Drawn(Draw(np.zeros((len(seeds), 16), np.int64), None), sampled(seeds), np.ones(len(seeds), bool))
     experience: Any = SimpleNamespace(
-        name="", judged=False, wants_reducible=None, store=None, sample=lambda *arguments: drawn,
-        feedback=lambda *arguments: None, metrics=lambda step: {}, spread=lambda drawn: {},
+        name="", judged=False, wants_reducible=None, store=None, sample=lambda *arguments: batch_drawn,
+        feedback=lambda *arguments: None, metrics=lambda step: {}, spread=lambda batch_drawn: {},
     )  # fmt: skip
     learner: Any = Constant(0.1)
     explorer: Any = Constant(0.9)
-    agent = RelayAgent(config, made, learner, explorer, experience, Doubled())
+    agent = RelayAgent(config, run_build, learner, explorer, experience, Doubled())
     rows = np.arange(len(seeds))
-    return agent, SimpleNamespace(mode=Mode.TRAIN, step=STARTS + 1, rows=rows, streams=made.streams, phase=TRAIN)
+    return agent, SimpleNamespace(mode=Mode.TRAIN, step=STARTS + 1, rows=rows, streams=run_build.streams, phase=TRAIN)
 
 
 def sampled(seeds: tuple[int, ...]) -> Any:
@@ -221,17 +221,17 @@ def trained(seeds: tuple[int, ...], path: Path, steps: int, **settings: Any) -> 
         "agent": config, "learner": Sac(**SMALL), "explorer": Sac(**SMALL), "guide": Unguided(),
         "replay": registry.get("replay", "uer")(),
     }  # fmt: skip
-    made = build(seeds, path=path, parts=parts)
-    for directory in made.directories:
+    run_build = build(seeds, path=path, parts=parts)
+    for directory in run_build.directories:
         directory.mkdir(parents=True)
-    agent: Any = config.spawn(made)
+    agent: Any = config.spawn(run_build)
     tasks = [Reach() for _ in seeds]
-    for task, streams in zip(tasks, made.streams, strict=True):
+    for task, streams in zip(tasks, run_build.streams, strict=True):
         task.reset(int(streams.environment.integers(2**31)))
         task.reset()
     loop = Loop(
-        agent, tasks, made.streams, Evaluator(lambda row: Reach(), 1, made.streams), Nowhere(), evaluate_every=10_000,
-        checkpoint_every=10_000,
+        agent, tasks, run_build.streams, Evaluator(lambda row: Reach(), 1, run_build.streams), Nowhere(),
+        evaluate_every=10_000, checkpoint_every=10_000,
     )  # fmt: skip
     loop._observation = np.stack([task.observation.copy() for task in tasks])
     for _ in range(steps):
@@ -262,8 +262,8 @@ def test_after_the_relay_the_explorer_neither_acts_nor_learns(tmp_path: Path) ->
 def test_the_explorer_differs_from_the_learner_and_moves(tmp_path: Path) -> None:
     first, _ = trained((0,), tmp_path / "first", 1)
     agent, _ = trained((0,), tmp_path / "later", 60)
-    for one, other in ((agent.learner, agent.explorer), (agent.explorer, first.explorer)):
-        mine, others = one.parameters(0), other.parameters(0)
+    for first_learner, second_learner in ((agent.learner, agent.explorer), (agent.explorer, first.explorer)):
+        mine, others = first_learner.parameters(0), second_learner.parameters(0)
         assert any((mine[name] != others[name]).any() for name in mine)
 
 

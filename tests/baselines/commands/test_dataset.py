@@ -51,21 +51,21 @@ def read_back(suite: Suite = STATE, task: str = "sorting", id: str = ID) -> Data
 
 
 def test_minaris_package_reads_what_was_written(exported: Path, original: Dataset) -> None:
-    written = minari.load_dataset(ID)
-    assert (written.total_episodes, written.total_steps) == (4, 160)
-    assert written.spec.observation_space.shape == (35,) and written.spec.action_space.shape == (7,)
-    for episode, ours in zip(written.iterate_episodes(), original.episodes, strict=True):
-        assert written.spec.action_space.contains(episode.actions[0])
-        assert written.spec.observation_space.contains(episode.observations[0])
+    dataset = minari.load_dataset(ID)
+    assert (dataset.total_episodes, dataset.total_steps) == (4, 160)
+    assert dataset.spec.observation_space.shape == (35,) and dataset.spec.action_space.shape == (7,)
+    for episode, ours in zip(dataset.iterate_episodes(), original.episodes, strict=True):
+        assert dataset.spec.action_space.contains(episode.actions[0])
+        assert dataset.spec.observation_space.contains(episode.observations[0])
         np.testing.assert_array_equal(episode.observations[:-1], ours.observation)
         np.testing.assert_array_equal(episode.observations[1:], ours.next_observation)
         np.testing.assert_array_equal(episode.actions, ours.action)
         np.testing.assert_array_equal(episode.rewards, ours.reward)
         np.testing.assert_array_equal(episode.infos["success"][1:], ours.success)
         np.testing.assert_array_equal(episode.truncations, ours.truncated)
-    tasks = [metadata["task"] for metadata in written.storage.get_episode_metadata(range(4))]
+    tasks = [metadata["task"] for metadata in dataset.storage.get_episode_metadata(range(4))]
     assert tasks == ["forward", "backward", "forward", "other"]
-    instructions = [metadata["instruction"] for metadata in written.storage.get_episode_metadata(range(4))]
+    instructions = [metadata["instruction"] for metadata in dataset.storage.get_episode_metadata(range(4))]
     assert instructions == [STATE.instruction_at(episode.task, episode.opening) for episode in original.episodes]
     assert instructions[1].endswith("and put it on the tray")
 

@@ -55,7 +55,7 @@ def collect(name: str, id: str, episodes: int, most: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def minari_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The directory of two datasets."""
     with pytest.MonkeyPatch.context() as patched:
         path = tmp_path_factory.mktemp("minari")
@@ -66,16 +66,16 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def copied(written: Path, tmp_path: Path) -> Path:
+def copied(minari_store: Path, tmp_path: Path) -> Path:
     """A copy of the dataset of CartPole that a test may damage."""
-    return Path(shutil.copytree(written / CARTPOLE, tmp_path / "copied"))
+    return Path(shutil.copytree(minari_store / CARTPOLE, tmp_path / "copied"))
 
 
 def obtained(task: str = "CartPole-v1", **settings: Any) -> datasets.Dataset:
     return datasets.obtain(Wanted("offline", Minari(**settings), Classic(), task))
 
 
-def test_episodes_are_those_that_minari_reads(written: Path) -> None:
+def test_episodes_are_those_that_minari_reads(minari_store: Path) -> None:
     dataset = obtained(id=CARTPOLE)
     theirs = list(minari.load_dataset(CARTPOLE).iterate_episodes())
     assert len(dataset.episodes) == len(theirs) == 6
@@ -89,14 +89,14 @@ def test_episodes_are_those_that_minari_reads(written: Path) -> None:
     assert any(episode.success.any() for episode in dataset.episodes)
 
 
-def test_its_hash_is_that_of_its_content_wherever_it_lies(written: Path, copied: Path) -> None:
+def test_its_hash_is_that_of_its_content_wherever_it_lies(minari_store: Path, copied: Path) -> None:
     assert obtained(id=CARTPOLE).digest == obtained(path=str(copied)).digest
     assert obtained(path=str(copied / "data")).digest == obtained(id=CARTPOLE).digest
     assert obtained(id=CARTPOLE, episodes=2).digest != obtained(id=CARTPOLE).digest
     assert len(obtained(id=CARTPOLE, episodes=2).episodes) == 2
 
 
-def test_a_cell_is_identified_by_its_content_wherever_it_lies(written: Path, copied: Path, plugin: Any) -> None:
+def test_a_cell_is_identified_by_its_content_wherever_it_lies(minari_store: Path, copied: Path, plugin: Any) -> None:
     plugin("feeding", GUIDE, {"guide": "feeding", "method": "feeding"})
 
     def planned(*words: str) -> Any:
@@ -112,7 +112,7 @@ def test_a_cell_is_identified_by_its_content_wherever_it_lies(written: Path, cop
     check_refused(rf"path={copied}: its files have the digest", other.section("offline").ready)
 
 
-def test_vectors_of_actions_are_scaled_from_their_range(written: Path) -> None:
+def test_vectors_of_actions_are_scaled_from_their_range(minari_store: Path) -> None:
     """Pendulum takes torques in [-2, 2], the task here actions in [-1, 1]."""
     theirs = list(minari.load_dataset(PENDULUM).iterate_episodes())
     for ours, episode in zip(obtained("Pendulum-v1", id=PENDULUM).episodes, theirs, strict=True):
@@ -120,7 +120,7 @@ def test_vectors_of_actions_are_scaled_from_their_range(written: Path) -> None:
         assert ours.truncated[-1] and ours.length == 30
 
 
-def test_nothing_of_the_metadata_is_built(written: Path, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_the_metadata_is_built(minari_store: Path, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = copied / "data" / "metadata.json"
     metadata = json.loads(file.read_text())
     spec = {**json.loads(metadata["env_spec"]), "entry_point": "antigravity:Nothing"}
@@ -192,7 +192,7 @@ def test_what_a_run_cannot_store_is_refused_by_file_and_episode(copied: Path, ca
     check_refused(says, obtained, path=str(copied))
 
 
-def test_other_spaces_are_refused(written: Path) -> None:
+def test_other_spaces_are_refused(minari_store: Path) -> None:
     says = r"pendulum/random-v0/data/main_data.hdf5, episode_0: observations are float32 of shape \(3,\); the task's"
     check_refused(says, obtained, id=PENDULUM)
     check_refused(
@@ -230,11 +230,11 @@ def test_settings_that_name_no_dataset_are_refused() -> None:
     check_refused("name two datasets", Minari, id=CARTPOLE, path="x")
 
 
-def test_too_many_episodes_are_refused(written: Path) -> None:
+def test_too_many_episodes_are_refused(minari_store: Path) -> None:
     check_refused(r"dataset.episodes=7, and .* holds 6 episodes", obtained, id=CARTPOLE, episodes=7)
 
 
-def test_episodes_that_come_in_parts_are_the_same(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_episodes_that_come_in_parts_are_the_same(minari_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digest = obtained(id=CARTPOLE, episodes=5).digest
     keeping_nothing(monkeypatch)
     monkeypatch.setattr("guidebench.baselines.datasets.minari.reading.TOGETHER", 2_000)
@@ -331,7 +331,9 @@ def test_a_study_does_not_go_on_with_another_dataset(
     assert re.search(r"holds runs of offline\.path=.* whose files had the digest", capsys.readouterr().err)
 
 
-def test_a_missing_dataset_is_told_with_the_plan(written: Path, plugin: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_missing_dataset_is_told_with_the_plan(
+    minari_store: Path, plugin: Callable[..., Path], tmp_path: Path
+) -> None:
     plugin("feeding_module", GUIDE, {"guide": "feeding", "method": "feeding"})
     words = [word for word in COMMAND if not word.startswith("offline.id")]
     plan = matrix.plan([*words, "offline.id=no/such-v1"])

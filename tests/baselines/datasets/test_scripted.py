@@ -81,10 +81,10 @@ def test_a_dataset_is_gathered_again_where_the_suite_shows_something_else(
     """A suite under development whose version stays: what is kept are the bytes of other records."""
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
     assert datasets.obtain(request(episodes=2)).episodes[0].observation.dtype == np.uint8
-    (space, actions), made = SUITE.spaces("5x5"), MiniGridDoorKey.make
+    (space, actions), make = SUITE.spaces("5x5"), MiniGridDoorKey.make
     floats = replace(space, dtype="float32", categories=None)
     monkeypatch.setattr(MiniGridDoorKey, "spaces", lambda self, task: (floats, actions))
-    monkeypatch.setattr(MiniGridDoorKey, "make", lambda self, task: InFloats(made(self, task)))
+    monkeypatch.setattr(MiniGridDoorKey, "make", lambda self, task: InFloats(make(self, task)))
     assert datasets.obtain(request(episodes=2)).episodes[0].observation.dtype == np.float32
 
 

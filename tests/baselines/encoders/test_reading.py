@@ -104,8 +104,8 @@ def test_features_of_parts_stand_side_by_side_in_their_order() -> None:
 def test_a_part_that_a_policy_did_not_read_gets_the_weights_0() -> None:
     """The layer of 3 features (a, then c) becomes one of 5 (a, b, c): rows of zeros stand between the others. A layer
     of another input, as wide as the narrower network's, is not touched."""
-    two, one = Observations((2,), "float32"), Observations((1,), "float32")
-    reading = read(Observations(parts={"a": one, "b": two, "c": two}), SIZES)
+    pair, single = Observations((2,), "float32"), Observations((1,), "float32")
+    reading = read(Observations(parts={"a": single, "b": pair, "c": pair}), SIZES)
     assert [reading.span(name) for name in "abc"] == [slice(0, 1), slice(1, 3), slice(3, 5)]
     policy = {"first": np.arange(6.0).reshape(3, 2), "second": np.ones((3, 2)), "bias": np.ones(3)}
     initial = {"first": np.ones((5, 2)), "second": np.ones((3, 2)), "bias": np.ones(3)}

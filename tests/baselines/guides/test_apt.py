@@ -103,8 +103,8 @@ def test_a_transition_drawn_twice_counts_once_and_is_not_its_own_neighbour() -> 
 def identity(path: Path, **more: Any) -> AptGuide:
     """One seed with φ(s) = tanh(layer norm s), a forward model that tells 0 and an inverse one that tells (0, ln 3)."""
     guide = AptGuide(Apt(**{"k": 1, "hidden": (), "out": 2, **more}), build(path, (0,), PAIR))
-    held = guide.networks.arrays(0)
-    zero = {name: np.zeros_like(array) for name, array in held.items()}
+    arrays = guide.networks.arrays(0)
+    zero = {name: np.zeros_like(array) for name, array in arrays.items()}
     zero |= {"trunk.weight": np.eye(2), "trunk.scale": np.ones(2), "inverse.0.bias": np.array([0, math.log(3)])}
     guide.networks.load(0, zero)
     return guide
@@ -128,11 +128,11 @@ def test_the_reward_replaces_the_tasks_and_is_that_of_the_next_observation(tmp_p
 def test_the_scale_is_the_mean_of_all_distances_up_to_now(tmp_path: Path) -> None:
     """A first batch of two points 2√2·t apart, then one of two equal points: μ halves, and the reward with it."""
     guide = identity(tmp_path)
-    apart, equal = np.array([[[0, 2], [2, 0]]], np.float32), np.array([[[0, 2], [0, 2]]], np.float32)
-    np.testing.assert_allclose(guide.shape(batch(apart)).reward, math.log(2), rtol=1e-5)
+    distant, equal = np.array([[[0, 2], [2, 0]]], np.float32), np.array([[[0, 2], [0, 2]]], np.float32)
+    np.testing.assert_allclose(guide.shape(batch(distant)).reward, math.log(2), rtol=1e-5)
     np.testing.assert_allclose(guide.shape(batch(equal)).reward, 0, atol=1e-6)
     np.testing.assert_allclose(guide.scale, [math.sqrt(2) * TANH], rtol=1e-5)
-    np.testing.assert_allclose(guide.shape(batch(apart)).reward, math.log(1 + 3 / 2), rtol=1e-5)
+    np.testing.assert_allclose(guide.shape(batch(distant)).reward, math.log(1 + 3 / 2), rtol=1e-5)
 
 
 def test_a_batch_without_two_different_transitions_has_no_reward(tmp_path: Path) -> None:
@@ -148,11 +148,11 @@ def test_neighbours_may_be_searched_among_a_sample_of_what_is_stored(tmp_path: P
     for observation, following in (([5, 5], [0, 2]), ([0, 2], [2, 0])):
         store.append(step(np.array([observation], np.float32), np.array([following], np.float32)))
     guide.before_update(store, LEARNER, CTX)
-    one = store.gather(np.array([[0]]))
-    assert guide.shape(one).reward.tolist() == [[pytest.approx(math.log(2), rel=1e-5)]]
+    first = store.gather(np.array([[0]]))
+    assert guide.shape(first).reward.tolist() == [[pytest.approx(math.log(2), rel=1e-5)]]
     assert guide.metrics()["guide/distance"] == pytest.approx([2 * math.sqrt(2) * TANH], rel=1e-5)
     alone = identity(tmp_path)
-    assert alone.shape(one).reward.tolist() == [[0]], "among the batch it has no neighbour"
+    assert alone.shape(first).reward.tolist() == [[0]], "among the batch it has no neighbour"
 
 
 # The features
@@ -164,9 +164,9 @@ def icm_losses(parts: dict[str, np.ndarray], actions: Actions, action: Any) -> t
     networks = Parameters(icm.specs(), 1)
     zero = {name: np.zeros_like(array) for name, array in networks.arrays(0).items()}
     networks.load(0, zero | {"trunk.weight": np.eye(2), "trunk.scale": np.ones(2)} | parts)
-    taken = torch.tensor([action])
+    action_tensor = torch.tensor([action])
     state, next_state = torch.tensor([[[0.0, 2.0]] * len(action)]), torch.tensor([[[2.0, 0.0]] * len(action)])
-    losses = icm.losses(networks.blocks[0].views, state, taken, next_state)
+    losses = icm.losses(networks.blocks[0].views, state, action_tensor, next_state)
     return losses.forward[0].tolist(), losses.inverse[0].tolist()
 
 

@@ -32,8 +32,8 @@ def trained(case: str, path: Path, seeds: tuple[int, ...], restart: bool = False
     """Rewards [S, 4] of the last shaped batch and the trained networks [S, P]; with `restart`, another guide continues
     from the state after step 7."""
     config, space = CASES[case]
-    made = build(path, seeds, space)
-    guide, store = config.spawn(made), Storage(made)
+    run_build = build(path, seeds, space)
+    guide, store = config.spawn(run_build), Storage(run_build)
     sources = [np.random.default_rng(seed) for seed in seeds]
     for number in range(13):
         observation, following = (np.concatenate([observed(space, rng, 1) for rng in sources]) for _ in range(2))
@@ -43,7 +43,7 @@ def trained(case: str, path: Path, seeds: tuple[int, ...], restart: bool = False
         shaped = guide.shape(store.gather(np.array([[0, number, number // 2, 0]] * len(seeds)))).reward
         if restart and number == 7:
             states = [testing._stored({"guide": guide.state(row)})["guide"] for row in range(len(seeds))]
-            guide = config.spawn(made)  # the streams go on: they are in the checkpoint
+            guide = config.spawn(run_build)  # the streams go on: they are in the checkpoint
             for row, state in enumerate(states):
                 guide.load_state(row, state)
     return shaped, (guide.networks if isinstance(config, Apt) else guide.predictor).flat.numpy(force=True)

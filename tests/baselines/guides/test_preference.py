@@ -51,7 +51,7 @@ class Suite(SuitePart):
 
 
 @dataclass(frozen=True)
-class Asking:
+class AskingLlm:
     """A teacher that asks over a channel, and holds what it is answered for its verdict."""
 
     shows: bool = False
@@ -189,7 +189,7 @@ def test_sessions_come_every_so_many_steps_until_the_budget_is_spent(tmp_path: P
     more = run.play(120)
     assert [step + 1 for step, count in enumerate(more) if count] == [40]
     for row in (0, 1):
-        seed_rows = [note for noted, note in run.notes if noted == row]
+        seed_rows = [note for note_row, note in run.notes if note_row == row]
         assert [note["asked"] for note in seed_rows] == [40] * 5 + [60] * 5 + [80] * 2
         assert [note["session"] for note in seed_rows] == [0] * 5 + [1] * 5 + [2] * 2
         assert [note["query"] for note in seed_rows] == list(range(12))
@@ -251,7 +251,7 @@ def answer(ask: Question, value: Any) -> Response:
 
 
 def test_questions_go_over_the_channel_and_a_session_is_learnt_when_all_answers_are_there(tmp_path: Path) -> None:
-    run = Run(tmp_path, teacher=Asking())
+    run = Run(tmp_path, teacher=AskingLlm())
     assert not any(run.play(40)) and len(run.questions) == 5 and not run.notes
     first, rest = run.questions[:1], run.questions[1:]
     assert run.advance(tuple(answer(ask, [True, False]) for ask in first)) == 0 and not run.notes
@@ -280,7 +280,7 @@ def test_questions_go_over_the_channel_and_a_session_is_learnt_when_all_answers_
 
 
 def test_a_second_session_may_be_answered_while_the_first_waits(tmp_path: Path) -> None:
-    run = Run(tmp_path, teacher=Asking())
+    run = Run(tmp_path, teacher=AskingLlm())
     run.play(60)
     assert len(run.questions) == 10
     assert run.advance(tuple(answer(ask, [True, False]) for ask in run.questions[5:])) == 7
@@ -290,7 +290,7 @@ def test_a_second_session_may_be_answered_while_the_first_waits(tmp_path: Path) 
 
 
 def test_a_session_without_a_kept_pair_leaves_the_reward_as_it_is(tmp_path: Path) -> None:
-    run = Run(tmp_path, teacher=Asking())
+    run = Run(tmp_path, teacher=AskingLlm())
     run.play(40)
     before = run.guide.rewards.state(0)
     assert run.advance(tuple(answer(ask, None) for ask in run.questions)) == 7
@@ -317,7 +317,7 @@ def test_without_relabelling_stored_transitions_keep_the_reward_of_their_time(tm
 
 
 def test_a_teacher_that_looks_is_shown_what_followed_each_step(tmp_path: Path) -> None:
-    run = Run(tmp_path, teacher=Asking(shows=True))
+    run = Run(tmp_path, teacher=AskingLlm(shows=True))
     run.play(40)
     snapshots = run.questions[0].snapshots.reshape(2, 4, -1)
     observations = run.guide.sessions[0].query(0).pair.observations
@@ -328,14 +328,14 @@ def test_a_teacher_that_looks_is_shown_what_followed_each_step(tmp_path: Path) -
 def test_a_state_restores_preferences_networks_and_sessions_that_wait(tmp_path: Path) -> None:
     from guidebench.harness.loop import checkpoints
 
-    original = Run(tmp_path / "whole", teacher=Asking())
+    original = Run(tmp_path / "whole", teacher=AskingLlm())
     original.play(41)
     original.advance((answer(original.questions[0], [False, True]),))
     before = copy.deepcopy(original.guide.state(0))
     original.guide.load_state(0, copy.deepcopy(before))  # as after the updates of another seed alone
     after = original.guide.state(0)
     assert np.isnan([before.pop("fit")["loss"], after.pop("fit")["loss"]]).all() and same(before, after)
-    resumed = Run(tmp_path / "other", teacher=Asking())
+    resumed = Run(tmp_path / "other", teacher=AskingLlm())
     checkpoints.save(tmp_path, 42, {"guide": original.guide.state(0), "teach": original.build.streams[0].state()})
     state = checkpoints.newest(tmp_path).state
     resumed.guide.load_state(0, state["guide"])

@@ -45,10 +45,10 @@ def ctx(rows: int, step: int = 8, phase: RunPhase = RunPhase("train", 100)) -> A
 class Stream:
     """The learner's experience of some seeds, whose guide hears of each transition."""
 
-    def __init__(self, made: Build, **more: Any) -> None:
-        self.rows = made.rows
-        self.guide = SelfImitationGuide(SelfImitation(**{**SMALL, **more}), made)
-        self.experience = Experience(made, Uer(), broken=True)
+    def __init__(self, run_build: Build, **more: Any) -> None:
+        self.rows = run_build.rows
+        self.guide = SelfImitationGuide(SelfImitation(**{**SMALL, **more}), run_build)
+        self.experience = Experience(run_build, Uer(), broken=True)
         self.number = 0
 
     def add(self, reward: list[float], ended: list[bool], truncated: bool = False) -> None:
@@ -80,11 +80,13 @@ def test_episodes_with_a_positive_reward_are_kept_with_their_returns(tmp_path: P
     stream.add([-1, 0], [False, False])
     stream.add([0, 0], [True, True])
     assert stream.guide.metrics()["guide/kept"].tolist() == [3, 2]
-    one, other = stream.stored_batch(0), stream.stored_batch(1)
-    assert one.columns["return"].tolist() == [[2, 2, 4]] and other.columns["return"].tolist() == [[1, 2]]
-    assert one.observation.tolist() == [[[0, 0], [1, 0], [2, 0]]] and other.observation.tolist() == [[[0, 1], [1, 1]]]
-    assert one.action.tolist() == [[0, 1, 0]] and one.reward.tolist() == [[1, 0, 4]]
-    assert one.terminated.tolist() == [[False, False, True]] and other.terminated.tolist() == [[False, False]]
+    first, second = stream.stored_batch(0), stream.stored_batch(1)
+    assert first.columns["return"].tolist() == [[2, 2, 4]] and second.columns["return"].tolist() == [[1, 2]]
+    assert first.observation.tolist() == [[[0, 0], [1, 0], [2, 0]]] and second.observation.tolist() == [
+        [[0, 1], [1, 1]]
+    ]
+    assert first.action.tolist() == [[0, 1, 0]] and first.reward.tolist() == [[1, 0, 4]]
+    assert first.terminated.tolist() == [[False, False, True]] and second.terminated.tolist() == [[False, False]]
 
 
 def test_what_is_kept_outlives_the_learners_replay(tmp_path: Path) -> None:
@@ -111,12 +113,12 @@ def test_an_episode_does_not_reach_back_across_a_break(tmp_path: Path) -> None:
 
 
 def test_only_the_newest_are_kept_and_they_may_be_more_than_one_interval_writes(tmp_path: Path) -> None:
-    made = build(tmp_path, (0,))
-    stream = Stream(made, capacity=5)
+    run_build = build(tmp_path, (0,))
+    stream = Stream(run_build, capacity=5)
     for number in range(12):
         stream.add([1.0], [number % 4 == 3])
     assert stream.guide.metrics()["guide/kept"].tolist() == [5]
-    assert stream.guide.memory.each[0].store.size >= 5 + made.slots + made.horizon
+    assert stream.guide.memory.each[0].store.size >= 5 + run_build.slots + run_build.horizon
 
 
 def by_hand(scale: float, **more: Any) -> tuple[SelfImitationGuide, DqnLearner, Batch]:
@@ -160,11 +162,11 @@ def test_the_loss_is_half_the_squared_clipped_advantage(weight: Any, loss: float
 
 
 def test_a_step_on_added_losses_alone_leaves_other_seeds_and_targets(tmp_path: Path) -> None:
-    guide, _, one = by_hand(1.0)
+    guide, _, batch = by_hand(1.0)
     guide._advantage = np.zeros((2, 4), np.float32)
     learner: DqnLearner = make(Dqn(hidden=()), seeds=(0, 1))
-    both = one._replace(**{
-        name: np.concatenate([getattr(one, name)] * 2)
+    both = batch._replace(**{
+        name: np.concatenate([getattr(batch, name)] * 2)
         for name in ("observation", "action", "reward", "next_observation", "terminated")
     }, columns={"return": np.full((2, 4), 9, np.float32)})  # fmt: skip
     before = [learner.state(row) for row in range(2)]

@@ -12,7 +12,7 @@ from tests.baselines.learners.continuous import build
 WIDTHS = {"image": 6, "text": 4}
 
 
-def made(tmp_path: Path, *seeds: int, rate: float = 0.1) -> Heads:
+def heads_of(tmp_path: Path, *seeds: int, rate: float = 0.1) -> Heads:
     return Heads(build(seeds, path=tmp_path), WIDTHS, (5,), 3, rate)
 
 
@@ -23,7 +23,7 @@ def squared_distance(heads: Heads, vectors: torch.Tensor, block: int, rows: slic
 
 
 def test_a_head_is_two_layers_with_relu_between_them(tmp_path: Path) -> None:
-    heads = made(tmp_path, 3)
+    heads = heads_of(tmp_path, 3)
     vectors = torch.randn(1, 2, 6, generator=torch.Generator().manual_seed(0))
     weights = {name: torch.from_numpy(array) for name, array in heads.parameters.arrays(0).items()}
     hidden = torch.relu(vectors[0] @ weights["image.0.weight"] + weights["image.0.bias"])
@@ -32,7 +32,7 @@ def test_a_head_is_two_layers_with_relu_between_them(tmp_path: Path) -> None:
 
 
 def test_a_seed_that_does_not_learn_keeps_its_heads_and_a_checkpoint_restores_them(tmp_path: Path) -> None:
-    heads = made(tmp_path, 3, 4)
+    heads = heads_of(tmp_path, 3, 4)
     before = [heads.parameters.arrays(row) for row in range(2)]
     vectors = torch.ones(2, 8, 6)
 

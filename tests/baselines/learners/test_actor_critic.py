@@ -26,7 +26,7 @@ from tests.there import there
 BOTH = pytest.mark.parametrize("learner_of", [Sac, Td3])
 
 
-def one(learner: Any) -> np.ndarray:
+def all_active(learner: Any) -> np.ndarray:
     return np.ones(len(learner.noise), bool)
 
 
@@ -35,7 +35,7 @@ def test_a_reset_gives_the_chosen_seeds_new_critics_from_their_own_stream_and_le
     config = learner_of(**SMALL)
     learner, alone = config.spawn(build((0, 1))), config.spawn(build((1,)))
     for step in range(1, 4):
-        learner.update(beside(batch(step), batch(50 + step)), one(learner), step)
+        learner.update(beside(batch(step), batch(50 + step)), all_active(learner), step)
         alone.update(batch(50 + step), np.ones(1, bool), step)
     first = config.spawn(build((1,))).state(0)["critic"]
     before = [learner.state(row) for row in range(2)]
@@ -48,7 +48,7 @@ def test_a_reset_gives_the_chosen_seeds_new_critics_from_their_own_stream_and_le
     assert same(after["actor"], before[1]["actor"]) and same(after["actor_optimiser"], before[1]["actor_optimiser"])
     fresh = config.spawn(build((1,))).state(0)["critic_optimiser"]
     assert same(after["critic_optimiser"], fresh)
-    check_refused("unknown part of this learner to be reset: 'actor'", learner.reset, "actor", one(learner))
+    check_refused("unknown part of this learner to be reset: 'actor'", learner.reset, "actor", all_active(learner))
 
 
 @BOTH
@@ -94,7 +94,7 @@ def test_targets_move_by_their_share_after_every_update_of_sac_and_with_the_acto
         learner: Any = config.spawn(build())
         for step in range(1, 5):
             before = learner.target.flat.clone()
-            learner.update(batch(step), one(learner), step)
+            learner.update(batch(step), all_active(learner), step)
             expected = 0.25 * learner.critic.flat + 0.75 * before if step in moves else before
             torch.testing.assert_close(learner.target.flat, expected)
 
@@ -107,7 +107,7 @@ def test_the_actor_follows_evenly_spaced_updates_on_every_nth_step() -> None:
         learner: Any = config.spawn(build())
         assert [learner.updates_due(step) for step in (15, 16, 17)] == [0, 4, 4]
         for step in (1, 2, 3):
-            updates = [learner.update(batch(step), one(learner), step).metrics for _ in range(4)]
+            updates = [learner.update(batch(step), all_active(learner), step).metrics for _ in range(4)]
             assert ["actor_loss" in metrics for metrics in updates] == [False, step in on, False, step in on]
     learner = Sac(**{**SMALL, "utd": 3, "actor_utd": 2}).spawn(build())
     assert [learner.actor_due(1) for _ in range(3)] == [False, True, True]
@@ -165,16 +165,16 @@ def run(
 ) -> Any:
     """A whole run on the line; its agent, what was told of it, and the loop."""
     parts = {"learner": learner, "guide": guide or Unguided(), "replay": replay or Uer()}
-    made = build(seeds, path=path, steps=steps, parts=parts)
-    agent, notes = Standard().spawn(made), Notes()
+    run_build = build(seeds, path=path, steps=steps, parts=parts)
+    agent, notes = Standard().spawn(run_build), Notes()
     notes.rows = len(seeds)
     if spoil:
         spoil(agent, notes)
     tasks = [Reach() for _ in seeds]
-    for task, streams in zip(tasks, made.streams, strict=True):
+    for task, streams in zip(tasks, run_build.streams, strict=True):
         task.reset(int(streams.environment.integers(2**31)))
     loop = Loop(
-        agent, tasks, made.streams, Evaluator(lambda row: Reach(), 5, made.streams), notes,
+        agent, tasks, run_build.streams, Evaluator(lambda row: Reach(), 5, run_build.streams), notes,
         evaluate_every=steps // 4, checkpoint_every=steps,
     )  # fmt: skip
     loop.run()

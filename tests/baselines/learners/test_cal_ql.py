@@ -146,9 +146,9 @@ def test_random_actions_fill_the_interval_and_the_draws_of_a_state_differ() -> N
 
 def stored(tmp_path: Path, terminated: bool, **settings: Any) -> tuple[Any, Storage]:
     """A learner of γ = ½ and a store with one episode of rewards 0, 0, 1 and the beginning of another."""
-    made = build(path=tmp_path)
-    learner: Any = CalQl(**{**SMALL, "discount": 0.5, **settings}).spawn(made)
-    store = Storage(made, learner.columns)
+    run_build = build(path=tmp_path)
+    learner: Any = CalQl(**{**SMALL, "discount": 0.5, **settings}).spawn(run_build)
+    store = Storage(run_build, learner.columns)
     observation, no = np.zeros((1, 2), np.float32), np.zeros(1, bool)
     for step in range(4):
         last = no | (step == 2)

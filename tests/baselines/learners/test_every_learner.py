@@ -90,7 +90,7 @@ def update(learner: Any, transitions: Batch, step: int, active: Sequence[bool] |
 @pytest.mark.parametrize("case", CASES)
 def test_a_seed_learns_the_same_bits_alone_and_beside_others_and_after_a_resume(case: str) -> None:
     config, space = CASES[case]
-    streams, rows, one = [Streams(seed) for seed in range(3)], np.arange(3), np.zeros(1, int)
+    streams, rows, first_row = [Streams(seed) for seed in range(3)], np.arange(3), np.zeros(1, int)
     together = spawn(config, space, (0, 1, 2))
     alone = [spawn(config, space, (seed,), [streams[seed]]) for seed in range(3)]
     for step in range(1, 6):
@@ -113,10 +113,12 @@ def test_a_seed_learns_the_same_bits_alone_and_beside_others_and_after_a_resume(
     valued, fresh = together.value(observations, rows), spawn(config, space, (9,))
     for row in range(3):
         observation = observations[[row]]
-        assert np.array_equal(acted[[row]], alone[row].act(observation, one, [np.random.default_rng(row)], 500))
+        assert np.array_equal(acted[[row]], alone[row].act(observation, first_row, [np.random.default_rng(row)], 500))
         fresh.load_parameters(0, together.parameters(row))
-        assert np.array_equal(fresh.act(observation, one, None, 0), together.act(observation, one + row, None, 0))
-        assert np.array_equal(fresh.value(observation, one), valued[[row]], equal_nan=True)
+        assert np.array_equal(
+            fresh.act(observation, first_row, None, 0), together.act(observation, first_row + row, None, 0)
+        )
+        assert np.array_equal(fresh.value(observation, first_row), valued[[row]], equal_nan=True)
 
 
 @pytest.mark.parametrize("case", KINDS)
@@ -142,20 +144,20 @@ def test_all_seeds_at_once_compute_what_each_does(case: str, monkeypatch: pytest
     """As a GPU does: one product over seeds and members."""
     config, space = CASES[case]
     transitions = joined(*(batch(config, space, seed, 1) for seed in range(3)))
-    apart = spawn(config, space, (0, 1, 2))
+    one_by_one = spawn(config, space, (0, 1, 2))
     for module in ("actor_critic", "bc", "q_learning", "sac"):
         path = f"guidebench.baselines.learners.{module}.learner.Parameters"
         monkeypatch.setattr(path, functools.partial(Parameters, together=True))
     together = spawn(config, space, (0, 1, 2))
-    ours, expected = (update(candidate, transitions, 2) for candidate in (together, apart))
+    ours, expected = (update(candidate, transitions, 2) for candidate in (together, one_by_one))
     close = functools.partial(np.testing.assert_allclose, atol=1e-5, rtol=1e-5)
-    assert ours.metrics.keys() == expected.metrics.keys() and together.state(0).keys() == apart.state(0).keys()
+    assert ours.metrics.keys() == expected.metrics.keys() and together.state(0).keys() == one_by_one.state(0).keys()
     for name in expected.metrics:
         close(ours.metrics[name], expected.metrics[name], err_msg=name)
     close(ours.td_error, expected.td_error)
     close(0 if ours.reducible is None else ours.reducible, 0 if expected.reducible is None else expected.reducible)
-    for one, other in zip(gradients(together), gradients(apart), strict=True):
-        torch.testing.assert_close(one.flat, other.flat, atol=1e-5, rtol=1e-5)
+    for first, second in zip(gradients(together), gradients(one_by_one), strict=True):
+        torch.testing.assert_close(first.flat, second.flat, atol=1e-5, rtol=1e-5)
 
 
 def gradients(learner: Any) -> list[Parameters]:
@@ -183,8 +185,8 @@ def test_one_named_part_is_learnt_from_as_the_array_itself_to_the_bit(case: str,
         assert np.array_equal(outcome.td_error, again.td_error) and same(dict(outcome.metrics), dict(again.metrics))
     rows = np.zeros(config.batch_size, int)
     assert np.array_equal(flat.act(transitions.observation[0], rows, None, 0), part.act(observation[0], rows, None, 0))
-    one, other = flat.parameters(0), part.parameters(0)
-    assert all(np.array_equal(*pair) for pair in zip(one.values(), other.values(), strict=True))
+    first, second = flat.parameters(0), part.parameters(0)
+    assert all(np.array_equal(*pair) for pair in zip(first.values(), second.values(), strict=True))
 
 
 DEFAULTS: dict[str, tuple[Any, dict[str, Any]]] = {

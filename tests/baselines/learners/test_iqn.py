@@ -99,8 +99,8 @@ def test_a_quantile_does_not_depend_on_those_beside_it() -> None:
     every = network.quantiles(views, inputs, fractions)
     for seed, transition, quantile in np.ndindex(2, 4, 5):
         alone = {name: view[seed : seed + 1] for name, view in views.items()}
-        one = inputs[seed, transition].view(1, 1, *GRID.shape), fractions[seed, transition, quantile].view(1, 1, 1)
-        torch.testing.assert_close(every[seed, transition, quantile], network.quantiles(alone, *one).view(3))
+        single = inputs[seed, transition].view(1, 1, *GRID.shape), fractions[seed, transition, quantile].view(1, 1, 1)
+        torch.testing.assert_close(every[seed, transition, quantile], network.quantiles(alone, *single).view(3))
     shared = fractions[:, :1]
     torch.testing.assert_close(
         network.quantiles(views, inputs, shared), network.quantiles(views, inputs, shared.expand(-1, 4, -1))

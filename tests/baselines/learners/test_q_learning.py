@@ -65,8 +65,8 @@ def test_share_of_greedy_actions_follows_epsilon() -> None:
     learner = make(Dqn(hidden=()))
     learner.load_parameters(0, {"head.0.weight": np.eye(2), "head.0.bias": np.zeros(2)})
     rng = np.random.default_rng(0)
-    taken = [learner.act(np.array([[0, 1]], np.float32), np.array([0]), [rng], 250)[0] for _ in range(2000)]
-    assert np.mean(taken) == pytest.approx(1 - 0.525 / 2, abs=4 * np.sqrt(0.25 / 2000))
+    actions = [learner.act(np.array([[0, 1]], np.float32), np.array([0]), [rng], 250)[0] for _ in range(2000)]
+    assert np.mean(actions) == pytest.approx(1 - 0.525 / 2, abs=4 * np.sqrt(0.25 / 2000))
 
 
 def test_exploring_seeds_draw_as_many_numbers_whatever_happens() -> None:
@@ -74,12 +74,12 @@ def test_exploring_seeds_draw_as_many_numbers_whatever_happens() -> None:
     config = Dqn(**SMALL)
     packed, alone = make(config, GRID, 5, seeds=(0, 1, 2)), make(config, GRID, 5, seeds=(2,))
     observation = beside(*(batches(GRID, seed, 1, 5, 1)[0] for seed in range(3))).observation[:, 0]
-    many, one, other = [Streams(seed).explore for seed in range(3)], Streams(2).explore, Streams(2).explore
+    many, single, reference = [Streams(seed).explore for seed in range(3)], Streams(2).explore, Streams(2).explore
     for _ in range(20):
         actions = packed.act(observation, np.arange(3), many, 400)
-        assert actions[2] == alone.act(observation[2:], np.array([0]), [one], 400)[0]
-        alone.act(observation[2:], np.array([0]), [other], 0)
-    assert many[2].bit_generator.state == one.bit_generator.state == other.bit_generator.state
+        assert actions[2] == alone.act(observation[2:], np.array([0]), [single], 400)[0]
+        alone.act(observation[2:], np.array([0]), [reference], 0)
+    assert many[2].bit_generator.state == single.bit_generator.state == reference.bit_generator.state
 
 
 def test_no_network_is_evaluated_when_every_seed_explores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from tests.baselines.learners.continuous import batch as vectors
 BOTH = pytest.mark.parametrize("learner_of", [Sac, Td3])
 IMAGE = Observations((7, 7, 2), "uint8", stack=2)
 GRID = Observations((3, 4, 2), "uint8", (5, 3))
-ONE = np.ones(1, bool)
+ACTIVE = np.ones(1, bool)
 
 
 def batch(space: Observations, seed: int, size: int = 16) -> Batch:
@@ -54,7 +54,7 @@ def test_the_critics_loss_alone_moves_the_encoder(learner_of: Any, monkeypatch: 
     still = learner_of(**SMALL, critic_lr=0.0).spawn(build(observations=IMAGE))
     before = still.encoder.flat.clone(), still.actor.flat.clone()
     for step in (2, 4):
-        metrics = still.update(batch(IMAGE, step), ONE, step).metrics
+        metrics = still.update(batch(IMAGE, step), ACTIVE, step).metrics
     assert torch.equal(still.encoder.flat, before[0]) and not torch.equal(still.actor.flat, before[1])
     assert metrics["encoder_grad_norm"] > 0
 
@@ -91,11 +91,11 @@ def test_the_target_encoder_follows_by_its_share(learner_of: Any) -> None:
     target.flat.fill_(0)
     for expected in (2.0, 3.5):
         for moved, followed in learner.targets():
-            learner.move(moved, followed, ONE)
+            learner.move(moved, followed, ACTIVE)
         assert bool((target.flat == expected).all())
     learner = learner_of(**SMALL, target_rate=0.25).spawn(build(observations=IMAGE))
     before = learner.target_encoder.flat.clone()
-    learner.update(batch(IMAGE, 1), ONE, 2)
+    learner.update(batch(IMAGE, 1), ACTIVE, 2)
     torch.testing.assert_close(learner.target_encoder.flat, 0.25 * learner.encoder.flat + 0.75 * before)
     assert not torch.equal(learner.target_encoder.flat, before)
 
@@ -117,9 +117,9 @@ def test_targets_see_by_the_target_encoder_and_the_rest_by_the_online_one(learne
 
 def test_a_reset_of_the_critics_leaves_the_encoder() -> None:
     learner: Any = Sac(**SMALL).spawn(build(observations=IMAGE))
-    learner.update(batch(IMAGE, 1), ONE, 1)
+    learner.update(batch(IMAGE, 1), ACTIVE, 1)
     before = {name: parameters.flat.clone() for name, parameters in learner.networks().items()}
-    learner.reset("critic", ONE)
+    learner.reset("critic", ACTIVE)
     unchanged = {name for name, parameters in learner.networks().items() if torch.equal(parameters.flat, before[name])}
     assert unchanged == {"actor", "encoder", "target_encoder", "alpha"}
 
@@ -134,7 +134,7 @@ def test_a_loss_added_to_the_critics_moves_the_encoder_and_one_added_to_the_acto
     for group in ("", "critic", "actor"):
         learner: Any = config.spawn(build(observations=RECORD))
         losses = (Loss("a test", (group,), added[group]),) if group else ()
-        learner.update(batch(RECORD, 1), ONE, 2, losses=losses)
+        learner.update(batch(RECORD, 1), ACTIVE, 2, losses=losses)
         flats[group] = learner.encoder.flat, learner.actor.flat
     assert torch.equal(flats["actor"][0], flats[""][0]) and not torch.equal(flats["actor"][1], flats[""][1])
     assert not torch.equal(flats["critic"][0], flats[""][0])

@@ -29,8 +29,8 @@ def test_the_same_episodes_make_the_same_model_and_leave_global_generators_alone
     import torch
 
     before = torch.get_rng_state()
-    one, other = (DecisionTransformer(episodes[:3], LENGTH, 5) for _ in range(2))
-    assert (one.imagine(np.zeros(4, np.float32)) == other.imagine(np.zeros(4, np.float32))).all()
+    first, second = (DecisionTransformer(episodes[:3], LENGTH, 5) for _ in range(2))
+    assert (first.imagine(np.zeros(4, np.float32)) == second.imagine(np.zeros(4, np.float32))).all()
     assert (torch.get_rng_state() == before).all()
 
 

@@ -24,37 +24,37 @@ def ensemble(seeds: tuple[int, ...] = (0,), observed: int = D, **settings: Any) 
 
 def linear(weights: list[float], smoothing: float = 0.0) -> RewardEnsemble:
     """Members tanh(w·s) of one seed, s a number."""
-    made = ensemble(observed=1, hidden=(), members=len(weights), smoothing=smoothing)
-    arrays = made.parameters.arrays(0)
-    made.parameters.load(0, {
+    rewards = ensemble(observed=1, hidden=(), members=len(weights), smoothing=smoothing)
+    arrays = rewards.parameters.arrays(0)
+    rewards.parameters.load(0, {
         "reward.0.weight": np.array(weights, np.float32).reshape(arrays["reward.0.weight"].shape),
         "reward.0.bias": np.zeros_like(arrays["reward.0.bias"]),
     })  # fmt: skip
-    return made
+    return rewards
 
 
 def preferences(seed: int, count: int, wrong: float = 0.0) -> Preferences:
     """Pairs of random segments of which the one with the larger sum of the first coordinate is preferred."""
     rng = np.random.default_rng(seed)
-    made = Preferences(H, D)
+    labelled = Preferences(H, D)
     pairs = rng.standard_normal((count, 2, H, D)).astype(np.float32)
     second = pairs[:, 1, :, 0].sum(1) > pairs[:, 0, :, 0].sum(1)
-    made.add([*pairs], [float(label) for label in second ^ (rng.random(count) < wrong)])
-    return made
+    labelled.add([*pairs], [float(label) for label in second ^ (rng.random(count) < wrong)])
+    return labelled
 
 
-def train(made: RewardEnsemble, sets: list[Preferences], seeds: tuple[int, ...], epochs: int = 3, enough: float = 1):
+def train(rewards: RewardEnsemble, sets: list[Preferences], seeds: tuple[int, ...], epochs: int = 3, enough: float = 1):
     generators = [np.random.default_rng(100 + seed) for seed in seeds]
-    return made.train(sets, np.ones(len(sets), bool), generators, epochs, enough)
+    return rewards.train(sets, np.ones(len(sets), bool), generators, epochs, enough)
 
 
 def test_the_reward_of_a_state_is_the_mean_of_its_members_in_1() -> None:
-    made = linear([1.0, -2.0])
+    rewards = linear([1.0, -2.0])
     states = np.array([[[0.3], [1.5]]], np.float32)
     expected = [(np.tanh(0.3) + np.tanh(-0.6)) / 2, (np.tanh(1.5) + np.tanh(-3.0)) / 2]
-    assert made.reward(states)[0] == pytest.approx(expected)
-    assert made.reward_of(states[0], np.zeros(2, int)) == pytest.approx(expected)
-    assert made.returns(0, states[:, None, :, :].repeat(2, 1))[1] == pytest.approx(
+    assert rewards.reward(states)[0] == pytest.approx(expected)
+    assert rewards.reward_of(states[0], np.zeros(2, int)) == pytest.approx(expected)
+    assert rewards.returns(0, states[:, None, :, :].repeat(2, 1))[1] == pytest.approx(
         np.full((1, 2), np.tanh(-0.6) + np.tanh(-3.0))
     )
 
@@ -67,19 +67,19 @@ def test_the_reward_of_a_state_is_the_mean_of_its_members_in_1() -> None:
 def test_loss_is_the_cross_entropy_of_bradley_terry_on_summed_rewards(
     label: float, smoothing: float, expected: float
 ) -> None:
-    made = linear([1.0], smoothing)
+    rewards = linear([1.0], smoothing)
     half = np.arctanh(0.5)
     pairs = torch.tensor([[[[[[0.0], [0.0]], [[half], [half]]]]]], dtype=torch.float32)
-    loss, sums = made.terms(0, pairs, torch.full((1, 1, 1), label), torch.ones(1, 1, 1))
+    loss, sums = rewards.terms(0, pairs, torch.full((1, 1, 1), label), torch.ones(1, 1, 1))
     assert loss.item() == pytest.approx(expected, rel=1e-5)
     assert sums.flatten().tolist() == pytest.approx([expected, float(label > 0.5), float(label != 0.5)], rel=1e-5)
 
 
 def test_what_pads_a_batch_weighs_nothing_and_members_add_up() -> None:
-    made = linear([1.0, 0.5])
+    rewards = linear([1.0, 0.5])
     pairs = torch.randn(1, 2, 4, 2, H, 1)
     labels, weights = torch.ones(1, 2, 4), torch.tensor([1.0, 1.0, 0.0, 0.0]).expand(1, 2, 4)
-    loss, sums = made.terms(0, pairs, labels, weights)
+    loss, sums = rewards.terms(0, pairs, labels, weights)
     alone = [
         F.softplus(
             torch.tanh(w * pairs[0, n, :2, 0]).sum((1, 2)) - torch.tanh(w * pairs[0, n, :2, 1]).sum((1, 2))
@@ -90,19 +90,21 @@ def test_what_pads_a_batch_weighs_nothing_and_members_add_up() -> None:
     assert sums[2].tolist() == [[2, 2]]
 
 
-def one_by_one(made: RewardEnsemble, labelled: Preferences, generator: np.random.Generator, epochs: int) -> list[Array]:
+def one_by_one(
+    rewards: RewardEnsemble, labelled: Preferences, generator: np.random.Generator, epochs: int
+) -> list[Array]:
     """Each member of a single seed trained by itself with PyTorch's own layers and Adam; their weights at the end."""
-    arrays = made.parameters.arrays(0)
+    arrays = rewards.parameters.arrays(0)
     leaves = [
         {name: torch.tensor(array[n], requires_grad=True) for name, array in arrays.items()}
-        for n in range(made.members)
+        for n in range(rewards.members)
     ]
-    optimisers = [torch.optim.Adam(leaf.values(), lr=made.optimiser.rate) for leaf in leaves]
+    optimisers = [torch.optim.Adam(leaf.values(), lr=rewards.optimiser.rate) for leaf in leaves]
     for _ in range(epochs):
         orders = [generator.permutation(len(labelled)) for _ in leaves]
-        for start in range(0, len(labelled), made.batch_size):
+        for start in range(0, len(labelled), rewards.batch_size):
             for leaf, optimiser, order in zip(leaves, optimisers, orders, strict=True):
-                index = order[start : start + made.batch_size]
+                index = order[start : start + rewards.batch_size]
                 hidden = torch.tensor(labelled.seen[index])
                 for layer in range(3):
                     hidden = hidden @ leaf[f"reward.{layer}.weight"] + leaf[f"reward.{layer}.bias"]
@@ -116,10 +118,10 @@ def one_by_one(made: RewardEnsemble, labelled: Preferences, generator: np.random
 
 @pytest.mark.parametrize("size", [5, 8, 21])
 def test_training_together_is_training_every_member_by_itself(size: int) -> None:
-    made, labelled = ensemble(), preferences(0, size)
-    expected = one_by_one(made, labelled, np.random.default_rng(100), 3)
-    fit = train(made, [labelled], (0,), epochs=3)
-    arrays = made.parameters.arrays(0)
+    rewards, labelled = ensemble(), preferences(0, size)
+    expected = one_by_one(rewards, labelled, np.random.default_rng(100), 3)
+    fit = train(rewards, [labelled], (0,), epochs=3)
+    arrays = rewards.parameters.arrays(0)
     for member, weights in enumerate(expected):
         trained = np.concatenate([array[member].ravel() for array in arrays.values()])
         assert trained == pytest.approx(weights, abs=2e-5)
@@ -127,27 +129,27 @@ def test_training_together_is_training_every_member_by_itself(size: int) -> None
 
 
 def test_a_seed_stops_after_an_epoch_that_is_accurate_enough_while_others_go_on() -> None:
-    made = ensemble((0, 1))
+    rewards = ensemble((0, 1))
     easy, hard = preferences(0, 40), preferences(1, 40, wrong=0.5)
-    fit = train(made, [easy, hard], (0, 1), epochs=30, enough=0.9)
+    fit = train(rewards, [easy, hard], (0, 1), epochs=30, enough=0.9)
     assert fit.epochs[0] < fit.epochs[1] == 30
     assert fit.accuracy[0] > 0.9 >= fit.accuracy[1]
-    assert made.optimiser.state(0)["steps"] == 5 * fit.epochs[0]
+    assert rewards.optimiser.state(0)["steps"] == 5 * fit.epochs[0]
 
 
 def test_without_pairs_or_when_not_chosen_a_seeds_networks_and_optimiser_stay_as_they_are() -> None:
-    made = ensemble((0, 1, 2))
-    before = [made.state(row) for row in range(3)]
+    rewards = ensemble((0, 1, 2))
+    before = [rewards.state(row) for row in range(3)]
     sets = [preferences(0, 9), preferences(1, 0), preferences(2, 9)]
     generators = [np.random.default_rng(row) for row in range(3)]
-    fit = made.train(sets, np.array([True, True, False]), generators, 2, 1.0)
-    assert [same(before[row], made.state(row)) for row in range(3)] == [False, True, True]
+    fit = rewards.train(sets, np.array([True, True, False]), generators, 2, 1.0)
+    assert [same(before[row], rewards.state(row)) for row in range(3)] == [False, True, True]
     assert np.isnan(fit.accuracy).tolist() == [False, True, True] and fit.epochs.tolist() == [2, 0, 0]
 
 
 def test_pairs_labelled_one_half_are_learnt_from_and_say_nothing_of_accuracy() -> None:
-    made, labelled = ensemble(), Preferences(H, D)
+    rewards, labelled = ensemble(), Preferences(H, D)
     labelled.add([*preferences(0, 6).seen], [0.5] * 6)
-    before = made.state(0)
-    fit = train(made, [labelled], (0,), epochs=4, enough=0.0)
-    assert np.isnan(fit.accuracy[0]) and fit.epochs[0] == 4 and not same(before, made.state(0))
+    before = rewards.state(0)
+    fit = train(rewards, [labelled], (0,), epochs=4, enough=0.0)
+    assert np.isnan(fit.accuracy[0]) and fit.epochs[0] == 4 and not same(before, rewards.state(0))

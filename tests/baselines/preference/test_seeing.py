@@ -29,16 +29,16 @@ def preferences(seed: int, count: int) -> Preferences:
     pairs = frames(seed, count, 2, 1) // 2
     bright = np.random.default_rng(seed).integers(0, 2, count)
     pairs[np.arange(count), bright] += 100
-    made = Preferences(1, SIZE, SIZE, 3, dtype="uint8")
-    made.add([*pairs], [*bright.astype(float)])
-    return made
+    labelled = Preferences(1, SIZE, SIZE, 3, dtype="uint8")
+    labelled.add([*pairs], [*bright.astype(float)])
+    return labelled
 
 
-def train(made: RewardEnsemble, sets: list[Preferences], seeds: tuple[int, ...], epochs: int = 2) -> Any:
-    return made.train(sets, np.ones(len(sets), bool), [np.random.default_rng(50 + s) for s in seeds], epochs, 1.0)
+def train(rewards: RewardEnsemble, sets: list[Preferences], seeds: tuple[int, ...], epochs: int = 2) -> Any:
+    return rewards.train(sets, np.ones(len(sets), bool), [np.random.default_rng(50 + s) for s in seeds], epochs, 1.0)
 
 
-def modules(made: RewardEnsemble, row: int, member: int) -> nn.Module:
+def modules(rewards: RewardEnsemble, row: int, member: int) -> nn.Module:
     """One network of the ensemble in PyTorch's own modules."""
     layers, into = [], 3
     for out, kernel, stride in LAYERS:
@@ -46,7 +46,7 @@ def modules(made: RewardEnsemble, row: int, member: int) -> nn.Module:
         into = out
     network = nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(1), nn.Tanh())
     network(torch.zeros(1, 3, SIZE, SIZE))
-    arrays = {name: torch.tensor(array[member]) for name, array in made.parameters.arrays(row).items()}
+    arrays = {name: torch.tensor(array[member]) for name, array in rewards.parameters.arrays(row).items()}
     with torch.no_grad():
         for number, layer in enumerate(module for module in network if isinstance(module, (nn.Conv2d, nn.Linear))):
             layer.bias.copy_(arrays[f"reward.{number}.bias"])
@@ -85,17 +85,17 @@ def test_every_frame_is_reduced_for_itself() -> None:
 
 
 def test_a_reward_of_frames_is_that_of_pytorchs_modules_and_of_its_members_in_the_mean() -> None:
-    made, images = ensemble((0, 1), members=3), frames(1, 2, 4)
-    train(made, [preferences(0, 6), preferences(1, 6)], (0, 1))  # away from where all rewards are alike
+    rewards, images = ensemble((0, 1), members=3), frames(1, 2, 4)
+    train(rewards, [preferences(0, 6), preferences(1, 6)], (0, 1))  # away from where all rewards are alike
     with torch.no_grad():
         alone = np.stack([
-            [modules(made, row, n)(channels_first(images[row])).numpy()[:, 0] for n in range(3)] for row in range(2)
+            [modules(rewards, row, n)(channels_first(images[row])).numpy()[:, 0] for n in range(3)] for row in range(2)
         ])  # fmt: skip
     assert alone.std() > 1e-3
-    assert made.reward(images) == pytest.approx(alone.mean(1), abs=1e-6)
-    assert made.reward_of(images[:, 0], np.arange(2)) == pytest.approx(alone[:, :, 0].mean(1), abs=1e-6)
+    assert rewards.reward(images) == pytest.approx(alone.mean(1), abs=1e-6)
+    assert rewards.reward_of(images[:, 0], np.arange(2)) == pytest.approx(alone[:, :, 0].mean(1), abs=1e-6)
     pairs = images[1].reshape(2, 2, 1, SIZE, SIZE, 3)
-    assert made.returns(1, pairs) == pytest.approx(alone[1].reshape(3, 2, 2), abs=1e-6)
+    assert rewards.returns(1, pairs) == pytest.approx(alone[1].reshape(3, 2, 2), abs=1e-6)
 
 
 def test_networks_begin_as_the_papers_code_has_them() -> None:
@@ -114,10 +114,10 @@ def test_pairs_of_frames_are_kept_as_they_are_and_restored() -> None:
 
 
 def test_a_reward_of_frames_learns_what_is_preferred() -> None:
-    made = ensemble()
-    fit = train(made, [preferences(0, 40)], (0,), epochs=8)
+    rewards = ensemble()
+    fit = train(rewards, [preferences(0, 40)], (0,), epochs=8)
     unseen = preferences(1, 30)
-    more = np.diff(made.returns(0, unseen.seen).mean(0), axis=1)[:, 0]
+    more = np.diff(rewards.returns(0, unseen.seen).mean(0), axis=1)[:, 0]
     assert fit.accuracy[0] > 0.9 and np.mean((more > 0) == unseen.labels) > 0.9
 
 

@@ -39,8 +39,8 @@ def test_segments_begin_where_they_stay_within_one_of_the_last_episodes(length: 
 
 
 def test_looking_back_ends_where_the_ring_does(tmp_path: Path) -> None:
-    made = build((0, 1), observed=1, path=tmp_path, steps=30)
-    store = Storage(made)
+    run_build = build((0, 1), observed=1, path=tmp_path, steps=30)
+    store = Storage(run_build)
     for number in range(70):
         state, ended = np.full((2, 1), number, np.float32), np.full(2, number % 20 == 19)
         store.append(

@@ -37,9 +37,11 @@ LEARNER = SimpleNamespace(encoder=lambda observations: Halving(), encoder_width=
 
 
 def built(path: Path, learner: object, seeds: tuple[int, ...] = (0,), capacity: int = 30) -> tuple[AerSampler, Storage]:
-    made = build(path, seeds, PLANE, horizon=10, capacity=capacity, slots=capacity + 40, parts={"learner": learner})
-    sampler = AerSampler(Aer(), made)
-    return sampler, Storage(made, (), sampler.columns)
+    run_build = build(
+        path, seeds, PLANE, horizon=10, capacity=capacity, slots=capacity + 40, parts={"learner": learner}
+    )
+    sampler = AerSampler(Aer(), run_build)
+    return sampler, Storage(run_build, (), sampler.columns)
 
 
 def store(sampler: AerSampler, storage: Storage, points: list[tuple[float, float]]) -> None:

@@ -36,7 +36,7 @@ class Run:
 
     def play(self, steps: range) -> list[np.ndarray]:
         """Store, draw and learn; the draws."""
-        drawn, no = [], np.zeros(len(self.seeds), bool)
+        draws, no = [], np.zeros(len(self.seeds), bool)
         for step in steps:
             observation = np.stack([np.sin(self.seeds + step), np.cos(3.0 * step + self.seeds)], 1).astype(np.float32)
             reward, ended = observation[:, 0] * step, no | (step % 7 == 6)
@@ -49,8 +49,8 @@ class Run:
                 errors = np.sin(draw.index * (self.seeds[:, None] + 2.0) + step).astype(np.float32)
                 self.sampler.feedback(draw.index, Update(errors, {}, errors - 0.2))
                 self.sampler.evaluated(np.cos(self.seeds + step))
-                drawn.append(draw.index)
-        return drawn
+                draws.append(draw.index)
+        return draws
 
 
 @pytest.mark.parametrize("name", REPLAYS)

@@ -57,9 +57,9 @@ def test_a_pair_of_which_neither_is_worth_a_look_is_skipped() -> None:
 
 
 def test_returns_closer_than_the_threshold_are_equal() -> None:
-    near, apart = pair([5.0], [5.9]), pair([5.0], [6.1])
+    near, distant = pair([5.0], [5.9]), pair([5.0], [6.1])
     assert label(near, 10.0, equal=0.1) == Verdict("equal", 0.5, kept=True)
-    assert label(apart, 10.0, equal=0.1).outcome == "labelled"
+    assert label(distant, 10.0, equal=0.1).outcome == "labelled"
     assert label(near, 0.0, equal=0.1).outcome == label(near, -10.0, equal=0.1).outcome == "labelled"
 
 

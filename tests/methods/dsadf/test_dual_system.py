@@ -176,17 +176,17 @@ def test_memory_is_scored_before_evaluations_alone(tmp_path: Path) -> None:
 
 
 def test_a_policy_carries_network_and_memory(tmp_path: Path) -> None:
-    one, other = Dual(tmp_path / "one"), Dual(tmp_path / "other", "agent.trains=false", "learner.lr=0.5")
-    one.knows(chop_tree=0.75)
-    parameters = one.agent.parameters(0)
+    source, target = Dual(tmp_path / "one"), Dual(tmp_path / "other", "agent.trains=false", "learner.lr=0.5")
+    source.knows(chop_tree=0.75)
+    parameters = source.agent.parameters(0)
     assert parameters["memory"].dtype == np.uint8 and parameters["memory"].shape == (32_768,)
-    other.agent.load_parameters(0, parameters)
-    assert other.agent.memories[0].proficiency("chop tree") == 0.75
-    assert all(np.array_equal(parameters[name], array) for name, array in other.agent.parameters(0).items())
+    target.agent.load_parameters(0, parameters)
+    assert target.agent.memories[0].proficiency("chop tree") == 0.75
+    assert all(np.array_equal(parameters[name], array) for name, array in target.agent.parameters(0).items())
     with pytest.raises(UserError, match="no memory of proficiencies"):
-        other.agent.load_parameters(0, {name: array for name, array in parameters.items() if name != "memory"})
-    (phase,) = other.agent.phases()
-    assert (phase.source, phase.updates) == ("none", 0) and other.agent.update(other.ctx) == {}
+        target.agent.load_parameters(0, {name: array for name, array in parameters.items() if name != "memory"})
+    (phase,) = target.agent.phases()
+    assert (phase.source, phase.updates) == ("none", 0) and target.agent.update(target.ctx) == {}
 
 
 def test_sub_goals_are_divided_by_their_proficiency(tmp_path: Path) -> None:

@@ -166,19 +166,19 @@ def test_without_an_answer_the_tasks_instruction_stands(tmp_path: Path, answer: 
 def test_state_and_policy_hold_the_target(tmp_path: Path) -> None:
     def restored() -> Any:
         room = Room(tmp_path / "one")
-        room.agent.load_state(0, one.agent.state(0))
+        room.agent.load_state(0, original.agent.state(0))
         return room.agent
 
-    one = Room(tmp_path / "one")
-    one.begin()
-    one.step({}, "look up", {}, "grab mug")
+    original = Room(tmp_path / "one")
+    original.begin()
+    original.step({}, "look up", {}, "grab mug")
     again = restored()
-    assert again._histories[0].told() == one.agent._histories[0].told() != "" and again._inferring[0]
-    one.infers(3)
+    assert again._histories[0].told() == original.agent._histories[0].told() != "" and again._inferring[0]
+    original.infers(3)
     again = restored()
     assert again.target(0) == "put the mug away" and not again._inferring[0]
 
-    parameters, third = one.agent.parameters(0), Room(tmp_path / "three", "agent.trains=false").agent
+    parameters, third = original.agent.parameters(0), Room(tmp_path / "three", "agent.trains=false").agent
     third.load_parameters(0, parameters)
     assert third.target(0) == "put the mug away"
     assert all(np.array_equal(parameters[name], array) for name, array in third.parameters(0).items())

@@ -53,14 +53,14 @@ def test_a_plan_is_chained_from_the_goal() -> None:
 def test_a_task_that_begins_beside_a_table_is_planned_as_its_sub_goals_are(task: str) -> None:
     pytest.importorskip("crafter")
     suite = registry.get("suite", "crafter_ood")(actions="find")
-    made = suite.make(task)
-    made.reset(0)
-    assert "crafting table" in made.text()
+    world = suite.make(task)
+    world.reset(0)
+    assert "crafting table" in world.text()
     names = suite.action_names(task)
-    reply = PromptPlanner(0, 0)((prompts.planning(made.instruction, made.text(), names, CRAFTER_HINT, 40),))
+    reply = PromptPlanner(0, 0)((prompts.planning(world.instruction, world.text(), names, CRAFTER_HINT, 40),))
     steps = [name for name, _ in plans.read(reply, Vocabulary(names, (CRAFTER_HINT,)), 40)]
     assert "place crafting table" not in steps
-    assert sorted(steps) == sorted(name.lstrip("0123456789 ") for name in made.subgoals())
+    assert sorted(steps) == sorted(name.lstrip("0123456789 ") for name in world.subgoals())
 
 
 def test_a_goal_may_name_several_actions_and_numbers() -> None:
@@ -87,8 +87,8 @@ def test_the_planner_omits_a_prerequisite_at_its_rate() -> None:
     short = [names for names in step_names if len(names) < len(STEPS)]
     assert near(len(short), 0.3)
     assert all(len(names) == len(STEPS) - 1 and names[-1] == "make stone sword" for names in short)
-    gone = {next(name for name in STEPS if name not in names) for names in short}
-    assert gone == {"chop tree", "place crafting table", "make wood pickaxe", "mine stone"}
+    omitted = {next(name for name in STEPS if name not in names) for names in short}
+    assert omitted == {"chop tree", "place crafting table", "make wood pickaxe", "mine stone"}
 
 
 def test_a_reply_without_a_plan_comes_at_its_rate_and_is_mended_by_asking_again() -> None:

@@ -35,7 +35,7 @@ class Answers:
 
     def __init__(self, agent: Any) -> None:
         self.step, self.rows, self.questions = 0, np.arange(2), list[Any]()
-        self.observation = np.stack([agent.made(row).reset(row) for row in range(2)])
+        self.observation = np.stack([agent.make_task(row).reset(row) for row in range(2)])
         self.active = np.ones(2, bool)
 
     def consult(self, questions: Any) -> list[Any]:
@@ -58,7 +58,7 @@ def spawned(tmp_path: Path, *words: str) -> Any:
         directory.mkdir()
     build = make_build(cell, [0, 1], "cpu", directories)
     agent: Any = build.parts["agent"].spawn(build)
-    agent.made = lambda row: build.suite(row).make("wood_sword")
+    agent.make_task = lambda row: build.suite(row).make("wood_sword")
     return agent
 
 

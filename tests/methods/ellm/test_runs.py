@@ -141,9 +141,9 @@ def test_achieved_goals_are_those_that_were_suggested_for_the_state_before(often
 
 def test_asking_only_where_something_was_done_changes_no_reward(often: Path, train: Callable[..., Path]) -> None:
     seldom = train(*SHORT, "guide.every_state=false", "goals.senseless=0.3", "seeds=[0]", packs=[(0,)])
-    one, other = (results.load(study, what="achieved") for study in (often, seldom))
+    frequent, rare = (results.load(study, what="achieved") for study in (often, seldom))
     columns = ["step", "episode", "goals", "count", "reward", "length"]
-    assert one[columns].to_dict("list") == other[columns].to_dict("list") and one["count"].sum() > 0
+    assert frequent[columns].to_dict("list") == rare[columns].to_dict("list") and frequent["count"].sum() > 0
     assert len(results.load(seldom, what="goals")) < len(results.load(often, what="goals"))
     (often_policy,), (seldom_policy,) = (
         read_files(study, ["policy.safetensors"]).values() for study in (often, seldom)
@@ -161,9 +161,9 @@ def test_a_seed_that_stops_logs_no_more_and_the_other_goes_on(
     monkeypatch.setattr(EllmGuide, "before_update", stops)
     study = train(*SHORT, "guide.every_state=true", "seeds=[0,1]", packs=[(0, 1)])
     for log in ("goals", "achieved"):
-        one, other = (logged(next(study.glob(f"*/*/*/seed-{seed}")), log) for seed in (0, 1))
-        assert max(row["step"] for row in one) > 60 >= max(row["step"] for row in other)
-        assert not any(row.get("failed") for row in (*one, *other))
+        running, stopped = (logged(next(study.glob(f"*/*/*/seed-{seed}")), log) for seed in (0, 1))
+        assert max(row["step"] for row in running) > 60 >= max(row["step"] for row in stopped)
+        assert not any(row.get("failed") for row in (*running, *stopped))
 
 
 def test_a_server_is_asked_once_for_each_state(train: Callable[..., Path]) -> None:

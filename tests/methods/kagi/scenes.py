@@ -45,7 +45,7 @@ def drawer(size: int) -> Any:
     return BinDrawing(size=size, camera="both").spawn("forward")
 
 
-def drawn(task: Any, size: int = 100) -> Array:
+def draw_views(task: Any, size: int = 100) -> Array:
     """The two views of a task's present state, uint8 [size, 2 * size, 3]."""
     frame: Array = drawer(size)(task.snapshot()[None])[0]
     return frame

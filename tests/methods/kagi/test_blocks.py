@@ -47,8 +47,8 @@ def test_a_path_may_begin_where_the_gripper_is() -> None:
     assert path(Grid(6), (0.4, 0.6, 1.0), (0.5, 0.6, 0.7)) == [
         ("c4", 3), ("c4", 2), ("c4", 1), ("c4", 0), ("d4", 3), ("d4", 2),
     ], "to the next tile it rises at once"  # fmt: skip
-    begun = path(Grid(6), (0.4, 0.6, 0.7), (0.8, 0.2, 0.5), start=(0.5, 0.8, 0.2))
-    assert begun[:4] == [("d5", 5), ("c4", 4), ("c4", 3), ("c4", 2)]
+    from_gripper = path(Grid(6), (0.4, 0.6, 0.7), (0.8, 0.2, 0.5), start=(0.5, 0.8, 0.2))
+    assert from_gripper[:4] == [("d5", 5), ("c4", 4), ("c4", 3), ("c4", 2)]
 
 
 def test_a_path_within_one_tile_has_two_blocks_or_more() -> None:

@@ -83,7 +83,7 @@ class World:
             note=lambda log, row, values: self.notes.append({"log": log, "row": row, **values}),
         )  # fmt: skip
 
-    def noted(self, log: str = "waypoints") -> list[dict[str, Any]]:
+    def notes_of(self, log: str = "waypoints") -> list[dict[str, Any]]:
         return [note for note in self.notes if note["log"] == log]
 
     def rewarded(self, name: str, row: int, slots: Any) -> None:
@@ -212,7 +212,7 @@ def test_rewards_begin_when_the_waypoints_are_there_and_cover_what_came_before(t
     assert world.returns == [("", row, [0, 1, 2, 3], world.rewards("", [0, 1, 2, 3], row)) for row in (0, 1)]
     world.lead(world.questions[1])  # the second seed's episode has ended
     assert world.returns[-1] == ("", 1, [0, 1, 2, 3], [OFF, ON, AT, 1])
-    assert [(note["row"], note["first"], note["failed"], note["retries"]) for note in world.noted()] == [
+    assert [(note["row"], note["first"], note["failed"], note["retries"]) for note in world.notes_of()] == [
         (0, 0, False, 1), (1, 0, False, 1),
     ]  # fmt: skip
     world.begin().play(50)
@@ -235,9 +235,9 @@ def test_an_episode_without_usable_waypoints_has_the_sparse_reward_and_is_counte
     world.play(50, ended=True, success=True)
     assert world.rewards("", [0, 1]) == world.rewards("", [0, 1], row=1) == [0, 1]
     assert world.metric("failed") == [1, 1]
-    assert [(note["row"], note["role"]) for note in world.noted("questions")] == [(0, "waypoints"), (1, "segmenter")]
-    assert json.loads(world.noted("questions")[1]["asked"]) == {"instruction": "go to 7"}
-    assert [note["failed"] for note in world.noted()] == [True, True] and "path" not in world.noted()[0]
+    assert [(note["row"], note["role"]) for note in world.notes_of("questions")] == [(0, "waypoints"), (1, "segmenter")]
+    assert json.loads(world.notes_of("questions")[1]["asked"]) == {"instruction": "go to 7"}
+    assert [note["failed"] for note in world.notes_of()] == [True, True] and "path" not in world.notes_of()[0]
 
 
 def test_the_datas_episodes_are_relabelled_once_the_run_collects(tmp_path: Path) -> None:
@@ -251,9 +251,9 @@ def test_the_datas_episodes_are_relabelled_once_the_run_collects(tmp_path: Path)
     ]  # fmt: skip
     world.returns.clear()
     world.begin()
-    mine = [question for question in world.questions if question.row == 0]
-    assert [json.loads(question.content)["instruction"] for question in mine] == ["go to 3", "go to 4", "go to 7"]
-    for question in mine[:2]:
+    first_seed = [question for question in world.questions if question.row == 0]
+    assert [json.loads(question.content)["instruction"] for question in first_seed] == ["go to 3", "go to 4", "go to 7"]
+    for question in first_seed[:2]:
         world.lead(question)
     assert world.rewards("offline", range(6)) == [OFF, AT, AT, AT, 1, 0]
     assert world.returns == [("offline", 0, [0, 1], [OFF, AT]), ("offline", 0, [2, 3, 4], [AT, AT, 1])]
@@ -339,7 +339,7 @@ def test_an_object_that_the_side_view_does_not_show_is_not_asked_about(tmp_path:
     assert [question.to for question in world.questions] == ["segmenter", "segmenter"] and world.rewards("", [0]) == [
         ON
     ]
-    assert world.metric("untracked") == [1, 0] and world.noted("tracked")[-1]["failed"]
+    assert world.metric("untracked") == [1, 0] and world.notes_of("tracked")[-1]["failed"]
 
 
 def test_episodes_without_waypoints_and_those_of_the_data_are_not_followed(tmp_path: Path) -> None:
@@ -394,18 +394,18 @@ def test_of_traced_episodes_the_question_and_the_grippers_path_are_logged(tmp_pa
         world.play(35)
         world.play(np.nan)
         world.play(50.04, ended=True)
-    mine = [note for note in world.noted("questions") if note["row"] == 0]
-    assert [(note["episode"], note["first"], note["role"]) for note in mine] == [
+    first_seed = [note for note in world.notes_of("questions") if note["row"] == 0]
+    assert [(note["episode"], note["first"], note["role"]) for note in first_seed] == [
         (0, 0, "waypoints"),
         (2, 6, "waypoints"),
     ]
-    assert json.loads(mine[0]["asked"])["instruction"] == "go to 7"
-    assert logged_frames.unpacked(mine[0]["snapshot"], 2, "here").tolist() == [7, 0]
-    above, side = np.array(json.loads(mine[0]["cameras"]))
+    assert json.loads(first_seed[0]["asked"])["instruction"] == "go to 7"
+    assert logged_frames.unpacked(first_seed[0]["snapshot"], 2, "here").tolist() == [7, 0]
+    above, side = np.array(json.loads(first_seed[0]["cameras"]))
     point = np.array([20.0, 30, 40, 1])
     assert (above @ point / (above @ point)[2])[:2] == pytest.approx([0.2, 0.3])
     assert (side @ point / (side @ point)[2])[:2] == pytest.approx([0.3, 0.4])
-    assert [(note["first"], json.loads(note["tips"])) for note in world.noted("paths") if note["row"] == 0] == [
+    assert [(note["first"], json.loads(note["tips"])) for note in world.notes_of("paths") if note["row"] == 0] == [
         (first, [[35.0, 50.0, 50.0], [50.0, 50.0, 50.0]]) for first in (0, 6)
     ]
-    assert [note["episode"] for note in world.noted() if note["row"] == 0] == [0, None, 2]
+    assert [note["episode"] for note in world.notes_of() if note["row"] == 0] == [0, None, 2]

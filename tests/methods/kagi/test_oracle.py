@@ -36,8 +36,8 @@ def test_it_answers_what_the_dialogue_would_return_with_the_nearest_points() -> 
 def test_it_takes_the_grid_the_views_and_the_grippers_place_of_the_question() -> None:
     flat = ask(about=QUESTION._replace(grid=Grid(4, heights=False)))
     assert flat["blocks"] == [["b3", None], ["a3", None]] and flat["waypoints"] == [[0.375, 0.625], [0.125, 0.625]]
-    begun = ask(about=QUESTION._replace(start=[0.5, 0.75, 0.3]))
-    assert begun["blocks"] == [["d5", 4], *BLOCKS]
+    from_gripper = ask(about=QUESTION._replace(start=[0.5, 0.75, 0.3]))
+    assert from_gripper["blocks"] == [["d5", 4], *BLOCKS]
 
 
 def test_places_outside_the_views_become_the_nearest_block_and_unknown_ones_no_answer() -> None:

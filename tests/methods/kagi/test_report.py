@@ -47,7 +47,7 @@ def path_row(episode: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def made(writer: Writer, tmp_path: Path, capsys) -> Callable[..., tuple[Path, str]]:
+def make_report(writer: Writer, tmp_path: Path, capsys) -> Callable[..., tuple[Path, str]]:
     """Reports on a study of one run with these rows; returns the report's directory and what was printed."""
 
     def make(questions: Any, waypoints: Any, paths: Any) -> tuple[Path, str]:
@@ -94,9 +94,9 @@ def figure(directory: Path) -> np.ndarray[Any, Any]:
     return np.asarray(Image.open(io.BytesIO(file.read_bytes())))
 
 
-def test_the_first_middle_and_last_episode_with_waypoints_are_drawn(made) -> None:
+def test_the_first_middle_and_last_episode_with_waypoints_are_drawn(make_report) -> None:
     numbers = range(6)
-    directory, output = made(
+    directory, output = make_report(
         [*map(question_row, numbers)],
         [waypoint_row(episode, failed=episode == 5) for episode in numbers],
         [*map(path_row, numbers)],
@@ -111,8 +111,8 @@ def test_the_first_middle_and_last_episode_with_waypoints_are_drawn(made) -> Non
     assert height > 3 * width / 2, "three lines of two square views"
 
 
-def test_the_frame_lies_under_the_field_once_it_is_drawn(made, writer: Writer, tmp_path: Path, capsys) -> None:
-    directory, _ = made([question_row(0)], [waypoint_row(0)], [path_row(0)])
+def test_the_frame_lies_under_the_field_once_it_is_drawn(make_report, writer: Writer, tmp_path: Path, capsys) -> None:
+    directory, _ = make_report([question_row(0)], [waypoint_row(0)], [path_row(0)])
     plain = figure(directory)
     write_question(next(writer.directory.glob("*/*/*/seed-0")), 0, png(FRAME))
     assert cli.main(["report", str(writer.directory), "--output", str(tmp_path / "report")]) == 0

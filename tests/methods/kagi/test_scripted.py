@@ -85,8 +85,8 @@ def test_it_writes_a_path_from_the_thing_to_the_place_and_selects_the_nearest_po
     moved = Candidates([[0.1, 0.1], [0.41, 0.59], [0.9, 0.9]], [[0.15, 0.5], [0.9, 0.1]])
     answer = read(question(candidates=moved), painted(BLOCKS))
     assert (answer["grasp"], answer["target"]) == (2, 1)
-    begun = read(question(start=(0.5, 0.75, 0.3)), painted(BLOCKS))
-    assert begun["blocks"][:2] == [["d5", 4], ["c4", 3]]
+    from_gripper = read(question(start=(0.5, 0.75, 0.3)), painted(BLOCKS))
+    assert from_gripper["blocks"][:2] == [["d5", 4], ["c4", 3]]
 
 
 def test_it_reads_grid_and_views_from_the_prompt() -> None:

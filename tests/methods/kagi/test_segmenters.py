@@ -81,23 +81,23 @@ def test_the_roles_mean_them_and_small_calls_are_answered() -> None:
 
 
 @functools.cache
-def drawn(task: str, seed: int, steps: int = 1) -> tuple[Array, str, Array, str]:
+def draw_episode(task: str, seed: int, steps: int = 1) -> tuple[Array, str, Array, str]:
     """Frames of both views side by side of an episode of the scripted policy, its instruction, the positions of the
     named block [L, 3] and its place."""
     pytest.importorskip("ogbench")
     kind = registry.get("suite", "bin_sorting")
-    made: Any = kind(observation="state", reset_free=False).make(task)
-    made.reset(seed)
+    world: Any = kind(observation="state", reset_free=False).make(task)
+    world.reset(seed)
     shots, poses = [], []
     for _ in range(steps):
-        shots.append(made.snapshot())
-        poses.append(made._world.poses[made._block, :3].copy())
-        made.step(made.expert())
+        shots.append(world.snapshot())
+        poses.append(world._world.poses[world._block, :3].copy())
+        world.step(world.expert())
     frames = kind.drawing(size=SIZE, camera="both").spawn(task)(np.stack(shots))
-    return frames, made.instruction, np.stack(poses), made._place
+    return frames, world.instruction, np.stack(poses), world._place
 
 
-def asking(model: Any) -> Any:
+def answered_by(model: Any) -> Any:
     async def ask(call: Call) -> CallResult:
         return CallResult(model(call))
 
@@ -108,9 +108,9 @@ def asking(model: Any) -> Any:
 def test_keypoints_of_drawn_layouts_lie_on_the_block_and_in_its_place(task: str, seed: int) -> None:
     from guidebench.suites.bin_sorting import cameras, layout
 
-    frames, instruction, poses, place = drawn(task, seed)
+    frames, instruction, poses, place = draw_episode(task, seed)
 
-    keypoints = asyncio.run(Keypoints()({"instruction": instruction}, frames, asking(ColourSegmenter(0.0))))
+    keypoints = asyncio.run(Keypoints()({"instruction": instruction}, frames, answered_by(ColourSegmenter(0.0))))
     assert keypoints is not None and keypoints["objects"] == (7 if place.endswith("side") else 6)
     block = cameras.project("top", poses[:1] + np.array([0, 0, layout.BLOCK]), SIZE)[0]
     grasp, target = (np.array(keypoints[name]) * SIZE for name in ("grasp", "target"))
@@ -125,11 +125,11 @@ def test_keypoints_of_drawn_layouts_lie_on_the_block_and_in_its_place(task: str,
 def test_the_tracker_follows_a_carried_block_in_both_views() -> None:
     from guidebench.suites.bin_sorting import cameras
 
-    frames, instruction, poses, _ = drawn("forward", 0, 30)
+    frames, instruction, poses, _ = draw_episode("forward", 0, 30)
     above, side = (cameras.project(camera, poses, 1) for camera in ("top", "side"))
 
     content = {"instruction": instruction, "point": above[0].tolist(), "side": side[0].tolist()}
-    tracked = positions(asyncio.run(Tracking()(content, frames, asking(ColourTracker(0.0)))) or [])
+    tracked = positions(asyncio.run(Tracking()(content, frames, answered_by(ColourTracker(0.0)))) or [])
     true = np.concatenate([above, side[:, 1:]], axis=1)
     visible = ~np.isnan(tracked[:, 0])
     assert visible[0] and visible.mean() > 0.3 and np.ptp(true[:, 0]) > 0.2, "the block is carried aside"

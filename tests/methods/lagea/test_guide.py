@@ -39,8 +39,8 @@ class Attempts(Played):
     def __init__(self, path: Path, config: Lagea, seeds: tuple[int, ...] = (3, 5)) -> None:
         super().__init__(path, config, seeds)
         self.ctx.snapshot = lambda row: np.full(4, self.opening, np.uint8)
-        self.ctx.noted = []
-        self.ctx.note = lambda log, row, values: self.ctx.noted.append((log, row, values))
+        self.ctx.notes = []
+        self.ctx.note = lambda log, row, values: self.ctx.notes.append((log, row, values))
         self.opening, self.questions = 100, []
         self.wrote: dict[str, Any] | None = WROTE
 
@@ -132,7 +132,7 @@ def test_weights_of_an_episode_follow_from_its_frames(tmp_path: Path) -> None:
     expected = keyframes.weights(frames, 6, 1, 0.2)
     np.testing.assert_allclose(attempts.store.column(WEIGHT.name, np.arange(5)[None])[0], expected[1:], rtol=1e-4)
     assert attempts.guide.episodes[0].weights[0] == pytest.approx(expected[0], rel=1e-4)
-    rows = [row for log, _, row in attempts.ctx.noted if log == "keyframes"]
+    rows = [row for log, _, row in attempts.ctx.notes if log == "keyframes"]
     assert [row["frame"] for row in rows] == frames.tolist()
     assert [row["weight"] for row in rows] == pytest.approx(expected[frames].tolist(), rel=1e-4)
 
@@ -202,7 +202,7 @@ def test_without_feedback_the_goal_alone_is_rewarded(tmp_path: Path) -> None:
     attempts.answer()
     assert attempts.rewarded(1) == pytest.approx([expected_terms(attempts, 1, 1.0)[0]], rel=5e-3)
     assert attempts.guide.metrics()["guide/empty"].tolist() == [1]
-    assert [values["empty"] for log, _, values in attempts.ctx.noted if log == "feedback"] == [True]
+    assert [values["empty"] for log, _, values in attempts.ctx.notes if log == "feedback"] == [True]
     assert not attempts.questions_to("text_embedder")
     attempts.wrote = None  # the model gave no answer at all
     attempts.live(*"000")

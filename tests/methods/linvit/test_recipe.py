@@ -42,8 +42,14 @@ def test_settings_of_its_own_have_precedence_over_those_of_the_dueling_network_i
     names = planned("suite=housekeep").names
     layer = {"learner.prior_dqn.lr": 2.0, "learner.dueling_dqn.lr": 1.0, "learner.dueling_dqn.n_step": 5}
     sparse = matrix.plan(["suite=housekeep", "method=sparse", "profile=smoke"]).cells[0].names
-    for its, ordered, lr in ((names, layer, 2.0), (names, dict(reversed(layer.items())), 2.0), (sparse, layer, 1.0)):
-        effective = {key: value.value for key, value in config.laid(its, ordered, "a layer") if value is not None}
+    for cell_names, ordered, lr in (
+        (names, layer, 2.0),
+        (names, dict(reversed(layer.items())), 2.0),
+        (sparse, layer, 1.0),
+    ):
+        effective = {
+            key: value.value for key, value in config.laid(cell_names, ordered, "a layer") if value is not None
+        }
         assert effective == {"learner.lr": lr, "learner.n_step": 5}
 
 

@@ -105,12 +105,12 @@ def test_the_fallback_acts_where_no_usable_reply_came_and_is_counted() -> None:
 
 
 def test_the_fallback_draws_uniformly_and_by_the_episode_alone() -> None:
-    def taken(count: int) -> list[list[str]]:
+    def fallback_actions(count: int) -> list[list[str]]:
         episodes = Episodes(ModelAsAgent(), lambda question, content: None, count)
         return [episodes.act("chop tree", "sleep", "move up") for _ in range(150)]
 
-    both = taken(2)
-    assert [first for first, _ in both] == [first for (first,) in taken(1)] != [second for _, second in both]
+    both = fallback_actions(2)
+    assert [first for first, _ in both] == [first for (first,) in fallback_actions(1)] != [second for _, second in both]
     assert all(abs([first for first, _ in both].count(name) - 50) < 18 for name in ("chop tree", "sleep", "move up"))
 
 

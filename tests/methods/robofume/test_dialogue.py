@@ -29,16 +29,16 @@ SIDE = "move the orange block to the near side of the tray"
 
 def converse(dialogue: SuccessDialogue, frames: Any, values: Sequence[float | None], instruction: str = PUT) -> Any:
     """The dialogue's value where its n-th call is answered with values[n], the later calls first, and the calls."""
-    made: list[JudgeCall] = []
+    calls: list[JudgeCall] = []
 
     async def ask(call: Call) -> CallResult:
         assert isinstance(call, JudgeCall)
-        made.append(call)
-        value = values[len(made) - 1]
-        await asyncio.sleep(0.01 * (len(values) - len(made)))
+        calls.append(call)
+        value = values[len(calls) - 1]
+        await asyncio.sleep(0.01 * (len(values) - len(calls)))
         return CallResult(None, "timeout") if value is None else CallResult(value)
 
-    return asyncio.run(dialogue({"instruction": instruction}, frames, ask)), made
+    return asyncio.run(dialogue({"instruction": instruction}, frames, ask)), calls
 
 
 def frames(count: int, width: int = 16) -> Any:
@@ -46,18 +46,18 @@ def frames(count: int, width: int = 16) -> Any:
 
 
 def test_each_state_is_one_clip_of_one_frame_and_its_answer_is_p() -> None:
-    p, made = converse(SuccessDialogue(consensus=False), frames(3), [0.25, 0.5, 1.0])
+    p, calls = converse(SuccessDialogue(consensus=False), frames(3), [0.25, 0.5, 1.0])
     assert p.dtype == np.float32 and p.tolist() == [0.25, 0.5, 1.0]
-    assert [call.clip[:, 0, 0, 0].tolist() for call in made] == [[0], [10], [20]]
-    assert {call.prompt for call in made} == {prompts(PUT, True)[0]}
+    assert [call.clip[:, 0, 0, 0].tolist() for call in calls] == [[0], [10], [20]]
+    assert {call.prompt for call in calls} == {prompts(PUT, True)[0]}
 
 
 def test_a_consensus_is_the_least_of_four_prompts_and_yes_only_if_all_four_are() -> None:
     answers = [0.9, 0.8, 0.6, 0.5, 0.9, 0.9, 0.9, 0.49]
-    p, made = converse(SuccessDialogue(consensus=True), frames(2), answers)
+    p, calls = converse(SuccessDialogue(consensus=True), frames(2), answers)
     assert p.tolist() == np.float32([0.5, 0.49]).tolist()
     assert (p >= 0.5).tolist() == [True, False]
-    assert [call.prompt for call in made] == prompts(PUT, True) * 2
+    assert [call.prompt for call in calls] == prompts(PUT, True) * 2
 
 
 def test_a_state_with_a_failed_call_is_no_success_and_a_question_without_any_answer_fails() -> None:

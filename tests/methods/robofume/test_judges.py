@@ -18,7 +18,7 @@ from tests.there import there
 RNG = np.random.default_rng
 
 
-class Asking(AskingPart):
+class AskingGuide(AskingPart):
     needs: ClassVar = {"classifier": "judge"}
     puts: ClassVar = {"classifier": ("judge",)}
 
@@ -31,7 +31,7 @@ def question_about(*success: bool) -> Any:
 
 def fits(judge: Any, suite: Any = None, camera: str = "both") -> str:
     suite = suite or BinSorting()
-    parts = {"suite": suite, "guide": Asking(), "classifier": judge, "drawing": suite.drawing()}
+    parts = {"suite": suite, "guide": AskingGuide(), "classifier": judge, "drawing": suite.drawing()}
     if suite == BinSorting():
         parts["drawing"] = replace(suite.drawing(), camera=camera)
     return judge.fits(there(parts, task="sorting"))
@@ -66,7 +66,7 @@ def test_a_classifier_that_could_not_be_trained_is_refused_with_the_plan() -> No
     assert "no task 'away' for judge.tasks" in fits(Trained(tasks=("away",)))
     maze = PointMaze()
     assert "no scripted policies that fail; with judge.failures=0" in Trained().fits(
-        there({"suite": maze, "guide": Asking(), "classifier": Trained()}, task=maze.tasks[0])
+        there({"suite": maze, "guide": AskingGuide(), "classifier": Trained()}, task=maze.tasks[0])
     )
     check_refused("demonstrations", Trained, demonstrations=0)
 

@@ -109,7 +109,7 @@ def finish(begin: Callable[[], object], study: Path, capsys: pytest.CaptureFixtu
             return stops
 
 
-def written(study: Path) -> dict[str, bytes]:
+def read_outputs(study: Path) -> dict[str, bytes]:
     names = ("evaluations.parquet", "labels.parquet", "policy.safetensors", "questions/*", "answers.jsonl")
     files = [path for name in names for path in study.glob(f"*/*/*/seed-*/{name}")]
     return {str(path.relative_to(study)): path.read_bytes() for path in files}
@@ -140,7 +140,7 @@ def test_a_run_stops_for_its_questions_and_ends_the_same_however_it_was_interrup
             train(*BOTH, packs=[(seed,)], directory=broken, checkpoint_every=25)
     answer(broken, capsys)
     finish(lambda: train(*BOTH, packs=[(0, 1)], directory=broken, checkpoint_every=25), broken, capsys)
-    assert written(broken) == written(uninterrupted) and len(written(uninterrupted)) > 12
+    assert read_outputs(broken) == read_outputs(uninterrupted) and len(read_outputs(uninterrupted)) > 12
 
 
 def test_without_frames_nothing_is_stored_for_them(train, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def pair(seed: int = 0, coordinates: Sequence[Coordinates] = PUSH, length: int =
     return np.stack([segment(seed, length, coordinates), segment(seed + 1, length, coordinates)])
 
 
-def written(trajectory: dict[str, Any]) -> str:
+def as_json(trajectory: dict[str, Any]) -> str:
     return json.dumps({name: np.asarray(points).tolist() for name, points in trajectory.items()})
 
 

@@ -12,7 +12,7 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Failure
 from tests.baselines.teachers.llm.conversations import CUT, PUSH, Ask, pair, talk
 
-GONE = Failure("timeout", "no answer")
+TIMEOUT = Failure("timeout", "no answer")
 SEGMENTS = pair()
 AGREED: dict[str, Any] = {"first": 1, "second": 2, "outcome": "labelled"}
 
@@ -43,8 +43,8 @@ def test_the_second_question_shows_the_same_two_the_other_way_round() -> None:
     talk(SEGMENTS, ask)
 
     def trajectories(call: int) -> list[str]:
-        _, one, other = ask.last_text(call).replace("\n\nWork", "\n\nTrajectory 2:").split("Trajectory ")[:3]
-        return [one[3:].split("}")[0], other[3:].split("}")[0]]
+        _, first, second = ask.last_text(call).replace("\n\nWork", "\n\nTrajectory 2:").split("Trajectory ")[:3]
+        return [first[3:].split("}")[0], second[3:].split("}")[0]]
 
     assert trajectories(0) == trajectories(1)[::-1] and trajectories(0)[0] != trajectories(0)[1]
 
@@ -60,17 +60,17 @@ def test_the_second_question_shows_the_same_two_the_other_way_round() -> None:
         (["1", "?", "2"], {"augment": "none"}, AGREED | {"retries": 1}),
         (["?", "0"], {}, {"first": 0, "outcome": "equal", "retries": 1}),
         (["?", "?"], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
-        (["?", GONE], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
+        (["?", TIMEOUT], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
         (["1", "1 or 2", "?"], {}, {"first": 1, "outcome": "unreadable", "retries": 1}),
-        (["1", GONE], {}, {"first": 1, "outcome": "failed"}),
+        (["1", TIMEOUT], {}, {"first": 1, "outcome": "failed"}),
         ([f"In step 1 {CUT}", "1", "2"], {"augment": "none"}, AGREED | {"retries": 1}),
         ([f"1 {CUT}"], {"retries": 0}, {"first": None, "outcome": "unreadable"}),
         (["?"], {"retries": 0}, {"first": None, "outcome": "unreadable"}),
         (["?", "?", "?", "0"], {"retries": 3}, {"first": 0, "outcome": "equal", "retries": 3}),
         (["2"], {"double_check": False, "augment": "none"}, {"first": 2, "outcome": "labelled"}),
         (["0"], {"double_check": False}, {"first": 0, "outcome": "equal"}),
-        (["1", "2", GONE], {}, AGREED | {"imagined": "failed"}),
-        (["1", "2", "No.", GONE], {}, AGREED | {"imagined": "unreadable", "retries": 1}),
+        (["1", "2", TIMEOUT], {}, AGREED | {"imagined": "failed"}),
+        (["1", "2", "No.", TIMEOUT], {}, AGREED | {"imagined": "unreadable", "retries": 1}),
         (["1", "2", "{}", imagined(tcp=[[1, 1, 1]])], {}, AGREED | {"imagined": "length", "retries": 1}),
         (["1", "2", "{}"], {"retries": 0}, AGREED | {"imagined": "shape"}),
         (["2", "1", imagined()], {"retries": 0}, {"first": 2, "second": 1, "outcome": "labelled", "imagined": "start"}),
@@ -82,7 +82,7 @@ def test_a_dialogue_ends_where_it_has_to(replies: list[Any], settings: dict[str,
 
 
 def test_a_first_call_without_an_answer_leaves_nothing() -> None:
-    assert talk(SEGMENTS, Ask(GONE)) is None
+    assert talk(SEGMENTS, Ask(TIMEOUT)) is None
 
 
 def test_a_malformed_trajectory_is_mended_after_its_fault_is_named() -> None:

@@ -29,9 +29,9 @@ PAIRS = 160
 SURE: dict[str, Any] = {"error": 0.0, "first_bias": 0.0, "noise": 0.0}
 
 
-def question_about(one: Array, other: Array, coordinates: tuple[Coordinates, ...] = PUSH) -> str:
+def question_about(first: Array, second: Array, coordinates: tuple[Coordinates, ...] = PUSH) -> str:
     texts = {name: trajectories.text(trajectories.told(coordinates, states), 4) for name, states in
-              (("trajectory_1", one), ("trajectory_2", other))}  # fmt: skip
+              (("trajectory_1", first), ("trajectory_2", second))}  # fmt: skip
     return filled(prompts.PROMPT, texts)
 
 
@@ -72,13 +72,13 @@ def test_it_prefers_what_is_nearer_and_reasons_in_words(coordinates: tuple[Coord
 
 
 def test_it_sees_no_difference_below_its_threshold() -> None:
-    one, other = segment(1), segment(1)
-    other[:, 0] += 0.0005
-    assert answer(question_about(one, other), **SURE) == 0 and answer(
-        question_about(one, other), **SURE, equal=0.0
+    first, second = segment(1), segment(1)
+    second[:, 0] += 0.0005
+    assert answer(question_about(first, second), **SURE) == 0 and answer(
+        question_about(first, second), **SURE, equal=0.0
     ) in (1, 2)
-    assert answer(question_about(one, other), error=1.0, first_bias=0.0) == 0, "there is nothing to misjudge"
-    assert answer(question_about(one, other), first_bias=1.0) == 1, "the order still decides"
+    assert answer(question_about(first, second), error=1.0, first_bias=0.0) == 0, "there is nothing to misjudge"
+    assert answer(question_about(first, second), first_bias=1.0) == 1, "the order still decides"
 
 
 def test_equal_questions_get_equal_answers() -> None:

@@ -15,7 +15,7 @@ from tests.baselines.teachers.llm.conversations import Ask
 from tests.harness.models.conversing import said
 from tests.there import there
 
-GONE = Failure("timeout", "no answer")
+TIMEOUT = Failure("timeout", "no answer")
 FRAMES = np.stack([np.full((4, 6, 3), 10, np.uint8), np.full((4, 6, 3), 200, np.uint8)])
 ANALYSIS = "Image 2 is brighter: {goal}, {analysis}."
 
@@ -60,12 +60,12 @@ def test_a_check_shows_the_same_two_the_other_way_round() -> None:
         (["a", "?", "1"], {}, {"first": 1, "outcome": "labelled", "retries": 1}),
         (["a", "?", "?"], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
         (["a", "1 or 2"], {"retries": 0}, {"first": None, "outcome": "unreadable"}),
-        (["a", "?", GONE], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
+        (["a", "?", TIMEOUT], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
         (["a", "0"], {"double_check": True}, {"first": 0, "outcome": "equal"}),
         (["a", "1", "b", "1"], {"double_check": True}, {"first": 1, "second": 1, "outcome": "inconsistent"}),
         (["a", "2", "b", "0"], {"double_check": True}, {"first": 2, "second": 0, "outcome": "inconsistent"}),
-        (["a", "2", GONE], {"double_check": True}, {"first": 2, "outcome": "failed"}),
-        (["a", "2", "b", GONE], {"double_check": True}, {"first": 2, "outcome": "failed"}),
+        (["a", "2", TIMEOUT], {"double_check": True}, {"first": 2, "outcome": "failed"}),
+        (["a", "2", "b", TIMEOUT], {"double_check": True}, {"first": 2, "outcome": "failed"}),
         (["a", "?", "2", "b", "?", "1"], {"double_check": True},
          {"first": 2, "second": 1, "outcome": "labelled", "retries": 2}),
     ],
@@ -75,7 +75,7 @@ def test_a_dialogue_ends_where_it_has_to(replies: list[Any], settings: dict[str,
     assert talk(ask, **settings) == {"second": None, "retries": 0} | says and ask.done
 
 
-@pytest.mark.parametrize("replies", [[GONE], ["a", GONE]])
+@pytest.mark.parametrize("replies", [[TIMEOUT], ["a", TIMEOUT]])
 def test_without_an_answer_to_its_first_question_nothing_is_left(replies: list[Any]) -> None:
     assert talk(Ask(*replies)) is None
 
