@@ -1,4 +1,4 @@
-"""What parts of a few seeds are built for in tests."""
+"""Builds of a few seeds for parts under test."""
 
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,7 @@
-"""An update as a CUDA graph is the update that it was captured from; where there is no CUDA, it is as it was.
+"""An update replayed as a CUDA graph is the update that was captured; without CUDA, updates run uncaptured.
 
-What a graph needs of an update is tested without one: an update computes on its device alone and reads no value there,
-and what it reads is its sample and the networks.
-"""
+What a graph needs is tested without CUDA: an update computes on its device alone, reads no value there, and depends
+only on its sample and the networks."""
 
 import warnings
 from collections.abc import Iterator
@@ -85,8 +84,8 @@ class OnDevice(TorchDispatchMode):
 
 
 def learner(learner_of: Any, device: str, how: type[Captured] | None, space: Observations = VECTOR) -> Any:
-    """Two seeds' learner, or one seed's if it learns from action values on a CPU, where seeds that are updated one by
-    one are not captured; of SAC's and TD3's three critics two make a target."""
+    """Return a learner of two seeds; on a CPU of one seed if it learns action values, since seeds updated one by one
+    are not captured. SAC's and TD3's targets use two of three critics."""
     if learner_of in CONTINUOUS:
         trainee = learner_of(**continuous.SMALL).spawn(continuous.build((0, 1), device=device, observations=space))
     else:
@@ -120,7 +119,7 @@ def taught(
 
 
 def alike(ours: list[Any], theirs: list[Any]) -> bool:
-    """Whether updates tell the same to the last bit."""
+    """Whether two lists of updates are equal to the last bit."""
     return all(
         np.array_equal(first.td_error, second.td_error)
         and np.array_equal(first.reducible, second.reducible)
@@ -150,7 +149,7 @@ def test_where_capturing_fails_updates_go_on_as_they_are_with_one_warning(learne
 
 
 class Reached(Exception):
-    """An update came to what would be captured; its arguments are the sample and the kind."""
+    """Raised where an update would be captured; its arguments are the sample and the kind."""
 
 
 @EVERY_CASE
@@ -174,7 +173,7 @@ def test_an_update_computes_on_its_device_alone_and_reads_no_value_there(learner
 
 @EVERY_CASE
 def test_a_replay_reads_its_sample_and_the_networks_alone(learner_of: Any, space: Observations) -> None:
-    """Also of batches of another size, which have graphs of their own."""
+    """Batches of another size have graphs of their own."""
     eager, repeated = learner(learner_of, "cpu", None, space), learner(learner_of, "cpu", Repeated, space)
     assert alike(taught(repeated, learner_of, space=space), taught(eager, learner_of, space=space))
     for batch in batches(eager, learner_of, space):
@@ -231,6 +230,6 @@ def test_a_captured_update_leaves_an_inactive_seed_as_it_is_and_a_restored_state
 
 
 def close(ours: Any, expected: Any) -> bool:
-    """True; an error where they differ by more than 1e-5, absolutely and relatively."""
+    """Return True, or raise an error where values differ by more than 1e-5, absolutely and relatively."""
     np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
     return True

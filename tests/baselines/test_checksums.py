@@ -1,4 +1,4 @@
-"""Checksums of values that come late: the same however they came, and other bytes are noticed."""
+"""Checksums of late values: they do not depend on the order of arrival, and damage is noticed."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ COLUMN = (TransitionColumn("vector", "late", (2,), "float16", float("nan")),)
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segments of two slots."""
+    """Shorten segments to two slots."""
     monkeypatch.setattr(checksums, "LONGEST", 2)
 
 
@@ -43,7 +43,7 @@ def test_only_segments_that_changed_are_read_and_they_are_those_of_what_counts()
 
 
 def segments(state: dict[str, Any]) -> dict[int, int]:
-    """Segment -> checksum."""
+    """Return segment -> checksum."""
     late = state["late"]["vector"]
     return dict(zip(late["segments"].tolist(), late["checksums"].tolist(), strict=True))
 
@@ -53,7 +53,8 @@ def numbers(storage: Storage, late: int, value: float) -> None:
 
 
 def test_a_ring_that_goes_round_is_taken_up_at_each_checkpoint(tmp_path: Path) -> None:
-    """Answers come three steps late, every fourth never; what two steps more wrote before a kill does not count."""
+    """Answers come three steps late, and every fourth never; what was written in the two steps before a kill does not
+    count."""
     storage = Storage(build(tmp_path), COLUMN)
     for step in range(40):
         fill(storage, range(step, step + 1))

@@ -26,7 +26,7 @@ SHORTER = (
 
 
 def fitting(suite: str, task: str) -> list[str]:
-    """The learners that take a task's observations and actions."""
+    """Return the learners that take a task's observations and actions."""
     spaces = registry.get("suite", suite)().spaces(task)
     return [
         name for name in registry.names("learner") if not registry.get("learner", name)().fits(there(None, "", *spaces))
@@ -34,7 +34,7 @@ def fitting(suite: str, task: str) -> list[str]:
 
 
 def judged(replay: str, settings: tuple[str, ...]) -> list[str]:
-    """Without the judge's settings for a replay that asks none."""
+    """Return the settings without the judge's, if the replay asks none."""
     asks = "judge" in registry.get("replay", replay).needs
     return [text for text in settings if asks or not text.startswith("judge")]
 

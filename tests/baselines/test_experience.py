@@ -1,4 +1,4 @@
-"""Experiences: what seeds store together and apart, what is drawn of it, and who hears of it."""
+"""Experiences: what seeds store together and separately, what is drawn from it, and which parts are notified."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,7 +47,7 @@ def ctx(rows: int = 2, step: int = 1) -> Any:
 
 
 def happened(number: int, ended: bool = False, seeds: tuple[int, ...] = (3, 5)) -> Transition:
-    """Each seed sees 100 · seed + number, and is paid that."""
+    """Return a transition in which each seed observes 100 · seed + number and is rewarded with it."""
     place = np.array([[100 * seed + number] for seed in seeds], np.float32)
     no, end = np.zeros(len(seeds), bool), np.full(len(seeds), ended)
     snapshot = np.full((len(seeds), 4), number, np.uint8)
@@ -55,7 +55,7 @@ def happened(number: int, ended: bool = False, seeds: tuple[int, ...] = (3, 5)) 
 
 
 def uneven(run_build: Build, replay: Any = None) -> Uneven:
-    """Seed 3 stores every step, seed 5 every third one."""
+    """Return an experience in which seed 3 stores every step and seed 5 every third one."""
     experience, rows = Uneven(run_build, replay or Uer(), name="own"), np.arange(len(run_build.seeds))
     for number in range(30):
         storing = [row for row in rows if run_build.seeds[row] == 3 or number % 3 == 0]
@@ -81,7 +81,7 @@ def test_seeds_that_store_unevenly_draw_what_they_draw_alone(tmp_path: Path, rep
 
 
 def test_a_step_that_is_not_stored_is_a_break(tmp_path: Path) -> None:
-    """Seed 5 stores every third step: what follows in the store is not what followed."""
+    """Seed 5 stores every third step, so its next stored observation is not the next observation."""
     experience = uneven(build(tmp_path))
     batch = experience.each[1].store.gather(np.arange(10)[None])
     assert batch.observation[0, :, 0].tolist() == [500 + number for number in range(0, 30, 3)]
@@ -135,7 +135,7 @@ def test_experiences_of_an_agent_that_would_share_files_are_refused(tmp_path: Pa
 
 
 class Returns(BaseLearner):
-    """Keeps with each transition what its episode paid from it on."""
+    """A learner that writes the return of each transition once its episode has ended."""
 
     columns = (TransitionColumn("return", "late", initial=-1.0),)
 
@@ -178,7 +178,7 @@ def test_clips_go_to_the_replay_s_judge_and_answers_come_back_by_seed(tmp_path: 
 
 
 class Fixed(BaseLearner):
-    """Tells of each batch what it is told to."""
+    """A learner whose updates report a fixed loss."""
 
     batch_size = 12
 

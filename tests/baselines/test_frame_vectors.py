@@ -1,4 +1,4 @@
-"""Vectors of frames: which are asked about, where they are kept, and what lies between them."""
+"""Vectors of frames: which frames are asked about, where vectors are stored, and how others are interpolated."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from tests.baselines.test_experience import build, ctx, happened
 
 
 class FrameQuestions:
-    """Two seeds that store and ask; vectors are answered as twice the number, and the number itself."""
+    """Two seeds that store frames and ask for vectors; the vector of frame k is (2k, k)."""
 
     def __init__(self, path: Path, every: int, stretch: int, capacity: int = 50) -> None:
         self.vectors = FrameVectors(2, 2, every, stretch)
@@ -30,7 +30,7 @@ class FrameQuestions:
         self.vectors.answered(Response(question.row, question.key, value, question.to), self.store)
 
     def stored(self, row: int = 0) -> list[float]:
-        """The first number of each stored vector."""
+        """Return the first number of each stored vector."""
         numbers = np.arange(self.store.written - self.store.live.count, self.store.written)
         return self.store.read(FRAME, row, self.store.slot(numbers))[:, 0].tolist()
 

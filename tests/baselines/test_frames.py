@@ -34,7 +34,7 @@ def build(path: Path, observations: Observations, rows: int = 1) -> Build:
 
 
 class World:
-    """Episodes of S seeds whose observations are drawn by chance, while stacks move by one frame a step."""
+    """Episodes of S seeds with random observations, whose stacks move by one frame a step."""
 
     def __init__(self, observations: Observations, rows: int) -> None:
         self.space, self.rng = observations, np.random.default_rng(0)
@@ -56,7 +56,7 @@ class World:
         return observation
 
     def play(self, storage: Storage, steps: int, breaks: bool) -> None:
-        """Store `steps` steps, and play others that are not stored if `breaks`."""
+        """Store `steps` steps; with `breaks`, also play steps that are not stored."""
         no = np.zeros(len(self.observations), bool)
         for _ in range(steps):
             if breaks and self.rng.random() < 0.2:
@@ -84,7 +84,7 @@ class World:
             ]
 
     def check(self, storage: Storage) -> None:
-        """All that may be drawn is what was stored."""
+        """Check that everything that may be drawn equals what was stored."""
         live = storage.live
         index = np.stack([live.slots(np.arange(live.count))] * len(self.observations))
         batch = storage.gather(index)

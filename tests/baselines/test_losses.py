@@ -29,11 +29,12 @@ BOTH_ACTIVE = np.ones(2, bool)
 
 
 def q(terms: Callable[..., Any]) -> tuple[Loss, ...]:
-    """The loss whose term of group `q` is `terms(batch, networks)`."""
+    """Return a loss that adds `terms(batch, networks)` to group `q`."""
     return (Loss("the guide Test", ("q",), lambda batch, networks: {"q": terms(batch, networks)}),)
 
 
 def of(group: str, terms: Callable[..., Any]) -> tuple[Loss, ...]:
+    """Return a loss that adds `terms(batch, networks)` to a group of an actor-critic learner."""
     return (Loss("the guide Test", ("actor", "critic"), lambda batch, networks: {group: terms(batch, networks)}),)
 
 
@@ -58,7 +59,7 @@ def test_the_gradient_of_dqn_is_that_of_both_losses() -> None:
 
 
 def gradients(group: str, terms: Callable[..., Any] | None) -> dict[str, np.ndarray]:
-    """The gradients of a group of `by_hand`'s networks after one update of the worked batch."""
+    """Return the gradients of a group of `by_hand`'s networks after one update of the worked batch."""
     learner = by_hand(max_grad_norm=None, batch_size=2, learning_starts=2)
     learner.update(WORKED, ACTIVE, 10, None, of(group, terms) if terms else ())
     arrays: dict[str, np.ndarray] = learner.gradients[0 if group == "actor" else 1].arrays(0)

@@ -30,7 +30,8 @@ def build(path: Path, seeds: tuple[int, ...] = (0, 1), capacity: int = 6, slots:
 
 
 def happened(number: int, terminated: tuple[bool, ...], truncated: tuple[bool, ...]) -> Transition:
-    """Every seed goes from `number` to `number` + 1, or to −`number` where its episode ends, and is paid 2^number."""
+    """Return a transition in which every seed goes from `number` to `number` + 1, or to −`number` where its episode
+    ends, with reward 2^number."""
     ended = np.array(terminated) | np.array(truncated)
     ones = np.ones((len(terminated), 1), np.float32)
     return Transition(
@@ -42,7 +43,7 @@ def happened(number: int, terminated: tuple[bool, ...], truncated: tuple[bool, .
 
 
 def fill(store: Any, numbers: range) -> None:
-    """Seed 0 never ends an episode; seed 1 terminates at 2 and 8, and is truncated at 5."""
+    """Store these transitions: seed 0 never ends an episode; seed 1 terminates at 2 and 8 and is truncated at 5."""
     for number in numbers:
         store.append(happened(number, (False, number in (2, 8)), (False, number == 5)))
 
@@ -119,7 +120,7 @@ def test_a_transition_that_shaping_ends_ends_the_return() -> None:
 
 
 class RecordingLearner(BaseLearner):
-    """Asks for three-step returns and keeps the batches that it gets."""
+    """A learner that asks for three-step returns and records its batches."""
 
     batch_size = 4
     n_step = THREE

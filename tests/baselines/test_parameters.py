@@ -82,7 +82,7 @@ def test_a_step_of_adam_is_the_fused_one_of_torch_adam_to_the_bit() -> None:
 
 
 def test_an_inactive_row_keeps_parameters_moments_and_step_count() -> None:
-    """Row 1 rests for five steps, with NaN for a gradient; then it continues as if they had not been."""
+    """Row 1 is inactive for five steps, with NaN gradients; afterwards it goes on as if these had not been."""
     gradients = torch.randn(15, *initialised(2).flat.shape, generator=torch.Generator().manual_seed(1))
     resting, never = initialised(2), initialised(2)
     adam_resting, adam_never = Adam(resting, 1e-2), Adam(never, 1e-2)

@@ -51,7 +51,7 @@ def fill(storage: Storage, numbers: range, rows: int = 2) -> None:
 
 
 def restored(run_build: Build, states: list[State], columns: tuple[TransitionColumn, ...] = ()) -> Storage:
-    """Return a store that goes on from these states of its rows."""
+    """Return a store that continues from these states of its rows."""
     storage = Storage(run_build, columns)
     for row, state in enumerate(states):
         storage.load_state(row, state)
@@ -147,7 +147,7 @@ def test_columns_have_names_of_their_own(tmp_path: Path, kind: Literal["fixed", 
 
 
 def test_a_checkpoint_holds_which_late_values_are_there_and_none_of_them(tmp_path: Path) -> None:
-    """Its size is the same for vectors of 1,024 numbers and of one; once some are there it has their checksum more."""
+    """Its size does not depend on the width of vectors; once some have arrived, their checksum is added."""
     sizes: dict[int, list[int]] = {1: [], 1024: []}
     for width in sizes:
         storage = Storage(build(tmp_path / str(width)), (TransitionColumn("vector", "late", (width,), "float16"),))
@@ -223,7 +223,7 @@ SIDE = (TransitionColumn("snapshot", "fixed", (3,), "uint8"), TransitionColumn("
 @pytest.mark.parametrize("name", ["observation", "final_observation", "action", "reward", "terminated", "ended"])
 @pytest.mark.parametrize("stored", [5, 257])
 def test_a_byte_that_is_not_what_was_stored_is_noticed(tmp_path: Path, name: str, stored: int) -> None:
-    """Wherever a transition may still be drawn, but for those that share a segment with some that were overwritten."""
+    """Every transition that may still be drawn is checked, except those that share a segment with overwritten ones."""
     run_build = build(tmp_path, capacity=64, slots=80)
     storage = Storage(run_build)
     states = []

@@ -36,26 +36,26 @@ PACKAGES = {
 
 
 def read_files(study: Path, names: Iterable[str] = EVERY) -> dict[str, bytes]:
-    """The files of these names that the runs of a study wrote."""
+    """Return the files with these names that a study's runs wrote: path relative to the study -> bytes."""
     paths = [path for name in names for path in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
     return {str(path.relative_to(study)): path.read_bytes() for path in paths}
 
 
 def read_outputs(study: Path) -> dict[str, bytes]:
-    """Everything that the runs of a study wrote and that holds no durations."""
+    """Return every file that a study's runs wrote and that records no durations: relative path -> bytes."""
     logs = {path.stem for path in study.glob("*/*/*/seed-*/*.parquet")} - {*TIMED}
     return read_files(study, ("policy.safetensors", *(f"{log}.parquet" for log in sorted(logs))))
 
 
 def kill(words: Iterable[str], packs: list[list[int]], directory: Path, phase: str, step: int, **job: Any) -> None:
-    """Train in a process that is killed with -9 in training after a step, or in an evaluation at it or later, whose
-    first episode has ended."""
+    """Train in a process that is killed with -9: in training after a step, or in the first evaluation at or after it,
+    once that evaluation's first episode has ended."""
     ended = _process(words, packs, directory, job, phase, step)
     assert ended.code == -9, f"the run was not killed in {phase} at step {step}:\n{ended.err}"
 
 
 def finish(words: Iterable[str], packs: list[list[int]], directory: Path, **job: Any) -> None:
-    """Train to the end in a process, which leaves no memory behind in that of the tests."""
+    """Train to the end in a process of its own, so that the tests' process keeps none of its memory."""
     ended = _process(words, packs, directory, job)
     assert ended.code == 0, ended.err
 
@@ -87,7 +87,7 @@ class Row:
 
 
 def settings(section: str, text: str) -> str:
-    """`batch_size=8 hidden=[8]` as settings of one section."""
+    """Turn `batch_size=8 hidden=[8]` into settings of one section."""
     return " ".join(f"{section}.{word}" for word in text.split())
 
 
@@ -137,17 +137,18 @@ PREFERENCE = (
 
 
 def served(role: str) -> str:
-    """A model in this role whose answers are those of the row; each call is answered anew."""
+    """Return the words that fill a role with a served model, whose answers come from the row; equal calls are not
+    shared."""
     return f"{role}=openai {settings(role, 'base_url={url} model=m temperature=0.7 attempts=1')}"
 
 
 def prefer(prompt: str, draw: int) -> str:
-    """Prefer a segment, or neither."""
+    """Return the number of the preferred segment, or 0 for neither."""
     return str(draw % 3)
 
 
 def act(prompt: str, draw: int) -> str:
-    """Plan, or act in one of the ways that the prompt offers, or in one that it does not."""
+    """Return a plan or an action: one that the prompt offers, or now and then one that it does not."""
     if "You check a plan" in prompt:
         return "Weaknesses: slow\nRevised plan:\n1. chop tree"
     if "You plan" in prompt:
@@ -300,7 +301,7 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
 
 
 def reported(study: Path, names: list[str]) -> None:
-    """Check that the report has each section whose logs the study has, these among them."""
+    """Check that the report has every section whose logs the study contains, the named ones included."""
     report = report_files.report(study, report_files.Asked(resamples=100))
     logs = {EVALUATIONS, *results.study(study).logs}
     possible = [section.name for section in sections([]) if {*section.needs} <= logs]
@@ -311,8 +312,8 @@ def reported(study: Path, names: list[str]) -> None:
 
 @contextlib.contextmanager
 def server(row: Row) -> Iterator[tuple[str, list[str]]]:
-    """A server of the row's answers, if it has any, and the prompts that it got. An answer depends on how many came
-    before it, so that a question that is asked twice is answered otherwise."""
+    """Serve the row's answers, if it has any, and yield the URL and the prompts received. Each answer depends on the
+    number of prompts so far, so a question asked twice gets another answer."""
     prompts: list[str] = []
 
     def answer(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Small runs in this process, in whose roles of models a stand-in answers at once and counts what it is asked."""
+"""Small runs in this process, in which stand-ins answer the models' questions at once and count their calls."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ SIDE = 32
 
 
 def planned(row: Row) -> list[Cell]:
-    """The cells of a row, whose roles of models are filled by parts whose calls are recorded."""
+    """Return a row's cells, with model parts whose calls are recorded in every role."""
     words = {word.partition("=")[0]: word for word in row.words.split()}
     served = {name for name, word in words.items() if word.endswith(("=openai", "=transformers"))}
     profile = ["profile=smoke", "seeds=[0]"]
@@ -55,10 +55,10 @@ def planned(row: Row) -> list[Cell]:
 
 
 class StandIn(Silent):
-    """A backend that answers in one role."""
+    """A backend that answers the questions of one role itself."""
 
     def __init__(self, cell: Cell, role: str, manner: Manner, answer: Callable[[str, int], str] | None) -> None:
-        """`answer`: as of the row."""
+        """`answer`: the row's function from prompt and number to answer."""
         super().__init__()
         self._cell, self._role, self._manner, self._answer = cell, role, manner, answer
         self._answers: dict[int, CallResult] = {}
@@ -128,7 +128,7 @@ class StandIn(Silent):
         return CallResult(value)
 
     def _value(self, call: Any, texts: Sequence[str]) -> Any:
-        """A usable answer."""
+        """Return a usable answer to a call."""
         number = int(self.spent.calls)
         random = np.random.default_rng(number)
         usable = self._manner == "usable"
@@ -165,7 +165,7 @@ class StandIn(Silent):
 
 
 def hand_written(cell: Cell, role: str) -> Callable[..., Any] | None:
-    """The hand-written chat of a role, if it reads texts alone."""
+    """Return the hand-written chat of a role, or None if the role is no chat."""
     from guidebench.harness import registry
 
     if next(part.kind for part in cell.names.parts if part.role == role) != "chat":
@@ -175,7 +175,7 @@ def hand_written(cell: Cell, role: str) -> Callable[..., Any] | None:
 
 
 def spent(cell: Cell, directory: Path, manner: Manner, answer: Callable[[str, int], str] | None) -> dict[str, Usage]:
-    """Role -> what a run of seed 0 of a cell asks in it."""
+    """Run seed 0 of a cell and return role -> usage of the models."""
     directory.mkdir(parents=True)
     job = Job("stand-ins", str(directory), record(cell), (0,), "cpu")
     build = make_build(cell, (0,), "cpu", [directory])

@@ -1,5 +1,5 @@
-"""No run asks a model more than is said beforehand (`AskingPart.at_most`), whatever it answers: small runs of every
-method, in whose roles of models a stand-in answers usably, unusably or not at all, and counts a token for each byte."""
+"""No run asks a model more than its bound says beforehand (`AskingPart.at_most`), whatever the model answers. Stand-ins
+answer small runs of every method usably, unusably or not at all, and count a token for each byte."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ UNBOUNDED: dict[tuple[str, str], str] = {}
 
 
 def most(cell: Cell, part: Chosen) -> Usage:
-    """The bound of a run in a role, with a single attempt for each call."""
+    """Return the bound of a run's usage in a role, with one attempt per call."""
     bounds = call_bounds.conversations(cell, part.role)
     assert bounds is not None
     model = cell.section(part.role)
@@ -40,7 +40,7 @@ def most(cell: Cell, part: Chosen) -> Usage:
 
 
 def manners(cell: Cell) -> Sequence[Manner]:
-    """Only a chat's answers can be unusable."""
+    """Return the ways to answer a cell's calls; only chats can answer unusably."""
     return ("usable", "unusable", "lost") if any(part.kind == "chat" for part in cell.models) else ("usable", "lost")
 
 
@@ -74,7 +74,7 @@ def test_no_answer_makes_a_run_ask_more_than_was_said(name: str, tmp_path: Path,
 
 
 def test_every_part_that_asks_models_bounds_each_of_its_roles() -> None:
-    """By a method of its own or of a class that it extends, other than the one that knows nothing."""
+    """Each has `at_most` of its own or inherits one that is not the default, which knows no bound."""
     from guidebench.harness.parts import AskingPart
 
     models = {*registry.MODELS}

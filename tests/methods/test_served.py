@@ -59,7 +59,7 @@ CASES = {
 
 
 def converse(case: Case, directory: Path, chat: Any, models: Models) -> tuple[Any, int]:
-    """The answer, and the calls that were really made."""
+    """Return the answer and the number of calls that reached the model."""
     return held(case.dialogue, case.content, case.frames, chat, directory, models)
 
 
@@ -90,7 +90,7 @@ def test_a_server_is_shown_the_images_and_nothing_is_asked_again_from_the_casset
 def test_a_vision_language_model_that_runs_here_ends_without_an_answer(
     name: str, tmp_path: Path, babbling: Any
 ) -> None:
-    """Of random weights: what it says is noise, which is retried and then borne."""
+    """Its weights are random: its replies are noise, which is retried and then counted as unanswered."""
     import torch
 
     torch.manual_seed(0)

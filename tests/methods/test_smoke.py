@@ -40,7 +40,7 @@ EXPECTED = {method: {*suites} for suites, methods in FITS.items() for method in 
 
 
 def refusal(method: str, suite: str) -> str:
-    """Why a smoke run cannot be planned, or ""; it asks no foundation model."""
+    """Return why a smoke run cannot be planned, or "" if it can; such a run asks no foundation model."""
     try:
         plan = matrix.plan([f"suite={suite}", f"method={method}", "profile=smoke"])
     except UserError as error:

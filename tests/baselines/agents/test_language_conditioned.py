@@ -56,7 +56,7 @@ def real(model: Path, batch: int = 1) -> tuple[str, ...]:
 
 @pytest.fixture
 def texts_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bytes]]:
-    """Every text that agents of this process read, with its seed row, as often as they read it."""
+    """Return a list that collects (seed row, text) of every text that agents of this process read."""
     pairs: list[tuple[int, bytes]] = []
     texts = LanguageAgent.texts
 
@@ -74,7 +74,7 @@ def last(study: Path, log: str) -> Any:
 
 
 def recorded(study: Path) -> list[list[str]]:
-    """The texts that each model process of a study computed."""
+    """Return the texts that each model process of a study computed."""
     by_process = []
     for cassette in sorted((study / "models").glob("*.sqlite")):
         with closing(sqlite3.connect(cassette)) as db:
@@ -147,7 +147,7 @@ TEXT = "suite.observation=text"
 
 
 class ProjectionContext:
-    """A context whose embedder is hand-written arithmetic, None for texts with a given word."""
+    """A context whose embedder is a fixed projection; it gives None for texts that contain a given word."""
 
     mode, step = Mode.TRAIN, 1
     phase = RunPhase("train", 60)

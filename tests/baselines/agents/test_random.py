@@ -48,7 +48,7 @@ def test_a_mask_that_admits_none_leaves_all_actions() -> None:
 
 
 def test_episodes_that_begin_alike_differ_so_all_are_played() -> None:
-    """Under one fixed layout a policy that learns has one evaluation episode, and a random one as many as asked."""
+    """On one fixed layout a policy that learns is evaluated in one episode, and a random one in as many as set."""
     words = ["suite=metaworld", "task=reach", "suite.layouts=by_run", "profile=smoke", "evaluation.episodes=3"]
     episodes = {
         cell.names.method: cell.section("evaluation").episodes

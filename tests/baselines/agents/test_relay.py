@@ -83,7 +83,7 @@ def test_the_relay_ends_with_the_episode_that_reaches_the_count(until: str, afte
 
 
 class Constant(BaseLearner):
-    """Acts by one number, and keeps what it is given to learn from."""
+    """A learner that acts by a fixed number and records its batches."""
 
     batch_size = 4
 

@@ -60,7 +60,7 @@ def names(study: Path) -> list[str]:
 
 
 def labels(study: Path) -> list[tuple[int, int, float | None]]:
-    """Run, ordinal and label of every answer."""
+    """Return (run, ordinal, label) of every answer."""
     return [
         (number, answer.ordinal, answer.label)
         for number, run in enumerate(runs(study))

@@ -30,8 +30,8 @@ CARTPOLE, PENDULUM = "cartpole/random-v0", "pendulum/random-v0"
 
 
 def collect(name: str, id: str, episodes: int, most: int) -> None:
-    """Minari writes random episodes, of which some are left before their end; a step is a success if the first number
-    of what follows is less than .05 from 0."""
+    """Write a Minari dataset of random episodes, some of them incomplete; a step succeeds if the first number of the
+    next state is within .05 of 0."""
     env = gymnasium.make(name)
     env.action_space.seed(0)
     buffers = []
@@ -56,7 +56,7 @@ def collect(name: str, id: str, episodes: int, most: int) -> None:
 
 @pytest.fixture(scope="module")
 def minari_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The directory of two datasets."""
+    """Return the directory of two datasets."""
     with pytest.MonkeyPatch.context() as patched:
         path = tmp_path_factory.mktemp("minari")
         patched.setenv("MINARI_DATASETS_PATH", str(path))
@@ -67,7 +67,7 @@ def minari_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def copied(minari_store: Path, tmp_path: Path) -> Path:
-    """A copy of the dataset of CartPole that a test may damage."""
+    """Return a copy of the CartPole dataset that a test may damage."""
     return Path(shutil.copytree(minari_store / CARTPOLE, tmp_path / "copied"))
 
 

@@ -78,7 +78,7 @@ def test_a_dataset_is_gathered_once_to_the_same_bytes_and_another_is_kept_apart(
 def test_a_dataset_is_gathered_again_where_the_suite_shows_something_else(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A suite under development whose version stays: what is kept are the bytes of other records."""
+    """A suite under development keeps its version while the cache holds records of other observations."""
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
     assert datasets.obtain(request(episodes=2)).episodes[0].observation.dtype == np.uint8
     (space, actions), make = SUITE.spaces("5x5"), MiniGridDoorKey.make
@@ -89,7 +89,7 @@ def test_a_dataset_is_gathered_again_where_the_suite_shows_something_else(
 
 
 class InFloats:
-    """A task that shows what another one does, as floats."""
+    """A task that shows the observations of another one as floats."""
 
     def __init__(self, task: Any) -> None:
         self.task = task
@@ -156,7 +156,7 @@ def test_openings_are_kept_or_unknown_to_all(noisy: Dataset, monkeypatch: pytest
 
 @pytest.fixture
 def corridor(plugin: Callable[..., Path]) -> Any:
-    """A suite whose observations are records."""
+    """Return a suite whose observations are records."""
     plugin("corridor", CORRIDOR.read_text(), {"suite": "seen_corridor"})
     return registry.get("suite", "seen_corridor")()
 

@@ -1,4 +1,4 @@
-"""What a guide is built for, and steps that it sees; as in a worker, one thread, since more change the last bits of
+"""Builds and steps for tests of guides. They run in one thread, as workers do: more threads change the last bits of
 sums."""
 
 import numpy as np

@@ -101,7 +101,8 @@ def test_a_transition_drawn_twice_counts_once_and_is_not_its_own_neighbour() -> 
 
 
 def identity(path: Path, **more: Any) -> AptGuide:
-    """One seed with φ(s) = tanh(layer norm s), a forward model that tells 0 and an inverse one that tells (0, ln 3)."""
+    """Return one seed's guide with φ(s) = tanh(layer norm s), a forward model that predicts 0 and an inverse one with
+    outputs (0, ln 3)."""
     guide = AptGuide(Apt(**{"k": 1, "hidden": (), "out": 2, **more}), build(path, (0,), PAIR))
     arrays = guide.networks.arrays(0)
     zero = {name: np.zeros_like(array) for name, array in arrays.items()}

@@ -29,8 +29,8 @@ CTX: Any = SimpleNamespace(step=1, phase=RunPhase("train", 100))
 
 
 def trained(case: str, path: Path, seeds: tuple[int, ...], restart: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Rewards [S, 4] of the last shaped batch and the trained networks [S, P]; with `restart`, another guide continues
-    from the state after step 7."""
+    """Return rewards [S, 4] of the last shaped batch and the trained networks [S, P]; with `restart`, a new guide
+    continues from the state after step 7."""
     config, space = CASES[case]
     run_build = build(path, seeds, space)
     guide, store = config.spawn(run_build), Storage(run_build)

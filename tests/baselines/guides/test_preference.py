@@ -38,7 +38,7 @@ LEARNER = Sac(**{**SMALL, "learning_starts": 16})
 
 
 class Suite(SuitePart):
-    """Where the task's own reward follows from the states: minus the distance of point and place."""
+    """A suite whose rewards follow from the states: minus the distance of point and place."""
 
     def make(self, task: str) -> Reach:
         return Reach()
@@ -52,7 +52,7 @@ class Suite(SuitePart):
 
 @dataclass(frozen=True)
 class AskingLlm:
-    """A teacher that asks over a channel, and holds what it is answered for its verdict."""
+    """A teacher part that asks over a channel and turns the answer into its verdict."""
 
     shows: bool = False
 
@@ -79,7 +79,7 @@ class AskingTeacher:
 
 
 class Ctx:
-    """What the loop offers a guide."""
+    """The context that the loop offers a guide."""
 
     def __init__(self, step: int) -> None:
         self.step, self.questions, self.notes, self.sketches = step, [], [], []
@@ -92,7 +92,7 @@ class Ctx:
 
 
 class Run:
-    """A guide, its store and its learner on the task Reach, whose actions are random."""
+    """A guide with store and learner on the task Reach, with random actions."""
 
     def __init__(
         self, path: Path, seeds: tuple[int, ...] = (0,), config: Preference = QUICK, teacher: Any = None, **more: Any
@@ -109,7 +109,7 @@ class Run:
         self.step, self.notes, self.sketches, self.questions = 0, [], [], []
 
     def play(self, steps: int) -> list[int]:
-        """So many steps; the further updates that each asked for."""
+        """Play these steps, and return the further updates that each asked for."""
         return [self.advance() for _ in range(steps)]
 
     def advance(self, answers: tuple[Response, ...] = ()) -> int:

@@ -20,7 +20,7 @@ CONFIG = replace(QUICK, segment=1, sees="frame", frame_size=SIZE, ensemble=2, ba
 
 
 def draw_states(states: Array) -> Array:
-    """Reach's states [n, 2] as frames [n, SIDE, SIDE, 3]: point and place are bright columns."""
+    """Draw Reach's states [n, 2] as frames [n, SIDE, SIDE, 3]: point and place are bright columns."""
     frames = np.zeros((len(states), SIDE, SIDE, 3), np.uint8)
     for frame, state in zip(frames, states, strict=True):
         for channel, place in enumerate(np.clip((state + 2) / 4 * SIDE, 0, SIDE - 1).astype(int)):

@@ -14,7 +14,7 @@ SMALL = (
 
 
 def rows(study: Path) -> dict[str, bytes]:
-    """What the runs wrote that holds no clock."""
+    """Return the files that runs wrote without times: relative path -> bytes."""
     names = ("evaluations.parquet", "labels.parquet", "metrics.parquet", "probes.parquet")
     paths = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
     return {str(path.relative_to(study)): path.read_bytes() for path in paths}

@@ -34,7 +34,7 @@ CTX: Any = SimpleNamespace(step=1, phase=RunPhase("train", 100))
 
 
 def by_hand(path: Path, **more: Any) -> RndGuide:
-    """One seed whose networks are linear, f(x) = (2x, −x) and f̂(x) = (x, 1), so b = (x² + (x + 1)²)/2."""
+    """Return a guide of one seed with linear networks f(x) = (2x, −x) and f̂(x) = (x, 1), so b = (x² + (x + 1)²)/2."""
     guide = RndGuide(Rnd(**{"hidden": (), "out": 2, "every": 4, **more}), build(path, (0,)))
     guide.fixed.load(0, {"target.0.weight": np.array([[2, -1]]), "target.0.bias": np.zeros(2)})
     guide.predictor.load(0, {"predictor.0.weight": np.array([[1, 0]]), "predictor.0.bias": np.array([0, 1])})

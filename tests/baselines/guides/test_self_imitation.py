@@ -43,7 +43,7 @@ def ctx(rows: int, step: int = 8, phase: RunPhase = RunPhase("train", 100)) -> A
 
 
 class Stream:
-    """The learner's experience of some seeds, whose guide hears of each transition."""
+    """The experience of a learner's seeds; the guide observes each transition."""
 
     def __init__(self, run_build: Build, **more: Any) -> None:
         self.rows = run_build.rows
@@ -52,7 +52,7 @@ class Stream:
         self.number = 0
 
     def add(self, reward: list[float], ended: list[bool], truncated: bool = False) -> None:
-        """Each seed goes from (number, row) on, with action number % 2."""
+        """Store a step in which each seed goes on from (number, row) with action number % 2."""
         observation = np.array([[self.number, row] for row in range(self.rows)], np.float32)
         end, no = np.array(ended), np.zeros(self.rows, bool)
         transition = Transition(
@@ -65,7 +65,7 @@ class Stream:
         self.number += 1
 
     def stored_batch(self, row: int) -> Batch:
-        """All that a seed has kept."""
+        """Return everything that a seed has stored for imitation."""
         memory = self.guide.memory.each[row]
         return memory.store.gather(np.arange(memory.store.written)[None])
 

@@ -17,7 +17,7 @@ def heads_of(tmp_path: Path, *seeds: int, rate: float = 0.1) -> Heads:
 
 
 def squared_distance(heads: Heads, vectors: torch.Tensor, block: int, rows: slice) -> torch.Tensor:
-    """Squared distance of projected images from the projection of a text of ones."""
+    """Return the squared distance of projected images from the projection of a text of ones."""
     text = heads.project(block, "text", torch.ones(len(vectors[rows]), 1, 4))
     return (heads.project(block, "image", vectors[rows]) - text).square().mean((1, 2))
 

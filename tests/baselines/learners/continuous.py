@@ -1,4 +1,4 @@
-"""Learners of continuous actions by hand, what they learn from, and a task small enough to be learnt in a test."""
+"""Learners of continuous actions, batches for them, and a task small enough to be learnt in a test."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def build(
 
 
 def batch(seed: int, size: int = 16, observed: int = 2, actions: int = 1) -> Batch:
-    """One seed's random transitions [1, size, …], the same whichever seeds stand beside it."""
+    """Return random transitions [1, size, …] of one seed, which do not depend on other seeds."""
     rng = np.random.default_rng(seed)
 
     def normal(*shape: int) -> Array:
@@ -57,7 +57,7 @@ def batch(seed: int, size: int = 16, observed: int = 2, actions: int = 1) -> Bat
 
 
 class Reach:
-    """A point on a line goes to a place: observation (point, place), reward minus their distance, 20 steps."""
+    """A point on a line moves to a place. Observation: (point, place); reward: minus their distance; 20 steps."""
 
     instruction, max_steps = "go there", 20
 

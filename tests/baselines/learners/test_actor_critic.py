@@ -163,7 +163,7 @@ def run(
     spoil: Any = None,
     guide: Any = None,
 ) -> Any:
-    """A whole run on the line; its agent, what was told of it, and the loop."""
+    """Run the line task to the end; return the agent, its notes and the loop."""
     parts = {"learner": learner, "guide": guide or Unguided(), "replay": replay or Uer()}
     run_build = build(seeds, path=path, steps=steps, parts=parts)
     agent, notes = Standard().spawn(run_build), Notes()
@@ -235,7 +235,7 @@ def test_the_time_of_an_update_counts_every_evaluation_and_gradient() -> None:
 
 
 class Resetting(Unguided):
-    """A guide that resets each seed's critic once, at a step of its own, and then asks for further updates."""
+    """A guide that resets each seed's critics once, at that seed's step, and then asks for further updates."""
 
     def __init__(self, when: dict[int, int], further: dict[int, int]) -> None:
         self.when, self.further = when, further

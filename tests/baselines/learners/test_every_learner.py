@@ -58,7 +58,7 @@ KINDS = ("dqn, grid", "dueling, odd", "iqn, odd", "sac", "td3, image", "bc", "ca
 
 
 def spawn(config: Any, space: Observations, seeds: tuple[int, ...], streams: Sequence[Streams] = ()) -> Any:
-    """The learner of these seeds, of three discrete actions or of two continuous ones."""
+    """Return the learner of these seeds, with three discrete actions or two continuous ones."""
     if isinstance(config, QLearning):
         return conftest.make(config, space, 3, seeds, streams=streams)
     build = continuous.build(seeds, observations=space, actions=2)
@@ -66,7 +66,7 @@ def spawn(config: Any, space: Observations, seeds: tuple[int, ...], streams: Seq
 
 
 def batch(config: Any, space: Observations, seed: int, step: int) -> Batch:
-    """A seed's transitions [1, B, …] of a step."""
+    """Return a seed's transitions [1, B, …] of a step."""
     if isinstance(config, QLearning):
         return conftest.batches(space, 100 * seed + step, config.batch_size, 3, 1)[0]
     rng = np.random.default_rng(100 * seed + step)
@@ -141,7 +141,7 @@ def test_one_seeds_nan_stays_with_it_and_an_inactive_seed_keeps_everything(case:
 
 @pytest.mark.parametrize("case", KINDS)
 def test_all_seeds_at_once_compute_what_each_does(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a GPU does: one product over seeds and members."""
+    """All seeds and members in one product, as on a GPU."""
     config, space = CASES[case]
     transitions = joined(*(batch(config, space, seed, 1) for seed in range(3)))
     one_by_one = spawn(config, space, (0, 1, 2))

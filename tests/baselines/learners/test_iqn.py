@@ -197,7 +197,7 @@ def test_only_the_online_quantiles_have_a_gradient(monkeypatch: pytest.MonkeyPat
 
 
 def test_fractions_are_the_seeds_own_draws_in_their_order() -> None:
-    """τ first, then τ'; acting and values take none."""
+    """τ is drawn first, then τ'; acting and values draw none."""
     streams, twins = [Streams(3), Streams(4)], [Streams(3), Streams(4)]
     learner = make(Iqn(**SMALL), GRID, 3, seeds=(3, 4), streams=streams)
     batch = Batch(*(np.concatenate([field] * 2) for field in batches(GRID, 0, 16, 3, 1)[0][:6]))

@@ -132,7 +132,7 @@ def test_its_density_integrates_to_one_and_stays_finite_at_the_edge() -> None:
 
 
 def deviation(output: float, **settings: Any) -> float:
-    """log σ of a policy whose actor puts `output` out for it, from the action of μ = 0 and ε = 1."""
+    """Return log σ where the actor outputs `output` for it, recovered from the action of μ = 0 and ε = 1."""
     learner: Any = Sac(**SMALL, **settings).spawn(build())
     learner.actor_network = lambda views, observation: torch.tensor([[[0.0, output]]], dtype=torch.float64)
     return math.log(math.atanh(learner.explore(0, torch.zeros(1, 1, 2), torch.ones(1, 1, 1)).item()))

@@ -38,7 +38,7 @@ def test_without_anything_to_be_encoded_there_is_no_encoder() -> None:
 
 @BOTH
 def test_the_critics_loss_alone_moves_the_encoder(learner_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The actor's loss has no gradient by it; where the critics' Adam stands still, so does the encoder."""
+    """The actor's loss has no gradient by the encoder, and the encoder keeps still while the critics' Adam does."""
     learner = learner_of(**SMALL).spawn(build(observations=IMAGE))
     losses = []
     monkeypatch.setattr(learner, "fit_actor", lambda loss, kind, added: losses.append(loss) or {})

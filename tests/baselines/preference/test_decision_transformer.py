@@ -9,7 +9,7 @@ LENGTH = 6
 
 
 def towards(goal: np.ndarray, start: np.ndarray, steps: int) -> ExpertTrajectory:
-    """A point that covers a fifth of the way that is left at each step."""
+    """Return an episode in which a point covers a fifth of the remaining way at each step."""
     places = [start]
     for _ in range(steps - 1):
         places.append(places[-1] + 0.2 * (goal - places[-1]))

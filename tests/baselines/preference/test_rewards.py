@@ -23,7 +23,7 @@ def ensemble(seeds: tuple[int, ...] = (0,), observed: int = D, **settings: Any) 
 
 
 def linear(weights: list[float], smoothing: float = 0.0) -> RewardEnsemble:
-    """Members tanh(w·s) of one seed, s a number."""
+    """Return one seed's ensemble of members tanh(w·s) on a single number s."""
     rewards = ensemble(observed=1, hidden=(), members=len(weights), smoothing=smoothing)
     arrays = rewards.parameters.arrays(0)
     rewards.parameters.load(0, {
@@ -34,7 +34,8 @@ def linear(weights: list[float], smoothing: float = 0.0) -> RewardEnsemble:
 
 
 def preferences(seed: int, count: int, wrong: float = 0.0) -> Preferences:
-    """Pairs of random segments of which the one with the larger sum of the first coordinate is preferred."""
+    """Return pairs of random segments; the one with the larger sum of the first coordinate is preferred, except for a
+    share `wrong`."""
     rng = np.random.default_rng(seed)
     labelled = Preferences(H, D)
     pairs = rng.standard_normal((count, 2, H, D)).astype(np.float32)
@@ -93,7 +94,8 @@ def test_what_pads_a_batch_weighs_nothing_and_members_add_up() -> None:
 def one_by_one(
     rewards: RewardEnsemble, labelled: Preferences, generator: np.random.Generator, epochs: int
 ) -> list[Array]:
-    """Each member of a single seed trained by itself with PyTorch's own layers and Adam; their weights at the end."""
+    """Train each member of a single seed by itself, with PyTorch's own layers and Adam, and return their final
+    weights."""
     arrays = rewards.parameters.arrays(0)
     leaves = [
         {name: torch.tensor(array[n], requires_grad=True) for name, array in arrays.items()}

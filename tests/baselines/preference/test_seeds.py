@@ -31,7 +31,7 @@ def test_a_seed_is_bit_equal_alone_and_beside_others_that_have_more_or_fewer_lab
 
 @BOTH
 def test_as_one_batched_product_seeds_learn_what_they_learn_by_themselves(kind: ModuleType) -> None:
-    """As on a GPU, where all seeds are one part and those with fewer labels are padded."""
+    """As on a GPU, all seeds form one block, and seeds with fewer labels are padded."""
     sets = [kind.preferences(seed, size) for seed, size in zip(SEEDS, SIZES, strict=True)]
     separate, batched = kind.ensemble(SEEDS), kind.ensemble(SEEDS)
     joint = Parameters(batched.network.specs(), 3, members=batched.members, together=True)

@@ -39,7 +39,7 @@ def train(rewards: RewardEnsemble, sets: list[Preferences], seeds: tuple[int, ..
 
 
 def modules(rewards: RewardEnsemble, row: int, member: int) -> nn.Module:
-    """One network of the ensemble in PyTorch's own modules."""
+    """Return one network of the ensemble as PyTorch modules."""
     layers, into = [], 3
     for out, kernel, stride in LAYERS:
         layers += [nn.Conv2d(into, out, kernel, stride), nn.ReLU()]

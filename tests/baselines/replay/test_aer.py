@@ -45,7 +45,7 @@ def built(path: Path, learner: object, seeds: tuple[int, ...] = (0,), capacity: 
 
 
 def store(sampler: AerSampler, storage: Storage, points: list[tuple[float, float]]) -> None:
-    """A transition at each point, the same for every seed."""
+    """Store a transition at each point, the same for every seed."""
     rows = sampler.parameters.rows
     for point in points:
         observation = np.tile(np.array(point, np.float32), (rows, 1))
@@ -58,7 +58,7 @@ def store(sampler: AerSampler, storage: Storage, points: list[tuple[float, float
 
 
 class Dice:
-    """A generator whose draws are given; it notes how many were asked for."""
+    """A generator whose draws are given; it records the size of the last request."""
 
     def __init__(self, *draws: int) -> None:
         self.draws, self.last_size = draws, 0

@@ -23,7 +23,7 @@ REPLAYS = {
 
 
 class Run:
-    """A sampler and its store; what seeds see, are paid and learn depends on the seed and the step alone."""
+    """A sampler and its store; observations, rewards and errors of a seed depend on the seed and the step alone."""
 
     def __init__(self, path: Path, replay: Any, seeds: tuple[int, ...]) -> None:
         self.build = build(
@@ -35,7 +35,7 @@ class Run:
         self.rngs = [np.random.default_rng(seed) for seed in seeds]
 
     def play(self, steps: range) -> list[np.ndarray]:
-        """Store, draw and learn; the draws."""
+        """Store, draw and learn for these steps, and return the draws."""
         draws, no = [], np.zeros(len(self.seeds), bool)
         for step in steps:
             observation = np.stack([np.sin(self.seeds + step), np.cos(3.0 * step + self.seeds)], 1).astype(np.float32)

@@ -20,7 +20,7 @@ def label(query: Pair, scale: float = 0.0, seed: int = 0, **settings: float) -> 
 
 
 def often(query: Pair, count: int = 4000, **settings: float) -> float:
-    """How often the second is preferred."""
+    """Return how often the second segment is preferred."""
     teacher, rng = Oracle(**settings).spawn(build()), np.random.default_rng(0)
     return float(np.mean([teacher.label(query, 0.0, rng).label for _ in range(count)]))
 

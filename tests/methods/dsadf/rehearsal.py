@@ -15,7 +15,7 @@ from tests.methods.dsadf.worlds import inheriting
 
 
 class Rehearsal:
-    """The agent of a cell, its context, and what it asked; each text of a test has a vector of its own."""
+    """The agent of a cell, stepped by a test that also answers its models; each text gets a vector of its own."""
 
     def __init__(self, directory: Path, words: Sequence[str], elsewhere: str, count: int = 1) -> None:
         (cell,) = matrix.plan(inheriting(words, elsewhere)).cells
@@ -27,7 +27,7 @@ class Rehearsal:
         self.ctx: Any = EvaluationContext(100, self.build.streams, np.zeros(1, np.int64), answer=self.answers)
 
     def at(self, step: int) -> Any:
-        """Be in training at a step."""
+        """Return a training context at this step, which the agent uses from now on."""
 
         class Training(EvaluationContext):
             phase, active = self.agent.phases()[0], np.ones(1, bool)
@@ -54,12 +54,12 @@ class Rehearsal:
         return [content for to, content in self.calls if to == role]
 
     def log_rows(self, log: str, *names: str) -> list[Any]:
-        """The rows of a log, or of each the values of these columns."""
+        """Return the rows of a log as dicts, or as tuples of the named columns."""
         rows = [dict(note.values) for note in self.ctx.notes if note.log == log]
         return [tuple(row.get(name) for name in names) for row in rows] if names else rows
 
     def blank_observations(self, text: str) -> Any:
-        """Empty observations with a text."""
+        """Return observations [count] that are zero except for their text."""
         observations = np.zeros(self.count, self.build.observations.numpy)
         observations["text"][:, : len(text)] = np.frombuffer(text.encode(), np.uint8)
         return observations
@@ -68,7 +68,7 @@ class Rehearsal:
         self, before: Any, action: str, after: Any, texts: Told, reward: float, success: Any = None,
         truncated: bool = False,
     ) -> float:  # fmt: skip
-        """Observe a step; the reward that is stored."""
+        """Let the agent observe a step, and return the reward that it stores."""
         no = np.zeros(1, bool)
         self.agent.observe(
             Transition(

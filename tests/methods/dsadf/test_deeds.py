@@ -1,4 +1,4 @@
-"""What the steps of a plan can be, on a suite whose deeds are its actions and on one where they are not."""
+"""Which steps a plan can have, on a suite whose deeds are its actions and on one where they are not."""
 
 import numpy as np
 import pytest

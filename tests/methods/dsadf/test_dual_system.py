@@ -32,7 +32,7 @@ class Dual(Rehearsal):
         self, directory: Path, *words: str, scores: Sequence[float | None] = (), count: int = 1,
         begins: list[list[Any]] | None = None,
     ) -> None:  # fmt: skip
-        """`begins`: the plan of an episode of training that begins."""
+        """`begins`: the plan of a training episode that begins at once."""
         super().__init__(directory, [*WORDS, *words], "deforestation", count)
         self.vectors, self.scores, self.plan = VECTORS, [*scores], list[list[Any]]()
         self.acts: Performer = lambda content: "move left"
@@ -63,7 +63,7 @@ class Dual(Rehearsal):
     def step(
         self, action: str, before: Sequence[str], after: Sequence[str], caption: str = "", success: bool = False
     ) -> float:
-        """Observe a step, which the task rewards by 9."""
+        """Let the agent observe a step that the task rewards with 9, and return the reward that it stores."""
         texts = Told((GRASS,), (caption,))
         return self.observe_step(self.observation(before), action, self.observation(after), texts, 9, success)
 
@@ -75,7 +75,7 @@ class Dual(Rehearsal):
             skill.rewarded, skill.proficiency = True, p
 
     def play(self, **proficiencies: float) -> Dual:
-        """Begin episodes with the plan below, where these sub-goals are in memory."""
+        """Begin evaluation episodes with `PLAN`, where these sub-goals have these proficiencies in memory."""
         self.knows(**proficiencies)
         self.plan = PLAN
         self.actor = self.agent.actor([Place(0, episode) for episode in range(self.count)])
@@ -84,7 +84,7 @@ class Dual(Rehearsal):
         return self
 
     def act(self, possible: Sequence[str], text: str = GRASS, near: int = 0) -> str:
-        """The first episode's action; `near`: code of an object two cells to the right of the player."""
+        """Return the first episode's action; `near`: code of an object two cells to the right of the player."""
         observations = self.observation(possible, text)
         if near:
             columns, rows = observations["local"].shape[1:3]
@@ -133,7 +133,7 @@ def test_without_a_plan_the_task_is_the_goal_and_nothing_enters_memory(tmp_path:
 
 
 def test_what_the_learner_sees(tmp_path: Path) -> None:
-    """The vector of the present sub-goal before the step and after it, and no sentences."""
+    """Batches hold the vector of the present sub-goal before and after the step, and no sentences."""
     dual = Dual(tmp_path, begins=PLAN[1:])
     dual.step("chop tree", CHOPS, CHOPS)
     dual.step("chop tree", CHOPS, CHOPS)

@@ -24,7 +24,7 @@ def planned(*words: str) -> Cell:
 
 
 def expected_calls(cell: Cell) -> dict[str, int]:
-    """Role -> the calls that the agent expects."""
+    """Return role -> number of calls that the agent expects."""
     agent, cell_view = cell.section("agent"), config.there(cell)
     return {part.role: agent.asked(cell_view, part.role).calls for part in cell.models}
 

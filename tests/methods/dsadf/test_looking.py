@@ -14,7 +14,7 @@ BEFORE, AFTER = np.zeros((4, 4, 3), np.uint8), np.full((4, 4, 3), 9, np.uint8)
 
 
 class Vectors:
-    """Answers texts and images with these vectors, None for a failure, and counts the calls."""
+    """A model that answers texts and images with fixed vectors, or fails where they are None, and records its calls."""
 
     def __init__(self, texts: Any, images: Any) -> None:
         self.answers, self.heard = {"texts": texts, "images": images}, list[tuple[Any, ...]]()

@@ -1,4 +1,4 @@
-"""The memory of proficiencies: what enters it, how it is stored, and what is refused."""
+"""The memory of proficiencies: what enters it, how it is stored, and which contents are refused."""
 
 import json
 

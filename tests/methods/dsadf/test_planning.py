@@ -1,4 +1,4 @@
-"""The conversations of planner and reflector: what is asked, what is read, and how often is asked again."""
+"""Conversations of planner and reflector: their prompts, how replies are read, and how often they are asked again."""
 
 import asyncio
 import time

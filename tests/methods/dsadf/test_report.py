@@ -97,7 +97,8 @@ def test_the_memory_is_that_of_each_run_s_last_scores() -> None:
 
 
 def test_questions_of_evaluations_are_kept_from_those_of_training() -> None:
-    """A quarter of the plans are evaluations', so is a quarter of the planner's calls; scores are training's."""
+    """A quarter of the plans belong to evaluations, and so does a quarter of the planner's calls; scores belong to
+    training."""
     plans = pd.DataFrame([plan(0, 0, 0), *(plan(number, 0, 0, training=True) for number in range(3))])
     spending = pd.DataFrame([
         spent("performer", calls=7, tokens_in=700), spent("planner", calls=8, usd=0.5), spent("scorer", calls=5),

@@ -67,23 +67,23 @@ class Room(Rehearsal):
     def step(
         self, before: Any, action: str, after: Any, caption: str = "", reward: float = 0, truncated: bool = False
     ) -> float:
-        """Observe a step between two states; the reward that is stored."""
+        """Let the agent observe a step between two states, and return the reward that it stores."""
         texts = Told(("",), (caption,))
         return self.observe_step(
             self.observation(**before), action, self.observation(**after), texts, reward, truncated=truncated
         )
 
     def waits(self, steps: int) -> None:
-        """Observe steps in which nothing happens."""
+        """Let the agent observe steps in which nothing happens."""
         for _ in range(steps):
             self.step({}, "look up", {})
 
     def infers(self, step: int) -> None:
-        """Be updated at a step."""
+        """Let the agent update at this step, which may infer the target."""
         self.agent.update(self.at(step))
 
     def tidy(self) -> Room:
-        """Let the target be inferred, and an episode begin."""
+        """Skip the inference of the target and begin an episode."""
         self.agent._inferring[:] = False
         self.begin()
         return self

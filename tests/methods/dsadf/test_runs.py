@@ -94,7 +94,7 @@ def test_memory_and_network_arrive_on_another_task(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_dual_system_first_acts_as_the_policy_that_it_begins_from(tmp_path: Path) -> None:
-    """APT's policy sees no sub-goal; with whatever sub-goal, System 1 begins with its values."""
+    """APT's policy sees no sub-goal; whatever the sub-goal, System 1 starts with the values of that policy."""
     words = [word for word in SMALL if not word.startswith(("suite.length", "suite.test"))]
     words += ["method=dsadf", "profile=smoke", "task=wood_sword", "training.steps=20", "evaluation.every=20"]
     words += ["evaluation.episodes=1", "suite.length=20", "suite.test_length=12", "seeds=[0]", f"output={tmp_path}"]

@@ -35,7 +35,7 @@ MANY = [f"{START} day {number}." for number in range(500)]
 
 
 def near(count: int, rate: float) -> bool:
-    """Whether as many of those states are as that rate has it, by three standard deviations."""
+    """Whether `count` of the states in `MANY` agrees with a rate, within three standard deviations."""
     return abs(count / len(MANY) - rate) < 3 * (rate * (1 - rate) / len(MANY)) ** 0.5
 
 

@@ -22,7 +22,7 @@ PLAIN = ("captioner=scripted", "captioner.width=16", "image_encoder=scripted", "
 
 @pytest.fixture
 def clip(tiny: Callable[[str], Path]) -> tuple[str, ...]:
-    """The words for both roles played by a tiny CLIP."""
+    """Return the settings that fill both roles with a tiny CLIP."""
     model = tiny("clip")
     roles = (CAPTIONER, IMAGE_ENCODER)
     return tuple(
@@ -31,7 +31,7 @@ def clip(tiny: Callable[[str], Path]) -> tuple[str, ...]:
 
 
 class Answers:
-    """A context whose models see snapshots as they are asked about them."""
+    """A context whose models look at the snapshots of their questions."""
 
     def __init__(self, agent: Any) -> None:
         self.step, self.rows, self.questions = 0, np.arange(2), list[Any]()

@@ -1,4 +1,4 @@
-"""Goals in words: their form, how an answer is read, and what of a state is asked about."""
+"""Goals in words: their form, how an answer is read, and which part of a state is asked about."""
 
 import pytest
 

@@ -36,7 +36,8 @@ GOALS: Mapping[str, Any] = {TREE: ["chop tree", "eat tree", "chop grass"], COW: 
 
 
 class TableContext:
-    """A context that answers from the tables above and keeps questions and notes; a state without goals fails."""
+    """A context that answers from the tables above, where a state without goals fails, and records questions and
+    notes."""
 
     mode, step, phase = Mode.TRAIN, 1, RunPhase("train", 300)
 
@@ -68,7 +69,7 @@ def _vector(text: str) -> Any:
 
 
 class Player:
-    """The guide of seeds 0 … S-1 with a real store, fed with steps in words."""
+    """The guide of seeds 0 … S-1 on a real store; tests feed it steps as (state, caption) texts."""
 
     def __init__(self, directory: Path, *words: str, rows: int = 1) -> None:
         (cell,) = matrix.plan([*WORDS, *words]).cells
@@ -100,14 +101,14 @@ class Player:
         return self.step([(state, caption)], ended)[0]
 
     def suggest(self, goals: list[str]) -> Player:
-        """Let every state have these goals."""
+        """Answer every question for goals with these."""
         self.ctx.consult = lambda questions: [  # type: ignore[method-assign]
             goals if question.to == "goals" else _vector(json.loads(question.content)) for question in questions
         ]
         return self
 
     def states(self) -> list[str]:
-        """The states that were asked about."""
+        """Return the states that goals were asked for."""
         return [text for _, role, text in self.ctx.questions if role == "goals"]
 
     def metric(self, name: str) -> list[float]:

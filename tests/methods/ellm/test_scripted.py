@@ -1,4 +1,4 @@
-"""The hand-written goals, for the sentences that the game itself tells of scenes made by hand."""
+"""The hand-written goals, checked against the game's own sentences about scenes built by hand."""
 
 from collections.abc import Mapping
 

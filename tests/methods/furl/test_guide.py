@@ -37,7 +37,7 @@ class Suite:
 
 
 class Played:
-    """A guide beside a store, whose questions an embedder answers at once with vectors that the test knows."""
+    """A guide beside a store; an embedder answers its questions at once with vectors that the test computes."""
 
     def __init__(self, path: Path, config: Liv, seeds: tuple[int, ...] = (3, 5)) -> None:
         self.build = dataclasses.replace(build(path, seeds=seeds), parts={"suite": Suite()})
@@ -56,7 +56,7 @@ class Played:
             self.guide.ended([SimpleNamespace(row=row) for row in range(len(self.seeds))], self.store, self.ctx)
 
     def play(self, *steps: str) -> None:
-        """An episode; each text has a digit for each seed, 1 for a success."""
+        """Play an episode; each text is a step with a digit per seed, 1 for a success."""
         for number, step in enumerate(steps):
             self.step(tuple(digit == "1" for digit in step), number == len(steps) - 1)
 
@@ -82,7 +82,7 @@ class Played:
             self.guide.before_update(self.store, self.learner, self.ctx)
 
     def take(self, other: Played) -> None:
-        """Go on from what another one of one seed has come to."""
+        """Continue from the state of another guide of one seed."""
         self.store = other.store
         self.ctx.questions.extend(other.ctx.questions)
         self.guide.load_state(0, other.guide.state(0))
@@ -142,7 +142,7 @@ def test_liv_proj_rewards_by_heads_that_never_change(tmp_path: Path) -> None:
 
 
 def watched(chosen: list[tuple[str, list[bool]]], name: str, real: Any, store: Any, active: Array) -> None:
-    """Note which seeds a step of the heads is for, and take it."""
+    """Record which seeds a step of the heads trains, then take the step."""
     chosen.append((name, active.tolist()))
     real(store, active)
 
@@ -171,7 +171,7 @@ def test_furl_ranks_by_the_goal_until_a_seed_succeeds_and_contrasts_afterwards(t
 
 
 def test_demonstrations_are_episodes_of_their_own(tmp_path: Path) -> None:
-    """The loop passes them on before the first episode begins, and no end of an episode is told."""
+    """The loop passes demonstrations on before the first episode begins, without ends of episodes."""
     played = Played(tmp_path, Furl(**ALIGNED), seeds=(3,))
     for success, ended in ((False, False), (True, True), (False, False), (True, True)):
         transition = happened(played.store.written, ended, played.seeds)._replace(success=np.array([success]))

@@ -12,7 +12,8 @@ def played(memory: Memory, first: int, successes: str) -> None:
 
 
 def steps(memory: Memory) -> tuple[list[int], ...]:
-    """Those of successful episodes, those of them that have one a gap earlier, and those of failed episodes."""
+    """Return the steps of successful episodes, those of them with a step one gap earlier, and those of failed
+    episodes."""
     return memory.positives.tolist(), memory.valid.tolist(), memory.negatives.tolist()
 
 

@@ -19,8 +19,8 @@ TRAY, LEFT_BIN, RIGHT_BIN = (190, 160, 130), (210, 210, 210), (80, 80, 82)
 
 
 def painted(blocks: Mapping[str, tuple[float, float, float]], size: int = 100, tray: bool = True) -> Array:
-    """A frame [size, 2 * size, 3] of a dark table with blocks of a twentieth of its side at (u, v, h); from above a
-    tray at u .33 to .67 and v .35 to .65 between two bins, from the side the tray at h .6 to .8."""
+    """Return a frame [size, 2 * size, 3] of a dark table with blocks at (u, v, h), each a twentieth of a view wide.
+    From above a tray spans u .33 to .67 and v .35 to .65 between two bins; from the side it spans h .6 to .8."""
     frame = np.full((size, 2 * size, 3), (22, 26, 40), np.uint8)
     scale = size / 100
 

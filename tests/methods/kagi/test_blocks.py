@@ -62,7 +62,7 @@ def test_a_path_within_one_tile_has_two_blocks_or_more() -> None:
 
 
 def largest_step(grid: Grid, blocks: list[Block]) -> int:
-    """The largest difference of column or row between neighbours."""
+    """Return the largest difference of column or row between neighbouring blocks."""
     positions = [np.array(grid.position(tile)) for tile, _ in blocks]
     return max(int(np.abs(after - before).max()) for before, after in pairwise(positions))
 

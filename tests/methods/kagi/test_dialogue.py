@@ -35,7 +35,7 @@ def changed(**fields: Any) -> str:
 
 
 def talk(ask: Ask, question: Asked = QUESTION, retries: int = 2) -> Any:
-    """What the dialogue ends with, as JSON carries it."""
+    """Return the dialogue's answer after a round trip through JSON."""
     dialogue = WaypointDialogue(retries)
     assert dialogue.calls == 1 + retries
     answer = asyncio.run(dialogue(json.loads(question.content()), FRAMES, ask))

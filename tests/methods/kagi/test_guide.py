@@ -41,7 +41,7 @@ class Line:
 
 
 class World:
-    """A dataset's store and that of a run of two seeds, whose returns are the sums of the shaped rewards."""
+    """The stores of a dataset and of a run of two seeds; their returns are sums of the shaped rewards."""
 
     def __init__(
         self,
@@ -127,19 +127,19 @@ class World:
         self.guide.answered([response], self.stores[""], self.ctx)
 
     def segment(self, question: Question) -> Question:
-        """Answer the segmenter's question; the one about waypoints, which follows."""
+        """Answer the segmenter's question, and return the question about waypoints that follows."""
         self.answer(question, {"grasp": [[0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
         return self.questions[-1]
 
     def lead(self, question: Question, way: Any = WAY, grasp: int = 2) -> World:
-        """Answer the segmenter's question and that about waypoints, which follows."""
+        """Answer the segmenter's question and the question about waypoints that follows."""
         self.answer(question, {"grasp": [[0.3, 1.2], [0.1, 0.2]], "target": [[0.3, 0.4]], "objects": 2})
         answer = {"grasp": grasp, "waypoints": way, "blocks": [["a1", 0]], "retries": 1}
         self.answer(self.questions.pop(), None if way is None else answer)
         return self
 
     def restore(self, path: Path, other: World, **settings: Any) -> None:
-        """Go on with the guide of another process, from the state of another world's."""
+        """Continue with the guide of a new process, from the state of another world's guide."""
         guide = World(path, **settings).guide
         for row in (0, 1):
             guide.load_state(row, json_like(other.guide.state(row)))
@@ -148,7 +148,7 @@ class World:
 
 
 def led(path: Path, way: Any = WAY, **settings: Any) -> World:
-    """A world in which an episode has begun, whose waypoints the first seed knows."""
+    """Return a world in which an episode has begun and the first seed has its waypoints."""
     world = World(path, **settings).begin()
     return world.lead(world.questions[0], way)
 
@@ -171,7 +171,7 @@ def test_a_segmenter_is_asked_first_and_then_the_model_about_its_points(tmp_path
     [(40, {}, [0.4, 0.5, 0.5]), (40, {"width": 2}, [0.4, 0.5]), (np.nan, {}, None), (40, {"start": False}, None)],
 )
 def test_the_model_is_told_where_the_gripper_is(column: float, settings: Any, place: Any, tmp_path: Path) -> None:
-    """By the first state's observation; not where that shows no place, nor unless it is asked for."""
+    """The start comes from the first state's observation; it is left out where that shows no place, or by a setting."""
     world = World(tmp_path, column=column, **settings).begin()
     start = json.loads(world.segment(world.questions[0]).content).get("start")
     assert start == (place if place is None else pytest.approx(place))
@@ -287,7 +287,7 @@ def test_late_waypoints_reward_only_what_is_still_stored(tmp_path: Path) -> None
 
 
 def followed(path: Path, **settings: Any) -> tuple[World, Question]:
-    """A world whose first seed has played an episode at the columns 25 and 35, and the question about its object."""
+    """Return a world whose first seed played an episode at columns 25 and 35, and the tracker's question about it."""
     world = led(path, follows=True, **settings)
     world.play(25)
     assert [question.to for question in world.questions] == ["segmenter", "segmenter"]
@@ -377,7 +377,7 @@ def test_an_object_follows_the_farthest_waypoint_that_it_has_reached(tmp_path: P
 
 
 def json_like(state: Any) -> Any:
-    """What a checkpoint keeps: arrays, plain values, and nothing shared with the guide."""
+    """Return a copy of a state as a checkpoint stores it: arrays and plain values, nothing shared with the guide."""
     if isinstance(state, dict):
         return {str(key): json_like(value) for key, value in state.items()}
     if isinstance(state, list):

@@ -14,7 +14,7 @@ SIZE = 40
 
 
 def box(row: int, column: int, height: int, width: int) -> Array:
-    """A mask of a view of 40 pixels that is a box."""
+    """Return a mask of a 40-pixel view that is one box."""
     mask = np.zeros((SIZE, SIZE), bool)
     mask[row : row + height, column : column + width] = True
     return mask

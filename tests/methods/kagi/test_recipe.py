@@ -62,7 +62,7 @@ def test_a_plan_tells_how_often_each_model_is_asked() -> None:
 
 
 def test_a_cell_without_the_object_is_the_cell_that_it_was_before_there_was_a_tracker() -> None:
-    """Whatever its tracker would be; its record of before, without the role and the setting, has the same id."""
+    """The id does not depend on the tracker, and a record without that role and setting has the same id."""
     plain = cell("method=kagi", *SCRIPTED)
     for word in ("tracker=scripted", "guide.object=false"):
         assert cell("method=kagi", *SCRIPTED, word).id == plain.id

@@ -48,7 +48,8 @@ def path_row(episode: int) -> dict[str, Any]:
 
 @pytest.fixture
 def make_report(writer: Writer, tmp_path: Path, capsys) -> Callable[..., tuple[Path, str]]:
-    """Reports on a study of one run with these rows; returns the report's directory and what was printed."""
+    """Return a function that reports on a one-run study of these rows: the report's directory and the command's
+    output."""
 
     def make(questions: Any, waypoints: Any, paths: Any) -> tuple[Path, str]:
         write_study(writer, questions, waypoints, paths)
@@ -70,7 +71,7 @@ def write_study(
 
 
 def scenes(writer: Writer, *rows: Any, **more: Any) -> tuple[list[int], str]:
-    """The episodes whose rewards can be drawn, and what is noted of the others."""
+    """Return the episodes whose rewards can be drawn, and the notes about the others."""
     write_study(writer, *rows, **more)
     study = results.study(writer.finish())
     summary = summaries.summarise(study, results.load(study), reps=20)
@@ -80,7 +81,7 @@ def scenes(writer: Writer, *rows: Any, **more: Any) -> tuple[list[int], str]:
 
 
 def write_question(run: Path, episode: int, frame: bytes) -> None:
-    """The question about an episode as `bench eval --frames` draws it."""
+    """Write the question about an episode as `bench eval --frames` draws it."""
     (run / "questions").mkdir(exist_ok=True)
     (run / "questions" / f"{episode}.png").write_bytes(frame)
     about = {"log": "questions", "role": "waypoints", "episode": episode, "step": 1, "frame": f"{episode}.png",

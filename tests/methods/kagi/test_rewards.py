@@ -49,7 +49,7 @@ def test_onward_the_nearest_waypoint_never_goes_back() -> None:
     ],
 )  # fmt: skip
 def test_answers_that_are_no_way_are_left_aside(answer: object) -> None:
-    """None; of the wrong form; fewer than two; without heights; outside the image; not finite."""
+    """None, another form, fewer than two points, no heights, outside the image, not finite."""
     assert usable(answer, 3) is None
 
 

@@ -67,7 +67,7 @@ def test_bench_eval_draws_what_the_chat_was_shown_and_the_report_lays_the_field_
 
 
 def test_it_leads_on_another_suite_that_projects(train: Callable[..., Path], opengl: None) -> None:
-    """Nothing is a success, so the critics' values differ from those of the sparse reward by the dense one alone."""
+    """Nothing succeeds, so only the dense reward makes the critics' values differ from those of the sparse one."""
     pytest.importorskip("metaworld")
     words = (
         "suite=metaworld_mt10", "task=drawer-open", "method=sac", "guide=waypoints", "drawing.camera=both",

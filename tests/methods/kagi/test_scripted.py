@@ -29,12 +29,12 @@ def question(instruction: str = QUESTION.instruction, **more: Any) -> Asked:
 
 
 def images(about: Asked, frame: Array) -> list[Array]:
-    """The images of a prompt."""
+    """Return the images of a prompt."""
     return [part for part in prompts.message(about, frame).content if not isinstance(part, str)]
 
 
 def sighting(frame: Array, instruction: str = QUESTION.instruction, colour: str = "green") -> Any:
-    """Where it sees the thing and the place."""
+    """Return where the scripted chat sees the thing and the place."""
     places = looked(images(QUESTION, frame), instruction, colour)
     assert places is not None
     return places

@@ -24,7 +24,7 @@ SIZE = 100
 
 
 def named_masks(call: SegmentCall, error: float = 0.0) -> dict[str, Array]:
-    """Meaning -> mask of the named things."""
+    """Return meaning -> mask of the named things."""
     masks = ColourSegmenter(error)(call)
     assert call.fault(masks) == ""
     return {mask["means"]: mask_of(mask["runs"], call.image.shape[:2]) for mask in masks if mask["means"]}
@@ -82,8 +82,8 @@ def test_the_roles_mean_them_and_small_calls_are_answered() -> None:
 
 @functools.cache
 def draw_episode(task: str, seed: int, steps: int = 1) -> tuple[Array, str, Array, str]:
-    """Frames of both views side by side of an episode of the scripted policy, its instruction, the positions of the
-    named block [L, 3] and its place."""
+    """Return an episode of the scripted policy: frames of both views side by side, its instruction, the positions of
+    the named block [L, 3] and the block's place."""
     pytest.importorskip("ogbench")
     kind = registry.get("suite", "bin_sorting")
     world: Any = kind(observation="state", reset_free=False).make(task)

@@ -1,4 +1,4 @@
-"""What LaGEA remembers of episodes: by the numbers of their transitions, as long as these are stored."""
+"""What LaGEA remembers about episodes while their transitions are stored."""
 
 import json
 from pathlib import Path

@@ -34,7 +34,7 @@ def lagea(**changed: Any) -> Lagea:
 
 
 class Attempts(Played):
-    """A guide whose models answer at once with what the test knows."""
+    """A guide whose models answer at once with values that the test computes."""
 
     def __init__(self, path: Path, config: Lagea, seeds: tuple[int, ...] = (3, 5)) -> None:
         super().__init__(path, config, seeds)
@@ -71,14 +71,14 @@ class Attempts(Played):
         return [question for question in self.questions if question.to == role]
 
     def rewarded(self, *numbers: int) -> Array:
-        """The reward of transitions of the first seed, beyond r_task."""
+        """Return the rewards of the first seed's transitions, minus r_task."""
         batch = self.store.gather(np.tile(numbers, (len(self.seeds), 1)))
         bonus: Array = self.guide.shape(batch).reward - self.guide.unguided(batch).reward
         return bonus[0]
 
 
 def unit_vector(attempts: Attempts, kind: str, *vector: float, row: int = 0) -> Array:
-    """A vector projected by the test's own arithmetic, scaled to length 1."""
+    """Project a vector by the test's own arithmetic and scale it to length 1."""
     weights = attempts.guide.heads.parameters.arrays(row)
     hidden = np.maximum(np.float32(vector) @ weights[f"{kind}.0.weight"] + weights[f"{kind}.0.bias"], 0)
     projected: Array = hidden @ weights[f"{kind}.1.weight"] + weights[f"{kind}.1.bias"]

@@ -86,7 +86,7 @@ def test_alignment_and_uniformity_are_of_squared_distances() -> None:
 
 
 def test_samples_that_are_not_there_change_no_loss() -> None:
-    """Two samples give the same alone as beside one that is not there, whatever it holds."""
+    """Two samples give the same losses alone and beside an absent third, whatever values that holds."""
     first_two = samples((True, True, False))
     alone = Samples(*(tensor[:, :2] for tensor in first_two[:4]), first_two.rivals[:, :2, :2])
     weights = row(1, 2, 0)

@@ -1,4 +1,4 @@
-"""Potentials, their differences and the mixture, with values worked by hand, and what always holds of them."""
+"""Potentials, their differences and the mixture, with values worked by hand and by properties."""
 
 import math
 

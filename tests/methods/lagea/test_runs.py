@@ -14,7 +14,7 @@ from tests.methods.contract import METHODS
 
 
 def command(*changed: str, method: str = "lagea") -> list[str]:
-    """The settings of the contract's run, of a single seed; a word without a value leaves its setting out."""
+    """Return the settings of the contract's run for a single seed; a word without a value removes its setting."""
     settings = dict(word.partition("=")[::2] for word in [*METHODS[method].words.split(), "seeds=[0]", *changed])
     if settings["suite"] != "point_maze":
         settings = {key: value for key, value in settings.items() if key != "task" and not key.startswith("suite.")}
@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_refused_with_the_plan(changed: list[str], message:
 
 
 def ablated(*names: str) -> list[str]:
-    """The settings of ablations; the standard agent has no explorer."""
+    """Return the settings of ablations; the standard agent drops those of the explorer."""
     changed = [f"{key}={value}".lower() for name in names for key, value in ABLATIONS[name].items()]
     if "relay=off" in names:
         changed += [f"{word.partition('=')[0]}=" for word in command() if word.startswith(("explorer.", "agent."))]

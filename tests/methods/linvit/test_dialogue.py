@@ -54,7 +54,7 @@ def test_other_replies_are_refused_with_what_is_wrong(reply: str, message: str) 
 
 
 def converse(*replies: str | None, retries: int = 1) -> tuple[Any, list[ChatCall]]:
-    """The result of a conversation with these replies, None for a failed call, and what was asked."""
+    """Return the dialogue's answer to these replies, None for a failed call, and the calls that were made."""
     calls: list[ChatCall] = []
 
     async def ask(call: Any) -> CallResult:

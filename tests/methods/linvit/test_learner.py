@@ -17,7 +17,7 @@ LN3 = np.log(3)
 
 
 def observation(x: object, prior: object) -> np.ndarray:
-    """Records of `SPACE` of vectors [*shape, 2] and priors that broadcast to them."""
+    """Return records of `SPACE` from vectors [*shape, 2] and priors that broadcast to them."""
     records = np.zeros(np.shape(x)[:-1], SPACE.numpy)
     records["x"], records["prior"] = x, prior
     return records

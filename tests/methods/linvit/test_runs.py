@@ -28,7 +28,8 @@ def last(study: Path, log: str) -> Any:
 def test_a_served_model_is_asked_once_about_each_state_and_its_failures_are_counted(
     train: Callable[..., Path],
 ) -> None:
-    """The server names an action that is none, and cannot be read where everything in view is a metre away or more."""
+    """The server also names an action that does not exist, and replies unreadably where everything in view is a metre
+    away or more."""
     pytest.importorskip("openai")
     prompts: list[str] = []
 

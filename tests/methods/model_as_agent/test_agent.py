@@ -56,17 +56,17 @@ class Episodes:
         return [dict(note.values) for note in self.ctx.notes if note.log == log]
 
     def end(self) -> dict[str, Any]:
-        """The row of the first episode, which ends."""
+        """End the first episode and return its row."""
         self.actor.end(np.array([0]), self.ctx)
         return self.log_rows("trials")[0]
 
     def subgoals(self) -> list[str]:
-        """Those that the performer was asked about."""
+        """Return the sub-goals that the performer was asked about."""
         return [content["subgoal"] for role, _, content in self.questions if role == "performer"]
 
 
 def says(*names: str) -> Answers:
-    """A performer that says these in turn, and "" for none."""
+    """Return a performer that names these actions in turn."""
     replies = [*names]
     return lambda question, content: {"action": replies.pop(0), "faults": [], "said": "so"}
 
@@ -127,7 +127,7 @@ PLAN = [["find tree", 1], ["chop tree", 2], ["make wood sword", 1]]
 
 
 def planning(replies: Mapping[str, list[Any]], performer: Answers) -> Answers:
-    """Planner and reflector that give these answers in turn, and a performer."""
+    """Return answers of a planner and a reflector, in turn, and of a performer."""
 
     def answer(question: Question, content: Mapping[str, Any]) -> Any:
         return performer(question, content) if question.to == "performer" else replies[question.to].pop(0)

@@ -72,7 +72,7 @@ def test_the_command_runs_the_oracle(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 class Server:
-    """A server whose performer is as good as chance, and whose planner plans; what it was asked."""
+    """A server whose performer acts at random and whose planner plans; it records its prompts."""
 
     def __init__(self) -> None:
         self.url, self.heard = "", list[str]()
@@ -125,7 +125,7 @@ def test_equal_prompts_are_answered_once_at_temperature_0(server: Server, train:
 def test_a_performer_that_never_names_an_action_is_told_of_and_its_row_has_no_rank(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every step of both episodes is the fallback's; where one reply can be read the last line counts the others."""
+    """The fallback takes every step of both episodes; if one reply can be read, the last line counts the others."""
     replies = iter(["hm", "do nothing"])  # the first call is made before training
     words = (*WORLD, *ONCE, "suite.test_length=4", "evaluation.episodes=2", "method=model_as_agent", "profile=quick")
     words += ("agent.retries=0", "workers=1", "performer=openai", "performer.model=m", "performer.temperature=1")
@@ -153,7 +153,7 @@ def last_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.slow
 def test_a_local_model_of_random_weights_is_borne(train: Callable[..., Path], tmp_path: Path) -> None:
-    """What it says is noise, so the fallback acts; it is counted, and replayed without the model."""
+    """Its replies are noise, so the fallback acts, is counted, and is replayed without the model."""
     pytest.importorskip("transformers")
     from tests.harness.models import tiny_models
 

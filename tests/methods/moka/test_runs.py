@@ -20,7 +20,7 @@ WORDS = (
 
 @pytest.fixture
 def play(train: Callable[..., Path], opengl: None) -> Callable[[str], Any]:
-    """Returns the evaluations of a run and its log `paths`."""
+    """Return a function that runs the words and returns the evaluations and the log `paths`."""
 
     def run(words: str) -> Any:
         study = train(*WORDS, *words.split(), packs=[(0,)])

@@ -25,13 +25,13 @@ SHORT = (
 
 
 def cells(method: str) -> dict[str, Any]:
-    """Name of the ablation, or `full` -> its cell."""
+    """Return name of an ablation, or `full` -> its cell."""
     plan = variations.ablations(matrix.plan([f"method={method}", TASK]))
     return {plan.matrix[cell.id].name: cell for cell in plan.cells}
 
 
 def teaching(cell: Any) -> dict[str, Any]:
-    """What of its teacher is not as RL-SaLLM-F has it."""
+    """Return the teacher's settings that differ from RL-SaLLM-F's."""
     reference = settings.identity(registry.get("teacher", "llm")())
     return {
         name: value for name, value in settings.identity(cell.section("teacher")).items() if value != reference[name]

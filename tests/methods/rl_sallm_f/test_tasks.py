@@ -14,7 +14,7 @@ from guidebench.harness.models.calls import Call, CallResult, ChatCall
 
 
 def walk(task: Task, shape: tuple[int, ...], seed: int, length: int = 10) -> Array:
-    """Observations float32 [length, D] of an episode in which one action of that shape is held."""
+    """Return observations float32 [length, D] of an episode that repeats one action of that shape."""
     observation = task.reset(seed)
     action = np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
     observations = []

@@ -12,7 +12,7 @@ METHOD = "method=rl_vlm_f"
 
 
 def cells(*words: str) -> dict[str, Any]:
-    """Name of the ablation, or `full` -> its cell."""
+    """Return name of an ablation, or `full` -> its cell."""
     plan = variations.ablations(matrix.plan([METHOD, "task=drawer-open", *words]))
     return {plan.matrix[cell.id].name: cell for cell in plan.cells}
 

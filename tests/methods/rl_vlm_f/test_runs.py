@@ -73,7 +73,7 @@ def labels(study: Path) -> list[dict[str, Any]]:
 
 
 def probed(study: Path) -> set[str]:
-    """Of what there are rows of probes: a reward of frames says nothing of the states of a reference episode."""
+    """Return the quantities that probes recorded; a reward of frames has none for the states of a reference episode."""
     return {row["quantity"] for run in study.glob("*/*/*/seed-*") for row in logged(run, "probes")}
 
 

@@ -29,7 +29,7 @@ def test_the_reward_is_the_dot_product_and_lengths_count() -> None:
 
 
 class FixedVectors:
-    """Tells fixed vectors, or the failure of the call of a number."""
+    """A model that answers with fixed vectors and fails at the call of this number."""
 
     def __init__(self, video: Any, failing: int | None = None) -> None:
         self._video, self._failing = video, failing

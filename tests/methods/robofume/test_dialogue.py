@@ -28,7 +28,7 @@ SIDE = "move the orange block to the near side of the tray"
 
 
 def converse(dialogue: SuccessDialogue, frames: Any, values: Sequence[float | None], instruction: str = PUT) -> Any:
-    """The dialogue's value where its n-th call is answered with values[n], the later calls first, and the calls."""
+    """Return the dialogue's value and its calls, where the n-th call is answered by values[n] and later calls first."""
     calls: list[JudgeCall] = []
 
     async def ask(call: Call) -> CallResult:

@@ -25,7 +25,7 @@ FRAMES = np.random.default_rng(0).integers(0, 256, (3, 32, 64, 3), np.uint8)
 
 
 def judgement(judge: Any, consensus: bool) -> Any:
-    """What the dialogue makes of FRAMES, asked of a judge's model."""
+    """Return the dialogue's answer about FRAMES, which a judge's model gives."""
     dialogue = SuccessDialogue(consensus)
     return local.converse(judge.spawn_model("cpu"), lambda ask: dialogue(PUT, FRAMES, lambda c: ask(judge.sampled(c))))
 
@@ -58,7 +58,7 @@ def test_a_local_model_gives_each_state_a_probability(tiny: Callable[[str], Path
 
 
 def test_a_question_about_states_of_which_one_has_no_answer_is_unanswered_and_keeps_the_others() -> None:
-    """As the model process ends it: one of three calls gets an answer that says neither yes nor no."""
+    """In the model process, one of three calls gets an answer that says neither yes nor no."""
 
     class Desk:
         async def answer(self, call: Any, asker: Any) -> CallResult:

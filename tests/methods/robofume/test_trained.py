@@ -29,7 +29,7 @@ def picture(at: int) -> Any:
 
 
 def episodes() -> list[Shown]:
-    """Each instruction with a success and a failure, which differ between the instructions."""
+    """Return for each instruction one success and one failure; what succeeds differs between the instructions."""
     both = np.stack([picture(0), picture(1)])
     return [Shown(TO_LEFT, both, np.array([True, False])), Shown(TO_RIGHT, both, np.array([False, True]))]
 
@@ -81,7 +81,7 @@ def test_training_frames_of_one_kind_teach_nothing(success: bool, message: str) 
 
 
 class Helpless:
-    """A suite whose policies never do what they are to."""
+    """A suite whose policies never succeed."""
 
     def in_evaluation(self) -> Helpless:
         return self

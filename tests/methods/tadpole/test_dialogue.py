@@ -30,6 +30,8 @@ def test_rewards_are_sums_of_logarithms_on_both_sides_worked_by_hand() -> None:
 
 
 class FixedErrors:
+    """A model that answers with these errors, or fails if they are None."""
+
     def __init__(self, value: Any) -> None:
         self._value = value
         self.calls: list[Call] = []

@@ -19,7 +19,7 @@ def sampler_of(config: VlmRb, rows: int, slots: int, steps: int) -> JudgedSample
 
 
 def filled(config: VlmRb, rows: int = 1, count: int = 8) -> JudgedSampler:
-    """A sampler of 10 slots that has seen `count` transitions and no judge."""
+    """Return a sampler of 10 slots that stored `count` transitions, none of them judged."""
     sampler = sampler_of(config, rows, 10, STEPS)
     for index in range(count):
         sampler.added(index, Span(0, index + 1, 10), None)
@@ -156,7 +156,8 @@ def test_slots_that_left_are_never_drawn_and_lose_their_judgement(td_boost: bool
 
 
 def train(sampler: JudgedSampler, rngs: list[np.random.Generator], seeds: list[int], start: int, stop: int) -> list:
-    """Store, judge clips of four after a while, draw, learn; all as (seed, step, slot) alone decide."""
+    """Store transitions, judge clips of four, draw and learn, and return the draws; seed, step and slot decide
+    everything."""
     batches = []
     for step in range(start, stop):
         count = min(step + 1, 40)

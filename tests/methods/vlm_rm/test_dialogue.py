@@ -57,7 +57,7 @@ def test_texts_of_one_vector_and_spaces_that_differ_are_refused() -> None:
 
 
 class FixedVectors:
-    """Tells fixed vectors, or the failure of the call of a number."""
+    """A model that answers with fixed vectors and fails at the call of this number."""
 
     def __init__(self, images: Any, failing: int | None = None) -> None:
         self._images, self._failing = images, failing

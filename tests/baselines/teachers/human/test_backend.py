@@ -1,4 +1,4 @@
-"""A person as what answers: the loop is halted where an answer is missing, and goes on once it is there."""
+"""A person as a backend: the loop halts where an answer is missing, and goes on once it is there."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def runs(tmp_path: Path, count: int = 1) -> list[Path]:
 
 
 def question_queue(directories: list[Path]) -> QuestionQueue:
-    """As a worker makes it."""
+    """Return the queue of questions that a worker makes for these runs."""
     return QuestionQueue(len(directories), 1, HumanBackend(directories), True, "human")
 
 

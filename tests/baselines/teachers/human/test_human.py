@@ -1,4 +1,4 @@
-"""A person as teacher: what is asked, what is made of the label, and a run that stops for it and goes on."""
+"""A person as teacher: questions, labels, and a run that stops for them and goes on."""
 
 import json
 from collections.abc import Callable
@@ -82,7 +82,7 @@ BOTH = (*TINY, "seeds=[0,1]")
 
 
 def answer(study: Path, capsys: pytest.CaptureFixture[str]) -> int:
-    """Label what is open as somebody would who likes the first entry to be large; how many questions that were."""
+    """Answer the open questions as a person who prefers a large first entry, and return how many there were."""
     capsys.readouterr()
     assert cli.main(["label", str(study), "--list"]) == 0
     questions = json.loads(capsys.readouterr().out)
@@ -98,7 +98,7 @@ def answer(study: Path, capsys: pytest.CaptureFixture[str]) -> int:
 
 
 def finish(begin: Callable[[], object], study: Path, capsys: pytest.CaptureFixture[str]) -> list[int]:
-    """Run and label by turns to the end; how many questions each stop had."""
+    """Run and label by turns to the end, and return the number of questions at each stop."""
     stops = []
     while True:
         try:

@@ -74,7 +74,7 @@ def test_what_would_steer_a_terminal_is_shown_as_an_escape(tmp_path: Path) -> No
 
 
 def question_with_snapshots(tmp_path: Path, snapshots: np.ndarray) -> questions.PendingQuestion:
-    """A question of a run of MiniGrid DoorKey 5x5."""
+    """Return a question of a run on MiniGrid DoorKey 5x5."""
     (cell,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=uer"]).cells
     write_cell(StudyDirectory(tmp_path), cell)
     return questions.pose(tmp_path / cell.directory / "seed-0", 3, 7, "{}", snapshots)

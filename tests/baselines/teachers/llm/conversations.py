@@ -1,4 +1,4 @@
-"""Tasks told in words, and conversations whose replies a test decides."""
+"""Tasks described in words, and conversations whose replies a test gives."""
 
 import asyncio
 import json
@@ -26,8 +26,8 @@ REACH = (
 
 
 def segment(seed: int, length: int = 4, coordinates: Sequence[Coordinates] = PUSH, nearer: float = 0.0) -> Array:
-    """A walk of everything that moves, float32 [length, 17 or 9]; `nearer`: share of the way from obj (or target) that
-    tcp has already gone when it begins."""
+    """Return a random walk of everything that moves, float32 [length, 17 or 9]; `nearer`: share of the way from tcp to
+    obj (or target) that tcp has covered at the start."""
     rng = np.random.default_rng(seed)
     width = 1 + max(max(thing.entries) for thing in coordinates)
     states = np.full((length, width), 0.5, np.float32)
@@ -46,11 +46,12 @@ def segment(seed: int, length: int = 4, coordinates: Sequence[Coordinates] = PUS
 
 
 def pair(seed: int = 0, coordinates: Sequence[Coordinates] = PUSH, length: int = 4) -> Array:
-    """float32 [2, length, D]."""
+    """Return two segments, float32 [2, length, D]."""
     return np.stack([segment(seed, length, coordinates), segment(seed + 1, length, coordinates)])
 
 
 def as_json(trajectory: dict[str, Any]) -> str:
+    """Return a trajectory of arrays as JSON text."""
     return json.dumps({name: np.asarray(points).tolist() for name, points in trajectory.items()})
 
 
@@ -58,8 +59,8 @@ CUT = "…"
 
 
 class Ask:
-    """Answers with the replies in turn; an exception of `Failure` is a call without an answer, and a text that ends in
-    CUT was ended by the limit of tokens."""
+    """A model that answers with these replies in turn. A `Failure` is a call without an answer; a text that ends in CUT
+    was ended by the limit of tokens."""
 
     def __init__(self, *replies: str | Failure) -> None:
         self._replies = list(replies)
@@ -78,7 +79,7 @@ class Ask:
         return not self._replies
 
     def last_text(self, call: int) -> str:
-        """The last thing that was said in a call."""
+        """Return the last message of a call."""
         text = self.calls[call].messages[-1].content[0]
         assert isinstance(text, str)
         return text
@@ -87,7 +88,8 @@ class Ask:
 def talk(
     segments: Array, ask: Any, settings: Llm | None = None, coordinates: Sequence[Coordinates] = PUSH
 ) -> dict[str, Any] | None:
-    """What the teacher receives, as JSON carries it; a pair without a verdict counts as unanswered."""
+    """Return what the teacher receives, after a round trip through JSON; a pair without a verdict counts as
+    unanswered."""
     dialogue = PairDialogue(settings or Llm(), coordinates, "press the button")
     content = json.loads(json.dumps({"segments": segments.tolist()}))
     verdict, answered = said(asyncio.run(dialogue(content, None, ask)))

@@ -18,7 +18,7 @@ AGREED: dict[str, Any] = {"first": 1, "second": 2, "outcome": "labelled"}
 
 
 def imagined(preferred: Array = SEGMENTS[0], **changes: Any) -> str:
-    """A trajectory that begins as `preferred` does and goes on in steps of a centimetre."""
+    """Return a trajectory, as JSON, that begins as `preferred` does and goes on in steps of a centimetre."""
     tcp = np.round(preferred[0, :3], 4) + 0.01 * np.arange(4)[:, None]
     trajectory = {"tcp": tcp.tolist(), "obj": np.tile(np.round(preferred[0, 4:7], 4), (4, 1)).tolist()}
     return json.dumps(trajectory | {"target": preferred[0, 14:].tolist()} | changes)

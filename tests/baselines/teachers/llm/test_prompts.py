@@ -15,7 +15,7 @@ MAZE = (Coordinates("ball", "the ball", (0, 1)), Coordinates("target", "the goal
 
 
 class CoordinateSuite:
-    """A suite whose observations hold these things."""
+    """A suite whose observations contain these coordinates."""
 
     def __init__(self, *coordinates: Coordinates) -> None:
         self._coordinates = coordinates

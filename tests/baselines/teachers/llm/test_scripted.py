@@ -44,7 +44,7 @@ def answer(question: str, **settings: Any) -> int:
 
 
 class Direct:
-    """The scripted chat as the calls of a dialogue reach it."""
+    """The scripted chat as the dialogue's calls reach it, without a process in between."""
 
     def __init__(self, **settings: Any) -> None:
         self._chat = Scripted(**settings).spawn(NOWHERE, "")
@@ -88,7 +88,7 @@ def test_equal_questions_get_equal_answers() -> None:
 
 
 class Tally(NamedTuple):
-    """Of many pairs that differ."""
+    """Labels of many pairs whose segments differ."""
 
     labelled: float
     """Share with a label."""
@@ -99,7 +99,7 @@ class Tally(NamedTuple):
 
 @cache
 def tally(double_check: bool, error: float, first_bias: float, noise: float) -> Tally:
-    """Over PAIRS pairs, the better one first in half of them, through dialogue and teacher."""
+    """Judge PAIRS pairs by dialogue and teacher; the better segment comes first in half of them."""
     settings = Llm(double_check=double_check, augment="none")
     teacher, labels, wrong = settings.spawn(NOWHERE), 0, 0
     ask = Direct(error=error, first_bias=first_bias, noise=noise)
@@ -122,7 +122,7 @@ def tally(double_check: bool, error: float, first_bias: float, noise: float) -> 
 
 
 def near(share: float, count: int, probability: float) -> bool:
-    """Whether a share is what a probability may give; wrong in one case of a million, and the draws are fixed."""
+    """Whether a share is likely under a probability: fixed draws, an error in one case of a million."""
     low, high = binom.interval(1 - 1e-6, count, probability)
     return low <= round(share * count) <= high
 

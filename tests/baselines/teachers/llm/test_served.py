@@ -23,7 +23,7 @@ PAIR = Pair(0, 3, SEGMENTS, np.zeros((2, 10)))
 
 
 def verdict(directory: Path, chat: OpenAI, models: Models) -> tuple[Verdict, int]:
-    """What the teacher says of PAIR, and the calls that were really made."""
+    """Return the teacher's verdict on PAIR, and the number of calls that reached the model."""
     teacher = Llm()
 
     content = json.loads(teacher.spawn(None).question(PAIR).content)  # type: ignore[arg-type]

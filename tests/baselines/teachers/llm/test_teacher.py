@@ -33,7 +33,8 @@ def verdict(value: Any, **settings: Any) -> Verdict:
 
 
 def test_the_states_of_an_imagined_trajectory() -> None:
-    """Step 0 as preferred; then tcp and obj as told, tcp before as it was a step ago, gripper as in the preferred."""
+    """Step 0 is that of the preferred segment; later steps take tcp and obj from the trajectory, tcp of the step before
+    from its predecessor, and the gripper from the preferred segment."""
     trajectory = {
         "tcp": np.array([[0.001, 1], [3, 4], [5, 6]]),
         "obj": np.array([[2.0], [2.5], [3]]),

@@ -21,7 +21,8 @@ ANALYSIS = "Image 2 is brighter: {goal}, {analysis}."
 
 
 def talk(ask: Any, frames: Array | None = FRAMES, **settings: Any) -> Any:
-    """What the teacher receives, as JSON carries it; a pair without a verdict counts as unanswered."""
+    """Return what the teacher receives, after a round trip through JSON; a pair without a verdict counts as
+    unanswered."""
     dialogue = ImageDialogue(Vlm(**settings), "press the button")
     verdict, answered = said(asyncio.run(dialogue(None, frames, ask)))
     assert answered == (verdict is not None and verdict["outcome"] not in ("unreadable", "failed"))

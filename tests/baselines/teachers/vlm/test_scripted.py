@@ -16,14 +16,14 @@ NOWHERE: Any = None
 
 
 def frame(*columns: int, colour: tuple[int, int, int] = (255, 0, 0)) -> Array:
-    """A grey frame of 10 × 10 pixels with coloured ones in these columns of the fifth row."""
+    """Return a grey frame of 10 × 10 pixels with coloured pixels in these columns of the fifth row."""
     image = np.full((10, 10, 3), 90, np.uint8)
     image[4, list(columns)] = colour
     return image
 
 
 def preferred(first: Array, second: Array, **settings: float) -> Any:
-    """What the teacher's dialogue, with its check in the other order, makes of the chat's answers."""
+    """Return the verdict of the teacher's dialogue, which asks in both orders, on the chat's answers."""
     chat = ScriptedVlm(**{"error": 0.0, **settings}).spawn(NOWHERE, "")
 
     async def ask(call: Any) -> CallResult:

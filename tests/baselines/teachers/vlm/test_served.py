@@ -23,7 +23,7 @@ PAIR = Pair(0, 3, np.zeros((2, 1, 2), np.float32), np.zeros((2, 1)), np.zeros((2
 
 
 def verdict(directory: Path, chat: Any, models: Models, **settings: Any) -> tuple[Verdict, int]:
-    """What the teacher says of PAIR, drawn as FRAMES, and the calls that were really made."""
+    """Return the teacher's verdict on PAIR, drawn as FRAMES, and the number of calls that reached the model."""
     config = Vlm(**settings)
     teacher = config.spawn(None)  # type: ignore[arg-type]
 
@@ -39,7 +39,8 @@ def brightness(part: dict[str, Any]) -> float:
 
 
 def looks(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
-    """A server that sees which image is brighter, writes so, and reads it out of what was written."""
+    """A server that compares the brightness of two images, describes it, and later reads the label out of the
+    description."""
     content = body["messages"][-1]["content"]
     if isinstance(content, str):
         return 200, completion("2" if "the second" in content else "1")

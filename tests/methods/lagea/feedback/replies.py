@@ -35,7 +35,7 @@ def changed(**fields: Any) -> str:
 def talk(
     ask: Ask, structured: bool = True, tell: bool = False, retries: int = 3, embedded: str = "all", **more: Any
 ) -> dict[str, Any] | None:
-    """What the guide receives, as JSON carries it; an empty reflection counts as unanswered."""
+    """Return what the guide receives, after a round trip through JSON; an empty reflection counts as unanswered."""
     dialogue = ReflectionDialogue(structured, tell, retries, embedded, "push the puck to the goal")
     assert dialogue.calls == 1 + retries
     reflection, answered = said(asyncio.run(dialogue(content(**more), FRAMES, ask)))
