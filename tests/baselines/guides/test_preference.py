@@ -168,7 +168,9 @@ def test_until_the_first_session_the_learner_is_paid_for_states_unlike_the_other
         assert paid == pytest.approx(np.log(near), rel=1e-3)
 
 
-def test_after_it_the_learner_is_paid_what_the_ensemble_says_of_all_that_is_stored(tmp_path: Path) -> None:
+def test_after_the_first_session_the_learner_is_paid_what_the_ensemble_says_of_all_that_is_stored(
+    tmp_path: Path,
+) -> None:
     run = Run(tmp_path, (0, 1))
     before = run.learner.state(0)
     assert run.play(40)[-1] == 7

@@ -46,7 +46,7 @@ def test_things_are_known_as_nouns() -> None:
     )
 
 
-def test_a_policy_holds_it_filled_up_with_zeros_and_a_checkpoint_also_what_was_not_rewarded() -> None:
+def test_a_policy_holds_rewarded_skills_padded_with_zeros_and_a_checkpoint_all_skills() -> None:
     packed = filled().packed(1_024)
     assert packed.dtype == np.uint8 and packed.shape == (1_024,) and not packed[200:].any()
     stored = json.loads(packed.tobytes().rstrip(b"\0"))
@@ -64,7 +64,7 @@ def test_a_policy_holds_it_filled_up_with_zeros_and_a_checkpoint_also_what_was_n
     assert other.skill("find cow").recent == [(3, False)] and other.proficiency("find cow") is None
 
 
-def test_one_that_does_not_fit_is_refused_by_its_size() -> None:
+def test_a_memory_larger_than_its_setting_is_refused_by_its_size() -> None:
     memory = Memory()
     for letter in "abcdefghijklmnopqrstuvwxyz":
         memory.skill(f"find {letter * 30}").rewarded = True

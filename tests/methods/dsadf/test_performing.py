@@ -57,7 +57,7 @@ def test_the_prompt_lists_what_is_possible() -> None:
     assert "sub-goal" not in last_text(model.heard[0]) and "Last actions" not in last_text(model.heard[0])
 
 
-def test_one_that_insists_on_an_impossible_action_is_given_up_and_one_that_comes_to_its_senses_followed() -> None:
+def test_replies_that_insist_on_an_impossible_action_are_given_up_and_a_corrected_one_is_followed() -> None:
     model = CannedModel("mine stone", "mine stone", "open the door")
     refused = {"action": "", "faults": ["impossible", "impossible", "unknown"], "said": "open the door"}
     assert acted(model) == Unusable(refused), "the fallback acts, so the question counts as unanswered"

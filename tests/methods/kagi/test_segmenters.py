@@ -72,7 +72,7 @@ def test_it_follows_a_colour_until_it_is_hidden() -> None:
     assert call.fault(ColourTracker(0.0)(call)) == ""
 
 
-def test_the_roles_mean_them_and_small_calls_are_answered() -> None:
+def test_short_names_mean_the_parts_of_their_role_and_small_calls_are_answered() -> None:
     for config, role, kind in ((ScriptedSegmenter, "segmenter", "segment"), (ScriptedTracker, "tracker", "track")):
         assert registry.get("embedder", registry.meant("embedder", "scripted", role)) is config
         suite: Any = None

@@ -189,7 +189,7 @@ def test_sub_goals_declared_reached_are_bounded_in_a_step() -> None:
         ({"planner": [None]}, {}, 0, "failed", "", 1),
     ],
 )  # fmt: skip
-def test_deliberations(
+def test_how_often_a_deliberation_asks_and_which_plan_it_ends_with(
     replies: dict[str, list[Any]], settings: dict[str, Any], final: int, fault: str, again: str, question_count: int
 ) -> None:
     episodes = Episodes(ModelWithPlanner(**settings), planning(replies, says("sleep")))

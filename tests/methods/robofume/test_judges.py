@@ -38,7 +38,7 @@ def fits(judge: Any, suite: Any = None, camera: str = "both") -> str:
 
 
 @pytest.mark.parametrize("name", ["trained", "scripted", "oracle"])
-def test_each_is_named_by_its_role_and_judges_no_clips(name: str) -> None:
+def test_each_classifier_is_named_by_its_role_and_judges_no_clips(name: str) -> None:
     assert registry.meant("judge", name, "classifier") == f"{name}_classifier"
     config = registry.get("judge", f"{name}_classifier")
     assert "single states" in config().fits(there({"suite": BinSorting(), "judge": config()}))

@@ -38,7 +38,7 @@ def test_a_preference_that_holds_in_both_orders_is_a_label_and_has_a_better_one_
     assert third[:1] == first and third[1] == ("assistant", ("I prefer it.\n1",)) and len(third) == 3
 
 
-def test_the_second_question_shows_the_same_two_the_other_way_round() -> None:
+def test_the_second_question_shows_the_same_two_trajectories_in_the_other_order() -> None:
     ask = Ask("1", "1")
     talk(SEGMENTS, ask)
 

@@ -46,7 +46,7 @@ def test_two_images_are_analysed_and_the_label_is_asked_of_the_analysis_alone() 
     assert ANALYSIS in text and text.count("press the button") == 1, "what is filled in is not searched"
 
 
-def test_a_check_shows_the_same_two_the_other_way_round() -> None:
+def test_a_check_shows_the_same_two_images_in_the_other_order() -> None:
     ask = Ask("one", "2", "other", "1")
     assert talk(ask, double_check=True) == {"first": 2, "second": 1, "outcome": "labelled", "retries": 0}
     assert [call.images()[0][0, 0, 0] for call in ask.calls[::2]] == [10, 200]
