@@ -214,8 +214,8 @@ def test_what_is_stored_is_the_vector_of_the_text_and_of_the_instruction_and_all
                 assert all(np.array_equal(mine[part], observation[row][part]) for part in ("local", "status"))
                 if goal:
                     assert np.array_equal(mine["goal"], vector(EmbedCall((tasks[row].instruction,)))[0])
-    assert set(ctx.asked().values()) == {1}, "no seed asks about a text twice"
-    assert len({text for _, text in ctx.asked()}) < len(ctx.asked()), "two seeds met the same text"
+    assert set(ctx.question_counts().values()) == {1}, "no seed asks about a text twice"
+    assert len({text for _, text in ctx.question_counts()}) < len(ctx.question_counts()), "two seeds met the same text"
     assert agent.asked.met.sum() == len(ctx.questions) and not agent.asked.failed.any()
 
 
@@ -243,7 +243,7 @@ def test_a_failed_text_is_zeros_and_not_asked_again_and_the_goal_and_other_seeds
     played(agent, tasks, ctx, 6)
     stored = agent.experience.store.gather(np.array([np.arange(6)] * 2)).observation
     assert not stored["text"].any() and np.abs(stored["goal"]).max(2).all()
-    assert set(ctx.asked().values()) == {1}
+    assert set(ctx.question_counts().values()) == {1}
     assert agent.asked.failed.tolist() == (agent.asked.met - 1).tolist() != [0, 0]
 
 
