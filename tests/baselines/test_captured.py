@@ -59,14 +59,14 @@ class Repeated(Captured):
     def _recorded(self, sample: Any, kind: Any) -> tuple[Any, Any]:
         class Graph:
             def replay(_) -> None:
-                graph.outcome = self.learn(sample, kind)
+                graph.statistics = self.learn(sample, kind)
 
         graph: Any = Graph()
         return graph, None
 
     def _replay(self, captured: Any, sample: Any) -> Any:
         super()._replay(captured, sample)
-        return captured.graph.outcome
+        return captured.graph.statistics
 
 
 class OnDevice(TorchDispatchMode):

@@ -294,7 +294,7 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
     differing = [name for name in first if first[name] != second[name]]
     assert not differing, "a run that was killed, and one that was not and replays its answers, differ"
     if "{" in row.words and "=scripted" not in row.words:  # models whose answers are recorded, and no others
-        spending = results.load(uninterrupted, what="ledger")
+        spending = results.load(uninterrupted, log="ledger")
         assert spending["questions"].any() and not spending["billed_calls"].any()
     reported(uninterrupted, row.sections.split())
     return killed
@@ -302,7 +302,7 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
 
 def reported(study: Path, names: list[str]) -> None:
     """Check that the report has every section whose logs the study contains, the named ones included."""
-    report = report_files.report(study, report_files.Asked(resamples=100))
+    report = report_files.report(study, report_files.ReportOptions(resamples=100))
     logs = {EVALUATIONS, *results.study(study).logs}
     possible = [section.name for section in sections([]) if {*section.needs} <= logs]
     assert {*names} <= {*possible}

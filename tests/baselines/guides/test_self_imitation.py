@@ -241,5 +241,5 @@ def test_a_plan_counts_the_disk_that_it_takes() -> None:
 
 def test_a_run_keeps_returns_and_imitates_them(train: Callable[..., Path]) -> None:
     study = train(*METHODS["self_imitation"].words.split(), "seeds=[0]", packs=[(0,)])
-    metrics = results.load(study, what="metrics")
+    metrics = results.load(study, log="metrics")
     assert metrics["guide/kept"].max() > 20 and metrics["guide/raised"].dropna().gt(0).any()

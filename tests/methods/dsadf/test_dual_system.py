@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Place, Told
+from guidebench.harness.interfaces import Place, StepWords
 from tests.methods.dsadf.rehearsal import Rehearsal
 
 pytest.importorskip("crafter")
@@ -64,7 +64,7 @@ class Dual(Rehearsal):
         self, action: str, before: Sequence[str], after: Sequence[str], caption: str = "", success: bool = False
     ) -> float:
         """Let the agent observe a step that the task rewards with 9, and return the reward that it stores."""
-        texts = Told((GRASS,), (caption,))
+        texts = StepWords((GRASS,), (caption,))
         return self.observe_step(self.observation(before), action, self.observation(after), texts, 9, success)
 
     # Evaluation

@@ -11,7 +11,7 @@ import pytest
 from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
-from guidebench.harness.interfaces import Place, Told
+from guidebench.harness.interfaces import Place, StepWords
 from guidebench.harness.plan import matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.run import study
@@ -68,7 +68,7 @@ class Room(Rehearsal):
         self, before: Any, action: str, after: Any, caption: str = "", reward: float = 0, truncated: bool = False
     ) -> float:
         """Let the agent observe a step between two states, and return the reward that it stores."""
-        texts = Told(("",), (caption,))
+        texts = StepWords(("",), (caption,))
         return self.observe_step(
             self.observation(**before), action, self.observation(**after), texts, reward, truncated=truncated
         )
@@ -173,7 +173,7 @@ def test_state_and_policy_hold_the_target(tmp_path: Path) -> None:
     original.begin()
     original.step({}, "look up", {}, "grab mug")
     again = restored()
-    assert again._histories[0].told() == original.agent._histories[0].told() != "" and again._inferring[0]
+    assert again._histories[0].text() == original.agent._histories[0].text() != "" and again._inferring[0]
     original.infers(3)
     again = restored()
     assert again.target(0) == "put the mug away" and not again._inferring[0]
@@ -225,7 +225,7 @@ def test_the_target_arrives_on_another_task_and_in_an_evaluation(tmp_path: Path)
     first, last = outcome.runs
     targets = [stored_target(run.directory) for run in (first, last)]
     assert targets[0] == targets[1] != ""
-    assert results.load(outcome.directory, what="targets")["target"].tolist() == [targets[0]]
+    assert results.load(outcome.directory, log="targets")["target"].tolist() == [targets[0]]
     again = evaluate_run(first.directory, None, None, episodes=2, seed=3, models=Models(mode="record"))
     assert evaluate_run(first.directory, None, None, episodes=2, seed=3) == again, "towards the target of the policy"
 

@@ -10,7 +10,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Failure
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.dialogue import WaypointDialogue
-from guidebench.methods.kagi.questions import Asked
+from guidebench.methods.kagi.questions import WaypointQuestion
 from tests.baselines.teachers.llm.conversations import CUT, Ask
 from tests.methods.kagi.scenes import QUESTION, painted
 
@@ -34,7 +34,7 @@ def changed(**fields: Any) -> str:
     return json.dumps(REPLY | fields)
 
 
-def talk(ask: Ask, question: Asked = QUESTION, retries: int = 2) -> Any:
+def talk(ask: Ask, question: WaypointQuestion = QUESTION, retries: int = 2) -> Any:
     """Return the dialogue's answer after a round trip through JSON."""
     dialogue = WaypointDialogue(retries)
     assert dialogue.calls == 1 + retries

@@ -52,12 +52,14 @@ def test_a_plan_tells_how_often_each_model_is_asked() -> None:
     run = ("training.steps=100", "agent.offline_share=0.3", "suite.length=20", *sizes)
     usages = []
     for words in ((), ("guide.views=single", "guide.every=7", "guide.consensus=true")):
-        cell_view = config.there(cell("method=kagi", *SCRIPTED, *run, *words))
-        by_role = [cell_view["guide"].asked(cell_view, role) for role in ("segmenter", "waypoints", "classifier")]
+        cell_view = config.cell_view(cell("method=kagi", *SCRIPTED, *run, *words))
+        by_role = [
+            cell_view["guide"].expected_usage(cell_view, role) for role in ("segmenter", "waypoints", "classifier")
+        ]
         usages.append([(usage.calls, usage.images) for usage in by_role])
     assert usages == [[(19, 19), (19, 38), (60, 60)], [(19, 19), (19, 19), (36, 36)]]
-    cell_view = config.there(cell("method=kagi", *SCRIPTED, *run, "guide.object=true", "tracker=scripted"))
-    tracked = cell_view["guide"].asked(cell_view, "tracker")
+    cell_view = config.cell_view(cell("method=kagi", *SCRIPTED, *run, "guide.object=true", "tracker=scripted"))
+    tracked = cell_view["guide"].expected_usage(cell_view, "tracker")
     assert (tracked.calls, tracked.images) == (6, 126), "3 episodes of 21 states, in two views"
 
 
@@ -142,7 +144,9 @@ def test_regressors_without_inliers_are_refused_before_work_starts(monkeypatch: 
     planned = cell("method=kagi", *SCRIPTED, "guide.projection=regressors")
     monkeypatch.setattr(calibration, "FEWEST", 1000)
     calibration.calibrate.cache_clear()
-    check_refused("a regressor needs 1000 calibration points", planned.section("guide").ready, config.there(planned))
+    check_refused(
+        "a regressor needs 1000 calibration points", planned.section("guide").ready, config.cell_view(planned)
+    )
     calibration.calibrate.cache_clear()
 
 
@@ -153,10 +157,10 @@ def test_a_segmenter_that_sees_the_object_in_no_first_frame_is_refused_before_wo
     monkeypatch.setattr(keypoints, "LOOKS", 2)
     for start, segmenter in (("homed", "scripted"), ("grasped", "oracle")):
         planned = cell("method=kagi", f"suite.start={start}", f"segmenter={segmenter}", *SCRIPTED[1:])
-        planned.section("guide").ready(config.there(planned))
+        planned.section("guide").ready(config.cell_view(planned))
     hidden = cell("method=kagi", "suite.start=grasped", *SCRIPTED)
     check_refused(
         r"in the first frames of 0 of 2 layouts.*choose segmenter=oracle",
         hidden.section("guide").ready,
-        config.there(hidden),
+        config.cell_view(hidden),
     )

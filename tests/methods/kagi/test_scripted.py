@@ -10,7 +10,7 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
 from guidebench.methods.kagi import prompts, reading
 from guidebench.methods.kagi.blocks import Grid
-from guidebench.methods.kagi.questions import Asked, Candidates
+from guidebench.methods.kagi.questions import Candidates, WaypointQuestion
 from guidebench.methods.kagi.scripted import (
     SPOILS,
     ViewReader,
@@ -24,11 +24,11 @@ from tests.methods.kagi.scenes import CANDIDATES, QUESTION, painted
 BLOCKS = {"green": (0.40, 0.60, 0.65), "red": (0.55, 0.42, 0.72), "blue": (0.60, 0.60, 0.62)}
 
 
-def question(instruction: str = QUESTION.instruction, **more: Any) -> Asked:
+def question(instruction: str = QUESTION.instruction, **more: Any) -> WaypointQuestion:
     return QUESTION._replace(instruction=instruction, **more)
 
 
-def images(about: Asked, frame: Array) -> list[Array]:
+def images(about: WaypointQuestion, frame: Array) -> list[Array]:
     """Return the images of a prompt."""
     return [part for part in prompts.message(about, frame).content if not isinstance(part, str)]
 
@@ -40,7 +40,7 @@ def sighting(frame: Array, instruction: str = QUESTION.instruction, colour: str 
     return places
 
 
-def read(about: Asked, frame: Array, reader: ViewReader | None = None) -> dict[str, Any]:
+def read(about: WaypointQuestion, frame: Array, reader: ViewReader | None = None) -> dict[str, Any]:
     reply = (reader or ViewReader(0, 0))((prompts.message(about, frame),))
     return reading.selected(reply, about.grid, about.candidates)
 

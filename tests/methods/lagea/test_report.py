@@ -92,7 +92,7 @@ def test_numbers_are_means_over_runs(study: Path) -> None:
     loaded = results.study(study)
     summary = summaries.summarise(loaded, results.load(loaded), reps=200)
     (feedback,) = report.feedback(Source(loaded, summary, 400, {"a": "ours"}, {}, needs=("feedback",)))
-    assert (feedback.label, feedback.where, feedback.episodes, feedback.runs) == ("ours", "grid/8x8", 6, 2)
+    assert (feedback.label, feedback.task, feedback.episodes, feedback.runs) == ("ours", "grid/8x8", 6, 2)
     assert [*map(float, feedback.numbers[report.ACCURACY])] == [0.75, 0.5, 1.0]
     (table,) = report.tables([feedback])
     assert table.names == report.NUMBERS and "ours: 6 episodes, runs: 2" in table.note

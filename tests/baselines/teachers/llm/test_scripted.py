@@ -30,7 +30,7 @@ SURE: dict[str, Any] = {"error": 0.0, "first_bias": 0.0, "noise": 0.0}
 
 
 def question_about(first: Array, second: Array, coordinates: tuple[Coordinates, ...] = PUSH) -> str:
-    texts = {name: trajectories.text(trajectories.told(coordinates, states), 4) for name, states in
+    texts = {name: trajectories.text(trajectories.named_points(coordinates, states), 4) for name, states in
               (("trajectory_1", first), ("trajectory_2", second))}  # fmt: skip
     return filled(prompts.PROMPT, texts)
 
@@ -64,7 +64,7 @@ def test_it_prefers_what_is_nearer_and_reasons_in_words(coordinates: tuple[Coord
         and answer(question_about(far, near, coordinates), **SURE) == 2
     )
     text = reply_to(question_about(near, far, coordinates), **SURE)
-    points = trajectories.told(coordinates, near)
+    points = trajectories.named_points(coordinates, near)
     goal = points["obj"] if coordinates is PUSH else points["target"]
     distance = float(np.linalg.norm(np.round(points["tcp"], 4) - np.round(goal, 4), axis=1).mean())
     assert f"In Trajectory 1 tcp is {distance:.4f} from {'obj' if coordinates is PUSH else 'target'} on average" in text
@@ -161,7 +161,7 @@ def test_the_whole_dialogue_ends_with_an_imagined_segment_that_reaches_the_targe
     assert judgement.label == 1.0 and judgement.notes == {"first": 2, "second": 1, "retries": 0, "imagined": "kept"}
     imagined = judgement.imagined
     assert imagined is not None and np.array_equal(imagined[0], segments[1, 0])
-    points = trajectories.told(coordinates, imagined)
+    points = trajectories.named_points(coordinates, imagined)
     for name in ("tcp", "obj") if coordinates is PUSH else ("tcp",):
         assert np.allclose(points[name][-1], points["target"], atol=1e-4)
     paces = np.linalg.norm(np.diff(points["tcp"], axis=0), axis=1)

@@ -43,7 +43,7 @@ def test_three_calls_make_a_label_and_an_imagined_segment_and_none_is_made_again
 
     with serving(answers) as url:
         judgement, billed = verdict(tmp_path, OpenAI(base_url=url), Models())
-    assert (judgement.outcome, judgement.label, judgement.kept, billed) == ("labelled", 1.0, True, 3)
+    assert (judgement.outcome, judgement.label, judgement.is_used, billed) == ("labelled", 1.0, True, 3)
     assert judgement.notes == {"first": 2, "second": 1, "retries": 0, "imagined": "kept"}
     assert judgement.imagined is not None and np.allclose(judgement.imagined[-1, :3], SEGMENTS[1, 0, 14:], atol=1e-4)
     again, billed = verdict(tmp_path, OpenAI(), Models(mode="replay"))

@@ -47,7 +47,7 @@ def test_the_states_of_an_imagined_trajectory() -> None:
 
 
 def test_what_is_told_of_a_segment_and_its_text() -> None:
-    trajectory = trajectories.told(COORDINATES, PREFERRED)
+    trajectory = trajectories.named_points(COORDINATES, PREFERRED)
     assert {name: points.tolist() for name, points in trajectory.items()} == {
         "tcp": [[0, 1], [10, 11], [20, 21]],
         "obj": [[2], [12], [22]],
@@ -70,7 +70,7 @@ def test_a_question_holds_the_states_and_nothing_else() -> None:
 @pytest.mark.parametrize(("first", "label"), [(1, 0.0), (2, 1.0)])
 def test_the_label_is_the_index_of_the_preferred_segment(first: int, label: float) -> None:
     judgement = verdict(LABELLED | {"first": first, "second": 3 - first, "states": PREFERRED.tolist()})
-    assert (judgement.outcome, judgement.label, judgement.kept) == ("labelled", label, True)
+    assert (judgement.outcome, judgement.label, judgement.is_used) == ("labelled", label, True)
     assert judgement.imagined is not None and judgement.imagined.dtype == np.float32
     assert np.array_equal(judgement.imagined, PREFERRED)
     assert judgement.notes == {"first": first, "second": 3 - first, "retries": 0, "imagined": "kept"}
@@ -79,7 +79,7 @@ def test_the_label_is_the_index_of_the_preferred_segment(first: int, label: floa
 def test_without_llm_labels_only_the_imagined_segment_is_learnt_from() -> None:
     value = LABELLED | {"second": None, "states": PREFERRED.tolist()}
     judgement = verdict(value, keep_sampled=False, double_check=False)
-    assert (judgement.label, judgement.kept) == (0.0, False) and judgement.imagined is not None
+    assert (judgement.label, judgement.is_used) == (0.0, False) and judgement.imagined is not None
 
 
 def test_an_imagined_segment_that_was_not_usable_leaves_the_label() -> None:
@@ -106,7 +106,7 @@ def test_what_got_no_answer_or_none_that_can_be_read_is_never_learnt_from() -> N
     assert verdict(None, undecided="soft") == Verdict("failed")
     for outcome in ("failed", "unreadable"):
         judgement = verdict({"first": 1, "second": None, "outcome": outcome, "retries": 1}, undecided="soft")
-        assert (judgement.outcome, judgement.label, judgement.kept) == (outcome, None, False)
+        assert (judgement.outcome, judgement.label, judgement.is_used) == (outcome, None, False)
         assert judgement.notes == {"first": 1, "retries": 1}
 
 
@@ -167,7 +167,7 @@ JSON = st.recursive(
 @given(st.fixed_dictionaries({name: st.just(value) | JSON for name, value in GOOD.items()}) | JSON)
 def test_no_value_does_more_than_be_unreadable(value: Any) -> None:
     judgement = verdict(value)
-    assert judgement.label in (None, 0.0, 1.0) and judgement.kept == (judgement.outcome == "labelled")
+    assert judgement.label in (None, 0.0, 1.0) and judgement.is_used == (judgement.outcome == "labelled")
     if judgement.imagined is not None:
         imagined: Array = judgement.imagined
         assert imagined.shape == PREFERRED.shape and np.isfinite(imagined).all()

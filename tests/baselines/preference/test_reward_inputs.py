@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from guidebench.baselines.preference.reward_inputs import LAST, LAYERS, ConvNet, area_mean
 from guidebench.baselines.preference.rewards import Preferences, RewardEnsemble
-from guidebench.baselines.preference.seeing import LAST, LAYERS, ConvNet, area_mean
 from guidebench.harness.interfaces import Array
 from tests.baselines.learners.continuous import build
 
@@ -108,16 +108,16 @@ def test_networks_begin_as_the_papers_code_has_them() -> None:
 
 def test_pairs_of_frames_are_kept_as_they_are_and_restored() -> None:
     labelled, restored = preferences(0, 3), Preferences(1, SIZE, SIZE, 3, dtype="uint8")
-    assert labelled.seen.dtype == np.uint8 and labelled.seen.shape == (3, 2, 1, SIZE, SIZE, 3)
+    assert labelled.pairs.dtype == np.uint8 and labelled.pairs.shape == (3, 2, 1, SIZE, SIZE, 3)
     restored.load_state(labelled.state())
-    assert np.array_equal(restored.seen, labelled.seen) and np.array_equal(restored.labels, labelled.labels)
+    assert np.array_equal(restored.pairs, labelled.pairs) and np.array_equal(restored.labels, labelled.labels)
 
 
 def test_a_reward_of_frames_learns_what_is_preferred() -> None:
     rewards = ensemble()
     fit = train(rewards, [preferences(0, 40)], (0,), epochs=8)
     unseen = preferences(1, 30)
-    more = np.diff(rewards.returns(0, unseen.seen).mean(0), axis=1)[:, 0]
+    more = np.diff(rewards.returns(0, unseen.pairs).mean(0), axis=1)[:, 0]
     assert fit.accuracy[0] > 0.9 and np.mean((more > 0) == unseen.labels) > 0.9
 
 
