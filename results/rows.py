@@ -265,7 +265,7 @@ class _Reader:
 
         codes = np.repeat(np.arange(len(numbers)), [len(of_file) for of_file in numbers])
         flat = np.fromiter(itertools.chain.from_iterable(numbers), np.int64, len(codes))
-        rows.insert(0, "filename", pd.Categorical.from_codes(codes, categories=pd.Index(self._group.paths)))
+        rows.insert(0, "filename", pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(self._group.paths))))
         rows.insert(1, "row", flat)
         return rows
 
