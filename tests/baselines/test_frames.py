@@ -40,7 +40,7 @@ class World:
         self.space, self.rng = observations, np.random.default_rng(0)
         self.observations = [self._drawn(None) for _ in range(rows)]
         self.transitions: list[list[tuple]] = [[] for _ in range(rows)]
-        """What each stored transition of each seed was."""
+        """Per seed, its stored transitions: observation, next observation and whether the episode ended."""
 
     def _drawn(self, before: np.ndarray | None) -> np.ndarray:
         observation = np.empty(self.space.shape, self.space.numpy)

@@ -29,7 +29,7 @@ PACKAGES = {
     "suite=bin_sorting": "ogbench", "suite=crafter": "crafter", "suite=metaworld": "metaworld",
     "suite=ogbench": "ogbench", "suite=point_maze": "gymnasium_robotics",
 }  # fmt: skip
-"""Beginning of a word of a row -> the package that its suite needs."""
+"""Prefix of a word in a row -> the package that its suite needs."""
 
 
 # What a run writes
@@ -109,7 +109,7 @@ GAME = f"suite=crafter suite.area=16 suite.length=25 {SHORT} {LEARNER} training.
 ROOM = f"suite=housekeep suite.length=25 {SHORT} {LEARNER} {TRUNK} training.capacity=100"
 BINS = f"suite=bin_sorting suite.length=20 suite.rebuild=2 drawing.size=64 {SHORT} evaluation.episodes=1"
 BRIEF = "training.steps=40 evaluation.every=20"
-"""Two episodes of `BINS`, whose steps are the dearest."""
+"""Two episodes of `BINS`, whose steps take longest to simulate."""
 OFFLINE_BINS = f"suite.observation=state {LEARNER} learner.cql_actions=2 training.capacity=300 agent.offline_share=0.3"
 EMBEDDER = "embedder=scripted embedder.width=16 embedder.delay=4"
 LED = "classifier=oracle classifier.delay=7 segmenter=scripted segmenter.delay=3 waypoints=scripted waypoints.delay=4"
@@ -267,7 +267,7 @@ MORE: Mapping[str, Row] = {
         f"{PIXELS} text_embedder=transformers text_embedder.model={{sentence_bert}} agent.width=32"
     ),
 }
-"""Suites, observations, learners and agents whose code is another than that of the rows above."""
+"""Suites, observations, learners and agents that the rows above do not run."""
 
 
 # The contract

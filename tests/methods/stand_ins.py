@@ -34,7 +34,7 @@ Manner = Literal["usable", "unusable", "lost"]
 RECORDED = {"chat": "openai", "judge": "openai", "embedder": "transformers"}
 """Kind of a model's part -> a part of this kind whose calls are recorded."""
 TOKENS_WRITTEN = 1_000
-"""Most tokens of an answer of a chat."""
+"""Largest number of tokens in a chat's answer."""
 SIDE = 32
 """Pixels along the side of the frames that stand-ins get."""
 

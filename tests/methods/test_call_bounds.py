@@ -18,17 +18,17 @@ from tests.methods.contract import METHODS, MORE, PACKAGES
 from tests.methods.stand_ins import Manner, planned, spent
 
 ALIKE = ("data of pictures", "demonstrations")
-"""Rows that ask as others do."""
+"""Rows left out, since they ask as others do."""
 ROWS = {name: row for name, row in (METHODS | MORE).items() if name not in ALIKE}
 LONGER = {"ellm_exploration": "training.steps=200 evaluation.every=200", "vlm_rb": "training.demonstrations=1"}
-"""Row -> what has more asked: steps in which a random policy does something, and demonstrations."""
+"""Row -> settings that raise more questions: more steps of a random policy, or demonstrations."""
 QUIET = {
     ("a room", "scorer"), ("dsadf_transfer", "performer"), ("dsadf_transfer", "text_embedder"), ("ellm", "goals"),
     ("ellm", "text_embedder"),
 }  # fmt: skip
 """Rows and roles in which such short runs ask nothing; other rows ask in the same role of the same part."""
 UNBOUNDED: dict[tuple[str, str], str] = {}
-"""Row and role -> why nothing is known beforehand of how often a run asks in it."""
+"""(row, role) -> why the number of its questions has no bound."""
 
 
 def most(cell: Cell, part: Chosen) -> Usage:

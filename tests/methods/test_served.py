@@ -35,11 +35,11 @@ class Case(NamedTuple):
     content: Any
     frames: Array
     replies: list[str]
-    """One that cannot be used, and one that can."""
+    """An unusable reply, then a usable one."""
     fault: str
-    """What is said of the first."""
+    """What the reminder says about the unusable reply."""
     images: list[Array]
-    """Those that the model is shown."""
+    """Images that the model is shown."""
     result: dict[str, Any]
     """Values of the answer."""
 

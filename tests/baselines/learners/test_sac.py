@@ -19,7 +19,7 @@ PEAK = -0.5 * math.log(2 * math.pi)
 
 
 KIND = Kind(0, True, (False,), "error", False, (True,))
-"""An update of critics and actor that moves no target network."""
+"""The kind of an update that moves critics and actor and no target network."""
 
 
 def by_hand(**settings: Any) -> Any:

@@ -223,7 +223,7 @@ def test_one_system_may_act_alone(tmp_path: Path, router: str, fast: bool) -> No
 
 
 ZOMBIE, ARROW = 7, 9
-"""Codes of objects in the part `local`: the place among the package's pictures, from 1."""
+"""Codes of objects in the part `local`: their index among the package's pictures, from 1."""
 
 
 def test_an_unknown_danger_nearby_is_an_emergency_of_one_step(tmp_path: Path) -> None:

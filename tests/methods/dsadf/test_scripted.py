@@ -31,7 +31,7 @@ def planning_prompt(text: str = START, goal: str = "make a stone sword") -> tupl
 
 
 MANY = [f"{START} day {number}." for number in range(500)]
-"""States that differ in nothing that matters."""
+"""Texts of states that differ, but not in anything that a plan depends on."""
 
 
 def near(count: int, rate: float) -> bool:

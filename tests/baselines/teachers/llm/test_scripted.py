@@ -24,7 +24,7 @@ from tests.harness.models import conversing
 from tests.there import there
 
 NOWHERE: Any = None
-"""It is given the suite, as every scripted part, and looks at nothing of it."""
+"""The suite that a scripted part is given; this one does not look at it."""
 PAIRS = 160
 SURE: dict[str, Any] = {"error": 0.0, "first_bias": 0.0, "noise": 0.0}
 

@@ -18,13 +18,13 @@ COORDINATES = (
     Coordinates("obj", "", (3,)),
     Coordinates("target", "", (6,), constant=True),
 )
-"""Of seven numbers: tcp x and y, the gripper's opening, obj, tcp of the step before, target."""
+"""Coordinates of seven numbers: tcp x and y, the gripper's opening, obj, tcp of the step before, target."""
 PREFERRED = np.array(
     [[0, 1, 9, 2, 7, 8, 5], [10, 11, 19, 12, 0, 1, 5], [20, 21, 29, 22, 10, 11, 5]], np.float32
 )  # fmt: skip
 PAIR = Pair(row=1, number=7, observations=np.stack([PREFERRED, PREFERRED + 1]), rewards=np.zeros((2, 3)))
 BUILD: Any = None
-"""What it is built with is needed for a Decision Transformer alone."""
+"""The build that a teacher is given, needed for a Decision Transformer alone."""
 LABELLED = {"first": 1, "second": 2, "outcome": "labelled", "retries": 0, "imagined": "kept"}
 
 
