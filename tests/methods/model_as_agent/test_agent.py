@@ -115,7 +115,7 @@ def test_the_fallback_draws_uniformly_and_by_the_episode_alone() -> None:
 
 
 def test_equal_steps_share_a_row_and_rows_are_bounded() -> None:
-    episodes = Episodes(ModelAsAgent(log_rows=2), says("sleep", "sleep", "move up", "sleep", "sleep"))
+    episodes = Episodes(ModelAsAgent(logged=2), says("sleep", "sleep", "move up", "sleep", "sleep"))
     for _ in range(5):
         episodes.act()
     assert episodes.end()["steps"] == 5
