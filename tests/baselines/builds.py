@@ -23,9 +23,9 @@ def build(path: Path = Path(), seeds: tuple[int, ...] = (0, 1), space: Observati
     return Build(**(usual | more))
 
 
-def initialised(network: Any, rows: int, **how: Any) -> Parameters:
+def initialised(network: Any, rows: int, **settings: Any) -> Parameters:
     """Return parameters of a network in which row r is drawn by the generator of seed r."""
-    parameters = Parameters(network.specs(), rows, **how)
+    parameters = Parameters(network.specs(), rows, **settings)
     parameters.initialise([np.random.default_rng(seed) for seed in range(rows)])
     return parameters
 

@@ -83,7 +83,7 @@ class OnDevice(TorchDispatchMode):
         return output
 
 
-def learner(learner_of: Any, device: str, how: type[Captured] | None, space: Observations = VECTOR) -> Any:
+def learner(learner_of: Any, device: str, capture: type[Captured] | None, space: Observations = VECTOR) -> Any:
     """Return a learner of two seeds; on a CPU of one seed if it learns action values, since seeds updated one by one
     are not captured. SAC's and TD3's targets use two of three critics."""
     if learner_of in CONTINUOUS:
@@ -92,7 +92,7 @@ def learner(learner_of: Any, device: str, how: type[Captured] | None, space: Obs
         seeds = (0,) if device == "cpu" else (0, 1)
         trainee = make(learner_of(**conftest.SMALL, target_every=2), space, seeds=seeds, device=device)
     learn = trainee.learn if learner_of in CONTINUOUS else trainee.learn_together
-    trainee._learn = learn if how is None else how(learn)
+    trainee._learn = learn if capture is None else capture(learn)
     return trainee
 
 
@@ -188,7 +188,7 @@ def test_a_replay_reads_its_sample_and_the_networks_alone(learner_of: Any, space
 @pytest.mark.gpu
 @EVERY_CASE
 def test_captured_updates_are_the_eager_ones(full_precision: None, learner_of: Any, space: Observations) -> None:
-    eager, captured = (learner(learner_of, "cuda", how, space) for how in (None, Captured))
+    eager, captured = (learner(learner_of, "cuda", capture, space) for capture in (None, Captured))
     with warnings.catch_warnings():
         warnings.simplefilter("error", Notice)
         ours = taught(captured, learner_of, space=space)

@@ -74,9 +74,9 @@ def test_seeds_that_store_unevenly_draw_what_they_draw_alone(tmp_path: Path, rep
     again = both.sample(8, ctx(step=2))
     for row, seed in enumerate((3, 5)):
         alone = uneven(build(tmp_path / f"alone-{seed}", (seed,)), replay)
-        mine = alone.sample(8, ctx(1))
-        np.testing.assert_array_equal(mine.batch.observation[0], drawn.batch.observation[row])
-        alone.feedback(mine, Update(np.arange(16, dtype=np.float32).reshape(2, 8)[row : row + 1], {}))
+        single = alone.sample(8, ctx(1))
+        np.testing.assert_array_equal(single.batch.observation[0], drawn.batch.observation[row])
+        alone.feedback(single, Update(np.arange(16, dtype=np.float32).reshape(2, 8)[row : row + 1], {}))
         np.testing.assert_array_equal(alone.sample(8, ctx(1, 2)).draw.index[0], again.draw.index[row])
 
 
@@ -210,8 +210,8 @@ def test_each_learner_gets_its_own_parameters_back(tmp_path: Path, names: tuple[
     agent, other = (BaseAgent(run_build, {name: config.spawn(run_build) for name in names}, {}) for _ in range(2))
     other.load_parameters(1, agent.parameters(0))
     for name in names:
-        mine, again = agent.learners[name].parameters(0), other.learners[name].parameters(1)
-        assert all(np.array_equal(mine[key], again[key]) for key in mine.keys() | again.keys())
+        parameters, again = agent.learners[name].parameters(0), other.learners[name].parameters(1)
+        assert all(np.array_equal(parameters[key], again[key]) for key in parameters.keys() | again.keys())
 
 
 def test_parts_are_joined_to_what_a_task_shows() -> None:
@@ -228,6 +228,6 @@ def test_parts_are_joined_to_what_a_task_shows() -> None:
 
 def test_a_seeds_part_of_a_transition_has_its_own_words() -> None:
     texts = StepWords(("you see tree.", "you see cow."), ("chop tree", ""))
-    mine = _of(happened(4)._replace(words=texts, snapshot=None), 1)
-    assert mine.words == StepWords(("you see cow.",), ("",)) and mine.snapshot is None
-    assert mine.reward.tolist() == [504.0] and _of(happened(4), 0).words is None
+    part = _of(happened(4)._replace(words=texts, snapshot=None), 1)
+    assert part.words == StepWords(("you see cow.",), ("",)) and part.snapshot is None
+    assert part.reward.tolist() == [504.0] and _of(happened(4), 0).words is None

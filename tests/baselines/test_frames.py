@@ -77,8 +77,8 @@ class World:
                     no,
                 )
             )
-            for row, mine in enumerate(self.transitions):
-                mine.append((self.observations[row], after[row], bool(ended[row])))
+            for row, transitions in enumerate(self.transitions):
+                transitions.append((self.observations[row], after[row], bool(ended[row])))
             self.observations = [
                 self._drawn(None) if ended[row] else observation for row, observation in enumerate(after)
             ]
@@ -89,8 +89,8 @@ class World:
         index = np.stack([live.slots(np.arange(live.count))] * len(self.observations))
         batch = storage.gather(index)
         assert batch.observation.dtype == batch.next_observation.dtype == self.space.numpy
-        for row, mine in enumerate(self.transitions):
-            for at, (before, after, ended) in enumerate(mine[-live.count :]):
+        for row, transitions in enumerate(self.transitions):
+            for at, (before, after, ended) in enumerate(transitions[-live.count :]):
                 np.testing.assert_array_equal(batch.observation[row, at], before)
                 np.testing.assert_array_equal(batch.next_observation[row, at], after)
                 assert batch.terminated[row, at] == ended

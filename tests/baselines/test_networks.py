@@ -144,5 +144,5 @@ def test_many_inputs_that_share_a_part_give_what_each_gives_whole_and_the_same_g
     leaves = [shared, *views.values()]
     weights = random(seeds, 3, 6, 4)
     pairs = [torch.autograd.grad((values * weights).sum(), leaves) for values in (outputs, expected)]
-    for mine, theirs in zip(*pairs, strict=True):
-        torch.testing.assert_close(mine, theirs)
+    for gradient, reference in zip(*pairs, strict=True):
+        torch.testing.assert_close(gradient, reference)

@@ -209,11 +209,11 @@ def test_what_is_stored_is_the_vector_of_the_text_and_of_the_instruction_and_all
         for step in range(12):
             observation, texts = history[step + after]
             for row, text in enumerate(texts):
-                mine = stored[row, step]
-                assert np.array_equal(mine["text"], vector(EmbedCall((text,)))[0])
-                assert all(np.array_equal(mine[part], observation[row][part]) for part in ("local", "status"))
+                record = stored[row, step]
+                assert np.array_equal(record["text"], vector(EmbedCall((text,)))[0])
+                assert all(np.array_equal(record[part], observation[row][part]) for part in ("local", "status"))
                 if goal:
-                    assert np.array_equal(mine["goal"], vector(EmbedCall((tasks[row].instruction,)))[0])
+                    assert np.array_equal(record["goal"], vector(EmbedCall((tasks[row].instruction,)))[0])
     assert set(ctx.question_counts().values()) == {1}, "no seed asks about a text twice"
     assert len({text for _, text in ctx.question_counts()}) < len(ctx.question_counts()), "two seeds met the same text"
     assert agent.text_arrays.met.sum() == len(ctx.questions) and not agent.text_arrays.failed.any()
@@ -279,7 +279,7 @@ def test_each_distinct_text_is_asked_about_once(
     distinct = [{text.decode() for row, text in texts_read if row == seed} for seed in range(2)]
     assert len(texts_read) > 10 * sum(map(len, distinct))
     spent = last(study, "ledger")
-    assert spent["questions"].tolist() == [len(mine) for mine in distinct] and not spent["failures"].any()
+    assert spent["questions"].tolist() == [len(texts) for texts in distinct] and not spent["failures"].any()
     (computed,) = recorded(study)
     assert sorted(computed) == sorted(distinct[0] | distinct[1]), "the model computes each for both seeds once"
     metrics = last(study, "metrics")

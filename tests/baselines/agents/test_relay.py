@@ -247,24 +247,24 @@ def leaves(state: Any) -> Any:
 
 def test_after_the_relay_the_explorer_neither_acts_nor_learns(tmp_path: Path) -> None:
     agent, loop = trained((0,), tmp_path, 100, periods=(5,), enough=1)
-    (mine,) = agent.turns
-    assert mine.over
+    (turn,) = agent.turns
+    assert turn.over
     explorer, streams = leaves(agent.explorer.state(0)), leaves(agent._branches[0].state())
     learner = leaves(agent.learner.state(0))
     for _ in range(60):
         loop.advance(TRAIN)
-        assert not mine.exploring
+        assert not turn.exploring
     assert leaves(agent.explorer.state(0)) == explorer and leaves(agent._branches[0].state()) == streams
     assert leaves(agent.learner.state(0)) != learner
-    assert mine.share == 0.0
+    assert turn.share == 0.0
 
 
 def test_the_explorer_differs_from_the_learner_and_moves(tmp_path: Path) -> None:
     first, _ = trained((0,), tmp_path / "first", 1)
     agent, _ = trained((0,), tmp_path / "later", 60)
     for first_learner, second_learner in ((agent.learner, agent.explorer), (agent.explorer, first.explorer)):
-        mine, others = first_learner.parameters(0), second_learner.parameters(0)
-        assert any((mine[name] != others[name]).any() for name in mine)
+        parameters, others = first_learner.parameters(0), second_learner.parameters(0)
+        assert any((parameters[name] != others[name]).any() for name in parameters)
 
 
 def test_a_seed_is_the_same_beside_others_whose_relay_ends_at_another_time(tmp_path: Path) -> None:

@@ -270,10 +270,10 @@ def of_one_episode(file: Any) -> None:
         file[f"episode_{number}"] = file["episode_1"]
 
 
-def replaced(name: str, **how: Any) -> Callable[[Any], None]:
+def replaced(name: str, **changes: Any) -> Callable[[Any], None]:
     def change(file: Any) -> None:
         del file[name]
-        file.create_dataset(name, **how)
+        file.create_dataset(name, **changes)
 
     return change
 

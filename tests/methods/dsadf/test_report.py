@@ -154,13 +154,13 @@ def test_a_report_says_who_acted_and_what_it_cost(
     assert (routes["learner"]["estimate"], routes["learner_reached"]["estimate"]) == (1.0, 1.0)
     (memory,) = summary["proficiencies"]
     assert memory["subgoals"] == {"chop tree": {"attempts": 12, "completed": 6, "proficiency": 0.75}}
-    mine, others = summary["asked"]
+    dual_costs, lone_costs = summary["asked"]
     # 12 + 4 and 16 + 4 calls in four episodes each: 4 and 5 an episode, 36 in all
-    assert (mine["per_episode"]["calls"]["estimate"], mine["training"]["calls"]) == (4.5, 4.0)
+    assert (dual_costs["per_episode"]["calls"]["estimate"], dual_costs["training"]["calls"]) == (4.5, 4.0)
     assert (
-        mine["per_success"]["calls"] == (12.0 if successes else None)
-        and others["per_episode"]["calls"]["estimate"] == 10
+        dual_costs["per_success"]["calls"] == (12.0 if successes else None)
+        and lone_costs["per_episode"]["calls"]["estimate"] == 10
     )
-    assert mine["per_success"]["usd"] == (pytest.approx(0.3 / 3) if successes else None)
+    assert dual_costs["per_success"]["usd"] == (pytest.approx(0.3 / 3) if successes else None)
     costs = out.partition("questions of evaluations")[2].partition("Notes")[0]
     assert ("12.0" in costs) == bool(successes) and ("—" in costs) == (not successes)

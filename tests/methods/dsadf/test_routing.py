@@ -15,7 +15,7 @@ def memory(p: float | None, rewarded: bool = True) -> Memory:
 
 
 @pytest.mark.parametrize(
-    ("name", "held", "router", "expected"),
+    ("name", "skills", "router", "expected"),
     [
         ("chop tree", memory(0.7), "both", Route("learner", "proficient", 0.7)),
         ("chop tree", memory(0.69), "both", Route("performer", "not proficient", 0.69)),
@@ -27,5 +27,5 @@ def memory(p: float | None, rewarded: bool = True) -> Memory:
         ("chop tree", memory(1.0), "model", Route("performer", "agent.router=model")),
     ],
 )  # fmt: skip
-def test_routes(name: str, held: Memory, router: Router, expected: Route) -> None:
-    assert route(Subgoal(name, 3) if name else None, held, router, 0.7) == expected
+def test_routes(name: str, skills: Memory, router: Router, expected: Route) -> None:
+    assert route(Subgoal(name, 3) if name else None, skills, router, 0.7) == expected

@@ -57,8 +57,8 @@ class World:
         **shape: Any,
     ):
         sight = Sight(Line(), "line", 100, False)
-        how = Shape(0.1, 15.0, **shape)
-        ways = Ways(how, 100, width, True, both, frozenset(oracles), start, follows, spacing)
+        reward_shape = Shape(0.1, 15.0, **shape)
+        ways = Ways(reward_shape, 100, width, True, both, frozenset(oracles), start, follows, spacing)
         self.guide = WaypointGuide(lambda row, shot: f"go to {shot[0]}", [sight, sight], ways, 1, 0.5, source)
         build = Build(
             seeds=(0, 1), observations=Observations((1,), "float32"), actions=Actions(count=2), horizon=100,

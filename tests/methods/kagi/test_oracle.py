@@ -18,10 +18,14 @@ BLOCKS = [["c4", 3], ["c4", 2], ["b4", 3], ["a4", 3], ["a4", 2]]
 """The thing is in c4, the place in a4, both nearest to line 2: (1 - .7) * 6 = 1.8."""
 
 
-def ask(places: Any = PLACES, about: questions.WaypointQuestion = QUESTION, error: float = 0.0, seed: int = 0) -> Any:
+def ask(
+    places: Any = PLACES, waypoint_question: questions.WaypointQuestion = QUESTION, error: float = 0.0, seed: int = 0
+) -> Any:
     measured = np.array(places, np.float32)
     nothing = np.zeros((1, 0), bool)
-    question = Question(0, np.zeros(1, np.int64), None, nothing, about.content(), "waypoints", measures=measured)
+    question = Question(
+        0, np.zeros(1, np.int64), None, nothing, waypoint_question.content(), "waypoints", measures=measured
+    )
     oracle = OracleWaypoints(error=error).spawn(None, "forward")  # type: ignore[arg-type]
     return json.loads(json.dumps(oracle(question, np.random.default_rng(seed))))
 
@@ -34,9 +38,9 @@ def test_it_answers_what_the_dialogue_would_return_with_the_nearest_points() -> 
 
 
 def test_it_takes_the_grid_the_views_and_the_grippers_place_of_the_question() -> None:
-    flat = ask(about=QUESTION._replace(grid=Grid(4, heights=False)))
+    flat = ask(waypoint_question=QUESTION._replace(grid=Grid(4, heights=False)))
     assert flat["blocks"] == [["b3", None], ["a3", None]] and flat["waypoints"] == [[0.375, 0.625], [0.125, 0.625]]
-    from_gripper = ask(about=QUESTION._replace(start=[0.5, 0.75, 0.3]))
+    from_gripper = ask(waypoint_question=QUESTION._replace(start=[0.5, 0.75, 0.3]))
     assert from_gripper["blocks"] == [["d5", 4], *BLOCKS]
 
 

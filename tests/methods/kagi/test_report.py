@@ -84,9 +84,9 @@ def write_question(run: Path, episode: int, frame: bytes) -> None:
     """Write the question about an episode as `bench eval --frames` draws it."""
     (run / "questions").mkdir(exist_ok=True)
     (run / "questions" / f"{episode}.png").write_bytes(frame)
-    about = {"log": "questions", "role": "waypoints", "episode": episode, "step": 1, "frame": f"{episode}.png",
+    record = {"log": "questions", "role": "waypoints", "episode": episode, "step": 1, "frame": f"{episode}.png",
              "messages": [], "told": []}  # fmt: skip
-    (run / "questions" / f"{episode}.json").write_text(json.dumps(about))
+    (run / "questions" / f"{episode}.json").write_text(json.dumps(record))
 
 
 def figure(directory: Path) -> np.ndarray[Any, Any]:

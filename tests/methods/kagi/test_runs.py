@@ -49,17 +49,17 @@ def test_bench_eval_draws_what_the_chat_was_shown_and_the_report_lays_the_field_
     led = results.load(study, log="waypoints").dropna(subset=["episode"]).set_index("episode")
     assert len(questions) == 2, "episodes of 20 steps from step 18 on, the last of which has no answer yet"
     for episode, row in questions.iterrows():
-        about = json.loads((run / "questions" / f"questions-waypoints-{episode:05d}.json").read_text())
+        record = json.loads((run / "questions" / f"questions-waypoints-{episode:05d}.json").read_text())
         frame, *images = (
             np.asarray(imageio.imread(run / "questions" / file))
-            for file in (about["frame"], *(part["file"] for part in about["messages"][0]["parts"] if "file" in part))
+            for file in (record["frame"], *(part["file"] for part in record["messages"][0]["parts"] if "file" in part))
         )
         question = read(json.loads(row["asked"]))
         above = marks.from_above(frame[:, :100], question.grid, question.candidates)
         np.testing.assert_array_equal(images[0], above)
         np.testing.assert_array_equal(images[1], marks.from_the_side(frame[:, 100:], question.grid))
         if episode in led.index:
-            texts = {label["name"]: label["text"] for label in about["told"]}
+            texts = {label["name"]: label["text"] for label in record["told"]}
             assert texts["instruction"] == question.instruction and texts["blocks"] == led.loc[episode, "blocks"]
             assert (texts["grasp"][0], texts["target"][0]) == ("P", "Q")
     assert cli.main(["report", str(study)]) == 0

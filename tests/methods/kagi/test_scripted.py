@@ -28,9 +28,9 @@ def question(instruction: str = QUESTION.instruction, **more: Any) -> WaypointQu
     return QUESTION._replace(instruction=instruction, **more)
 
 
-def images(about: WaypointQuestion, frame: Array) -> list[Array]:
+def images(waypoint_question: WaypointQuestion, frame: Array) -> list[Array]:
     """Return the images of a prompt."""
-    return [part for part in prompts.message(about, frame).content if not isinstance(part, str)]
+    return [part for part in prompts.message(waypoint_question, frame).content if not isinstance(part, str)]
 
 
 def sighting(frame: Array, instruction: str = QUESTION.instruction, colour: str = "green") -> Any:
@@ -40,9 +40,9 @@ def sighting(frame: Array, instruction: str = QUESTION.instruction, colour: str 
     return places
 
 
-def read(about: WaypointQuestion, frame: Array, reader: ViewReader | None = None) -> dict[str, Any]:
-    reply = (reader or ViewReader(0, 0))((prompts.message(about, frame),))
-    return reading.selected(reply, about.grid, about.candidates)
+def read(waypoint_question: WaypointQuestion, frame: Array, reader: ViewReader | None = None) -> dict[str, Any]:
+    reply = (reader or ViewReader(0, 0))((prompts.message(waypoint_question, frame),))
+    return reading.selected(reply, waypoint_question.grid, waypoint_question.candidates)
 
 
 @pytest.mark.parametrize("size", [64, 100, 200])

@@ -99,8 +99,8 @@ def test_an_episode_becomes_a_question_with_its_key_frames_and_its_history(tmp_p
     first, second = attempts.questions_to("feedback")
     content = json.loads(first.content)
     assert first.row == 0 and first.key.tolist() == [0]
-    how = {"structured": True, "embedded": "all"}
-    assert content == {"history": [], "frames": content["frames"], "steps": 4, "succeeded": False, **how}
+    form = {"structured": True, "embedded": "all"}
+    assert content == {"history": [], "frames": content["frames"], "steps": 4, "succeeded": False, **form}
     assert json.loads(second.content)["succeeded"] is True
     assert content["frames"][0] == 0 and content["frames"][-1] == 4 and len(content["frames"]) == 3
     expected = [100 if at == 0 else at - 1 for at in content["frames"]]  # step t is transition t − 1 of this store

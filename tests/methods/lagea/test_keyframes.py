@@ -70,11 +70,11 @@ def test_the_model_sees_the_key_frames_and_evenly_spread_others() -> None:
 
 
 @given(signals, st.integers(2, 12), st.integers(1, 9), st.sampled_from(sorted(keyframes.SELECTORS)))
-def test_key_frames_are_few_different_and_apart(similarity: np.ndarray, most: int, spacing: int, how: str) -> None:
-    frames = keyframes.SELECTORS[how](similarity, SHARES, most, spacing)
+def test_key_frames_are_few_different_and_apart(similarity: np.ndarray, most: int, spacing: int, selector: str) -> None:
+    frames = keyframes.SELECTORS[selector](similarity, SHARES, most, spacing)
     assert frames[0] == 0 and frames[-1] == len(similarity) - 1 and len(frames) <= most
     assert (np.diff(frames) > 0).all()
-    if how == "saliency" and len(similarity) > spacing:
+    if selector == "saliency" and len(similarity) > spacing:
         assert (np.diff(frames) >= spacing).all()
 
 

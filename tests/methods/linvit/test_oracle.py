@@ -49,13 +49,13 @@ def test_the_solver_is_that_of_the_state_whose_sentences_are_asked_about(
     states: list[str] = []
     answer = KnownPrior.__call__
 
-    def heard(self: KnownPrior, question: Question, generator: np.random.Generator) -> Any:
+    def checked_answer(self: KnownPrior, question: Question, generator: np.random.Generator) -> Any:
         task = question.solver.__self__  # type: ignore[union-attr]
         assert json.loads(question.content)["state"] == task.text()
         states.append(task.text())
         return answer(self, question, generator)
 
-    monkeypatch.setattr(KnownPrior, "__call__", heard)
+    monkeypatch.setattr(KnownPrior, "__call__", checked_answer)
     study = train(*words, "seeds=[0]", packs=[(0,)])
     ledger = results.load(study, log="ledger").sort_values("step").iloc[-1]
     assert len(states) == len(set(states)) == ledger["questions"] > 20 and not ledger["failures"]

@@ -31,11 +31,11 @@ def test_it_fits_every_profile_of_the_suites_that_tell_sentences(suite: str, pro
 
 
 def test_what_a_profile_sets_of_the_dueling_network_holds_for_its_learner_too() -> None:
-    mine, theirs = planned("suite=housekeep", "profile=quick"), matrix.plan(
+    linvit, sparse = planned("suite=housekeep", "profile=quick"), matrix.plan(
         ["suite=housekeep", "method=sparse", "profile=quick"]).cells[0]  # fmt: skip
-    learner, dueling = (settings.identity(cell.section("learner")) for cell in (mine, theirs))
+    learner, dueling = (settings.identity(cell.section("learner")) for cell in (linvit, sparse))
     assert learner == {**dueling, "double": False, "temperature": 0.01}
-    assert mine.section("learner").lr == 3e-4 and mine.settings["learner.lr"].layer == "profile quick"
+    assert linvit.section("learner").lr == 3e-4 and linvit.settings["learner.lr"].layer == "profile quick"
 
 
 def test_settings_of_its_own_have_precedence_over_those_of_the_dueling_network_in_one_layer() -> None:

@@ -158,8 +158,8 @@ def test_a_local_model_of_random_weights_is_borne(train: Callable[..., Path], tm
     from tests.harness.models import tiny_models
 
     model = tiny_models.llama(tmp_path / "llama")
-    about = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps(about | {"max_position_embeddings": 16_384}))  # tokens are letters
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 16_384}))  # tokens are letters
     words = (*WORLD, *ONCE, "suite.test_length=4", "evaluation.episodes=1")
     words += ("method=model_as_agent", "agent.retries=1", "performer=transformers", f"performer.model={model}")
     words += ("performer.dtype=float32", "performer.max_tokens=4")

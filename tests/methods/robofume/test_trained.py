@@ -122,8 +122,8 @@ def test_it_is_trained_once_and_a_later_process_reads_the_same_from_the_cache(
     suite, drawing = BinSorting(observation="state"), BinDrawing(camera="both", size=32)
     first = obtain(few, suite, "sorting", drawing)
     (file,) = (tmp_path / "classifiers").glob("*.safetensors")
-    written = file.stat().st_mtime_ns
+    modified = file.stat().st_mtime_ns
     again = obtain(few, suite, "sorting", replace(drawing, perturbation="texture"))
     frame, prompt = np.full((1, 32, 64, 3), 90, np.uint8), "Is the block on the tray?"
-    assert file.stat().st_mtime_ns == written
+    assert file.stat().st_mtime_ns == modified
     assert first.judge(frame, prompt) == again.judge(frame, prompt)
