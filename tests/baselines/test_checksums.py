@@ -1,4 +1,4 @@
-"""Checksums of values that come late: the same however they came, and other bytes are noticed."""
+"""Checksums of late values: they do not depend on the order of arrival, and damage is noticed."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ COLUMN = (TransitionColumn("vector", "late", (2,), "float16", float("nan")),)
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segments of two slots."""
+    """Shorten segments to two slots."""
     monkeypatch.setattr(checksums, "LONGEST", 2)
 
 
@@ -28,12 +28,12 @@ def test_only_segments_that_changed_are_read_and_they_are_those_of_what_counts()
     counts[[0, 3]] = True
     sums.wrote(np.array([0, 3]))
     sums.renew(0, 4, counts, values)
-    assert known({"late": {"vector": sums.state()}}) == {0: crc(values[:1]), 1: crc(values[3:4])}
+    assert segments({"late": {"vector": sums.state()}}) == {0: crc(values[:1]), 1: crc(values[3:4])}
     values[0] = 9  # behind its back: segment 0 is not read again
     counts[2] = True
     sums.wrote(np.array([2]))
     sums.renew(0, 5, counts, values)
-    assert known({"late": {"vector": sums.state()}}) == {0: crc(np.array([0], np.float16)), 1: crc(values[2:4])}
+    assert segments({"late": {"vector": sums.state()}}) == {0: crc(np.array([0], np.float16)), 1: crc(values[2:4])}
     assert sums.altered(counts, values)
     values[0] = 0
     assert not sums.altered(counts, values)
@@ -42,8 +42,8 @@ def test_only_segments_that_changed_are_read_and_they_are_those_of_what_counts()
     assert sums.state()["segments"].tolist() == [1] and not sums.altered(counts, values)
 
 
-def known(state: dict[str, Any]) -> dict[int, int]:
-    """Segment -> checksum."""
+def segments(state: dict[str, Any]) -> dict[int, int]:
+    """Return segment -> checksum."""
     late = state["late"]["vector"]
     return dict(zip(late["segments"].tolist(), late["checksums"].tolist(), strict=True))
 
@@ -53,7 +53,8 @@ def numbers(storage: Storage, late: int, value: float) -> None:
 
 
 def test_a_ring_that_goes_round_is_taken_up_at_each_checkpoint(tmp_path: Path) -> None:
-    """Answers come three steps late, every fourth never; what two steps more wrote before a kill does not count."""
+    """Answers come three steps late, and every fourth never; what was written in the two steps before a kill does not
+    count."""
     storage = Storage(build(tmp_path), COLUMN)
     for step in range(40):
         fill(storage, range(step, step + 1))
@@ -70,7 +71,7 @@ def test_a_ring_that_goes_round_is_taken_up_at_each_checkpoint(tmp_path: Path) -
             storage.load_state(0, other)
             storage.load_state(1, saved)
             assert np.isnan(storage.column("vector", np.array([[step % 8]] * 2))[1]).all()
-            assert known(storage.state(1)) == known(state)
+            assert segments(storage.state(1)) == segments(state)
 
 
 def test_late_values_that_are_not_what_was_written_are_noticed_and_others_are_not_looked_at(tmp_path: Path) -> None:
@@ -79,11 +80,11 @@ def test_late_values_that_are_not_what_was_written_are_noticed_and_others_are_no
     for number in (4, 6, 7):
         numbers(storage, number, number)
     saved = storage.state(1)
-    assert sorted(known(saved)) == [2, 3], "of slots 4 and 5, 6 and 7"
+    assert sorted(segments(saved)) == [2, 3], "of slots 4 and 5, 6 and 7"
     path = tmp_path / "seed-1" / "replay" / "vector.bin"
-    content = bytearray(path.read_bytes())
+    stored_bytes = bytearray(path.read_bytes())
     for slot, noticed in ((5, False), (0, False), (4, True), (6, True), (7, True)):
-        changed = content.copy()
+        changed = stored_bytes.copy()
         changed[4 * slot] ^= 1
         path.write_bytes(changed)
         again = Storage(build(tmp_path), COLUMN)

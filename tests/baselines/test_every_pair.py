@@ -26,7 +26,7 @@ SHORTER = (
 
 
 def fitting(suite: str, task: str) -> list[str]:
-    """The learners that take a task's observations and actions."""
+    """Return the learners that take a task's observations and actions."""
     spaces = registry.get("suite", suite)().spaces(task)
     return [
         name for name in registry.names("learner") if not registry.get("learner", name)().fits(there(None, "", *spaces))
@@ -34,7 +34,7 @@ def fitting(suite: str, task: str) -> list[str]:
 
 
 def judged(replay: str, settings: tuple[str, ...]) -> list[str]:
-    """Without the judge's settings for a replay that asks none."""
+    """Return the settings without the judge's, if the replay asks none."""
     asks = "judge" in registry.get("replay", replay).needs
     return [text for text in settings if asks or not text.startswith("judge")]
 
@@ -63,8 +63,8 @@ def test_a_replay_with_a_learner_trains_on_grids(train, replay: str, learner: st
 @pytest.mark.parametrize(("replay", "learner"), [("aer", "sac"), ("ero", "sac"), ("relo", "td3")])
 def test_a_replay_with_a_learner_trains_on_mujoco(train, replay: str, learner: str) -> None:
     pytest.importorskip("gymnasium_robotics")
-    given = ("suite=point_maze", "task=umaze", "suite.steps=20", f"method={replay}", f"learner={learner}")
-    study = train(*given, *SHORTER, packs=[(0,)])
+    command = ("suite=point_maze", "task=umaze", "suite.steps=20", f"method={replay}", f"learner={learner}")
+    study = train(*command, *SHORTER, packs=[(0,)])
     (path,) = study.glob("*/*/*/seed-0")
     assert pq.read_table(path / "evaluations.parquet")["step"].to_pylist() == [16, 32, 48]
     last = last_metrics(path)

@@ -1,4 +1,4 @@
-"""Experiences: what seeds store together and apart, what is drawn of it, and who hears of it."""
+"""Experiences: what seeds store together and separately, what is drawn from it, and which parts are notified."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,25 +40,27 @@ def build(path: Path, seeds: tuple[int, ...] = (3, 5), capacity: int = 50) -> Bu
 
 
 def ctx(rows: int = 2, step: int = 1) -> Any:
-    asked: list[Any] = []
-    return SimpleNamespace(step=step, observation=np.zeros((rows, 1), np.float32), ask=asked.append, asked=asked)
+    questions: list[Any] = []
+    return SimpleNamespace(
+        step=step, observation=np.zeros((rows, 1), np.float32), ask=questions.append, questions=questions
+    )
 
 
 def happened(number: int, ended: bool = False, seeds: tuple[int, ...] = (3, 5)) -> Transition:
-    """Each seed sees 100 · seed + number, and is paid that."""
+    """Return a transition in which each seed observes 100 · seed + number and is rewarded with it."""
     place = np.array([[100 * seed + number] for seed in seeds], np.float32)
     no, end = np.zeros(len(seeds), bool), np.full(len(seeds), ended)
     snapshot = np.full((len(seeds), 4), number, np.uint8)
     return Transition(place, no, place[:, 0], end, no, place + 0.5, np.zeros((len(seeds), 0), bool), snapshot, no)
 
 
-def uneven(made: Build, replay: Any = None) -> Uneven:
-    """Seed 3 stores every step, seed 5 every third one."""
-    found, rows = Uneven(made, replay or Uer(), name="own"), np.arange(len(made.seeds))
+def uneven(run_build: Build, replay: Any = None) -> Uneven:
+    """Return an experience in which seed 3 stores every step and seed 5 every third one."""
+    experience, rows = Uneven(run_build, replay or Uer(), name="own"), np.arange(len(run_build.seeds))
     for number in range(30):
-        storing = [row for row in rows if made.seeds[row] == 3 or number % 3 == 0]
-        found.add(happened(number, number % 10 == 9, made.seeds), np.array(storing, np.int64), ctx())
-    return found
+        storing = [row for row in rows if run_build.seeds[row] == 3 or number % 3 == 0]
+        experience.add(happened(number, number % 10 == 9, run_build.seeds), np.array(storing, np.int64), ctx())
+    return experience
 
 
 @pytest.mark.parametrize("replay", [Uer(), Per()])
@@ -72,20 +74,20 @@ def test_seeds_that_store_unevenly_draw_what_they_draw_alone(tmp_path: Path, rep
     again = both.sample(8, ctx(step=2))
     for row, seed in enumerate((3, 5)):
         alone = uneven(build(tmp_path / f"alone-{seed}", (seed,)), replay)
-        mine = alone.sample(8, ctx(1))
-        np.testing.assert_array_equal(mine.batch.observation[0], drawn.batch.observation[row])
-        alone.feedback(mine, Update(np.arange(16, dtype=np.float32).reshape(2, 8)[row : row + 1], {}))
+        single = alone.sample(8, ctx(1))
+        np.testing.assert_array_equal(single.batch.observation[0], drawn.batch.observation[row])
+        alone.feedback(single, Update(np.arange(16, dtype=np.float32).reshape(2, 8)[row : row + 1], {}))
         np.testing.assert_array_equal(alone.sample(8, ctx(1, 2)).draw.index[0], again.draw.index[row])
 
 
 def test_a_step_that_is_not_stored_is_a_break(tmp_path: Path) -> None:
-    """Seed 5 stores every third step: what follows in the store is not what followed."""
-    found = uneven(build(tmp_path))
-    batch = found.by_seed[1].store.gather(np.arange(10)[None])
+    """Seed 5 stores every third step, so its next stored observation is not the next observation."""
+    experience = uneven(build(tmp_path))
+    batch = experience.by_seed[1].store.gather(np.arange(10)[None])
     assert batch.observation[0, :, 0].tolist() == [500 + number for number in range(0, 30, 3)]
     assert batch.next_observation[0, :, 0].tolist() == [500.5 + number for number in range(0, 30, 3)]
     assert batch.terminated[0].tolist() == [number % 10 == 9 for number in range(0, 30, 3)]
-    first = found.by_seed[0].store.gather(np.arange(30)[None])
+    first = experience.by_seed[0].store.gather(np.arange(30)[None])
     ended = np.arange(30) % 10 == 9
     expected = np.where(ended, np.arange(30) + 0.5, np.arange(1, 31)) + 300
     expected[-1] = 329.5
@@ -93,18 +95,18 @@ def test_a_step_that_is_not_stored_is_a_break(tmp_path: Path) -> None:
 
 
 def test_a_seed_that_has_stored_too_little_is_not_ready_and_draws_no_number(tmp_path: Path) -> None:
-    found = uneven(build(tmp_path))
-    before = [each._rngs[0].bit_generator.state for each in found.by_seed]
-    drawn = found.sample(11, ctx())
+    experience = uneven(build(tmp_path))
+    before = [single._rngs[0].bit_generator.state for single in experience.by_seed]
+    drawn = experience.sample(11, ctx())
     assert drawn.ready.tolist() == [True, False]
     assert not drawn.batch.observation[1].any() and drawn.batch.observation[0].any()
-    after = [each._rngs[0].bit_generator.state for each in found.by_seed]
+    after = [single._rngs[0].bit_generator.state for single in experience.by_seed]
     assert after[0] != before[0] and after[1] == before[1]
 
 
 def test_experiences_keep_files_and_random_numbers_apart(tmp_path: Path) -> None:
-    made = build(tmp_path)
-    first, second = Experience(made, Uer()), Experience(made, Uer(), name="second")
+    run_build = build(tmp_path)
+    first, second = Experience(run_build, Uer()), Experience(run_build, Uer(), name="second")
     for number in range(20):
         first.add(happened(number), ctx())
         second.add(happened(number + 40), ctx())
@@ -120,20 +122,20 @@ def test_experiences_keep_files_and_random_numbers_apart(tmp_path: Path) -> None
 
 
 def test_experiences_of_an_agent_that_would_share_files_are_refused(tmp_path: Path) -> None:
-    made = build(tmp_path)
-    own = Uneven(made, Uer(), name="own")
-    BaseAgent(made, {}, {"every": Experience(made, Uer()), "own": own})
+    run_build = build(tmp_path)
+    uneven_experience = Uneven(run_build, Uer(), name="own")
+    BaseAgent(run_build, {}, {"every": Experience(run_build, Uer()), "own": uneven_experience})
     check_refused(
         "two experiences of an agent have the name 'own'",
         BaseAgent,
-        made,
+        run_build,
         {},
-        {"every": Experience(made, Uer(), name="own"), "own": own},
+        {"every": Experience(run_build, Uer(), name="own"), "own": uneven_experience},
     )
 
 
 class Returns(BaseLearner):
-    """Keeps with each transition what its episode paid from it on."""
+    """A learner that writes the return of each transition once its episode has ended."""
 
     columns = (TransitionColumn("return", "late", initial=-1.0),)
 
@@ -147,36 +149,36 @@ class Returns(BaseLearner):
 
 def test_a_learner_hears_of_episodes_as_far_as_they_are_stored(tmp_path: Path) -> None:
     learner = Returns()
-    found = Experience(build(tmp_path, capacity=4), Uer(), learners=(learner,))
+    experience = Experience(build(tmp_path, capacity=4), Uer(), learners=(learner,))
     for number in range(8):
-        found.add(happened(number, number in (1, 7)), ctx())
+        experience.add(happened(number, number in (1, 7)), ctx())
     assert learner.heard == [(0, 2), (1, 2), (0, 4), (1, 4)]  # six steps, two of which the ring has let go
-    batch = found.store.gather(np.tile(np.arange(4, 8), (2, 1)))
+    batch = experience.store.gather(np.tile(np.arange(4, 8), (2, 1)))
     assert batch.columns["return"].tolist() == [[1222, 918, 613, 307], [2022, 1518, 1013, 507]]
-    found.add(happened(8), ctx())
-    assert found.store.read("return", 0, np.array([8])).tolist() == [-1]
+    experience.add(happened(8), ctx())
+    assert experience.store.read("return", 0, np.array([8])).tolist() == [-1]
 
 
 def test_clips_go_to_the_replay_s_judge_and_answers_come_back_by_seed(tmp_path: Path) -> None:
-    made = build(tmp_path)
-    found = Uneven(made, VlmRb(clip_length=3))
-    assert found.judged and found.judge == "judge"
-    here = ctx()
+    run_build = build(tmp_path)
+    experience = Uneven(run_build, VlmRb(clip_length=3))
+    assert experience.judged and experience.judge == "judge"
+    context = ctx()
     for number in range(6):
-        found.add(happened(number), np.array([0, 1] if number != 4 else [0]), here)
-    asked = [(ask.row, ask.key.tolist(), ask.to) for ask in here.asked]
-    assert asked == [(0, [0, 1, 2], "judge"), (1, [0, 1, 2], "judge"), (0, [3, 4, 5], "judge")]  # 1 broke off
+        experience.add(happened(number), np.array([0, 1] if number != 4 else [0]), context)
+    clips = [(ask.row, ask.key.tolist(), ask.to) for ask in context.questions]
+    assert clips == [(0, [0, 1, 2], "judge"), (1, [0, 1, 2], "judge"), (0, [3, 4, 5], "judge")]  # 1 broke off
     heard = []
     for row in range(2):
-        found.by_seed[row].sampler.scored = lambda at, slots, score, row=row: heard.append(
+        experience.by_seed[row].sampler.scored = lambda at, slots, score, row=row: heard.append(
             (row, at, slots.tolist(), score)
         )
-    found.answered([Response(1, np.array([0, 1, 2]), 0.5), Response(0, np.array([0, 1, 2]), None)])
+    experience.answered([Response(1, np.array([0, 1, 2]), 0.5), Response(0, np.array([0, 1, 2]), None)])
     assert heard == [(1, 0, [0, 1, 2], 0.5)]
 
 
 class Fixed(BaseLearner):
-    """Tells of each batch what it is told to."""
+    """A learner whose updates report a fixed loss."""
 
     batch_size = 12
 
@@ -189,9 +191,9 @@ class Fixed(BaseLearner):
 
 
 def test_an_agent_learns_of_seeds_that_are_ready_and_one_that_is_not_finite_stops(tmp_path: Path) -> None:
-    made = build(tmp_path)
-    experience, learner = uneven(made), Fixed([1.0, float("inf")])
-    agent = BaseAgent(made, {"": learner}, {"own": experience})
+    run_build = build(tmp_path)
+    experience, learner = uneven(run_build), Fixed([1.0, float("inf")])
+    agent = BaseAgent(run_build, {"": learner}, {"own": experience})
     _, update = agent.learn(learner, experience, ctx(step=7))
     assert learner.moved[0][:2] == ([True, False], 7) and agent.active.tolist() == [True, True]
     assert update.metrics["loss"][0] == 1 and np.isnan(update.metrics["loss"][1])
@@ -203,13 +205,13 @@ def test_an_agent_learns_of_seeds_that_are_ready_and_one_that_is_not_finite_stop
 
 @pytest.mark.parametrize("names", [("", "second"), ("first", "first/other")])
 def test_each_learner_gets_its_own_parameters_back(tmp_path: Path, names: tuple[str, str]) -> None:
-    made = build(tmp_path)
+    run_build = build(tmp_path)
     config = Dqn(hidden=(4,), batch_size=4, learning_starts=4)
-    agent, other = (BaseAgent(made, {name: config.spawn(made) for name in names}, {}) for _ in range(2))
+    agent, other = (BaseAgent(run_build, {name: config.spawn(run_build) for name in names}, {}) for _ in range(2))
     other.load_parameters(1, agent.parameters(0))
     for name in names:
-        mine, again = agent.learners[name].parameters(0), other.learners[name].parameters(1)
-        assert all(np.array_equal(mine[key], again[key]) for key in mine.keys() | again.keys())
+        parameters, again = agent.learners[name].parameters(0), other.learners[name].parameters(1)
+        assert all(np.array_equal(parameters[key], again[key]) for key in parameters.keys() | again.keys())
 
 
 def test_parts_are_joined_to_what_a_task_shows() -> None:
@@ -218,14 +220,14 @@ def test_parts_are_joined_to_what_a_task_shows() -> None:
     joined = flat.join(np.array([[1], [2]], np.float32), goal=np.array([[3, 4], [5, 6]], np.float32))
     assert joined["observation"].tolist() == [[1], [2]] and joined["goal"].tolist() == [[3, 4], [5, 6]]
     record = Observations(parts={"a": Observations((), "int8"), "b": PLACE})
-    seen = np.zeros(3, record.numpy)
-    seen["a"] = [1, 2, 3]
-    twice = record.joined(goal=goal).join(seen, goal=np.ones((3, 2), np.float32))
+    records = np.zeros(3, record.numpy)
+    records["a"] = [1, 2, 3]
+    twice = record.joined(goal=goal).join(records, goal=np.ones((3, 2), np.float32))
     assert twice.dtype.names == ("a", "b", "goal") and twice["a"].tolist() == [1, 2, 3]
 
 
 def test_a_seeds_part_of_a_transition_has_its_own_words() -> None:
-    told = StepWords(("you see tree.", "you see cow."), ("chop tree", ""))
-    mine = _of(happened(4)._replace(words=told, snapshot=None), 1)
-    assert mine.words == StepWords(("you see cow.",), ("",)) and mine.snapshot is None
-    assert mine.reward.tolist() == [504.0] and _of(happened(4), 0).words is None
+    texts = StepWords(("you see tree.", "you see cow."), ("chop tree", ""))
+    part = _of(happened(4)._replace(words=texts, snapshot=None), 1)
+    assert part.words == StepWords(("you see cow.",), ("",)) and part.snapshot is None
+    assert part.reward.tolist() == [504.0] and _of(happened(4), 0).words is None

@@ -9,7 +9,7 @@ import pytest
 from guidebench.baselines.frame_rewards import FrameRewardGuide
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Question, Response, Transition
-from tests.baselines.building import build
+from tests.baselines.builds import build
 
 
 class World:
@@ -18,7 +18,7 @@ class World:
     def __init__(self, path: Path, stretch: int = 4) -> None:
         self.guide = FrameRewardGuide(2, stretch)
         self.storage = Storage(build(path, events=("x",), capacity=6, slots=8), self.guide.columns)
-        self.asked: list[Question] = []
+        self.questions: list[Question] = []
         self.number = 0
 
     def play(self, steps: int) -> None:
@@ -30,7 +30,7 @@ class World:
                 observed, np.ones((2, 1), bool), np.full((2, 5), t, np.uint8), none,
             )  # fmt: skip
             slot = self.storage.append(transition)
-            self.guide.observed(slot, transition, self.storage, SimpleNamespace(ask=self.asked.append))
+            self.guide.observed(slot, transition, self.storage, SimpleNamespace(ask=self.questions.append))
         self.number += steps
 
     def answer(self, row: int, numbers: list[int], rewards: list[float] | None) -> None:
@@ -45,9 +45,9 @@ class World:
 def test_a_stretch_ends_when_it_is_full_and_with_its_episode(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.play(8)
-    keys = {row: [ask.key.tolist() for ask in world.asked if ask.row == row] for row in (0, 1)}
+    keys = {row: [ask.key.tolist() for ask in world.questions if ask.row == row] for row in (0, 1)}
     assert keys == {0: [[0, 1, 2, 3], [4, 5, 6, 7]], 1: [[0, 1, 2], [3, 4, 5]]}
-    for ask in world.asked:
+    for ask in world.questions:
         assert ask.to == "embedder" and ask.events.shape == (len(ask.key), 0), "events are no model's to see"
         assert ask.snapshots is not None and ask.snapshots[:, 0].tolist() == ask.key.tolist()
 

@@ -34,53 +34,63 @@ def build(path: Path, observations: Observations, rows: int = 1) -> Build:
 
 
 class World:
-    """Episodes of S seeds whose observations are drawn by chance, while stacks move by one frame a step."""
+    """Episodes of S seeds with random observations, whose stacks move by one frame a step."""
 
     def __init__(self, observations: Observations, rows: int) -> None:
         self.space, self.rng = observations, np.random.default_rng(0)
-        self.here = [self._drawn(None) for _ in range(rows)]
-        self.kept: list[list[tuple]] = [[] for _ in range(rows)]
-        """What each stored transition of each seed was."""
+        self.observations = [self._drawn(None) for _ in range(rows)]
+        self.transitions: list[list[tuple]] = [[] for _ in range(rows)]
+        """Per seed, its stored transitions: observation, next observation and whether the episode ended."""
 
     def _drawn(self, before: np.ndarray | None) -> np.ndarray:
-        found = np.empty(self.space.shape, self.space.numpy)
+        observation = np.empty(self.space.shape, self.space.numpy)
         for name, part in (self.space.parts or {"": self.space}).items():
             drawn = self.rng.integers(0, 200, part.shape).astype(part.dtype)
             if part.stack > 1 and before is not None:
                 depth = part.shape[-1] // part.stack
                 drawn[..., :-depth] = (before[name] if name else before)[..., depth:]
             if name:
-                found[name] = drawn
+                observation[name] = drawn
             else:
-                found[...] = drawn
-        return found
+                observation[...] = drawn
+        return observation
 
     def play(self, storage: Storage, steps: int, breaks: bool) -> None:
-        """Store `steps` steps, and play others that are not stored if `breaks`."""
-        no = np.zeros(len(self.here), bool)
+        """Store `steps` steps; with `breaks`, also play steps that are not stored."""
+        no = np.zeros(len(self.observations), bool)
         for _ in range(steps):
             if breaks and self.rng.random() < 0.2:
-                self.here = [self._drawn(each) for each in self.here]
+                self.observations = [self._drawn(observation) for observation in self.observations]
                 storage.cut()
-            after = [self._drawn(each) for each in self.here]
-            ended = self.rng.random(len(self.here)) < 0.2
+            after = [self._drawn(observation) for observation in self.observations]
+            ended = self.rng.random(len(self.observations)) < 0.2
             storage.append(
                 Transition(
-                    np.stack(self.here), no, no, ended, no, np.stack(after), np.zeros((len(no), 0), bool), None, no
+                    np.stack(self.observations),
+                    no,
+                    no,
+                    ended,
+                    no,
+                    np.stack(after),
+                    np.zeros((len(no), 0), bool),
+                    None,
+                    no,
                 )
             )
-            for row, mine in enumerate(self.kept):
-                mine.append((self.here[row], after[row], bool(ended[row])))
-            self.here = [self._drawn(None) if ended[row] else each for row, each in enumerate(after)]
+            for row, transitions in enumerate(self.transitions):
+                transitions.append((self.observations[row], after[row], bool(ended[row])))
+            self.observations = [
+                self._drawn(None) if ended[row] else observation for row, observation in enumerate(after)
+            ]
 
     def check(self, storage: Storage) -> None:
-        """All that may be drawn is what was stored."""
+        """Check that everything that may be drawn equals what was stored."""
         live = storage.live
-        index = np.stack([live.slots(np.arange(live.count))] * len(self.here))
+        index = np.stack([live.slots(np.arange(live.count))] * len(self.observations))
         batch = storage.gather(index)
         assert batch.observation.dtype == batch.next_observation.dtype == self.space.numpy
-        for row, mine in enumerate(self.kept):
-            for at, (before, after, ended) in enumerate(mine[-live.count :]):
+        for row, transitions in enumerate(self.transitions):
+            for at, (before, after, ended) in enumerate(transitions[-live.count :]):
                 np.testing.assert_array_equal(batch.observation[row, at], before)
                 np.testing.assert_array_equal(batch.next_observation[row, at], after)
                 assert batch.terminated[row, at] == ended
@@ -108,27 +118,27 @@ def test_a_checkpoint_two_back_finds_the_frames_before_its_oldest_transition(
     }
     names = SimpleNamespace(task="", of=lambda *kinds: ())
     cell: Any = SimpleNamespace(section=parts.__getitem__, names=names)
-    made = replace(build(tmp_path, IMAGE), slots=building.ring_slots(cell))
-    storage, world = Storage(made), World(IMAGE, 1)
+    run_build = replace(build(tmp_path, IMAGE), slots=building.ring_slots(cell))
+    storage, world = Storage(run_build), World(IMAGE, 1)
     world.play(storage, steps, False)
     state, then = storage.state(0), copy.deepcopy(world)
     world.play(storage, 2 * building.SPACING, False)
-    again = Storage(made)
+    again = Storage(run_build)
     again.load_state(0, state)
     then.check(again)
 
 
 def test_a_frame_is_stored_once(tmp_path: Path) -> None:
-    made = build(tmp_path, IMAGE)
-    Storage(made)
+    run_build = build(tmp_path, IMAGE)
+    Storage(run_build)
     folder = tmp_path / "seed-0" / "replay"
     assert (folder / "observation.bin").stat().st_size == 28 * 2 * 3 * 2
     assert (folder / "final_observation.bin").stat().st_size == 28 * 2 * 3 * 2
 
 
 def test_a_break_is_an_end_for_whoever_follows_transitions(tmp_path: Path) -> None:
-    made = replace(build(tmp_path, SPACES["an array"]), capacity=10)
-    storage, zero = Storage(made, broken=True), np.zeros((1, 2), np.float32)
+    run_build = replace(build(tmp_path, SPACES["an array"]), capacity=10)
+    storage, zero = Storage(run_build, broken=True), np.zeros((1, 2), np.float32)
     no = np.zeros(1, bool)
     for number in range(4):
         if number == 2:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.baselines.datasets.feeding import GUIDE
+from tests.baselines.datasets.fed_guide import GUIDE
 
 LEARNER = """
     from dataclasses import dataclass
@@ -61,12 +61,12 @@ def test_returns_are_in_batches_once_their_episode_has_ended(bounded: None, trai
     """Every reward is 1, and γ = ½: a transition that is followed by k − 1 others has the return 2(1 − ½^k). Of the
     episode that is under way none is known."""
     train(*TINY, "seeds=[0,1]", packs=[(0, 1)])
-    seen = np.concatenate([batch.ravel() for batch in sys.modules["bounded_module"].SEEN])
-    known = seen[np.isfinite(seen)]
-    assert {round(float(value), 6) for value in known} <= {round(2 - 2 * 0.5**k, 6) for k in range(1, 60)}
-    assert 1.0 in known and (known > 1.9).any()
-    unknown = seen[~np.isfinite(seen)]
-    assert (unknown == -np.inf).all() and 0 < len(unknown) < len(known)
+    returns = np.concatenate([batch.ravel() for batch in sys.modules["bounded_module"].SEEN])
+    finite = returns[np.isfinite(returns)]
+    assert {round(float(value), 6) for value in finite} <= {round(2 - 2 * 0.5**k, 6) for k in range(1, 60)}
+    assert 1.0 in finite and (finite > 1.9).any()
+    unknown = returns[~np.isfinite(returns)]
+    assert (unknown == -np.inf).all() and 0 < len(unknown) < len(finite)
 
 
 def test_returns_of_a_dataset_are_known_before_the_first_update(

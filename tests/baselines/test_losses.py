@@ -24,16 +24,17 @@ from tests.baselines.learners.continuous import batch, build
 from tests.baselines.learners.test_sac import PEAK, WORKED, by_hand
 from tests.refusals import check_refused
 
-ONE = np.ones(1, bool)
-TWO = np.ones(2, bool)
+ACTIVE = np.ones(1, bool)
+BOTH_ACTIVE = np.ones(2, bool)
 
 
 def q(terms: Callable[..., Any]) -> tuple[Loss, ...]:
-    """The loss whose term of group `q` is `terms(batch, networks)`."""
+    """Return a loss that adds `terms(batch, networks)` to group `q`."""
     return (Loss("the guide Test", ("q",), lambda batch, networks: {"q": terms(batch, networks)}),)
 
 
 def of(group: str, terms: Callable[..., Any]) -> tuple[Loss, ...]:
+    """Return a loss that adds `terms(batch, networks)` to a group of an actor-critic learner."""
     return (Loss("the guide Test", ("actor", "critic"), lambda batch, networks: {group: terms(batch, networks)}),)
 
 
@@ -43,63 +44,67 @@ def test_the_gradient_of_dqn_is_that_of_both_losses() -> None:
     learner = make(Dqn(hidden=(), batch_size=2))
     learner.online.flat.zero_()
     learner.target.flat.zero_()
-    seen = np.array([[[1, 2], [3, -8]]], np.float32)
-    data = Batch(seen, np.array([[0, 1]]), np.zeros((1, 2), np.float32), seen, np.zeros((1, 2), bool), None)
+    observation = np.array([[[1, 2], [3, -8]]], np.float32)
+    sampled = Batch(
+        observation, np.array([[0, 1]]), np.zeros((1, 2), np.float32), observation, np.zeros((1, 2), bool), None
+    )
     learner.config = Dqn(hidden=(), batch_size=2, max_grad_norm=100)
     update = learner.update(
-        data, ONE, 1, None, q(lambda batch, networks: networks.q(batch.observation)[:, :, 1].mean(1))
+        sampled, ACTIVE, 1, None, q(lambda batch, networks: networks.q(batch.observation)[:, :, 1].mean(1))
     )
-    found = learner.gradient.arrays(0)
-    assert found["head.0.weight"].tolist() == [[0, 2], [0, -3]] and found["head.0.bias"].tolist() == [0, 1]
+    gradient = learner.gradient.arrays(0)
+    assert gradient["head.0.weight"].tolist() == [[0, 2], [0, -3]] and gradient["head.0.bias"].tolist() == [0, 1]
     assert update.metrics["q_added"].tolist() == [0] and update.metrics["loss"].tolist() == [0]
     assert update.metrics["grad_norm"].tolist() == pytest.approx([math.sqrt(4 + 9 + 1)])
 
 
 def gradients(group: str, terms: Callable[..., Any] | None) -> dict[str, np.ndarray]:
-    """The gradients of a group of `by_hand`'s networks after one update of the worked batch."""
+    """Return the gradients of a group of `by_hand`'s networks after one update of the worked batch."""
     learner = by_hand(max_grad_norm=None, batch_size=2, learning_starts=2)
-    learner.update(WORKED, ONE, 10, None, of(group, terms) if terms else ())
-    found: dict[str, np.ndarray] = learner.gradients[0 if group == "actor" else 1].arrays(0)
-    return found
+    learner.update(WORKED, ACTIVE, 10, None, of(group, terms) if terms else ())
+    arrays: dict[str, np.ndarray] = learner.gradients[0 if group == "actor" else 1].arrays(0)
+    return arrays
 
 
 def test_the_gradient_of_sacs_critics_is_that_of_both_losses() -> None:
     """Q_i = w_i·(x₀, x₁, a): the mean over 3 critics and 2 transitions has the gradient mean(x₀, x₁, a)/3 by w_i; means
     over the batch are 1.5, 0 and .25."""
-    own = gradients("critic", None)
+    plain = gradients("critic", None)
     both = gradients("critic", lambda b, networks: networks.critic(b.observation, b.action).mean((1, 2)))
-    difference = both["critic.0.weight"][:, :, 0] - own["critic.0.weight"][:, :, 0]
+    difference = both["critic.0.weight"][:, :, 0] - plain["critic.0.weight"][:, :, 0]
     np.testing.assert_allclose(difference, [[0.5, 0, 0.25 / 3]] * 3, atol=1e-5)
-    np.testing.assert_allclose(both["critic.0.bias"] - own["critic.0.bias"], [[1 / 3]] * 3, atol=1e-5)
+    np.testing.assert_allclose(both["critic.0.bias"] - plain["critic.0.bias"], [[1 / 3]] * 3, atol=1e-5)
 
 
 def test_the_gradient_of_sacs_actor_is_that_of_both_losses() -> None:
     """π(s) = tanh x₁, and x₁ = 0 in both transitions, where tanh has slope 1: the mean has the gradients 1.5, 0 by the
     weights of μ and 1 by its bias."""
-    own, both = gradients("actor", None), gradients("actor", lambda b, net: net.policy(b.observation).mean((1, 2)))
-    difference = both["actor.0.weight"] - own["actor.0.weight"]
+    plain, both = gradients("actor", None), gradients("actor", lambda b, net: net.policy(b.observation).mean((1, 2)))
+    difference = both["actor.0.weight"] - plain["actor.0.weight"]
     np.testing.assert_allclose(difference, [[1.5, 0], [0, 0]], atol=1e-6)
-    np.testing.assert_allclose(both["actor.0.bias"] - own["actor.0.bias"], [1, 0], atol=1e-6)
+    np.testing.assert_allclose(both["actor.0.bias"] - plain["actor.0.bias"], [1, 0], atol=1e-6)
 
 
 def test_the_log_probability_of_a_given_action() -> None:
     """μ = 0 and σ = 1: log π(tanh u) = log N(u; 0, 1) − log(1 − tanh² u). At ±1 it stays finite."""
     learner = by_hand()
     actions = torch.tensor([[[0.0], [0.5]]])
-    found = learner.log_probability(0, torch.zeros(1, 2, 2), actions)[0].tolist()
-    assert found == pytest.approx([PEAK, PEAK - 0.5 * math.atanh(0.5) ** 2 - math.log(1 - 0.25)])
-    drawn, known = learner.drawn(0, torch.zeros(1, 2, 2), torch.tensor([[[0.3], [-1.0]]]))
-    torch.testing.assert_close(learner.log_probability(0, torch.zeros(1, 2, 2), drawn), known)
+    log_probabilities = learner.log_probability(0, torch.zeros(1, 2, 2), actions)[0].tolist()
+    assert log_probabilities == pytest.approx([PEAK, PEAK - 0.5 * math.atanh(0.5) ** 2 - math.log(1 - 0.25)])
+    actions_drawn, expected = learner.drawn(0, torch.zeros(1, 2, 2), torch.tensor([[[0.3], [-1.0]]]))
+    torch.testing.assert_close(learner.log_probability(0, torch.zeros(1, 2, 2), actions_drawn), expected)
     assert learner.log_probability(0, torch.zeros(1, 1, 2), torch.ones(1, 1, 1)).isfinite().all()
 
 
 def test_a_loss_sees_the_networks_before_the_update() -> None:
     """The actor's term is of the critics as they were, although they move first."""
     learner = Sac(**CONTINUOUS).spawn(build())
-    data = batch(0)
-    before = learner.q(learner.critic.blocks[0].views, *map(torch.tensor, (data.observation, data.action))).mean((1, 2))
+    sampled = batch(0)
+    before = learner.q(learner.critic.blocks[0].views, *map(torch.tensor, (sampled.observation, sampled.action))).mean(
+        (1, 2)
+    )
     terms = of("actor", lambda b, net: net.critic(b.observation, net.policy(b.observation)).mean((1, 2)) * 0 + before)
-    assert learner.update(data, ONE, 1, None, terms).metrics["actor_added"] == pytest.approx(before.tolist())
+    assert learner.update(sampled, ACTIVE, 1, None, terms).metrics["actor_added"] == pytest.approx(before.tolist())
 
 
 KINDS: dict[str, tuple[Any, tuple[Loss, ...], tuple[Loss, ...]]] = {
@@ -126,7 +131,7 @@ def learners(config: Any, seeds: tuple[int, ...]) -> Any:
     return make(config, VECTOR, 2, seeds) if isinstance(config, Dqn | Iqn) else config.spawn(build(seeds))
 
 
-def data(config: Any, seed: int) -> Batch:
+def batch_of(config: Any, seed: int) -> Batch:
     return batches(VECTOR, seed, 16, 2, 1)[0] if isinstance(config, Dqn | Iqn) else batch(seed)
 
 
@@ -135,8 +140,11 @@ def test_a_term_of_zero_changes_no_bit(kind: str) -> None:
     config, _, nothing = KINDS[kind]
     plain, added = learners(config, (0, 1)), learners(config, (0, 1))
     for step in range(20, 26):
-        given = beside(data(config, step), data(config, 50 + step))
-        first, second = plain.update(given, TWO, step, "error"), added.update(given, TWO, step, "error", nothing)
+        joint = beside(batch_of(config, step), batch_of(config, 50 + step))
+        first, second = (
+            plain.update(joint, BOTH_ACTIVE, step, "error"),
+            added.update(joint, BOTH_ACTIVE, step, "error", nothing),
+        )
         assert np.array_equal(first.td_error, second.td_error) and np.array_equal(first.reducible, second.reducible)
         assert all(np.array_equal(first.metrics[name], second.metrics[name]) for name in first.metrics)
     assert all(same(plain.state(row), added.state(row)) for row in (0, 1))
@@ -148,30 +156,30 @@ def test_an_update_with_added_losses_is_not_captured() -> None:
     captured._learn = Captured(captured.learn)
     for step in range(20, 26):
         for learner in (plain, captured):
-            learner.update(batch(step), ONE, step, None, losses)
+            learner.update(batch(step), ACTIVE, step, None, losses)
     assert not captured._learn._warm_ups and same(plain.state(0), captured.state(0))
 
 
 def test_the_batch_of_a_loss_is_that_of_its_seeds() -> None:
-    seen: list[Any] = []
+    calls: list[Any] = []
 
-    def look(given: Any, networks: Any) -> Any:
-        seen.append((networks.rows, given))
-        return networks.q(given.observation).mean((1, 2))
+    def look(batch: Any, networks: Any) -> Any:
+        calls.append((networks.rows, batch))
+        return networks.q(batch.observation).mean((1, 2))
 
     learner = make(Dqn(**SMALL), VECTOR, 2, (0, 1))
-    whole = beside(*(batches(VECTOR, seed, 16, 2, 1)[0] for seed in (0, 1)))
-    whole = whole._replace(columns={"mark": np.arange(32).reshape(2, 16)}, success=whole.terminated)
-    whole = whole._replace(task_reward=whole.reward, reward=whole.reward + 1)
-    learner.update(whole, TWO, 1, None, q(look))
-    assert [rows for rows, _ in seen] == [slice(0, 1), slice(1, 2)]
-    for row, (_, given) in enumerate(seen):
-        assert given.columns["mark"].tolist() == [list(range(16 * row, 16 * row + 16))]
+    joint = beside(*(batches(VECTOR, seed, 16, 2, 1)[0] for seed in (0, 1)))
+    joint = joint._replace(columns={"mark": np.arange(32).reshape(2, 16)}, success=joint.terminated)
+    joint = joint._replace(task_reward=joint.reward, reward=joint.reward + 1)
+    learner.update(joint, BOTH_ACTIVE, 1, None, q(look))
+    assert [rows for rows, _ in calls] == [slice(0, 1), slice(1, 2)]
+    for row, (_, part) in enumerate(calls):
+        assert part.columns["mark"].tolist() == [list(range(16 * row, 16 * row + 16))]
         assert (
-            torch.equal(given.reward, given.task_reward + 1)
-            and given.task_reward[0].tolist() == whole.task_reward[row].tolist()
+            torch.equal(part.reward, part.task_reward + 1)
+            and part.task_reward[0].tolist() == joint.task_reward[row].tolist()
         )
-        assert given.success[0].tolist() == whole.terminated[row].tolist()
+        assert part.success[0].tolist() == joint.terminated[row].tolist()
 
 
 def test_two_losses_of_a_group_add_up() -> None:
@@ -179,9 +187,9 @@ def test_two_losses_of_a_group_add_up() -> None:
     once, twice = learners(config, (0,)), learners(config, (0,))
     double = q(lambda b, net: 2 * net.q(b.observation).square().mean((1, 2)))
     for step in range(20, 23):
-        told = [once.update(data(config, step), ONE, step, None, double)]
-        told.append(twice.update(data(config, step), ONE, step, None, losses * 2))
-        assert told[0].metrics["q_added"] == pytest.approx(told[1].metrics["q_added"], rel=1e-4)
+        updates = [once.update(batch_of(config, step), ACTIVE, step, None, double)]
+        updates.append(twice.update(batch_of(config, step), ACTIVE, step, None, losses * 2))
+        assert updates[0].metrics["q_added"] == pytest.approx(updates[1].metrics["q_added"], rel=1e-4)
 
 
 WRONG: dict[str, tuple[Callable[..., Any], str]] = {
@@ -199,8 +207,8 @@ def test_a_term_that_cannot_be_added_is_refused_by_who_gives_it(case: str) -> No
     check_refused(
         f"the loss that the guide Test adds to 'q' {says}",
         learner.update,
-        data(learner.config, 0),
-        ONE,
+        batch_of(learner.config, 0),
+        ACTIVE,
         1,
         None,
         q(terms),
@@ -213,8 +221,8 @@ def test_a_term_of_a_group_that_was_not_declared_is_refused() -> None:
     check_refused(
         r"unknown group of a loss of the guide Test, .*'critic'.*known: q",
         learner.update,
-        data(learner.config, 0),
-        ONE,
+        batch_of(learner.config, 0),
+        ACTIVE,
         1,
         None,
         (loss,),
@@ -222,17 +230,17 @@ def test_a_term_of_a_group_that_was_not_declared_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("learner", "group", "known"), [(Dqn(**SMALL), "actor", "q"), (Sac(**CONTINUOUS), "q", "actor, critic")]
+    ("learner", "group", "groups"), [(Dqn(**SMALL), "actor", "q"), (Sac(**CONTINUOUS), "q", "actor, critic")]
 )
-def test_a_loss_of_a_group_that_the_learner_has_not_is_refused(learner: Any, group: str, known: str) -> None:
-    made = learners(learner, (0,))
-    given = data(learner, 0) if isinstance(learner, Dqn) else batch(0)
+def test_a_loss_of_a_group_that_the_learner_has_not_is_refused(learner: Any, group: str, groups: str) -> None:
+    built_learner = learners(learner, (0,))
+    sampled = batch_of(learner, 0) if isinstance(learner, Dqn) else batch(0)
     loss = Loss("the agent Test", (group,), lambda b, net: {})
     check_refused(
-        rf"unknown group of the learner, to which the agent Test adds .*known: {known}\)",
-        made.update,
-        given,
-        ONE,
+        rf"unknown group of the learner, to which the agent Test adds .*known: {groups}\)",
+        built_learner.update,
+        sampled,
+        ACTIVE,
         1000,
         None,
         (loss,),
@@ -246,7 +254,7 @@ def test_a_deterministic_policy_has_no_log_probability() -> None:
         r"the policy of td3 is deterministic: a loss has its policy\(observation\)",
         learner.update,
         batch(0),
-        ONE,
+        ACTIVE,
         1000,
         None,
         loss,
@@ -302,7 +310,7 @@ def test_a_seed_whose_added_loss_is_not_finite_stops_alone_and_is_named(
     says = "the loss that the guide Adding adds to 'q' is inf for seed 7, which so stops"
     with pytest.warns(Notice, match=says) as warned:
         study = train(*TINY, "task=CartPole-v1", "seeds=[3,7]", packs=[(3, 7)])
-    assert len([each for each in warned if "adds to 'q'" in str(each.message)]) == 1
+    assert len([warning for warning in warned if "adds to 'q'" in str(warning.message)]) == 1
     runs = {path.parent.name: json.loads(path.read_text()) for path in study.glob("*/*/*/seed-*/run.json")}
     assert runs["seed-3"]["status"] == "finished" and runs["seed-7"]["status"] == "failed"
 

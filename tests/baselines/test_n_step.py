@@ -30,7 +30,8 @@ def build(path: Path, seeds: tuple[int, ...] = (0, 1), capacity: int = 6, slots:
 
 
 def happened(number: int, terminated: tuple[bool, ...], truncated: tuple[bool, ...]) -> Transition:
-    """Every seed goes from `number` to `number` + 1, or to −`number` where its episode ends, and is paid 2^number."""
+    """Return a transition in which every seed goes from `number` to `number` + 1, or to −`number` where its episode
+    ends, with reward 2^number."""
     ended = np.array(terminated) | np.array(truncated)
     ones = np.ones((len(terminated), 1), np.float32)
     return Transition(
@@ -42,7 +43,7 @@ def happened(number: int, terminated: tuple[bool, ...], truncated: tuple[bool, .
 
 
 def fill(store: Any, numbers: range) -> None:
-    """Seed 0 never ends an episode; seed 1 terminates at 2 and 8, and is truncated at 5."""
+    """Store these transitions: seed 0 never ends an episode; seed 1 terminates at 2 and 8 and is truncated at 5."""
     for number in numbers:
         store.append(happened(number, (False, number in (2, 8)), (False, number == 5)))
 
@@ -109,15 +110,17 @@ def test_a_transition_that_shaping_ends_ends_the_return() -> None:
         next_observation=column(1, 2, 3), terminated=np.array([[False, True, False]]), weight=column(7, 7, 7),
         columns={"extra": column(4, 5, 6)},
     )  # fmt: skip
-    found = folded(Stretch(batch, np.array([[3]]), 0.5))
-    assert (found.reward.tolist(), found.next_observation.tolist()) == ([[6.0]], [[2.0]])
-    assert found.terminated.tolist() == [[True]] and found.steps is not None and found.steps.tolist() == [[2]]
-    assert found.weight is not None and found.weight.tolist() == [[7.0]]
-    assert found.columns["extra"].tolist() == [[4.0]]
+    shortened = folded(Stretch(batch, np.array([[3]]), 0.5))
+    assert (shortened.reward.tolist(), shortened.next_observation.tolist()) == ([[6.0]], [[2.0]])
+    assert (
+        shortened.terminated.tolist() == [[True]] and shortened.steps is not None and shortened.steps.tolist() == [[2]]
+    )
+    assert shortened.weight is not None and shortened.weight.tolist() == [[7.0]]
+    assert shortened.columns["extra"].tolist() == [[4.0]]
 
 
-class Kept(BaseLearner):
-    """Asks for three-step returns and keeps the batches that it gets."""
+class RecordingLearner(BaseLearner):
+    """A learner that asks for three-step returns and records its batches."""
 
     batch_size = 4
     n_step = THREE
@@ -134,27 +137,27 @@ def doubled(batch: Batch) -> Batch:
     return batch._replace(reward=2 * batch.reward)
 
 
-def context(made: Build, step: int = 1) -> Any:
+def context(run_build: Build, step: int = 1) -> Any:
     return SimpleNamespace(
-        step=step, observation=np.zeros((made.rows, 1), np.float32), ask=None, phase=RunPhase("train", 100)
+        step=step, observation=np.zeros((run_build.rows, 1), np.float32), ask=None, phase=RunPhase("train", 100)
     )
 
 
 @pytest.mark.parametrize("replay", [Uer(), Per()])
 def test_an_agent_shapes_each_transition_of_the_returns_that_its_learner_asks_for(tmp_path: Path, replay: Any) -> None:
-    made = build(tmp_path, capacity=20, slots=24)
-    learner = Kept()
-    experience = Experience(made, replay)
-    agent = BaseAgent(made, {"": learner}, {"": experience})
+    run_build = build(tmp_path, capacity=20, slots=24)
+    learner = RecordingLearner()
+    experience = Experience(run_build, replay)
+    agent = BaseAgent(run_build, {"": learner}, {"": experience})
     for number in range(10):
-        experience.add(happened(number, (False, number in (2, 8)), (False, number == 5)), context(made))
+        experience.add(happened(number, (False, number in (2, 8)), (False, number == 5)), context(run_build))
     sizes: list[tuple[int, ...]] = []
 
     def shape(batch: Batch) -> Batch:
         sizes.append(batch.reward.shape)
         return doubled(batch)
 
-    drawn, _ = agent.learn(learner, experience, context(made), shape=shape)
+    drawn, _ = agent.learn(learner, experience, context(run_build), shape=shape)
     (batch,) = learner.batches
     assert sizes == [(2, 12)] and batch.reward.shape == (2, 4)
     plain = returns(experience.store, drawn.draw.index.tolist())
@@ -169,23 +172,23 @@ def test_an_agent_shapes_each_transition_of_the_returns_that_its_learner_asks_fo
 def test_seeds_that_store_apart_have_the_returns_that_they_have_alone(tmp_path: Path) -> None:
     """Seed 1 leaves out every fourth step; with three stored transitions it is not ready for a batch of four."""
 
-    def stored(made: Build, steps: int) -> Uneven:
-        found = Uneven(made, Uer(), name="own")
+    def stored(run_build: Build, steps: int) -> Uneven:
+        experience = Uneven(run_build, Uer(), name="own")
         for number in range(steps):
-            rows = [row for row, seed in enumerate(made.seeds) if seed == 0 or number % 4]
-            one = happened(number, (False,) * made.rows, (False,) * made.rows)
-            found.add(one, np.array(rows, np.int64), context(made))
-        return found
+            rows = [row for row, seed in enumerate(run_build.seeds) if seed == 0 or number % 4]
+            transition = happened(number, (False,) * run_build.rows, (False,) * run_build.rows)
+            experience.add(transition, np.array(rows, np.int64), context(run_build))
+        return experience
 
     early = stored(build(tmp_path / "early", capacity=20, slots=24), 4).sample(4, context(build(tmp_path)), None, THREE)
     assert early.ready.tolist() == [True, False]
-    found = early.shaped(doubled)
-    assert not found.reward[1].any() and found.reward[0].any() and found.reward.shape == (2, 4)
+    batch = early.shaped(doubled)
+    assert not batch.reward[1].any() and batch.reward[0].any() and batch.reward.shape == (2, 4)
     both = stored(build(tmp_path / "both", capacity=20, slots=24), 12)
     drawn = both.sample(8, context(build(tmp_path)), None, THREE).shaped(doubled)
     for row in (0, 1):
-        made = build(tmp_path / f"alone-{row}", (row,), capacity=20, slots=24)
-        alone = stored(made, 12).sample(8, context(made), None, THREE).shaped(doubled)
+        run_build = build(tmp_path / f"alone-{row}", (row,), capacity=20, slots=24)
+        alone = stored(run_build, 12).sample(8, context(run_build), None, THREE).shaped(doubled)
         for name in ("reward", "next_observation", "steps"):
             np.testing.assert_array_equal(getattr(alone, name)[0], getattr(drawn, name)[row])
     assert drawn.steps is not None

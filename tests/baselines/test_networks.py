@@ -15,7 +15,7 @@ from guidebench.baselines.networks import (
 )
 from guidebench.baselines.parameters import Parameters, SeedBlock
 from guidebench.harness.interfaces import Observations
-from tests.baselines.building import codes, initialised
+from tests.baselines.builds import codes, initialised
 
 GRID = Observations((5, 6, 3), "uint8", (11, 6, 4))
 
@@ -60,7 +60,7 @@ def test_summed_tables_are_concatenated_embeddings_mixed_pointwise() -> None:
 def test_mlp_equals_torch_modules_for_each_seed() -> None:
     mlp = MLP(4, (7, 5), 2)
     parameters, x = initialised(mlp, 2, together=True), random(2, 6, 4)
-    result = mlp(parameters.blocks[0].views, x)
+    outputs = mlp(parameters.blocks[0].views, x)
     for row in range(2):
         arrays = {name: torch.from_numpy(array) for name, array in parameters.arrays(row).items()}
         hidden = x[row]
@@ -68,7 +68,7 @@ def test_mlp_equals_torch_modules_for_each_seed() -> None:
             hidden = torch.nn.functional.linear(
                 hidden.relu() if layer else hidden, arrays[f"mlp.{layer}.weight"].T, arrays[f"mlp.{layer}.bias"]
             )
-        torch.testing.assert_close(result[row], hidden)
+        torch.testing.assert_close(outputs[row], hidden)
 
 
 def test_an_mlps_activation_may_be_another() -> None:
@@ -77,8 +77,8 @@ def test_an_mlps_activation_may_be_another() -> None:
     parameters = Parameters(mlp.specs(), 1, trainable=False)
     for name in ("mlp.0.weight", "mlp.1.weight"):
         parameters.blocks[0].views[name].fill_(1)
-    told = mlp(parameters.blocks[0].views, torch.tensor([[[2.0], [-2.0]]]))
-    assert told.flatten().tolist() == pytest.approx([2, -0.02])
+    outputs = mlp(parameters.blocks[0].views, torch.tensor([[[2.0], [-2.0]]]))
+    assert outputs.flatten().tolist() == pytest.approx([2, -0.02])
 
 
 def test_a_hidden_layer_is_normalised_before_its_relu() -> None:
@@ -86,14 +86,14 @@ def test_a_hidden_layer_is_normalised_before_its_relu() -> None:
     mlp = MLP(2, (2,), 1, norm=True)
     parameters = initialised(mlp, 1, together=True)
     assert parameters.arrays(0)["mlp.0.scale"].tolist() == [1, 1] and "mlp.1.scale" not in parameters.specs
-    given = {
+    weights = {
         "mlp.0.weight": np.eye(2), "mlp.0.bias": np.zeros(2), "mlp.0.scale": [2, 3], "mlp.0.shift": [3, -1],
         "mlp.1.weight": np.array([[10], [1]]), "mlp.1.bias": [0.5],
     }  # fmt: skip
-    parameters.load(0, given)
+    parameters.load(0, weights)
     x = torch.tensor([[[1.0, 2.0]]])
     assert mlp(parameters.blocks[0].views, x).item() == pytest.approx(12.5, abs=1e-3)
-    parameters.load(0, {**given, "mlp.0.shift": [-3, -1]})  # 2·(−1) − 3 is cut off at 0
+    parameters.load(0, {**weights, "mlp.0.shift": [-3, -1]})  # 2·(−1) − 3 is cut off at 0
     assert mlp(parameters.blocks[0].views, x).item() == pytest.approx(2.5, abs=1e-3)
 
 
@@ -136,13 +136,13 @@ def test_many_inputs_that_share_a_part_give_what_each_gives_whole_and_the_same_g
     parameters = Parameters(network.specs(), seeds, members=3, together=True)
     parameters.initialise([np.random.default_rng(seed) for seed in range(seeds)])
     views = parameters.blocks[0].views
-    shared, own = random(seeds, 6, 3).requires_grad_(), random(seeds, 6, 4, 2)
-    found = ensemble_over(network, views, shared, own)
-    whole = torch.cat([shared.unsqueeze(2).expand(-1, -1, 4, -1), own], 3).flatten(1, 2)
-    expected = ensemble(network, views, whole).view(seeds, 3, 6, 4)
-    torch.testing.assert_close(found, expected)
+    shared, separate = random(seeds, 6, 3).requires_grad_(), random(seeds, 6, 4, 2)
+    outputs = ensemble_over(network, views, shared, separate)
+    joined = torch.cat([shared.unsqueeze(2).expand(-1, -1, 4, -1), separate], 3).flatten(1, 2)
+    expected = ensemble(network, views, joined).view(seeds, 3, 6, 4)
+    torch.testing.assert_close(outputs, expected)
     leaves = [shared, *views.values()]
     weights = random(seeds, 3, 6, 4)
-    pairs = [torch.autograd.grad((values * weights).sum(), leaves) for values in (found, expected)]
-    for mine, theirs in zip(*pairs, strict=True):
-        torch.testing.assert_close(mine, theirs)
+    pairs = [torch.autograd.grad((values * weights).sum(), leaves) for values in (outputs, expected)]
+    for gradient, reference in zip(*pairs, strict=True):
+        torch.testing.assert_close(gradient, reference)

@@ -82,16 +82,16 @@ def test_a_step_of_adam_is_the_fused_one_of_torch_adam_to_the_bit() -> None:
 
 
 def test_an_inactive_row_keeps_parameters_moments_and_step_count() -> None:
-    """Row 1 rests for five steps, with NaN for a gradient; then it continues as if they had not been."""
+    """Row 1 is inactive for five steps, with NaN gradients; afterwards it goes on as if these had not been."""
     gradients = torch.randn(15, *initialised(2).flat.shape, generator=torch.Generator().manual_seed(1))
     resting, never = initialised(2), initialised(2)
     adam_resting, adam_never = Adam(resting, 1e-2), Adam(never, 1e-2)
     for step, gradient in enumerate(gradients):
         active = np.array([True, not 5 <= step < 10])
-        given = gradient.clone()
-        given[1] = gradient[1] if active[1] else torch.nan
+        spoilt = gradient.clone()
+        spoilt[1] = gradient[1] if active[1] else torch.nan
         before = resting.flat.clone(), adam_resting.first.flat.clone(), adam_resting.second.flat.clone()
-        adam_resting.step(given, active)
+        adam_resting.step(spoilt, active)
         if active[1]:
             adam_never.step(gradient, np.array([False, True]))
         else:
@@ -107,14 +107,14 @@ def test_a_row_that_is_drawn_and_reset_alone_begins_as_at_first_while_others_go_
     adams = Adam(first, 1e-2), Adam(again, 1e-2)
     gradient, only = torch.ones_like(first.flat), np.array([False, True])
     adams[1].step(gradient, np.ones(2, bool))
-    kept = again.flat[0].clone(), adams[1].state(0)
+    before = again.flat[0].clone(), adams[1].state(0)
     adams[1].reset(only)
     again.initialise([np.random.default_rng(row) for row in (9, 1)], only)
-    assert torch.equal(again.flat[0], kept[0]) and adams[1].state(0)["steps"] == kept[1]["steps"] == 1
+    assert torch.equal(again.flat[0], before[0]) and adams[1].state(0)["steps"] == before[1]["steps"] == 1
     drawn = Parameters(SPECS, 2)
     drawn.initialise([np.random.default_rng(row) for row in (0, 1)])
-    wanted = drawn.arrays(1)
-    assert all(np.array_equal(array, wanted[name]) for name, array in again.arrays(1).items())
+    expected = drawn.arrays(1)
+    assert all(np.array_equal(array, expected[name]) for name, array in again.arrays(1).items())
     first.flat[1] = again.flat[1]
     for adam in adams:
         adam.step(gradient, only)
@@ -175,14 +175,14 @@ def test_no_limit_leaves_gradients_as_they_are() -> None:
 
 def test_orthogonal_matrices_have_orthonormal_columns_or_rows_and_are_each_seeds_and_members_own() -> None:
     specs = {"wide": Spec((3, 8), "orthogonal", 1.0), "high": Spec((8, 3), "orthogonal", 2.0)}
-    found = Parameters(specs, 2, members=2)
-    found.initialise([np.random.default_rng(0), np.random.default_rng(1)])
-    wide = np.stack([block.views["wide"].detach().numpy() for block in found.blocks]).reshape(4, 3, 8)
-    high = np.stack([block.views["high"].detach().numpy() for block in found.blocks]).reshape(4, 8, 3)
-    for one, other in zip(wide, high, strict=True):
-        np.testing.assert_allclose(one @ one.T, np.eye(3), atol=1e-6)
-        np.testing.assert_allclose(other.T @ other, 4 * np.eye(3), atol=1e-5)
-    assert len({each.tobytes() for each in wide}) == 4
+    parameters = Parameters(specs, 2, members=2)
+    parameters.initialise([np.random.default_rng(0), np.random.default_rng(1)])
+    wide = np.stack([block.views["wide"].detach().numpy() for block in parameters.blocks]).reshape(4, 3, 8)
+    high = np.stack([block.views["high"].detach().numpy() for block in parameters.blocks]).reshape(4, 8, 3)
+    for wide_matrix, high_matrix in zip(wide, high, strict=True):
+        np.testing.assert_allclose(wide_matrix @ wide_matrix.T, np.eye(3), atol=1e-6)
+        np.testing.assert_allclose(high_matrix.T @ high_matrix, 4 * np.eye(3), atol=1e-5)
+    assert len({matrix.tobytes() for matrix in wide}) == 4
     alone = Parameters(specs, 1, members=2)
     alone.initialise([np.random.default_rng(1)])
-    assert torch.equal(alone.flat[0], found.flat[1])
+    assert torch.equal(alone.flat[0], parameters.flat[1])

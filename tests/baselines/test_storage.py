@@ -50,9 +50,9 @@ def fill(storage: Storage, numbers: range, rows: int = 2) -> None:
         )
 
 
-def restored(made: Build, states: list[State], columns: tuple[TransitionColumn, ...] = ()) -> Storage:
-    """Return a store that goes on from these states of its rows."""
-    storage = Storage(made, columns)
+def restored(run_build: Build, states: list[State], columns: tuple[TransitionColumn, ...] = ()) -> Storage:
+    """Return a store that continues from these states of its rows."""
+    storage = Storage(run_build, columns)
     for row, state in enumerate(states):
         storage.load_state(row, state)
     return storage
@@ -94,9 +94,9 @@ def test_late_values_find_their_transitions_by_number_and_those_gone_are_skipped
     fill(storage, range(20))  # 14 to 19 are live, in slots 6, 7, 0, 1, 2, 3
     values = np.array([[3, -3], [13, -13], [14, -14], [17, -17]], np.float16)
     storage.apply("vector", 1, np.array([3, 13, 14, 17]), values)
-    held = storage.column("vector", np.array([[6, 7, 0, 1]] * 2))
-    assert held.dtype == np.float16 and np.isnan(held[0]).all()
-    assert held[1, [0, 3]].tolist() == [[14, -14], [17, -17]] and np.isnan(held[1, 1:3]).all(), "3 shared slot 3"
+    vectors = storage.column("vector", np.array([[6, 7, 0, 1]] * 2))
+    assert vectors.dtype == np.float16 and np.isnan(vectors[0]).all()
+    assert vectors[1, [0, 3]].tolist() == [[14, -14], [17, -17]] and np.isnan(vectors[1, 1:3]).all(), "3 shared slot 3"
     assert np.isnan(storage.column("vector", np.array([[3, 5]] * 2))).all(), "3 and 13 had these slots once"
     storage.apply("new", 0, np.array([15]), np.array([0.5], np.float32))
     assert storage.column("new", np.array([[7, 0]] * 2)).tolist() == [[0.5, 0], [0, 0]]
@@ -147,7 +147,7 @@ def test_columns_have_names_of_their_own(tmp_path: Path, kind: Literal["fixed", 
 
 
 def test_a_checkpoint_holds_which_late_values_are_there_and_none_of_them(tmp_path: Path) -> None:
-    """Its size is the same for vectors of 1,024 numbers and of one; once some are there it has their checksum more."""
+    """Its size does not depend on the width of vectors; once some have arrived, their checksum is added."""
     sizes: dict[int, list[int]] = {1: [], 1024: []}
     for width in sizes:
         storage = Storage(build(tmp_path / str(width)), (TransitionColumn("vector", "late", (width,), "float16"),))
@@ -223,48 +223,50 @@ SIDE = (TransitionColumn("snapshot", "fixed", (3,), "uint8"), TransitionColumn("
 @pytest.mark.parametrize("name", ["observation", "final_observation", "action", "reward", "terminated", "ended"])
 @pytest.mark.parametrize("stored", [5, 257])
 def test_a_byte_that_is_not_what_was_stored_is_noticed(tmp_path: Path, name: str, stored: int) -> None:
-    """Wherever a transition may still be drawn, but for those that share a segment with some that were overwritten."""
-    made = build(tmp_path, capacity=64, slots=80)
-    storage = Storage(made)
+    """Every transition that may still be drawn is checked, except those that share a segment with overwritten ones."""
+    run_build = build(tmp_path, capacity=64, slots=80)
+    storage = Storage(run_build)
     states = []
     for start in range(0, stored, 9):
         fill(storage, range(start, min(start + 9, stored)))
         states = [storage.state(row) for row in range(2)]
     path = tmp_path / "seed-1" / "replay" / f"{name}.bin"
-    whole = path.read_bytes()
-    restored(made, states)
-    path.write_bytes(bytes(len(whole)))
+    stored_bytes = path.read_bytes()
+    restored(run_build, states)
+    path.write_bytes(bytes(len(stored_bytes)))
     check_refused(
         rf"replay/{name}\.bin does not hold what was written to it, as transitions",
-        Storage(made).load_state,
+        Storage(run_build).load_state,
         1,
         states[1],
     )
     number = stored - 3  # row 1 ends an episode at every third step
     number -= (number - 2) % 3
-    at = number % 80 * (len(whole) // 80)
-    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-    check_refused(rf"replay/{name}\.bin does not hold what was written to it", Storage(made).load_state, 1, states[1])
-    path.write_bytes(whole)
-    Storage(made).load_state(1, states[1])
+    at = number % 80 * (len(stored_bytes) // 80)
+    path.write_bytes(stored_bytes[:at] + bytes([stored_bytes[at] ^ 1]) + stored_bytes[at + 1 :])
+    check_refused(
+        rf"replay/{name}\.bin does not hold what was written to it", Storage(run_build).load_state, 1, states[1]
+    )
+    path.write_bytes(stored_bytes)
+    Storage(run_build).load_state(1, states[1])
 
 
 def test_what_is_stored_after_a_checkpoint_is_no_damage_to_it(tmp_path: Path) -> None:
-    made = build(tmp_path, capacity=64, slots=80)
-    storage, states = Storage(made, SIDE), []
+    run_build = build(tmp_path, capacity=64, slots=80)
+    storage, states = Storage(run_build, SIDE), []
     for start in range(0, 200, 8):
         fill(storage, range(start, start + 8))
         states.append([storage.state(row) for row in range(2)])
         for before in states[-3:-1]:  # the older of two checkpoints, and the one before the newest
-            again = restored(made, before, SIDE)
+            again = restored(run_build, before, SIDE)
             newest = np.full((2, 1), (again.written - 1) % again.size)
             assert again.written == before[0]["written"] < storage.written
             assert again.gather(newest).reward[:, 0].tolist() == [again.written - 1, 1 - again.written]
 
 
 def test_columns_that_are_written_later_are_checked_as_far_as_they_were(tmp_path: Path) -> None:
-    made = build(tmp_path, capacity=64, slots=80)
-    storage = Storage(made, SIDE)
+    run_build = build(tmp_path, capacity=64, slots=80)
+    storage = Storage(run_build, SIDE)
     for number in range(20):
         fill(storage, range(number, number + 1))
         if number < 15:
@@ -275,20 +277,20 @@ def test_columns_that_are_written_later_are_checked_as_far_as_they_were(tmp_path
     # Both are written between the checkpoint and the crash: the first is written again, the second does not count.
     storage.write("snapshot", 0, np.arange(15, 20), np.ones((5, 3), np.uint8))
     storage.write("score", 0, np.array([4]), np.array([9.5]))
-    again = Storage(made, SIDE)
+    again = Storage(run_build, SIDE)
     again.load_state(0, state)
     again.write("snapshot", 0, np.arange(15, 20), np.full((5, 3), 7, np.uint8))
     state = again.state(0)
     assert state["checksums"]["snapshot"]["upto"] == 20
     for name, slot, size in (("snapshot", 3, 3), ("snapshot", 17, 3), ("score", 7, 4)):
         path = tmp_path / "seed-0" / "replay" / f"{name}.bin"
-        whole = path.read_bytes()
-        path.write_bytes(whole[: slot * size] + bytes(size) + whole[(slot + 1) * size :])
+        stored_bytes = path.read_bytes()
+        path.write_bytes(stored_bytes[: slot * size] + bytes(size) + stored_bytes[(slot + 1) * size :])
         check_refused(
-            rf"replay/{name}\.bin does not hold what was written to it", Storage(made, SIDE).load_state, 0, state
+            rf"replay/{name}\.bin does not hold what was written to it", Storage(run_build, SIDE).load_state, 0, state
         )
-        path.write_bytes(whole)
-    Storage(made, SIDE).load_state(0, state)
+        path.write_bytes(stored_bytes)
+    Storage(run_build, SIDE).load_state(0, state)
 
 
 COLUMNS = (TransitionColumn("relabelled", "mutable", initial=7.0), TransitionColumn("score", "late", initial=-1.0))

@@ -99,11 +99,11 @@ def test_a_row_finds_the_same_slots_alone_and_beside_others(size: int) -> None:
     together, alone = SumTree(3, size), SumTree(1, size)
     for row in range(3):
         together.load_leaves(row, leaves[row])
-    found = together.find(shares * together.total[:, None])
+    slots = together.find(shares * together.total[:, None])
     for row in range(3):
         alone.load_leaves(0, leaves[row])
         assert alone.total[0] == together.total[row]
-        assert np.array_equal(alone.find(shares[row : row + 1] * alone.total[:, None])[0], found[row])
+        assert np.array_equal(alone.find(shares[row : row + 1] * alone.total[:, None])[0], slots[row])
 
 
 @pytest.mark.parametrize("size", [1, 15, 17, 5000])
@@ -144,20 +144,20 @@ def test_it_behaves_as_a_plain_array(size: int, top: int, seed: int, writes: lis
 
 def test_the_largest_priority_follows_every_change() -> None:
     tree, rng = MaxSumTree(2, 700), np.random.default_rng(0)
-    wanted = np.zeros((2, 700))
+    plain = np.zeros((2, 700))
     for _ in range(200):
         index = rng.integers(700, size=(2, 8))
         priority = rng.random((2, 8)) * rng.integers(0, 2, (2, 8))
         tree.set(index, priority)
         for row in range(2):
             for slot, value in zip(index[row], priority[row], strict=True):
-                wanted[row, slot] = value
+                plain[row, slot] = value
         slot = int(rng.integers(700))
         tree.set_all_rows(slot, 0.0)
-        wanted[:, slot] = 0.0
+        plain[:, slot] = 0.0
         tree.set_row(1, index[0], 0.25)
-        wanted[1, index[0]] = 0.25
-        assert tree.largest.tolist() == wanted.max(axis=1).tolist()
+        plain[1, index[0]] = 0.25
+        assert tree.largest.tolist() == plain.max(axis=1).tolist()
     restored = MaxSumTree(2, 700)
     restored.load_leaves(0, tree.leaves(1))
-    assert restored.largest.tolist() == [wanted[1].max(), 0.0]
+    assert restored.largest.tolist() == [plain[1].max(), 0.0]

@@ -8,20 +8,22 @@ import pytest
 from guidebench.baselines.storage import Storage
 from guidebench.baselines.task_phases import TaskPhases
 from guidebench.harness.interfaces import Transition
-from tests.baselines.building import build
+from tests.baselines.builds import build
 
 
 def happened(events: list[bool], ended: bool) -> Transition:
-    one = np.zeros((1, 1), np.float32)
+    observation = np.zeros((1, 1), np.float32)
     end = np.array([ended])
-    return Transition(one, np.zeros(1, int), np.zeros(1), end, ~end & False, one, np.array([events]), None, end)
+    return Transition(
+        observation, np.zeros(1, int), np.zeros(1), end, ~end & False, observation, np.array([events]), None, end
+    )
 
 
 @pytest.fixture
 def parts(tmp_path: Path) -> tuple[TaskPhases, Storage]:
-    made = build(tmp_path, (0,), events=("key", "door"), capacity=6, slots=8)
-    phases = TaskPhases(1, made.events)
-    return phases, Storage(made, (), (phases.column,))
+    run_build = build(tmp_path, (0,), events=("key", "door"), capacity=6, slots=8)
+    phases = TaskPhases(1, run_build.events)
+    return phases, Storage(run_build, (), (phases.column,))
 
 
 def feed(phases: TaskPhases, storage: Storage, steps: list[tuple[list[bool], bool]]) -> None:
@@ -44,8 +46,8 @@ def test_a_transition_belongs_to_the_first_event_not_yet_seen_in_its_episode(par
 def test_shares_of_draws_and_of_what_is_stored(parts: tuple) -> None:
     phases, storage = parts
     feed(phases, storage, [(NOTHING, False), (KEY, False), (NOTHING, False), (DOOR, False)])
-    found = phases.metrics(np.array([[0, 2, 3, 3]]), storage)
-    assert {name: value.tolist() for name, value in found.items()} == {
+    metrics = phases.metrics(np.array([[0, 2, 3, 3]]), storage)
+    assert {name: value.tolist() for name, value in metrics.items()} == {
         "drawn/key": [0.25], "drawn/door": [0.75], "stored/key": [0.5], "stored/door": [0.5],
     }  # fmt: skip
 
@@ -53,8 +55,8 @@ def test_shares_of_draws_and_of_what_is_stored(parts: tuple) -> None:
 def test_what_leaves_the_buffer_is_no_longer_counted(parts: tuple) -> None:
     phases, storage = parts
     feed(phases, storage, [(NOTHING, False), (KEY, False), *[(NOTHING, False)] * 5])  # seven into six
-    found = phases.metrics(np.array([[1]]), storage)
-    assert found["stored/key"] == pytest.approx([1 / 6]) and found["stored/door"] == pytest.approx([5 / 6])
+    metrics = phases.metrics(np.array([[1]]), storage)
+    assert metrics["stored/key"] == pytest.approx([1 / 6]) and metrics["stored/door"] == pytest.approx([5 / 6])
 
 
 def test_a_restored_tally_goes_on(parts: tuple) -> None:

@@ -23,7 +23,7 @@ def babbling(tiny: Callable[[str], Path]) -> Any:
 
     model = tiny("qwen_vl").with_name("babbling")
     shutil.copytree(tiny("qwen_vl"), model)
-    about = json.loads((model / "config.json").read_text())
-    about["text_config"]["max_position_embeddings"] = 16_384  # its tokens are hardly longer than letters
-    (model / "config.json").write_text(json.dumps(about))
+    config = json.loads((model / "config.json").read_text())
+    config["text_config"]["max_position_embeddings"] = 16_384  # its tokens are hardly longer than letters
+    (model / "config.json").write_text(json.dumps(config))
     return Transformers(model=str(model), dtype="float32", max_tokens=24, temperature=1.0)

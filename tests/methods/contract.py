@@ -29,41 +29,41 @@ PACKAGES = {
     "suite=bin_sorting": "ogbench", "suite=crafter": "crafter", "suite=metaworld": "metaworld",
     "suite=ogbench": "ogbench", "suite=point_maze": "gymnasium_robotics",
 }  # fmt: skip
-"""Beginning of a word of a row -> the package that its suite needs."""
+"""Prefix of a word in a row -> the package that its suite needs."""
 
 
 # What a run writes
 
 
-def kept(study: Path, names: Iterable[str] = EVERY) -> dict[str, bytes]:
-    """The files of these names that the runs of a study wrote."""
+def read_files(study: Path, names: Iterable[str] = EVERY) -> dict[str, bytes]:
+    """Return the files with these names that a study's runs wrote: path relative to the study -> bytes."""
     paths = [path for name in names for path in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
     return {str(path.relative_to(study)): path.read_bytes() for path in paths}
 
 
-def written(study: Path) -> dict[str, bytes]:
-    """Everything that the runs of a study wrote and that holds no durations."""
+def read_outputs(study: Path) -> dict[str, bytes]:
+    """Return every file that a study's runs wrote and that records no durations: relative path -> bytes."""
     logs = {path.stem for path in study.glob("*/*/*/seed-*/*.parquet")} - {*TIMED}
-    return kept(study, ("policy.safetensors", *(f"{log}.parquet" for log in sorted(logs))))
+    return read_files(study, ("policy.safetensors", *(f"{log}.parquet" for log in sorted(logs))))
 
 
-def kill(words: Iterable[str], packs: list[list[int]], directory: Path, where: str, step: int, **job: Any) -> None:
-    """Train in a process that is killed with -9 in training after a step, or in an evaluation at it or later, whose
-    first episode has ended."""
-    ended = _process(words, packs, directory, job, where, step)
-    assert ended.code == -9, f"the run was not killed in {where} at step {step}:\n{ended.err}"
+def kill(words: Iterable[str], packs: list[list[int]], directory: Path, phase: str, step: int, **job: Any) -> None:
+    """Train in a process that is killed with -9: in training after a step, or in the first evaluation at or after it,
+    once that evaluation's first episode has ended."""
+    ended = _process(words, packs, directory, job, phase, step)
+    assert ended.code == -9, f"the run was not killed in {phase} at step {step}:\n{ended.err}"
 
 
 def finish(words: Iterable[str], packs: list[list[int]], directory: Path, **job: Any) -> None:
-    """Train to the end in a process, which leaves no memory behind in that of the tests."""
+    """Train to the end in a process of its own, so that the tests' process keeps none of its memory."""
     ended = _process(words, packs, directory, job)
     assert ended.code == 0, ended.err
 
 
 def _process(
-    words: Iterable[str], packs: list[list[int]], directory: Path, job: dict[str, Any], where: str = "", step: int = 0
+    words: Iterable[str], packs: list[list[int]], directory: Path, job: dict[str, Any], phase: str = "", step: int = 0
 ) -> programs.Done:
-    content = {"words": [*words], "packs": packs, "directory": str(directory), "where": where, "step": step, "job": job}
+    content = {"words": [*words], "packs": packs, "directory": str(directory), "where": phase, "step": step, "job": job}
     return programs.run("tests.skeletons.trained", input=json.dumps(content))
 
 
@@ -87,7 +87,7 @@ class Row:
 
 
 def settings(section: str, text: str) -> str:
-    """`batch_size=8 hidden=[8]` as settings of one section."""
+    """Turn `batch_size=8 hidden=[8]` into settings of one section."""
     return " ".join(f"{section}.{word}" for word in text.split())
 
 
@@ -109,7 +109,7 @@ GAME = f"suite=crafter suite.area=16 suite.length=25 {SHORT} {LEARNER} training.
 ROOM = f"suite=housekeep suite.length=25 {SHORT} {LEARNER} {TRUNK} training.capacity=100"
 BINS = f"suite=bin_sorting suite.length=20 suite.rebuild=2 drawing.size=64 {SHORT} evaluation.episodes=1"
 BRIEF = "training.steps=40 evaluation.every=20"
-"""Two episodes of `BINS`, whose steps are the dearest."""
+"""Two episodes of `BINS`, whose steps take longest to simulate."""
 OFFLINE_BINS = f"suite.observation=state {LEARNER} learner.cql_actions=2 training.capacity=300 agent.offline_share=0.3"
 EMBEDDER = "embedder=scripted embedder.width=16 embedder.delay=4"
 LED = "classifier=oracle classifier.delay=7 segmenter=scripted segmenter.delay=3 waypoints=scripted waypoints.delay=4"
@@ -137,17 +137,18 @@ PREFERENCE = (
 
 
 def served(role: str) -> str:
-    """A model in this role whose answers are those of the row; each call is answered anew."""
+    """Return the words that fill a role with a served model, whose answers come from the row; equal calls are not
+    shared."""
     return f"{role}=openai {settings(role, 'base_url={url} model=m temperature=0.7 attempts=1')}"
 
 
 def prefer(prompt: str, draw: int) -> str:
-    """Prefer a segment, or neither."""
+    """Return the number of the preferred segment, or 0 for neither."""
     return str(draw % 3)
 
 
 def act(prompt: str, draw: int) -> str:
-    """Plan, or act in one of the ways that the prompt offers, or in one that it does not."""
+    """Return a plan or an action: one that the prompt offers, or now and then one that it does not."""
     if "You check a plan" in prompt:
         return "Weaknesses: slow\nRevised plan:\n1. chop tree"
     if "You plan" in prompt:
@@ -266,7 +267,7 @@ MORE: Mapping[str, Row] = {
         f"{PIXELS} text_embedder=transformers text_embedder.model={{sentence_bert}} agent.width=32"
     ),
 }
-"""Suites, observations, learners and agents whose code is another than that of the rows above."""
+"""Suites, observations, learners and agents that the rows above do not run."""
 
 
 # The contract
@@ -281,26 +282,26 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
         models = {name: tiny(name) for name in re.findall(r"{([a-z_0-9]+)}", row.words) if name != "url"}
         last = {word.partition("=")[0]: word for word in f"{row.words} seeds=[0,1]".split()}
         words = [word.format_map({"url": url, **models}) for word in last.values()]
-        killed, whole, job = directory / "killed", directory / "whole", {"checkpoint_every": 20}
-        for step, where in sorted([(row.evaluation, "evaluation"), (row.training, "training")]):
-            kill(words, [[0, 1]], killed, where, step, **job)
+        killed, uninterrupted, job = directory / "killed", directory / "whole", {"checkpoint_every": 20}
+        for step, phase in sorted([(row.evaluation, "evaluation"), (row.training, "training")]):
+            kill(words, [[0, 1]], killed, phase, step, **job)
         finish(words, [[1], [0]], killed, **job)
         count = len(prompts)
-        finish(words, [[0], [1]], whole, models={"mode": "replay", "cassette": str(killed)})
+        finish(words, [[0], [1]], uninterrupted, models={"mode": "replay", "cassette": str(killed)})
         assert len(prompts) == count, "a replay asks nothing"
-    one, other = written(killed), written(whole)
-    assert one.keys() == other.keys() and len(one) >= 2 * len(EVERY)
-    differing = [name for name in one if one[name] != other[name]]
+    first, second = read_outputs(killed), read_outputs(uninterrupted)
+    assert first.keys() == second.keys() and len(first) >= 2 * len(EVERY)
+    differing = [name for name in first if first[name] != second[name]]
     assert not differing, "a run that was killed, and one that was not and replays its answers, differ"
     if "{" in row.words and "=scripted" not in row.words:  # models whose answers are recorded, and no others
-        spending = results.load(whole, log="ledger")
+        spending = results.load(uninterrupted, log="ledger")
         assert spending["questions"].any() and not spending["billed_calls"].any()
-    reported(whole, row.sections.split())
+    reported(uninterrupted, row.sections.split())
     return killed
 
 
 def reported(study: Path, names: list[str]) -> None:
-    """Check that the report has each section whose logs the study has, these among them."""
+    """Check that the report has every section whose logs the study contains, the named ones included."""
     report = report_files.report(study, report_files.ReportOptions(resamples=100))
     logs = {EVALUATIONS, *results.study(study).logs}
     possible = [section.name for section in sections([]) if {*section.needs} <= logs]
@@ -311,8 +312,8 @@ def reported(study: Path, names: list[str]) -> None:
 
 @contextlib.contextmanager
 def server(row: Row) -> Iterator[tuple[str, list[str]]]:
-    """A server of the row's answers, if it has any, and the prompts that it got. An answer depends on how many came
-    before it, so that a question that is asked twice is answered otherwise."""
+    """Serve the row's answers, if it has any, and yield the URL and the prompts received. Each answer depends on the
+    number of prompts so far, so a question asked twice gets another answer."""
     prompts: list[str] = []
 
     def answer(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:

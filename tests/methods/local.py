@@ -9,7 +9,7 @@ from guidebench.harness.models.calls import Call, CallResult
 
 
 def converse(model: Any, talk: Callable[[Callable[[Call], Awaitable[CallResult]]], Awaitable[Any]]) -> Any:
-    """What `talk(ask)` ends with, whose calls the model answers, without a fault."""
+    """Return the result of `talk(ask)`, whose calls the model answers; the answers must have no fault."""
 
     async def ask(call: Call) -> CallResult:
         reply = await model.answer(call)

@@ -1,4 +1,4 @@
-"""Small runs in this process, in whose roles of models a stand-in answers at once and counts what it is asked."""
+"""Small runs in this process, in which stand-ins answer the models' questions at once and count their calls."""
 
 import asyncio
 import json
@@ -33,35 +33,35 @@ from tests.methods.lagea.feedback.replies import REPLY as FEEDBACK
 Manner = Literal["usable", "unusable", "lost"]
 RECORDED = {"chat": "openai", "judge": "openai", "embedder": "transformers"}
 """Kind of a model's part -> a part of this kind whose calls are recorded."""
-WRITTEN = 1_000
-"""Most tokens of an answer of a chat."""
+TOKENS_WRITTEN = 1_000
+"""Largest number of tokens in a chat's answer."""
 SIDE = 32
 """Pixels along the side of the frames that stand-ins get."""
 
 
 def planned(row: Row) -> list[Cell]:
-    """The cells of a row, whose roles of models are filled by parts whose calls are recorded."""
-    kept = {word.partition("=")[0]: word for word in row.words.split()}
-    served = {name for name, word in kept.items() if word.endswith(("=openai", "=transformers"))}
+    """Return a row's cells, with model parts whose calls are recorded in every role."""
+    words = {word.partition("=")[0]: word for word in row.words.split()}
+    served = {name for name, word in words.items() if word.endswith(("=openai", "=transformers"))}
     profile = ["profile=smoke", "seeds=[0]"]
-    first = [word for name, word in kept.items() if name.split(".")[0] not in served and not name.endswith("width")]
+    first = [word for name, word in words.items() if name.split(".")[0] not in served and not name.endswith("width")]
     roles = {part.role: part.kind for cell in matrix.plan([*first, *profile]).trained for part in cell.models}
-    others = [word for name, word in kept.items() if name.split(".")[0] not in roles]
+    others = [word for name, word in words.items() if name.split(".")[0] not in roles]
     denoising = {role for role in roles if "method=tadpole" in row.words}
     models = [f"{role}={'diffusers' if role in denoising else RECORDED[kind]}" for role, kind in roles.items()]
     models += [f"{role}.model=stand-in" for role in roles] + [f"{role}.attempts=1" for role in roles]
-    models += [f"{role}.max_tokens={WRITTEN}" for role, kind in roles.items() if kind == "chat"]
+    models += [f"{role}.max_tokens={TOKENS_WRITTEN}" for role, kind in roles.items() if kind == "chat"]
     return list(matrix.plan([*others, *models, *profile]).trained)
 
 
 class StandIn(Silent):
-    """A backend that answers in one role."""
+    """A backend that answers the questions of one role itself."""
 
     def __init__(self, cell: Cell, role: str, manner: Manner, answer: Callable[[str, int], str] | None) -> None:
-        """`answer`: as of the row."""
+        """`answer`: the row's function from prompt and number to answer."""
         super().__init__()
         self._cell, self._role, self._manner, self._answer = cell, role, manner, answer
-        self._told: dict[int, CallResult] = {}
+        self._answers: dict[int, CallResult] = {}
         self.spent = Usage()
         self.questions = 0
         parts = cell.names.parts
@@ -75,60 +75,60 @@ class StandIn(Silent):
 
     def ask(self, item: InFlight, ahead: bool = False) -> None:
         """Answer a question at once."""
-        self._told[item.number] = asyncio.run(self._answered(item))
+        self._answers[item.number] = asyncio.run(self._answered(item))
 
     def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
-        return self._told.pop(number), 0.0
+        return self._answers.pop(number), 0.0
 
-    async def _answered(self, item: InFlight) -> CallResult:
-        frames, made = self._frames(item), 0
+    async def _answered(self, question: InFlight) -> CallResult:
+        frames, count = self._frames(question), 0
 
         async def ask(call: Call) -> CallResult:
-            nonlocal made
-            made += 1
-            assert self._dialogue is None or made <= self._dialogue.calls
+            nonlocal count
+            count += 1
+            assert self._dialogue is None or count <= self._dialogue.calls
             return self._reply(call)
 
         if self._dialogue is None:
             from guidebench.harness.models.calls import JudgeCall
 
             return await ask(JudgeCall(frames, self._cell.section(self._role).prompt))
-        value = await self._dialogue(json.loads(item.question.content or "null"), frames, ask)
+        value = await self._dialogue(json.loads(question.question.content or "null"), frames, ask)
         if isinstance(value, Unusable):
             return CallResult(value.value, "malformed")
         if value is not None and self._array is not None:
-            value = arrays.fitted(value, self._array, len(item.question.key))[0]
+            value = arrays.fitted(value, self._array, len(question.question.key))[0]
         return CallResult(value, "" if value is not None else "malformed")
 
-    def _frames(self, item: InFlight) -> Any:
-        if item.question.snapshots is None:
+    def _frames(self, question: InFlight) -> Any:
+        if question.question.snapshots is None:
             return None
-        shown = item.question.snapshots if self._dialogue else padded(item.question.snapshots, self._clip)
+        snapshots = question.question.snapshots if self._dialogue else padded(question.question.snapshots, self._clip)
         width = SIDE * (2 if getattr(self._cell.section("drawing"), "camera", "") == "both" else 1)
-        return np.random.default_rng(item.number % 2**32).integers(
-            255, size=(len(shown), SIDE, width, 3), dtype=np.uint8
+        return np.random.default_rng(question.number % 2**32).integers(
+            255, size=(len(snapshots), SIDE, width, 3), dtype=np.uint8
         )
 
     def _reply(self, call: Call) -> CallResult:
         texts = [
             str(part) for message in getattr(call, "messages", ()) for part in message.content if isinstance(part, str)
         ]
-        texts += [item for item in getattr(call, "items", ()) if isinstance(item, str)]
+        texts += [piece for piece in getattr(call, "items", ()) if isinstance(piece, str)]
         texts += [getattr(call, name) for name in ("text", "prompt") if isinstance(getattr(call, name, None), str)]
         images = len(call.images())
         read = sum(len(text.encode()) for text in texts) + 4 * len(texts) + images * IMAGE_TOKENS
-        written = WRITTEN if isinstance(call, ChatCall) else 0
+        written = TOKENS_WRITTEN if isinstance(call, ChatCall) else 0
         self.spent = self.spent.plus(Usage(1, read, written, images))
         if self._manner == "lost":
             return CallResult(None, "timeout")
         if isinstance(call, ChatCall) and self._manner == "unusable":
-            return CallResult(None, "malformed") if call.schema else CallResult("?" * WRITTEN)
+            return CallResult(None, "malformed") if call.schema else CallResult("?" * TOKENS_WRITTEN)
         value = self._value(call, texts)
         assert not call.fault(value), call.fault(value)
         return CallResult(value)
 
     def _value(self, call: Any, texts: Sequence[str]) -> Any:
-        """A usable answer."""
+        """Return a usable answer to a call."""
         number = int(self.spent.calls)
         random = np.random.default_rng(number)
         usable = self._manner == "usable"
@@ -165,7 +165,7 @@ class StandIn(Silent):
 
 
 def hand_written(cell: Cell, role: str) -> Callable[..., Any] | None:
-    """The hand-written chat of a role, if it reads texts alone."""
+    """Return the hand-written chat of a role, or None if the role is no chat."""
     from guidebench.harness import registry
 
     if next(part.kind for part in cell.names.parts if part.role == role) != "chat":
@@ -175,7 +175,7 @@ def hand_written(cell: Cell, role: str) -> Callable[..., Any] | None:
 
 
 def spent(cell: Cell, directory: Path, manner: Manner, answer: Callable[[str, int], str] | None) -> dict[str, Usage]:
-    """Role -> what a run of seed 0 of a cell asks in it."""
+    """Run seed 0 of a cell and return role -> usage of the models."""
     directory.mkdir(parents=True)
     job = Job("stand-ins", str(directory), record(cell), (0,), "cpu")
     build = make_build(cell, (0,), "cpu", [directory])
@@ -183,18 +183,20 @@ def spent(cell: Cell, directory: Path, manner: Manner, answer: Callable[[str, in
     task = build.suite(0).make(cell.names.task)
     task.reset(int(build.streams[0].environment.integers(2**31)))
     backends: dict[str, Any] = {role: StandIn(cell, role, manner, answer) for role in asked_of(cell, agent)}
-    every, now = asks_of(backends, job, cell), cell.consulted
-    asks, consulted = ({role: every[role] for role in every if (role in now) == wanted} for wanted in (False, True))
+    all_asks, now = asks_of(backends, job, cell), cell.consulted
+    asks, consulted = (
+        {role: all_asks[role] for role in all_asks if (role in now) == is_consulted} for is_consulted in (False, True)
+    )
     evaluation = build.parts["evaluation"]
     evaluator = Evaluator(
         lambda row: build.evaluated(row).make(cell.names.task), evaluation.episodes, build.streams, cell.score,
         solving(build.parts["agent"], build.evaluated, cell.names.task),
     )  # fmt: skip
-    shown = demonstrations.prepare(cell, 0)
+    demos = demonstrations.prepare(cell, 0)
     loop = Loop(
         agent, [task], build.streams, evaluator, Nowhere(), asks=asks, consulted=consulted,
         evaluate_every=evaluation.every, checkpoint_every=10**9,
-        demonstrations=demonstrations.parallel_episodes([shown.episodes]), datasets=datasets.loading(cell, (0,)),
+        demonstrations=demonstrations.parallel_episodes([demos.episodes]), datasets=datasets.loading(cell, (0,)),
     )  # fmt: skip
     if cell.judge in backends:
         probes = Probes(build, cell.names.task, 10, cell.steps, lambda row, step, points: [*points] and None)

@@ -1,5 +1,5 @@
-"""No run asks a model more than is said beforehand (`AskingPart.at_most`), whatever it answers: small runs of every
-method, in whose roles of models a stand-in answers usably, unusably or not at all, and counts a token for each byte."""
+"""No run asks a model more than its bound says beforehand (`AskingPart.at_most`), whatever the model answers. Stand-ins
+answer small runs of every method usably, unusably or not at all, and count a token for each byte."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,21 +18,21 @@ from tests.methods.contract import METHODS, MORE, PACKAGES
 from tests.methods.stand_ins import Manner, planned, spent
 
 ALIKE = ("data of pictures", "demonstrations")
-"""Rows that ask as others do."""
+"""Rows left out, since they ask as others do."""
 ROWS = {name: row for name, row in (METHODS | MORE).items() if name not in ALIKE}
 LONGER = {"ellm_exploration": "training.steps=200 evaluation.every=200", "vlm_rb": "training.demonstrations=1"}
-"""Row -> what has more asked: steps in which a random policy does something, and demonstrations."""
+"""Row -> settings that raise more questions: more steps of a random policy, or demonstrations."""
 QUIET = {
     ("a room", "scorer"), ("dsadf_transfer", "performer"), ("dsadf_transfer", "text_embedder"), ("ellm", "goals"),
     ("ellm", "text_embedder"),
 }  # fmt: skip
 """Rows and roles in which such short runs ask nothing; other rows ask in the same role of the same part."""
 UNBOUNDED: dict[tuple[str, str], str] = {}
-"""Row and role -> why nothing is known beforehand of how often a run asks in it."""
+"""(row, role) -> why the number of its questions has no bound."""
 
 
 def most(cell: Cell, part: Chosen) -> Usage:
-    """The bound of a run in a role, with a single attempt for each call."""
+    """Return the bound of a run's usage in a role, with one attempt per call."""
     bounds = call_bounds.conversations(cell, part.role)
     assert bounds is not None
     model = cell.section(part.role)
@@ -40,7 +40,7 @@ def most(cell: Cell, part: Chosen) -> Usage:
 
 
 def manners(cell: Cell) -> Sequence[Manner]:
-    """Only a chat's answers can be unusable."""
+    """Return the ways to answer a cell's calls; only chats can answer unusably."""
     return ("usable", "unusable", "lost") if any(part.kind == "chat" for part in cell.models) else ("usable", "lost")
 
 
@@ -52,31 +52,37 @@ def test_no_answer_makes_a_run_ask_more_than_was_said(name: str, tmp_path: Path,
             pytest.importorskip(package)
     for number, cell in enumerate(planned(row)):
         bounds = {part.role: most(cell, part) for part in cell.models if (name, part.role) not in UNBOUNDED}
-        asked = dict.fromkeys(bounds, 0)
+        counts = dict.fromkeys(bounds, 0)
         for manner in manners(cell) if cell.models else ():
             try:
-                found = spent(cell, tmp_path / f"{number}-{manner}", manner, row.answers)
+                usages = spent(cell, tmp_path / f"{number}-{manner}", manner, row.answers)
             except UserError as error:  # FuRL has no reward without these vectors
                 assert manner == "lost" and "gave no vector of the instruction" in str(error), error
                 continue
             for role, bound in bounds.items():
                 for unit in ("calls", "tokens_in", "tokens_out", "images"):
-                    assert getattr(found[role], unit) <= getattr(bound, unit), (role, manner, unit, found[role], bound)
-                asked[role] += found[role].calls
-        silent = {(name, role) for role, calls in asked.items() if not calls}
+                    assert getattr(usages[role], unit) <= getattr(bound, unit), (
+                        role,
+                        manner,
+                        unit,
+                        usages[role],
+                        bound,
+                    )
+                counts[role] += usages[role].calls
+        silent = {(name, role) for role, calls in counts.items() if not calls}
         assert silent <= QUIET, "a role that nobody asks shows nothing"
 
 
 def test_every_part_that_asks_models_bounds_each_of_its_roles() -> None:
-    """By a method of its own or of a class that it extends, other than the one that knows nothing."""
+    """Each has `at_most` of its own or inherits one that is not the default, which knows no bound."""
     from guidebench.harness.parts import AskingPart
 
     models = {*registry.MODELS}
-    asking = [
+    parts = [
         registry.get(kind, name)
         for kind in registry.ASKING
         for name in registry.names(kind)
         if models & {*registry.get(kind, name).needs.values()}
     ]
-    assert len(asking) > 15
-    assert not [part.__name__ for part in asking if part.at_most is AskingPart.at_most]
+    assert len(parts) > 15
+    assert not [part.__name__ for part in parts if part.at_most is AskingPart.at_most]

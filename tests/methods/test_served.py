@@ -20,7 +20,7 @@ from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
 from tests.harness.models.canned import completion, serving
 from tests.harness.models.conversing import held, said
 from tests.methods.kagi import test_dialogue as kagi
-from tests.methods.kagi.scenes import ASKED, CANDIDATES, painted
+from tests.methods.kagi.scenes import CANDIDATES, QUESTION, painted
 from tests.methods.lagea.feedback import replies as lagea
 
 pytest.importorskip("openai")
@@ -35,20 +35,20 @@ class Case(NamedTuple):
     content: Any
     frames: Array
     replies: list[str]
-    """One that cannot be used, and one that can."""
+    """An unusable reply, then a usable one."""
     fault: str
-    """What is said of the first."""
+    """What the reminder says about the unusable reply."""
     images: list[Array]
-    """Those that the model is shown."""
+    """Images that the model is shown."""
     result: dict[str, Any]
     """Values of the answer."""
 
 
 CASES = {
     "kagi": Case(
-        WaypointDialogue(1), json.loads(ASKED.content()), VIEWS[None],
+        WaypointDialogue(1), json.loads(QUESTION.content()), VIEWS[None],
         [kagi.changed(block_sequence=[["g7", 2], ["c4", 2]]), json.dumps(kagi.REPLY)], "'g7' is no tile",
-        [ABOVE, SIDE], kagi.FOUND | {"retries": 1},
+        [ABOVE, SIDE], kagi.ANSWER | {"retries": 1},
     ),
     "lagea": Case(
         ReflectionDialogue(True, False, 1, "all", "push the puck"), ATTEMPT, SHOTS,
@@ -59,7 +59,7 @@ CASES = {
 
 
 def converse(case: Case, directory: Path, chat: Any, models: Models) -> tuple[Any, int]:
-    """The answer, and the calls that were really made."""
+    """Return the answer and the number of calls that reached the model."""
     return held(case.dialogue, case.content, case.frames, chat, directory, models)
 
 
@@ -78,24 +78,24 @@ def test_a_server_is_shown_the_images_and_nothing_is_asked_again_from_the_casset
         return 200, completion(case.replies[len(bodies) - 1])
 
     with serving(answer) as url:
-        found, billed = converse(case, tmp_path, OpenAI(base_url=url), Models())
-    assert found == found | case.result and billed == 2
-    shown = [pixels(part) for part in bodies[0]["messages"][0]["content"] if part["type"] == "image_url"]
-    assert len(shown) == len(case.images) and all(map(np.array_equal, shown, case.images))
+        answer_value, billed = converse(case, tmp_path, OpenAI(base_url=url), Models())
+    assert answer_value == answer_value | case.result and billed == 2
+    images = [pixels(part) for part in bodies[0]["messages"][0]["content"] if part["type"] == "image_url"]
+    assert len(images) == len(case.images) and all(map(np.array_equal, images, case.images))
     assert case.fault in json.dumps(bodies[1]["messages"][-1])
-    assert converse(case, tmp_path, OpenAI(), Models(mode="replay")) == (found, 0)
+    assert converse(case, tmp_path, OpenAI(), Models(mode="replay")) == (answer_value, 0)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_vision_language_model_that_runs_here_ends_without_an_answer(
     name: str, tmp_path: Path, babbling: Any
 ) -> None:
-    """Of random weights: what it says is noise, which is retried and then borne."""
+    """Its weights are random: its replies are noise, which is retried and then counted as unanswered."""
     import torch
 
     torch.manual_seed(0)
-    told, billed = converse(CASES[name], tmp_path, babbling, Models())
-    found, answered = said(told)
-    assert billed == 2 and not answered and (found is None) == (name == "kagi")
-    assert found is None or (found["empty"], found["text"], found["retries"]) == (True, "", 1)
-    assert converse(CASES[name], tmp_path, babbling, Models(mode="replay")) == (told, 0)
+    outcome, billed = converse(CASES[name], tmp_path, babbling, Models())
+    answer, answered = said(outcome)
+    assert billed == 2 and not answered and (answer is None) == (name == "kagi")
+    assert answer is None or (answer["empty"], answer["text"], answer["retries"]) == (True, "", 1)
+    assert converse(CASES[name], tmp_path, babbling, Models(mode="replay")) == (outcome, 0)

@@ -8,7 +8,7 @@ from guidebench.harness.plan import matrix, variations
 
 @pytest.mark.parametrize("kind", ["suite", *registry.PARTS, "launcher"])
 def test_every_setting_of_every_part_has_a_meaning_and_a_source(kind: str) -> None:
-    """What a dataset holds, and which of it is taken, has no source."""
+    """Settings of datasets need no source."""
     for name in registry.names(kind):
         for field in settings.fields(registry.get(kind, name)).values():
             assert field.meaning and (field.source or kind == "dataset"), (name, field.name)
@@ -35,6 +35,6 @@ def test_every_ablation_is_a_cell_of_its_own(name: str) -> None:
 
 
 def first_task(words: list[str]) -> list[str]:
-    """Name the first task of a plan that names none."""
+    """Return a word that names the plan's first task, or none if the words name one."""
     named = any(word.startswith("task=") for word in words)
     return [] if named else [f"task={matrix.plan(words).cells[0].names.task}"]

@@ -40,7 +40,7 @@ EXPECTED = {method: {*suites} for suites, methods in FITS.items() for method in 
 
 
 def refusal(method: str, suite: str) -> str:
-    """Why a smoke run cannot be planned, or ""; it asks no foundation model."""
+    """Return why a smoke run cannot be planned, or "" if it can; such a run asks no foundation model."""
     try:
         plan = matrix.plan([f"suite={suite}", f"method={method}", "profile=smoke"])
     except UserError as error:
@@ -55,5 +55,9 @@ def test_a_method_starts_at_profile_smoke_without_another_word(method: str) -> N
     refused = {suite: why for suite in registry.names("suite") if (why := refusal(method, suite))}
     assert {*registry.names("suite")} - refused.keys() == EXPECTED[method], refused
     roles = "|".join(role for role, kinds in registry.roles().items() if kinds & {*registry.MODELS})
-    told = {suite: why for suite, why in refused.items() if re.match(rf"(in the .*: )?({roles}) '|.*models=", why)}
-    assert not told or (method, *told) == ("vlm_rb", "classic"), "the models are no reason, save that nothing happens"
+    lacking_models = {
+        suite: why for suite, why in refused.items() if re.match(rf"(in the .*: )?({roles}) '|.*models=", why)
+    }
+    assert not lacking_models or (method, *lacking_models) == ("vlm_rb", "classic"), (
+        "the models are no reason, save that nothing happens"
+    )

@@ -27,9 +27,11 @@ def test_it_solves_every_layout_and_is_recorded_as_privileged(train: Any) -> Non
     assert len(episodes) == 20 and episodes["success"].all()
     assert episodes["length"].nunique() > 3  # it acts by the state, not by one sequence of actions
     (record,) = study.glob("*/*/*/cell.json")
-    content = json.loads(record.read_bytes())
-    assert (content["backend"], content["model"], content["learner"]) == ("oracle", "solver", "")
-    assert content["parts"] == {"agent": {"kind": "agent", "name": "expert", "backend": "oracle", "model": "solver"}}
+    record_fields = json.loads(record.read_bytes())
+    assert (record_fields["backend"], record_fields["model"], record_fields["learner"]) == ("oracle", "solver", "")
+    assert record_fields["parts"] == {
+        "agent": {"kind": "agent", "name": "expert", "backend": "oracle", "model": "solver"}
+    }
     (cell,) = store.study(study).cells
     assert cell.label == "expert · solver · smoke"
     assert "privileged" in judges.remark(cell) and "solver" in judges.remark(cell)

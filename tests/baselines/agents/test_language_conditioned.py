@@ -25,7 +25,7 @@ from guidebench.harness.models.embedders.scripted import Projection
 from guidebench.harness.plan import matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.streams import Streams
-from tests.methods.contract import kept, kill
+from tests.methods.contract import kill, read_files
 from tests.refusals import check_refused
 
 require("transformers")
@@ -56,31 +56,31 @@ def real(model: Path, batch: int = 1) -> tuple[str, ...]:
 
 @pytest.fixture
 def texts_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bytes]]:
-    """Every text that agents of this process read, with its seed row, as often as they read it."""
-    found: list[tuple[int, bytes]] = []
+    """Return a list that collects (seed row, text) of every text that agents of this process read."""
+    pairs: list[tuple[int, bytes]] = []
     texts = LanguageAgent.texts
 
     def listening(self: LanguageAgent, observation: Array, rows: Sequence[int]) -> list[bytes]:
         read = texts(self, observation, rows)
-        found.extend(zip([*rows] * (len(read) // len(rows)), read, strict=True))
+        pairs.extend(zip([*rows] * (len(read) // len(rows)), read, strict=True))
         return read
 
     monkeypatch.setattr(LanguageAgent, "texts", listening)
-    return found
+    return pairs
 
 
-def last(study: Path, what: str) -> Any:
-    return results.load(study, log=what).sort_values("step").groupby("seed").tail(1).sort_values("seed")
+def last(study: Path, log: str) -> Any:
+    return results.load(study, log=log).sort_values("step").groupby("seed").tail(1).sort_values("seed")
 
 
 def recorded(study: Path) -> list[list[str]]:
-    """The texts that each model process of a study computed."""
-    found = []
+    """Return the texts that each model process of a study computed."""
+    by_process = []
     for cassette in sorted((study / "models").glob("*.sqlite")):
         with closing(sqlite3.connect(cassette)) as db:
             calls = [json.loads(text) for (text,) in db.execute("SELECT text FROM requests")]
-            found.append([item for call in calls for item in call["items"]])
-    return found
+            by_process.append([words for call in calls for words in call["items"]])
+    return by_process
 
 
 # Planning
@@ -102,11 +102,11 @@ def test_observations_without_sentences_are_refused_with_what_to_set(observation
 
 
 def test_its_width_follows_the_embedder_and_another_one_is_refused(bert: Path) -> None:
-    here = ("suite.observation=text", "text_embedder=transformers")
+    sentences = ("suite.observation=text", "text_embedder=transformers")
     for words, width in (
-        ((here[0], "text_embedder=scripted"), 1024),
-        ((*here, "text_embedder.model=gpt2"), 768),
-        ((*here, f"text_embedder.model={bert}"), 32),
+        ((sentences[0], "text_embedder=scripted"), 1024),
+        ((*sentences, "text_embedder.model=gpt2"), 768),
+        ((*sentences, f"text_embedder.model={bert}"), 32),
     ):
         assert planned(*words).section("agent").width == width
         message = rf"vectors have {width} numbers, and agent\.width=64; set agent\.width={width}"
@@ -122,11 +122,14 @@ def test_the_learner_is_asked_about_the_observations_with_vectors() -> None:
     from guidebench.harness.plan import config
     from guidebench.harness.run.study import ring_bytes
 
-    given = ("text_embedder=scripted", "text_embedder.width=384")
-    with_goal, without = planned("suite.observation=text", *given), planned("agent.goal=false", *given, TEXT)
-    seen = config.cell_view(with_goal).observations
-    assert [*seen.parts] == ["local", "inventory", "status", "daylight", "text", "goal"]
-    assert all((seen.parts[name].shape, seen.parts[name].dtype) == ((384,), "float32") for name in ("text", "goal"))
+    embedder = ("text_embedder=scripted", "text_embedder.width=384")
+    with_goal, without = planned("suite.observation=text", *embedder), planned("agent.goal=false", *embedder, TEXT)
+    observations = config.cell_view(with_goal).observations
+    assert [*observations.parts] == ["local", "inventory", "status", "daylight", "text", "goal"]
+    assert all(
+        (observations.parts[name].shape, observations.parts[name].dtype) == ((384,), "float32")
+        for name in ("text", "goal")
+    )
     assert [*config.cell_view(without).observations.parts] == ["local", "inventory", "status", "daylight", "text"]
     slots = ring_bytes(with_goal) / (146 + 2 * 4 * 384 + 2 + 7)
     assert slots == 300 and ring_bytes(without) == slots * (146 + 4 * 384 + 2 + 7)
@@ -143,8 +146,8 @@ TEXT = "suite.observation=text"
 # The agent step by step
 
 
-class Asked:
-    """A context whose embedder is hand-written arithmetic, None for texts with a given word."""
+class ProjectionContext:
+    """A context whose embedder is a fixed projection; it gives None for texts that contain a given word."""
 
     mode, step = Mode.TRAIN, 1
     phase = RunPhase("train", 60)
@@ -158,11 +161,11 @@ class Asked:
         texts = [json.loads(question.content) for question in questions]
         return [None if self.fails in text else self.model(EmbedCall((text,))) for text in texts]
 
-    def asked(self) -> Counter[tuple[int, str]]:
+    def question_counts(self) -> Counter[tuple[int, str]]:
         return Counter((question.row, json.loads(question.content)) for question in self.questions)
 
 
-def made(tmp_path: Path, *words: str, seeds: Sequence[int] = (0, 1)) -> tuple[LanguageAgent, Any]:
+def agent_and_suite(tmp_path: Path, *words: str, seeds: Sequence[int] = (0, 1)) -> tuple[LanguageAgent, Any]:
     """An agent of these seeds with directories of their own, and its suite."""
     cell = planned(*SHORT[3:], *SCRIPTED, *words)
     places = [tmp_path / f"seed-{seed}" for seed in seeds]
@@ -174,9 +177,9 @@ def made(tmp_path: Path, *words: str, seeds: Sequence[int] = (0, 1)) -> tuple[La
 
 def played(agent: LanguageAgent, tasks: Sequence[Any], ctx: Any, steps: int) -> list[tuple[Array, list[str]]]:
     """Step tasks with the agent, which observes; what each observation was, and its texts."""
-    told, observation = [], np.stack([task.reset(seed) for seed, task in enumerate(tasks)])
+    history, observation = [], np.stack([task.reset(seed) for seed, task in enumerate(tasks)])
     for number in range(steps):
-        told.append((observation, [task.text() for task in tasks]))
+        history.append((observation, [task.text() for task in tasks]))
         actions = agent.act(observation, ctx)
         stepped = [task.step(action) for task, action in zip(tasks, actions, strict=True)]
         after = np.stack([step.observation for step in stepped])
@@ -189,44 +192,44 @@ def played(agent: LanguageAgent, tasks: Sequence[Any], ctx: Any, steps: int) -> 
             ctx,
         )  # fmt: skip
         observation = after
-    return [*told, (observation, [task.text() for task in tasks])]
+    return [*history, (observation, [task.text() for task in tasks])]
 
 
 @pytest.mark.parametrize("goal", [True, False])
 def test_what_is_stored_is_the_vector_of_the_text_and_of_the_instruction_and_all_else_as_it_was(
     goal: bool, tmp_path: Path
 ) -> None:
-    agent, suite = made(tmp_path, f"agent.goal={goal}".lower())
-    ctx, tasks = Asked(2), [suite.make("deforestation") for _ in range(2)]
-    told = played(agent, tasks, ctx, 12)
+    agent, suite = agent_and_suite(tmp_path, f"agent.goal={goal}".lower())
+    ctx, tasks = ProjectionContext(2), [suite.make("deforestation") for _ in range(2)]
+    history = played(agent, tasks, ctx, 12)
     batch = agent.experience.store.gather(np.array([np.arange(12)] * 2))
     vector = Projection(16)
-    for after, found in enumerate((batch.observation, batch.next_observation)):
-        assert found.dtype.names == ("local", "inventory", "status", "daylight", "text", *(["goal"] * goal))
+    for after, stored in enumerate((batch.observation, batch.next_observation)):
+        assert stored.dtype.names == ("local", "inventory", "status", "daylight", "text", *(["goal"] * goal))
         for step in range(12):
-            observation, texts = told[step + after]
+            observation, texts = history[step + after]
             for row, text in enumerate(texts):
-                mine = found[row, step]
-                assert np.array_equal(mine["text"], vector(EmbedCall((text,)))[0])
-                assert all(np.array_equal(mine[part], observation[row][part]) for part in ("local", "status"))
+                record = stored[row, step]
+                assert np.array_equal(record["text"], vector(EmbedCall((text,)))[0])
+                assert all(np.array_equal(record[part], observation[row][part]) for part in ("local", "status"))
                 if goal:
-                    assert np.array_equal(mine["goal"], vector(EmbedCall((tasks[row].instruction,)))[0])
-    assert set(ctx.asked().values()) == {1}, "no seed asks about a text twice"
-    assert len({text for _, text in ctx.asked()}) < len(ctx.asked()), "two seeds met the same text"
+                    assert np.array_equal(record["goal"], vector(EmbedCall((tasks[row].instruction,)))[0])
+    assert set(ctx.question_counts().values()) == {1}, "no seed asks about a text twice"
+    assert len({text for _, text in ctx.question_counts()}) < len(ctx.question_counts()), "two seeds met the same text"
     assert agent.text_arrays.met.sum() == len(ctx.questions) and not agent.text_arrays.failed.any()
 
 
 def test_texts_read_in_an_evaluation_are_asked_in_its_episode_once_for_all_of_a_seeds_episodes(tmp_path: Path) -> None:
-    agent, suite = made(tmp_path)
-    ctx = Asked(2)
+    agent, suite = agent_and_suite(tmp_path)
+    ctx = ProjectionContext(2)
     places = [Place(row, episode) for row in range(2) for episode in range(3)]
     actor, tasks = agent.actor(places), [suite.make("deforestation") for _ in places]
     observation = np.stack([task.reset(5) for task in tasks])  # all alike
     ctx.rows, ctx.mode = np.array([place.row for place in places]), Mode.EVALUATE
     actor.begin(observation, ctx)
     first = actor.act(observation, np.arange(6), ctx)
-    assert [(each.row, each.episode) for each in ctx.questions] == [(0, 0), (1, 0), (0, 0), (1, 0)]
-    assert {each.to for each in ctx.questions} == {"text_embedder"}
+    assert [(question.row, question.episode) for question in ctx.questions] == [(0, 0), (1, 0), (0, 0), (1, 0)]
+    assert {question.to for question in ctx.questions} == {"text_embedder"}
     ctx.rows = ctx.rows[3:]
     assert np.array_equal(actor.act(observation[3:], np.arange(3, 6), ctx), first[3:]) and len(ctx.questions) == 4
     ctx.rows, ctx.mode = np.arange(2), Mode.TRAIN
@@ -235,34 +238,34 @@ def test_texts_read_in_an_evaluation_are_asked_in_its_episode_once_for_all_of_a_
 
 
 def test_a_failed_text_is_zeros_and_not_asked_again_and_the_goal_and_other_seeds_are_unaffected(tmp_path: Path) -> None:
-    agent, suite = made(tmp_path)
-    ctx, tasks = Asked(2, "you see"), [suite.make("deforestation") for _ in range(2)]
+    agent, suite = agent_and_suite(tmp_path)
+    ctx, tasks = ProjectionContext(2, "you see"), [suite.make("deforestation") for _ in range(2)]
     played(agent, tasks, ctx, 6)
     stored = agent.experience.store.gather(np.array([np.arange(6)] * 2)).observation
     assert not stored["text"].any() and np.abs(stored["goal"]).max(2).all()
-    assert set(ctx.asked().values()) == {1}
+    assert set(ctx.question_counts().values()) == {1}
     assert agent.text_arrays.failed.tolist() == (agent.text_arrays.met - 1).tolist() != [0, 0]
 
 
 def test_a_stopped_seed_asks_nothing_and_keeps_nothing(tmp_path: Path) -> None:
-    agent, suite = made(tmp_path)
-    ctx, tasks = Asked(2), [suite.make("deforestation") for _ in range(2)]
+    agent, suite = agent_and_suite(tmp_path)
+    ctx, tasks = ProjectionContext(2), [suite.make("deforestation") for _ in range(2)]
     agent.active[0] = False
     played(agent, tasks, ctx, 4)
     assert {question.row for question in ctx.questions} == {1} and agent.text_arrays.met[0] == 0
 
 
 def test_values_of_texts_that_were_never_met_are_nan_and_nothing_is_asked(tmp_path: Path) -> None:
-    agent, suite = made(tmp_path)
-    ctx, tasks = Asked(2), [suite.make("deforestation") for _ in range(2)]
+    agent, suite = agent_and_suite(tmp_path)
+    ctx, tasks = ProjectionContext(2), [suite.make("deforestation") for _ in range(2)]
     observation = np.stack([task.reset(seed) for seed, task in enumerate(tasks)])
     assert np.isnan(agent.value(observation, np.arange(2))).all()
-    seen = agent.read(observation, [Place(0, 0), Place(1, 0)], ctx)
+    inputs = agent.read(observation, [Place(0, 0), Place(1, 0)], ctx)
     count = len(ctx.questions)
     strange = observation.copy()
     strange["text"][1, :3] = np.frombuffer(b"you", np.uint8)[::-1]
-    values = agent.value(np.concatenate([observation, strange[1:]]), np.array([0, 1, 1]))
-    assert np.array_equal(values[:2], agent.learner.value(seen, np.arange(2))) and np.isnan(values[2])
+    state_values = agent.value(np.concatenate([observation, strange[1:]]), np.array([0, 1, 1]))
+    assert np.array_equal(state_values[:2], agent.learner.value(inputs, np.arange(2))) and np.isnan(state_values[2])
     assert len(ctx.questions) == count and agent.reward(observation, np.arange(2)) is None
 
 
@@ -276,7 +279,7 @@ def test_each_distinct_text_is_asked_about_once(
     distinct = [{text.decode() for row, text in texts_read if row == seed} for seed in range(2)]
     assert len(texts_read) > 10 * sum(map(len, distinct))
     spent = last(study, "ledger")
-    assert spent["questions"].tolist() == [len(mine) for mine in distinct] and not spent["failures"].any()
+    assert spent["questions"].tolist() == [len(texts) for texts in distinct] and not spent["failures"].any()
     (computed,) = recorded(study)
     assert sorted(computed) == sorted(distinct[0] | distinct[1]), "the model computes each for both seeds once"
     metrics = last(study, "metrics")
@@ -333,10 +336,10 @@ def test_a_killed_run_computes_no_text_again(train: Callable[..., Path], tmp_pat
     words, study = (*SHORT, *real(bert), "seeds=[0]"), tmp_path / "killed"
     kill(words, [[0]], study, "training", 50, checkpoint_every=15)
     train(*words, packs=[(0,)], directory=study, checkpoint_every=15)
-    whole = train(*words, packs=[(0,)])
-    assert kept(study) == kept(whole)
+    uninterrupted = train(*words, packs=[(0,)])
+    assert read_files(study) == read_files(uninterrupted)
     computed = [text for texts in recorded(study) for text in texts]
-    assert sorted(computed) == sorted(recorded(whole)[0]), "each once, before a kill or after it"
+    assert sorted(computed) == sorted(recorded(uninterrupted)[0]), "each once, before a kill or after it"
     assert last(study, "ledger")["questions"].tolist() == [len(computed)]
 
 
@@ -344,7 +347,7 @@ def test_a_killed_run_computes_no_text_again(train: Callable[..., Path], tmp_pat
 def test_replays_draw_from_what_the_agent_reads(train: Callable[..., Path], method: str) -> None:
     judged = ("judge=oracle", "judge.delay=4", "replay.clip_length=4") if method == "vlm_rb" else ()
     study = train(*SHORT, *SCRIPTED, f"method={method}", *judged, "seeds=[0]", packs=[(0,)])
-    assert last(study, "metrics")["loss"].notna().all() and len(kept(study)) == 2
+    assert last(study, "metrics")["loss"].notna().all() and len(read_files(study)) == 2
 
 
 def test_demonstrations_are_read_too(train: Callable[..., Path], texts_read: list[tuple[int, bytes]]) -> None:

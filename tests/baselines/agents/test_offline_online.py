@@ -37,14 +37,18 @@ def test_the_offline_phase_is_its_share_of_the_run_and_at_least_a_step() -> None
 
 def test_batches_are_joined_in_order_and_their_errors_parted_again() -> None:
     first, second = batch(0, 3), batch(1, 2)
-    columns = [{"return": each.reward} for each in (first, second)]
+    columns = [{"return": joined.reward} for joined in (first, second)]
     both = joined([first._replace(columns=columns[0]), second._replace(columns=columns[1])])
     assert np.array_equal(both.action, np.concatenate([first.action, second.action], 1))
     assert np.array_equal(both.columns["return"], both.reward) and both.number is None and both.success is None
     assert both.weight is not None and both.weight.shape == (1, 5)
     update = Update(np.arange(5.0)[None], {}, -np.arange(5.0)[None])
-    own = part(update, slice(3, 5))
-    assert own.td_error.tolist() == [[3, 4]] and own.reducible is not None and own.reducible.tolist() == [[-3, -4]]
+    second_part = part(update, slice(3, 5))
+    assert (
+        second_part.td_error.tolist() == [[3, 4]]
+        and second_part.reducible is not None
+        and second_part.reducible.tolist() == [[-3, -4]]
+    )
 
 
 def test_a_dataset_without_a_success_is_refused_before_training(
@@ -56,8 +60,8 @@ def test_a_dataset_without_a_success_is_refused_before_training(
         "offline.noise=1", "suite.success=last", f"output={tmp_path / 'study'}",
     ]  # fmt: skip
     assert cli.main(words) != 0
-    told = capsys.readouterr()
-    assert "none of the 2 episodes of the dataset 'offline' has a success on 'umaze'" in told.err + told.out
+    output = capsys.readouterr()
+    assert "none of the 2 episodes of the dataset 'offline' has a success on 'umaze'" in output.err + output.out
     assert not list((tmp_path / "study").glob("*/*/*/seed-*/policy.safetensors"))
 
 

@@ -23,32 +23,32 @@ def acted(actor: RandomActor, steps: int, step: int, numbers: list[int]) -> np.n
 
 def test_discrete_actions_are_uniform() -> None:
     actions = acted(RandomActor(Actions(5), "", [(Streams(3), 0), (Streams(3), 1)]), 10_000, 0, [0, 1])
-    counts = np.stack([np.bincount(each, minlength=5) for each in actions.T])
+    counts = np.stack([np.bincount(row_actions, minlength=5) for row_actions in actions.T])
     assert counts.shape == (2, 5)
     assert (abs(counts - 2_000) < 5 * np.sqrt(10_000 * 0.2 * 0.8)).all()  # five standard deviations
     assert (actions[:, 0] != actions[:, 1]).any()
 
 
 def test_only_actions_that_a_mask_admits_are_taken() -> None:
-    seen = np.zeros(2, [("may", np.uint8, 4)])
-    seen["may"] = [[0, 1, 0, 1], [1, 0, 0, 0]]
+    observation = np.zeros(2, [("may", np.uint8, 4)])
+    observation["may"] = [[0, 1, 0, 1], [1, 0, 0, 0]]
     actor, ctx = RandomActor(Actions(4), "may", [(Streams(3), 0), (Streams(3), 1)]), SimpleNamespace(step=0)
-    actor.begin(seen, ctx)  # type: ignore[arg-type]
-    actions = np.stack([actor.act(seen, np.array([0, 1]), ctx) for _ in range(1_000)])  # type: ignore[arg-type]
+    actor.begin(observation, ctx)  # type: ignore[arg-type]
+    actions = np.stack([actor.act(observation, np.array([0, 1]), ctx) for _ in range(1_000)])  # type: ignore[arg-type]
     assert set(actions[:, 0].tolist()) == {1, 3} and abs((actions[:, 0] == 1).mean() - 0.5) < 0.08
     assert set(actions[:, 1].tolist()) == {0}
 
 
 def test_a_mask_that_admits_none_leaves_all_actions() -> None:
-    seen = np.zeros(1, [("may", np.uint8, 4)])
+    observation = np.zeros(1, [("may", np.uint8, 4)])
     actor, ctx = RandomActor(Actions(4), "may", [(Streams(3), 0)]), SimpleNamespace(step=0)
-    actor.begin(seen, ctx)  # type: ignore[arg-type]
-    taken = {int(actor.act(seen, np.array([0]), ctx)[0]) for _ in range(100)}  # type: ignore[arg-type]
-    assert taken == {0, 1, 2, 3}
+    actor.begin(observation, ctx)  # type: ignore[arg-type]
+    actions = {int(actor.act(observation, np.array([0]), ctx)[0]) for _ in range(100)}  # type: ignore[arg-type]
+    assert actions == {0, 1, 2, 3}
 
 
 def test_episodes_that_begin_alike_differ_so_all_are_played() -> None:
-    """Under one fixed layout a policy that learns has one evaluation episode, and a random one as many as asked."""
+    """On one fixed layout a policy that learns is evaluated in one episode, and a random one in as many as set."""
     words = ["suite=metaworld", "task=reach", "suite.layouts=by_run", "profile=smoke", "evaluation.episodes=3"]
     episodes = {
         cell.names.method: cell.section("evaluation").episodes

@@ -31,18 +31,18 @@ TRAIN = RunPhase("train", 10_000)
 
 
 def turns(period: int, enough: int = 100, until: str = "positives") -> Turns:
-    made = Turns(COUNTS[until], enough)
-    made.period = period
-    return made
+    counter = Turns(COUNTS[until], enough)
+    counter.period = period
+    return counter
 
 
-def episode(mine: Turns, success: list[int]) -> list[int]:
+def episode(counter: Turns, success: list[int]) -> list[int]:
     """Whether the explorer took each step."""
     explored = []
     for step in success:
-        explored.append(int(mine.exploring))
-        mine.step(bool(step))
-    mine.end()
+        explored.append(int(counter.exploring))
+        counter.step(bool(step))
+    counter.end()
     return explored
 
 
@@ -62,34 +62,34 @@ def test_steps_that_count(success: list[int], positive: int, successful: int) ->
 
 
 def test_learner_and_explorer_act_in_turn_and_each_begins_every_other_episode() -> None:
-    mine = turns(period=2)
-    assert episode(mine, [0] * 5) == [0, 0, 1, 1, 0]
-    assert mine.share == 2 / 5
-    assert episode(mine, [0] * 5) == [1, 1, 0, 0, 1]
-    assert mine.share == 3 / 5
-    mine.period = 3
-    assert episode(mine, [0] * 5) == [0, 0, 0, 1, 1]
+    counter = turns(period=2)
+    assert episode(counter, [0] * 5) == [0, 0, 1, 1, 0]
+    assert counter.share == 2 / 5
+    assert episode(counter, [0] * 5) == [1, 1, 0, 0, 1]
+    assert counter.share == 3 / 5
+    counter.period = 3
+    assert episode(counter, [0] * 5) == [0, 0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(("until", "after"), [("positives", [4, 8]), ("success_steps", [3, 6])])
 def test_the_relay_ends_with_the_episode_that_reaches_the_count(until: str, after: list[int]) -> None:
-    mine = turns(1, enough=after[1], until=until)
-    assert episode(mine, [0, 0, 1, 1, 0, 1]) == [0, 1, 0, 1, 0, 1]
-    assert (mine.collected, mine.over) == (after[0], False)
-    assert episode(mine, [0, 0, 1, 1, 0, 1]) == [1, 0, 1, 0, 1, 0], "it goes on to the end of this episode"
-    assert (mine.collected, mine.over) == (after[1], True)
-    assert episode(mine, [1, 1, 1]) == [0, 0, 0]
-    assert (mine.collected, mine.share) == (after[1], 0.0)
+    counter = turns(1, enough=after[1], until=until)
+    assert episode(counter, [0, 0, 1, 1, 0, 1]) == [0, 1, 0, 1, 0, 1]
+    assert (counter.collected, counter.over) == (after[0], False)
+    assert episode(counter, [0, 0, 1, 1, 0, 1]) == [1, 0, 1, 0, 1, 0], "it goes on to the end of this episode"
+    assert (counter.collected, counter.over) == (after[1], True)
+    assert episode(counter, [1, 1, 1]) == [0, 0, 0]
+    assert (counter.collected, counter.share) == (after[1], 0.0)
 
 
 class Constant(BaseLearner):
-    """Acts by one number, and keeps what it is given to learn from."""
+    """A learner that acts by a fixed number and records its batches."""
 
     batch_size = 4
 
     def __init__(self, action: float) -> None:
         self.action = np.float32(action)
-        self.seen: list[tuple[Array, Array]] = []
+        self.batches: list[tuple[Array, Array]] = []
         self.acted: list[int] = []
 
     def act(self, observation: Array, rows: Array, explore: Any, step: int) -> Array:
@@ -100,7 +100,7 @@ class Constant(BaseLearner):
         return 2
 
     def update(self, batch: Any, active: Array, step: int, reducible: Any = None, losses: Any = ()) -> Update:
-        self.seen.append((batch.reward.copy(), active.copy()))
+        self.batches.append((batch.reward.copy(), active.copy()))
         return Update(np.zeros_like(batch.reward), {"loss": np.full(len(active), float(self.action))})
 
 
@@ -112,23 +112,25 @@ class Doubled(BaseGuide):
 def by_hand(seeds: tuple[int, ...], **settings: Any) -> tuple[RelayAgent, Any]:
     """An agent whose learner acts by 0.1 and whose explorer by 0.9, and a context at a step with noise."""
     config = Relay(**settings)
-    made = build(seeds, actions=2, parts={"explorer": SimpleNamespace(learning_starts=STARTS)})
-    drawn = Drawn(Draw(np.zeros((len(seeds), 16), np.int64), None), sampled(seeds), np.ones(len(seeds), bool))
+    run_build = build(seeds, actions=2, parts={"explorer": SimpleNamespace(learning_starts=STARTS)})
+    batch_drawn = Drawn(Draw(np.zeros((len(seeds), 16), np.int64), None), sampled(seeds), np.ones(len(seeds), bool))
     experience: Any = SimpleNamespace(
-        name="", judged=False, wants_reducible=None, store=None, sample=lambda *given: drawn,
-        feedback=lambda *given: None, metrics=lambda step: {}, spread=lambda drawn: {},
+        name="", judged=False, wants_reducible=None, store=None, sample=lambda *arguments: batch_drawn,
+        feedback=lambda *arguments: None, metrics=lambda step: {}, spread=lambda batch_drawn: {},
     )  # fmt: skip
     learner: Any = Constant(0.1)
     explorer: Any = Constant(0.9)
-    agent = RelayAgent(config, made, learner, explorer, experience, Doubled())
+    agent = RelayAgent(config, run_build, learner, explorer, experience, Doubled())
     rows = np.arange(len(seeds))
-    return agent, SimpleNamespace(mode=Mode.TRAIN, step=STARTS + 1, rows=rows, streams=made.streams, phase=TRAIN)
+    return agent, SimpleNamespace(mode=Mode.TRAIN, step=STARTS + 1, rows=rows, streams=run_build.streams, phase=TRAIN)
 
 
 def sampled(seeds: tuple[int, ...]) -> Any:
-    each = [batch(seed, actions=2) for seed in seeds]
+    singles = [batch(seed, actions=2) for seed in seeds]
     fields = ("observation", "action", "reward", "next_observation", "terminated")
-    return each[0]._replace(weight=None, **{name: np.concatenate([getattr(b, name) for b in each]) for name in fields})
+    return singles[0]._replace(
+        weight=None, **{name: np.concatenate([getattr(b, name) for b in singles]) for name in fields}
+    )
 
 
 def test_only_the_explorers_actions_are_noisy_and_they_are_clipped() -> None:
@@ -139,8 +141,8 @@ def test_only_the_explorers_actions_are_noisy_and_they_are_clipped() -> None:
     for _ in range(20):
         actions = agent.act(np.zeros((2, 2), np.float32), ctx)
         assert actions.dtype == np.float32 and (actions[0] == np.float32(0.1)).all()
-        wanted = np.float32(0.9) + np.float32(0.5) * noise.standard_normal(2, np.float32)
-        assert (actions[1] == wanted.clip(-1, 1)).all()
+        expected = np.float32(0.9) + np.float32(0.5) * noise.standard_normal(2, np.float32)
+        assert (actions[1] == expected.clip(-1, 1)).all()
         explored.append(actions[1])
     assert np.max(explored) == 1.0 and np.min(explored) < 0.9
     assert agent.learner.acted == [0] * 20 and agent.explorer.acted == [1] * 20
@@ -163,11 +165,11 @@ def test_an_evaluation_is_the_learners_alone() -> None:
 def test_the_period_of_each_episode_is_drawn_from_the_set_by_the_seed() -> None:
     def drawn(seeds: tuple[int, ...], row: int) -> list[int]:
         agent, ctx = by_hand(seeds)
-        found = []
+        periods = []
         for _ in range(40):
             agent.begin(np.array([row]), np.zeros((1, 2)), ctx)
-            found.append(agent.turns[row].period)
-        return found
+            periods.append(agent.turns[row].period)
+        return periods
 
     alone = drawn((4,), 0)
     assert {*alone} == {50, 100, 150, 200}
@@ -176,20 +178,20 @@ def test_the_period_of_each_episode_is_drawn_from_the_set_by_the_seed() -> None:
 
 def test_the_explorer_learns_from_the_batch_as_it_was_before_the_guide_and_only_while_it_relays() -> None:
     agent, ctx = by_hand((3, 5))
-    told = agent.update(ctx)
+    metrics = agent.update(ctx)
     reward = sampled((3, 5)).reward
-    assert [(seen == 2 * reward).all() for seen, _ in agent.learner.seen] == [True, True], "two steps were due"
-    assert [(seen == reward).all() for seen, _ in agent.explorer.seen] == [True, True]
-    assert told["loss"].tolist() == pytest.approx([0.1, 0.1])
-    assert told["explorer/loss"].tolist() == pytest.approx([0.9, 0.9])
+    assert [(rewards == 2 * reward).all() for rewards, _ in agent.learner.batches] == [True, True], "two steps were due"
+    assert [(rewards == reward).all() for rewards, _ in agent.explorer.batches] == [True, True]
+    assert metrics["loss"].tolist() == pytest.approx([0.1, 0.1])
+    assert metrics["explorer/loss"].tolist() == pytest.approx([0.9, 0.9])
     agent.turns[0].over = True
-    told = agent.update(ctx)
-    assert agent.explorer.seen[-1][1].tolist() == [False, True] and agent.learner.seen[-1][1].all()
-    assert np.isnan(told["explorer/loss"][0]) and told["relay/over"].tolist() == [1, 0]
+    metrics = agent.update(ctx)
+    assert agent.explorer.batches[-1][1].tolist() == [False, True] and agent.learner.batches[-1][1].all()
+    assert np.isnan(metrics["explorer/loss"][0]) and metrics["relay/over"].tolist() == [1, 0]
     agent.turns[1].over = True
-    before = len(agent.explorer.seen)
+    before = len(agent.explorer.batches)
     assert not any(name.startswith("explorer/") for name in agent.update(ctx))
-    assert len(agent.explorer.seen) == before
+    assert len(agent.explorer.batches) == before
 
 
 def test_gradient_steps_that_a_guide_takes_further_are_the_learners_alone() -> None:
@@ -197,8 +199,8 @@ def test_gradient_steps_that_a_guide_takes_further_are_the_learners_alone() -> N
     agent.experience.sampler = SimpleNamespace(state=lambda row: {}, load_state=lambda row, state: None)
     agent.guide.before_update = lambda store, learner, ctx: np.array([3, 1])
     agent.update(ctx)
-    assert [active.tolist() for _, active in agent.learner.seen] == [[1, 1], [1, 0], [1, 0], [1, 1], [1, 1]]
-    assert [active.tolist() for _, active in agent.explorer.seen] == [[1, 1], [1, 1]]
+    assert [active.tolist() for _, active in agent.learner.batches] == [[1, 1], [1, 0], [1, 0], [1, 1], [1, 1]]
+    assert [active.tolist() for _, active in agent.explorer.batches] == [[1, 1], [1, 1]]
 
 
 def test_a_dataset_and_demonstrations_are_no_turns() -> None:
@@ -219,19 +221,19 @@ def trained(seeds: tuple[int, ...], path: Path, steps: int, **settings: Any) -> 
         "agent": config, "learner": Sac(**SMALL), "explorer": Sac(**SMALL), "guide": Unguided(),
         "replay": registry.get("replay", "uer")(),
     }  # fmt: skip
-    made = build(seeds, path=path, parts=parts)
-    for directory in made.directories:
+    run_build = build(seeds, path=path, parts=parts)
+    for directory in run_build.directories:
         directory.mkdir(parents=True)
-    agent: Any = config.spawn(made)
+    agent: Any = config.spawn(run_build)
     tasks = [Reach() for _ in seeds]
-    for task, streams in zip(tasks, made.streams, strict=True):
+    for task, streams in zip(tasks, run_build.streams, strict=True):
         task.reset(int(streams.environment.integers(2**31)))
         task.reset()
     loop = Loop(
-        agent, tasks, made.streams, Evaluator(lambda row: Reach(), 1, made.streams), Nowhere(), evaluate_every=10_000,
-        checkpoint_every=10_000,
+        agent, tasks, run_build.streams, Evaluator(lambda row: Reach(), 1, run_build.streams), Nowhere(),
+        evaluate_every=10_000, checkpoint_every=10_000,
     )  # fmt: skip
-    loop._observation = np.stack([task.seen.copy() for task in tasks])
+    loop._observation = np.stack([task.observation.copy() for task in tasks])
     for _ in range(steps):
         loop.advance(TRAIN)
     return agent, loop
@@ -245,33 +247,33 @@ def leaves(state: Any) -> Any:
 
 def test_after_the_relay_the_explorer_neither_acts_nor_learns(tmp_path: Path) -> None:
     agent, loop = trained((0,), tmp_path, 100, periods=(5,), enough=1)
-    (mine,) = agent.turns
-    assert mine.over
+    (turn,) = agent.turns
+    assert turn.over
     explorer, streams = leaves(agent.explorer.state(0)), leaves(agent._branches[0].state())
     learner = leaves(agent.learner.state(0))
     for _ in range(60):
         loop.advance(TRAIN)
-        assert not mine.exploring
+        assert not turn.exploring
     assert leaves(agent.explorer.state(0)) == explorer and leaves(agent._branches[0].state()) == streams
     assert leaves(agent.learner.state(0)) != learner
-    assert mine.share == 0.0
+    assert turn.share == 0.0
 
 
 def test_the_explorer_differs_from_the_learner_and_moves(tmp_path: Path) -> None:
     first, _ = trained((0,), tmp_path / "first", 1)
     agent, _ = trained((0,), tmp_path / "later", 60)
-    for one, other in ((agent.learner, agent.explorer), (agent.explorer, first.explorer)):
-        mine, others = one.parameters(0), other.parameters(0)
-        assert any((mine[name] != others[name]).any() for name in mine)
+    for first_learner, second_learner in ((agent.learner, agent.explorer), (agent.explorer, first.explorer)):
+        parameters, others = first_learner.parameters(0), second_learner.parameters(0)
+        assert any((parameters[name] != others[name]).any() for name in parameters)
 
 
 def test_a_seed_is_the_same_beside_others_whose_relay_ends_at_another_time(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"periods": (3, 5, 8), "enough": 12, "until": "success_steps"}
-    together, both = trained((0, 1, 2), tmp_path / "together", 140, **given)
+    settings: dict[str, Any] = {"periods": (3, 5, 8), "enough": 12, "until": "success_steps"}
+    together, both = trained((0, 1, 2), tmp_path / "together", 140, **settings)
     assert {turns.over for turns in together.turns} == {False, True}
     for row in (0, 2):
-        _, own = trained((row,), tmp_path / f"alone-{row}", 140, **given)
-        assert leaves(own.state(0) | {"clock": None}) == leaves(both.state(row) | {"clock": None})
+        _, alone = trained((row,), tmp_path / f"alone-{row}", 140, **settings)
+        assert leaves(alone.state(0) | {"clock": None}) == leaves(both.state(row) | {"clock": None})
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -313,8 +315,8 @@ def relaying(plugin: Callable[..., Path]) -> None:
 
 def words(*more: str) -> tuple[str, ...]:
     small = ("hidden=[8]", "batch_size=8", "learning_starts=40", "ensemble=2", "utd=1", "actor_utd=1")
-    each = [f"{role}.{setting}" for role in ("learner", "explorer") for setting in small]
-    return ("suite=seen_corridor", "task=slides", *each, "agent.periods=[2,3]", *more)
+    sizes = [f"{role}.{setting}" for role in ("learner", "explorer") for setting in small]
+    return ("suite=seen_corridor", "task=slides", *sizes, "agent.periods=[2,3]", *more)
 
 
 def test_discrete_actions_are_refused_as_a_command_is_planned(relaying: None) -> None:
@@ -327,8 +329,8 @@ def test_discrete_actions_are_refused_as_a_command_is_planned(relaying: None) ->
 
 @pytest.mark.parametrize("profile", ["paper", "quick", "smoke"])
 def test_what_a_suite_sets_of_a_learner_holds_for_the_explorer_too(relaying: None, profile: str) -> None:
-    given = ["method=relaying", "suite=point_maze", "task=umaze", f"profile={profile}", "explorer.discount=0.9"]
-    (cell,) = matrix.plan(given).cells
+    command = ["method=relaying", "suite=point_maze", "task=umaze", f"profile={profile}", "explorer.discount=0.9"]
+    (cell,) = matrix.plan(command).cells
     learner = cell.section("learner")
     assert cell.section("explorer") == dataclasses.replace(learner, discount=0.9) != learner
     assert learner.batch_size == {"paper": 512, "quick": 256, "smoke": 32}[profile]

@@ -24,14 +24,14 @@ SMALL = (
 def test_the_policy_of_the_stage_is_evaluated_and_does_not_change(train: Callable[..., Path]) -> None:
     words = [word for word in SMALL if word != "profile=smoke"]
     home = train(*words, "method=transfer", "task=wood_sword", "pretraining.task=deforestation", packs=[(0,)])
-    learnt, kept = (
+    learnt, final = (
         load_file(next(home.glob(f"*/{task}/{method}-*/seed-0/{stages.POLICY}")))
         for task, method in (("deforestation", "sparse"), ("wood_sword", "transfer"))
     )
-    assert learnt.keys() == kept.keys() and all(np.array_equal(kept[name], learnt[name]) for name in learnt)
+    assert learnt.keys() == final.keys() and all(np.array_equal(final[name], learnt[name]) for name in learnt)
     rows = results.load(home)
-    own = rows[rows["task"] == "wood_sword"]
-    assert own["step"].tolist() == [40, 40] and (own["length"] <= 12).all()
+    task_rows = rows[rows["task"] == "wood_sword"]
+    assert task_rows["step"].tolist() == [40, 40] and (task_rows["length"] <= 12).all()
 
 
 def test_steps_that_only_place_an_evaluation_may_be_few() -> None:

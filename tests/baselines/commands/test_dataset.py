@@ -51,31 +51,31 @@ def read_back(suite: Suite = STATE, task: str = "sorting", id: str = ID) -> Data
 
 
 def test_minaris_package_reads_what_was_written(exported: Path, original: Dataset) -> None:
-    written = minari.load_dataset(ID)
-    assert (written.total_episodes, written.total_steps) == (4, 160)
-    assert written.spec.observation_space.shape == (35,) and written.spec.action_space.shape == (7,)
-    for episode, ours in zip(written.iterate_episodes(), original.episodes, strict=True):
-        assert written.spec.action_space.contains(episode.actions[0])
-        assert written.spec.observation_space.contains(episode.observations[0])
+    dataset = minari.load_dataset(ID)
+    assert (dataset.total_episodes, dataset.total_steps) == (4, 160)
+    assert dataset.spec.observation_space.shape == (35,) and dataset.spec.action_space.shape == (7,)
+    for episode, ours in zip(dataset.iterate_episodes(), original.episodes, strict=True):
+        assert dataset.spec.action_space.contains(episode.actions[0])
+        assert dataset.spec.observation_space.contains(episode.observations[0])
         np.testing.assert_array_equal(episode.observations[:-1], ours.observation)
         np.testing.assert_array_equal(episode.observations[1:], ours.next_observation)
         np.testing.assert_array_equal(episode.actions, ours.action)
         np.testing.assert_array_equal(episode.rewards, ours.reward)
         np.testing.assert_array_equal(episode.infos["success"][1:], ours.success)
         np.testing.assert_array_equal(episode.truncations, ours.truncated)
-    told = [said["task"] for said in written.storage.get_episode_metadata(range(4))]
-    assert told == ["forward", "backward", "forward", "other"]
-    instructions = [said["instruction"] for said in written.storage.get_episode_metadata(range(4))]
-    assert instructions == [STATE.instruction_at(each.task, each.opening) for each in original.episodes]
+    tasks = [metadata["task"] for metadata in dataset.storage.get_episode_metadata(range(4))]
+    assert tasks == ["forward", "backward", "forward", "other"]
+    instructions = [metadata["instruction"] for metadata in dataset.storage.get_episode_metadata(range(4))]
+    assert instructions == [STATE.instruction_at(episode.task, episode.opening) for episode in original.episodes]
     assert instructions[1].endswith("and put it on the tray")
 
 
 def test_it_comes_back_as_it_was_with_tasks_and_openings(exported: Path, original: Dataset) -> None:
     for ours, theirs in zip(read_back().episodes, original.episodes, strict=True):
         assert ours.task == theirs.task
-        for name, kept, given in zip(ours._fields[1:], ours[1:], theirs[1:], strict=True):
-            assert kept.dtype == given.dtype
-            np.testing.assert_array_equal(kept, given, err_msg=name)
+        for name, array, expected in zip(ours._fields[1:], ours[1:], theirs[1:], strict=True):
+            assert array.dtype == expected.dtype
+            np.testing.assert_array_equal(array, expected, err_msg=name)
 
 
 def test_records_of_images_come_back_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, opengl: Any) -> None:
@@ -84,11 +84,11 @@ def test_records_of_images_come_back_too(monkeypatch: pytest.MonkeyPatch, tmp_pa
     words = ["suite=bin_sorting", "method=bc", "suite.length=20", "offline.demonstrations=0", "offline.failures=0"]
     assert cli.main(["dataset", *words, "offline.others=1", "--minari", ID]) == 0
     (episode,) = read_back(suite).episodes
-    given = datasets.obtain(DatasetSpec("offline", BinSortingData(0, 0, 1), suite, "sorting")).episodes[0]
+    source = datasets.obtain(DatasetSpec("offline", BinSortingData(0, 0, 1), suite, "sorting")).episodes[0]
     assert episode.observation.dtype.names == ("side", "proprioception", "goal")
-    np.testing.assert_array_equal(episode.observation, given.observation)
-    (seen,) = minari.load_dataset(ID).iterate_episodes()
-    np.testing.assert_array_equal(seen.observations["side"][1:], given.next_observation["side"])
+    np.testing.assert_array_equal(episode.observation, source.observation)
+    (minari_episode,) = minari.load_dataset(ID).iterate_episodes()
+    np.testing.assert_array_equal(minari_episode.observations["side"][1:], source.next_observation["side"])
 
 
 def test_a_dataset_of_other_spaces_is_refused_by_file_and_episode(exported: Path) -> None:
@@ -117,10 +117,10 @@ def test_a_task_that_the_suite_has_not_is_the_one_trained_on(exported: Path) -> 
 
 def test_it_tells_what_a_dataset_holds(original: Dataset, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["dataset", *BINS, "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)
-    assert told["tasks"] == {"forward": 2, "backward": 1, "other": 1}
-    assert (told["episodes"], told["transitions"], told["successes"], told["openings"]) == (4, 160, 3, 4)
-    assert told["sha256"] == original.digest and 160 * 36 * 4 < told["bytes"] < 160 * 2 * 35 * 4
+    (summary,) = json.loads(capsys.readouterr().out)
+    assert summary["tasks"] == {"forward": 2, "backward": 1, "other": 1}
+    assert (summary["episodes"], summary["transitions"], summary["successes"], summary["openings"]) == (4, 160, 3, 4)
+    assert summary["sha256"] == original.digest and 160 * 36 * 4 < summary["bytes"] < 160 * 2 * 35 * 4
     assert cli.main(["dataset", *BINS]) == 0
     words = capsys.readouterr().out
     assert "4 episodes (2 of forward, 1 of backward, 1 of other), 3 with a success; 160 transitions of" in words
@@ -152,19 +152,19 @@ def test_discrete_actions_and_codes_are_described_as_minari_does(
 
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     suite = MiniGridDoorKey()
-    given = datasets.obtain(DatasetSpec("offline", Scripted(episodes=2), suite, "5x5"))
-    writing.write(given, suite, "5x5", tmp_path / "grid-v0", "grid-v0", "a test")
+    dataset = datasets.obtain(DatasetSpec("offline", Scripted(episodes=2), suite, "5x5"))
+    writing.write(dataset, suite, "5x5", tmp_path / "grid-v0", "grid-v0", "a test")
     spec = minari.load_dataset("grid-v0").spec
     assert spec.action_space.n == suite.spaces("5x5")[1].count
     assert spec.observation_space.high.max() == max(suite.spaces("5x5")[0].categories or ()) - 1
     back = read_back(suite, "5x5", "grid-v0").episodes
-    for ours, theirs in zip(back, given.episodes, strict=True):
+    for ours, theirs in zip(back, dataset.episodes, strict=True):
         np.testing.assert_array_equal(ours.action, theirs.action)
         np.testing.assert_array_equal(ours.next_observation, theirs.next_observation)
     check_refused(
         "grid-v0 is there already; choose another id, or remove it",
         writing.write,
-        given,
+        dataset,
         suite,
         "5x5",
         tmp_path / "grid-v0",

@@ -27,10 +27,10 @@ RUN = (
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study whose two runs wait for two answers each."""
-    where = tmp_path_factory.mktemp("label") / "study"
-    ended = programs.bench(*RUN, f"output={where}")
-    assert ended.code == 1 and f"`bench label {where}`" in ended.out, ended
-    return where
+    directory = tmp_path_factory.mktemp("label") / "study"
+    ended = programs.bench(*RUN, f"output={directory}")
+    assert ended.code == 1 and f"`bench label {directory}`" in ended.out, ended
+    return directory
 
 
 @pytest.fixture
@@ -60,9 +60,11 @@ def names(study: Path) -> list[str]:
 
 
 def labels(study: Path) -> list[tuple[int, int, float | None]]:
-    """Run, ordinal and label of every answer."""
+    """Return (run, ordinal, label) of every answer."""
     return [
-        (number, each.ordinal, each.label) for number, run in enumerate(runs(study)) for each in questions.answers(run)
+        (number, answer.ordinal, answer.label)
+        for number, run in enumerate(runs(study))
+        for answer in questions.answers(run)
     ]
 
 
@@ -70,12 +72,12 @@ def test_whoever_sits_there_sees_task_numbers_and_pictures_and_types_until_all_i
     code, out, err = bench(study, types="1\n2\nboth\n b\n0\ns\n1\n")
     assert code == 0 and not err
     assert labels(study) == [(0, 0, 0), (0, 1, 1), (0, 1, 0.5), (1, 0, None), (1, 1, 0)]
-    shown = [line for line in out.splitlines() if line.startswith("question ")]
-    assert [line.split(":")[0] for line in shown] == [f"question {number} of 4" for number in (1, 2, 3, 2, 3, 4)]
-    assert names(study)[1] in shown[-1] and shown[-1].endswith("step 40")
+    headings = [line for line in out.splitlines() if line.startswith("question ")]
+    assert [line.split(":")[0] for line in headings] == [f"question {number} of 4" for number in (1, 2, 3, 2, 3, 4)]
+    assert names(study)[1] in headings[-1] and headings[-1].endswith("step 40")
     assert out.count("task: swing the pendulum up and keep it upright") == 6
-    asked = questions.read(runs(study)[0], 0).content["segments"]
-    start = [f"{value:.4f}" for segment in asked for value in segment["observation"][0]]
+    segments = questions.read(runs(study)[0], 0).content["segments"]
+    start = [f"{value:.4f}" for segment in segments for value in segment["observation"][0]]
     assert next(line for line in out.splitlines() if " start " in line).split()[2:] == start
     for run in runs(study):
         for ordinal in (0, 1):
@@ -109,13 +111,16 @@ def test_open_questions_are_listed_and_answered_from_a_file(bench, study: Path, 
     code, out, _ = bench(study, "--list")
     listed = json.loads(out)
     assert code == 0
-    assert [(each["run"], each["ordinal"], each["step"]) for each in listed] == [
+    assert [(question["run"], question["ordinal"], question["step"]) for question in listed] == [
         (name, ordinal, 40) for name in names(study) for ordinal in (0, 1)
     ]
     assert set(listed[0]["content"]) == {"instruction", "meanings", "segments"}
-    given = [1, 0.5, None, 0]
+    new_labels = [1, 0.5, None, 0]
     file = tmp_path / f"given.{kind}"
-    rows = [{"run": each["run"], "ordinal": each["ordinal"], "label": given[n]} for n, each in enumerate(listed)]
+    rows = [
+        {"run": question["run"], "ordinal": question["ordinal"], "label": new_labels[n]}
+        for n, question in enumerate(listed)
+    ]
     if kind == "jsonl":
         file.write_text("\n\n".join(map(json.dumps, rows)))
     else:

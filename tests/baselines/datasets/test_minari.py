@@ -18,7 +18,7 @@ from guidebench.harness.episodes.datasets import DatasetSpec
 from guidebench.harness.plan import matrix
 from guidebench.harness.run import readiness
 from guidebench.suites.classic import Classic
-from tests.baselines.datasets.feeding import GUIDE
+from tests.baselines.datasets.fed_guide import GUIDE
 from tests.refusals import check_refused
 
 minari = pytest.importorskip("minari")
@@ -30,22 +30,24 @@ CARTPOLE, PENDULUM = "cartpole/random-v0", "pendulum/random-v0"
 
 
 def collect(name: str, id: str, episodes: int, most: int) -> None:
-    """Minari writes random episodes, of which some are left before their end; a step is a success if the first number
-    of what follows is less than .05 from 0."""
+    """Write a Minari dataset of random episodes, some of them incomplete; a step succeeds if the first number of the
+    next state is within .05 of 0."""
     env = gymnasium.make(name)
     env.action_space.seed(0)
     buffers = []
     for number in range(episodes):
         observation, _ = env.reset(seed=number)
-        seen, steps = [observation], []
+        observations, steps = [observation], []
         while len(steps) < most and not (steps and (steps[-1][2] or steps[-1][3])):
             action = env.action_space.sample()
             observation, reward, terminated, truncated, _ = env.step(action)
-            seen.append(observation)
+            observations.append(observation)
             steps.append((action, reward, terminated, truncated))
         actions, rewards, terminations, truncations = map(list, zip(*steps, strict=True))
-        infos = {"success": [abs(each[0]) < 0.05 for each in seen]}
-        buffers.append(EpisodeBuffer(number, number, None, seen, actions, rewards, terminations, truncations, infos))
+        infos = {"success": [abs(state[0]) < 0.05 for state in observations]}
+        buffers.append(
+            EpisodeBuffer(number, number, None, observations, actions, rewards, terminations, truncations, infos)
+        )
     minari.create_dataset_from_buffers(
         id, buffers, env=env, eval_env=env.spec, algorithm_name="random", author="a test", author_email="a@b.c",
         code_permalink="none", description="a test",
@@ -53,8 +55,8 @@ def collect(name: str, id: str, episodes: int, most: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The directory of two datasets."""
+def minari_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return the directory of two datasets."""
     with pytest.MonkeyPatch.context() as patched:
         path = tmp_path_factory.mktemp("minari")
         patched.setenv("MINARI_DATASETS_PATH", str(path))
@@ -64,37 +66,37 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def copied(written: Path, tmp_path: Path) -> Path:
-    """A copy of the dataset of CartPole that a test may damage."""
-    return Path(shutil.copytree(written / CARTPOLE, tmp_path / "copied"))
+def copied(minari_store: Path, tmp_path: Path) -> Path:
+    """Return a copy of the CartPole dataset that a test may damage."""
+    return Path(shutil.copytree(minari_store / CARTPOLE, tmp_path / "copied"))
 
 
 def obtained(task: str = "CartPole-v1", **settings: Any) -> datasets.Dataset:
     return datasets.obtain(DatasetSpec("offline", Minari(**settings), Classic(), task))
 
 
-def test_episodes_are_those_that_minari_reads(written: Path) -> None:
-    found = obtained(id=CARTPOLE)
+def test_episodes_are_those_that_minari_reads(minari_store: Path) -> None:
+    dataset = obtained(id=CARTPOLE)
     theirs = list(minari.load_dataset(CARTPOLE).iterate_episodes())
-    assert len(found.episodes) == len(theirs) == 6
-    for ours, episode in zip(found.episodes, theirs, strict=True):
+    assert len(dataset.episodes) == len(theirs) == 6
+    for ours, episode in zip(dataset.episodes, theirs, strict=True):
         np.testing.assert_array_equal(ours.observation, episode.observations[:-1])
         np.testing.assert_array_equal(ours.next_observation, episode.observations[1:])
         np.testing.assert_array_equal(ours.action, episode.actions)
         np.testing.assert_array_equal(ours.reward, np.float32(episode.rewards))
         np.testing.assert_array_equal(ours.success, episode.infos["success"][1:])
         assert (ours.terminated | ours.truncated)[-1] and not (ours.terminated | ours.truncated)[:-1].any()
-    assert any(episode.success.any() for episode in found.episodes)
+    assert any(episode.success.any() for episode in dataset.episodes)
 
 
-def test_its_hash_is_that_of_its_content_wherever_it_lies(written: Path, copied: Path) -> None:
+def test_its_hash_is_that_of_its_content_wherever_it_lies(minari_store: Path, copied: Path) -> None:
     assert obtained(id=CARTPOLE).digest == obtained(path=str(copied)).digest
     assert obtained(path=str(copied / "data")).digest == obtained(id=CARTPOLE).digest
     assert obtained(id=CARTPOLE, episodes=2).digest != obtained(id=CARTPOLE).digest
     assert len(obtained(id=CARTPOLE, episodes=2).episodes) == 2
 
 
-def test_a_cell_is_identified_by_its_content_wherever_it_lies(written: Path, copied: Path, plugin: Any) -> None:
+def test_a_cell_is_identified_by_its_content_wherever_it_lies(minari_store: Path, copied: Path, plugin: Any) -> None:
     plugin("feeding", GUIDE, {"guide": "feeding", "method": "feeding"})
 
     def planned(*words: str) -> Any:
@@ -110,7 +112,7 @@ def test_a_cell_is_identified_by_its_content_wherever_it_lies(written: Path, cop
     check_refused(rf"path={copied}: its files have the digest", other.section("offline").ready)
 
 
-def test_vectors_of_actions_are_scaled_from_their_range(written: Path) -> None:
+def test_vectors_of_actions_are_scaled_from_their_range(minari_store: Path) -> None:
     """Pendulum takes torques in [-2, 2], the task here actions in [-1, 1]."""
     theirs = list(minari.load_dataset(PENDULUM).iterate_episodes())
     for ours, episode in zip(obtained("Pendulum-v1", id=PENDULUM).episodes, theirs, strict=True):
@@ -118,11 +120,11 @@ def test_vectors_of_actions_are_scaled_from_their_range(written: Path) -> None:
         assert ours.truncated[-1] and ours.length == 30
 
 
-def test_nothing_of_the_metadata_is_built(written: Path, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_the_metadata_is_built(minari_store: Path, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = copied / "data" / "metadata.json"
-    said = json.loads(file.read_text())
-    spec = {**json.loads(said["env_spec"]), "entry_point": "antigravity:Nothing"}
-    file.write_text(json.dumps({**said, "env_spec": json.dumps(spec)}))
+    metadata = json.loads(file.read_text())
+    spec = {**json.loads(metadata["env_spec"]), "entry_point": "antigravity:Nothing"}
+    file.write_text(json.dumps({**metadata, "env_spec": json.dumps(spec)}))
     monkeypatch.setattr(gymnasium, "make", None)
     assert obtained(path=str(copied)).digest == obtained(id=CARTPOLE).digest
 
@@ -190,7 +192,7 @@ def test_what_a_run_cannot_store_is_refused_by_file_and_episode(copied: Path, ca
     check_refused(says, obtained, path=str(copied))
 
 
-def test_other_spaces_are_refused(written: Path) -> None:
+def test_other_spaces_are_refused(minari_store: Path) -> None:
     says = r"pendulum/random-v0/data/main_data.hdf5, episode_0: observations are float32 of shape \(3,\); the task's"
     check_refused(says, obtained, id=PENDULUM)
     check_refused(
@@ -202,7 +204,7 @@ def test_other_spaces_are_refused(written: Path) -> None:
 
 
 def test_files_that_are_missing_or_damaged_are_named(copied: Path, tmp_path: Path) -> None:
-    arrays, said = copied / "data" / "main_data.hdf5", copied / "data" / "metadata.json"
+    arrays, metadata = copied / "data" / "main_data.hdf5", copied / "data" / "metadata.json"
     content = arrays.read_bytes()
     arrays.write_bytes(content[: len(content) // 3])
     check_refused(
@@ -211,10 +213,10 @@ def test_files_that_are_missing_or_damaged_are_named(copied: Path, tmp_path: Pat
     arrays.unlink()
     check_refused(r"main_data.hdf5 is not there; restore it", obtained, path=str(copied))
     arrays.write_bytes(content)
-    words = said.read_text()
-    said.write_text(words[:40])
+    words = metadata.read_text()
+    metadata.write_text(words[:40])
     check_refused(r"metadata.json cannot be read as JSON \(.*\); restore it", obtained, path=str(copied))
-    said.write_text(json.dumps({**json.loads(words), "data_format": "arrow"}))
+    metadata.write_text(json.dumps({**json.loads(words), "data_format": "arrow"}))
     check_refused("has data_format='arrow', and only hdf5 is read", obtained, path=str(copied))
     check_refused(
         r"no Minari dataset is in .*nowhere: data/metadata.json is not there$", obtained, path=str(tmp_path / "nowhere")
@@ -228,11 +230,11 @@ def test_settings_that_name_no_dataset_are_refused() -> None:
     check_refused("name two datasets", Minari, id=CARTPOLE, path="x")
 
 
-def test_too_many_episodes_are_refused(written: Path) -> None:
+def test_too_many_episodes_are_refused(minari_store: Path) -> None:
     check_refused(r"dataset.episodes=7, and .* holds 6 episodes", obtained, id=CARTPOLE, episodes=7)
 
 
-def test_episodes_that_come_in_parts_are_the_same(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_episodes_that_come_in_parts_are_the_same(minari_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digest = obtained(id=CARTPOLE, episodes=5).digest
     keeping_nothing(monkeypatch)
     monkeypatch.setattr("guidebench.baselines.datasets.minari.reading.TOGETHER", 2_000)
@@ -241,11 +243,11 @@ def test_episodes_that_come_in_parts_are_the_same(written: Path, monkeypatch: py
 
 def keeping_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the dataset gathered again although it is in the cache."""
-    kept, asked = datasets.files.read, []
+    load, calls = datasets.files.read, []
 
     def missing_once(file: Path, names: Any) -> Any:
-        asked.append(file)
-        return None if len(asked) == 1 else kept(file, names)
+        calls.append(file)
+        return None if len(calls) == 1 else load(file, names)
 
     monkeypatch.setattr(datasets.files, "read", missing_once)
 
@@ -268,10 +270,10 @@ def of_one_episode(file: Any) -> None:
         file[f"episode_{number}"] = file["episode_1"]
 
 
-def replaced(name: str, **how: Any) -> Callable[[Any], None]:
+def replaced(name: str, **changes: Any) -> Callable[[Any], None]:
     def change(file: Any) -> None:
         del file[name]
-        file.create_dataset(name, **how)
+        file.create_dataset(name, **changes)
 
     return change
 
@@ -329,9 +331,11 @@ def test_a_study_does_not_go_on_with_another_dataset(
     assert re.search(r"holds runs of offline\.path=.* whose files had the digest", capsys.readouterr().err)
 
 
-def test_a_missing_dataset_is_told_with_the_plan(written: Path, plugin: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_missing_dataset_is_told_with_the_plan(
+    minari_store: Path, plugin: Callable[..., Path], tmp_path: Path
+) -> None:
     plugin("feeding_module", GUIDE, {"guide": "feeding", "method": "feeding"})
     words = [word for word in COMMAND if not word.startswith("offline.id")]
     plan = matrix.plan([*words, "offline.id=no/such-v1"])
-    (said,) = readiness.missing(plan, tmp_path / "study")
-    assert "no Minari dataset is in" in said and "minari download no/such-v1" in said
+    (message,) = readiness.missing(plan, tmp_path / "study")
+    assert "no Minari dataset is in" in message and "minari download no/such-v1" in message

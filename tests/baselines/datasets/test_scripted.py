@@ -24,7 +24,7 @@ from guidebench.harness.run.study import ring_bytes
 from guidebench.harness.streams import Streams
 from guidebench.harness.trajectories import Trajectory
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
-from tests.baselines.datasets.feeding import GUIDE
+from tests.baselines.datasets.fed_guide import GUIDE
 from tests.refusals import check_refused
 
 SUITE = MiniGridDoorKey()
@@ -36,26 +36,26 @@ TINY = (
 )  # fmt: skip
 
 
-def wanted(**settings: Any) -> DatasetSpec:
+def request(**settings: Any) -> DatasetSpec:
     return DatasetSpec("offline", Scripted(**settings), SUITE, "5x5")
 
 
 @pytest.fixture(scope="module")
 def noisy() -> Dataset:
-    return datasets.obtain(wanted(episodes=6, noise=0.8))
+    return datasets.obtain(request(episodes=6, noise=0.8))
 
 
 def test_without_noise_each_episode_is_the_policys_own() -> None:
-    found = datasets.obtain(wanted(episodes=3, noise=0.0))
-    assert len(found.episodes) == 3 and all(episode.success[-1] for episode in found.episodes)
-    assert all(episode.terminated[-1] and not episode.truncated[-1] for episode in found.episodes)
+    dataset = datasets.obtain(request(episodes=3, noise=0.0))
+    assert len(dataset.episodes) == 3 and all(episode.success[-1] for episode in dataset.episodes)
+    assert all(episode.terminated[-1] and not episode.truncated[-1] for episode in dataset.episodes)
 
 
 def test_with_noise_failures_stay_in_and_every_episode_is_one_of_its_task(noisy: Dataset) -> None:
     lengths = [episode.length for episode in noisy.episodes]
-    better = datasets.obtain(wanted(episodes=6, noise=0.0))
+    better = datasets.obtain(request(episodes=6, noise=0.0))
     assert sum(lengths) > better.length and max(lengths) > max(episode.length for episode in better.episodes)
-    wandering = datasets.obtain(wanted(episodes=2, noise=1.0))
+    wandering = datasets.obtain(request(episodes=2, noise=1.0))
     assert not wandering.episodes[0].success.any() and wandering.episodes[0].truncated[-1]
     for episode in noisy.episodes:
         np.testing.assert_array_equal(episode.observation[1:], episode.next_observation[:-1])
@@ -67,29 +67,29 @@ def test_a_dataset_is_gathered_once_to_the_same_bytes_and_another_is_kept_apart(
     noisy: Dataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(Scripted, "gather", None)
-    assert datasets.obtain(wanted(episodes=6, noise=0.8)).digest == noisy.digest
+    assert datasets.obtain(request(episodes=6, noise=0.8)).digest == noisy.digest
     monkeypatch.undo()
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
-    assert datasets.obtain(wanted(episodes=6, noise=0.8)).digest == noisy.digest
-    assert datasets.obtain(wanted(episodes=6, noise=0.7)).digest != noisy.digest
+    assert datasets.obtain(request(episodes=6, noise=0.8)).digest == noisy.digest
+    assert datasets.obtain(request(episodes=6, noise=0.7)).digest != noisy.digest
     assert len(list(tmp_path.glob("datasets/offline/*.json"))) == 2
 
 
 def test_a_dataset_is_gathered_again_where_the_suite_shows_something_else(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A suite under development whose version stays: what is kept are the bytes of other records."""
+    """A suite under development keeps its version while the cache holds records of other observations."""
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
-    assert datasets.obtain(wanted(episodes=2)).episodes[0].observation.dtype == np.uint8
-    (shown, actions), made = SUITE.spaces("5x5"), MiniGridDoorKey.make
-    floats = replace(shown, dtype="float32", categories=None)
+    assert datasets.obtain(request(episodes=2)).episodes[0].observation.dtype == np.uint8
+    (space, actions), make = SUITE.spaces("5x5"), MiniGridDoorKey.make
+    floats = replace(space, dtype="float32", categories=None)
     monkeypatch.setattr(MiniGridDoorKey, "spaces", lambda self, task: (floats, actions))
-    monkeypatch.setattr(MiniGridDoorKey, "make", lambda self, task: InFloats(made(self, task)))
-    assert datasets.obtain(wanted(episodes=2)).episodes[0].observation.dtype == np.float32
+    monkeypatch.setattr(MiniGridDoorKey, "make", lambda self, task: InFloats(make(self, task)))
+    assert datasets.obtain(request(episodes=2)).episodes[0].observation.dtype == np.float32
 
 
 class InFloats:
-    """A task that shows what another one does, as floats."""
+    """A task that shows the observations of another one as floats."""
 
     def __init__(self, task: Any) -> None:
         self.task = task
@@ -120,7 +120,7 @@ def test_an_episode_whose_observations_do_not_follow_each_other_is_refused(noisy
     step = int(np.argwhere(jumps.next_observation[:-1] != first.observation[1:])[0][0])
     assert step >= 2
     check_refused(
-        f"episode 0: next_observation of step {step} is not the observation of step", datasets.check, [jumps], wanted()
+        f"episode 0: next_observation of step {step} is not the observation of step", datasets.check, [jumps], request()
     )
 
 
@@ -138,7 +138,7 @@ OPENINGS = {
 def test_openings_that_are_no_snapshots_of_one_length_are_refused(noisy: Dataset, case: str) -> None:
     openings, says = OPENINGS[case]
     episodes = [replaced(episode, opening) for episode, opening in zip(noisy.episodes, openings, strict=False)]
-    check_refused(says, datasets.check, episodes, wanted())
+    check_refused(says, datasets.check, episodes, request())
 
 
 def replaced(episode: Trajectory, opening: Any) -> Trajectory:
@@ -148,7 +148,7 @@ def replaced(episode: Trajectory, opening: Any) -> Trajectory:
 def test_openings_are_kept_or_unknown_to_all(noisy: Dataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
     monkeypatch.setattr(Scripted, "gather", lambda *_: [replaced(episode, None) for episode in noisy.episodes])
-    without = datasets.obtain(wanted())
+    without = datasets.obtain(request())
     assert without.digest != noisy.digest and all(episode.opening is None for episode in without.episodes)
     for ours, theirs in zip(without.episodes, noisy.episodes, strict=True):
         np.testing.assert_array_equal(ours.observation, theirs.observation)
@@ -156,7 +156,7 @@ def test_openings_are_kept_or_unknown_to_all(noisy: Dataset, monkeypatch: pytest
 
 @pytest.fixture
 def corridor(plugin: Callable[..., Path]) -> Any:
-    """A suite whose observations are records."""
+    """Return a suite whose observations are records."""
     plugin("corridor", CORRIDOR.read_text(), {"suite": "seen_corridor"})
     return registry.get("suite", "seen_corridor")()
 
@@ -170,19 +170,19 @@ def test_episodes_of_several_tasks_name_their_task_and_have_to_share_its_spaces(
 
 def test_records_come_back_as_they_were_and_are_stored(corridor: Any, tmp_path: Path) -> None:
     observations, actions = corridor.spaces("steps")
-    given = datasets.obtain(DatasetSpec("offline", Scripted(episodes=3, noise=0.5), corridor, "steps"))
-    assert given.episodes[0].observation.dtype == observations.numpy
+    dataset = datasets.obtain(DatasetSpec("offline", Scripted(episodes=3, noise=0.5), corridor, "steps"))
+    assert dataset.episodes[0].observation.dtype == observations.numpy
     build = Build(
         seeds=(0, 1), observations=observations, actions=actions, steps=10, horizon=50, events=(), device="cpu",
         streams=[Streams(0), Streams(1)], directories=(tmp_path / "0", tmp_path / "1"), capacity=500, slots=600,
     )  # fmt: skip
     store = Storage(build)
-    for transition in datasets.transitions([given, given], 0):
+    for transition in datasets.transitions([dataset, dataset], 0):
         store.append(transition)
-    batch = store.gather(np.arange(given.length)[None].repeat(2, 0))
+    batch = store.gather(np.arange(dataset.length)[None].repeat(2, 0))
     for row in (0, 1):
-        np.testing.assert_array_equal(batch.observation[row], np.concatenate([e.observation for e in given.episodes]))
-        following = np.concatenate([episode.next_observation for episode in given.episodes])
+        np.testing.assert_array_equal(batch.observation[row], np.concatenate([e.observation for e in dataset.episodes]))
+        following = np.concatenate([episode.next_observation for episode in dataset.episodes])
         np.testing.assert_array_equal(batch.next_observation[row], following)
 
 
@@ -192,9 +192,9 @@ def feeding(plugin: Callable[..., Path]) -> None:
 
 
 def cell(*overrides: str) -> Any:
-    given = {word.partition("=")[0]: word for word in (*TINY, *overrides)}
-    (found,) = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", *given.values()]).cells
-    return found
+    words = {word.partition("=")[0]: word for word in (*TINY, *overrides)}
+    (planned,) = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", *words.values()]).cells
+    return planned
 
 
 @pytest.mark.parametrize("first", ["dataset", "environment"])
@@ -204,18 +204,22 @@ def test_a_phase_stores_the_dataset_once_and_learns_from_it(
     """Every seed stores all of the dataset's transitions, each followed by its own successor, wherever they come:
     before the environment's, or while its episodes are under way, which go on after it."""
     study = train(*TINY, f"guide.first={first}", "seeds=[0,1]", packs=[(0, 1)])
-    (given,) = datasets.loading(cell(f"guide.first={first}"), [0])["offline"]()
+    (dataset,) = datasets.loading(cell(f"guide.first={first}"), [0])["offline"]()
     rows = results.load(study, log="fed").sort_values("step")
     for seed in (0, 1):
-        found = rows[rows["seed"] == seed][["step", "stored", "reward", "astray"]].to_numpy().tolist()
-        assert [row[3] for row in found] == [0, 0, 0]
+        phases = rows[rows["seed"] == seed][["step", "stored", "reward", "astray"]].to_numpy().tolist()
+        assert [row[3] for row in phases] == [0, 0, 0]
         if first == "dataset":
-            assert [row[:2] for row in found] == [[1, given.length], [31, given.length + 1], [171, given.length + 140]]
-            assert found[0][2] == pytest.approx(sum(float(episode.reward.sum()) for episode in given.episodes))
+            assert [row[:2] for row in phases] == [
+                [1, dataset.length],
+                [31, dataset.length + 1],
+                [171, dataset.length + 140],
+            ]
+            assert phases[0][2] == pytest.approx(sum(float(episode.reward.sum()) for episode in dataset.episodes))
         else:
-            assert [row[:2] for row in found] == [[1, 1], [141, given.length + 140], [171, given.length + 140]]
+            assert [row[:2] for row in phases] == [[1, 1], [141, dataset.length + 140], [171, dataset.length + 140]]
     run = json.loads(next(study.glob("**/seed-1/run.json")).read_text())
-    assert run["provenance"]["datasets"] == {"offline": given.digest} and run["status"] == "finished"
+    assert run["provenance"]["datasets"] == {"offline": dataset.digest} and run["status"] == "finished"
 
 
 def test_a_store_that_is_smaller_than_the_dataset_is_refused(feeding: None, train: Callable[..., Path]) -> None:
@@ -247,11 +251,13 @@ def test_a_judged_replay_is_refused_beside_a_dataset(feeding: None, train: Calla
 
 
 def test_a_ring_has_room_for_a_dataset_between_two_checkpoints_and_a_disk_for_what_it_holds(feeding: None) -> None:
-    here = cell()
-    assert building.ring_slots(here) == 2000 + 10_001 + 2000 and building.checkpoint_spacing(here, 20_000) == 20_000
+    planned = cell()
+    assert (
+        building.ring_slots(planned) == 2000 + 10_001 + 2000 and building.checkpoint_spacing(planned, 20_000) == 20_000
+    )
     long = cell("training.steps=20000")
     assert building.checkpoint_spacing(long, 20_000) == 5_000
-    assert ring_bytes(here, 300) == (200 + 300) * (5 * 5 * 3 + 2 + 7)
+    assert ring_bytes(planned, 300) == (200 + 300) * (5 * 5 * 3 + 2 + 7)
 
 
 def test_the_role_is_part_of_the_cell(feeding: None) -> None:

@@ -7,7 +7,7 @@ import torch
 from guidebench.baselines.encoders.grid.network import GridEncoder, pool
 from guidebench.baselines.parameters import Parameters
 from guidebench.harness.interfaces import Observations
-from tests.baselines.building import codes, initialised
+from tests.baselines.builds import codes, initialised
 
 GRID = Observations((5, 6, 3), "uint8", (11, 6, 4))
 

@@ -8,7 +8,7 @@ from guidebench.baselines.encoders import Image, Sizes
 from guidebench.baselines.encoders.image.network import ImageEncoder
 from guidebench.baselines.parameters import Parameters
 from guidebench.harness.interfaces import Observations
-from tests.baselines.building import initialised
+from tests.baselines.builds import initialised
 
 
 def pixels(*shape: int) -> torch.Tensor:
@@ -42,19 +42,19 @@ def in_modules(encoder: ImageEncoder, arrays: dict[str, np.ndarray]) -> torch.nn
 def test_features_and_gradients_are_those_of_torch_modules(shape: tuple[int, int, int], together: bool) -> None:
     encoder = ImageEncoder(Observations(shape, "uint8"), 6)
     parameters, x = initialised(encoder, 2, together=together), pixels(2, 3, *shape)
-    found = [encoder(block.views, x[block.rows]) for block in parameters.blocks]
-    losses = [(features * torch.arange(6)).sum((1, 2)) for features in found]
+    outputs = [encoder(block.views, x[block.rows]) for block in parameters.blocks]
+    losses = [(features * torch.arange(6)).sum((1, 2)) for features in outputs]
     gradient = parameters.empty_like()
     parameters.gradient(losses, gradient)
     for row in range(2):
         modules = in_modules(encoder, parameters.arrays(row))
         features = modules(x[row].permute(0, 3, 1, 2) / 255)
-        torch.testing.assert_close(torch.cat(found)[row], features, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(torch.cat(outputs)[row], features, atol=1e-4, rtol=1e-4)
         (features * torch.arange(6)).sum().backward()
-        own = gradient.arrays(row)
-        wanted = modules[0].weight.grad.permute(0, 2, 3, 1).numpy()  # type: ignore[union-attr,operator]
-        np.testing.assert_allclose(own["encoder.conv0.weight"], wanted, atol=2e-4, rtol=1e-3)
-        np.testing.assert_allclose(own["encoder.scale"], modules[-2].weight.grad.numpy(), atol=2e-4, rtol=1e-3)
+        gradients = gradient.arrays(row)
+        expected = modules[0].weight.grad.permute(0, 2, 3, 1).numpy()  # type: ignore[union-attr,operator]
+        np.testing.assert_allclose(gradients["encoder.conv0.weight"], expected, atol=2e-4, rtol=1e-3)
+        np.testing.assert_allclose(gradients["encoder.scale"], modules[-2].weight.grad.numpy(), atol=2e-4, rtol=1e-3)
 
 
 def test_a_white_image_of_one_place_by_hand() -> None:
@@ -68,8 +68,8 @@ def test_a_white_image_of_one_place_by_hand() -> None:
     arrays["encoder.scale"][:], arrays["encoder.shift"][:] = 2, 1
     parameters = Parameters(encoder.specs(), 1)
     parameters.load(0, arrays)
-    found = encoder(parameters.blocks[0].views, torch.full((1, 1, 7, 7, 1), 255, dtype=torch.uint8))
-    np.testing.assert_allclose(found.detach().numpy(), [[[0, 3]]], atol=1e-5)
+    output = encoder(parameters.blocks[0].views, torch.full((1, 1, 7, 7, 1), 255, dtype=torch.uint8))
+    np.testing.assert_allclose(output.detach().numpy(), [[[0, 3]]], atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_what_is_not_whole_is_not_registered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "told"),
+    ("part", "message"),
     [
         (
             Observations((4, 4), "float32"),
@@ -86,10 +86,10 @@ def test_what_is_not_whole_is_not_registered() -> None:
         (Observations((3,), "float32", encoder="image"), r"its encoder 'image' reads an image, uint8"),
     ],
 )
-def test_a_part_that_is_not_read_is_named(part: Observations, told: str) -> None:
-    assert re.search(told, unread(Observations(parts={"place": PLACE, "x": part})))
+def test_a_part_that_is_not_read_is_named(part: Observations, message: str) -> None:
+    assert re.search(message, unread(Observations(parts={"place": PLACE, "x": part})))
     assert unread(part).startswith("the observations are") and unread(PLACE) == ""
-    check_refused(told, read, Observations(parts={"place": PLACE, "x": part}), SIZES)
+    check_refused(message, read, Observations(parts={"place": PLACE, "x": part}), SIZES)
 
 
 def test_features_of_parts_stand_side_by_side_in_their_order() -> None:
@@ -104,14 +104,14 @@ def test_features_of_parts_stand_side_by_side_in_their_order() -> None:
 def test_a_part_that_a_policy_did_not_read_gets_the_weights_0() -> None:
     """The layer of 3 features (a, then c) becomes one of 5 (a, b, c): rows of zeros stand between the others. A layer
     of another input, as wide as the narrower network's, is not touched."""
-    two, one = Observations((2,), "float32"), Observations((1,), "float32")
-    reading = read(Observations(parts={"a": one, "b": two, "c": two}), SIZES)
+    pair, single = Observations((2,), "float32"), Observations((1,), "float32")
+    reading = read(Observations(parts={"a": single, "b": pair, "c": pair}), SIZES)
     assert [reading.span(name) for name in "abc"] == [slice(0, 1), slice(1, 3), slice(3, 5)]
     policy = {"first": np.arange(6.0).reshape(3, 2), "second": np.ones((3, 2)), "bias": np.ones(3)}
-    own = {"first": np.ones((5, 2)), "second": np.ones((3, 2)), "bias": np.ones(3)}
-    found = reading.widened(policy, own, "b")
-    assert found["first"].tolist() == [[0, 1], [0, 0], [0, 0], [2, 3], [4, 5]]
-    assert found["second"] is policy["second"] and found["bias"] is policy["bias"]
+    initial = {"first": np.ones((5, 2)), "second": np.ones((3, 2)), "bias": np.ones(3)}
+    weights = reading.widened(policy, initial, "b")
+    assert weights["first"].tolist() == [[0, 1], [0, 0], [0, 0], [2, 3], [4, 5]]
+    assert weights["second"] is policy["second"] and weights["bias"] is policy["bias"]
 
 
 def test_a_record_of_all_kinds_has_the_width_it_states() -> None:

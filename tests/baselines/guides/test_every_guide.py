@@ -29,21 +29,21 @@ CTX: Any = SimpleNamespace(step=1, phase=RunPhase("train", 100))
 
 
 def trained(case: str, path: Path, seeds: tuple[int, ...], restart: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Rewards [S, 4] of the last shaped batch and the trained networks [S, P]; with `restart`, another guide continues
-    from the state after step 7."""
+    """Return rewards [S, 4] of the last shaped batch and the trained networks [S, P]; with `restart`, a new guide
+    continues from the state after step 7."""
     config, space = CASES[case]
-    made = build(path, seeds, space)
-    guide, store = config.spawn(made), Storage(made)
+    run_build = build(path, seeds, space)
+    guide, store = config.spawn(run_build), Storage(run_build)
     sources = [np.random.default_rng(seed) for seed in seeds]
     for number in range(13):
-        seen, following = (np.concatenate([observed(space, rng, 1) for rng in sources]) for _ in range(2))
-        one = step(seen, following)
-        guide.observed(store.append(one), one, store, CTX)
+        observation, following = (np.concatenate([observed(space, rng, 1) for rng in sources]) for _ in range(2))
+        transition = step(observation, following)
+        guide.observed(store.append(transition), transition, store, CTX)
         guide.before_update(store, LEARNER, CTX)
         shaped = guide.shape(store.gather(np.array([[0, number, number // 2, 0]] * len(seeds)))).reward
         if restart and number == 7:
             states = [testing._stored({"guide": guide.state(row)})["guide"] for row in range(len(seeds))]
-            guide = config.spawn(made)  # the streams go on: they are in the checkpoint
+            guide = config.spawn(run_build)  # the streams go on: they are in the checkpoint
             for row, state in enumerate(states):
                 guide.load_state(row, state)
     return shaped, (guide.networks if isinstance(config, Apt) else guide.predictor).flat.numpy(force=True)
@@ -53,7 +53,7 @@ def trained(case: str, path: Path, seeds: tuple[int, ...], restart: bool = False
 def test_a_seed_has_the_same_bits_alone_and_beside_another_and_after_a_restart(case: str, tmp_path: Path) -> None:
     rewards, networks = trained(case, tmp_path / "both", (3, 7))
     for place, restart in (("alone", False), ("again", True)):
-        own, weights = trained(case, tmp_path / place, (7,), restart)
-        np.testing.assert_array_equal(own[0], rewards[1])
+        alone, weights = trained(case, tmp_path / place, (7,), restart)
+        np.testing.assert_array_equal(alone[0], rewards[1])
         np.testing.assert_array_equal(weights[0], networks[1])
     assert not np.array_equal(networks[0], networks[1])

@@ -38,7 +38,7 @@ LEARNER = Sac(**{**SMALL, "learning_starts": 16})
 
 
 class Suite(SuitePart):
-    """Where the task's own reward follows from the states: minus the distance of point and place."""
+    """A suite whose rewards follow from the states: minus the distance of point and place."""
 
     def make(self, task: str) -> Reach:
         return Reach()
@@ -51,8 +51,8 @@ class Suite(SuitePart):
 
 
 @dataclass(frozen=True)
-class Asking:
-    """A teacher that asks over a channel, and holds what it is answered for its verdict."""
+class AskingLlm:
+    """A teacher part that asks over a channel and turns the answer into its verdict."""
 
     shows: bool = False
 
@@ -67,32 +67,32 @@ class AskingTeacher:
         self.wants_snapshots = shows
 
     def question(self, pair: Pair) -> Question:
-        shown = None if pair.snapshots is None else pair.snapshots.reshape(-1, pair.snapshots.shape[2])
-        return Question(pair.row, np.array([pair.number]), shown, np.zeros((1, 0), bool), "{}", "chat")
+        snapshots = None if pair.snapshots is None else pair.snapshots.reshape(-1, pair.snapshots.shape[2])
+        return Question(pair.row, np.array([pair.number]), snapshots, np.zeros((1, 0), bool), "{}", "chat")
 
     def verdict(self, pair: Pair, value: Any) -> Verdict:
         if value is None:
             return Verdict("failed")
-        kept, better = value
+        keep, better = value
         imagined = pair.observations[1] + 1 if better else None
-        return Verdict("labelled", 1.0, kept, imagined, {"first": 2, "imagined": "kept"})
+        return Verdict("labelled", 1.0, keep, imagined, {"first": 2, "imagined": "kept"})
 
 
 class Ctx:
-    """What the loop offers a guide."""
+    """The context that the loop offers a guide."""
 
     def __init__(self, step: int) -> None:
-        self.step, self.asked, self.notes, self.sketched = step, [], [], []
+        self.step, self.questions, self.notes, self.sketches = step, [], [], []
 
     def ask(self, ask: Question) -> None:
-        self.asked.append(ask)
+        self.questions.append(ask)
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
-        {"labels": self.notes, "imagined": self.sketched}[log].append((row, dict(values)))
+        {"labels": self.notes, "imagined": self.sketches}[log].append((row, dict(values)))
 
 
 class Run:
-    """A guide, its store and its learner on the task Reach, whose actions are random."""
+    """A guide with store and learner on the task Reach, with random actions."""
 
     def __init__(
         self, path: Path, seeds: tuple[int, ...] = (0,), config: Preference = QUICK, teacher: Any = None, **more: Any
@@ -104,39 +104,39 @@ class Run:
         self.learner = LEARNER.spawn(self.build)
         self.store = Storage(self.build, self.guide.columns)
         self.tasks = [Reach() for _ in seeds]
-        self.seen = np.stack([task.reset(seed) for task, seed in zip(self.tasks, seeds, strict=True)])
+        self.observations = np.stack([task.reset(seed) for task, seed in zip(self.tasks, seeds, strict=True)])
         self.rngs = [np.random.default_rng(seed) for seed in seeds]
-        self.step, self.notes, self.sketched, self.asked = 0, [], [], []
+        self.step, self.notes, self.sketches, self.questions = 0, [], [], []
 
     def play(self, steps: int) -> list[int]:
-        """So many steps; the further updates that each asked for."""
-        return [self.one() for _ in range(steps)]
+        """Play these steps, and return the further updates that each asked for."""
+        return [self.advance() for _ in range(steps)]
 
-    def one(self, answers: tuple[Response, ...] = ()) -> int:
+    def advance(self, answers: tuple[Response, ...] = ()) -> int:
         self.step += 1
         ctx = Ctx(self.step)
-        before = self.seen
+        before = self.observations
         action = np.stack([rng.uniform(-1, 1, 1) for rng in self.rngs]).astype(np.float32)
-        steps = [task.step(each) for task, each in zip(self.tasks, action, strict=True)]
-        self.seen = np.stack([step.observation for step in steps])
+        steps = [task.step(row_action) for task, row_action in zip(self.tasks, action, strict=True)]
+        self.observations = np.stack([step.observation for step in steps])
         transition = Transition(
             before, action, np.array([step.reward for step in steps], np.float32),
-            np.array([step.terminated for step in steps]), np.array([step.truncated for step in steps]), self.seen,
-            np.zeros((len(steps), 0), bool),
+            np.array([step.terminated for step in steps]), np.array([step.truncated for step in steps]),
+            self.observations, np.zeros((len(steps), 0), bool),
             np.stack([task.snapshot() for task in self.tasks]) if self.guide.wants_snapshots else None,
             np.array([step.success for step in steps]),
         )  # fmt: skip
         for row, step in enumerate(steps):
             if step.truncated:
-                self.seen[row] = self.tasks[row].reset()
+                self.observations[row] = self.tasks[row].reset()
         slot = self.store.append(transition)
         self.guide.observed(slot, transition, self.store, ctx)
         if answers:
             self.guide.answered(answers, self.store, ctx)
         more = int(np.max(self.guide.before_update(self.store, self.learner, ctx)))
         self.notes += ctx.notes
-        self.sketched += ctx.sketched
-        self.asked += ctx.asked
+        self.sketches += ctx.sketches
+        self.questions += ctx.questions
         return more
 
     def everywhere(self) -> Array:
@@ -168,7 +168,9 @@ def test_until_the_first_session_the_learner_is_paid_for_states_unlike_the_other
         assert paid == pytest.approx(np.log(near), rel=1e-3)
 
 
-def test_after_it_the_learner_is_paid_what_the_ensemble_says_of_all_that_is_stored(tmp_path: Path) -> None:
+def test_after_the_first_session_the_learner_is_paid_what_the_ensemble_says_of_all_that_is_stored(
+    tmp_path: Path,
+) -> None:
     run = Run(tmp_path, (0, 1))
     before = run.learner.state(0)
     assert run.play(40)[-1] == 7
@@ -189,10 +191,10 @@ def test_sessions_come_every_so_many_steps_until_the_budget_is_spent(tmp_path: P
     more = run.play(120)
     assert [step + 1 for step, count in enumerate(more) if count] == [40]
     for row in (0, 1):
-        told = [values for noted, values in run.notes if noted == row]
-        assert [values["asked"] for values in told] == [40] * 5 + [60] * 5 + [80] * 2
-        assert [values["session"] for values in told] == [0] * 5 + [1] * 5 + [2] * 2
-        assert [values["query"] for values in told] == list(range(12))
+        seed_rows = [note for note_row, note in run.notes if note_row == row]
+        assert [note["asked"] for note in seed_rows] == [40] * 5 + [60] * 5 + [80] * 2
+        assert [note["session"] for note in seed_rows] == [0] * 5 + [1] * 5 + [2] * 2
+        assert [note["query"] for note in seed_rows] == list(range(12))
     assert run.guide.metrics()["preference/queries"].tolist() == [12, 12]
 
 
@@ -202,10 +204,10 @@ def test_labels_rows_tell_what_was_asked_and_the_truth(tmp_path: Path) -> None:
     pairs = run.guide.preferences[0]
     assert len(run.notes) == len(pairs) == 12
     wrong = 0
-    for (_, told), label in zip(run.notes, pairs.labels, strict=True):
-        assert told["truth"] == float(told["reward_1"] > told["reward_0"])
-        assert told["outcome"] == "labelled" and told["kept"] and told["preference"] == label
-        wrong += told["preference"] != told["truth"]
+    for (_, row), label in zip(run.notes, pairs.labels, strict=True):
+        assert row["truth"] == float(row["reward_1"] > row["reward_0"])
+        assert row["outcome"] == "labelled" and row["kept"] and row["preference"] == label
+        wrong += row["preference"] != row["truth"]
     accuracy = run.guide.metrics()["preference/label_accuracy"]
     assert 0 < wrong < 12 and accuracy == pytest.approx(1 - wrong / 12)
 
@@ -217,8 +219,8 @@ def test_learned_returns_are_those_before_the_session(tmp_path: Path) -> None:
     state = before.state(0)
     run.play(1)
     before.load_state(0, state)
-    for (_, told), pair in zip(run.notes, run.guide.preferences[0].pairs, strict=True):
-        assert [told["learned_0"], told["learned_1"]] == pytest.approx(
+    for (_, row), pair in zip(run.notes, run.guide.preferences[0].pairs, strict=True):
+        assert [row["learned_0"], row["learned_1"]] == pytest.approx(
             [before.reward(segment[None]).sum() for segment in pair], abs=1e-5
         )
 
@@ -228,11 +230,11 @@ def test_segments_stay_within_their_episode_and_pair_with_their_rewards(tmp_path
     run.play(40)
     states = run.store.column("observation", run.everywhere())[0]
     rewards = run.store.column("reward", run.everywhere())[0]
-    for (_, told), pair in zip(run.notes, run.guide.preferences[0].pairs, strict=True):
+    for (_, row), pair in zip(run.notes, run.guide.preferences[0].pairs, strict=True):
         for number, segment in enumerate(pair):
             start = int(np.flatnonzero((states == segment[0]).all(1))[0])
             assert np.array_equal(states[start : start + 4], segment) and start % 20 <= 16
-            assert told[f"reward_{number}"] == pytest.approx(float(rewards[start : start + 4].sum()))
+            assert row[f"reward_{number}"] == pytest.approx(float(rewards[start : start + 4].sum()))
 
 
 def test_informative_sampling_asks_about_the_pairs_rated_highest_but_in_the_first_session(
@@ -251,21 +253,21 @@ def answer(ask: Question, value: Any) -> Response:
 
 
 def test_questions_go_over_the_channel_and_a_session_is_learnt_when_all_answers_are_there(tmp_path: Path) -> None:
-    run = Run(tmp_path, teacher=Asking())
-    assert not any(run.play(40)) and len(run.asked) == 5 and not run.notes
-    first, rest = run.asked[:1], run.asked[1:]
-    assert run.one(tuple(answer(ask, [True, False]) for ask in first)) == 0 and not run.notes
+    run = Run(tmp_path, teacher=AskingLlm())
+    assert not any(run.play(40)) and len(run.questions) == 5 and not run.notes
+    first, rest = run.questions[:1], run.questions[1:]
+    assert run.advance(tuple(answer(ask, [True, False]) for ask in first)) == 0 and not run.notes
     assert run.guide.exploring.all()
-    told = [[True, True], [False, True], [False, False], None]
-    assert run.one(tuple(answer(ask, value) for ask, value in zip(rest, told, strict=True))) == 7
+    answers = [[True, True], [False, True], [False, False], None]
+    assert run.advance(tuple(answer(ask, value) for ask, value in zip(rest, answers, strict=True))) == 7
     assert not run.guide.exploring.any()
     # kept pairs and imagined pairs, whether the pair itself is kept or not
     assert run.guide.preferences[0].labels.tolist() == [1, 1, 0, 0]
     imagined = run.guide.preferences[0].pairs[2:]
     assert np.array_equal(imagined[:, 0], imagined[:, 1] + 1)
-    rows = [values for _, values in run.notes]
-    assert [values["outcome"] for values in rows] == ["labelled"] * 4 + ["failed"]
-    assert [values["kept"] for values in rows] == [True, True, False, False, False]
+    rows = [note for _, note in run.notes]
+    assert [note["outcome"] for note in rows] == ["labelled"] * 4 + ["failed"]
+    assert [note["kept"] for note in rows] == [True, True, False, False, False]
     assert "preference" not in rows[4] and rows[0]["first"] == 2
     chosen = run.guide.preferences[0].pairs[2, 1]
     assert rows[1]["reward_chosen"] == pytest.approx(Suite().rewards("", chosen).sum())
@@ -273,27 +275,27 @@ def test_questions_go_over_the_channel_and_a_session_is_learnt_when_all_answers_
     assert "reward_imagined" not in rows[0]
     assert run.guide.metrics()["preference/imagined"].tolist() == [2]
     # of the first imagined segment of the session, four places of what moves and one of what does not, three times
-    told = [values for _, values in run.sketched]
-    assert len(told) == 15 and {values["query"] for values in told} == {1}
-    assert [values["x"] for values in told[:4]] == (chosen[:, 0] + 1).tolist()
-    assert told[4] == {"query": 1, "segment": "imagined", "t": 0, "name": "place", "x": float(chosen[0, 1] + 1)}
+    sketches = [note for _, note in run.sketches]
+    assert len(sketches) == 15 and {note["query"] for note in sketches} == {1}
+    assert [note["x"] for note in sketches[:4]] == (chosen[:, 0] + 1).tolist()
+    assert sketches[4] == {"query": 1, "segment": "imagined", "t": 0, "name": "place", "x": float(chosen[0, 1] + 1)}
 
 
 def test_a_second_session_may_be_answered_while_the_first_waits(tmp_path: Path) -> None:
-    run = Run(tmp_path, teacher=Asking())
+    run = Run(tmp_path, teacher=AskingLlm())
     run.play(60)
-    assert len(run.asked) == 10
-    assert run.one(tuple(answer(ask, [True, False]) for ask in run.asked[5:])) == 7
-    assert [values["session"] for _, values in run.notes] == [1] * 5
-    assert run.one(tuple(answer(ask, [True, False]) for ask in run.asked[:5])) == 0
+    assert len(run.questions) == 10
+    assert run.advance(tuple(answer(ask, [True, False]) for ask in run.questions[5:])) == 7
+    assert [note["session"] for _, note in run.notes] == [1] * 5
+    assert run.advance(tuple(answer(ask, [True, False]) for ask in run.questions[:5])) == 0
     assert len(run.guide.preferences[0]) == 10
 
 
 def test_a_session_without_a_kept_pair_leaves_the_reward_as_it_is(tmp_path: Path) -> None:
-    run = Run(tmp_path, teacher=Asking())
+    run = Run(tmp_path, teacher=AskingLlm())
     run.play(40)
     before = run.guide.rewards.state(0)
-    assert run.one(tuple(answer(ask, None) for ask in run.asked)) == 7
+    assert run.advance(tuple(answer(ask, None) for ask in run.questions)) == 7
     assert same(before, run.guide.rewards.state(0)) and not run.guide.exploring.any()
     assert len(run.notes) == 5 and len(run.guide.preferences[0]) == 0
     assert np.isnan(run.guide.metrics()["preference/label_accuracy"]).all()
@@ -317,38 +319,38 @@ def test_without_relabelling_stored_transitions_keep_the_reward_of_their_time(tm
 
 
 def test_a_teacher_that_looks_is_shown_what_followed_each_step(tmp_path: Path) -> None:
-    run = Run(tmp_path, teacher=Asking(shows=True))
+    run = Run(tmp_path, teacher=AskingLlm(shows=True))
     run.play(40)
-    shown = run.asked[0].snapshots.reshape(2, 4, -1)
-    seen = run.guide.sessions[0].query(0).pair.observations
+    snapshots = run.questions[0].snapshots.reshape(2, 4, -1)
+    observations = run.guide.sessions[0].query(0).pair.observations
     # Reach's snapshot is its observation: that of a step is the next state of the segment
-    assert np.array_equal(shown.view(np.float32)[:, :-1], seen[:, 1:])
+    assert np.array_equal(snapshots.view(np.float32)[:, :-1], observations[:, 1:])
 
 
 def test_a_state_restores_preferences_networks_and_sessions_that_wait(tmp_path: Path) -> None:
     from guidebench.harness.loop import checkpoints
 
-    whole = Run(tmp_path / "whole", teacher=Asking())
-    whole.play(41)
-    whole.one((answer(whole.asked[0], [False, True]),))
-    before = copy.deepcopy(whole.guide.state(0))
-    whole.guide.load_state(0, copy.deepcopy(before))  # as after the updates of another seed alone
-    after = whole.guide.state(0)
+    original = Run(tmp_path / "whole", teacher=AskingLlm())
+    original.play(41)
+    original.advance((answer(original.questions[0], [False, True]),))
+    before = copy.deepcopy(original.guide.state(0))
+    original.guide.load_state(0, copy.deepcopy(before))  # as after the updates of another seed alone
+    after = original.guide.state(0)
     assert np.isnan([before.pop("fit")["loss"], after.pop("fit")["loss"]]).all() and same(before, after)
-    resumed = Run(tmp_path / "other", teacher=Asking())
-    checkpoints.save(tmp_path, 42, {"guide": whole.guide.state(0), "teach": whole.build.streams[0].state()})
+    resumed = Run(tmp_path / "other", teacher=AskingLlm())
+    checkpoints.save(tmp_path, 42, {"guide": original.guide.state(0), "teach": original.build.streams[0].state()})
     state = checkpoints.newest(tmp_path).state
     resumed.guide.load_state(0, state["guide"])
-    restored, saved = resumed.guide.state(0), whole.guide.state(0)
+    restored, saved = resumed.guide.state(0), original.guide.state(0)
     assert np.isnan([restored.pop("fit")["loss"], saved.pop("fit")["loss"]]).all() and same(restored, saved)
     resumed.build.streams[0].load_state(state["teach"])
-    for run in (whole, resumed):
-        run.store, run.notes = whole.store, []
+    for run in (original, resumed):
+        run.store, run.notes = original.store, []
         ctx = Ctx(43)
-        run.guide.answered([answer(ask, [True, True]) for ask in whole.asked[1:]], run.store, ctx)
+        run.guide.answered([answer(ask, [True, True]) for ask in original.questions[1:]], run.store, ctx)
         assert run.guide.before_update(run.store, run.learner, ctx) == 7
         run.notes = ctx.notes
-    assert same(resumed.guide.state(0), whole.guide.state(0)) and resumed.notes == whole.notes
+    assert same(resumed.guide.state(0), original.guide.state(0)) and resumed.notes == original.notes
 
 
 def parts(**settings: Any) -> dict[str, Any]:
@@ -376,8 +378,8 @@ def parts(**settings: Any) -> dict[str, Any]:
 def test_settings_that_cannot_work_are_told_with_what_to_do(
     changes: dict[str, Any], around: dict[str, Any], words: str
 ) -> None:
-    told = replace(QUICK, **changes).fits(there(parts(**around), "reach"))
-    assert words in told and bool(words) == bool(told)
+    fault = replace(QUICK, **changes).fits(there(parts(**around), "reach"))
+    assert words in fault and bool(words) == bool(fault)
 
 
 def test_distance_is_paid_over_its_deviation_where_asked(tmp_path: Path) -> None:

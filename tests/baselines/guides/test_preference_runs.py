@@ -14,10 +14,10 @@ SMALL = (
 
 
 def rows(study: Path) -> dict[str, bytes]:
-    """What the runs wrote that holds no clock."""
+    """Return the files that runs wrote without times: relative path -> bytes."""
     names = ("evaluations.parquet", "labels.parquet", "metrics.parquet", "probes.parquet")
-    found = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
-    return {str(path.relative_to(study)): path.read_bytes() for path in found}
+    paths = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
+    return {str(path.relative_to(study)): path.read_bytes() for path in paths}
 
 
 def test_what_cannot_work_is_said_before_anything_is_trained(train) -> None:

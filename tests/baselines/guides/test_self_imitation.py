@@ -43,27 +43,29 @@ def ctx(rows: int, step: int = 8, phase: RunPhase = RunPhase("train", 100)) -> A
 
 
 class Stream:
-    """The learner's experience of some seeds, whose guide hears of each transition."""
+    """The experience of a learner's seeds; the guide observes each transition."""
 
-    def __init__(self, made: Build, **more: Any) -> None:
-        self.rows = made.rows
-        self.guide = SelfImitationGuide(SelfImitation(**{**SMALL, **more}), made)
-        self.experience = Experience(made, Uer(), broken=True)
+    def __init__(self, run_build: Build, **more: Any) -> None:
+        self.rows = run_build.rows
+        self.guide = SelfImitationGuide(SelfImitation(**{**SMALL, **more}), run_build)
+        self.experience = Experience(run_build, Uer(), broken=True)
         self.number = 0
 
     def add(self, reward: list[float], ended: list[bool], truncated: bool = False) -> None:
-        """Each seed goes from (number, row) on, with action number % 2."""
-        seen = np.array([[self.number, row] for row in range(self.rows)], np.float32)
+        """Store a step in which each seed goes on from (number, row) with action number % 2."""
+        observation = np.array([[self.number, row] for row in range(self.rows)], np.float32)
         end, no = np.array(ended), np.zeros(self.rows, bool)
-        one = Transition(
-            seen, np.full(self.rows, self.number % 2), np.array(reward, np.float32), no if truncated else end,
-            end if truncated else no, seen + np.float32([1, 0]), np.zeros((self.rows, 0), bool), None, end,
+        transition = Transition(
+            observation, np.full(self.rows, self.number % 2), np.array(reward, np.float32), no if truncated else end,
+            end if truncated else no, observation + np.float32([1, 0]), np.zeros((self.rows, 0), bool), None, end,
         )  # fmt: skip
-        self.guide.observed(self.experience.add(one, ctx(self.rows)), one, self.experience.store, ctx(self.rows))
+        self.guide.observed(
+            self.experience.add(transition, ctx(self.rows)), transition, self.experience.store, ctx(self.rows)
+        )
         self.number += 1
 
-    def kept(self, row: int) -> Batch:
-        """All that a seed has kept."""
+    def stored_batch(self, row: int) -> Batch:
+        """Return everything that a seed has stored for imitation."""
         memory = self.guide.memory.by_seed[row]
         return memory.store.gather(np.arange(memory.store.written)[None])
 
@@ -78,11 +80,13 @@ def test_episodes_with_a_positive_reward_are_kept_with_their_returns(tmp_path: P
     stream.add([-1, 0], [False, False])
     stream.add([0, 0], [True, True])
     assert stream.guide.metrics()["guide/kept"].tolist() == [3, 2]
-    one, other = stream.kept(0), stream.kept(1)
-    assert one.columns["return"].tolist() == [[2, 2, 4]] and other.columns["return"].tolist() == [[1, 2]]
-    assert one.observation.tolist() == [[[0, 0], [1, 0], [2, 0]]] and other.observation.tolist() == [[[0, 1], [1, 1]]]
-    assert one.action.tolist() == [[0, 1, 0]] and one.reward.tolist() == [[1, 0, 4]]
-    assert one.terminated.tolist() == [[False, False, True]] and other.terminated.tolist() == [[False, False]]
+    first, second = stream.stored_batch(0), stream.stored_batch(1)
+    assert first.columns["return"].tolist() == [[2, 2, 4]] and second.columns["return"].tolist() == [[1, 2]]
+    assert first.observation.tolist() == [[[0, 0], [1, 0], [2, 0]]] and second.observation.tolist() == [
+        [[0, 1], [1, 1]]
+    ]
+    assert first.action.tolist() == [[0, 1, 0]] and first.reward.tolist() == [[1, 0, 4]]
+    assert first.terminated.tolist() == [[False, False, True]] and second.terminated.tolist() == [[False, False]]
 
 
 def test_what_is_kept_outlives_the_learners_replay(tmp_path: Path) -> None:
@@ -90,11 +94,13 @@ def test_what_is_kept_outlives_the_learners_replay(tmp_path: Path) -> None:
     for number in range(12):
         stream.add([float(number == 2)], [number % 3 == 2])
     assert stream.experience.store.live.count == 4 and not stream.experience.store.holds(np.array([2])).any()
-    assert stream.kept(0).columns["return"].tolist() == [[0.25, 0.5, 1]]
+    assert stream.stored_batch(0).columns["return"].tolist() == [[0.25, 0.5, 1]]
     stream = Stream(build(tmp_path / "long", (0,), capacity=4))
     for number in range(6):
         stream.add([1.0], [number == 5])
-    assert stream.kept(0).observation[0, :, 0].tolist() == [2, 3, 4, 5], "of a longer episode, what is still stored"
+    assert stream.stored_batch(0).observation[0, :, 0].tolist() == [2, 3, 4, 5], (
+        "of a longer episode, what is still stored"
+    )
 
 
 def test_an_episode_does_not_reach_back_across_a_break(tmp_path: Path) -> None:
@@ -103,16 +109,16 @@ def test_an_episode_does_not_reach_back_across_a_break(tmp_path: Path) -> None:
     stream.experience.cut()
     stream.add([0.0], [False])
     stream.add([2.0], [True])
-    assert stream.kept(0).columns["return"].tolist() == [[1, 2]]
+    assert stream.stored_batch(0).columns["return"].tolist() == [[1, 2]]
 
 
 def test_only_the_newest_are_kept_and_they_may_be_more_than_one_interval_writes(tmp_path: Path) -> None:
-    made = build(tmp_path, (0,))
-    stream = Stream(made, capacity=5)
+    run_build = build(tmp_path, (0,))
+    stream = Stream(run_build, capacity=5)
     for number in range(12):
         stream.add([1.0], [number % 4 == 3])
     assert stream.guide.metrics()["guide/kept"].tolist() == [5]
-    assert stream.guide.memory.by_seed[0].store.size >= 5 + made.slots + made.horizon
+    assert stream.guide.memory.by_seed[0].store.size >= 5 + run_build.slots + run_build.horizon
 
 
 def by_hand(scale: float, **more: Any) -> tuple[SelfImitationGuide, DqnLearner, Batch]:
@@ -143,11 +149,11 @@ def by_hand(scale: float, **more: Any) -> tuple[SelfImitationGuide, DqnLearner, 
 def test_the_loss_is_half_the_squared_clipped_advantage(weight: Any, loss: float, gradient: Any) -> None:
     """dL/dQ(s, a) = −w(R − Q)₊/4, −2 at (1, 5) with action 0, and −1 at (0, 0) with action 1, where only the bias
     counts."""
-    given = None if weight is None else np.array(weight, np.float32)
-    guide, learner, batch = by_hand(0.1, weight=given)
-    told = learner.update_added(batch, np.ones(1, bool), (Loss("the guide", ("q",), guide.imitation),))
+    weights = None if weight is None else np.array(weight, np.float32)
+    guide, learner, batch = by_hand(0.1, weight=weights)
+    metrics = learner.update_added(batch, np.ones(1, bool), (Loss("the guide", ("q",), guide.imitation),))
     assert guide._advantage.tolist() == [[2, 0, 0, 1]]
-    assert told["q_added"].tolist() == pytest.approx([0.1 * loss])
+    assert metrics["q_added"].tolist() == pytest.approx([0.1 * loss])
     np.testing.assert_allclose(learner.gradient.arrays(0)["head.0.weight"], 0.1 * np.array(gradient), atol=1e-6)
     ends = 1.0 if weight is None else 0.25
     assert learner.gradient.arrays(0)["head.0.bias"][1] == pytest.approx(-0.1 * ends / 4)
@@ -156,11 +162,11 @@ def test_the_loss_is_half_the_squared_clipped_advantage(weight: Any, loss: float
 
 
 def test_a_step_on_added_losses_alone_leaves_other_seeds_and_targets(tmp_path: Path) -> None:
-    guide, _, one = by_hand(1.0)
+    guide, _, batch = by_hand(1.0)
     guide._advantage = np.zeros((2, 4), np.float32)
     learner: DqnLearner = make(Dqn(hidden=()), seeds=(0, 1))
-    both = one._replace(**{
-        name: np.concatenate([getattr(one, name)] * 2)
+    both = batch._replace(**{
+        name: np.concatenate([getattr(batch, name)] * 2)
         for name in ("observation", "action", "reward", "next_observation", "terminated")
     }, columns={"return": np.full((2, 4), 9, np.float32)})  # fmt: skip
     before = [learner.state(row) for row in range(2)]
@@ -203,8 +209,10 @@ def test_what_was_drawn_has_its_clipped_advantage_as_priority(tmp_path: Path) ->
     stream.guide.before_update(stream.experience.store, learner, ctx(1))
     tree = stream.guide.memory.by_seed[0].sampler.tree
     assert tree.get(np.array([[0, 1, 2]])).tolist() == [pytest.approx([1, 2, 4], rel=1e-5)]
-    told = stream.guide.metrics()
-    assert told["guide/raised"].tolist() == [1] and 2 < told["guide/advantage"][0] < 3.5, "the second: (1 + 4 + 16)/7"
+    metrics = stream.guide.metrics()
+    assert metrics["guide/raised"].tolist() == [1] and 2 < metrics["guide/advantage"][0] < 3.5, (
+        "the second: (1 + 4 + 16)/7"
+    )
 
 
 def test_a_learner_without_action_values_is_refused_by_name() -> None:
@@ -233,5 +241,5 @@ def test_a_plan_counts_the_disk_that_it_takes() -> None:
 
 def test_a_run_keeps_returns_and_imitates_them(train: Callable[..., Path]) -> None:
     study = train(*METHODS["self_imitation"].words.split(), "seeds=[0]", packs=[(0,)])
-    told = results.load(study, log="metrics")
-    assert told["guide/kept"].max() > 20 and told["guide/raised"].dropna().gt(0).any()
+    metrics = results.load(study, log="metrics")
+    assert metrics["guide/kept"].max() > 20 and metrics["guide/raised"].dropna().gt(0).any()

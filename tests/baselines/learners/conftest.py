@@ -1,4 +1,4 @@
-"""Learners of a few seeds and what they learn from."""
+"""Learners of a few seeds, and batches for them."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ SMALL: dict[str, Any] = {"batch_size": 16, "channels": 16, "features": 32, "hidd
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """As in a worker: more threads change the last bits of sums."""
+    """Run in one thread, as workers do: more threads change the last bits of sums."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -45,7 +45,7 @@ def make(
     device: str = "cpu",
     streams: Sequence[Streams] = (),
 ) -> Any:
-    """The learner that `config` makes of these seeds."""
+    """Return the learner that `config` builds for these seeds."""
     return config.spawn(
         Build(
             seeds=seeds,
@@ -64,7 +64,7 @@ def make(
 
 
 def observed(space: Observations, rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Random observations [*shape, …] of any space."""
+    """Return random observations [*shape, …] of a space."""
     if space.parts:
         records = np.zeros(shape, space.numpy)
         for name, part in space.parts.items():
@@ -77,31 +77,32 @@ def observed(space: Observations, rng: np.random.Generator, *shape: int) -> np.n
     return rng.standard_normal((*shape, *space.shape)).astype(space.dtype)
 
 
-def masked(seen: np.ndarray, may: Any) -> np.ndarray:
-    """Records of `MASKED` of vectors [*shape, 2] and masks that broadcast to them."""
-    records = np.zeros(seen.shape[:-1], MASKED.numpy)
-    records["x"], records["may"] = seen, may
+def masked(vectors: np.ndarray, may: Any) -> np.ndarray:
+    """Return records of `MASKED` from vectors [*shape, 2] and masks that broadcast to them."""
+    records = np.zeros(vectors.shape[:-1], MASKED.numpy)
+    records["x"], records["may"] = vectors, may
     return records
 
 
 def unread(weight: np.ndarray) -> np.ndarray:
-    """Weights [2, 2] of a linear layer on `VECTOR` as those on `MASKED` that ignore the mask's four one-hot inputs."""
+    """Return weights of a linear layer on `MASKED` that equal these weights [2, 2] on `VECTOR` and ignore the mask's
+    four one-hot inputs."""
     return np.concatenate([weight, np.zeros((4, 2))])
 
 
 def batches(observations: Observations, seed: int, size: int, actions: int, count: int) -> list[Batch]:
-    """Batches [1, size, …] of one seed, the same whichever seeds stand beside it."""
+    """Return batches [1, size, …] of one seed, which do not depend on other seeds."""
     rng = np.random.default_rng(seed)
 
-    def seen() -> np.ndarray:
+    def random_observations() -> np.ndarray:
         return observed(observations, rng, 1, size)
 
     return [
         Batch(
-            observation=seen(),
+            observation=random_observations(),
             action=rng.integers(actions, size=(1, size)),
             reward=rng.standard_normal((1, size)).astype(np.float32),
-            next_observation=seen(),
+            next_observation=random_observations(),
             terminated=rng.random((1, size)) < 0.2,
             weight=rng.random((1, size)).astype(np.float32),
         )
@@ -110,6 +111,8 @@ def batches(observations: Observations, seed: int, size: int, actions: int, coun
 
 
 def beside(*single: Batch) -> Batch:
+    """Join batches of single seeds along the axis of seeds."""
+
     def joined(name: str) -> np.ndarray:
         return np.concatenate([getattr(batch, name) for batch in single])
 
@@ -124,13 +127,13 @@ def beside(*single: Batch) -> Batch:
 
 
 def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    """Two states equal to the last bit."""
+    """Whether two states are equal to the last bit."""
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     return bool(np.array_equal(a, b))
 
 
 def terms(learner: QLearner, batch: Batch, reducible: Difference = "error") -> Terms:
-    """What a learner's only seed computes of a batch."""
+    """Return the terms of the loss that a learner's only seed computes for a batch."""
     online, target = learner.online.blocks[0], learner.target.blocks[0]
     return learner.td_loss(online, target, learner.sample(batch, slice(0, 1)), reducible)

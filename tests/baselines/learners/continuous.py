@@ -1,4 +1,4 @@
-"""Learners of continuous actions by hand, what they learn from, and a task small enough to be learnt in a test."""
+"""Learners of continuous actions, batches for them, and a task small enough to be learnt in a test."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def build(
 
 
 def batch(seed: int, size: int = 16, observed: int = 2, actions: int = 1) -> Batch:
-    """One seed's random transitions [1, size, …], the same whichever seeds stand beside it."""
+    """Return random transitions [1, size, …] of one seed, which do not depend on other seeds."""
     rng = np.random.default_rng(seed)
 
     def normal(*shape: int) -> Array:
@@ -57,7 +57,7 @@ def batch(seed: int, size: int = 16, observed: int = 2, actions: int = 1) -> Bat
 
 
 class Reach:
-    """A point on a line goes to a place: observation (point, place), reward minus their distance, 20 steps."""
+    """A point on a line moves to a place. Observation: (point, place); reward: minus their distance; 20 steps."""
 
     instruction, max_steps = "go there", 20
 
@@ -65,28 +65,28 @@ class Reach:
         if seed is not None:
             self.rng = np.random.default_rng(seed)
         self.elapsed = 0
-        self.seen = self.rng.uniform(-1, 1, 2).astype(np.float32)
-        return self.seen.copy()
+        self.observation = self.rng.uniform(-1, 1, 2).astype(np.float32)
+        return self.observation.copy()
 
     def step(self, action: Any) -> Step:
         assert action.dtype == np.float32 and action.shape == (1,) and abs(action[0]) <= 1
         self.elapsed += 1
-        self.seen[0] += 0.3 * action[0]
-        distance = float(abs(self.seen[0] - self.seen[1]))
-        return Step(self.seen.copy(), -distance, False, self.elapsed == 20, distance < 0.1)
+        self.observation[0] += 0.3 * action[0]
+        distance = float(abs(self.observation[0] - self.observation[1]))
+        return Step(self.observation.copy(), -distance, False, self.elapsed == 20, distance < 0.1)
 
     def events(self) -> Array:
         return np.zeros(0, bool)
 
     def snapshot(self) -> Array:
-        return self.seen.view(np.uint8).copy()
+        return self.observation.view(np.uint8).copy()
 
     def position(self) -> None: ...
 
     def state(self) -> State:
-        return {"seen": self.seen.copy(), "elapsed": self.elapsed, "random": self.rng.bit_generator.state}
+        return {"seen": self.observation.copy(), "elapsed": self.elapsed, "random": self.rng.bit_generator.state}
 
     def load_state(self, state: State) -> None:
         self.rng = np.random.default_rng(0)
         self.rng.bit_generator.state = state["random"]
-        self.seen, self.elapsed = state["seen"].copy(), int(state["elapsed"])
+        self.observation, self.elapsed = state["seen"].copy(), int(state["elapsed"])

@@ -26,7 +26,7 @@ from tests.there import there
 BOTH = pytest.mark.parametrize("learner_of", [Sac, Td3])
 
 
-def one(learner: Any) -> np.ndarray:
+def all_active(learner: Any) -> np.ndarray:
     return np.ones(len(learner.noise), bool)
 
 
@@ -35,7 +35,7 @@ def test_a_reset_gives_the_chosen_seeds_new_critics_from_their_own_stream_and_le
     config = learner_of(**SMALL)
     learner, alone = config.spawn(build((0, 1))), config.spawn(build((1,)))
     for step in range(1, 4):
-        learner.update(beside(batch(step), batch(50 + step)), one(learner), step)
+        learner.update(beside(batch(step), batch(50 + step)), all_active(learner), step)
         alone.update(batch(50 + step), np.ones(1, bool), step)
     first = config.spawn(build((1,))).state(0)["critic"]
     before = [learner.state(row) for row in range(2)]
@@ -48,7 +48,7 @@ def test_a_reset_gives_the_chosen_seeds_new_critics_from_their_own_stream_and_le
     assert same(after["actor"], before[1]["actor"]) and same(after["actor_optimiser"], before[1]["actor_optimiser"])
     fresh = config.spawn(build((1,))).state(0)["critic_optimiser"]
     assert same(after["critic_optimiser"], fresh)
-    check_refused("unknown part of this learner to be reset: 'actor'", learner.reset, "actor", one(learner))
+    check_refused("unknown part of this learner to be reset: 'actor'", learner.reset, "actor", all_active(learner))
 
 
 @BOTH
@@ -77,13 +77,15 @@ def test_each_seeds_gradient_is_clipped_by_its_own_norm(learner_of: type) -> Non
     """A reward of 1000 makes seed 1's gradient long; seed 0's is the same as without a limit."""
     config = learner_of(**{**SMALL, "max_grad_norm": 10.0})
     learner, free = config.spawn(build((0, 1))), learner_of(**{**SMALL, "max_grad_norm": None}).spawn(build((0, 1)))
-    data = beside(batch(0), batch(1))
-    data.reward[1] = 1000
-    told, unlimited = (each.update(data, np.ones(2, bool), 1).metrics["grad_norm"] for each in (learner, free))
-    assert np.array_equal(told, unlimited) and told[0] < 10 < told[1]
-    gradient, whole = learner.gradients[1].flat, free.gradients[1].flat
-    assert torch.equal(gradient[0], whole[0])
-    torch.testing.assert_close(gradient[1], whole[1] * 10 / told[1], rtol=1e-4, atol=1e-6)
+    joint = beside(batch(0), batch(1))
+    joint.reward[1] = 1000
+    norms, unlimited = (
+        candidate.update(joint, np.ones(2, bool), 1).metrics["grad_norm"] for candidate in (learner, free)
+    )
+    assert np.array_equal(norms, unlimited) and norms[0] < 10 < norms[1]
+    gradient, unclipped = learner.gradients[1].flat, free.gradients[1].flat
+    assert torch.equal(gradient[0], unclipped[0])
+    torch.testing.assert_close(gradient[1], unclipped[1] * 10 / norms[1], rtol=1e-4, atol=1e-6)
 
 
 def test_targets_move_by_their_share_after_every_update_of_sac_and_with_the_actor_in_td3() -> None:
@@ -92,7 +94,7 @@ def test_targets_move_by_their_share_after_every_update_of_sac_and_with_the_acto
         learner: Any = config.spawn(build())
         for step in range(1, 5):
             before = learner.target.flat.clone()
-            learner.update(batch(step), one(learner), step)
+            learner.update(batch(step), all_active(learner), step)
             expected = 0.25 * learner.critic.flat + 0.75 * before if step in moves else before
             torch.testing.assert_close(learner.target.flat, expected)
 
@@ -105,16 +107,16 @@ def test_the_actor_follows_evenly_spaced_updates_on_every_nth_step() -> None:
         learner: Any = config.spawn(build())
         assert [learner.updates_due(step) for step in (15, 16, 17)] == [0, 4, 4]
         for step in (1, 2, 3):
-            told = [learner.update(batch(step), one(learner), step).metrics for _ in range(4)]
-            assert ["actor_loss" in metrics for metrics in told] == [False, step in on, False, step in on]
+            updates = [learner.update(batch(step), all_active(learner), step).metrics for _ in range(4)]
+            assert ["actor_loss" in metrics for metrics in updates] == [False, step in on, False, step in on]
     learner = Sac(**{**SMALL, "utd": 3, "actor_utd": 2}).spawn(build())
     assert [learner.actor_due(1) for _ in range(3)] == [False, True, True]
 
 
 def test_a_targets_critics_are_distinct_and_drawn_anew_by_each_seeds_own_stream() -> None:
     learner: Any = Sac(**{**SMALL, "ensemble": 4, "subset": 2}).spawn(build((0, 1)))
-    data = beside(batch(0), batch(1))
-    drawn = np.stack([learner.sample(data, slice(0, 2), False).chosen.numpy() for _ in range(600)])
+    joint = beside(batch(0), batch(1))
+    drawn = np.stack([learner.sample(joint, slice(0, 2), False).chosen.numpy() for _ in range(600)])
     assert (drawn[:, :, 0] != drawn[:, :, 1]).all() and not np.array_equal(drawn[:, 0], drawn[:, 1])
     pairs, counts = np.unique(np.sort(drawn.reshape(-1, 2), 1), axis=0, return_counts=True)
     assert len(pairs) == 6 and counts.min() > 150  # 200 of 1,200 expected, deviation 13
@@ -124,12 +126,12 @@ def test_a_targets_critics_are_distinct_and_drawn_anew_by_each_seeds_own_stream(
 def test_random_until_learning_starts_then_by_the_policy() -> None:
     learner: Any = Td3(**{**SMALL, "hidden": ()}).spawn(build())
     learner.load_parameters(0, {**learner.parameters(0), "actor.0.weight": np.zeros((2, 1)), "actor.0.bias": [0.5]})
-    rng, seen, rows = [np.random.default_rng(0)], np.zeros((1, 2), np.float32), np.zeros(1, int)
-    early = np.array([learner.act(seen, rows, rng, 16) for _ in range(2000)])
+    rng, observation, rows = [np.random.default_rng(0)], np.zeros((1, 2), np.float32), np.zeros(1, int)
+    early = np.array([learner.act(observation, rows, rng, 16) for _ in range(2000)])
     assert np.abs(early).max() <= 1 and early.std() == pytest.approx(1 / np.sqrt(3), abs=0.02)
-    late = np.array([learner.act(seen, rows, rng, 17) for _ in range(2000)])
+    late = np.array([learner.act(observation, rows, rng, 17) for _ in range(2000)])
     assert late.mean() == pytest.approx(np.tanh(0.5), abs=0.01) and late.std() == pytest.approx(0.1, abs=0.01)
-    assert learner.act(seen, rows, None, 0) == pytest.approx(np.tanh(0.5))
+    assert learner.act(observation, rows, None, 0) == pytest.approx(np.tanh(0.5))
 
 
 @BOTH
@@ -161,18 +163,18 @@ def run(
     spoil: Any = None,
     guide: Any = None,
 ) -> Any:
-    """A whole run on the line; its agent, what was told of it, and the loop."""
+    """Run the line task to the end; return the agent, its notes and the loop."""
     parts = {"learner": learner, "guide": guide or Unguided(), "replay": replay or Uer()}
-    made = build(seeds, path=path, steps=steps, parts=parts)
-    agent, notes = Standard().spawn(made), Notes()
+    run_build = build(seeds, path=path, steps=steps, parts=parts)
+    agent, notes = Standard().spawn(run_build), Notes()
     notes.rows = len(seeds)
     if spoil:
         spoil(agent, notes)
     tasks = [Reach() for _ in seeds]
-    for task, streams in zip(tasks, made.streams, strict=True):
+    for task, streams in zip(tasks, run_build.streams, strict=True):
         task.reset(int(streams.environment.integers(2**31)))
     loop = Loop(
-        agent, tasks, made.streams, Evaluator(lambda row: Reach(), 5, made.streams), notes,
+        agent, tasks, run_build.streams, Evaluator(lambda row: Reach(), 5, run_build.streams), notes,
         evaluate_every=steps // 4, checkpoint_every=steps,
     )  # fmt: skip
     loop.run()
@@ -190,8 +192,8 @@ def test_the_line_is_learnt(tmp_path: Path, learner_of: type) -> None:
     assert np.mean([row[3] for row in notes.evaluations if row[0] == 600]) > -6.0
 
 
-@pytest.mark.parametrize("where", ["loss", "grad_norm", "action"])
-def test_a_seed_with_a_nan_stops_and_the_other_goes_on_as_if_alone(tmp_path: Path, where: str) -> None:
+@pytest.mark.parametrize("quantity", ["loss", "grad_norm", "action"])
+def test_a_seed_with_a_nan_stops_and_the_other_goes_on_as_if_alone(tmp_path: Path, quantity: str) -> None:
     stopped = []
 
     def spoil(agent: Any, notes: Any) -> None:
@@ -199,14 +201,14 @@ def test_a_seed_with_a_nan_stops_and_the_other_goes_on_as_if_alone(tmp_path: Pat
         update, act = agent.learner.update, agent.learner.act
 
         def spoilt_update(batch: Any, active: Any, step: int, *more: Any) -> Any:
-            told = update(batch, active, step, *more)
-            if step == 60 and where != "action":
-                told.metrics[where][0] = np.nan
-            return told
+            outcome = update(batch, active, step, *more)
+            if step == 60 and quantity != "action":
+                outcome.metrics[quantity][0] = np.nan
+            return outcome
 
         def spoilt_act(observation: Any, rows: Any, explore: Any, step: int) -> Any:
             actions = act(observation, rows, explore, step)
-            if explore is not None and step >= 60 and where == "action":
+            if explore is not None and step >= 60 and quantity == "action":
                 actions[0] = np.nan
             return actions
 
@@ -233,20 +235,20 @@ def test_the_time_of_an_update_counts_every_evaluation_and_gradient() -> None:
 
 
 class Resetting(Unguided):
-    """A guide that resets each seed's critic once, at a step of its own, and then asks for further updates."""
+    """A guide that resets each seed's critics once, at that seed's step, and then asks for further updates."""
 
     def __init__(self, when: dict[int, int], further: dict[int, int]) -> None:
         self.when, self.further = when, further
 
     def spawn(self, build: Any) -> Any:
-        told = self
+        part = self
 
         class Guide(BaseGuide):
             def before_update(self, store: Any, learner: Any, ctx: Any) -> Any:
-                chosen = np.array([told.when.get(seed) == ctx.step for seed in build.seeds])
+                chosen = np.array([part.when.get(seed) == ctx.step for seed in build.seeds])
                 if chosen.any():
                     learner.reset("critic", chosen)
-                return np.where(chosen, [told.further.get(seed, 0) for seed in build.seeds], 0)
+                return np.where(chosen, [part.further.get(seed, 0) for seed in build.seeds], 0)
 
         return Guide()
 
@@ -277,9 +279,9 @@ def test_td3_delays_its_actor_among_the_updates_after_a_reset_whatever_the_step(
         update = agent.learner.update
 
         def watched(batch: Any, active: Any, at: int, *rest: Any) -> Any:
-            told = update(batch, active, at, *rest)
-            updates.append("actor_loss" in told.metrics)
-            return told
+            outcome = update(batch, active, at, *rest)
+            updates.append("actor_loss" in outcome.metrics)
+            return outcome
 
         agent.learner.update = watched
 

@@ -27,8 +27,8 @@ KIND = Kind(0, True, (False,), None, False, (True,))
 
 def by_hand(**settings: Any) -> Any:
     """Linear networks of (x₀, x₁) and an action: Q_i = i·x₀ + a for i = 1, 2, Q̄ alike; μ = x₁, σ = 1; K = 2, γ = ½."""
-    given = {**SMALL, "hidden": (), "discount": 0.5, "cql_actions": 2, **settings}
-    learner: Any = CalQl(**given).spawn(build())
+    fields = {**SMALL, "hidden": (), "discount": 0.5, "cql_actions": 2, **settings}
+    learner: Any = CalQl(**fields).spawn(build())
     learner.critic.load(
         0, {"critic.0.weight": np.array([[[i], [0], [1]] for i in (1, 2)]), "critic.0.bias": np.zeros((2, 1))}
     )
@@ -50,13 +50,13 @@ def worked(returns: float) -> Batch:
     )
 
 
-def sampled(learner: Any, data: Batch) -> Any:
+def sampled(learner: Any, transitions: Batch) -> Any:
     """Random actions −1 and 1; in s′ u = 1 and 0, so a = T and 0; in s u = 0 and 1, so a = 0 and T."""
 
     def noise(*values: float) -> torch.Tensor:
         return torch.tensor(values).view(1, 1, 2, 1)
 
-    sample = learner.sample(data, slice(0, 1), True)
+    sample = learner.sample(transitions, slice(0, 1), True)
     drawn = {"random": noise(-1, 1), "next": noise(0, -1), "current": noise(0, 1), "backup": noise(0, -1)}
     more = {name: drawn.get(name, values) for name, values in sample.more.items()}
     return sample._replace(more=more, next_noise=torch.zeros(1, 1, 1))
@@ -73,7 +73,7 @@ def logits(i: int, least: float) -> list[float]:
 
 def gap(i: int, least: float) -> float:
     """log Σ exp(Q_i(s, a_j) − log μ_j) − Q_i(s, a)."""
-    return math.log(sum(math.exp(each) for each in logits(i, least))) - (i + 0.5)
+    return math.log(sum(math.exp(logit) for logit in logits(i, least))) - (i + 0.5)
 
 
 @pytest.mark.parametrize(("returns", "share"), [(1.5, 2 / 8), (2.2, 5 / 8), (-math.inf, 0.0)])
@@ -84,34 +84,34 @@ def test_the_conservative_term_weighs_actions_by_their_density_and_is_bounded_by
     are not bounded. Below 1.5 are two, below 2.2 the first four and two of the others."""
     share = 6 / 8 if returns == 2.2 else share
     learner = by_hand(critic_lr=0, cql_weight=5.0)
-    told = learner.update_critics(sampled(learner, worked(returns)), KIND).metrics
+    metrics = learner.update_critics(sampled(learner, worked(returns)), KIND).metrics
     gaps = [gap(i, returns) for i in (1, 2)]
-    assert told["cql"].tolist() == pytest.approx([sum(gaps) / 2], abs=1e-5)
-    assert told["bounded"].tolist() == pytest.approx([share])
+    assert metrics["cql"].tolist() == pytest.approx([sum(gaps) / 2], abs=1e-5)
+    assert metrics["bounded"].tolist() == pytest.approx([share])
     y = 1 + 0.5 * (1 + T)  # of s′ with a′ = T, by the smaller critic
-    assert told["loss"].tolist() == pytest.approx([(1.5 - y) ** 2 + (2.5 - y) ** 2 + 5 * sum(gaps)], abs=1e-4)
+    assert metrics["loss"].tolist() == pytest.approx([(1.5 - y) ** 2 + (2.5 - y) ** 2 + 5 * sum(gaps)], abs=1e-4)
 
 
 def test_a_bounded_value_has_no_gradient() -> None:
     """By the bias of critic i: the sum of the softmax over what is not bounded, less 1. The error of the target is 0
     with a reward that makes y = Q_i for neither, so only the term is compared: at weight 1 less weight 0."""
-    found = []
+    gradients = []
     for weight in (1.0, 0.0):
         learner = by_hand(critic_lr=0, cql_weight=weight)
         learner.update_critics(sampled(learner, worked(1.5)), KIND)
-        found.append(learner.gradients[1].arrays(0)["critic.0.bias"][:, 0])
+        gradients.append(learner.gradients[1].arrays(0)["critic.0.bias"][:, 0])
     expected = []
     for i, free in ((1, (0, 1, 2, 5)), (2, range(6))):
-        each = np.exp(logits(i, 1.5))
-        expected.append(sum(each[j] for j in free) / each.sum() - 1)
-    assert (found[0] - found[1]).tolist() == pytest.approx(expected, abs=1e-5)
+        weights = np.exp(logits(i, 1.5))
+        expected.append(sum(weights[j] for j in free) / weights.sum() - 1)
+    assert (gradients[0] - gradients[1]).tolist() == pytest.approx(expected, abs=1e-5)
 
 
 def test_without_calibration_it_is_cql_and_still_counts_what_would_be_bounded() -> None:
     learner = by_hand(critic_lr=0, calibrated=False)
-    told = learner.update_critics(sampled(learner, worked(1.5)), KIND).metrics
-    assert told["cql"].tolist() == pytest.approx([(gap(1, -math.inf) + gap(2, -math.inf)) / 2], abs=1e-5)
-    assert told["bounded"].tolist() == [0.25]
+    metrics = learner.update_critics(sampled(learner, worked(1.5)), KIND).metrics
+    assert metrics["cql"].tolist() == pytest.approx([(gap(1, -math.inf) + gap(2, -math.inf)) / 2], abs=1e-5)
+    assert metrics["bounded"].tolist() == [0.25]
 
 
 def test_the_backup_takes_the_minimum_over_critics_before_the_maximum_over_actions_and_pays_no_entropy() -> None:
@@ -127,10 +127,10 @@ def test_the_backup_takes_the_minimum_over_critics_before_the_maximum_over_actio
 def test_the_backup_may_be_of_one_action_and_stops_at_the_end() -> None:
     """a′ = tanh 1 and the smaller critic: 1 + T; a terminated transition has y = r."""
     learner = by_hand(critic_lr=0, max_backup=False)
-    data = worked(0.0)
-    update = learner.update_critics(sampled(learner, data), KIND)
+    transitions = worked(0.0)
+    update = learner.update_critics(sampled(learner, transitions), KIND)
     assert update.td_error.tolist() == [[pytest.approx(2 - (1 + 0.5 * (1 + T)), abs=1e-6)]]
-    update = learner.update_critics(sampled(learner, data._replace(terminated=np.array([[True]]))), KIND)
+    update = learner.update_critics(sampled(learner, transitions._replace(terminated=np.array([[True]]))), KIND)
     assert update.td_error.tolist() == [[pytest.approx(2 - 1)]]
 
 
@@ -146,16 +146,24 @@ def test_random_actions_fill_the_interval_and_the_draws_of_a_state_differ() -> N
 
 def stored(tmp_path: Path, terminated: bool, **settings: Any) -> tuple[Any, Storage]:
     """A learner of γ = ½ and a store with one episode of rewards 0, 0, 1 and the beginning of another."""
-    made = build(path=tmp_path)
-    learner: Any = CalQl(**{**SMALL, "discount": 0.5, **settings}).spawn(made)
-    store = Storage(made, learner.columns)
-    seen, no = np.zeros((1, 2), np.float32), np.zeros(1, bool)
+    run_build = build(path=tmp_path)
+    learner: Any = CalQl(**{**SMALL, "discount": 0.5, **settings}).spawn(run_build)
+    store = Storage(run_build, learner.columns)
+    observation, no = np.zeros((1, 2), np.float32), np.zeros(1, bool)
     for step in range(4):
         last = no | (step == 2)
         reward = np.array([step == 2], np.float32)
         store.append(
             Transition(
-                seen, seen[:, :1], reward, last & terminated, last & (not terminated), seen, seen[:, :0], None, no
+                observation,
+                observation[:, :1],
+                reward,
+                last & terminated,
+                last & (not terminated),
+                observation,
+                observation[:, :0],
+                None,
+                no,
             )
         )
     learner.ended(0, np.arange(3), store)
@@ -192,9 +200,11 @@ def test_returns_are_recomputed_when_rewards_are_relabelled_and_a_checkpoint_hol
     assert column(again) == [0.25, 0.5, 1, -math.inf], "those of the checkpoint, although the ring is newer"
 
 
-def with_returns(data: Batch) -> Batch:
-    returns = np.random.default_rng(len(data.reward)).standard_normal(data.reward.shape).astype(np.float32)
-    return data._replace(columns={RETURN.name: returns})
+def with_returns(transitions: Batch) -> Batch:
+    returns = (
+        np.random.default_rng(len(transitions.reward)).standard_normal(transitions.reward.shape).astype(np.float32)
+    )
+    return transitions._replace(columns={RETURN.name: returns})
 
 
 def test_settings_that_cannot_be_are_refused() -> None:

@@ -32,17 +32,17 @@ WORKED = Batch(
 
 def test_double_target_values_the_online_networks_choice() -> None:
     """y = 1 + ½·3 twice, then 1; δ = −1.5, −0.5, 2; Huber 1, 0.125, 1.5."""
-    result = terms(by_hand(), WORKED)
-    assert result.td_error.tolist() == [[-1.5, -0.5, 2.0]]
-    assert result.loss.tolist() == [[1.0, 0.125, 1.5]]
-    assert result.value.tolist() == [[1.0, 2.0, 3.0]]
+    loss_terms = terms(by_hand(), WORKED)
+    assert loss_terms.td_error.tolist() == [[-1.5, -0.5, 2.0]]
+    assert loss_terms.loss.tolist() == [[1.0, 0.125, 1.5]]
+    assert loss_terms.value.tolist() == [[1.0, 2.0, 3.0]]
 
 
 def test_single_target_is_the_target_networks_maximum() -> None:
     """y = 1 + ½·10 twice, then 1; δ = −5, −4, 2; Huber 4.5, 3.5, 1.5."""
-    result = terms(by_hand(double=False), WORKED)
-    assert result.td_error.tolist() == [[-5.0, -4.0, 2.0]]
-    assert result.loss.tolist() == [[4.5, 3.5, 1.5]]
+    loss_terms = terms(by_hand(double=False), WORKED)
+    assert loss_terms.td_error.tolist() == [[-5.0, -4.0, 2.0]]
+    assert loss_terms.loss.tolist() == [[4.5, 3.5, 1.5]]
 
 
 def test_an_end_by_time_bootstraps() -> None:
@@ -67,10 +67,10 @@ def test_reducible_may_be_a_difference_of_losses(double: bool) -> None:
     """These rewards make y = 0.5, 1.1 and 2.5. Q(s, a) = 1, 2, 3 err by 0.5, 0.9 and 0.5, where Huber's loss is
     quadratic: 0.125, 0.405, 0.125. Q̄(s, a) = 10, 2, 30 err by 9.5, 0.9 and 27.5, with losses 9, 0.405 and 27."""
     near = WORKED._replace(reward=np.array([[-4.5, -3.9, 2.5]], np.float32))
-    told = by_hand(double=double).update(near, np.ones(1, bool), 1, reducible="loss").reducible
-    assert told is not None and told[0] == pytest.approx([0.125 - 9, 0, 0.125 - 27], rel=1e-5, abs=1e-6)
-    told = terms(by_hand(double=double), near).reducible  # of errors
-    assert told[0].tolist() == pytest.approx([0.5 - 9.5, 0, 0.5 - 27.5], abs=1e-5)
+    reducible = by_hand(double=double).update(near, np.ones(1, bool), 1, reducible="loss").reducible
+    assert reducible is not None and reducible[0] == pytest.approx([0.125 - 9, 0, 0.125 - 27], rel=1e-5, abs=1e-6)
+    reducible = terms(by_hand(double=double), near).reducible  # of errors
+    assert reducible[0].tolist() == pytest.approx([0.5 - 9.5, 0, 0.5 - 27.5], abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -95,20 +95,20 @@ def test_targets_are_of_actions_that_may_be_taken_next(
     learner.target.load(0, {"head.0.weight": unread(target), "head.0.bias": np.array([0, 1])})
     following = masked(WORKED.next_observation, may)
     batch = WORKED._replace(observation=masked(WORKED.observation, 1), next_observation=following)
-    result = terms(learner, batch)
-    assert result.td_error.tolist() == [td_error] and result.reducible.tolist() == [reducible]
+    loss_terms = terms(learner, batch)
+    assert loss_terms.td_error.tolist() == [td_error] and loss_terms.reducible.tolist() == [reducible]
     assert np.isfinite(learner.update(batch, np.ones(1, bool), 1).metrics["grad_norm"]).all()
 
 
 def test_reducible_is_neither_computed_nor_told_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three evaluations, four when asked; parameters move by the same bits."""
     learners = [by_hand(), by_hand()]
-    for learner, asked in zip(learners, (None, "error"), strict=True):
+    for learner, difference in zip(learners, (None, "error"), strict=True):
         evaluations = []
         network = learner.network
-        monkeypatch.setattr(learner, "network", lambda *given, n=network, e=evaluations: e.append(1) or n(*given))
-        update = learner.update(WORKED, np.ones(1, bool), 1, asked)
-        assert (update.reducible is not None) == bool(asked) and len(evaluations) == 3 + bool(asked)
+        monkeypatch.setattr(learner, "network", lambda *inputs, n=network, e=evaluations: e.append(1) or n(*inputs))
+        update = learner.update(WORKED, np.ones(1, bool), 1, difference)
+        assert (update.reducible is not None) == bool(difference) and len(evaluations) == 3 + bool(difference)
     assert same(learners[0].state(0), learners[1].state(0))
 
 

@@ -21,8 +21,8 @@ def by_hand(**more: float) -> DuelingDqnLearner:
     online = {"value.0.weight": [[1], [0]], "advantage.0.weight": [[0, 0], [1, 3]]}
     target = {"value.0.weight": [[0], [0]], "advantage.0.weight": [[2, 0], [0, 0]], "value.0.bias": [1]}
     nothing = {"value.0.bias": [0], "advantage.0.bias": [0, 0]}
-    learner.online.load(0, {name: np.array(each, np.float32) for name, each in (nothing | online).items()})
-    learner.target.load(0, {name: np.array(each, np.float32) for name, each in (nothing | target).items()})
+    learner.online.load(0, {name: np.array(array, np.float32) for name, array in (nothing | online).items()})
+    learner.target.load(0, {name: np.array(array, np.float32) for name, array in (nothing | target).items()})
     return learner
 
 
@@ -40,24 +40,24 @@ WORKED = Batch(
 
 def test_the_two_streams_are_joined_about_the_mean_advantage() -> None:
     learner = by_hand()
-    seen = torch.tensor([[[1.0, 2.0], [3.0, 1.0]]])
-    assert learner.network(learner.online.blocks[0].views, seen).tolist() == [[[-1.0, 3.0], [2.0, 4.0]]]
-    assert learner.network(learner.target.blocks[0].views, seen).tolist() == [[[2.0, 0.0], [4.0, -2.0]]]
+    observation = torch.tensor([[[1.0, 2.0], [3.0, 1.0]]])
+    assert learner.network(learner.online.blocks[0].views, observation).tolist() == [[[-1.0, 3.0], [2.0, 4.0]]]
+    assert learner.network(learner.target.blocks[0].views, observation).tolist() == [[[2.0, 0.0], [4.0, -2.0]]]
 
 
 def test_the_value_after_m_steps_counts_with_gamma_to_the_m() -> None:
     """y = 1 + ⅛·(−1), 2 + ¼·3 and 3; δ = −1.875, 1.25, −2; Huber 1.375, 0.75, 1.5."""
-    found = terms(by_hand(), WORKED)
-    assert found.td_error.tolist() == [[-1.875, 1.25, -2.0]]
-    assert found.loss.tolist() == [[1.375, 0.75, 1.5]]
+    loss_terms = terms(by_hand(), WORKED)
+    assert loss_terms.td_error.tolist() == [[-1.875, 1.25, -2.0]]
+    assert loss_terms.loss.tolist() == [[1.375, 0.75, 1.5]]
     single = terms(by_hand(), WORKED._replace(steps=None))
     assert single.td_error.tolist() == [[-1.5, 0.5, -2.0]], "y = 1 − ½ and 2 + 1½ after one step"
 
 
 def test_reducible_compares_both_networks_with_the_same_return() -> None:
     """The target network's own maxima at s′ are 3 and 3: y = 1.375, 2.75, 3. Q̄(s, a) = 2, −2, 1."""
-    found = terms(by_hand(), WORKED).reducible
-    assert found is not None and found.tolist() == [[2.375 - 0.625, 1.25 - 4.75, 2 - 2]]
+    reducible = terms(by_hand(), WORKED).reducible
+    assert reducible is not None and reducible.tolist() == [[2.375 - 0.625, 1.25 - 4.75, 2 - 2]]
 
 
 def test_it_asks_for_its_own_returns() -> None:
@@ -69,9 +69,13 @@ def test_it_asks_for_its_own_returns() -> None:
 def test_any_observation_gives_one_value_per_action(space, trunk: tuple[int, ...]) -> None:
     config = DuelingDqn(**{**SMALL, "trunk": trunk})
     learner = make(config, space, 3, seeds=(0, 1))
-    seen = observed(space, np.random.default_rng(0), 4)
-    values = learner._values(seen, np.array([0, 1, 1, 0]))
-    assert values.shape == (4, 3) and np.isfinite(values).all() and len({*values.ravel().tolist()}) == 12
+    observations = observed(space, np.random.default_rng(0), 4)
+    action_values = learner._values(observations, np.array([0, 1, 1, 0]))
+    assert (
+        action_values.shape == (4, 3)
+        and np.isfinite(action_values).all()
+        and len({*action_values.ravel().tolist()}) == 12
+    )
 
 
 @pytest.mark.parametrize("trunk", [(), (9, 5)])

@@ -58,7 +58,7 @@ KINDS = ("dqn, grid", "dueling, odd", "iqn, odd", "sac", "td3, image", "bc", "ca
 
 
 def spawn(config: Any, space: Observations, seeds: tuple[int, ...], streams: Sequence[Streams] = ()) -> Any:
-    """The learner of these seeds, of three discrete actions or of two continuous ones."""
+    """Return the learner of these seeds, with three discrete actions or two continuous ones."""
     if isinstance(config, QLearning):
         return conftest.make(config, space, 3, seeds, streams=streams)
     build = continuous.build(seeds, observations=space, actions=2)
@@ -66,31 +66,31 @@ def spawn(config: Any, space: Observations, seeds: tuple[int, ...], streams: Seq
 
 
 def batch(config: Any, space: Observations, seed: int, step: int) -> Batch:
-    """A seed's transitions [1, B, …] of a step."""
+    """Return a seed's transitions [1, B, …] of a step."""
     if isinstance(config, QLearning):
         return conftest.batches(space, 100 * seed + step, config.batch_size, 3, 1)[0]
     rng = np.random.default_rng(100 * seed + step)
-    seen, following = (observed(space, rng, 1, config.batch_size) for _ in range(2))
+    observation, following = (observed(space, rng, 1, config.batch_size) for _ in range(2))
     returns = rng.standard_normal((1, config.batch_size)).astype(np.float32)
-    data = continuous.batch(100 * seed + step, config.batch_size, actions=2)
-    return data._replace(observation=seen, next_observation=following, columns={RETURN.name: returns})
+    transitions = continuous.batch(100 * seed + step, config.batch_size, actions=2)
+    return transitions._replace(observation=observation, next_observation=following, columns={RETURN.name: returns})
 
 
 def joined(*single: Batch) -> Batch:
     names = single[0].columns or {}
-    columns = {name: np.concatenate([each.columns[name] for each in single]) for name in names}
+    columns = {name: np.concatenate([part.columns[name] for part in single]) for name in names}
     return beside(*single)._replace(columns=columns)
 
 
-def update(learner: Any, data: Batch, step: int, active: Sequence[bool] | None = None) -> Any:
-    active = [True] * len(data.reward) if active is None else active
-    return learner.update(data, np.array(active), step, None if isinstance(learner.config, Bc) else "error")
+def update(learner: Any, transitions: Batch, step: int, active: Sequence[bool] | None = None) -> Any:
+    active = [True] * len(transitions.reward) if active is None else active
+    return learner.update(transitions, np.array(active), step, None if isinstance(learner.config, Bc) else "error")
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_seed_learns_the_same_bits_alone_and_beside_others_and_after_a_resume(case: str) -> None:
     config, space = CASES[case]
-    streams, rows, one = [Streams(seed) for seed in range(3)], np.arange(3), np.zeros(1, int)
+    streams, rows, first_row = [Streams(seed) for seed in range(3)], np.arange(3), np.zeros(1, int)
     together = spawn(config, space, (0, 1, 2))
     alone = [spawn(config, space, (seed,), [streams[seed]]) for seed in range(3)]
     for step in range(1, 6):
@@ -101,22 +101,24 @@ def test_a_seed_learns_the_same_bits_alone_and_beside_others_and_after_a_resume(
             single = update(alone[row], parts[row], step)
             assert np.array_equal(packed.td_error[row], single.td_error[0])
             assert packed.reducible is None or np.array_equal(packed.reducible[row], single.reducible[0])
-            assert same({name: told[[row]] for name, told in packed.metrics.items()}, dict(single.metrics))
+            assert same({name: metric[[row]] for name, metric in packed.metrics.items()}, dict(single.metrics))
         if step == 3:
             resumed = spawn(config, space, (7,), [streams[1]])
             resumed.load_state(0, alone[1].state(0))
             alone[1] = resumed
     assert all(same(together.state(row), alone[row].state(0)) for row in range(3))
     assert not same(together.state(0), together.state(1))
-    seen = np.concatenate([part.observation[:, 0] for part in parts])
-    acted = together.act(seen, rows, [np.random.default_rng(seed) for seed in range(3)], 500)
-    valued, fresh = together.value(seen, rows), spawn(config, space, (9,))
+    observations = np.concatenate([part.observation[:, 0] for part in parts])
+    acted = together.act(observations, rows, [np.random.default_rng(seed) for seed in range(3)], 500)
+    valued, fresh = together.value(observations, rows), spawn(config, space, (9,))
     for row in range(3):
-        own = seen[[row]]
-        assert np.array_equal(acted[[row]], alone[row].act(own, one, [np.random.default_rng(row)], 500))
+        observation = observations[[row]]
+        assert np.array_equal(acted[[row]], alone[row].act(observation, first_row, [np.random.default_rng(row)], 500))
         fresh.load_parameters(0, together.parameters(row))
-        assert np.array_equal(fresh.act(own, one, None, 0), together.act(own, one + row, None, 0))
-        assert np.array_equal(fresh.value(own, one), valued[[row]], equal_nan=True)
+        assert np.array_equal(
+            fresh.act(observation, first_row, None, 0), together.act(observation, first_row + row, None, 0)
+        )
+        assert np.array_equal(fresh.value(observation, first_row), valued[[row]], equal_nan=True)
 
 
 @pytest.mark.parametrize("case", KINDS)
@@ -129,8 +131,8 @@ def test_one_seeds_nan_stays_with_it_and_an_inactive_seed_keeps_everything(case:
         bad = getattr(good, wrong).copy()
         bad[1, 3] = np.nan
         update(clean, good, step)
-        told = update(spoilt, good._replace(**{wrong: bad}), step)
-        assert np.isnan(told.metrics["loss"]).tolist() == [False, True, False]
+        outcome = update(spoilt, good._replace(**{wrong: bad}), step)
+        assert np.isnan(outcome.metrics["loss"]).tolist() == [False, True, False]
     assert [same(clean.state(row), spoilt.state(row)) for row in range(3)] == [True, False, True]
     before = [clean.state(row) for row in range(3)]
     update(clean, good, 4, [True, False, True])
@@ -139,29 +141,29 @@ def test_one_seeds_nan_stays_with_it_and_an_inactive_seed_keeps_everything(case:
 
 @pytest.mark.parametrize("case", KINDS)
 def test_all_seeds_at_once_compute_what_each_does(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a GPU does: one product over seeds and members."""
+    """All seeds and members in one product, as on a GPU."""
     config, space = CASES[case]
-    data = joined(*(batch(config, space, seed, 1) for seed in range(3)))
-    apart = spawn(config, space, (0, 1, 2))
+    transitions = joined(*(batch(config, space, seed, 1) for seed in range(3)))
+    one_by_one = spawn(config, space, (0, 1, 2))
     for module in ("actor_critic", "bc", "q_learning", "sac"):
         path = f"guidebench.baselines.learners.{module}.learner.Parameters"
         monkeypatch.setattr(path, functools.partial(Parameters, together=True))
-    whole = spawn(config, space, (0, 1, 2))
-    ours, wanted = (update(each, data, 2) for each in (whole, apart))
+    together = spawn(config, space, (0, 1, 2))
+    ours, expected = (update(candidate, transitions, 2) for candidate in (together, one_by_one))
     close = functools.partial(np.testing.assert_allclose, atol=1e-5, rtol=1e-5)
-    assert ours.metrics.keys() == wanted.metrics.keys() and whole.state(0).keys() == apart.state(0).keys()
-    for name in wanted.metrics:
-        close(ours.metrics[name], wanted.metrics[name], err_msg=name)
-    close(ours.td_error, wanted.td_error)
-    close(0 if ours.reducible is None else ours.reducible, 0 if wanted.reducible is None else wanted.reducible)
-    for one, other in zip(gradients(whole), gradients(apart), strict=True):
-        torch.testing.assert_close(one.flat, other.flat, atol=1e-5, rtol=1e-5)
+    assert ours.metrics.keys() == expected.metrics.keys() and together.state(0).keys() == one_by_one.state(0).keys()
+    for name in expected.metrics:
+        close(ours.metrics[name], expected.metrics[name], err_msg=name)
+    close(ours.td_error, expected.td_error)
+    close(0 if ours.reducible is None else ours.reducible, 0 if expected.reducible is None else expected.reducible)
+    for first, second in zip(gradients(together), gradients(one_by_one), strict=True):
+        torch.testing.assert_close(first.flat, second.flat, atol=1e-5, rtol=1e-5)
 
 
 def gradients(learner: Any) -> list[Parameters]:
     """The gradients of a learner's networks."""
-    kept = getattr(learner, "gradients", None) or [learner.gradient]
-    return [*(kept.values() if isinstance(kept, dict) else kept)]
+    buffers = getattr(learner, "gradients", None) or [learner.gradient]
+    return [*(buffers.values() if isinstance(buffers, dict) else buffers)]
 
 
 @pytest.mark.parametrize(("case", "space"), [*zip(KINDS, itertools.cycle([GRID, VECTOR, IMAGE]))])
@@ -174,17 +176,17 @@ def test_one_named_part_is_learnt_from_as_the_array_itself_to_the_bit(case: str,
         records["x"] = array
         return records
 
-    flat, part = (spawn(config, each, (5,)) for each in (space, parts))
+    flat, part = (spawn(config, observations, (5,)) for observations in (space, parts))
     for step in range(1, 4):
-        data = batch(config, space, 1, step)
-        told = update(flat, data, step)
-        seen, following = named(data.observation), named(data.next_observation)
-        again = update(part, data._replace(observation=seen, next_observation=following), step)
-        assert np.array_equal(told.td_error, again.td_error) and same(dict(told.metrics), dict(again.metrics))
+        transitions = batch(config, space, 1, step)
+        outcome = update(flat, transitions, step)
+        observation, following = named(transitions.observation), named(transitions.next_observation)
+        again = update(part, transitions._replace(observation=observation, next_observation=following), step)
+        assert np.array_equal(outcome.td_error, again.td_error) and same(dict(outcome.metrics), dict(again.metrics))
     rows = np.zeros(config.batch_size, int)
-    assert np.array_equal(flat.act(data.observation[0], rows, None, 0), part.act(seen[0], rows, None, 0))
-    one, other = flat.parameters(0), part.parameters(0)
-    assert all(np.array_equal(*pair) for pair in zip(one.values(), other.values(), strict=True))
+    assert np.array_equal(flat.act(transitions.observation[0], rows, None, 0), part.act(observation[0], rows, None, 0))
+    first, second = flat.parameters(0), part.parameters(0)
+    assert all(np.array_equal(*pair) for pair in zip(first.values(), second.values(), strict=True))
 
 
 DEFAULTS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -218,5 +220,5 @@ DEFAULTS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("source", DEFAULTS)
 def test_defaults_are_those_of_their_source(source: str) -> None:
-    config, values = DEFAULTS[source]
-    assert {name: getattr(config, name) for name in values} == values
+    config, defaults = DEFAULTS[source]
+    assert {name: getattr(config, name) for name in defaults} == defaults

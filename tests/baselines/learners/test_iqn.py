@@ -99,8 +99,8 @@ def test_a_quantile_does_not_depend_on_those_beside_it() -> None:
     every = network.quantiles(views, inputs, fractions)
     for seed, transition, quantile in np.ndindex(2, 4, 5):
         alone = {name: view[seed : seed + 1] for name, view in views.items()}
-        one = inputs[seed, transition].view(1, 1, *GRID.shape), fractions[seed, transition, quantile].view(1, 1, 1)
-        torch.testing.assert_close(every[seed, transition, quantile], network.quantiles(alone, *one).view(3))
+        single = inputs[seed, transition].view(1, 1, *GRID.shape), fractions[seed, transition, quantile].view(1, 1, 1)
+        torch.testing.assert_close(every[seed, transition, quantile], network.quantiles(alone, *single).view(3))
     shared = fractions[:, :1]
     torch.testing.assert_close(
         network.quantiles(views, inputs, shared), network.quantiles(views, inputs, shared.expand(-1, 4, -1))
@@ -108,7 +108,7 @@ def test_a_quantile_does_not_depend_on_those_beside_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kappa", "wanted", "expected"),
+    ("kappa", "targets", "expected"),
     [
         # δ = 1, 4 and −1, 2; L = ½, 3½ and ½, 1½; τ or 1 − τ = ¼, ¼ and ¼, ¾: (⅛ + ⅞)/2 + (⅛ + 9/8)/2
         (1.0, [1.0, 4.0], 1.125),
@@ -118,26 +118,28 @@ def test_a_quantile_does_not_depend_on_those_beside_it() -> None:
         (1.0, [1.0], 0.25),
     ],
 )
-def test_quantile_huber_loss(kappa: float, wanted: list[float], expected: float) -> None:
+def test_quantile_huber_loss(kappa: float, targets: list[float], expected: float) -> None:
     quantiles, fractions = torch.tensor([[[0.0, 2.0]]]), torch.tensor([[[0.25, 0.75]]])
-    assert quantile_huber(quantiles, torch.tensor([[wanted]]), fractions, kappa).tolist() == [[pytest.approx(expected)]]
+    assert quantile_huber(quantiles, torch.tensor([[targets]]), fractions, kappa).tolist() == [
+        [pytest.approx(expected)]
+    ]
 
 
 def test_double_target_values_the_online_networks_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """y = 1 + ½·3 twice, then 1. Mean Z(s, a) − mean y = 1 − 2½, 2 − 2½, 3 − 1. δ = y − Z: ½, 1½, 2½; ½ thrice;
     −5, −2, 1; |τ − 1{δ<0}| = 0, ½, 1 but for the last 1, ½, 1."""
-    result = terms(by_hand(monkeypatch), WORKED)
-    assert close(result.value, [1, 2, 3]) and close(result.td_error, [-1.5, -0.5, 2])
-    assert close(result.loss, [0.5 * 1 + 2, 0.5 * 0.125 + 0.125, 4.5 + 0.5 * 1.5 + 0.5])
+    loss_terms = terms(by_hand(monkeypatch), WORKED)
+    assert close(loss_terms.value, [1, 2, 3]) and close(loss_terms.td_error, [-1.5, -0.5, 2])
+    assert close(loss_terms.loss, [0.5 * 1 + 2, 0.5 * 0.125 + 0.125, 4.5 + 0.5 * 1.5 + 0.5])
 
 
 def test_single_target_is_the_target_networks_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """y = 1 + ½·(20, 0) twice, then 1. δ of the first: (9, −1), (10, 0), (11, 1); of the second (9, −1) thrice."""
-    result = terms(by_hand(monkeypatch, double=False), WORKED)
-    assert close(result.td_error, [-5, -4, 2])
+    loss_terms = terms(by_hand(monkeypatch, double=False), WORKED)
+    assert close(loss_terms.td_error, [-5, -4, 2])
     first = (1 * 0.5) / 2 + 0.5 * 9.5 / 2 + (10.5 + 0.5) / 2
     second = (1 * 0.5) / 2 + 0.5 * (8.5 + 0.5) / 2 + 8.5 / 2
-    assert close(result.loss, [first, second, 4.5 + 0.5 * 1.5 + 0.5])
+    assert close(loss_terms.loss, [first, second, 4.5 + 0.5 * 1.5 + 0.5])
 
 
 @pytest.mark.parametrize("double", [True, False])
@@ -154,9 +156,9 @@ def test_targets_are_of_actions_that_may_be_taken_next(monkeypatch: pytest.Monke
     monkeypatch.setattr(learner, "fractions", lambda rows, size, count: FRACTIONS[count].expand(1, size, -1))
     following = masked(WORKED.next_observation, [0, 1])
     batch = WORKED._replace(observation=masked(WORKED.observation, 1), next_observation=following)
-    result = terms(learner, batch)
-    assert close(result.td_error, [-1.5, -0.5, 2]) and close(result.reducible, [-6, 0, -27])
-    assert close(result.loss, [2.5, 0.1875, 5.75])
+    loss_terms = terms(learner, batch)
+    assert close(loss_terms.td_error, [-1.5, -0.5, 2]) and close(loss_terms.reducible, [-6, 0, -27])
+    assert close(loss_terms.loss, [2.5, 0.1875, 5.75])
     assert close(terms(learner, batch, "loss").reducible, [2.5 - 22.5, 0, 5.75 - 73.25])
 
 
@@ -182,8 +184,8 @@ def test_reducible_may_be_a_difference_of_losses(monkeypatch: pytest.MonkeyPatch
     tests above; of Z̄(s, a) = (20, 10, 0), (2, 2, 2) and (60, 30, 0) they are 13½ + 2¼ + 5½ = 21¼, 6¾ and
     58½ + 14¼ + ½ = 73¼."""
     learner = by_hand(monkeypatch, double=double)
-    told = learner.update(WORKED, np.ones(1, bool), 1, reducible="loss").reducible
-    assert told is not None and np.allclose(told, [[-13.125, 0, -67.5]], atol=1e-5)
+    reducible = learner.update(WORKED, np.ones(1, bool), 1, reducible="loss").reducible
+    assert reducible is not None and np.allclose(reducible, [[-13.125, 0, -67.5]], atol=1e-5)
 
 
 def test_only_the_online_quantiles_have_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +197,7 @@ def test_only_the_online_quantiles_have_a_gradient(monkeypatch: pytest.MonkeyPat
 
 
 def test_fractions_are_the_seeds_own_draws_in_their_order() -> None:
-    """τ first, then τ'; acting and values take none."""
+    """τ is drawn first, then τ'; acting and values draw none."""
     streams, twins = [Streams(3), Streams(4)], [Streams(3), Streams(4)]
     learner = make(Iqn(**SMALL), GRID, 3, seeds=(3, 4), streams=streams)
     batch = Batch(*(np.concatenate([field] * 2) for field in batches(GRID, 0, 16, 3, 1)[0][:6]))

@@ -65,8 +65,8 @@ def test_share_of_greedy_actions_follows_epsilon() -> None:
     learner = make(Dqn(hidden=()))
     learner.load_parameters(0, {"head.0.weight": np.eye(2), "head.0.bias": np.zeros(2)})
     rng = np.random.default_rng(0)
-    taken = [learner.act(np.array([[0, 1]], np.float32), np.array([0]), [rng], 250)[0] for _ in range(2000)]
-    assert np.mean(taken) == pytest.approx(1 - 0.525 / 2, abs=4 * np.sqrt(0.25 / 2000))
+    actions = [learner.act(np.array([[0, 1]], np.float32), np.array([0]), [rng], 250)[0] for _ in range(2000)]
+    assert np.mean(actions) == pytest.approx(1 - 0.525 / 2, abs=4 * np.sqrt(0.25 / 2000))
 
 
 def test_exploring_seeds_draw_as_many_numbers_whatever_happens() -> None:
@@ -74,12 +74,12 @@ def test_exploring_seeds_draw_as_many_numbers_whatever_happens() -> None:
     config = Dqn(**SMALL)
     packed, alone = make(config, GRID, 5, seeds=(0, 1, 2)), make(config, GRID, 5, seeds=(2,))
     observation = beside(*(batches(GRID, seed, 1, 5, 1)[0] for seed in range(3))).observation[:, 0]
-    many, one, other = [Streams(seed).explore for seed in range(3)], Streams(2).explore, Streams(2).explore
+    many, single, reference = [Streams(seed).explore for seed in range(3)], Streams(2).explore, Streams(2).explore
     for _ in range(20):
         actions = packed.act(observation, np.arange(3), many, 400)
-        assert actions[2] == alone.act(observation[2:], np.array([0]), [one], 400)[0]
-        alone.act(observation[2:], np.array([0]), [other], 0)
-    assert many[2].bit_generator.state == one.bit_generator.state == other.bit_generator.state
+        assert actions[2] == alone.act(observation[2:], np.array([0]), [single], 400)[0]
+        alone.act(observation[2:], np.array([0]), [reference], 0)
+    assert many[2].bit_generator.state == single.bit_generator.state == reference.bit_generator.state
 
 
 def test_no_network_is_evaluated_when_every_seed_explores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,8 +104,8 @@ def test_the_value_of_an_observation_is_its_own_seeds_highest_q() -> None:
     learner = make(Dqn(hidden=()), seeds=(0, 1))
     for row, scale in enumerate((1, -1)):
         learner.load_parameters(row, {"head.0.weight": scale * np.eye(2), "head.0.bias": np.zeros(2)})
-    values = learner.value(np.array([[2, 1], [2, 1], [5, 7]], np.float32), np.array([1, 0, 0]))
-    assert values.dtype == np.float32 and values.tolist() == [-1.0, 2.0, 7.0]
+    state_values = learner.value(np.array([[2, 1], [2, 1], [5, 7]], np.float32), np.array([1, 0, 0]))
+    assert state_values.dtype == np.float32 and state_values.tolist() == [-1.0, 2.0, 7.0]
 
 
 def test_updates_are_due_every_fourth_step_once_learning_starts() -> None:
@@ -149,8 +149,8 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message
     ],
 )
 def test_spaces_that_do_not_fit_are_named(observations: Observations, actions: Actions, reason: str) -> None:
-    told = Dqn().fits(there(None, "", observations, actions))
-    assert reason in told if reason else told == ""
+    fault = Dqn().fits(there(None, "", observations, actions))
+    assert reason in fault if reason else fault == ""
 
 
 def test_estimated_cost_counts_updates_and_acting() -> None:
@@ -200,10 +200,10 @@ def test_greedy_actions_and_values_are_of_actions_that_may_be_taken() -> None:
     """Q(x) = x = (2, 1): action 0, but 1 where only that may be taken, and 0 again where the mask admits none."""
     learner = make(Dqn(hidden=()), MASKED)
     learner.load_parameters(0, {"head.0.weight": unread(np.eye(2)), "head.0.bias": np.zeros(2)})
-    seen = masked(np.array([[2, 1]] * 4, np.float32), [[1, 1], [0, 1], [1, 0], [0, 0]])
+    observations = masked(np.array([[2, 1]] * 4, np.float32), [[1, 1], [0, 1], [1, 0], [0, 0]])
     rows = np.zeros(4, np.int64)
-    assert learner.act(seen, rows, None, 0).tolist() == [0, 1, 0, 0]
-    assert learner.value(seen, rows).tolist() == [2.0, 1.0, 2.0, 2.0]
+    assert learner.act(observations, rows, None, 0).tolist() == [0, 1, 0, 0]
+    assert learner.value(observations, rows).tolist() == [2.0, 1.0, 2.0, 2.0]
 
 
 @BOTH
@@ -211,16 +211,16 @@ def test_random_and_greedy_actions_are_among_those_that_may_be_taken(learner_of:
     """Of five actions 1 and 4 may be taken; a random one is each of them about as often."""
     space = Observations(parts={"x": VECTOR, "may": Observations((5,), "uint8", (2,) * 5, mask=True)})
     learner = make(learner_of(**SMALL), space, 5)
-    seen = observed(space, np.random.default_rng(0), 1)
-    seen["may"] = [0, 1, 0, 0, 1]
+    observation = observed(space, np.random.default_rng(0), 1)
+    observation["may"] = [0, 1, 0, 0, 1]
     rng, row = np.random.default_rng(0), np.array([0])
-    random = [int(learner.act(seen, row, [rng], 0)[0]) for _ in range(400)]
+    random = [int(learner.act(observation, row, [rng], 0)[0]) for _ in range(400)]
     assert {*random} == {1, 4} and np.mean(np.array(random) == 1) == pytest.approx(0.5, abs=4 * 0.025)
-    assert {int(learner.act(seen, row, [rng], 400)[0]) for _ in range(100)} <= {1, 4}
-    assert int(learner.act(seen, row, None, 0)[0]) in (1, 4)
+    assert {int(learner.act(observation, row, [rng], 400)[0]) for _ in range(100)} <= {1, 4}
+    assert int(learner.act(observation, row, None, 0)[0]) in (1, 4)
 
 
 def test_a_mask_of_another_size_than_the_actions_is_refused() -> None:
-    told = Dqn().fits(there(None, "", MASKED, Actions(3)))
-    assert told == "the observation part 'may' is a mask of shape (2,) for 3 actions; give it one number per action"
+    fault = Dqn().fits(there(None, "", MASKED, Actions(3)))
+    assert fault == "the observation part 'may' is a mask of shape (2,) for 3 actions; give it one number per action"
     assert Dqn().fits(there(None, "", MASKED, Actions(2))) == ""

@@ -18,13 +18,13 @@ from tests.baselines.learners.continuous import batch as vectors
 BOTH = pytest.mark.parametrize("learner_of", [Sac, Td3])
 IMAGE = Observations((7, 7, 2), "uint8", stack=2)
 GRID = Observations((3, 4, 2), "uint8", (5, 3))
-ONE = np.ones(1, bool)
+ACTIVE = np.ones(1, bool)
 
 
 def batch(space: Observations, seed: int, size: int = 16) -> Batch:
     rng = np.random.default_rng(seed)
-    seen, following = (observed(space, rng, 1, size) for _ in range(2))
-    return vectors(seed, size)._replace(observation=seen, next_observation=following)
+    observation, following = (observed(space, rng, 1, size) for _ in range(2))
+    return vectors(seed, size)._replace(observation=observation, next_observation=following)
 
 
 def test_without_anything_to_be_encoded_there_is_no_encoder() -> None:
@@ -38,7 +38,7 @@ def test_without_anything_to_be_encoded_there_is_no_encoder() -> None:
 
 @BOTH
 def test_the_critics_loss_alone_moves_the_encoder(learner_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The actor's loss has no gradient by it; where the critics' Adam stands still, so does the encoder."""
+    """The actor's loss has no gradient by the encoder, and the encoder keeps still while the critics' Adam does."""
     learner = learner_of(**SMALL).spawn(build(observations=IMAGE))
     losses = []
     monkeypatch.setattr(learner, "fit_actor", lambda loss, kind, added: losses.append(loss) or {})
@@ -49,14 +49,14 @@ def test_the_critics_loss_alone_moves_the_encoder(learner_of: Any, monkeypatch: 
     by_actor = torch.autograd.grad(
         losses[0].sum(), [*views, *learner.actor.blocks[0].views.values()], allow_unused=True
     )
-    assert all(found is None for found in by_actor[: len(views)])
-    assert all(found is not None and bool(found.any()) for found in by_actor[len(views) :])
+    assert all(gradient is None for gradient in by_actor[: len(views)])
+    assert all(gradient is not None and bool(gradient.any()) for gradient in by_actor[len(views) :])
     still = learner_of(**SMALL, critic_lr=0.0).spawn(build(observations=IMAGE))
     before = still.encoder.flat.clone(), still.actor.flat.clone()
     for step in (2, 4):
-        told = still.update(batch(IMAGE, step), ONE, step).metrics
+        metrics = still.update(batch(IMAGE, step), ACTIVE, step).metrics
     assert torch.equal(still.encoder.flat, before[0]) and not torch.equal(still.actor.flat, before[1])
-    assert told["encoder_grad_norm"] > 0
+    assert metrics["encoder_grad_norm"] > 0
 
 
 def test_the_encoders_gradient_is_the_slope_of_the_critics_loss() -> None:
@@ -70,15 +70,15 @@ def test_the_encoders_gradient_is_the_slope_of_the_critics_loss() -> None:
     gradient = learner.gradients[2].arrays(0)
     for name in ("encoder.image.shift", "encoder.grid.pooled.bias"):
         view = learner.encoder.blocks[0].views[name][0]
-        entry = int(np.abs(gradient[name]).argmax())
+        index = int(np.abs(gradient[name]).argmax())
         losses = []
         for change in (1e-2, -2e-2):
             with torch.no_grad():
-                view[entry] += change
+                view[index] += change
             losses.append(learner.update_critics(sample, kind).metrics["loss"].item())
         with torch.no_grad():
-            view[entry] += 1e-2
-        assert (losses[0] - losses[1]) / 2e-2 == pytest.approx(gradient[name][entry], rel=0.02)
+            view[index] += 1e-2
+        assert (losses[0] - losses[1]) / 2e-2 == pytest.approx(gradient[name][index], rel=0.02)
 
 
 @BOTH
@@ -89,13 +89,13 @@ def test_the_target_encoder_follows_by_its_share(learner_of: Any) -> None:
     assert torch.equal(online.flat, target.flat)
     online.flat.fill_(8)
     target.flat.fill_(0)
-    for wanted in (2.0, 3.5):
+    for expected in (2.0, 3.5):
         for moved, followed in learner.targets():
-            learner.move(moved, followed, ONE)
-        assert bool((target.flat == wanted).all())
+            learner.move(moved, followed, ACTIVE)
+        assert bool((target.flat == expected).all())
     learner = learner_of(**SMALL, target_rate=0.25).spawn(build(observations=IMAGE))
     before = learner.target_encoder.flat.clone()
-    learner.update(batch(IMAGE, 1), ONE, 2)
+    learner.update(batch(IMAGE, 1), ACTIVE, 2)
     torch.testing.assert_close(learner.target_encoder.flat, 0.25 * learner.encoder.flat + 0.75 * before)
     assert not torch.equal(learner.target_encoder.flat, before)
 
@@ -105,23 +105,23 @@ def test_targets_see_by_the_target_encoder_and_the_rest_by_the_online_one(learne
     """An encoder whose scale and shift are 0 gives features of 0 for whatever it is shown."""
     learner = learner_of(**SMALL).spawn(build(observations=IMAGE))
     sample = learner.sample(batch(IMAGE, 1), slice(0, 1), True)
-    seen = learner.features(0, sample.observation)
+    features = learner.features(0, sample.observation)
     views = learner.target_encoder.blocks[0].views
     views["encoder.scale"].zero_(), views["encoder.shift"].zero_()
     assert not learner.target_features(0, sample.observation).any()
-    assert torch.equal(learner.features(0, sample.observation), seen) and bool(seen.any())
-    values = learner.target_q(0, sample, learner.target_features(0, sample.next_observation), sample.action)
+    assert torch.equal(learner.features(0, sample.observation), features) and bool(features.any())
+    targets = learner.target_q(0, sample, learner.target_features(0, sample.next_observation), sample.action)
     blind = torch.zeros(1, 16, 50)
-    torch.testing.assert_close(values, learner.target_q(0, sample, blind, sample.action))
+    torch.testing.assert_close(targets, learner.target_q(0, sample, blind, sample.action))
 
 
 def test_a_reset_of_the_critics_leaves_the_encoder() -> None:
     learner: Any = Sac(**SMALL).spawn(build(observations=IMAGE))
-    learner.update(batch(IMAGE, 1), ONE, 1)
+    learner.update(batch(IMAGE, 1), ACTIVE, 1)
     before = {name: parameters.flat.clone() for name, parameters in learner.networks().items()}
-    learner.reset("critic", ONE)
-    kept = {name for name, parameters in learner.networks().items() if torch.equal(parameters.flat, before[name])}
-    assert kept == {"actor", "encoder", "target_encoder", "alpha"}
+    learner.reset("critic", ACTIVE)
+    unchanged = {name for name, parameters in learner.networks().items() if torch.equal(parameters.flat, before[name])}
+    assert unchanged == {"actor", "encoder", "target_encoder", "alpha"}
 
 
 def test_a_loss_added_to_the_critics_moves_the_encoder_and_one_added_to_the_actor_does_not() -> None:
@@ -134,7 +134,7 @@ def test_a_loss_added_to_the_critics_moves_the_encoder_and_one_added_to_the_acto
     for group in ("", "critic", "actor"):
         learner: Any = config.spawn(build(observations=RECORD))
         losses = (Loss("a test", (group,), added[group]),) if group else ()
-        learner.update(batch(RECORD, 1), ONE, 2, losses=losses)
+        learner.update(batch(RECORD, 1), ACTIVE, 2, losses=losses)
         flats[group] = learner.encoder.flat, learner.actor.flat
     assert torch.equal(flats["actor"][0], flats[""][0]) and not torch.equal(flats["actor"][1], flats[""][1])
     assert not torch.equal(flats["critic"][0], flats[""][0])
@@ -158,7 +158,7 @@ def test_aer_compares_records_by_the_shared_encoder(learner_of: Any) -> None:
     config = learner_of(**SMALL)
     sampler = AerSampler(Aer(), build((0, 1), observations=RECORD, parts={"learner": config}))
     assert sampler.columns[0].shape == (config.encoder_width(RECORD),) == (50 + 3 + 50 + 7 + 6,)
-    seen = np.concatenate([batch(RECORD, seed).observation for seed in (0, 0)])
-    features = sampler.features(seen)
+    observations = np.concatenate([batch(RECORD, seed).observation for seed in (0, 0)])
+    features = sampler.features(observations)
     assert features.shape == (2, 16, 116) and not np.array_equal(features[0], features[1])
-    assert np.array_equal(features[0][:, 50:53], seen[0]["place"])
+    assert np.array_equal(features[0][:, 50:53], observations[0]["place"])

@@ -46,28 +46,30 @@ def sampled(learner: Any) -> Any:
 def test_the_targets_action_is_smoothed_clipped_and_kept_in_range(reduction: str, value: float) -> None:
     """σ̃ = 0.2, c = 0.5: a′ = 0.2, then −2 cut to −0.5, then π̄ = 1 plus 0.2 cut to 1. Q̄_2,3 = (2, 3) + a′."""
     learner = by_hand(target_reduction=reduction)
-    told = learner.update_critics(sampled(learner), KIND)
+    update = learner.update_critics(sampled(learner), KIND)
     y = [1 + 0.5 * (value + 0.2), 1 + 0.5 * (value - 0.5), 1 + 0.5 * (value + 1), 1.0]
-    assert told.td_error[0].tolist() == pytest.approx([2 - y[0], 2 - y[1], 2 - y[2], 4 - 1], abs=1e-6)
-    squares = [sum((i * x - each) ** 2 for i in (1, 2, 3)) for x, each in zip((1, 1, 1, 2), y, strict=True)]
-    assert told.metrics["loss"].tolist() == pytest.approx([np.mean(squares)])
+    assert update.td_error[0].tolist() == pytest.approx([2 - y[0], 2 - y[1], 2 - y[2], 4 - 1], abs=1e-6)
+    squares = [sum((i * x - target) ** 2 for i in (1, 2, 3)) for x, target in zip((1, 1, 1, 2), y, strict=True)]
+    assert update.metrics["loss"].tolist() == pytest.approx([np.mean(squares)])
 
 
 def test_the_noise_is_of_the_settings_given() -> None:
     """Q̄ of a′ = 0.1 and −0.1 is 2.1 and 1.9; δ = 2 − (1 + ½·Q̄)."""
     learner = by_hand(target_noise=0.3, noise_clip=0.1)
-    told = learner.update_critics(sampled(learner), KIND)
-    assert told.td_error[0, :2].tolist() == pytest.approx([2 - 2.05, 2 - 1.95], abs=1e-6)
+    update = learner.update_critics(sampled(learner), KIND)
+    assert update.td_error[0, :2].tolist() == pytest.approx([2 - 2.05, 2 - 1.95], abs=1e-6)
 
 
 @pytest.mark.parametrize(("reduction", "factor"), [("min", 1), ("mean", 2), ("first", 1)])
 def test_the_actor_climbs_the_reduced_value(reduction: str, factor: int) -> None:
     """Q_i = i·x₀ + tanh x₁; the gradient by the actor's bias is −(1 − tanh² x₁), whatever the reduction."""
     learner = by_hand(actor_reduction=reduction)
-    told = learner.update_actor(sampled(learner), KIND)
-    assert told["actor_loss"].tolist() == pytest.approx([-np.mean([factor, factor, factor, 2 * factor + math.tanh(1)])])
-    found = learner.gradients[0].arrays(0)["actor.0.bias"]
-    assert found.tolist() == pytest.approx([-(3 + 1 - math.tanh(1) ** 2) / 4])
+    metrics = learner.update_actor(sampled(learner), KIND)
+    assert metrics["actor_loss"].tolist() == pytest.approx(
+        [-np.mean([factor, factor, factor, 2 * factor + math.tanh(1)])]
+    )
+    gradient = learner.gradients[0].arrays(0)["actor.0.bias"]
+    assert gradient.tolist() == pytest.approx([-(3 + 1 - math.tanh(1) ** 2) / 4])
 
 
 def test_both_target_networks_wait_for_the_actor() -> None:

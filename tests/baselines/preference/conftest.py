@@ -1,4 +1,4 @@
-"""As in a worker, one thread: more change the last bits of sums."""
+"""Tests run in one thread, as workers do: more threads change the last bits of sums."""
 
 from tests.baselines.learners.conftest import one_thread
 

@@ -9,12 +9,12 @@ LENGTH = 6
 
 
 def towards(goal: np.ndarray, start: np.ndarray, steps: int) -> ExpertTrajectory:
-    """A point that covers a fifth of the way that is left at each step."""
+    """Return an episode in which a point covers a fifth of the remaining way at each step."""
     places = [start]
     for _ in range(steps - 1):
         places.append(places[-1] + 0.2 * (goal - places[-1]))
-    told = np.stack([np.concatenate([place, goal]) for place in places]).astype(np.float32)
-    return ExpertTrajectory(told, -np.linalg.norm(told[:, :2] - told[:, 2:], axis=1))
+    states = np.stack([np.concatenate([place, goal]) for place in places]).astype(np.float32)
+    return ExpertTrajectory(states, -np.linalg.norm(states[:, :2] - states[:, 2:], axis=1))
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,8 @@ def test_the_same_episodes_make_the_same_model_and_leave_global_generators_alone
     import torch
 
     before = torch.get_rng_state()
-    one, other = (DecisionTransformer(episodes[:3], LENGTH, 5) for _ in range(2))
-    assert (one.imagine(np.zeros(4, np.float32)) == other.imagine(np.zeros(4, np.float32))).all()
+    first, second = (DecisionTransformer(episodes[:3], LENGTH, 5) for _ in range(2))
+    assert (first.imagine(np.zeros(4, np.float32)) == second.imagine(np.zeros(4, np.float32))).all()
     assert (torch.get_rng_state() == before).all()
 
 
@@ -39,5 +39,5 @@ def test_what_it_tells_of_a_step_depends_on_no_later_one(episodes: list[ExpertTr
 
     model = DecisionTransformer(episodes[:3], LENGTH, 0)
     states, togo = torch.randn(1, LENGTH, 4), torch.randn(1, LENGTH)
-    whole, part = model(togo, states), model(togo[:, :3], states[:, :3])
-    torch.testing.assert_close(whole[:, :3], part)
+    full, part = model(togo, states), model(togo[:, :3], states[:, :3])
+    torch.testing.assert_close(full[:, :3], part)

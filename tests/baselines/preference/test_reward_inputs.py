@@ -29,34 +29,34 @@ def preferences(seed: int, count: int) -> Preferences:
     pairs = frames(seed, count, 2, 1) // 2
     bright = np.random.default_rng(seed).integers(0, 2, count)
     pairs[np.arange(count), bright] += 100
-    made = Preferences(1, SIZE, SIZE, 3, dtype="uint8")
-    made.add([*pairs], [*bright.astype(float)])
-    return made
+    labelled = Preferences(1, SIZE, SIZE, 3, dtype="uint8")
+    labelled.add([*pairs], [*bright.astype(float)])
+    return labelled
 
 
-def train(made: RewardEnsemble, sets: list[Preferences], seeds: tuple[int, ...], epochs: int = 2) -> Any:
-    return made.train(sets, np.ones(len(sets), bool), [np.random.default_rng(50 + s) for s in seeds], epochs, 1.0)
+def train(rewards: RewardEnsemble, sets: list[Preferences], seeds: tuple[int, ...], epochs: int = 2) -> Any:
+    return rewards.train(sets, np.ones(len(sets), bool), [np.random.default_rng(50 + s) for s in seeds], epochs, 1.0)
 
 
-def modules(made: RewardEnsemble, row: int, member: int) -> nn.Module:
-    """One network of the ensemble in PyTorch's own modules."""
+def modules(rewards: RewardEnsemble, row: int, member: int) -> nn.Module:
+    """Return one network of the ensemble as PyTorch modules."""
     layers, into = [], 3
     for out, kernel, stride in LAYERS:
         layers += [nn.Conv2d(into, out, kernel, stride), nn.ReLU()]
         into = out
     network = nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(1), nn.Tanh())
     network(torch.zeros(1, 3, SIZE, SIZE))
-    own = {name: torch.tensor(value[member]) for name, value in made.parameters.arrays(row).items()}
+    arrays = {name: torch.tensor(array[member]) for name, array in rewards.parameters.arrays(row).items()}
     with torch.no_grad():
-        for number, layer in enumerate(each for each in network if isinstance(each, (nn.Conv2d, nn.Linear))):
-            layer.bias.copy_(own[f"reward.{number}.bias"])
-            weight = own[f"reward.{number}.weight"]
+        for number, layer in enumerate(module for module in network if isinstance(module, (nn.Conv2d, nn.Linear))):
+            layer.bias.copy_(arrays[f"reward.{number}.bias"])
+            weight = arrays[f"reward.{number}.weight"]
             layer.weight.copy_(weight if weight.ndim == 4 else weight.T)
     return network
 
 
-def channels_first(seen: Array) -> torch.Tensor:
-    return torch.tensor(seen, dtype=torch.float32).movedim(-1, -3) / 255
+def channels_first(pixels: Array) -> torch.Tensor:
+    return torch.tensor(pixels, dtype=torch.float32).movedim(-1, -3) / 255
 
 
 def test_a_reduced_pixel_is_the_mean_of_the_area_that_it_covers() -> None:
@@ -81,21 +81,21 @@ def test_a_frame_of_a_whole_multiple_is_at_most_one_level_from_the_exact_mean() 
 
 def test_every_frame_is_reduced_for_itself() -> None:
     many = frames(0, 5, size=100)
-    assert np.array_equal(area_mean(many, 64), np.concatenate([area_mean(each[None], 64) for each in many]))
+    assert np.array_equal(area_mean(many, 64), np.concatenate([area_mean(frame[None], 64) for frame in many]))
 
 
 def test_a_reward_of_frames_is_that_of_pytorchs_modules_and_of_its_members_in_the_mean() -> None:
-    made, seen = ensemble((0, 1), members=3), frames(1, 2, 4)
-    train(made, [preferences(0, 6), preferences(1, 6)], (0, 1))  # away from where all rewards are alike
+    rewards, images = ensemble((0, 1), members=3), frames(1, 2, 4)
+    train(rewards, [preferences(0, 6), preferences(1, 6)], (0, 1))  # away from where all rewards are alike
     with torch.no_grad():
         alone = np.stack([
-            [modules(made, row, n)(channels_first(seen[row])).numpy()[:, 0] for n in range(3)] for row in range(2)
+            [modules(rewards, row, n)(channels_first(images[row])).numpy()[:, 0] for n in range(3)] for row in range(2)
         ])  # fmt: skip
     assert alone.std() > 1e-3
-    assert made.reward(seen) == pytest.approx(alone.mean(1), abs=1e-6)
-    assert made.reward_of(seen[:, 0], np.arange(2)) == pytest.approx(alone[:, :, 0].mean(1), abs=1e-6)
-    pairs = seen[1].reshape(2, 2, 1, SIZE, SIZE, 3)
-    assert made.returns(1, pairs) == pytest.approx(alone[1].reshape(3, 2, 2), abs=1e-6)
+    assert rewards.reward(images) == pytest.approx(alone.mean(1), abs=1e-6)
+    assert rewards.reward_of(images[:, 0], np.arange(2)) == pytest.approx(alone[:, :, 0].mean(1), abs=1e-6)
+    pairs = images[1].reshape(2, 2, 1, SIZE, SIZE, 3)
+    assert rewards.returns(1, pairs) == pytest.approx(alone[1].reshape(3, 2, 2), abs=1e-6)
 
 
 def test_networks_begin_as_the_papers_code_has_them() -> None:
@@ -107,17 +107,17 @@ def test_networks_begin_as_the_papers_code_has_them() -> None:
 
 
 def test_pairs_of_frames_are_kept_as_they_are_and_restored() -> None:
-    data, kept = preferences(0, 3), Preferences(1, SIZE, SIZE, 3, dtype="uint8")
-    assert data.pairs.dtype == np.uint8 and data.pairs.shape == (3, 2, 1, SIZE, SIZE, 3)
-    kept.load_state(data.state())
-    assert np.array_equal(kept.pairs, data.pairs) and np.array_equal(kept.labels, data.labels)
+    labelled, restored = preferences(0, 3), Preferences(1, SIZE, SIZE, 3, dtype="uint8")
+    assert labelled.pairs.dtype == np.uint8 and labelled.pairs.shape == (3, 2, 1, SIZE, SIZE, 3)
+    restored.load_state(labelled.state())
+    assert np.array_equal(restored.pairs, labelled.pairs) and np.array_equal(restored.labels, labelled.labels)
 
 
 def test_a_reward_of_frames_learns_what_is_preferred() -> None:
-    made = ensemble()
-    fit = train(made, [preferences(0, 40)], (0,), epochs=8)
+    rewards = ensemble()
+    fit = train(rewards, [preferences(0, 40)], (0,), epochs=8)
     unseen = preferences(1, 30)
-    more = np.diff(made.returns(0, unseen.pairs).mean(0), axis=1)[:, 0]
+    more = np.diff(rewards.returns(0, unseen.pairs).mean(0), axis=1)[:, 0]
     assert fit.accuracy[0] > 0.9 and np.mean((more > 0) == unseen.labels) > 0.9
 
 

@@ -19,24 +19,26 @@ def test_a_seed_is_bit_equal_alone_and_beside_others_that_have_more_or_fewer_lab
     together = kind.ensemble(SEEDS)
     sets = [kind.preferences(seed, size) for seed, size in zip(SEEDS, SIZES, strict=True)]
     both = kind.train(together, sets, SEEDS)
-    seen = sets[1].pairs[0]
+    pairs = sets[1].pairs[0]
     for row, seed in enumerate(SEEDS):
         alone = kind.ensemble((seed,))
-        one = kind.train(alone, [sets[row]], (seed,))
-        assert same(together.state(row), alone.state(0)) and [each[row] for each in both] == [each[0] for each in one]
-        assert np.array_equal(together.reward(np.stack([seen[0]] * 3))[row], alone.reward(seen[:1])[0])
+        by_itself = kind.train(alone, [sets[row]], (seed,))
+        assert same(together.state(row), alone.state(0)) and [metric[row] for metric in both] == [
+            metric[0] for metric in by_itself
+        ]
+        assert np.array_equal(together.reward(np.stack([pairs[0]] * 3))[row], alone.reward(pairs[:1])[0])
 
 
 @BOTH
 def test_as_one_batched_product_seeds_learn_what_they_learn_by_themselves(kind: ModuleType) -> None:
-    """As on a GPU, where all seeds are one part and those with fewer labels are padded."""
+    """As on a GPU, all seeds form one block, and seeds with fewer labels are padded."""
     sets = [kind.preferences(seed, size) for seed, size in zip(SEEDS, SIZES, strict=True)]
-    apart, batched = kind.ensemble(SEEDS), kind.ensemble(SEEDS)
-    whole = Parameters(batched.network.specs(), 3, members=batched.members, together=True)
-    whole.flat.copy_(batched.parameters.flat)
-    batched.parameters, batched.gradient = whole, whole.empty_like()
-    batched.optimiser = type(batched.optimiser)(whole, batched.optimiser.rate)
-    fits = [kind.train(made, sets, SEEDS) for made in (apart, batched)]
+    separate, batched = kind.ensemble(SEEDS), kind.ensemble(SEEDS)
+    joint = Parameters(batched.network.specs(), 3, members=batched.members, together=True)
+    joint.flat.copy_(batched.parameters.flat)
+    batched.parameters, batched.gradient = joint, joint.empty_like()
+    batched.optimiser = type(batched.optimiser)(joint, batched.optimiser.rate)
+    fits = [kind.train(reward_ensemble, sets, SEEDS) for reward_ensemble in (separate, batched)]
     assert fits[0].accuracy == pytest.approx(fits[1].accuracy) and fits[0].loss == pytest.approx(fits[1].loss, rel=1e-3)
-    assert torch.allclose(apart.parameters.flat, batched.parameters.flat, atol=1e-4)
-    assert batched.returns(2, sets[0].pairs) == pytest.approx(apart.returns(2, sets[0].pairs), abs=1e-4)
+    assert torch.allclose(separate.parameters.flat, batched.parameters.flat, atol=1e-4)
+    assert batched.returns(2, sets[0].pairs) == pytest.approx(separate.returns(2, sets[0].pairs), abs=1e-4)

@@ -22,7 +22,7 @@ ENDED = np.array([0, 0, 1, 0, 1, 0, 0, 0, 1, 0, 0], bool)  # episodes of 3, 2 an
 
 
 @pytest.mark.parametrize(
-    ("length", "recent", "wanted"),
+    ("length", "recent", "expected"),
     [
         (1, 100, range(11)),
         (2, 100, [0, 1, 3, 5, 6, 7, 9]),
@@ -34,23 +34,23 @@ ENDED = np.array([0, 0, 1, 0, 1, 0, 0, 0, 1, 0, 0], bool)  # episodes of 3, 2 an
         (2, 3, [3, 5, 6, 7, 9]),
     ],
 )
-def test_segments_begin_where_they_stay_within_one_of_the_last_episodes(length: int, recent: int, wanted) -> None:
-    assert starts(ENDED, length, recent).tolist() == list(wanted)
+def test_segments_begin_where_they_stay_within_one_of_the_last_episodes(length: int, recent: int, expected) -> None:
+    assert starts(ENDED, length, recent).tolist() == list(expected)
 
 
 def test_looking_back_ends_where_the_ring_does(tmp_path: Path) -> None:
-    made = build((0, 1), observed=1, path=tmp_path, steps=30)
-    store = Storage(made)
+    run_build = build((0, 1), observed=1, path=tmp_path, steps=30)
+    store = Storage(run_build)
     for number in range(70):
         state, ended = np.full((2, 1), number, np.float32), np.full(2, number % 20 == 19)
         store.append(
             Transition(state, state, state[:, 0], ended, ended, state + 1, np.zeros((2, 0), bool), None, ended)
         )
-    whole, last = look_back(store, 2, 100), look_back(store, 2, 12)
-    assert whole.observations[1, :, 0].tolist() == whole.rewards[0].tolist() == [*range(40, 70)]
+    full, last = look_back(store, 2, 100), look_back(store, 2, 12)
+    assert full.observations[1, :, 0].tolist() == full.rewards[0].tolist() == [*range(40, 70)]
     assert last.observations[0, :, 0].tolist() == [*range(58, 70)] and np.flatnonzero(last.ended[1]).tolist() == [1]
     assert store.column("reward", np.tile(last.slots, (2, 1)))[0].tolist() == [*range(58, 70)]
-    begins = starts(whole.ended[0], 5, 100)
+    begins = starts(full.ended[0], 5, 100)
     assert (40 + begins).tolist() == [*range(40, 56), *range(60, 66)]
 
 
@@ -73,8 +73,8 @@ def test_mean_reward_is_per_step_of_the_last_episodes_that_ended() -> None:
 
 
 def test_a_preference_is_the_softmax_of_returns() -> None:
-    told = probabilities(np.array([[[0.0, 1.0]], [[2.0, 2.0]]]))
-    assert told[:, 0] == pytest.approx([0.7310586, 0.5])
+    shares = probabilities(np.array([[[0.0, 1.0]], [[2.0, 2.0]]]))
+    assert shares[:, 0] == pytest.approx([0.7310586, 0.5])
 
 
 def test_disagreement_is_the_deviation_of_the_members_predictions() -> None:
@@ -82,5 +82,5 @@ def test_disagreement_is_the_deviation_of_the_members_predictions() -> None:
 
 
 def test_entropy_is_that_of_the_mean_prediction() -> None:
-    told = entropy(np.array([[0.5, 0.0, 1.0], [0.5, 1.0, 1.0]]))
-    assert told == pytest.approx([np.log(2), np.log(2), 0.0], abs=1e-9)
+    entropies = entropy(np.array([[0.5, 0.0, 1.0], [0.5, 1.0, 1.0]]))
+    assert entropies == pytest.approx([np.log(2), np.log(2), 0.0], abs=1e-9)

@@ -9,7 +9,7 @@ from guidebench.baselines.replay.ero import Ero
 from guidebench.baselines.replay.ero.sampler import EroSampler
 from guidebench.harness.interfaces import Moment, Span, Transition, Update
 from guidebench.harness.plan.matrix import plan
-from tests.baselines.building import build
+from tests.baselines.builds import build
 from tests.refusals import check_refused
 
 SLOTS = 40
@@ -79,12 +79,12 @@ def test_the_gradient_is_that_of_reinforce_on_the_log_of_retention() -> None:
     hidden, logits = [0.85, 1.6], [1.2, 2.7]
     slopes = [-reward * (1 - 1 / (1 + math.exp(-logit))) for logit in logits]
     sampler.policy_gradient(np.array([reward]), features)
-    found = sampler._gradient.arrays(0)
-    assert found["policy.1.bias"] == pytest.approx([sum(slopes)], rel=1e-5)
-    assert found["policy.1.weight"][0] == pytest.approx([slopes[0] * hidden[0] + slopes[1] * hidden[1]], rel=1e-5)
-    assert found["policy.0.bias"] == pytest.approx([2.0 * sum(slopes)], rel=1e-5)
-    wanted = 2.0 * (slopes[0] * features[0, 0] + slopes[1] * features[0, 1])
-    assert found["policy.0.weight"][:, 0] == pytest.approx(wanted, rel=1e-5)
+    gradient = sampler._gradient.arrays(0)
+    assert gradient["policy.1.bias"] == pytest.approx([sum(slopes)], rel=1e-5)
+    assert gradient["policy.1.weight"][0] == pytest.approx([slopes[0] * hidden[0] + slopes[1] * hidden[1]], rel=1e-5)
+    assert gradient["policy.0.bias"] == pytest.approx([2.0 * sum(slopes)], rel=1e-5)
+    expected = 2.0 * (slopes[0] * features[0, 0] + slopes[1] * features[0, 1])
+    assert gradient["policy.0.weight"][:, 0] == pytest.approx(expected, rel=1e-5)
     assert sampler.retention(features)[0] == pytest.approx([1 / (1 + math.exp(-logit)) for logit in logits], rel=1e-6)
 
 
@@ -107,8 +107,8 @@ def test_the_reward_is_the_change_of_a_moving_average() -> None:
     rewards = []
     sampler._batch = np.ones((1, 2, 3), np.float32)
     sampler.policy_gradient = lambda reward, batch: rewards.append(float(reward[0])) or sampler._gradient.flat
-    for value in (1.0, 0.0, 2.0):
-        sampler.evaluated(np.array([value]))
+    for episode_return in (1.0, 0.0, 2.0):
+        sampler.evaluated(np.array([episode_return]))
     # averages 1, .75, 1.0625
     assert rewards == pytest.approx([-0.25, 0.3125]) and sampler.mean_return == pytest.approx([1.0625])
 

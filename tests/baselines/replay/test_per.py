@@ -13,7 +13,7 @@ UNSEEN = (np.empty(0), None)
 
 
 def filled(config: Per, rows: int = 1, count: int = 4, slots: int = 6) -> PerSampler:
-    """A sampler that has seen `count` transitions."""
+    """Return a sampler that stored `count` transitions."""
     sampler = PerSampler(config, rows, slots)
     for index in range(count):
         sampler.added(index, Span(0, index + 1, slots), None)

@@ -15,14 +15,14 @@ def pair(first: list[float], second: list[float]) -> Pair:
     return Pair(0, 0, np.zeros((*rewards.shape, 2), np.float32), rewards)
 
 
-def label(asked: Pair, scale: float = 0.0, seed: int = 0, **settings: float) -> Verdict:
-    return Oracle(**settings).spawn(build()).label(asked, scale, np.random.default_rng(seed))
+def label(query: Pair, scale: float = 0.0, seed: int = 0, **settings: float) -> Verdict:
+    return Oracle(**settings).spawn(build()).label(query, scale, np.random.default_rng(seed))
 
 
-def often(asked: Pair, count: int = 4000, **settings: float) -> float:
-    """How often the second is preferred."""
+def often(query: Pair, count: int = 4000, **settings: float) -> float:
+    """Return how often the second segment is preferred."""
     teacher, rng = Oracle(**settings).spawn(build()), np.random.default_rng(0)
-    return float(np.mean([teacher.label(asked, 0.0, rng).label for _ in range(count)]))
+    return float(np.mean([teacher.label(query, 0.0, rng).label for _ in range(count)]))
 
 
 def test_the_perfect_teacher_prefers_the_larger_return_and_labels_equal_ones_one_half() -> None:
@@ -57,18 +57,18 @@ def test_a_pair_of_which_neither_is_worth_a_look_is_skipped() -> None:
 
 
 def test_returns_closer_than_the_threshold_are_equal() -> None:
-    near, apart = pair([5.0], [5.9]), pair([5.0], [6.1])
+    near, distant = pair([5.0], [5.9]), pair([5.0], [6.1])
     assert label(near, 10.0, equal=0.1) == Verdict("equal", 0.5, is_used=True)
-    assert label(apart, 10.0, equal=0.1).outcome == "labelled"
+    assert label(distant, 10.0, equal=0.1).outcome == "labelled"
     assert label(near, 0.0, equal=0.1).outcome == label(near, -10.0, equal=0.1).outcome == "labelled"
 
 
 def test_every_flaw_draws_from_the_generator_it_is_given_alone() -> None:
-    asked = pair([0.0], [0.1])
+    query = pair([0.0], [0.1])
 
     def labels() -> list[Array]:
         teacher, rng = Oracle(beta=1.0, mistake=0.2).spawn(build()), np.random.default_rng(3)
-        return [teacher.label(asked, 0.0, rng).label for _ in range(20)]
+        return [teacher.label(query, 0.0, rng).label for _ in range(20)]
 
     assert labels() == labels() and len(set(labels())) == 2
 

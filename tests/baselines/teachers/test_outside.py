@@ -103,14 +103,14 @@ def test_what_it_notes_is_logged_and_shown_by_a_section_and_on_the_page_of_its_r
 def test_a_declaration_that_contradicts_the_guide_s_is_refused_with_the_plan(
     plugin: Callable[..., Path], declared: str, message: str
 ) -> None:
-    own = '"confidence": share("how sure the teacher is", optional=True)'
-    assert own in TEACHER
-    plugin("decisive_module", TEACHER.replace(own, declared), {"teacher": "decisive"})
+    declaration = '"confidence": share("how sure the teacher is", optional=True)'
+    assert declaration in TEACHER
+    plugin("decisive_module", TEACHER.replace(declaration, declared), {"teacher": "decisive"})
     check_refused(message, matrix.plan, ["profile=smoke", *WORDS])
 
 
 @pytest.mark.parametrize(
-    ("noted", "message"),
+    ("note", "message"),
     [
         (
             "mood",
@@ -121,7 +121,7 @@ def test_a_declaration_that_contradicts_the_guide_s_is_refused_with_the_plan(
     ],
 )
 def test_a_note_that_is_not_declared_or_not_the_teacher_s_to_tell_ends_the_run(
-    plugin: Callable[..., Path], train: Callable[..., Path], noted: str, message: str
+    plugin: Callable[..., Path], train: Callable[..., Path], note: str, message: str
 ) -> None:
-    plugin("decisive_module", TEACHER.replace('notes={"confidence"', f'notes={{"{noted}"'), {"teacher": "decisive"})
+    plugin("decisive_module", TEACHER.replace('notes={"confidence"', f'notes={{"{note}"'), {"teacher": "decisive"})
     check_refused(message, train, *WORDS, packs=[(0,)])

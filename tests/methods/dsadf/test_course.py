@@ -13,7 +13,7 @@ MUG = (Subgoal("grab mug"), Subgoal("find table"), Subgoal("put mug on table"))
 
 def test_sub_goals_follow_each_other() -> None:
     course = Course(PLAN)
-    seen = []
+    present_subgoals = []
     for action, possible in (
         ("find tree", {"find tree", "move left"}),
         ("find tree", {"find tree"}),
@@ -25,9 +25,9 @@ def test_sub_goals_follow_each_other() -> None:
         ("make wood sword", {"make wood sword"}),
     ):
         course.look(possible)
-        seen.append(str(course.present))
+        present_subgoals.append(str(course.present))
         course.acted({action} & possible)
-    assert seen == ["find tree", "find tree", *["chop tree (2 times)"] * 4, *["make wood sword"] * 2]
+    assert present_subgoals == ["find tree", "find tree", *["chop tree (2 times)"] * 4, *["make wood sword"] * 2]
     assert course.last and str(course.present) == "make wood sword", "the last sub-goal stays until the episode ends"
 
 
@@ -63,7 +63,7 @@ def test_what_ends_a_sub_goal_and_a_plan(
     """After each event are stated the present sub-goal and its steps, and after the last whether the plan is over and
     whether its last sub-goal is present."""
     course = Course(plan, partial)
-    for event, *given, present, steps in events:
-        getattr(course, event)(*given)
+    for event, *arguments, present, steps in events:
+        getattr(course, event)(*arguments)
         assert (str(course.present), course.steps) == (present, steps)
     assert (course.over, course.last) == ends

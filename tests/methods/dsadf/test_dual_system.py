@@ -32,7 +32,7 @@ class Dual(Rehearsal):
         self, directory: Path, *words: str, scores: Sequence[float | None] = (), count: int = 1,
         begins: list[list[Any]] | None = None,
     ) -> None:  # fmt: skip
-        """`begins`: the plan of an episode of training that begins."""
+        """`begins`: the plan of a training episode that begins at once."""
         super().__init__(directory, [*WORDS, *words], "deforestation", count)
         self.vectors, self.scores, self.plan = VECTORS, [*scores], list[list[Any]]()
         self.acts: Performer = lambda content: "move left"
@@ -49,23 +49,23 @@ class Dual(Rehearsal):
         p = self.scores.pop(0)
         return None if p is None else {"proficiency": p, "said": "so"}
 
-    def shown(self, possible: Sequence[str], text: str = GRASS) -> Any:
-        seen = self.observing(text)
-        seen["admissible"] = [name in possible for name in self.agent.names]
-        return seen
+    def observation(self, possible: Sequence[str], text: str = GRASS) -> Any:
+        observations = self.blank_observations(text)
+        observations["admissible"] = [name in possible for name in self.agent.names]
+        return observations
 
     # Training
 
     def begin(self, plan: list[list[Any]]) -> None:
         self.plan = plan
-        self.agent.begin(np.zeros(1, np.int64), self.shown(MOVES), self.ctx)
+        self.agent.begin(np.zeros(1, np.int64), self.observation(MOVES), self.ctx)
 
     def step(
         self, action: str, before: Sequence[str], after: Sequence[str], caption: str = "", success: bool = False
     ) -> float:
-        """Observe a step, which the task rewards by 9."""
-        told = StepWords((GRASS,), (caption,))
-        return self.observed(self.shown(before), action, self.shown(after), told, 9, success)
+        """Let the agent observe a step that the task rewards with 9, and return the reward that it stores."""
+        texts = StepWords((GRASS,), (caption,))
+        return self.observe_step(self.observation(before), action, self.observation(after), texts, 9, success)
 
     # Evaluation
 
@@ -75,21 +75,21 @@ class Dual(Rehearsal):
             skill.rewarded, skill.proficiency = True, p
 
     def play(self, **proficiencies: float) -> Dual:
-        """Begin episodes with the plan below, where these sub-goals are in memory."""
+        """Begin evaluation episodes with `PLAN`, where these sub-goals have these proficiencies in memory."""
         self.knows(**proficiencies)
         self.plan = PLAN
         self.actor = self.agent.actor([Place(0, episode) for episode in range(self.count)])
         self.ctx.rows = np.zeros(self.count, np.int64)
-        self.actor.begin(self.shown(MOVES), self.ctx)
+        self.actor.begin(self.observation(MOVES), self.ctx)
         return self
 
     def act(self, possible: Sequence[str], text: str = GRASS, near: int = 0) -> str:
-        """The first episode's action; `near`: code of an object two cells to the right of the player."""
-        seen = self.shown(possible, text)
+        """Return the first episode's action; `near`: code of an object two cells to the right of the player."""
+        observations = self.observation(possible, text)
         if near:
-            columns, rows = seen["local"].shape[1:3]
-            seen["local"][:, columns // 2 + 2, rows // 2, 1] = near
-        return str(self.agent.names[self.actor.act(seen, np.arange(self.count), self.ctx)[0]])
+            columns, rows = observations["local"].shape[1:3]
+            observations["local"][:, columns // 2 + 2, rows // 2, 1] = near
+        return str(self.agent.names[self.actor.act(observations, np.arange(self.count), self.ctx)[0]])
 
     def end(self) -> None:
         self.actor.end(np.arange(self.count), self.ctx)
@@ -111,8 +111,8 @@ def test_the_progressive_reward_replaces_the_tasks(tmp_path: Path) -> None:
         ("mine coal", ("mine coal",), MOVES, "mine coal", True),
         ("move left", MOVES, MOVES, "", True),  # the task is solved once
     )] == pytest.approx([0, 0.5, 0, 0.7, 0, 1.7, 0])  # fmt: skip
-    dual.ended(7, True)
-    assert dual.logged("progress") == [{
+    dual.end_episode(7, True)
+    assert dual.log_rows("progress") == [{
         "episode": 0, "length": 7, "plan": 4, "completed": 3, "proximity": 2.0, "reward": pytest.approx(2.9),
         "succeeded": True,
     }]  # fmt: skip
@@ -133,7 +133,7 @@ def test_without_a_plan_the_task_is_the_goal_and_nothing_enters_memory(tmp_path:
 
 
 def test_what_the_learner_sees(tmp_path: Path) -> None:
-    """The vector of the present sub-goal before the step and after it, and no sentences."""
+    """Batches hold the vector of the present sub-goal before and after the step, and no sentences."""
     dual = Dual(tmp_path, begins=PLAN[1:])
     dual.step("chop tree", CHOPS, CHOPS)
     dual.step("chop tree", CHOPS, CHOPS)
@@ -149,19 +149,19 @@ def test_memory_holds_what_was_rewarded_with_all_attempts(tmp_path: Path) -> Non
     dual.step("move left", MOVES, MOVES)
     dual.step("move left", MOVES, CHOPS)
     dual.step("chop tree", CHOPS, CHOPS)
-    dual.ended(3)
+    dual.end_episode(3)
     memory = dual.agent.memories[0]
     assert [*memory.skills] == ["find tree"] and memory.skill("chop tree").recent == [(1, False)]
     dual.begin(PLAN[1:])
     dual.step("chop tree", CHOPS, CHOPS, "chop tree")
-    dual.ended(1)
+    dual.end_episode(1)
     assert memory.skill("find tree").recent == [(2, True)]
     assert memory.skill("chop tree").recent == [(1, False), (1, False)], "rewarded by its caption, never reached"
 
     dual.agent._score(dual.ctx)
     assert [content["subgoal"] for content in dual.questions("scorer")] == ["find tree", "chop tree"]
     assert memory.proficiency("find tree") == 0.9 and memory.proficiency("chop tree") is None, "no answer came"
-    assert dual.logged("memory", "noun", "failed", "proficiency") == [("tree", False, 0.9), ("tree", True, None)]
+    assert dual.log_rows("memory", "noun", "failed", "proficiency") == [("tree", False, 0.9), ("tree", True, None)]
     dual.scores = [0.2]
     dual.agent._score(dual.ctx)
     assert memory.proficiency("chop tree") == 0.2 and len(dual.questions("scorer")) == 3, "what is known is not asked"
@@ -170,23 +170,23 @@ def test_memory_holds_what_was_rewarded_with_all_attempts(tmp_path: Path) -> Non
 def test_memory_is_scored_before_evaluations_alone(tmp_path: Path) -> None:
     dual = Dual(tmp_path, scores=[0.9])
     dual.knows(chop_tree=0.0)
-    for step, asked in ((99, 0), (100, 1), (101, 1), (200, 1)):
+    for step, question_count in ((99, 0), (100, 1), (101, 1), (200, 1)):
         dual.agent.update(dual.at(step))
-        assert len(dual.questions("scorer")) == asked
+        assert len(dual.questions("scorer")) == question_count
 
 
 def test_a_policy_carries_network_and_memory(tmp_path: Path) -> None:
-    one, other = Dual(tmp_path / "one"), Dual(tmp_path / "other", "agent.trains=false", "learner.lr=0.5")
-    one.knows(chop_tree=0.75)
-    held = one.agent.parameters(0)
-    assert held["memory"].dtype == np.uint8 and held["memory"].shape == (32_768,)
-    other.agent.load_parameters(0, held)
-    assert other.agent.memories[0].proficiency("chop tree") == 0.75
-    assert all(np.array_equal(held[name], values) for name, values in other.agent.parameters(0).items())
+    source, target = Dual(tmp_path / "one"), Dual(tmp_path / "other", "agent.trains=false", "learner.lr=0.5")
+    source.knows(chop_tree=0.75)
+    parameters = source.agent.parameters(0)
+    assert parameters["memory"].dtype == np.uint8 and parameters["memory"].shape == (32_768,)
+    target.agent.load_parameters(0, parameters)
+    assert target.agent.memories[0].proficiency("chop tree") == 0.75
+    assert all(np.array_equal(parameters[name], array) for name, array in target.agent.parameters(0).items())
     with pytest.raises(UserError, match="no memory of proficiencies"):
-        other.agent.load_parameters(0, {name: values for name, values in held.items() if name != "memory"})
-    (phase,) = other.agent.phases()
-    assert (phase.source, phase.updates) == ("none", 0) and other.agent.update(other.ctx) == {}
+        target.agent.load_parameters(0, {name: array for name, array in parameters.items() if name != "memory"})
+    (phase,) = target.agent.phases()
+    assert (phase.source, phase.updates) == ("none", 0) and target.agent.update(target.ctx) == {}
 
 
 def test_sub_goals_are_divided_by_their_proficiency(tmp_path: Path) -> None:
@@ -198,21 +198,21 @@ def test_sub_goals_are_divided_by_their_proficiency(tmp_path: Path) -> None:
     dual.acts = lambda content: "move right"
     assert dual.act(MOVES) == "move right"
     dual.end()
-    assert dual.logged("routes", "subgoal", "by", "why", "proficiency", "steps", "reached") == [
+    assert dual.log_rows("routes", "subgoal", "by", "why", "proficiency", "steps", "reached") == [
         ("find tree", "learner", "proficient", 0.7, 1, True),
         ("chop tree", "performer", "not proficient", 0.6, 2, True),
         ("mine coal", "performer", "it is not in memory", None, 1, False),
     ]
-    assert dual.logged("trials", "steps", "fast", "performed", "emergencies") == [(4, 1, 3, 0)]
+    assert dual.log_rows("trials", "steps", "fast", "performed", "emergencies") == [(4, 1, 3, 0)]
 
 
 def test_a_sub_goal_that_the_performer_declares_reached_gives_way_to_system_1_in_the_same_step(tmp_path: Path) -> None:
     dual = Dual(tmp_path).play(chop_tree=1.0)
     dual.acts = lambda content: "done"
     assert dual.act(MOVES) in MOVES and len(dual.questions("performer")) == 1
-    assert dual.logged("routes")[0]["reached"] is True
+    assert dual.log_rows("routes")[0]["reached"] is True
     dual.end()
-    assert dual.logged("routes", "subgoal", "steps") == [("find tree", 0), ("chop tree", 1)]
+    assert dual.log_rows("routes", "subgoal", "steps") == [("find tree", 0), ("chop tree", 1)]
 
 
 @pytest.mark.parametrize(("router", "fast"), [("rl", True), ("model", False)])
@@ -223,7 +223,7 @@ def test_one_system_may_act_alone(tmp_path: Path, router: str, fast: bool) -> No
 
 
 ZOMBIE, ARROW = 7, 9
-"""Codes of objects in the part `local`: the place among the package's pictures, from 1."""
+"""Codes of objects in the part `local`: their index among the package's pictures, from 1."""
 
 
 def test_an_unknown_danger_nearby_is_an_emergency_of_one_step(tmp_path: Path) -> None:
@@ -232,8 +232,8 @@ def test_an_unknown_danger_nearby_is_an_emergency_of_one_step(tmp_path: Path) ->
     dual.act(MOVES)
     assert not dual.questions("performer")
     assert dual.act(MOVES, near=ZOMBIE) == "move right"
-    (asked,) = dual.questions("performer")
-    assert asked["subgoal"] == "attack zombie or move away from it" and not asked["may_end"]
+    (question,) = dual.questions("performer")
+    assert question["subgoal"] == "attack zombie or move away from it" and not question["may_end"]
     dual.act(MOVES)
     assert len(dual.questions("performer")) == 1, "the danger is gone"
     dual.knows(attack_zombie=0.0)
@@ -242,7 +242,7 @@ def test_an_unknown_danger_nearby_is_an_emergency_of_one_step(tmp_path: Path) ->
     dual.act(MOVES, near=ARROW)
     assert dual.questions("performer")[1]["subgoal"] == "move away from arrow"
     dual.end()
-    assert dual.logged("trials")[0]["emergencies"] == dual.logged("routes")[0]["emergencies"] == 2
+    assert dual.log_rows("trials")[0]["emergencies"] == dual.log_rows("routes")[0]["emergencies"] == 2
 
 
 def test_without_distances_a_danger_is_near_when_it_is_the_target(tmp_path: Path) -> None:

@@ -23,10 +23,10 @@ def planned(*words: str) -> Cell:
     return cell
 
 
-def asked(cell: Cell) -> dict[str, int]:
-    """Role -> the calls that the agent expects."""
-    agent, there = cell.section("agent"), config.cell_view(cell)
-    return {part.role: agent.expected_usage(there, part.role).calls for part in cell.models}
+def expected_calls(cell: Cell) -> dict[str, int]:
+    """Return role -> number of calls that the agent expects."""
+    agent, cell_view = cell.section("agent"), config.cell_view(cell)
+    return {part.role: agent.expected_usage(cell_view, part.role).calls for part in cell.models}
 
 
 @pytest.mark.parametrize(
@@ -50,29 +50,29 @@ def asked(cell: Cell) -> dict[str, int]:
 )  # fmt: skip
 def test_the_calls_of_each_role(words: tuple[str, ...], expected: dict[str, int]) -> None:
     starts = ("learner.learning_starts=32",) * ("dsadf" in words[0])  # those that learn begin to before their end
-    assert asked(planned(*words, *SIZES, *starts)) == expected
+    assert expected_calls(planned(*words, *SIZES, *starts)) == expected
 
 
 def test_a_dry_run_says_what_is_a_bound(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("task=wood_sword", "method=dsadf", "profile=smoke", "seeds=2", *SIZES, "learner.learning_starts=32")
     words += ("models=paper", *SERVED, "text_embedder=scripted", "text_embedder.width=384", "--dry-run")
     assert cli.main(["run", *words]) == 0
-    told = capsys.readouterr().out
-    assert "qwen2_5_vl_7b is asked about 144 times (18,720 tokens read and 720 written)" in told
+    output = capsys.readouterr().out
+    assert "qwen2_5_vl_7b is asked about 144 times (18,720 tokens read and 720 written)" in output
     # 2 seeds × (72 steps × 4 questions × 3 calls × 4 attempts + 2 × 8 rejections), and 3 + 2 before training
-    assert f"and at most about {2 * (3_456 + 16) + 5:,} times" in told and told.count("and at most") == 2
+    assert f"and at most about {2 * (3_456 + 16) + 5:,} times" in output and output.count("and at most") == 2
     # 2 × (10 plans, 10 reflections, 10 final plans, 45 scores)
     read, written = 20 * (610 + 660 + 750) + 90 * 170, 20 * (150 + 200 + 150) + 90 * 10
-    assert f"gpt-4o is asked about 150 times ({read:,} tokens read and {written:,} written" in told
+    assert f"gpt-4o is asked about 150 times ({read:,} tokens read and {written:,} written" in output
 
 
 def test_without_a_performer_none_is_needed_or_named(capsys: pytest.CaptureFixture[str]) -> None:
     """Variation II asks none, so its server need not be there and no row is named after it."""
-    given = [word for word in SCRIPTED if not word.startswith("performer")]
-    words = ["run", *given, "task=wood_sword", "method=dsadf", "profile=smoke", "models=paper", "--dry-run"]
+    other_words = [word for word in SCRIPTED if not word.startswith("performer")]
+    words = ["run", *other_words, "task=wood_sword", "method=dsadf", "profile=smoke", "models=paper", "--dry-run"]
     assert cli.main(words) == 1 and "performer.base_url=" in capsys.readouterr().out
     assert cli.main([*words, "agent.router=rl"]) == 0 and "qwen" not in capsys.readouterr().out
-    cell = planned(*given, "method=dsadf", "models=paper", "agent.router=rl")
+    cell = planned(*other_words, "method=dsadf", "models=paper", "agent.router=rl")
     assert "performer" in cell.names.sections, "it stays in the cell's identity"
     assert {part.role for part in cell.models} == {"planner", "reflector", "scorer", "text_embedder"} == cell.consulted
     assert estimates.by_model(cell) == []

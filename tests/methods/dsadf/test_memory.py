@@ -1,4 +1,4 @@
-"""The memory of proficiencies: what enters it, how it is stored, and what is refused."""
+"""The memory of proficiencies: what enters it, how it is stored, and which contents are refused."""
 
 import json
 
@@ -20,8 +20,8 @@ def filled() -> Memory:
 
 def test_only_rewarded_sub_goals_are_in_memory() -> None:
     memory = filled()
-    found = [memory.proficiency(name) for name in ("chop tree", "find cow", "mine coal")]
-    assert found == [0.8, None, None], "the second was tried, and never rewarded"
+    proficiencies = [memory.proficiency(name) for name in ("chop tree", "find cow", "mine coal")]
+    assert proficiencies == [0.8, None, None], "the second was tried, and never rewarded"
     memory.skill("find cow").rewarded = True
     assert memory.subspaces() == {"chop": {"tree": 0.8}, "find": {"cow": None}}
     assert memory.skill("find cow").attempts == 1, "what was observed before counts too"
@@ -46,7 +46,7 @@ def test_things_are_known_as_nouns() -> None:
     )
 
 
-def test_a_policy_holds_it_filled_up_with_zeros_and_a_checkpoint_also_what_was_not_rewarded() -> None:
+def test_a_policy_holds_rewarded_skills_padded_with_zeros_and_a_checkpoint_all_skills() -> None:
     packed = filled().packed(1_024)
     assert packed.dtype == np.uint8 and packed.shape == (1_024,) and not packed[200:].any()
     stored = json.loads(packed.tobytes().rstrip(b"\0"))
@@ -64,7 +64,7 @@ def test_a_policy_holds_it_filled_up_with_zeros_and_a_checkpoint_also_what_was_n
     assert other.skill("find cow").recent == [(3, False)] and other.proficiency("find cow") is None
 
 
-def test_one_that_does_not_fit_is_refused_by_its_size() -> None:
+def test_a_memory_larger_than_its_setting_is_refused_by_its_size() -> None:
     memory = Memory()
     for letter in "abcdefghijklmnopqrstuvwxyz":
         memory.skill(f"find {letter * 30}").rewarded = True
@@ -72,7 +72,7 @@ def test_one_that_does_not_fit_is_refused_by_its_size() -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
+    "text",
     [
         "{", "[]", "[" * 5_000, '{"chop tree": 3}', '{"chop tree": [1, 2, [], 1, 0.5, 1]}',
         '{"chop tree": [1, 1, [], 1, 1.5, 1]}', '{"chop tree": [1, 1, [], 1, null, 1]}',
@@ -82,6 +82,6 @@ def test_one_that_does_not_fit_is_refused_by_its_size() -> None:
         "\xff",
     ],
 )  # fmt: skip
-def test_a_strangers_memory_is_checked(content: str) -> None:
-    packed = np.frombuffer(content.encode("latin-1"), np.uint8)
+def test_a_strangers_memory_is_checked(text: str) -> None:
+    packed = np.frombuffer(text.encode("latin-1"), np.uint8)
     check_refused("the memory in this policy cannot be read", Memory().unpack, packed)

@@ -8,7 +8,7 @@ import pytest
 from guidebench.baselines.conversing import Misread
 from guidebench.harness.interfaces import Unusable
 from guidebench.methods.dsadf.performing import PerformerDialogue, named
-from tests.methods.dsadf.worlds import ACTIONS, START, Says, said
+from tests.methods.dsadf.worlds import ACTIONS, START, CannedModel, last_text
 
 POSSIBLE = ["do nothing", "move left", "chop tree"]
 
@@ -39,7 +39,7 @@ def test_other_replies_are_refused_by_name(reply: str, fault: str) -> None:
     assert named("Done.", POSSIBLE, ACTIONS, True) == "done", "where that is offered"
 
 
-def acted(model: Says, **more: Any) -> Any:
+def acted(model: CannedModel, **more: Any) -> Any:
     content = {"text": START, "possible": [0, 1, 3], "subgoal": "chop tree", "recent": ["move left"], "may_end": True}
     dialogue = PerformerDialogue("make a stone sword", ACTIONS, 2)
     assert dialogue.calls == 3
@@ -47,25 +47,29 @@ def acted(model: Says, **more: Any) -> Any:
 
 
 def test_the_prompt_lists_what_is_possible() -> None:
-    model = Says("chop tree")
+    model = CannedModel("chop tree")
     assert acted(model) == {"action": "chop tree", "faults": [], "said": "chop tree"}
-    prompt = said(model.heard[0])
+    prompt = last_text(model.heard[0])
     assert "- do nothing\n- move left\n- chop tree\n" in prompt and "mine stone" not in prompt
     assert "## Present sub-goal\nchop tree" in prompt and "## Last actions\nmove left" in prompt and '"done"' in prompt
-    model = Says("chop tree")
+    model = CannedModel("chop tree")
     acted(model, subgoal="", recent=[], may_end=False)
-    assert "sub-goal" not in said(model.heard[0]) and "Last actions" not in said(model.heard[0])
+    assert "sub-goal" not in last_text(model.heard[0]) and "Last actions" not in last_text(model.heard[0])
 
 
-def test_one_that_insists_on_an_impossible_action_is_given_up_and_one_that_comes_to_its_senses_followed() -> None:
-    model = Says("mine stone", "mine stone", "open the door")
+def test_replies_that_insist_on_an_impossible_action_are_given_up_and_a_corrected_one_is_followed() -> None:
+    model = CannedModel("mine stone", "mine stone", "open the door")
     refused = {"action": "", "faults": ["impossible", "impossible", "unknown"], "said": "open the door"}
     assert acted(model) == Unusable(refused), "the fallback acts, so the question counts as unanswered"
-    assert "'mine stone' is not possible now; possible are do nothing, move left, chop tree" in said(model.heard[1])
+    assert "'mine stone' is not possible now; possible are do nothing, move left, chop tree" in last_text(
+        model.heard[1]
+    )
     mended = {"action": "chop tree", "faults": ["impossible"], "said": "chop tree"}
-    assert acted(Says("mine stone", "chop tree")) == mended
+    assert acted(CannedModel("mine stone", "chop tree")) == mended
 
 
 def test_a_failed_call_has_no_answer() -> None:
-    assert acted(Says(None)) is None
-    assert acted(Says("mine stone", None)) == Unusable({"action": "", "faults": ["impossible"], "said": "mine stone"})
+    assert acted(CannedModel(None)) is None
+    assert acted(CannedModel("mine stone", None)) == Unusable(
+        {"action": "", "faults": ["impossible"], "said": "mine stone"}
+    )

@@ -35,7 +35,7 @@ def test_json_is_read_in_the_order_that_it_demands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "fault", "told"),
+    ("reply", "fault", "message"),
     [
         ("I would go and look for a tree.", "empty", "holds no plan"),
         ("", "empty", "holds no plan"),
@@ -53,8 +53,8 @@ def test_json_is_read_in_the_order_that_it_demands() -> None:
         ('{"plan": ' + "[" * 5_000, "empty", "holds no plan"),
     ],
 )  # fmt: skip
-def test_other_replies_are_refused_by_name(reply: str, fault: str, told: str) -> None:
-    with pytest.raises(Misread, match=told) as refused:
+def test_other_replies_are_refused_by_name(reply: str, fault: str, message: str) -> None:
+    with pytest.raises(Misread, match=message) as refused:
         names(reply)
     assert refused.value.fault == fault
 

@@ -80,8 +80,8 @@ def test_what_plans_lacked_and_where_sub_goals_went() -> None:
         route(1, "learner", False),
         *(route(1, "performer", False, why=why) for why in ("unscored", "unscored", "it is not in memory")),
     ]
-    found = report.of_routes(pd.DataFrame(routes))
-    assert [*found.values()] == pytest.approx([1.5, 2 / 3, 2.0, 0.0, 1 / 7, 1 / 7, 2 / 7]) and "unscored" in found
+    shares = report.of_routes(pd.DataFrame(routes))
+    assert [*shares.values()] == pytest.approx([1.5, 2 / 3, 2.0, 0.0, 1 / 7, 1 / 7, 2 / 7]) and "unscored" in shares
     alone = [*report.of_routes(pd.DataFrame(routes[:1])).values()]
     nan = float("nan")
     assert alone == pytest.approx([1.0, 1.0, 0.0, nan, 0, 0, 0], nan_ok=True), "of no sub-goal no share was reached"
@@ -97,20 +97,21 @@ def test_the_memory_is_that_of_each_run_s_last_scores() -> None:
 
 
 def test_questions_of_evaluations_are_kept_from_those_of_training() -> None:
-    """A quarter of the plans are evaluations', so is a quarter of the planner's calls; scores are training's."""
+    """A quarter of the plans belong to evaluations, and so does a quarter of the planner's calls; scores belong to
+    training."""
     plans = pd.DataFrame([plan(0, 0, 0), *(plan(number, 0, 0, training=True) for number in range(3))])
-    apart = pd.DataFrame([
+    spending = pd.DataFrame([
         spent("performer", calls=7, tokens_in=700), spent("planner", calls=8, usd=0.5), spent("scorer", calls=5),
         spent("performer", step=100, calls=2),
     ])  # fmt: skip
     ledger = pd.DataFrame([spent(calls=20)])
-    found = report.of_ledger(ledger, apart, plans)
-    assert found == {"calls": (9.0, 11.0), "tokens_in": (700.0, 0.0), "tokens_out": (0.0, 0.0), "usd": (0.125, 0.375)}
-    assert report.of_ledger(ledger, apart.iloc[:0], None)["calls"] == (20.0, 0.0)
-    assert report.of_ledger(ledger, apart, plans.iloc[:1])["calls"] == (20.0, 0.0), "a run that does not train"
+    costs = report.of_ledger(ledger, spending, plans)
+    assert costs == {"calls": (9.0, 11.0), "tokens_in": (700.0, 0.0), "tokens_out": (0.0, 0.0), "usd": (0.125, 0.375)}
+    assert report.of_ledger(ledger, spending.iloc[:0], None)["calls"] == (20.0, 0.0)
+    assert report.of_ledger(ledger, spending, plans.iloc[:1])["calls"] == (20.0, 0.0), "a run that does not train"
 
 
-def written(writer: Writer, successes: int) -> Path:
+def write_study(writer: Writer, successes: int) -> Path:
     """A study of a dual system of two seeds with four episodes each, and of a performer alone."""
     curves = {seed: {100: [0, 0], 200: [int(successes > 2 * seed), int(successes > 2 * seed + 1)]} for seed in (0, 1)}
     root = writer.cell("a", curves, method="dsadf", backend="openai", model="gpt-4o", declared=DUAL, steps=200)
@@ -136,7 +137,7 @@ def written(writer: Writer, successes: int) -> Path:
 def test_a_report_says_who_acted_and_what_it_cost(
     writer: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str], successes: int
 ) -> None:
-    assert cli.main(["report", str(written(writer, successes)), "--output", str(tmp_path / "report")]) == 0
+    assert cli.main(["report", str(write_study(writer, successes)), "--output", str(tmp_path / "report")]) == 0
     out = capsys.readouterr().out
     assert "left out" not in out and "who acted" in out and "questions of evaluations" in out
     page = (tmp_path / "report" / "report.html").read_text()
@@ -147,19 +148,19 @@ def test_a_report_says_who_acted_and_what_it_cost(
     assert [dual["System_1"][name] for name in ("estimate", "low", "high")] == [0.75, 0.7, 0.8], "two runs"
     assert dual["performer"]["estimate"] == 0.25, "of the last evaluation"
     assert lone["System_1"]["estimate"] is None and lone["performer"]["estimate"] == 1.0
-    kinds = {entry["episodes"]: entry["lacking,_first"]["estimate"] for entry in summary["plans"]}
+    kinds = {row["episodes"]: row["lacking,_first"]["estimate"] for row in summary["plans"]}
     assert kinds == {"evaluation": 2.0, "training": 1.0}
     (routes,) = summary["routes"]
     assert (routes["learner"]["estimate"], routes["learner_reached"]["estimate"]) == (1.0, 1.0)
     (memory,) = summary["proficiencies"]
     assert memory["subgoals"] == {"chop tree": {"attempts": 12, "completed": 6, "proficiency": 0.75}}
-    mine, others = summary["asked"]
+    dual_costs, lone_costs = summary["asked"]
     # 12 + 4 and 16 + 4 calls in four episodes each: 4 and 5 an episode, 36 in all
-    assert (mine["per_episode"]["calls"]["estimate"], mine["training"]["calls"]) == (4.5, 4.0)
+    assert (dual_costs["per_episode"]["calls"]["estimate"], dual_costs["training"]["calls"]) == (4.5, 4.0)
     assert (
-        mine["per_success"]["calls"] == (12.0 if successes else None)
-        and others["per_episode"]["calls"]["estimate"] == 10
+        dual_costs["per_success"]["calls"] == (12.0 if successes else None)
+        and lone_costs["per_episode"]["calls"]["estimate"] == 10
     )
-    assert mine["per_success"]["usd"] == (pytest.approx(0.3 / 3) if successes else None)
+    assert dual_costs["per_success"]["usd"] == (pytest.approx(0.3 / 3) if successes else None)
     costs = out.partition("questions of evaluations")[2].partition("Notes")[0]
     assert ("12.0" in costs) == bool(successes) and ("—" in costs) == (not successes)

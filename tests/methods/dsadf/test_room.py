@@ -33,8 +33,8 @@ class Room(Rehearsal):
     """A dual system in Housekeep."""
 
     def __init__(self, directory: Path, *words: str) -> None:
-        given = ("method=dsadf", "task=task13", "profile=smoke", "agent.reflect=false", "agent.history=3", *words)
-        super().__init__(directory, [*SYSTEMS, *given], "task12")
+        settings = ("method=dsadf", "task=task13", "profile=smoke", "agent.reflect=false", "agent.history=3", *words)
+        super().__init__(directory, [*SYSTEMS, *settings], "task12")
         self.plans, self.targets = [PLAN] * 9, [{"target": "put the mug away", "fault": "", "retries": 1}]
         self.acts = "look up"
         self.at(0)
@@ -50,35 +50,40 @@ class Room(Rehearsal):
     def scorer(self, content: Any) -> Any:
         return {"proficiency": 0.9, "said": ""}
 
-    def shown(self, held: str = "", text: str = "you hold nothing.", **things: tuple[str, float]) -> Any:
-        seen, stands = self.observing(text), self.build.parts["suite"].deed_forms("adjustment_3").stands
+    def observation(self, held: str = "", text: str = "you hold nothing.", **things: tuple[str, float]) -> Any:
+        observations, stands = (
+            self.blank_observations(text),
+            self.build.parts["suite"].deed_forms("adjustment_3").stands,
+        )
         for kind, (name, metres) in things.items():
             at = 5 * stands["OBJECT" if kind == "objects" else "RECEPTACLE"].index(name)
-            seen[kind][0, at : at + 5] = 1, metres, 0, 1, 0
-        seen["held"] = 1 + stands["OBJECT"].index(held) if held else 0
-        return seen
+            observations[kind][0, at : at + 5] = 1, metres, 0, 1, 0
+        observations["held"] = 1 + stands["OBJECT"].index(held) if held else 0
+        return observations
 
     def begin(self) -> None:
-        self.agent.begin(np.zeros(1, np.int64), self.shown(), self.ctx)
+        self.agent.begin(np.zeros(1, np.int64), self.observation(), self.ctx)
 
     def step(
         self, before: Any, action: str, after: Any, caption: str = "", reward: float = 0, truncated: bool = False
     ) -> float:
-        """Observe a step between two states; the reward that is stored."""
-        told = StepWords(("",), (caption,))
-        return self.observed(self.shown(**before), action, self.shown(**after), told, reward, truncated=truncated)
+        """Let the agent observe a step between two states, and return the reward that it stores."""
+        texts = StepWords(("",), (caption,))
+        return self.observe_step(
+            self.observation(**before), action, self.observation(**after), texts, reward, truncated=truncated
+        )
 
     def waits(self, steps: int) -> None:
-        """Observe steps in which nothing happens."""
+        """Let the agent observe steps in which nothing happens."""
         for _ in range(steps):
             self.step({}, "look up", {})
 
     def infers(self, step: int) -> None:
-        """Be updated at a step."""
+        """Let the agent update at this step, which may infer the target."""
         self.agent.update(self.at(step))
 
     def tidy(self) -> Room:
-        """Let the target be inferred, and an episode begin."""
+        """Skip the inference of the target and begin an episode."""
         self.agent._inferring[:] = False
         self.begin()
         return self
@@ -99,8 +104,8 @@ def test_a_part_of_the_room_is_put_in_order_plan_by_plan(tmp_path: Path) -> None
         "find": {"mug": None, "table": None}, "grab": {"mug": None}, "put": {"mug on table": None},
     }  # fmt: skip
     assert memory.skill("grab mug").recent == [(2, True)]
-    room.ended(5)
-    assert room.logged("progress", "completed") == [(4,)]
+    room.end_episode(5)
+    assert room.log_rows("progress", "completed") == [(4,)]
 
 
 def test_a_sub_goal_that_takes_too_long_is_planned_again_but_not_as_the_episode_ends(tmp_path: Path) -> None:
@@ -112,33 +117,36 @@ def test_a_sub_goal_that_takes_too_long_is_planned_again_but_not_as_the_episode_
     other.tidy().waits(2)
     other.step({}, "look up", {}, truncated=True)
     assert len(other.questions("planner")) == 1
-    assert room.logged("plans", "number") == [(0,), (1,)]
+    assert room.log_rows("plans", "number") == [(0,), (1,)]
 
 
 def test_the_target_is_inferred_from_the_first_steps_and_is_the_goal_of_all_prompts(tmp_path: Path) -> None:
     room = Room(tmp_path, "agent.dangers=[]")
     room.begin()
-    assert not room.asked and room.agent._pursuits[0].course.present is None, "no plan before the target is known"
+    assert not room.calls and room.agent._pursuits[0].course.present is None, "no plan before the target is known"
     for number, caption in enumerate(("", "grab mug", "put mug on table"), 1):
         room.at(number)
         room.step(GRAB, "grab or release", GRAB, caption, reward=0.2 * (number == 3))
         room.agent.update(room.ctx)
-    (asked,) = room.questions("planner")
-    assert "Action: grab or release (grab mug). Reward: 0." in asked["history"] and "Reward: 0.2." in asked["history"]
-    ((*row, told),) = room.logged("targets", "steps", "target", "fault", "retries", "told")
-    assert row == [3, "put the mug away", "", 1] and told.startswith("Step 1. Seen: you hold nothing.")
+    (inference,) = room.questions("planner")
+    assert (
+        "Action: grab or release (grab mug). Reward: 0." in inference["history"]
+        and "Reward: 0.2." in inference["history"]
+    )
+    ((*row, history),) = room.log_rows("targets", "steps", "target", "fault", "retries", "told")
+    assert row == [3, "put the mug away", "", 1] and history.startswith("Step 1. Seen: you hold nothing.")
     room.begin()
     assert room.questions("planner")[1]["goal"] == "put the mug away"
     actor = room.agent.actor([Place(0, 0)])
-    actor.begin(room.shown(), room.ctx)
-    actor.act(room.shown(**GRAB), np.arange(1), room.ctx)
+    actor.begin(room.observation(), room.ctx)
+    actor.act(room.observation(**GRAB), np.arange(1), room.ctx)
     (content,) = room.questions("performer")
     assert (content["goal"], content["effects"]) == ("put the mug away", {"grab or release": "grab mug"})
     room.agent.memories[0].skill("grab mug").rewarded = True
     room.agent._score(room.ctx)
     assert room.questions("scorer")[0]["goal"] == "put the mug away"
     room.infers(4)
-    assert len([each for each in room.questions("planner") if "history" in each]) == 1, "once"
+    assert len([question for question in room.questions("planner") if "history" in question]) == 1, "once"
 
 
 @pytest.mark.parametrize("answer", [None, {"target": "", "fault": "long", "retries": 2}])
@@ -148,7 +156,7 @@ def test_without_an_answer_the_tasks_instruction_stands(tmp_path: Path, answer: 
     room.begin()
     room.waits(1)
     room.infers(3)
-    assert room.logged("targets", "target", "fault") == [("", "failed" if answer is None else "long")]
+    assert room.log_rows("targets", "target", "fault") == [("", "failed" if answer is None else "long")]
     room.begin()
     assert "goal" not in room.questions("planner")[1]
     instruction = room.build.suite(0).make("adjustment_3").instruction
@@ -158,26 +166,26 @@ def test_without_an_answer_the_tasks_instruction_stands(tmp_path: Path, answer: 
 def test_state_and_policy_hold_the_target(tmp_path: Path) -> None:
     def restored() -> Any:
         room = Room(tmp_path / "one")
-        room.agent.load_state(0, one.agent.state(0))
+        room.agent.load_state(0, original.agent.state(0))
         return room.agent
 
-    one = Room(tmp_path / "one")
-    one.begin()
-    one.step({}, "look up", {}, "grab mug")
+    original = Room(tmp_path / "one")
+    original.begin()
+    original.step({}, "look up", {}, "grab mug")
     again = restored()
-    assert again._histories[0].text() == one.agent._histories[0].text() != "" and again._inferring[0]
-    one.infers(3)
+    assert again._histories[0].text() == original.agent._histories[0].text() != "" and again._inferring[0]
+    original.infers(3)
     again = restored()
     assert again.target(0) == "put the mug away" and not again._inferring[0]
 
-    held, third = one.agent.parameters(0), Room(tmp_path / "three", "agent.trains=false").agent
-    third.load_parameters(0, held)
+    parameters, third = original.agent.parameters(0), Room(tmp_path / "three", "agent.trains=false").agent
+    third.load_parameters(0, parameters)
     assert third.target(0) == "put the mug away"
-    assert all(np.array_equal(held[name], values) for name, values in third.parameters(0).items())
+    assert all(np.array_equal(parameters[name], array) for name, array in third.parameters(0).items())
     with pytest.raises(UserError, match=r"no target, since its run inferred none; set agent\.infer=false"):
-        third.load_parameters(0, {name: values for name, values in held.items() if name != "target"})
+        third.load_parameters(0, {name: array for name, array in parameters.items() if name != "target"})
     fourth = Room(tmp_path / "four", "agent.infer=false").agent
-    fourth.load_parameters(0, held)
+    fourth.load_parameters(0, parameters)
     assert fourth.target(0) == "" and "target" not in fourth.parameters(0)
 
 
@@ -185,17 +193,17 @@ def test_evaluations_follow_one_plan_after_another(tmp_path: Path) -> None:
     room = Room(tmp_path, "agent.router=model", "agent.trains=false", "agent.replans=1")
     room.plans, room.acts = [PLAN, PLAN[:2]], "grab or release"
     actor = room.agent.actor([Place(0, 0)])
-    actor.begin(room.shown(), room.ctx)
+    actor.begin(room.observation(), room.ctx)
     for state in (GRAB, PUT, {}, GRAB, GRAB):
-        (action,) = actor.act(room.shown(**state), np.arange(1), room.ctx)
+        (action,) = actor.act(room.observation(**state), np.arange(1), room.ctx)
         assert room.agent.names[action] == "grab or release"
     actor.end(np.arange(1), room.ctx)
-    assert room.logged("routes", "number", "subgoal", "steps", "reached") == [
+    assert room.log_rows("routes", "number", "subgoal", "steps", "reached") == [
         (0, "find mug", 0, True), (0, "grab mug", 1, True), (0, "find table", 0, True),
         (0, "put mug on table", 1, True), (1, "find mug", 1, True), (1, "grab mug", 1, True),
         (1, "", 1, False),
     ]  # fmt: skip
-    assert room.logged("trials", "reached", "plans") == [(6, 2)]
+    assert room.log_rows("trials", "reached", "plans") == [(6, 2)]
 
 
 # Whole runs
@@ -210,19 +218,19 @@ SHORT = (
 def test_the_target_arrives_on_another_task_and_in_an_evaluation(tmp_path: Path) -> None:
     words = ("method=dsadf_transfer", "profile=smoke", *SHORT, "task=task13", "training.steps=20")
     words += ("evaluation.every=20", f"output={tmp_path}", "seeds=[0]", "pretraining.task=task12")
-    given = {word.split("=", 1)[0]: word for word in words}
+    settings = {word.split("=", 1)[0]: word for word in words}
     stage = ("pretraining.training.steps=60", "pretraining.evaluation.every=60", "pretraining.agent.history=20")
-    found = study.carry_out(matrix.plan([*given.values(), *stage]))
-    assert found.finished
-    first, last = found.runs
-    held = [kept_target(run.directory) for run in (first, last)]
-    assert held[0] == held[1] != ""
-    assert results.load(found.directory, log="targets")["target"].tolist() == [held[0]]
+    outcome = study.carry_out(matrix.plan([*settings.values(), *stage]))
+    assert outcome.finished
+    first, last = outcome.runs
+    targets = [stored_target(run.directory) for run in (first, last)]
+    assert targets[0] == targets[1] != ""
+    assert results.load(outcome.directory, log="targets")["target"].tolist() == [targets[0]]
     again = evaluate_run(first.directory, None, None, episodes=2, seed=3, models=Models(mode="record"))
     assert evaluate_run(first.directory, None, None, episodes=2, seed=3) == again, "towards the target of the policy"
 
 
-def kept_target(directory: Path) -> str:
+def stored_target(directory: Path) -> str:
     from safetensors.numpy import load_file
 
     from guidebench.methods.dsadf.targets import unpacked

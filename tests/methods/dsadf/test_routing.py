@@ -8,14 +8,14 @@ from guidebench.methods.dsadf.routing import Route, Router, route
 
 
 def memory(p: float | None, rewarded: bool = True) -> Memory:
-    found = Memory()
-    skill = found.skill("chop tree")
+    filled = Memory()
+    skill = filled.skill("chop tree")
     skill.proficiency, skill.rewarded = p, rewarded
-    return found
+    return filled
 
 
 @pytest.mark.parametrize(
-    ("name", "held", "router", "expected"),
+    ("name", "skills", "router", "expected"),
     [
         ("chop tree", memory(0.7), "both", Route("learner", "proficient", 0.7)),
         ("chop tree", memory(0.69), "both", Route("performer", "not proficient", 0.69)),
@@ -27,5 +27,5 @@ def memory(p: float | None, rewarded: bool = True) -> Memory:
         ("chop tree", memory(1.0), "model", Route("performer", "agent.router=model")),
     ],
 )  # fmt: skip
-def test_routes(name: str, held: Memory, router: Router, expected: Route) -> None:
-    assert route(Subgoal(name, 3) if name else None, held, router, 0.7) == expected
+def test_routes(name: str, skills: Memory, router: Router, expected: Route) -> None:
+    assert route(Subgoal(name, 3) if name else None, skills, router, 0.7) == expected

@@ -34,11 +34,11 @@ def test_what_neither_start_nor_an_earlier_step_provides_is_lacking() -> None:
 
 def test_what_sentences_name_is_there() -> None:
     """To see wood is not to hold it, and a pickaxe of wood is no wood; a table that is seen will do."""
-    seen = "you see crafting table, grass, and tree. you have in your inventory wood, stone, and wood pickaxe."
-    assert held(seen) == {"wood", "stone", "wood pickaxe"}
-    assert lacks(plan("make stone sword"), RULES, seen) == []
-    other = "you see wood and stone. you have in your inventory wood pickaxe. you feel hungry."
-    assert lacks(plan("make stone sword"), RULES, other) == [
+    state = "you see crafting table, grass, and tree. you have in your inventory wood, stone, and wood pickaxe."
+    assert held(state) == {"wood", "stone", "wood pickaxe"}
+    assert lacks(plan("make stone sword"), RULES, state) == []
+    other_state = "you see wood and stone. you have in your inventory wood pickaxe. you feel hungry."
+    assert lacks(plan("make stone sword"), RULES, other_state) == [
         Lack(0, "crafting table"), Lack(0, "wood"), Lack(0, "stone"),
     ]  # fmt: skip
     assert held("you hold nothing.") == set()
@@ -47,13 +47,15 @@ def test_what_sentences_name_is_there() -> None:
 def test_steps_are_repeated_until_they_provide_what_the_rest_uses() -> None:
     """By hand: the table takes 2 wood, pickaxe and sword 1 each, so one "chop tree" becomes four; with the second "chop
     tree" after the table, that one provides the last two."""
-    one = plan("chop tree", "place crafting table", "make wood pickaxe", "mine stone", "make stone sword")
-    assert [step.times for step in supplied(one, RULES, START)] == [4, 1, 1, 1, 1]
-    two = plan("chop tree", "place crafting table", "chop tree", "make wood pickaxe", "mine stone", "make stone sword")
-    assert [step.times for step in supplied(two, RULES, START)] == [2, 1, 2, 1, 1, 1]
-    enough = [Subgoal("chop tree", 9), *one[1:]]
+    one_chop = plan("chop tree", "place crafting table", "make wood pickaxe", "mine stone", "make stone sword")
+    assert [step.times for step in supplied(one_chop, RULES, START)] == [4, 1, 1, 1, 1]
+    two_chops = plan(
+        "chop tree", "place crafting table", "chop tree", "make wood pickaxe", "mine stone", "make stone sword"
+    )
+    assert [step.times for step in supplied(two_chops, RULES, START)] == [2, 1, 2, 1, 1, 1]
+    enough = [Subgoal("chop tree", 9), *one_chop[1:]]
     assert supplied(enough, RULES, START) == tuple(enough)
-    assert supplied(one, RULES, "you have in your inventory wood.")[0].times == 1, "its number is unknown"
+    assert supplied(one_chop, RULES, "you have in your inventory wood.")[0].times == 1, "its number is unknown"
     assert supplied(plan("make stone sword"), RULES, START) == (Subgoal("make stone sword"),), "nothing gives it"
 
 
@@ -61,8 +63,8 @@ def test_steps_are_repeated_until_they_provide_what_the_rest_uses() -> None:
 def test_a_count_that_is_no_whole_number_from_1_on_is_left_out_and_refused_in_a_setting(wrong: str) -> None:
     hint = f"{HINT}\n- chop tree: gives {wrong}"
     assert read(hint)["chop tree"].gives == {} and miscounted(hint) == wrong
-    whole = plan("chop tree", "place crafting table")
-    assert supplied(whole, read(hint), START) == tuple(whole), "nothing gives wood"
+    steps = plan("chop tree", "place crafting table")
+    assert supplied(steps, read(hint), START) == tuple(steps), "nothing gives wood"
     with pytest.raises(UserError, match=r"agent\.hint has a rule with"):
         ModelWithPlanner(hint=hint)
 
@@ -74,15 +76,15 @@ def test_the_hint_about_crafter_is_the_packages_table() -> None:
         return {"table": "crafting table", "sapling": "plant"}.get(name, name).replace("_", " ")
 
     assert [miscounted(hint) for hint in (CRAFTER_HINT, HINT, "Chop 0 trees.", "")] == [""] * 4
-    told = read(ModelWithPlanner(hint=CRAFTER_HINT).hint)
-    assert len(told) == 16
+    rules = read(ModelWithPlanner(hint=CRAFTER_HINT).hint)
+    assert len(rules) == 16
     for noun, recipe in constants.collect.items():
         if noun not in ("water", "sapling"):
-            rule = told[f"{'chop' if noun in ('tree', 'grass') else 'mine'} {plain(noun)}"]
+            rule = rules[f"{'chop' if noun in ('tree', 'grass') else 'mine'} {plain(noun)}"]
             assert rule.needs == tuple(map(plain, recipe["require"]))
             assert rule.gives == {plain(thing): count for thing, count in recipe["receive"].items()}
     for verb in ("make", "place"):
-        for item, recipe in getattr(constants, verb).items():
-            rule = told[f"{verb} {plain(item)}"]
+        for noun, recipe in getattr(constants, verb).items():
+            rule = rules[f"{verb} {plain(noun)}"]
             assert rule.uses == {plain(thing): count for thing, count in recipe["uses"].items()}
             assert rule.needs == tuple(map(plain, recipe.get("nearby", ())))

@@ -59,8 +59,8 @@ def test_a_run_asks_about_as_often_as_expected(directory: Path, words: tuple[str
     """Each episode of training lasts its whole length here, so reflections are as expected; others are bounds."""
     spent = results.load(directory, log="spending").groupby("role")["questions"].max()
     (cell,) = matrix.plan([*words, "profile=smoke"]).cells
-    agent, there = cell.section("agent"), config.cell_view(cell)
-    expected = {part.role: agent.expected_usage(there, part.role).calls for part in cell.models}
+    agent, cell_view = cell.section("agent"), config.cell_view(cell)
+    expected = {part.role: agent.expected_usage(cell_view, part.role).calls for part in cell.models}
     assert spent["reflector"] == expected["reflector"] == 7, "three episodes of 30 begin in 80 steps, four are tests"
     assert 7 <= spent["planner"] <= expected["planner"] and set(spent.index) == set(expected)
     assert all(count <= expected[role] for role, count in spent.items()), "texts, scores and actions are bounds"
@@ -72,47 +72,51 @@ def test_memory_and_network_arrive_on_another_task(tmp_path: Path) -> None:
     words = ("method=dsadf_transfer", "profile=smoke", *SMALL, "task=stone_sword", "training.steps=20")
     words += ("evaluation.every=20", "evaluation.episodes=2", "agent.threshold=0", f"output={tmp_path}", "seeds=[0]")
     stage = ("pretraining.task=wood_sword", "pretraining.training.steps=180", "pretraining.suite.length=60")
-    found = study.carry_out(matrix.plan([*words, *stage]))
-    assert found.finished
-    first, last = found.runs
+    outcome = study.carry_out(matrix.plan([*words, *stage]))
+    assert outcome.finished
+    first, last = outcome.runs
     assert (first.cell.names.method, last.cell.names.method) == ("dsadf", "dsadf_transfer")
-    held = load_file(first.directory / stages.POLICY)
-    skills = json.loads(held["memory"].tobytes().rstrip(b"\0"))
-    assert skills and set(load_file(last.directory / stages.POLICY)) == set(held)
-    assert all(np.array_equal(values, held[name]) for name, values in load_file(last.directory / stages.POLICY).items())
-    routes = results.load(found.directory, log="routes").query("task == 'stone_sword'")
+    parameters = load_file(first.directory / stages.POLICY)
+    skills = json.loads(parameters["memory"].tobytes().rstrip(b"\0"))
+    assert skills and set(load_file(last.directory / stages.POLICY)) == set(parameters)
+    assert all(
+        np.array_equal(array, parameters[name]) for name, array in load_file(last.directory / stages.POLICY).items()
+    )
+    routes = results.load(outcome.directory, log="routes").query("task == 'stone_sword'")
     assert not routes.empty and (routes["subgoal"].isin([*skills]) == (routes["by"] == "learner")).all()
     agent = make_build(last.cell, [0], "cpu", [tmp_path / "scratch"]).parts["agent"]
     assert agent.trains is False
     build = make_build(last.cell, [0], "cpu", [tmp_path / "scratch"])
     restored = build.parts["agent"].spawn(build)
-    stages.begin(last.cell, restored, StudyDirectory(found.directory), [0])
+    stages.begin(last.cell, restored, StudyDirectory(outcome.directory), [0])
     assert set(restored.memories[0].skills) == set(skills)
 
 
 @pytest.mark.slow
 def test_the_dual_system_first_acts_as_the_policy_that_it_begins_from(tmp_path: Path) -> None:
-    """APT's policy sees no sub-goal; with whatever sub-goal, System 1 begins with its values."""
+    """APT's policy sees no sub-goal; whatever the sub-goal, System 1 starts with the values of that policy."""
     words = [word for word in SMALL if not word.startswith(("suite.length", "suite.test"))]
     words += ["method=dsadf", "profile=smoke", "task=wood_sword", "training.steps=20", "evaluation.every=20"]
     words += ["evaluation.episodes=1", "suite.length=20", "suite.test_length=12", "seeds=[0]", f"output={tmp_path}"]
     stage = ("pretraining=apt_exploration", "pretraining.training.steps=40", "pretraining.evaluation.every=40")
     stage += ("pretraining.guide.batch_size=8", "pretraining.guide.k=2")
     stage += ("suite.actions=find", "suite.impossible=masked")
-    found = study.carry_out(matrix.plan([*words, *stage]))
-    assert found.finished
-    first, last = found.runs
+    outcome = study.carry_out(matrix.plan([*words, *stage]))
+    assert outcome.finished
+    first, last = outcome.runs
     explorer, dual = (
         build.parts["agent"].spawn(build)
         for build in (make_build(run.cell, [0], "cpu", [tmp_path / "scratch"]) for run in (first, last))
     )
     explorer.load_parameters(0, load_file(first.directory / stages.POLICY))
-    stages.begin(last.cell, dual, StudyDirectory(found.directory), [0])
-    seen = [make_build(run.cell, [0], "cpu", [tmp_path]).suite(0).make("wood_sword").reset(3) for run in (first, last)]
+    stages.begin(last.cell, dual, StudyDirectory(outcome.directory), [0])
+    observations = [
+        make_build(run.cell, [0], "cpu", [tmp_path]).suite(0).make("wood_sword").reset(3) for run in (first, last)
+    ]
     rng, rows = np.random.default_rng(0), np.zeros(4, np.int64)
     vectors = rng.standard_normal((4, 16)).astype(np.float32)
-    values = dual.learner.value(dual.learner_observation(np.stack([seen[1]] * 4), vectors), rows)
-    assert values == pytest.approx([explorer.value(np.stack([seen[0]]), rows[:1])[0]] * 4, abs=1e-6)
+    action_values = dual.learner.value(dual.learner_observation(np.stack([observations[1]] * 4), vectors), rows)
+    assert action_values == pytest.approx([explorer.value(np.stack([observations[0]]), rows[:1])[0]] * 4, abs=1e-6)
     assert not dual.memories[0].skills
     transfer = [word for word in words if word != "method=dsadf"]
     (cell,) = matrix.plan([*transfer, "method=dsadf_transfer", *stage]).cells
@@ -121,7 +125,7 @@ def test_the_dual_system_first_acts_as_the_policy_that_it_begins_from(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("suite.impossible=counted",), "set suite.impossible=masked"),
         (("suite.observation=symbols",), "set suite.observation=text"),
@@ -135,11 +139,11 @@ def test_the_dual_system_first_acts_as_the_policy_that_it_begins_from(tmp_path: 
         (("planner=scripted_scorer",), "it answers in the role scorer"),
     ],
 )  # fmt: skip
-def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], told: str) -> None:
+def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], message: str) -> None:
     named = {word.split("=", 1)[0] for word in words}
-    given = [word for word in SCRIPTED if word.split("=", 1)[0] not in named]
-    given = [word for word in given if "suite" not in named or not word.startswith("suite.")]
-    check_refused(re.escape(told), matrix.plan, [*given, "method=dsadf", "profile=smoke", *words])
+    defaults = [word for word in SCRIPTED if word.split("=", 1)[0] not in named]
+    defaults = [word for word in defaults if "suite" not in named or not word.startswith("suite.")]
+    check_refused(re.escape(message), matrix.plan, [*defaults, "method=dsadf", "profile=smoke", *words])
 
 
 def test_the_oracle_performs_towards_the_task_where_the_memory_leaves_sub_goals_to_it(

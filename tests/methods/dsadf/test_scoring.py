@@ -10,10 +10,10 @@ from guidebench.methods.dsadf import prompts
 from guidebench.methods.dsadf.memory import Skill
 from guidebench.methods.dsadf.scoring import ScorerDialogue, behaviour, proficiency
 from guidebench.methods.dsadf.scripted import PromptScorer
-from tests.methods.dsadf.worlds import Says, said
+from tests.methods.dsadf.worlds import CannedModel, last_text
 
 SKILL = Skill(12, 7, [(5, True), (60, False), (1, True), (9, True)])
-TOLD = {"subgoal": "chop tree", "behaviour": behaviour(SKILL)}
+QUESTION = {"subgoal": "chop tree", "behaviour": behaviour(SKILL)}
 
 
 def test_behaviour_is_told_in_sentences() -> None:
@@ -37,26 +37,26 @@ def test_a_number_is_read_from_a_reply_and_anything_else_is_refused(reply: str) 
 
 
 def test_a_bad_reply_is_asked_about_again_a_bounded_number_of_times() -> None:
-    model = Says("quite good", '{"proficiency": 0.4}')
-    assert asyncio.run(ScorerDialogue("get wood", 1)(TOLD, None, model)) == {
+    model = CannedModel("quite good", '{"proficiency": 0.4}')
+    assert asyncio.run(ScorerDialogue("get wood", 1)(QUESTION, None, model)) == {
         "proficiency": 0.4, "said": '{"proficiency": 0.4}',
     }  # fmt: skip
-    told = prompts.sections(said(model.heard[0]))
-    assert (told["Goal"], told["Present sub-goal"]) == ("get wood", "chop tree")
-    assert told["What was observed"] == behaviour(SKILL) and "JSON object alone" in said(model.heard[1])
+    sections = prompts.sections(last_text(model.heard[0]))
+    assert (sections["Goal"], sections["Present sub-goal"]) == ("get wood", "chop tree")
+    assert sections["What was observed"] == behaviour(SKILL) and "JSON object alone" in last_text(model.heard[1])
     for replies in (("good", "good"), (None,)):
-        assert asyncio.run(ScorerDialogue("get wood", 1)(TOLD, None, Says(*replies))) is None
+        assert asyncio.run(ScorerDialogue("get wood", 1)(QUESTION, None, CannedModel(*replies))) is None
 
 
 def test_the_hand_written_scorer_counts_with_a_bounded_error() -> None:
     """Three of the four attempts are reached."""
-    asked = (prompts.scoring("get wood", "chop tree", behaviour(SKILL)),)
-    assert proficiency(PromptScorer(0, 0)(asked)) == 0.75
-    found = [
+    messages = (prompts.scoring("get wood", "chop tree", behaviour(SKILL)),)
+    assert proficiency(PromptScorer(0, 0)(messages)) == 0.75
+    scores = [
         proficiency(PromptScorer(0.2, 0)((prompts.scoring(f"goal {number}", "chop tree", behaviour(SKILL)),)))
         for number in range(200)
     ]
-    assert max(found) > 0.94 and min(found) < 0.56 and all(0.55 <= each <= 0.95 for each in found)
-    assert abs(statistics.mean(found) - 0.75) < 0.02
+    assert max(scores) > 0.94 and min(scores) < 0.56 and all(0.55 <= score <= 0.95 for score in scores)
+    assert abs(statistics.mean(scores) - 0.75) < 0.02
     with pytest.raises(Misread):
-        proficiency(PromptScorer(0, 1)(asked))
+        proficiency(PromptScorer(0, 1)(messages))

@@ -26,7 +26,7 @@ AIMS = "put lamp on chest; put plant on sink."
 
 
 @pytest.mark.parametrize(
-    ("seen", "goal", "steps"),
+    ("scene", "goal", "steps"),
     [  # things that lie unusually go to where they belong, or where the target says
         ("butter dish on stove (2.1 m left). pan on stove (1.9 m left). you hold nothing.", TIDY,
          "find butter dish, grab butter dish, find fridge, put butter dish on fridge"),
@@ -37,8 +37,8 @@ AIMS = "put lamp on chest; put plant on sink."
          "find plant, grab plant, find sink, put plant on sink"),
     ],
 )  # fmt: skip
-def test_a_thing_is_carried_to_where_it_belongs(seen: str, goal: str, steps: str) -> None:
-    assert ", ".join(planned(f"{STOVE} {seen}", goal)) == steps
+def test_a_thing_is_carried_to_where_it_belongs(scene: str, goal: str, steps: str) -> None:
+    assert ", ".join(planned(f"{STOVE} {scene}", goal)) == steps
     (search,) = planned("you see nothing. you hold nothing.")
     assert search.removeprefix("find ") in DEEDS.things
 
@@ -50,11 +50,11 @@ def test_a_step_is_omitted_at_its_rate_and_the_reflector_finds_it() -> None:
     plan = ["find lamp", "find table", "put lamp on table"]
 
     def reflected(plan: list[str], misses: float = 0) -> str:
-        given = listed([plans.Subgoal(name) for name in plan])
-        return PromptReflector(misses)((prompts.reflecting(TIDY, states[0], DEEDS.listed, "", 40, given),))
+        plan_text = listed([plans.Subgoal(name) for name in plan])
+        return PromptReflector(misses)((prompts.reflecting(TIDY, states[0], DEEDS.listed, "", 40, plan_text),))
 
-    told = reflected(plan)
-    assert "step 3, put lamp on table, lacks lamp" in told and "2. grab lamp" in told.split("Revised plan:")[1]
+    reply = reflected(plan)
+    assert "step 3, put lamp on table, lacks lamp" in reply and "2. grab lamp" in reply.split("Revised plan:")[1]
     assert "Weaknesses: none" in reflected([plan[0], "grab lamp", *plan[1:]])
     assert "Weaknesses: none" in reflected(plan, misses=1)
 
@@ -71,8 +71,8 @@ def inferred(history: str, omits: float = 0) -> str:
 
 
 def test_the_target_names_what_lay_unusually_and_what_was_rewarded() -> None:
-    told = json.loads(inferred(HISTORY))["target"]
-    assert told.endswith(": put lamp on table; put plant on chair.")
+    target = json.loads(inferred(HISTORY))["target"]
+    assert target.endswith(": put lamp on table; put plant on chair.")
     assert json.loads(inferred(HISTORY, omits=1))["target"].endswith("where it does: .")
     assert inferred("Step 1. Seen: you see tree.") == LOST
 
@@ -107,6 +107,6 @@ def test_the_performer_serves_its_sub_goal(subgoal: str, state: str, would: str,
 def test_the_performer_turns_after_four_steps_forward() -> None:
     state = "lamp on stove (2.0 m ahead). you hold nothing."
     actions = ["move forward", "turn left", "turn right", "look up", "look down", "grab or release"]
-    for steps, taken in ((4, ("turn left", "turn right")), (3, ("move forward",))):
-        asked = prompts.performing(TIDY, state, actions, "find lamp", ["move forward"] * steps, True)
-        assert PromptPerformer(0, 0)((asked,)) in taken
+    for steps, expected in ((4, ("turn left", "turn right")), (3, ("move forward",))):
+        message = prompts.performing(TIDY, state, actions, "find lamp", ["move forward"] * steps, True)
+        assert PromptPerformer(0, 0)((message,)) in expected

@@ -22,22 +22,24 @@ PLAIN = ("captioner=scripted", "captioner.width=16", "image_encoder=scripted", "
 
 @pytest.fixture
 def clip(tiny: Callable[[str], Path]) -> tuple[str, ...]:
-    """The words for both roles played by a tiny CLIP."""
+    """Return the settings that fill both roles with a tiny CLIP."""
     model = tiny("clip")
     roles = (CAPTIONER, IMAGE_ENCODER)
-    return tuple(f"{role}{told}" for role in roles for told in ("=transformers", f".model={model}", ".dtype=float32"))
+    return tuple(
+        f"{role}{setting}" for role in roles for setting in ("=transformers", f".model={model}", ".dtype=float32")
+    )
 
 
 class Answers:
-    """A context whose models see snapshots as they are asked about them."""
+    """A context whose models look at the snapshots of their questions."""
 
     def __init__(self, agent: Any) -> None:
-        self.step, self.rows, self.asked = 0, np.arange(2), list[Any]()
-        self.observation = np.stack([agent.made(row).reset(row) for row in range(2)])
+        self.step, self.rows, self.questions = 0, np.arange(2), list[Any]()
+        self.observation = np.stack([agent.make_task(row).reset(row) for row in range(2)])
         self.active = np.ones(2, bool)
 
     def consult(self, questions: Any) -> list[Any]:
-        self.asked += questions
+        self.questions += questions
         return [self._answer(question) for question in questions]
 
     def _answer(self, question: Any) -> Any:
@@ -56,7 +58,7 @@ def spawned(tmp_path: Path, *words: str) -> Any:
         directory.mkdir()
     build = make_build(cell, [0, 1], "cpu", directories)
     agent: Any = build.parts["agent"].spawn(build)
-    agent.made = lambda row: build.suite(row).make("wood_sword")
+    agent.make_task = lambda row: build.suite(row).make("wood_sword")
     return agent
 
 
@@ -77,7 +79,7 @@ def test_frames_take_the_place_of_pictures_and_captions_that_of_the_tasks(tmp_pa
     agent.load_state(1, state)
     assert agent._images[:, 0].tolist() == [9, 1] and agent._snapshots[1].tolist() == [1] * 4
     agent._encoded([Place(0, 3)], [None], ctx)
-    assert ctx.asked[-1].present and ctx.asked[-1].snapshots is None and ctx.asked[-1].episode == 3
+    assert ctx.questions[-1].present and ctx.questions[-1].snapshots is None and ctx.questions[-1].episode == 3
     assert agent._unanswered[0].tolist() == [1, 0], "a frame without a vector is counted"
     assert np.isnan(agent.value(ctx.observation, np.arange(2))).all(), "diagnostics draw no frames"
 
@@ -98,14 +100,14 @@ def test_a_role_that_settings_leave_out_needs_no_model(words: tuple[str, ...], u
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("image_encoder.width=32",), "set agent.image_width=32"),
         (("agent.captions=none",), "agent.captions=none: expected one of 'captioner', 'task'"),
     ],
 )
-def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], told: str) -> None:
+def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], message: str) -> None:
     named = {word.split("=", 1)[0] for word in words}
-    given = [word for word in (*SHORT, *SEEING, *PLAIN) if word.split("=", 1)[0] not in named]
-    with pytest.raises(UserError, match=re.escape(told)):
-        matrix.plan([*given, "method=dsadf", "profile=smoke", *words])
+    defaults = [word for word in (*SHORT, *SEEING, *PLAIN) if word.split("=", 1)[0] not in named]
+    with pytest.raises(UserError, match=re.escape(message)):
+        matrix.plan([*defaults, "method=dsadf", "profile=smoke", *words])

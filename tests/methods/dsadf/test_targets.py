@@ -12,7 +12,7 @@ from guidebench.harness.interfaces import Unusable
 from guidebench.methods.dsadf import prompts
 from guidebench.methods.dsadf.planning import PlannerDialogue
 from guidebench.methods.dsadf.targets import History, Tried, packed, unpacked
-from tests.methods.dsadf.worlds import HINT, START, Says, Steps, said
+from tests.methods.dsadf.worlds import HINT, START, CannedModel, Steps, last_text
 
 
 def tried(step: int, did: str = "", reward: float = 0.0) -> Tried:
@@ -31,12 +31,12 @@ def test_a_sample_keeps_what_was_rewarded_then_what_was_done_then_any_step() -> 
 
 
 def test_steps_that_did_nothing_are_sampled_evenly_and_alike_in_every_run() -> None:
-    one, other = History(200), History(200)
+    first, second = History(200), History(200)
     for step in range(2_000):
-        one.add(tried(step))
-        other.add(tried(step))
-    counts = np.histogram([step for step, *_ in one.state()], bins=4, range=(0, 2_000))[0]
-    assert one.state() == other.state() and counts.sum() == 200 and counts.min() > 30
+        first.add(tried(step))
+        second.add(tried(step))
+    counts = np.histogram([step for step, *_ in first.state()], bins=4, range=(0, 2_000))[0]
+    assert first.state() == second.state() and counts.sum() == 200 and counts.min() > 30
 
 
 def test_a_history_is_told_line_by_line_and_restored() -> None:
@@ -48,13 +48,13 @@ def test_a_history_is_told_line_by_line_and_restored() -> None:
         "Step 9. Seen: you hold nothing. Action: look up. Reward: 0."
     )
     other.load_state(json.loads(json.dumps(history.state())))
-    for each in (history, other):
-        each.add(tried(11, "put mug on sink"))
-        each.add(tried(12))
+    for sample in (history, other):
+        sample.add(tried(11, "put mug on sink"))
+        sample.add(tried(12))
     assert other.text() == history.text() and other.text().count("mug") == 2
 
 
-def inferred(model: Says, retries: int = 2, **more: str) -> Any:
+def inferred(model: CannedModel, retries: int = 2, **more: str) -> Any:
     return asyncio.run(
         PlannerDialogue("be tidy", Steps(), HINT, 5, retries)({"history": "Step 7.", **more}, None, model)
     )
@@ -64,13 +64,13 @@ GOOD = 'I think so. {"target": "put the mug\\n on the shelf"}'
 
 
 def test_the_prompt_holds_history_and_hint_and_the_answer_is_one_line() -> None:
-    model = Says(GOOD, "1. chop tree")
+    model = CannedModel(GOOD, "1. chop tree")
     assert inferred(model) == {"target": "put the mug on the shelf", "fault": "", "retries": 0}
-    told = prompts.sections(said(model.heard[0]))
-    assert (told["Goal"], told["What was tried"], told["Hints"]) == ("be tidy", "Step 7.", HINT)
-    assert "at most 1000 characters" in told["Your answer"]
+    sections = prompts.sections(last_text(model.heard[0]))
+    assert (sections["Goal"], sections["What was tried"], sections["Hints"]) == ("be tidy", "Step 7.", HINT)
+    assert "at most 1000 characters" in sections["Your answer"]
     asyncio.run(PlannerDialogue("be tidy", Steps(), HINT, 5, 0)({"text": START, "goal": "T"}, None, model))
-    assert prompts.sections(said(model.heard[1]))["Goal"] == "T", "the target takes the goal's place"
+    assert prompts.sections(last_text(model.heard[1]))["Goal"] == "T", "the target takes the goal's place"
 
 
 @pytest.mark.parametrize(
@@ -86,17 +86,17 @@ def test_the_prompt_holds_history_and_hint_and_the_answer_is_one_line() -> None:
     ],
 )
 def test_an_unusable_answer_is_asked_about_again_and_then_given_up(reply: str, fault: str, why: str) -> None:
-    model = Says(reply, GOOD)
+    model = CannedModel(reply, GOOD)
     assert inferred(model) == {"target": "put the mug on the shelf", "fault": "", "retries": 1}
-    assert why in said(model.heard[1])
-    assert inferred(Says(reply, reply), retries=1) == Unusable({"target": "", "fault": fault, "retries": 1})
-    assert inferred(Says(None)) is None
+    assert why in last_text(model.heard[1])
+    assert inferred(CannedModel(reply, reply), retries=1) == Unusable({"target": "", "fault": fault, "retries": 1})
+    assert inferred(CannedModel(None)) is None
 
 
 def test_a_policy_holds_the_target_and_refuses_others() -> None:
-    for told in ("", "put the mug on the shelf", "ü" * 1_000, "\U0001f600" * 1_000):
-        held = packed(told)
-        assert held.dtype == np.uint8 and held.shape == (4_000,) and unpacked(held) == told
-    for content in (b"\xff", b"two\nlines", b"x" * 1_001):
+    for target in ("", "put the mug on the shelf", "ü" * 1_000, "\U0001f600" * 1_000):
+        stored = packed(target)
+        assert stored.dtype == np.uint8 and stored.shape == (4_000,) and unpacked(stored) == target
+    for encoded in (b"\xff", b"two\nlines", b"x" * 1_001):
         with pytest.raises(UserError, match="the target in this policy is no line of at most 1,000 characters"):
-            unpacked(np.frombuffer(content, np.uint8))
+            unpacked(np.frombuffer(encoded, np.uint8))

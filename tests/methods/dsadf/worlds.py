@@ -1,4 +1,4 @@
-"""What the tests of the slow system share: a small world's actions and rules, and a model that says what it is told."""
+"""What the tests of the slow system share: a small world's actions and rules, and a model with canned replies."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -20,15 +20,15 @@ START = "you see grass and tree. you are targeting grass."
 
 
 class Steps(NamedTuple):
-    """What the steps of a plan in the small world can be."""
+    """Vocabulary of plans in the small world."""
 
     names: Sequence[str] = ACTIONS
     things: Sequence[str] = ()
     listed: Sequence[str] = ACTIONS
 
 
-class Says:
-    """Answers calls with these replies in turn, None for a failure, and keeps what it was asked."""
+class CannedModel:
+    """A model that answers with these replies in turn, fails where one is None, and records the messages it got."""
 
     def __init__(self, *replies: str | None) -> None:
         self.replies, self.heard = [*replies], list[tuple[Any, ...]]()
@@ -39,14 +39,14 @@ class Says:
         return CallResult(reply) if reply is not None else CallResult(None, "timeout")
 
 
-def said(messages: Sequence[Any]) -> str:
-    """The text of the last message."""
+def last_text(messages: Sequence[Any]) -> str:
+    """Return the text of the last message."""
     return str(messages[-1].content[0])
 
 
 def inheriting(words: Sequence[str], elsewhere: str) -> list[str]:
-    """Words of a cell of `dsadf`, or of `dsadf_transfer` from a stage on another task where a policy must be inherited:
-    System 1 acts, and the run does not train."""
+    """Return words of a `dsadf` cell, rewritten as `dsadf_transfer` with a stage on another task if the cell evaluates
+    a policy without training one."""
     if "agent.trains=false" not in words or "agent.router=model" in words:
         return [*words]
     stage = ("method=dsadf_transfer", f"pretraining.task={elsewhere}", "pretraining.agent.trains=true")

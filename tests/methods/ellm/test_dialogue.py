@@ -17,25 +17,27 @@ WORDS = Words.of(DEEDS)
 
 
 def goals(state: str, senseless: float = 0.0, deeds: tuple[str, ...] = DEEDS) -> list[str]:
-    asked = Message("user", (prompt(state, deeds, Words.of(deeds), 10),))
-    found: list[str] = PromptReader(senseless)((asked,))["goals"]
-    return found
+    message = Message("user", (prompt(state, deeds, Words.of(deeds), 10),))
+    answer: list[str] = PromptReader(senseless)((message,))["goals"]
+    return answer
 
 
 def test_a_prompt_says_what_is_seen_and_which_words_there_are() -> None:
-    said = prompt("you see tree.", DEEDS, WORDS, 7)
-    lines = said.splitlines()
-    assert lines[-1] == "State: you see tree." and "at most 7 goals" in said
+    text = prompt("you see tree.", DEEDS, WORDS, 7)
+    lines = text.splitlines()
+    assert lines[-1] == "State: you see tree." and "at most 7 goals" in text
     assert "Verbs: attack, chop, drink, eat, make, mine, place" in lines
     (nouns,) = (line for line in lines if line.startswith("Nouns: "))
     assert {*nouns.removeprefix("Nouns: ").split(", ")} == {deed.partition(" ")[2] for deed in DEEDS} - {""}
-    assert "Verbs without a noun: sleep" in lines and said.count("Example. ") == 3
+    assert "Verbs without a noun: sleep" in lines and text.count("Example. ") == 3
     examples = [json.loads(line.partition(" -> ")[2]) for line in lines if line.startswith("Example. ")]
-    assert all(not ChatCall((Message("user", ("?",)),), SCHEMA).fault(each) for each in examples), "as is asked for"
+    assert all(not ChatCall((Message("user", ("?",)),), SCHEMA).fault(example) for example in examples), (
+        "as is asked for"
+    )
     assert prompt("", DEEDS, WORDS, 7).endswith("State: nothing is in sight.")
     deeds = ("chop tree", "chop grass", "drink water", "attack cow")
-    said = prompt("you see tree.", deeds, Words.of(deeds), 7)
-    assert said.count("Example. ") == 1 and "without a noun" not in said and "pickaxe" not in said, "of another task"
+    text = prompt("you see tree.", deeds, Words.of(deeds), 7)
+    assert text.count("Example. ") == 1 and "without a noun" not in text and "pickaxe" not in text, "of another task"
 
 
 @pytest.mark.parametrize(
@@ -62,9 +64,9 @@ def test_the_hand_written_chat_suggests_what_the_state_allows(state: str, expect
 
 def test_it_errs_at_the_stated_rate_and_always_alike() -> None:
     states = [f"you see cow, grass, and tree. you feel {number}." for number in range(150)]
-    said = [goals(state, 0.2) for state in states]
-    assert said == [goals(state, 0.2) for state in states]
-    senseless = [goal for each in said for goal in each if goal not in NEEDS]
+    suggestions = [goals(state, 0.2) for state in states]
+    assert suggestions == [goals(state, 0.2) for state in states]
+    senseless = [goal for suggestion in suggestions for goal in suggestion if goal not in NEEDS]
     assert len(senseless) / (4 * 150) == pytest.approx(0.2, abs=0.05), "eat cow, chop tree, attack cow, chop grass"
     assert all(WORDS.form(goal) for goal in senseless) and len({*senseless}) > 40
     assert not set(goals(states[0], 1.0)) & set(NEEDS)
@@ -72,15 +74,17 @@ def test_it_errs_at_the_stated_rate_and_always_alike() -> None:
 
 def test_a_dialogue_is_one_call_with_a_schema_and_returns_what_the_model_wrote() -> None:
     answers = (["Chop tree", "fly"], ["fly", "eat the moon"], [])
-    calls, results = list[Any](), [*(CallResult({"goals": each}) for each in answers), CallResult(None, "malformed")]
+    calls, replies = list[Any](), [*(CallResult({"goals": names}) for names in answers), CallResult(None, "malformed")]
 
     async def ask(call: Any) -> CallResult:
         calls.append(call)
-        return results[len(calls) - 1]
+        return replies[len(calls) - 1]
 
     dialogue = GoalsDialogue(DEEDS, 5)
-    found = [asyncio.run(dialogue("you see tree.", None, ask)) for _ in results]
-    assert found == [answers[0], Unusable(answers[1]), [], None], "goals of which none is one of the task are no answer"
+    outcomes = [asyncio.run(dialogue("you see tree.", None, ask)) for _ in replies]
+    assert outcomes == [answers[0], Unusable(answers[1]), [], None], (
+        "goals of which none is one of the task are no answer"
+    )
     call = calls[0]
     assert isinstance(call, ChatCall) and call.schema == SCHEMA
     assert call.messages[0].content[0].splitlines()[-1] == f"{STATE}you see tree."  # type: ignore[union-attr]

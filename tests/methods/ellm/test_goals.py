@@ -1,4 +1,4 @@
-"""Goals in words: their form, how an answer is read, and what of a state is asked about."""
+"""Goals in words: their form, how an answer is read, and which part of a state is asked about."""
 
 import pytest
 
@@ -25,20 +25,20 @@ def test_an_answer_is_cut_and_what_is_no_goal_is_kept_out_and_counted() -> None:
     assert (everything.unknown, everything.senseless, everything.cut) == (0, 1, 0)
     assert read([], SOME, WORDS, 2, True) == Suggested((), 0, 0, 0, 0)
     answer = [f"{verb} {noun}" for verb in WORDS.verbs for noun in WORDS.nouns] * 9
-    found = read(answer, SOME, WORDS, 5, True)
-    assert len(answer) == 108 and found.goals == tuple(answer[:5])
-    assert (found.proposed, found.senseless, found.cut) == (12, 8, 7)
+    suggested = read(answer, SOME, WORDS, 5, True)
+    assert len(answer) == 108 and suggested.goals == tuple(answer[:5])
+    assert (suggested.proposed, suggested.senseless, suggested.cut) == (12, 8, 7)
 
 
 @pytest.mark.parametrize(
-    ("said", "goal"),
+    ("text", "goal"),
     [
         ("1. Eat the cow", "1 eat cow"), ("  PLACE   crafting-table ", "place crafting table"), ("…", ""), ("the", ""),
         ("chop\ntree\x00", "chop tree"), ("x" * LONGEST, "x" * LONGEST), ("x" * (LONGEST + 1), ""), ("x" * 10**6, ""),
     ],
 )  # fmt: skip
-def test_a_goal_is_plain_words(said: str, goal: str) -> None:
-    assert plain(said) == goal
+def test_a_goal_is_plain_words(text: str, goal: str) -> None:
+    assert plain(text) == goal
 
 
 def test_sentences_and_brackets_that_are_left_out() -> None:

@@ -32,27 +32,28 @@ VECTOR: Mapping[str, Sequence[float]] = {
     "sleep": (-1, 0),
 }  # fmt: skip
 """Cosines with `chop tree`: chop grass .6, eat tree .96, attack cow 0, sleep -1; eat cow has none."""
-SAID: Mapping[str, Any] = {TREE: ["chop tree", "eat tree", "chop grass"], COW: ["attack cow", "fly", "chop tree"]}
+GOALS: Mapping[str, Any] = {TREE: ["chop tree", "eat tree", "chop grass"], COW: ["attack cow", "fly", "chop tree"]}
 
 
-class Asked:
-    """A context that answers from the tables above and keeps questions and notes; a state without goals fails."""
+class TableContext:
+    """A context that answers from the tables above, where a state without goals fails, and records questions and
+    notes."""
 
     mode, step, phase = Mode.TRAIN, 1, RunPhase("train", 300)
 
     def __init__(self, rows: int) -> None:
         self.rows, self.streams = np.arange(rows), [Streams(seed) for seed in range(rows)]
         self.active = np.ones(rows, bool)
-        self.asked, self.batches = list[tuple[int, str, str]](), list[int]()
+        self.questions, self.batches = list[tuple[int, str, str]](), list[int]()
         self.notes: list[tuple[str, int, dict[str, Any]]] = []
 
     def consult(self, questions: Sequence[Any]) -> list[Any]:
-        told = [json.loads(question.content) for question in questions]
-        self.batches.append(len(told))
-        self.asked += [(question.row, question.to, text) for question, text in zip(questions, told, strict=True)]
+        texts = [json.loads(question.content) for question in questions]
+        self.batches.append(len(texts))
+        self.questions += [(question.row, question.to, text) for question, text in zip(questions, texts, strict=True)]
         return [
-            SAID.get(text) if question.to == "goals" else _vector(text)
-            for question, text in zip(questions, told, strict=True)
+            GOALS.get(text) if question.to == "goals" else _vector(text)
+            for question, text in zip(questions, texts, strict=True)
         ]
 
     def note(self, log: str, row: int, values: dict[str, Any]) -> None:
@@ -68,23 +69,23 @@ def _vector(text: str) -> Any:
 
 
 class Player:
-    """The guide of seeds 0 … S-1 with a real store, fed with steps in words."""
+    """The guide of seeds 0 … S-1 on a real store; tests feed it steps as (state, caption) texts."""
 
-    def __init__(self, where: Path, *words: str, rows: int = 1) -> None:
+    def __init__(self, directory: Path, *words: str, rows: int = 1) -> None:
         (cell,) = matrix.plan([*WORDS, *words]).cells
-        places = [where / f"seed-{seed}" for seed in range(rows)]
+        places = [directory / f"seed-{seed}" for seed in range(rows)]
         self.build = make_build(cell, range(rows), "cpu", places)
         self.agent = cell.section("agent").spawn(self.build)
         self.guide: EllmGuide = self.agent.guide
-        self.ctx, self.rows, self.count = Asked(rows), rows, 0
+        self.ctx, self.rows, self.count = TableContext(rows), rows, 0
 
-    def step(self, told: Sequence[tuple[str, str]] | None, ended: bool = False) -> list[float]:
+    def step(self, texts: Sequence[tuple[str, str]] | None, ended: bool = False) -> list[float]:
         """Observe a step of all seeds, each (state before it, caption), and return what is stored for it."""
-        seen, zeros = np.zeros(self.rows, self.build.observations.numpy), np.zeros(self.rows, np.float32)
-        words = None if told is None else StepWords(*map(tuple, zip(*told, strict=True)))
+        observations, zeros = np.zeros(self.rows, self.build.observations.numpy), np.zeros(self.rows, np.float32)
+        words = None if texts is None else StepWords(*map(tuple, zip(*texts, strict=True)))
         self.agent.observe(
             Transition(
-                seen, np.zeros(self.rows, np.int64), zeros, zeros > 0, np.full(self.rows, ended), seen,
+                observations, np.zeros(self.rows, np.int64), zeros, zeros > 0, np.full(self.rows, ended), observations,
                 np.zeros((self.rows, 15), bool), None, zeros > 0, words=words,
             ),
             self.ctx,
@@ -96,19 +97,19 @@ class Player:
         index = np.full((self.rows, 1), store.slot(np.array([self.count - 1]))[0])
         return [round(float(value), 6) for value in store.column(REWARD.name, index)[:, 0]]
 
-    def one(self, state: str, caption: str, ended: bool = False) -> float:
+    def reward_for(self, state: str, caption: str, ended: bool = False) -> float:
         return self.step([(state, caption)], ended)[0]
 
     def suggest(self, goals: list[str]) -> Player:
-        """Let every state have these goals."""
+        """Answer every question for goals with these."""
         self.ctx.consult = lambda questions: [  # type: ignore[method-assign]
-            goals if each.to == "goals" else _vector(json.loads(each.content)) for each in questions
+            goals if question.to == "goals" else _vector(json.loads(question.content)) for question in questions
         ]
         return self
 
     def states(self) -> list[str]:
-        """The states that were asked about."""
-        return [text for _, role, text in self.ctx.asked if role == "goals"]
+        """Return the states that goals were asked for."""
+        return [text for _, role, text in self.ctx.questions if role == "goals"]
 
     def metric(self, name: str) -> list[float]:
         values: list[float] = self.guide.metrics()[f"guide/{name}"].tolist()
@@ -117,11 +118,11 @@ class Player:
 
 def test_a_step_is_rewarded_by_the_largest_cosine_above_the_threshold(tmp_path: Path) -> None:
     player = Player(tmp_path, "guide.threshold=0.5")
-    assert player.one(TREE, "chop grass") == 1.0, "of chop tree .6, eat tree .8 and chop grass 1"
+    assert player.reward_for(TREE, "chop grass") == 1.0, "of chop tree .6, eat tree .8 and chop grass 1"
     assert cosine(np.array([3.0, 4.0]), np.array([24.0, 7.0])) == pytest.approx((3 * 24 + 4 * 7) / (5 * 25))
-    (log, row, said) = player.ctx.notes[0]
-    assert (log, row, said["goals"]) == ("goals", 0, "chop tree, eat tree, chop grass")
-    assert (said["kept"], said["proposed"], said["unknown"], said["senseless"]) == (3, 3, 0, 1)
+    (log, row, note) = player.ctx.notes[0]
+    assert (log, row, note["goals"]) == ("goals", 0, "chop tree, eat tree, chop grass")
+    assert (note["kept"], note["proposed"], note["unknown"], note["senseless"]) == (3, 3, 0, 1)
 
 
 def test_the_threshold_is_exceeded_not_reached_and_below_it_there_is_nothing(tmp_path: Path) -> None:
@@ -129,65 +130,79 @@ def test_the_threshold_is_exceeded_not_reached_and_below_it_there_is_nothing(tmp
         ("0.79", ["eat tree", "chop tree"], TREE, "chop grass", 0.8),
         ("0.81", ["eat tree", "chop tree"], TREE, "chop grass", 0.0),
         ("0.8", ["eat tree"], TREE, "chop grass", 0.0),  # 100 / 125 is .8, which does not exceed .8
-        ("0", SAID[COW], COW, "eat cow", 0.0),  # the caption's vector is zero, as that of a failed call
-        ("0.99", SAID[TREE], TREE, "chop tree", 1.0),
+        ("0", GOALS[COW], COW, "eat cow", 0.0),  # the caption's vector is zero, as that of a failed call
+        ("0.99", GOALS[TREE], TREE, "chop tree", 1.0),
     ):
         player = Player(tmp_path / threshold, f"guide.threshold={threshold}").suggest(goals)
-        assert player.one(state, caption) == pytest.approx(expected), threshold
+        assert player.reward_for(state, caption) == pytest.approx(expected), threshold
 
 
 def test_a_goal_is_rewarded_once_an_episode_wherever_it_is_suggested(tmp_path: Path) -> None:
     player = Player(tmp_path)
-    paid = [player.one(TREE, "chop tree"), player.one(TREE, "chop tree"), player.one(COW, "chop tree")]
+    paid = [
+        player.reward_for(TREE, "chop tree"),
+        player.reward_for(TREE, "chop tree"),
+        player.reward_for(COW, "chop tree"),
+    ]
     assert paid == [1.0, 0.0, 0.0]
-    assert player.one(COW, "attack cow", ended=True) == 1.0
+    assert player.reward_for(COW, "attack cow", ended=True) == 1.0
     assert player.ctx.notes[-1] == (
         "achieved", 0, {"episode": 0, "goals": "chop tree, attack cow", "count": 2, "reward": 2.0, "length": 4}
     )  # fmt: skip
-    assert player.one(COW, "chop tree") == 1.0, "a new episode"
+    assert player.reward_for(COW, "chop tree") == 1.0, "a new episode"
     always = Player(tmp_path / "always", "guide.once=false")
-    assert [always.one(TREE, "chop tree") for _ in range(3)] == [1.0, 1.0, 1.0]
+    assert [always.reward_for(TREE, "chop tree") for _ in range(3)] == [1.0, 1.0, 1.0]
 
 
 def test_each_goal_above_the_threshold_is_achieved_at_once(tmp_path: Path) -> None:
     player = Player(tmp_path, "guide.threshold=0.55")
-    assert player.one(TREE, "chop tree") == 1.0  # chop tree 1, eat tree .96, chop grass .6: all three
-    assert player.one(TREE, "chop grass") == 0.0
-    player.one(COW, "sleep", ended=True)
+    assert player.reward_for(TREE, "chop tree") == 1.0  # chop tree 1, eat tree .96, chop grass .6: all three
+    assert player.reward_for(TREE, "chop grass") == 0.0
+    player.reward_for(COW, "sleep", ended=True)
     assert player.ctx.notes[-1][2]["goals"] == "chop tree, eat tree, chop grass"
 
 
 def test_moves_and_nothing_are_not_rewarded_and_raise_no_question(tmp_path: Path) -> None:
     player = Player(tmp_path)
-    assert [player.one(TREE, caption) for caption in ("", "move left", "wake up")] == [0.0, 0.0, 0.0]
-    assert not player.ctx.asked
+    assert [player.reward_for(TREE, caption) for caption in ("", "move left", "wake up")] == [0.0, 0.0, 0.0]
+    assert not player.ctx.questions
     every = Player(tmp_path / "every", "guide.every_state=true")
-    assert [every.one(TREE, ""), every.one(TREE, "chop tree"), every.one(COW, "move up")] == [0.0, 1.0, 0.0]
+    assert [every.reward_for(TREE, ""), every.reward_for(TREE, "chop tree"), every.reward_for(COW, "move up")] == [
+        0.0,
+        1.0,
+        0.0,
+    ]
     assert every.states() == [TREE, COW]
 
 
 def test_each_seed_asks_once_for_a_state_and_a_text_and_all_seeds_in_one_batch(tmp_path: Path) -> None:
     player = Player(tmp_path, rows=3)
-    told = [(TREE, "chop tree"), (COW, "attack cow"), (TREE, "chop tree")]
-    assert player.step(told) == [1.0, 1.0, 1.0]
+    texts = [(TREE, "chop tree"), (COW, "attack cow"), (TREE, "chop tree")]
+    assert player.step(texts) == [1.0, 1.0, 1.0]
     assert player.ctx.batches == [3, 8], "the goals of three states, then 3, 2 and 3 texts"
-    assert player.step(told) == [0.0, 0.0, 0.0] and player.ctx.batches == [3, 8]
+    assert player.step(texts) == [0.0, 0.0, 0.0] and player.ctx.batches == [3, 8]
     assert player.step([(COW, "attack cow"), (TREE, ""), (COW, "sleep")]) == [1.0, 0.0, 0.0]
     assert player.ctx.batches[2:] == [2, 3], "states of seeds 0 and 2; attack cow, and sleep and attack cow"
-    assert len(player.ctx.asked) == len({*player.ctx.asked})
+    assert len(player.ctx.questions) == len({*player.ctx.questions})
     alone = Player(tmp_path / "alone")
-    assert [alone.one(*told[0]), alone.one(*told[0]), alone.one(COW, "attack cow")] == [1.0, 0.0, 1.0]
-    assert alone.ctx.asked == [each for each in player.ctx.asked if each[0] == 0], "as beside two others"
+    assert [alone.reward_for(*texts[0]), alone.reward_for(*texts[0]), alone.reward_for(COW, "attack cow")] == [
+        1.0,
+        0.0,
+        1.0,
+    ]
+    assert alone.ctx.questions == [question for question in player.ctx.questions if question[0] == 0], (
+        "as beside two others"
+    )
 
 
 def test_a_failed_question_gives_no_goals_and_a_failed_vector_no_reward(tmp_path: Path) -> None:
     player = Player(tmp_path)
-    assert player.one("you see nothing of note.", "chop tree") == 0.0
+    assert player.reward_for("you see nothing of note.", "chop tree") == 0.0
     assert player.ctx.notes[-1][2] | {"state": ""} == {
         "state": "", "goals": "", "kept": 0, "proposed": 0, "unknown": 0, "senseless": 0, "cut": 0, "failed": True
     }  # fmt: skip
-    assert player.one("you see nothing of note.", "chop tree") == 0.0 and len(player.ctx.asked) == 1
-    assert player.one(COW, "drink water") == 0.0, "no vector of this caption"
+    assert player.reward_for("you see nothing of note.", "chop tree") == 0.0 and len(player.ctx.questions) == 1
+    assert player.reward_for(COW, "drink water") == 0.0, "no vector of this caption"
     metrics = [player.metric(name) for name in ("failed", "questions", "goals")]
     assert metrics == [[1.0], [2.0], [1.0]], "2 goals for 2 states"
     assert cosine(np.zeros(3), np.ones(3)) == 0.0
@@ -197,7 +212,7 @@ def test_a_seed_that_has_stopped_training_keeps_nothing_and_asks_nothing(tmp_pat
     player = Player(tmp_path, "guide.every_state=true", rows=2)
     player.ctx.active = np.array([True, False])
     assert player.step([(TREE, "chop tree"), (COW, "attack cow")]) == [1.0, 0.0]
-    assert {row for row, _, _ in player.ctx.asked} == {0} == {row for _, row, _ in player.ctx.notes}
+    assert {row for row, _, _ in player.ctx.questions} == {0} == {row for _, row, _ in player.ctx.notes}
     assert (player.metric("questions"), player.metric("failed")) == ([1.0, 0.0], [0.0, 0.0])
 
 
@@ -205,18 +220,24 @@ def test_logs_hold_as_many_goals_as_a_text_may_have_characters(tmp_path: Path) -
     player = Player(tmp_path, "guide.formed=false", "guide.most=256", "guide.threshold=0.5")
     goals = [f"{number:03d}{'z' * 57}" for number in range(256)]
     player.ctx.consult = lambda questions: [  # type: ignore[method-assign]
-        goals if each.to == "goals" else _vector("chop tree") for each in questions
+        goals if question.to == "goals" else _vector("chop tree") for question in questions
     ]
-    assert player.one(TREE, "chop tree", ended=True) == 1.0
+    assert player.reward_for(TREE, "chop tree", ended=True) == 1.0
     for (log, _, row), number in zip(player.ctx.notes, ("kept", "count"), strict=True):
-        told = row["goals"].split(", ")
+        logged_goals = row["goals"].split(", ")
         assert logs.fitting(row, LOGS[log], log) == row and row[number] == 256
-        assert told == goals[: len(told)] and len(told) == (logs.TEXT + 2) // 62 == 161, "60 characters and a comma"
+        assert logged_goals == goals[: len(logged_goals)] and len(logged_goals) == (logs.TEXT + 2) // 62 == 161, (
+            "60 characters and a comma"
+        )
 
 
 def test_coarser_questions_are_shared_by_more_states_and_a_step_without_words_has_no_reward(tmp_path: Path) -> None:
     player = Player(tmp_path, "guide.omit=[you feel]")
-    assert [player.one(f"{TREE} you feel {how}.", "chop tree") for how in ("hurt", "hungry", "sleepy")] == [1, 0, 0]
+    assert [player.reward_for(f"{TREE} you feel {how}.", "chop tree") for how in ("hurt", "hungry", "sleepy")] == [
+        1,
+        0,
+        0,
+    ]
     assert player.states() == [TREE] and player.step(None) == [0.0]
 
 
@@ -238,8 +259,8 @@ def test_a_seed_goes_on_from_either_of_two_checkpoints_in_another_packing(tmp_pa
     both.step([(TREE, "sleep"), (TREE, "chop grass")])
     newer = json.loads(json.dumps(both.guide.state(1)))
     file = tmp_path / "seed-1" / FILE
-    told = [json.loads(line) for line in file.read_text().splitlines()]
-    assert told == [[COW, ["attack cow", "chop tree"]], [TREE, ["chop tree", "eat tree", "chop grass"]]]
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert lines == [[COW, ["attack cow", "chop tree"]], [TREE, ["chop tree", "eat tree", "chop grass"]]]
 
     def again(state: Any) -> Player:
         player = Player(tmp_path / "alone")
@@ -250,10 +271,14 @@ def test_a_seed_goes_on_from_either_of_two_checkpoints_in_another_packing(tmp_pa
         return player
 
     late = again(newer)
-    assert [late.one(COW, "attack cow"), late.one(TREE, "chop grass"), late.one(COW, "chop tree")] == [0.0, 0.0, 1.0]
-    assert not late.ctx.asked, "all is known"
+    assert [
+        late.reward_for(COW, "attack cow"),
+        late.reward_for(TREE, "chop grass"),
+        late.reward_for(COW, "chop tree"),
+    ] == [0.0, 0.0, 1.0]
+    assert not late.ctx.questions, "all is known"
     early = again(older)
-    assert [early.one(COW, "attack cow"), early.one(TREE, "chop grass")] == [0.0, 1.0]
+    assert [early.reward_for(COW, "attack cow"), early.reward_for(TREE, "chop grass")] == [0.0, 1.0]
     assert early.states() == [TREE]
     early.count = 2
     assert {**early.guide.state(0), "reward": 0} == {**newer, "reward": 0}

@@ -20,15 +20,15 @@ DEEDS = ("chop tree", "eat cow", "sleep")
 ORACLE = tuple("goals=oracle" if word == "goals=scripted" else word for word in SCRIPTED)
 
 
-def asked(*measures: float) -> Question:
+def question(*measures: float) -> Question:
     return Question(0, np.array([-1]), None, np.zeros((1, 0), bool), '"state"', "goals", measures=np.array([measures]))
 
 
 def test_deeds_that_are_measured_as_possible_are_goals() -> None:
-    known = KnownGoals(("health", "sleep", "chop tree", "eat cow"), DEEDS, 0.0)
-    assert known(asked(9, 1, 1, 0), np.random.default_rng(0)) == ["chop tree", "sleep"]
-    known = KnownGoals(DEEDS, DEEDS, 1.0)
-    assert set(known(asked(1, 1, 1), np.random.default_rng(0))) <= {"chop cow", "eat tree"}, "at rate one"
+    oracle = KnownGoals(("health", "sleep", "chop tree", "eat cow"), DEEDS, 0.0)
+    assert oracle(question(9, 1, 1, 0), np.random.default_rng(0)) == ["chop tree", "sleep"]
+    oracle = KnownGoals(DEEDS, DEEDS, 1.0)
+    assert set(oracle(question(1, 1, 1), np.random.default_rng(0))) <= {"chop cow", "eat tree"}, "at rate one"
 
 
 def test_a_suite_that_does_not_measure_a_deed_is_refused() -> None:
@@ -41,10 +41,10 @@ def test_a_suite_that_does_not_measure_a_deed_is_refused() -> None:
             return {"chop tree": "1 if so", "sleep": "1 if so"}
 
     (cell,) = matrix.plan(["method=ellm_exploration", "profile=smoke", *ORACLE]).cells
-    chat, there = cell.section("goals"), config.cell_view(cell)
-    assert chat.fits(there) == ""
+    chat, cell_view = cell.section("goals"), config.cell_view(cell)
+    assert chat.fits(cell_view) == ""
     for suite, deed in ((Unmeasured(), "chop tree"), (Partly(), "eat cow")):
-        reason = chat.fits(replace(there, parts={**there.parts, "suite": suite}))
+        reason = chat.fits(replace(cell_view, parts={**cell_view.parts, "suite": suite}))
         assert reason == f"the suite does not measure whether '{deed}' is possible next; choose another goals=…"
 
 

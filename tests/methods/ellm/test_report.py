@@ -8,15 +8,17 @@ import pytest
 from guidebench.methods.ellm import report
 
 
-def told(step: int, goals: str, proposed: int, unknown: int = 0, senseless: int = 0, **more: Any) -> dict[str, Any]:
-    kept = len(goals.split(", ")) if goals else 0
+def suggestion_row(
+    step: int, goals: str, proposed: int, unknown: int = 0, senseless: int = 0, **more: Any
+) -> dict[str, Any]:
+    count = len(goals.split(", ")) if goals else 0
     return {
-        "step": step, "state": f"you see {step}.", "goals": goals, "kept": kept, "proposed": proposed,
-        "unknown": unknown, "senseless": senseless, "cut": proposed - unknown - kept, "failed": False, **more,
+        "step": step, "state": f"you see {step}.", "goals": goals, "kept": count, "proposed": proposed,
+        "unknown": unknown, "senseless": senseless, "cut": proposed - unknown - count, "failed": False, **more,
     }  # fmt: skip
 
 
-def reached(episode: int, goals: str) -> dict[str, Any]:
+def achievement_row(episode: int, goals: str) -> dict[str, Any]:
     count = len(goals.split(", ")) if goals else 0
     return {
         "step": 100 * (episode + 1), "episode": episode, "goals": goals, "count": count, "reward": float(count),
@@ -25,16 +27,16 @@ def reached(episode: int, goals: str) -> dict[str, Any]:
 
 
 SUGGESTED = [
-    told(5, "chop tree, eat cow", 4, unknown=1, senseless=1),
-    told(9, "", 0, failed=True),
-    told(80, "chop tree, eat tree, drink water", 4, senseless=1),
+    suggestion_row(5, "chop tree, eat cow", 4, unknown=1, senseless=1),
+    suggestion_row(9, "", 0, failed=True),
+    suggestion_row(80, "chop tree, eat tree, drink water", 4, senseless=1),
 ]
-REACHED = [reached(0, "chop tree"), reached(1, ""), reached(2, "eat cow, chop tree")]
+REACHED = [achievement_row(0, "chop tree"), achievement_row(1, ""), achievement_row(2, "eat cow, chop tree")]
 
 
 def test_the_numbers_of_a_run() -> None:
-    found = report.of_run(pd.DataFrame(SUGGESTED), pd.DataFrame(REACHED), 300)
-    assert found == pytest.approx({
+    numbers = report.of_run(pd.DataFrame(SUGGESTED), pd.DataFrame(REACHED), 300)
+    assert numbers == pytest.approx({
         "questions per million steps": 1e6 * 3 / 300, "failed": 1 / 3, "goals per state": 5 / 3,
         "unknown goals": 1 / 8, "senseless goals": 2 / 8, "achieved per episode": 1.0, "distinct achieved": 2.0,
         "suggested goals achieved": 2 / 4,

@@ -18,7 +18,7 @@ from guidebench.methods.ellm.guide import EllmGuide
 from guidebench.methods.ellm.scripted import PromptReader
 from tests.harness.models.canned import completion, serving
 from tests.logs import logged
-from tests.methods.contract import kept
+from tests.methods.contract import read_files
 from tests.refusals import check_refused
 
 SMALL = (
@@ -100,10 +100,10 @@ def test_a_task_that_tells_nothing_is_refused_before_training() -> None:
             return object()
 
     cell = planned()
-    there = CellView(
+    cell_view = CellView(
         {**cell.sections, "suite": Mute()}, "deforestation", *cell.section("suite").spaces("deforestation")
     )
-    check_refused(r"task 'deforestation' does not tell both", cell.section("guide").ready, there)
+    check_refused(r"task 'deforestation' does not tell both", cell.section("guide").ready, cell_view)
     cell.section("guide").ready(
         CellView(cell.sections, "deforestation", *cell.section("suite").spaces("deforestation"))
     )
@@ -143,11 +143,13 @@ def test_achieved_goals_are_those_that_were_suggested_for_the_state_before(often
 
 def test_asking_only_where_something_was_done_changes_no_reward(often: Path, train: Callable[..., Path]) -> None:
     seldom = train(*SHORT, "guide.every_state=false", "goals.senseless=0.3", "seeds=[0]", packs=[(0,)])
-    one, other = (results.load(study, log="achieved") for study in (often, seldom))
+    frequent, rare = (results.load(study, log="achieved") for study in (often, seldom))
     columns = ["step", "episode", "goals", "count", "reward", "length"]
-    assert one[columns].to_dict("list") == other[columns].to_dict("list") and one["count"].sum() > 0
+    assert frequent[columns].to_dict("list") == rare[columns].to_dict("list") and frequent["count"].sum() > 0
     assert len(results.load(seldom, log="goals")) < len(results.load(often, log="goals"))
-    (often_policy,), (seldom_policy,) = (kept(study, ["policy.safetensors"]).values() for study in (often, seldom))
+    (often_policy,), (seldom_policy,) = (
+        read_files(study, ["policy.safetensors"]).values() for study in (often, seldom)
+    )
     assert often_policy == seldom_policy
 
 
@@ -161,26 +163,26 @@ def test_a_seed_that_stops_logs_no_more_and_the_other_goes_on(
     monkeypatch.setattr(EllmGuide, "before_update", stops)
     study = train(*SHORT, "guide.every_state=true", "seeds=[0,1]", packs=[(0, 1)])
     for log in ("goals", "achieved"):
-        one, other = (logged(next(study.glob(f"*/*/*/seed-{seed}")), log) for seed in (0, 1))
-        assert max(row["step"] for row in one) > 60 >= max(row["step"] for row in other)
-        assert not any(row.get("failed") for row in (*one, *other))
+        running, stopped = (logged(next(study.glob(f"*/*/*/seed-{seed}")), log) for seed in (0, 1))
+        assert max(row["step"] for row in running) > 60 >= max(row["step"] for row in stopped)
+        assert not any(row.get("failed") for row in (*running, *stopped))
 
 
 def test_a_server_is_asked_once_for_each_state(train: Callable[..., Path]) -> None:
     """The server answers well, with a hundred goals, with goals that do not exist, in prose, and with an error."""
     pytest.importorskip("openai")
-    asked: list[str] = []
+    states: list[str] = []
 
     def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
         if path != "/chat/completions":
             return 200, {"object": "list", "data": [{"id": "any", "object": "model"}]}
-        said = body["messages"][0]["content"]
-        text = said if isinstance(said, str) else "".join(part["text"] for part in said)
+        message = body["messages"][0]["content"]
+        text = message if isinstance(message, str) else "".join(part["text"] for part in message)
         state = [line for line in text.splitlines() if line.startswith("State: ")]
         if not state:
             return 200, completion("yes")
         if len(body["messages"]) == 1:
-            asked.append(state[-1])
+            states.append(state[-1])
         good = PromptReader(0.0)((Message("user", (text,)),))["goals"]
         return 200, completion(
             [
@@ -197,7 +199,7 @@ def test_a_server_is_asked_once_for_each_state(train: Callable[..., Path]) -> No
             "goals.model=any", "goals.attempts=1", "guide.every_state=true", "guide.most=3", "seeds=[0]", packs=[(0,)],
         )  # fmt: skip
     goals = results.load(study, log="goals")
-    assert set(Counter(asked).values()) == {1} and {*asked} == {f"State: {state}" for state in goals["state"]}
+    assert set(Counter(states).values()) == {1} and {*states} == {f"State: {state}" for state in goals["state"]}
     way = goals["state"].map(lambda state: len(f"State: {state}") % 4)
     assert goals["failed"].tolist() == (way == 3).tolist() and 0 < goals["failed"].mean() < 1
     assert (goals.loc[way == 1, "unknown"] == 100).all() and (goals.loc[way != 1, "unknown"] == 0).all()

@@ -1,4 +1,4 @@
-"""The hand-written goals, for the sentences that the game itself tells of scenes made by hand."""
+"""The hand-written goals, checked against the game's own sentences about scenes built by hand."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ from guidebench.suites.crafter.measures import within_reach
 PLENTY = {name: 9 for name in ITEMS[4:]}
 
 
-def scene(materials: tuple[str, ...], **held: int) -> Game:
+def scene(materials: tuple[str, ...], **inventory: int) -> Game:
     """A player on a field of grass, hungry, thirsty and tired, with materials beside it and things in its inventory."""
     game = Game(32, 9, 64, 100)
     game.begin(0)
@@ -29,14 +29,14 @@ def scene(materials: tuple[str, ...], **held: int) -> Game:
     x, y = game.player.pos.tolist()
     for number, name in enumerate(materials):
         game.world[x - 4 + number, y - 1] = name
-    game.player.inventory.update({**dict.fromkeys(ITEMS[4:], 0), "food": 5, "drink": 5, "energy": 5, **held})
+    game.player.inventory.update({**dict.fromkeys(ITEMS[4:], 0), "food": 5, "drink": 5, "energy": 5, **inventory})
     game.changed()
     return game
 
 
 def suggested(game: Game) -> set[str]:
-    said = prompt(words.text(game), DEEDS, Words.of(DEEDS), 256)
-    return {*PromptReader(0.0)((Message("user", (said,)),))["goals"]}
+    text = prompt(words.text(game), DEEDS, Words.of(DEEDS), 256)
+    return {*PromptReader(0.0)((Message("user", (text,)),))["goals"]}
 
 
 def possible(game: Game) -> set[str]:
@@ -44,24 +44,24 @@ def possible(game: Game) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("held", "deeds"), [({"sapling": 1}, {"place plant"}), ({"stone": 4}, {"place furnace", "place stone"})]
+    ("inventory", "deeds"), [({"sapling": 1}, {"place plant"}), ({"stone": 4}, {"place furnace", "place stone"})]
 )
 def test_a_sapling_is_a_plant_in_sentences_and_a_furnace_needs_no_table(
-    held: Mapping[str, int], deeds: set[str]
+    inventory: Mapping[str, int], deeds: set[str]
 ) -> None:
-    game = scene((), **held)
+    game = scene((), **inventory)
     assert suggested(game) == possible(game) == {"chop grass", "sleep", *deeds} and {*NEEDS} == {*DEEDS}
-    assert ("you have in your inventory plant." in words.text(game)) == ("sapling" in held)
+    assert ("you have in your inventory plant." in words.text(game)) == ("sapling" in inventory)
 
 
 @pytest.mark.parametrize(
-    "held", [PLENTY, {}, {"wood": 9}, {"stone_pickaxe": 1, "wood_pickaxe": 1, "wood": 2, "stone": 4}]
+    "inventory", [PLENTY, {}, {"wood": 9}, {"stone_pickaxe": 1, "wood_pickaxe": 1, "wood": 2, "stone": 4}]
 )
 @pytest.mark.parametrize(
     "materials", [("table",), ("table", "furnace"), ("tree", "stone", "coal", "iron", "diamond", "water"), ()]
 )
 def test_with_enough_of_each_thing_it_suggests_what_the_rules_allow(
-    materials: tuple[str, ...], held: Mapping[str, int]
+    materials: tuple[str, ...], inventory: Mapping[str, int]
 ) -> None:
-    game = scene(materials, **held)
+    game = scene(materials, **inventory)
     assert suggested(game) == possible(game)

@@ -37,7 +37,7 @@ class Suite:
 
 
 class Played:
-    """A guide beside a store, whose questions an embedder answers at once with vectors that the test knows."""
+    """A guide beside a store; an embedder answers its questions at once with vectors that the test computes."""
 
     def __init__(self, path: Path, config: Liv, seeds: tuple[int, ...] = (3, 5)) -> None:
         self.build = dataclasses.replace(build(path, seeds=seeds), parts={"suite": Suite()})
@@ -56,20 +56,20 @@ class Played:
             self.guide.ended([SimpleNamespace(row=row) for row in range(len(self.seeds))], self.store, self.ctx)
 
     def play(self, *steps: str) -> None:
-        """An episode; each text has a digit for each seed, 1 for a success."""
+        """Play an episode; each text is a step with a digit per seed, 1 for a success."""
         for number, step in enumerate(steps):
             self.step(tuple(digit == "1" for digit in step), number == len(steps) - 1)
 
     def answer(self, failed: bool = False) -> None:
         """Frame k has the vector (cos k, sin k); the text is (1, 0), the goal image (0, 1)."""
-        for question in self.ctx.asked:
+        for question in self.ctx.questions:
             if question.key[0] >= 0:
-                value = np.stack([np.cos(question.key), np.sin(question.key)], 1)
+                vectors = np.stack([np.cos(question.key), np.sin(question.key)], 1)
             else:
-                value = np.array([[1.0, 0.0]] if json.loads(question.content) == INSTRUCTION else [[0.0, 1.0]])
-            given = None if failed else value.astype(np.float16)
-            self.guide.answered([Response(question.row, question.key, given, question.to)], self.store, self.ctx)
-        self.ctx.asked.clear()
+                vectors = np.array([[1.0, 0.0]] if json.loads(question.content) == INSTRUCTION else [[0.0, 1.0]])
+            vector = None if failed else vectors.astype(np.float16)
+            self.guide.answered([Response(question.row, question.key, vector, question.to)], self.store, self.ctx)
+        self.ctx.questions.clear()
 
     def live(self, *steps: str) -> Any:
         """Play an episode and answer all questions."""
@@ -82,9 +82,9 @@ class Played:
             self.guide.before_update(self.store, self.learner, self.ctx)
 
     def take(self, other: Played) -> None:
-        """Go on from what another one of one seed has come to."""
+        """Continue from the state of another guide of one seed."""
         self.store = other.store
-        self.ctx.asked.extend(other.ctx.asked)
+        self.ctx.questions.extend(other.ctx.questions)
         self.guide.load_state(0, other.guide.state(0))
         self.build.streams[0].load_state(other.build.streams[0].state())
 
@@ -111,7 +111,7 @@ def test_frames_that_failed_have_the_tasks_reward_and_without_the_instruction_th
 ) -> None:
     played = Played(tmp_path, Liv(rho=0.5, **SMALL))
     played.step((False, False))
-    assert [question.content for question in played.ctx.asked] == [json.dumps(INSTRUCTION)] * 2
+    assert [question.content for question in played.ctx.questions] == [json.dumps(INSTRUCTION)] * 2
     played.answer()
     played.play("00")
     played.answer(failed=True)
@@ -127,22 +127,22 @@ def test_liv_proj_rewards_by_heads_that_never_change(tmp_path: Path) -> None:
     played = Played(tmp_path, LivProj(rho=1.0, **HEADS))
     assert isinstance(played.guide, LivProjGuide) and not isinstance(played.guide, FurlGuide)
     played.live("00", "01", "01")
-    own, before = played.guide.heads.parameters.arrays(1), played.heads()
+    weights, before = played.guide.heads.parameters.arrays(1), played.heads()
 
     def head(kind: str, vector: Array) -> Array:
-        hidden = np.maximum(vector @ own[f"{kind}.0.weight"] + own[f"{kind}.0.bias"], 0)
-        return hidden @ own[f"{kind}.1.weight"] + own[f"{kind}.1.bias"]
+        hidden = np.maximum(vector @ weights[f"{kind}.0.weight"] + weights[f"{kind}.0.bias"], 0)
+        return hidden @ weights[f"{kind}.1.weight"] + weights[f"{kind}.1.bias"]
 
     frame, text = head("image", np.array([np.cos(2), np.sin(2)])), head("text", np.array([1.0, 0.0]))
-    wanted = frame @ text / np.linalg.norm(frame) / np.linalg.norm(text)
+    expected = frame @ text / np.linalg.norm(frame) / np.linalg.norm(text)
     batch = played.store.gather(np.full((2, 1), 2))
-    assert (played.guide.shape(batch).reward - batch.reward)[1, 0] == pytest.approx(wanted, abs=1e-3)
+    assert (played.guide.shape(batch).reward - batch.reward)[1, 0] == pytest.approx(expected, abs=1e-3)
     played.train(3)
     np.testing.assert_array_equal(played.heads(), before)
 
 
 def watched(chosen: list[tuple[str, list[bool]]], name: str, real: Any, store: Any, active: Array) -> None:
-    """Note which seeds a step of the heads is for, and take it."""
+    """Record which seeds a step of the heads trains, then take the step."""
     chosen.append((name, active.tolist()))
     real(store, active)
 
@@ -150,8 +150,8 @@ def watched(chosen: list[tuple[str, list[bool]]], name: str, real: Any, store: A
 def test_furl_ranks_by_the_goal_until_a_seed_succeeds_and_contrasts_afterwards(tmp_path: Path) -> None:
     played = Played(tmp_path, Furl(**ALIGNED))
     played.play("00", "00", "00", "00")
-    asked = {(question.row, question.content): question for question in played.ctx.asked}
-    assert (asked[0, json.dumps(GOAL)].snapshots == 9).all()
+    questions = {(question.row, question.content): question for question in played.ctx.questions}
+    assert (questions[0, json.dumps(GOAL)].snapshots == 9).all()
     before = [played.heads(row) for row in range(2)]
     played.train()
     assert all((played.heads(row) == before[row]).all() for row in range(2)), "no vector of the instruction is there"
@@ -171,12 +171,12 @@ def test_furl_ranks_by_the_goal_until_a_seed_succeeds_and_contrasts_afterwards(t
 
 
 def test_demonstrations_are_episodes_of_their_own(tmp_path: Path) -> None:
-    """The loop passes them on before the first episode begins, and no end of an episode is told."""
+    """The loop passes demonstrations on before the first episode begins, without ends of episodes."""
     played = Played(tmp_path, Furl(**ALIGNED), seeds=(3,))
     for success, ended in ((False, False), (True, True), (False, False), (True, True)):
-        shown = happened(played.store.written, ended, played.seeds)._replace(success=np.array([success]))
-        played.store.append(shown)
-        played.guide.observed(0, shown, played.store, played.ctx)
+        transition = happened(played.store.written, ended, played.seeds)._replace(success=np.array([success]))
+        played.store.append(transition)
+        played.guide.observed(0, transition, played.store, played.ctx)
     played.play(*"000")
     assert played.guide.memory[0].positives.tolist() == [0, 1, 2, 3]
     assert played.guide.memory[0].negatives.tolist() == [4, 5, 6]
@@ -185,7 +185,7 @@ def test_demonstrations_are_episodes_of_their_own(tmp_path: Path) -> None:
 def test_without_a_goal_image_heads_wait_for_the_first_success(tmp_path: Path) -> None:
     played = Played(tmp_path, Furl(goal=False, **ALIGNED), seeds=(13,))
     played.play(*"000")
-    assert [question.content for question in played.ctx.asked if question.content] == [json.dumps(INSTRUCTION)]
+    assert [question.content for question in played.ctx.questions if question.content] == [json.dumps(INSTRUCTION)]
     played.answer()
     before = played.heads()
     played.train()

@@ -29,26 +29,26 @@ def test_successes_count_where_the_margin_is_not_reached_and_lose_only_the_diffe
     other = torch.tensor([[0.7, 0.45, 0.3]])
     # .2 and -.05 count, since they exceed -.1; -.2 does not.
     assert successes(positive, other, ALL, 0.1).tolist() == [pytest.approx((0.2 - 0.05) / 3)]
-    for there, loss in (([[False, True, True]], -0.05 / 2), ([[False] * 3], 0.0)):
-        assert successes(positive, other, torch.tensor(there), 0.1).tolist() == [pytest.approx(loss)]
+    for mask, loss in (([[False, True, True]], -0.05 / 2), ([[False] * 3], 0.0)):
+        assert successes(positive, other, torch.tensor(mask), 0.1).tolist() == [pytest.approx(loss)]
 
 
 def test_the_gradient_of_successes_is_that_of_a_hinge() -> None:
     generator = torch.Generator().manual_seed(0)
     positive, other = (torch.rand(2, 40, generator=generator).requires_grad_() for _ in range(2))
-    there = torch.rand(2, 40, generator=generator) > 0.2
-    own = torch.autograd.grad(successes(positive, other, there, 0.1).sum(), (positive, other))
-    hinge = (torch.relu(other - positive + 0.1) * there).sum(1) / there.sum(1)
-    for found, wanted in zip(own, torch.autograd.grad(hinge.sum(), (positive, other)), strict=True):
-        torch.testing.assert_close(found, wanted)
+    mask = torch.rand(2, 40, generator=generator) > 0.2
+    gradients = torch.autograd.grad(successes(positive, other, mask, 0.1).sum(), (positive, other))
+    hinge = (torch.relu(other - positive + 0.1) * mask).sum(1) / mask.sum(1)
+    for gradient, expected in zip(gradients, torch.autograd.grad(hinge.sum(), (positive, other)), strict=True):
+        torch.testing.assert_close(gradient, expected)
 
 
 def test_agreement_is_the_share_of_ranked_pairs_in_the_right_order() -> None:
     """Of the distances 1, 2, 3 and 9 four pairs differ by more than 1.5, and the last frame has no vector."""
     cosines = torch.tensor([[0.5, 0.9, 0.4, 0.6, 7.0]])
     distances = torch.tensor([[1.0, 2.0, 3.0, 9.0, 0.0]])
-    there = torch.tensor([[True, True, True, True, False]])
-    found = agreement(cosines, distances, there, 1.5)
+    mask = torch.tensor([[True, True, True, True, False]])
+    share = agreement(cosines, distances, mask, 1.5)
     # The pairs (0, 2), of cosines .5 > .4, and (1, 3), .9 > .6, are right; (0, 3), .5 < .6, and (2, 3), .4 < .6, wrong.
-    assert found.tolist() == [0.5]
-    assert agreement(cosines, distances, there, 99.0).isnan().all()
+    assert share.tolist() == [0.5]
+    assert agreement(cosines, distances, mask, 99.0).isnan().all()

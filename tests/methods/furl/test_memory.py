@@ -12,7 +12,8 @@ def played(memory: Memory, first: int, successes: str) -> None:
 
 
 def steps(memory: Memory) -> tuple[list[int], ...]:
-    """Those of successful episodes, those of them that have one a gap earlier, and those of failed episodes."""
+    """Return the steps of successful episodes, those of them with a step one gap earlier, and those of failed
+    episodes."""
     return memory.positives.tolist(), memory.valid.tolist(), memory.negatives.tolist()
 
 
@@ -50,6 +51,6 @@ def test_only_the_newest_are_kept_and_a_checkpoint_holds_the_episode_under_way()
     memory.add(5, True)
     other = Memory(capacity=3, gap=1)
     other.load_state(memory.state())
-    for each in (memory, other):
-        each.close()
+    for twin in (memory, other):
+        twin.close()
     assert steps(other) == steps(memory) == ([4, 5], [5], [1, 2, 3])

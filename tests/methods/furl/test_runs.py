@@ -8,7 +8,7 @@ import pytest
 
 from guidebench import results
 from guidebench.harness.plan import matrix
-from tests.methods.contract import kept
+from tests.methods.contract import read_files
 from tests.refusals import check_refused
 
 SMALL = (
@@ -39,9 +39,9 @@ def test_a_vector_of_another_width_is_refused_with_the_plan() -> None:
 
 
 def test_a_suite_without_a_goal_image_is_refused_unless_none_is_wanted() -> None:
-    given = ["suite=classic", "task=Pendulum-v1", "embedder=scripted"]
-    check_refused(r"no goal image of the task; set guide\.goal=false", matrix.plan, [*given, "method=furl"])
-    matrix.plan([*given, "method=furl_no_goal"])
+    words = ["suite=classic", "task=Pendulum-v1", "embedder=scripted"]
+    check_refused(r"no goal image of the task; set guide\.goal=false", matrix.plan, [*words, "method=furl"])
+    matrix.plan([*words, "method=furl_no_goal"])
 
 
 @pytest.mark.parametrize(("method", "goal"), [("liv", "hidden"), ("furl", "observable")])
@@ -49,8 +49,8 @@ def test_frames_of_metaworld_are_rewarded(method: str, goal: str, train: Callabl
     pytest.importorskip("metaworld")
     heads = FURL if method == "furl" else ()
     study = train(*SMALL, f"method={method}", *heads, f"suite.goal={goal}", "seeds=[0]", packs=[(0,)])
-    (content,) = kept(study, ["ledger.jsonl"]).values()
-    last = json.loads(content.splitlines()[-1])
+    (ledger,) = read_files(study, ["ledger.jsonl"]).values()
+    last = json.loads(ledger.splitlines()[-1])
     # Each fourth of 240 frames, of which the last four wait for their stretch of 8; and the goal image.
     assert last["images"] == 56 + (method == "furl") and last["failures"] == 0
     metrics = results.load(study, log="metrics")

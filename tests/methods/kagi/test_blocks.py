@@ -47,8 +47,8 @@ def test_a_path_may_begin_where_the_gripper_is() -> None:
     assert path(Grid(6), (0.4, 0.6, 1.0), (0.5, 0.6, 0.7)) == [
         ("c4", 3), ("c4", 2), ("c4", 1), ("c4", 0), ("d4", 3), ("d4", 2),
     ], "to the next tile it rises at once"  # fmt: skip
-    begun = path(Grid(6), (0.4, 0.6, 0.7), (0.8, 0.2, 0.5), start=(0.5, 0.8, 0.2))
-    assert begun[:4] == [("d5", 5), ("c4", 4), ("c4", 3), ("c4", 2)]
+    from_gripper = path(Grid(6), (0.4, 0.6, 0.7), (0.8, 0.2, 0.5), start=(0.5, 0.8, 0.2))
+    assert from_gripper[:4] == [("d5", 5), ("c4", 4), ("c4", 3), ("c4", 2)]
 
 
 def test_a_path_within_one_tile_has_two_blocks_or_more() -> None:
@@ -61,10 +61,10 @@ def test_a_path_within_one_tile_has_two_blocks_or_more() -> None:
         assert path(grid, thing, place) == blocks
 
 
-def apart(grid: Grid, blocks: list[Block]) -> int:
-    """The largest difference of column or row between neighbours."""
-    found = [np.array(grid.position(tile)) for tile, _ in blocks]
-    return max(int(np.abs(after - before).max()) for before, after in pairwise(found))
+def largest_step(grid: Grid, blocks: list[Block]) -> int:
+    """Return the largest difference of column or row between neighbouring blocks."""
+    positions = [np.array(grid.position(tile)) for tile, _ in blocks]
+    return max(int(np.abs(after - before).max()) for before, after in pairwise(positions))
 
 
 def test_any_path_is_short_connected_and_without_a_block_twice() -> None:
@@ -74,8 +74,8 @@ def test_any_path_is_short_connected_and_without_a_block_twice() -> None:
             grid = Grid(size, heights)
             for thing, place in rng.uniform(0, 1, (40, 2, 3)):
                 blocks = path(grid, thing, place)
-                assert apart(grid, blocks) <= 1 or len(blocks) >= MOST / 2
-                low, end = (grid.block(*grid.nearest(each)) for each in (thing, place))
-                for each in (blocks, path(grid, thing, place, start=rng.uniform(0, 1, 3))):
-                    assert FEWEST <= len(each) <= MOST and low in each and each[-1] == end
-                    assert len(set(each)) == len(each), (thing, place, each)
+                assert largest_step(grid, blocks) <= 1 or len(blocks) >= MOST / 2
+                low, end = (grid.block(*grid.nearest(position)) for position in (thing, place))
+                for tiles in (blocks, path(grid, thing, place, start=rng.uniform(0, 1, 3))):
+                    assert FEWEST <= len(tiles) <= MOST and low in tiles and tiles[-1] == end
+                    assert len(set(tiles)) == len(tiles), (thing, place, tiles)

@@ -38,11 +38,11 @@ def painted() -> Array:
 def test_hue_saturation_and_value_by_hand(
     rgb: tuple[float, ...], hue: float, saturation: float, chroma: float, value: float
 ) -> None:
-    found = colours.look(np.array([[rgb]]).astype(np.uint8))
-    assert [float(each[0, 0]) for each in found] == pytest.approx([hue, saturation, chroma, value], abs=2e-2)
+    pixels = colours.look(np.array([[rgb]]).astype(np.uint8))
+    assert [float(channel[0, 0]) for channel in pixels] == pytest.approx([hue, saturation, chroma, value], abs=2e-2)
     hues = np.arange(0, 360, 0.5)
-    taken = [colours._between(hues, *borders) for borders in colours.HUES.values()]
-    assert (np.sum(taken, axis=0) == 1).all(), "every hue has one colour"
+    members = [colours._between(hues, *borders) for borders in colours.HUES.values()]
+    assert (np.sum(members, axis=0) == 1).all(), "every hue has one colour"
 
 
 def test_blocks_and_places_of_a_painted_view() -> None:
@@ -67,11 +67,11 @@ def test_what_cannot_be_seen_has_no_mask() -> None:
     speck = np.zeros((100, 100, 3), np.uint8)
     for pixel, count in ((9, 0), (10, 5)):  # 4 of 10,000 pixels are none; 5 are a blob
         speck[5, 5:pixel] = (240, 20, 20)
-        found = colours.block(colours.look(speck), "red")
-        assert (0 if found is None else found.sum()) == count
+        mask = colours.block(colours.look(speck), "red")
+        assert (0 if mask is None else mask.sum()) == count
     speck[20:26, 20:26] = (240, 20, 20)
-    found = colours.block(colours.look(speck), "red")
-    assert found is not None and found.sum() == 36 and found[20:26, 20:26].all(), "of two parts the larger"
+    mask = colours.block(colours.look(speck), "red")
+    assert mask is not None and mask.sum() == 36 and mask[20:26, 20:26].all(), "of two parts the larger"
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from guidebench.harness.models.calls import Failure
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.dialogue import WaypointDialogue
 from guidebench.methods.kagi.questions import WaypointQuestion
-from tests.baselines.teachers.llm.talking import CUT, Ask
-from tests.methods.kagi.scenes import ASKED, painted
+from tests.baselines.teachers.llm.conversations import CUT, Ask
+from tests.methods.kagi.scenes import QUESTION, painted
 
 FRAMES = painted({"green": (0.4, 0.6, 0.7)})[None]
 REPLY: dict[str, Any] = {"grasp": "P2", "target": "Q4", "block_sequence": [["c4", 3], ["c4", 2], ["b4", 3], ["a3", 2]]}
-FOUND = {
+ANSWER = {
     "grasp": 2,
     "target": 4,
     "waypoints": [
@@ -34,12 +34,12 @@ def changed(**fields: Any) -> str:
     return json.dumps(REPLY | fields)
 
 
-def talk(ask: Ask, asked: WaypointQuestion = ASKED, retries: int = 2) -> Any:
-    """What the dialogue ends with, as JSON carries it."""
+def talk(ask: Ask, question: WaypointQuestion = QUESTION, retries: int = 2) -> Any:
+    """Return the dialogue's answer after a round trip through JSON."""
     dialogue = WaypointDialogue(retries)
     assert dialogue.calls == 1 + retries
-    found = asyncio.run(dialogue(json.loads(asked.content()), FRAMES, ask))
-    return json.loads(json.dumps(found))
+    answer = asyncio.run(dialogue(json.loads(question.content()), FRAMES, ask))
+    return json.loads(json.dumps(answer))
 
 
 BAD = {
@@ -75,7 +75,7 @@ BAD = {
 
 
 def test_a_reply_becomes_waypoints_at_centres_of_tiles_and_rows_of_lines() -> None:
-    assert talk(ask := Ask(f"Here it is:\n```json\n{json.dumps(REPLY)}\n```")) == FOUND
+    assert talk(ask := Ask(f"Here it is:\n```json\n{json.dumps(REPLY)}\n```")) == ANSWER
     assert ask.done and len(ask.calls) == 1
     for replies in ((), ("prose",)):
         assert talk(Ask(*replies, Failure("server", ""))) is None, "a failed call ends it without an answer"
@@ -84,31 +84,31 @@ def test_a_reply_becomes_waypoints_at_centres_of_tiles_and_rows_of_lines() -> No
 @pytest.mark.parametrize("name", BAD)
 def test_each_kind_of_bad_reply_is_answered_by_what_is_wrong_and_in_the_end_given_up(name: str) -> None:
     bad, says = BAD[name]
-    assert talk(ask := Ask(bad, json.dumps(REPLY))) == FOUND | {"retries": 1}
-    assert says in ask.asked(1) and ask.asked(1).startswith("I cannot use this reply: ")
-    assert len(ask.asked(1)) < 1_000, "a huge reply is not repeated in the reminder"
+    assert talk(ask := Ask(bad, json.dumps(REPLY))) == ANSWER | {"retries": 1}
+    assert says in ask.last_text(1) and ask.last_text(1).startswith("I cannot use this reply: ")
+    assert len(ask.last_text(1)) < 1_000, "a huge reply is not repeated in the reminder"
     ask = Ask(*[bad] * 3)
     assert talk(ask) is None and ask.done
 
 
 def test_blocks_repeated_in_a_row_count_once_and_capitals_spaces_and_whole_floats_are_read() -> None:
     waits = [["c4", 3], ["c4", 3], ["c4", 2], ["c4", 2], ["b4", 3], ["a3", 2], ["a3", 2]]
-    assert talk(Ask(changed(block_sequence=waits))) == FOUND
+    assert talk(Ask(changed(block_sequence=waits))) == ANSWER
     returns = [["c4", 3], ["c4", 2], ["c4", 3], ["b4", 3]]
     assert talk(Ask(changed(block_sequence=returns)))["blocks"] == returns, "a path may come back"
     loose = [[" C4", 3.0], ["c4", 2], ["B4 ", 3], ["a3", 2]]
-    assert talk(Ask(changed(grasp="p2", target=" Q4 ", block_sequence=loose, plan="Over it."))) == FOUND
+    assert talk(Ask(changed(grasp="p2", target=" Q4 ", block_sequence=loose, plan="Over it."))) == ANSWER
 
 
 def test_a_single_view_gives_waypoints_without_heights() -> None:
-    single = ASKED._replace(grid=Grid(4, heights=False))
-    found = talk(Ask(changed(block_sequence=["c4", "b4", "a1"])), single)
-    assert found["waypoints"] == [[0.625, 0.875], [0.375, 0.875], [0.125, 0.125]]
-    assert found["blocks"] == [["c4", None], ["b4", None], ["a1", None]]
+    single = QUESTION._replace(grid=Grid(4, heights=False))
+    answer = talk(Ask(changed(block_sequence=["c4", "b4", "a1"])), single)
+    assert answer["waypoints"] == [[0.625, 0.875], [0.375, 0.875], [0.125, 0.125]]
+    assert answer["blocks"] == [["c4", None], ["b4", None], ["a1", None]]
     ask = Ask(json.dumps(REPLY), changed(block_sequence=["c5", "b4"]), changed(block_sequence=["c4", "b4"]))
-    assert talk(ask, single)["retries"] == 2 and "'c5' is no tile" in ask.asked(2)
+    assert talk(ask, single)["retries"] == 2 and "'c5' is no tile" in ask.last_text(2)
 
 
 def test_bad_frames_end_the_run_by_name() -> None:
     with pytest.raises(UserError, match=r"frames of 100 by 100 pixels do not show the two views .*camera=both"):
-        asyncio.run(WaypointDialogue(0)(json.loads(ASKED.content()), FRAMES[:, :, :100], Ask()))
+        asyncio.run(WaypointDialogue(0)(json.loads(QUESTION.content()), FRAMES[:, :, :100], Ask()))

@@ -13,7 +13,7 @@ CAMERAS = np.array([
     [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]],
     [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]],
 ], float)  # fmt: skip
-"""Of a view from above that shows x and y of the world, and one from the side that shows x and z."""
+"""Cameras of a view from above that shows x and y of the world, and of a side view that shows x and z."""
 WAY = np.array([[10.5, 50.5, 30.5], [50.5, 50.5, 30.5], [50.5, 50.5, 60.5]])
 
 

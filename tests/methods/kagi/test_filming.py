@@ -20,7 +20,7 @@ def test_it_is_due_when_it_has_ended_and_its_waypoints_are_known() -> None:
     assert film.due and film.length == 2
     film.waypoints = None
     assert not film.due
-    asked: Any = film.question(1)
-    assert (asked.row, asked.key.tolist(), asked.to, asked.content) == (1, [5], "tracker", "{}")
-    assert asked.snapshots.tolist() == [[0, 0], [1, 1], [2, 2]]
+    question: Any = film.question(1)
+    assert (question.row, question.key.tolist(), question.to, question.content) == (1, [5], "tracker", "{}")
+    assert question.snapshots.tolist() == [[0, 0], [1, 1], [2, 2]]
     assert not film.snapshots and film.length == 2, "every state is in its question, and forgotten then"

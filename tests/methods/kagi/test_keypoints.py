@@ -13,10 +13,10 @@ from guidebench.methods.kagi.keypoints import Keypoints, chosen, core, farthest,
 SIZE = 40
 
 
-def box(top: int, left: int, height: int, width: int) -> Array:
-    """A mask of a view of 40 pixels that is a box."""
+def box(row: int, column: int, height: int, width: int) -> Array:
+    """Return a mask of a 40-pixel view that is one box."""
     mask = np.zeros((SIZE, SIZE), bool)
-    mask[top : top + height, left : left + width] = True
+    mask[row : row + height, column : column + width] = True
     return mask
 
 
@@ -29,7 +29,7 @@ def shows(mask: Array, points: Any) -> Array:
 BLOCK, OTHER, BIN, TRAY = box(10, 10, 5, 5), box(20, 30, 4, 6), box(5, 20, 15, 15), box(25, 2, 14, 20)
 
 
-def asked(frames: Array, answer: Any, failure: str = "", **settings: Any) -> tuple[Any, list[SegmentCall]]:
+def run_dialogue(frames: Array, answer: Any, failure: str = "", **settings: Any) -> tuple[Any, list[SegmentCall]]:
     calls: list[SegmentCall] = []
 
     async def ask(call: Call) -> CallResult:
@@ -44,22 +44,22 @@ def test_only_the_view_from_above_is_segmented_at_a_grid_of_points() -> None:
     frames = np.zeros((1, SIZE, 2 * SIZE, 3), np.uint8)
     frames[:, :, :SIZE] = 7
     answer = [mask_json(BLOCK, 0.5, "thing"), mask_json(TRAY, 0.5, "place")]
-    said, calls = asked(frames, answer, grid=4)
+    keypoints, calls = run_dialogue(frames, answer, grid=4)
     assert len(calls) == Keypoints.calls == 1 and calls[0].text == "put it there"
     assert calls[0].image.shape == (SIZE, SIZE, 3) and (calls[0].image == 7).all()
     assert calls[0].points == spread(SIZE, 4) and calls[0].points[:2] == ((5.0, 5.0), (15.0, 5.0))
-    assert {*said} == {"grasp", "target", "objects"} and said["objects"] == 2
-    assert asked(frames, None, "timeout")[0] is None
+    assert {*keypoints} == {"grasp", "target", "objects"} and keypoints["objects"] == 2
+    assert run_dialogue(frames, None, "timeout")[0] is None
 
 
 def test_named_masks_are_sampled_and_unnamed_ones_only_counted() -> None:
     masks = [mask_json(OTHER, 1.0), mask_json(BLOCK, 1.0, "thing"), mask_json(BIN, 1.0, "place")]
-    said = chosen(masks, SIZE, 0.9)
-    assert said is not None and said["objects"] == 3
-    assert len(said["grasp"]) == len(said["target"]) == 5
-    assert shows(BLOCK, said["grasp"]).all() and shows(BIN, said["target"]).all()
-    assert said["grasp"][0] == [12.5 / SIZE, 12.5 / SIZE], "the middle of the block comes first"
-    assert said["target"][0] == [27.5 / SIZE, 12.5 / SIZE]
+    keypoints = chosen(masks, SIZE, 0.9)
+    assert keypoints is not None and keypoints["objects"] == 3
+    assert len(keypoints["grasp"]) == len(keypoints["target"]) == 5
+    assert shows(BLOCK, keypoints["grasp"]).all() and shows(BIN, keypoints["target"]).all()
+    assert keypoints["grasp"][0] == [12.5 / SIZE, 12.5 / SIZE], "the middle of the block comes first"
+    assert keypoints["target"][0] == [27.5 / SIZE, 12.5 / SIZE]
 
 
 def test_an_object_that_nobody_sees_has_no_points() -> None:
@@ -76,11 +76,13 @@ def test_an_object_that_nobody_sees_has_no_points() -> None:
 
 def test_without_words_small_things_are_grasped_and_large_ones_are_targets() -> None:
     masks = [mask_json(mask, score) for mask, score in ((TRAY, 0.99), (OTHER, 0.95), (BIN, 0.97), (BLOCK, 0.9))]
-    said = chosen(masks, SIZE, 0.9)
-    assert said is not None and said["objects"] == 4
-    assert shows(BLOCK | OTHER, said["grasp"]).all() and shows(BIN | TRAY, said["target"]).all()
-    assert shows(BLOCK, said["grasp"]).any() and shows(OTHER, said["grasp"]).any(), "each small thing has a point"
-    assert chosen(masks, SIZE, 0.9) == said and len(said["grasp"]) == len(said["target"]) == 5
+    keypoints = chosen(masks, SIZE, 0.9)
+    assert keypoints is not None and keypoints["objects"] == 4
+    assert shows(BLOCK | OTHER, keypoints["grasp"]).all() and shows(BIN | TRAY, keypoints["target"]).all()
+    assert shows(BLOCK, keypoints["grasp"]).any() and shows(OTHER, keypoints["grasp"]).any(), (
+        "each small thing has a point"
+    )
+    assert chosen(masks, SIZE, 0.9) == keypoints and len(keypoints["grasp"]) == len(keypoints["target"]) == 5
 
 
 def test_masks_of_the_ground_specks_and_what_a_better_mask_shows_are_no_things() -> None:
@@ -88,8 +90,8 @@ def test_masks_of_the_ground_specks_and_what_a_better_mask_shows_are_no_things()
     shifted = box(10, 11, 5, 5)  # 20 of 30 pixels are BLOCK's: an overlap of 2/3, below .7
     nearly = box(10, 10, 5, 4)  # 20 of 25: .8
     scored = [(0.8, nearly), (0.9, BLOCK), (0.95, ground), (0.7, quarter), (0.6, shifted), (1.0, box(0, 0, 0, 0))]
-    found = things(scored)
-    assert [each.sum() for each in found] == [25, 400, 25] and (found[0] == BLOCK).all() and (found[2] == shifted).all()
+    masks = things(scored)
+    assert [mask.sum() for mask in masks] == [25, 400, 25] and (masks[0] == BLOCK).all() and (masks[2] == shifted).all()
     assert things([(1.0, box(3, 3, 1, 1))]), "1 pixel of 1,600 is more than a speck"
 
 

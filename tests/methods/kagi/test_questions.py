@@ -8,21 +8,21 @@ import pytest
 
 from guidebench.methods.kagi import questions
 from guidebench.methods.kagi.blocks import Grid
-from tests.methods.kagi.scenes import ASKED, GRASP, INSTRUCTION, TARGET
+from tests.methods.kagi.scenes import GRASP, INSTRUCTION, QUESTION, TARGET
 
 
 def test_content_has_instruction_and_points_and_what_differs_from_the_default() -> None:
-    assert json.loads(ASKED.content()) == {"instruction": INSTRUCTION, "grasp": GRASP, "target": TARGET}
-    other = ASKED._replace(grid=Grid(8, heights=False), start=np.float32([0.5, 0.25]))  # type: ignore[arg-type]
-    told = json.loads(other.content())
-    assert (told["grid"], told["views"], told["start"]) == (8, "single", [0.5, 0.25])
+    assert json.loads(QUESTION.content()) == {"instruction": INSTRUCTION, "grasp": GRASP, "target": TARGET}
+    other = QUESTION._replace(grid=Grid(8, heights=False), start=np.float32([0.5, 0.25]))  # type: ignore[arg-type]
+    fields = json.loads(other.content())
+    assert (fields["grid"], fields["views"], fields["start"]) == (8, "single", [0.5, 0.25])
 
 
 @pytest.mark.parametrize("grid", [Grid(), Grid(2), Grid(12, heights=False)])
 @pytest.mark.parametrize("start", [None, [0.5, 0.75, 0.25]])
 def test_it_is_read_as_it_was_written(grid: Grid, start: Any) -> None:
-    asked = ASKED._replace(grid=grid, start=start)
-    assert questions.read(json.loads(asked.content())) == asked
+    question = QUESTION._replace(grid=grid, start=start)
+    assert questions.read(json.loads(question.content())) == question
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_it_is_read_as_it_was_written(grid: Grid, start: Any) -> None:
 )
 def test_a_question_that_cannot_be_drawn_is_refused(more: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        questions.read(json.loads(ASKED.content()) | more)
+        questions.read(json.loads(QUESTION.content()) | more)

@@ -16,23 +16,23 @@ SCRIPTED = ("segmenter=scripted", "waypoints=scripted", "classifier=oracle")
 
 
 def cell(*words: str, suite: str = "bin_sorting") -> Cell:
-    (found,) = matrix.plan([f"suite={suite}", "profile=smoke", "seeds=1", *words]).cells
-    return found
+    (planned,) = matrix.plan([f"suite={suite}", "profile=smoke", "seeds=1", *words]).cells
+    return planned
 
 
 def test_the_methods_learn_offline_and_then_online_from_the_papers_reward() -> None:
     kagi, robofume = cell("method=kagi", *SCRIPTED), cell("method=robofume", "classifier=oracle")
-    for each in (kagi, robofume):
-        names = {part.role: part.name for part in each.names.parts}
+    for planned in (kagi, robofume):
+        names = {part.role: part.name for part in planned.names.parts}
         assert (names["agent"], names["learner"], names["replay"]) == ("offline_online", "cal_ql", "uer")
-        assert names["offline"] == "bin_sorting" and each.section("drawing").camera == "both"
+        assert names["offline"] == "bin_sorting" and planned.section("drawing").camera == "both"
     guide = kagi.section("guide")
     assert (guide.formulation, guide.lam, guide.phi, guide.pixels, guide.views) == ("both", 0.1, 15.0, 100, "dual")
     assert {part.role: part.name for part in kagi.names.parts}["waypoints"] == "scripted_waypoints"
 
 
 def test_a_formulation_asks_those_models_alone_that_it_needs() -> None:
-    asked = {
+    unasked_roles = {
         words: Waypoints(**dict(words)).unasked
         for words in (
             (), (("formulation", "sparse"),), (("formulation", "dense"),), (("sparse", "task"),),
@@ -40,7 +40,7 @@ def test_a_formulation_asks_those_models_alone_that_it_needs() -> None:
             (("object", True), ("formulation", "sparse")),
         )
     }  # fmt: skip
-    assert [*asked.values()] == [
+    assert [*unasked_roles.values()] == [
         ("tracker",), ("segmenter", "waypoints", "tracker"), ("classifier", "tracker"), ("classifier", "tracker"),
         ("classifier", "segmenter", "waypoints", "tracker"), (), ("segmenter", "waypoints", "tracker"),
     ]  # fmt: skip
@@ -48,26 +48,28 @@ def test_a_formulation_asks_those_models_alone_that_it_needs() -> None:
 
 def test_a_plan_tells_how_often_each_model_is_asked() -> None:
     """Of 100 steps, 70 are online: 4 episodes of 20 steps begin, of which 3 end. The dataset has 2 * 4 + 2 + 5 = 15."""
-    data = ("offline.demonstrations=4", "offline.failures=2", "offline.others=5")
-    run = ("training.steps=100", "agent.offline_share=0.3", "suite.length=20", *data)
+    sizes = ("offline.demonstrations=4", "offline.failures=2", "offline.others=5")
+    run = ("training.steps=100", "agent.offline_share=0.3", "suite.length=20", *sizes)
     usages = []
     for words in ((), ("guide.views=single", "guide.every=7", "guide.consensus=true")):
-        there = config.cell_view(cell("method=kagi", *SCRIPTED, *run, *words))
-        found = [there["guide"].expected_usage(there, role) for role in ("segmenter", "waypoints", "classifier")]
-        usages.append([(each.calls, each.images) for each in found])
+        cell_view = config.cell_view(cell("method=kagi", *SCRIPTED, *run, *words))
+        by_role = [
+            cell_view["guide"].expected_usage(cell_view, role) for role in ("segmenter", "waypoints", "classifier")
+        ]
+        usages.append([(usage.calls, usage.images) for usage in by_role])
     assert usages == [[(19, 19), (19, 38), (60, 60)], [(19, 19), (19, 19), (36, 36)]]
-    there = config.cell_view(cell("method=kagi", *SCRIPTED, *run, "guide.object=true", "tracker=scripted"))
-    tracked = there["guide"].expected_usage(there, "tracker")
+    cell_view = config.cell_view(cell("method=kagi", *SCRIPTED, *run, "guide.object=true", "tracker=scripted"))
+    tracked = cell_view["guide"].expected_usage(cell_view, "tracker")
     assert (tracked.calls, tracked.images) == (6, 126), "3 episodes of 21 states, in two views"
 
 
 def test_a_cell_without_the_object_is_the_cell_that_it_was_before_there_was_a_tracker() -> None:
-    """Whatever its tracker would be; its record of before, without the role and the setting, has the same id."""
+    """The id does not depend on the tracker, and a record without that role and setting has the same id."""
     plain = cell("method=kagi", *SCRIPTED)
     for word in ("tracker=scripted", "guide.object=false"):
         assert cell("method=kagi", *SCRIPTED, word).id == plain.id
     trackers = [cell("method=kagi", *SCRIPTED, "guide.object=true", f"tracker={name}") for name in MODELS]
-    assert len({plain.id, *(each.id for each in trackers)}) == 3
+    assert len({plain.id, *(planned.id for planned in trackers)}) == 3
     record = cells.record(plain)
     assert cells.rehashed(record) == cells.recorded(record).id == plain.id
     del record["parts"]["tracker"], record["versions"]["tracker"]
@@ -83,8 +85,8 @@ def test_a_cell_without_the_object_is_the_cell_that_it_was_before_there_was_a_tr
 @pytest.mark.parametrize(("suite", "task"), [("metaworld_mt10", "mt10"), ("ogbench_scene", "drawer")])
 def test_the_guide_works_with_sac_on_other_suites_that_project(suite: str, task: str) -> None:
     words = ("method=sac", f"task={task}", "guide=waypoints", "drawing.camera=both", "segmenter=transformers")
-    found = cell(*words, "waypoints=oracle", "classifier=oracle", suite=suite)
-    assert {part.role: part.name for part in found.names.parts}["guide"] == "waypoints"
+    planned = cell(*words, "waypoints=oracle", "classifier=oracle", suite=suite)
+    assert {part.role: part.name for part in planned.names.parts}["guide"] == "waypoints"
 
 
 def test_every_ablation_is_a_cell_of_its_own() -> None:
@@ -139,10 +141,12 @@ def test_too_many_judged_states_and_guides_of_one_store_are_refused() -> None:
 def test_regressors_without_inliers_are_refused_before_work_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     from guidebench.suites.bin_sorting import calibration
 
-    found = cell("method=kagi", *SCRIPTED, "guide.projection=regressors")
+    planned = cell("method=kagi", *SCRIPTED, "guide.projection=regressors")
     monkeypatch.setattr(calibration, "FEWEST", 1000)
     calibration.calibrate.cache_clear()
-    check_refused("a regressor needs 1000 calibration points", found.section("guide").ready, config.cell_view(found))
+    check_refused(
+        "a regressor needs 1000 calibration points", planned.section("guide").ready, config.cell_view(planned)
+    )
     calibration.calibrate.cache_clear()
 
 
@@ -152,8 +156,8 @@ def test_a_segmenter_that_sees_the_object_in_no_first_frame_is_refused_before_wo
     """With the block grasped, the arm hides it from above."""
     monkeypatch.setattr(keypoints, "LOOKS", 2)
     for start, segmenter in (("homed", "scripted"), ("grasped", "oracle")):
-        found = cell("method=kagi", f"suite.start={start}", f"segmenter={segmenter}", *SCRIPTED[1:])
-        found.section("guide").ready(config.cell_view(found))
+        planned = cell("method=kagi", f"suite.start={start}", f"segmenter={segmenter}", *SCRIPTED[1:])
+        planned.section("guide").ready(config.cell_view(planned))
     hidden = cell("method=kagi", "suite.start=grasped", *SCRIPTED)
     check_refused(
         r"in the first frames of 0 of 2 layouts.*choose segmenter=oracle",

@@ -26,19 +26,19 @@ WAY = [[0.105, 0.505, 0.305], [0.505, 0.505, 0.305], [0.505, 0.505, 0.605]]
 FRAME = np.full((20, 40, 3), 200, np.uint8)
 
 
-def asked(episode: int) -> dict[str, Any]:
+def question_row(episode: int) -> dict[str, Any]:
     first = 40 * episode
     return {"step": first, "episode": episode, "first": first, "role": "waypoints", "asked": "{}", "snapshot": "x",
             "cameras": json.dumps(CAMERAS.tolist())}  # fmt: skip
 
 
-def led(episode: int, failed: bool = False) -> dict[str, Any]:
+def waypoint_row(episode: int, failed: bool = False) -> dict[str, Any]:
     path = {} if failed else {"path": json.dumps(WAY)}
     return {"step": 40 * episode + 2, "collected": True, "episode": episode, "first": 40 * episode, "failed": failed,
             "instruction": "put the <red> $block$ there", **path}  # fmt: skip
 
 
-def went(episode: int) -> dict[str, Any]:
+def path_row(episode: int) -> dict[str, Any]:
     return {
         "step": 40 * episode + 40,
         "first": 40 * episode,
@@ -47,18 +47,19 @@ def went(episode: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def made(writer: Writer, tmp_path: Path, capsys) -> Callable[..., tuple[Path, str]]:
-    """Reports on a study of one run with these rows; returns the report's directory and what was printed."""
+def make_report(writer: Writer, tmp_path: Path, capsys) -> Callable[..., tuple[Path, str]]:
+    """Return a function that reports on a one-run study of these rows: the report's directory and the command's
+    output."""
 
     def make(questions: Any, waypoints: Any, paths: Any) -> tuple[Path, str]:
-        written(writer, questions, waypoints, paths)
+        write_study(writer, questions, waypoints, paths)
         assert cli.main(["report", str(writer.finish()), "--output", str(tmp_path / "report")]) == 0
         return tmp_path / "report", capsys.readouterr().out
 
     return make
 
 
-def written(
+def write_study(
     writer: Writer, questions: Any, waypoints: Any, paths: Any, settings: Any = SETTINGS, frames: Any = ()
 ) -> None:  # fmt: skip
     curves = {0: {150: [0, 0], 300: [0, 1]}}
@@ -66,26 +67,26 @@ def written(
     for name, rows in (("questions", questions), ("waypoints", waypoints), ("paths", paths)):
         write_rows(root, name, rows)
     for episode, frame in frames:
-        drawn(root, episode, frame)
+        write_question(root, episode, frame)
 
 
 def scenes(writer: Writer, *rows: Any, **more: Any) -> tuple[list[int], str]:
-    """The episodes whose rewards can be drawn, and what is noted of the others."""
-    written(writer, *rows, **more)
+    """Return the episodes whose rewards can be drawn, and the notes about the others."""
+    write_study(writer, *rows, **more)
     study = results.study(writer.finish())
     summary = summaries.summarise(study, results.load(study), reps=20)
     source = Source(study, summary, 400, {"a": "kagi"}, {}, needs=(*LOGS,))
-    found = [scene.episode for each in report.scenes(source) for scene in each.scenes]
-    return found, " ".join(source.notes)
+    episodes = [scene.episode for group in report.scenes(source) for scene in group.scenes]
+    return episodes, " ".join(source.notes)
 
 
-def drawn(run: Path, episode: int, frame: bytes) -> None:
-    """The question about an episode as `bench eval --frames` draws it."""
+def write_question(run: Path, episode: int, frame: bytes) -> None:
+    """Write the question about an episode as `bench eval --frames` draws it."""
     (run / "questions").mkdir(exist_ok=True)
     (run / "questions" / f"{episode}.png").write_bytes(frame)
-    about = {"log": "questions", "role": "waypoints", "episode": episode, "step": 1, "frame": f"{episode}.png",
+    record = {"log": "questions", "role": "waypoints", "episode": episode, "step": 1, "frame": f"{episode}.png",
              "messages": [], "told": []}  # fmt: skip
-    (run / "questions" / f"{episode}.json").write_text(json.dumps(about))
+    (run / "questions" / f"{episode}.json").write_text(json.dumps(record))
 
 
 def figure(directory: Path) -> np.ndarray[Any, Any]:
@@ -94,25 +95,27 @@ def figure(directory: Path) -> np.ndarray[Any, Any]:
     return np.asarray(Image.open(io.BytesIO(file.read_bytes())))
 
 
-def test_the_first_middle_and_last_episode_with_waypoints_are_drawn(made) -> None:
+def test_the_first_middle_and_last_episode_with_waypoints_are_drawn(make_report) -> None:
     numbers = range(6)
-    directory, told = made(
-        [*map(asked, numbers)], [led(each, failed=each == 5) for each in numbers], [*map(went, numbers)]
+    directory, output = make_report(
+        [*map(question_row, numbers)],
+        [waypoint_row(episode, failed=episode == 5) for episode in numbers],
+        [*map(path_row, numbers)],
     )
-    assert "left out" not in told
+    assert "left out" not in output
     page = (directory / "report.html").read_text()
     assert "Rewards over the views" in page
     # At the last waypoint, and 15 pixels from it: .5 (.95257 + .5).
-    said = "3 waypoints, mean reward along the path 0.73, at most 0.95"
-    assert [number for number in numbers if f"episode {number}: {said}" in page] == [0, 2, 4]
+    caption = "3 waypoints, mean reward along the path 0.73, at most 0.95"
+    assert [number for number in numbers if f"episode {number}: {caption}" in page] == [0, 2, 4]
     height, width, _ = figure(directory).shape
     assert height > 3 * width / 2, "three lines of two square views"
 
 
-def test_the_frame_lies_under_the_field_once_it_is_drawn(made, writer: Writer, tmp_path: Path, capsys) -> None:
-    directory, _ = made([asked(0)], [led(0)], [went(0)])
+def test_the_frame_lies_under_the_field_once_it_is_drawn(make_report, writer: Writer, tmp_path: Path, capsys) -> None:
+    directory, _ = make_report([question_row(0)], [waypoint_row(0)], [path_row(0)])
     plain = figure(directory)
-    drawn(next(writer.directory.glob("*/*/*/seed-0")), 0, png(FRAME))
+    write_question(next(writer.directory.glob("*/*/*/seed-0")), 0, png(FRAME))
     assert cli.main(["report", str(writer.directory), "--output", str(tmp_path / "report")]) == 0
     over = figure(directory)
     assert plain.shape == over.shape
@@ -135,10 +138,14 @@ def test_the_frame_lies_under_the_field_once_it_is_drawn(made, writer: Writer, t
 def test_a_damaged_row_costs_its_own_episode_and_is_noted(
     writer: Writer, log: str, changes: dict[str, Any], says: str
 ) -> None:
-    rows = {"questions": [asked(0), asked(1)], "waypoints": [led(0), led(1)], "paths": [went(0), went(1)]}
+    rows = {
+        "questions": [question_row(0), question_row(1)],
+        "waypoints": [waypoint_row(0), waypoint_row(1)],
+        "paths": [path_row(0), path_row(1)],
+    }
     rows[log][0] |= changes
-    found, notes = scenes(writer, *rows.values())
-    assert found == [1] and "the reward of episode 0 is not drawn" in notes and says in notes
+    episodes, notes = scenes(writer, *rows.values())
+    assert episodes == [1] and "the reward of episode 0 is not drawn" in notes and says in notes
 
 
 @pytest.mark.parametrize(
@@ -152,12 +159,12 @@ def test_a_damaged_row_costs_its_own_episode_and_is_noted(
     ],
 )  # fmt: skip
 def test_frames_and_settings_that_cannot_be_shown_are_noted(writer: Writer, more: Any, says: str) -> None:
-    assert says in scenes(writer, [asked(0)], [led(0)], [went(0)], **more)[1]
+    assert says in scenes(writer, [question_row(0)], [waypoint_row(0)], [path_row(0)], **more)[1]
 
 
 def test_a_view_from_above_alone_is_drawn_without_cameras() -> None:
     way = np.array(WAY)[:, :2] * 100
     scene = report.Scene(0, 1, "go", way, np.array([[50.5, 50.5, 1.0]]), None, report.Shape(0.1, 15.0), 100, None)
-    found = report.drawing("bin_sorting/sorting", "fields", [scene])
-    assert found.png.startswith(b"\x89PNG") and "mean reward along the path 0.95" in found.alt
-    assert found == report.drawing("bin_sorting/sorting", "fields", [scene]), "the same numbers give the same bytes"
+    drawing = report.drawing("bin_sorting/sorting", "fields", [scene])
+    assert drawing.png.startswith(b"\x89PNG") and "mean reward along the path 0.95" in drawing.alt
+    assert drawing == report.drawing("bin_sorting/sorting", "fields", [scene]), "the same numbers give the same bytes"

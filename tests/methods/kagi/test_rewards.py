@@ -23,8 +23,8 @@ WAY = np.array([(0.0, 0, 0), (30, 0, 0), (30, 40, 0)])
 def test_the_reward_is_953_at_the_waypoint_and_half_at_the_offset(
     position: tuple[float, ...], shape: Shape, reward: float
 ) -> None:
-    found = dense(np.array([position], float), WAY[:, : len(position)], shape)
-    assert found == pytest.approx([reward], abs=1e-5, nan_ok=True) and found.dtype == np.float32
+    rewards = dense(np.array([position], float), WAY[:, : len(position)], shape)
+    assert rewards == pytest.approx([reward], abs=1e-5, nan_ok=True) and rewards.dtype == np.float32
 
 
 def test_the_aim_is_the_waypoint_after_the_nearest_and_the_last_stays_the_last() -> None:
@@ -49,10 +49,10 @@ def test_onward_the_nearest_waypoint_never_goes_back() -> None:
     ],
 )  # fmt: skip
 def test_answers_that_are_no_way_are_left_aside(answer: object) -> None:
-    """None; of the wrong form; fewer than two; without heights; outside the image; not finite."""
+    """None, another form, fewer than two points, no heights, outside the image, not finite."""
     assert usable(answer, 3) is None
 
 
 def test_of_a_way_with_heights_a_single_view_reads_x_and_y() -> None:
-    found = usable({"waypoints": [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]}, 2)
-    assert found is not None and found.tolist() == [[0.1, 0.2], [0.4, 0.5]]
+    waypoints = usable({"waypoints": [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]}, 2)
+    assert waypoints is not None and waypoints.tolist() == [[0.1, 0.2], [0.4, 0.5]]

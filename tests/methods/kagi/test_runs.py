@@ -28,8 +28,10 @@ def study(train_once: Callable[..., Path]) -> Path:
 def test_its_logs_say_what_each_model_answered_and_when(study: Path, opengl: None) -> None:
     led = results.load(study, log="waypoints")
     assert led["collected"].any() and not led["collected"].all()
-    data = led[~led["collected"]]
-    assert data["first"].is_unique and {*data["step"]} == {19 + 3 + 4}, "asked once, as the online phase begins"
+    offline_rows = led[~led["collected"]]
+    assert offline_rows["first"].is_unique and {*offline_rows["step"]} == {19 + 3 + 4}, (
+        "asked once, as the online phase begins"
+    )
     tracked = results.load(study, log="tracked")
     assert tracked["step"].tolist() == [48] and tracked["first"].tolist() == [0], "10 steps after an episode"
     assert (tracked["states"] == 20).all() and (tracked["seen"] > 0).all() and not tracked["failed"].any()
@@ -47,25 +49,25 @@ def test_bench_eval_draws_what_the_chat_was_shown_and_the_report_lays_the_field_
     led = results.load(study, log="waypoints").dropna(subset=["episode"]).set_index("episode")
     assert len(questions) == 2, "episodes of 20 steps from step 18 on, the last of which has no answer yet"
     for episode, row in questions.iterrows():
-        about = json.loads((run / "questions" / f"questions-waypoints-{episode:05d}.json").read_text())
+        record = json.loads((run / "questions" / f"questions-waypoints-{episode:05d}.json").read_text())
         frame, *images = (
             np.asarray(imageio.imread(run / "questions" / file))
-            for file in (about["frame"], *(part["file"] for part in about["messages"][0]["parts"] if "file" in part))
+            for file in (record["frame"], *(part["file"] for part in record["messages"][0]["parts"] if "file" in part))
         )
-        asked = read(json.loads(row["asked"]))
-        above = marks.from_above(frame[:, :100], asked.grid, asked.candidates)
+        question = read(json.loads(row["asked"]))
+        above = marks.from_above(frame[:, :100], question.grid, question.candidates)
         np.testing.assert_array_equal(images[0], above)
-        np.testing.assert_array_equal(images[1], marks.from_the_side(frame[:, 100:], asked.grid))
+        np.testing.assert_array_equal(images[1], marks.from_the_side(frame[:, 100:], question.grid))
         if episode in led.index:
-            texts = {each["name"]: each["text"] for each in about["told"]}
-            assert texts["instruction"] == asked.instruction and texts["blocks"] == led.loc[episode, "blocks"]
+            texts = {label["name"]: label["text"] for label in record["told"]}
+            assert texts["instruction"] == question.instruction and texts["blocks"] == led.loc[episode, "blocks"]
             assert (texts["grasp"][0], texts["target"][0]) == ("P", "Q")
     assert cli.main(["report", str(study)]) == 0
     assert len([*(study / "report").glob("fields-*.png")]) == 1
 
 
 def test_it_leads_on_another_suite_that_projects(train: Callable[..., Path], opengl: None) -> None:
-    """Nothing is a success, so the critics' values differ from those of the sparse reward by the dense one alone."""
+    """Nothing succeeds, so only the dense reward makes the critics' values differ from those of the sparse one."""
     pytest.importorskip("metaworld")
     words = (
         "suite=metaworld_mt10", "task=drawer-open", "method=sac", "guide=waypoints", "drawing.camera=both",
@@ -78,5 +80,5 @@ def test_it_leads_on_another_suite_that_projects(train: Callable[..., Path], ope
     (led,) = results.load(study, log="waypoints").to_dict("records")
     assert led["collected"] and not led["failed"] and len(json.loads(led["path"])) >= 2
     sparse = train(*words, "guide.formulation=sparse", packs=[(0,)])
-    values = [results.load(each, log="metrics")["q_mean"].iloc[-1] for each in (study, sparse)]
-    assert values[0] != values[1]
+    q_means = [results.load(directory, log="metrics")["q_mean"].iloc[-1] for directory in (study, sparse)]
+    assert q_means[0] != q_means[1]

@@ -23,8 +23,8 @@ INSTRUCTION = "put the red block into the right bin"
 SIZE = 100
 
 
-def seen(call: SegmentCall, error: float = 0.0) -> dict[str, Array]:
-    """Meaning -> mask of the named things."""
+def named_masks(call: SegmentCall, error: float = 0.0) -> dict[str, Array]:
+    """Return meaning -> mask of the named things."""
     masks = ColourSegmenter(error)(call)
     assert call.fault(masks) == ""
     return {mask["means"]: mask_of(mask["runs"], call.image.shape[:2]) for mask in masks if mask["means"]}
@@ -32,25 +32,25 @@ def seen(call: SegmentCall, error: float = 0.0) -> dict[str, Array]:
 
 def test_it_names_the_thing_and_its_place() -> None:
     call = SegmentCall(painted(), (), INSTRUCTION)
-    named = seen(call)
+    named = named_masks(call)
     assert named["thing"].sum() == 49 and named["thing"][40:47, 50:57].all()
     assert named["place"].sum() == 26 * 25 and named["place"][40, 80]
     assert len(ColourSegmenter(0.0)(call)) == 5, "two blocks, a tray and two bins"
-    other = seen(dataclasses.replace(call, text="move the orange block to the near side of the tray"))
+    other = named_masks(dataclasses.replace(call, text="move the orange block to the near side of the tray"))
     assert other["thing"][36:43, 10:17].all() and np.nonzero(other["place"])[0].min() == 50
-    assert [*seen(dataclasses.replace(call, text="put the green block into the left bin"))] == ["place"]
+    assert [*named_masks(dataclasses.replace(call, text="put the green block into the left bin"))] == ["place"]
 
 
 def test_an_error_takes_another_block_at_its_rate() -> None:
     images = painted()[None].repeat(100, 0)
     images[:, 99, 0] = np.arange(100)[:, None]
     calls = [SegmentCall(image, (), INSTRUCTION) for image in images]
-    wrong, again = ([bool(seen(call, 0.3)["thing"][40, 12]) for call in calls] for _ in range(2))
+    wrong, again = ([bool(named_masks(call, 0.3)["thing"][40, 12]) for call in calls] for _ in range(2))
     assert 0.18 < np.mean(wrong) < 0.42 and wrong == again, "equal calls have equal answers"
-    assert all(seen(call, 1.0)["thing"][40, 12] for call in calls[:5])
+    assert all(named_masks(call, 1.0)["thing"][40, 12] for call in calls[:5])
     lone = painted()
     lone[36:43, 10:17] = 210
-    assert seen(SegmentCall(lone, (), INSTRUCTION), 1.0)["thing"][43, 53], "there is no other block"
+    assert named_masks(SegmentCall(lone, (), INSTRUCTION), 1.0)["thing"][43, 53], "there is no other block"
 
 
 def test_instructions_without_a_known_colour_are_refused() -> None:
@@ -72,7 +72,7 @@ def test_it_follows_a_colour_until_it_is_hidden() -> None:
     assert call.fault(ColourTracker(0.0)(call)) == ""
 
 
-def test_the_roles_mean_them_and_small_calls_are_answered() -> None:
+def test_short_names_mean_the_parts_of_their_role_and_small_calls_are_answered() -> None:
     for config, role, kind in ((ScriptedSegmenter, "segmenter", "segment"), (ScriptedTracker, "tracker", "track")):
         assert registry.get("embedder", registry.meant("embedder", "scripted", role)) is config
         suite: Any = None
@@ -81,23 +81,23 @@ def test_the_roles_mean_them_and_small_calls_are_answered() -> None:
 
 
 @functools.cache
-def drawn(task: str, seed: int, steps: int = 1) -> tuple[Array, str, Array, str]:
-    """Frames of both views side by side of an episode of the scripted policy, its instruction, the positions of the
-    named block [L, 3] and its place."""
+def draw_episode(task: str, seed: int, steps: int = 1) -> tuple[Array, str, Array, str]:
+    """Return an episode of the scripted policy: frames of both views side by side, its instruction, the positions of
+    the named block [L, 3] and the block's place."""
     pytest.importorskip("ogbench")
     kind = registry.get("suite", "bin_sorting")
-    made: Any = kind(observation="state", reset_free=False).make(task)
-    made.reset(seed)
+    world: Any = kind(observation="state", reset_free=False).make(task)
+    world.reset(seed)
     shots, poses = [], []
     for _ in range(steps):
-        shots.append(made.snapshot())
-        poses.append(made._world.poses[made._block, :3].copy())
-        made.step(made.expert())
+        shots.append(world.snapshot())
+        poses.append(world._world.poses[world._block, :3].copy())
+        world.step(world.expert())
     frames = kind.drawing(size=SIZE, camera="both").spawn(task)(np.stack(shots))
-    return frames, made.instruction, np.stack(poses), made._place
+    return frames, world.instruction, np.stack(poses), world._place
 
 
-def asking(model: Any) -> Any:
+def answered_by(model: Any) -> Any:
     async def ask(call: Call) -> CallResult:
         return CallResult(model(call))
 
@@ -108,12 +108,12 @@ def asking(model: Any) -> Any:
 def test_keypoints_of_drawn_layouts_lie_on_the_block_and_in_its_place(task: str, seed: int) -> None:
     from guidebench.suites.bin_sorting import cameras, layout
 
-    frames, instruction, poses, place = drawn(task, seed)
+    frames, instruction, poses, place = draw_episode(task, seed)
 
-    said = asyncio.run(Keypoints()({"instruction": instruction}, frames, asking(ColourSegmenter(0.0))))
-    assert said is not None and said["objects"] == (7 if place.endswith("side") else 6)
+    keypoints = asyncio.run(Keypoints()({"instruction": instruction}, frames, answered_by(ColourSegmenter(0.0))))
+    assert keypoints is not None and keypoints["objects"] == (7 if place.endswith("side") else 6)
     block = cameras.project("top", poses[:1] + np.array([0, 0, layout.BLOCK]), SIZE)[0]
-    grasp, target = (np.array(said[name]) * SIZE for name in ("grasp", "target"))
+    grasp, target = (np.array(keypoints[name]) * SIZE for name in ("grasp", "target"))
     assert (np.linalg.norm(grasp - block, axis=1) < 4).all(), "a block is 7 pixels wide"
     tray = layout.TRAY, layout.TRAY_HALF
     centre, half = (layout.BINS[place.split()[0]], layout.BIN_HALF) if place.endswith("bin") else tray
@@ -125,15 +125,15 @@ def test_keypoints_of_drawn_layouts_lie_on_the_block_and_in_its_place(task: str,
 def test_the_tracker_follows_a_carried_block_in_both_views() -> None:
     from guidebench.suites.bin_sorting import cameras
 
-    frames, instruction, poses, _ = drawn("forward", 0, 30)
+    frames, instruction, poses, _ = draw_episode("forward", 0, 30)
     above, side = (cameras.project(camera, poses, 1) for camera in ("top", "side"))
 
     content = {"instruction": instruction, "point": above[0].tolist(), "side": side[0].tolist()}
-    found = positions(asyncio.run(Tracking()(content, frames, asking(ColourTracker(0.0)))) or [])
+    tracked = positions(asyncio.run(Tracking()(content, frames, answered_by(ColourTracker(0.0)))) or [])
     true = np.concatenate([above, side[:, 1:]], axis=1)
-    kept = ~np.isnan(found[:, 0])
-    assert kept[0] and kept.mean() > 0.3 and np.ptp(true[:, 0]) > 0.2, "the block is carried aside"
-    assert np.abs(found - true)[kept].max() < 0.06
+    visible = ~np.isnan(tracked[:, 0])
+    assert visible[0] and visible.mean() > 0.3 and np.ptp(true[:, 0]) > 0.2, "the block is carried aside"
+    assert np.abs(tracked - true)[visible].max() < 0.06
 
 
 @pytest.mark.parametrize(

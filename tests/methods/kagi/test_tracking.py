@@ -29,12 +29,12 @@ def test_a_point_is_followed_in_both_views() -> None:
         return CallResult(answers[len(calls) - 1]) if len(calls) <= 2 else CallResult(None, "timeout")
 
     content = {"instruction": "take it", "point": [0.25, 0.5], "side": [0.75, 0.5]}
-    said = asyncio.run(Tracking()(content, frames, ask))
+    answer = asyncio.run(Tracking()(content, frames, ask))
     assert [call.point for call in calls] == [(2.5, 5.0), (7.5, 5.0)] and len(calls) == Tracking.calls
     assert (calls[0].frames == 0).all() and (calls[1].frames == 1).all() and calls[0].frames.shape == (3, 10, 10, 3)
-    assert said == [pytest.approx([0.2, 0.4, 0.5]), None, pytest.approx([0.4, 0.4, 0.2])]
-    found = positions(said)
-    assert found.shape == (3, 3) and np.isnan(found[1]).all() and found[2] == pytest.approx([0.4, 0.4, 0.2])
+    assert answer == [pytest.approx([0.2, 0.4, 0.5]), None, pytest.approx([0.4, 0.4, 0.2])]
+    tracked = positions(answer)
+    assert tracked.shape == (3, 3) and np.isnan(tracked[1]).all() and tracked[2] == pytest.approx([0.4, 0.4, 0.2])
     assert asyncio.run(Tracking()(content, frames, ask)) is None, "a failed call is no answer"
     calls, answers[1][:, 2] = calls[:0], 0
     assert asyncio.run(Tracking()(content, frames, ask)) == Unusable([None] * 3), "nor is one that never saw it"
@@ -59,8 +59,8 @@ def beside(points: Array) -> Array:
 
 def test_the_matrix_of_a_camera_is_found_from_what_it_shows() -> None:
     points = np.random.default_rng(0).uniform(-1, 1, (20, 3))
-    shown = np.concatenate([points, np.ones((20, 1))], axis=1) @ matrix(pinhole).T
-    assert shown[:, :2] / shown[:, 2:] == pytest.approx(pinhole(points))
+    projected = np.concatenate([points, np.ones((20, 1))], axis=1) @ matrix(pinhole).T
+    assert projected[:, :2] / projected[:, 2:] == pytest.approx(pinhole(points))
 
 
 def test_the_column_beside_a_point_by_hand_and_of_bin_sorting() -> None:
@@ -78,8 +78,8 @@ def test_what_is_followed_is_the_grasp_point_at_the_height_of_its_lowest_waypoin
     """The view from above shows (.3, -.4, .2) at (u, v), to which the second and the third waypoint are nearest."""
     u, v, h = 0.5 + 0.3 / 3.6, 0.5 + 0.4 / 3.6, 0.5 - 0.2 / 3.4
     path = np.array([[0.1, 0.1, 0.9], [0.6, 0.6, h - 0.1], [0.6, 0.6, h], [0.9, 0.6, 0.9]])
-    told = json.loads(to_follow("take it", [u, v], path, (pinhole, beside)))
-    assert told == {"instruction": "take it", "point": [u, v], "side": [pytest.approx(0.5 - 0.4 / 3.4), h]}
+    question = json.loads(to_follow("take it", [u, v], path, (pinhole, beside)))
+    assert question == {"instruction": "take it", "point": [u, v], "side": [pytest.approx(0.5 - 0.4 / 3.4), h]}
     v += 2.6 / 3.6  # (.3, -3, .2), 3 metres to the left of what the side view shows
     assert to_follow("take it", [u, v], np.array([[u, v, h]]), (pinhole, beside)) == ""
 

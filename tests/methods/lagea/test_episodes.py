@@ -1,4 +1,4 @@
-"""What LaGEA remembers of episodes: by the numbers of their transitions, as long as these are stored."""
+"""What LaGEA remembers about episodes while their transitions are stored."""
 
 import json
 from pathlib import Path
@@ -10,22 +10,22 @@ from guidebench.methods.lagea.episodes import Episodes, Recording
 
 
 def test_transitions_belong_to_the_episode_that_began_before_them() -> None:
-    found = Episodes(2, 3)
-    assert found.of(np.array([0, 5])).tolist() == [-1, -1] and found.place(0) is None
-    found.open(4, 0)
-    found.open(9, 0)
-    assert found.of(np.array([3, 4, 8, 9, 30])).tolist() == [-1, 0, 0, 1, 1]
-    assert (found.place(9), found.place(5)) == (1, None)
-    assert np.isnan(found.openings).all() and found.openings.shape == (2, 2) and found.feedback.shape == (2, 3)
+    episodes = Episodes(2, 3)
+    assert episodes.of(np.array([0, 5])).tolist() == [-1, -1] and episodes.place(0) is None
+    episodes.open(4, 0)
+    episodes.open(9, 0)
+    assert episodes.of(np.array([3, 4, 8, 9, 30])).tolist() == [-1, 0, 0, 1, 1]
+    assert (episodes.place(9), episodes.place(5)) == (1, None)
+    assert np.isnan(episodes.openings).all() and episodes.openings.shape == (2, 2) and episodes.feedback.shape == (2, 3)
 
 
 def test_episodes_that_are_no_longer_stored_are_forgotten() -> None:
-    found = Episodes(1, 1)
+    episodes = Episodes(1, 1)
     for first in (0, 10, 20):
-        found.open(first, 0)
-    found.feedback[1] = 7
-    found.open(30, 12)  # transition 12 of the second episode is the oldest that is stored
-    assert found.firsts.tolist() == [10, 20, 30] and found.feedback[0, 0] == 7 and found.place(0) is None
+        episodes.open(first, 0)
+    episodes.feedback[1] = 7
+    episodes.open(30, 12)  # transition 12 of the second episode is the oldest that is stored
+    assert episodes.firsts.tolist() == [10, 20, 30] and episodes.feedback[0, 0] == 7 and episodes.place(0) is None
 
 
 def test_a_recording_and_the_episodes_survive_a_checkpoint(tmp_path: Path) -> None:

@@ -34,13 +34,13 @@ def lagea(**changed: Any) -> Lagea:
 
 
 class Attempts(Played):
-    """A guide whose models answer at once with what the test knows."""
+    """A guide whose models answer at once with values that the test computes."""
 
     def __init__(self, path: Path, config: Lagea, seeds: tuple[int, ...] = (3, 5)) -> None:
         super().__init__(path, config, seeds)
         self.ctx.snapshot = lambda row: np.full(4, self.opening, np.uint8)
-        self.ctx.noted = []
-        self.ctx.note = lambda log, row, values: self.ctx.noted.append((log, row, values))
+        self.ctx.notes = []
+        self.ctx.note = lambda log, row, values: self.ctx.notes.append((log, row, values))
         self.opening, self.questions = 100, []
         self.wrote: dict[str, Any] | None = WROTE
 
@@ -51,38 +51,38 @@ class Attempts(Played):
     def answer(self, failed: bool = False) -> None:
         """Frame k has the vector (cos k, sin k), the first frame (cos −1, sin −1), the instruction (1, 0), the goal
         image (0, 1). The feedback on the episode from transition k has the vector (1, k, 1)."""
-        while self.ctx.asked:
-            question = self.ctx.asked.pop(0)
+        while self.ctx.questions:
+            question = self.ctx.questions.pop(0)
             self.questions.append(question)
-            value: Any
+            reply: Any
             if question.to == "feedback":
-                value = self.wrote
+                reply = self.wrote
             elif question.to == "text_embedder":
-                value = np.array([[1, question.key[0], 1]], np.float32)
+                reply = np.array([[1, question.key[0], 1]], np.float32)
             elif question.key[0] >= 0:
-                value = np.stack([np.cos(question.key), np.sin(question.key)], 1).astype(np.float16)
+                reply = np.stack([np.cos(question.key), np.sin(question.key)], 1).astype(np.float16)
             elif question.key[0] <= -3:
-                value = np.array([[math.cos(-1), math.sin(-1)]], np.float16)
+                reply = np.array([[math.cos(-1), math.sin(-1)]], np.float16)
             else:
-                value = np.array([[1.0, 0.0]] if json.loads(question.content) == INSTRUCTION else [[0.0, 1.0]])
-            self.guide.answered([Response(question.row, question.key, value, question.to)], self.store, self.ctx)
+                reply = np.array([[1.0, 0.0]] if json.loads(question.content) == INSTRUCTION else [[0.0, 1.0]])
+            self.guide.answered([Response(question.row, question.key, reply, question.to)], self.store, self.ctx)
 
-    def asked(self, role: str) -> list[Any]:
+    def questions_to(self, role: str) -> list[Any]:
         return [question for question in self.questions if question.to == role]
 
     def rewarded(self, *numbers: int) -> Array:
-        """The reward of transitions of the first seed, beyond r_task."""
+        """Return the rewards of the first seed's transitions, minus r_task."""
         batch = self.store.gather(np.tile(numbers, (len(self.seeds), 1)))
-        found: Array = self.guide.shape(batch).reward - self.guide.unguided(batch).reward
-        return found[0]
+        bonus: Array = self.guide.shape(batch).reward - self.guide.unguided(batch).reward
+        return bonus[0]
 
 
 def unit_vector(attempts: Attempts, kind: str, *vector: float, row: int = 0) -> Array:
-    """A vector projected by the test's own arithmetic, scaled to length 1."""
-    own = attempts.guide.heads.parameters.arrays(row)
-    hidden = np.maximum(np.float32(vector) @ own[f"{kind}.0.weight"] + own[f"{kind}.0.bias"], 0)
-    found: Array = hidden @ own[f"{kind}.1.weight"] + own[f"{kind}.1.bias"]
-    return found / np.linalg.norm(found)
+    """Project a vector by the test's own arithmetic and scale it to length 1."""
+    weights = attempts.guide.heads.parameters.arrays(row)
+    hidden = np.maximum(np.float32(vector) @ weights[f"{kind}.0.weight"] + weights[f"{kind}.0.bias"], 0)
+    projected: Array = hidden @ weights[f"{kind}.1.weight"] + weights[f"{kind}.1.bias"]
+    return projected / np.linalg.norm(projected)
 
 
 def frame(attempts: Attempts, k: float, row: int = 0) -> Array:
@@ -92,21 +92,25 @@ def frame(attempts: Attempts, k: float, row: int = 0) -> Array:
 def test_an_episode_becomes_a_question_with_its_key_frames_and_its_history(tmp_path: Path) -> None:
     attempts = Attempts(tmp_path, lagea())
     attempts.play("00", "00", "00", "01")
-    assert not [question for question in attempts.ctx.asked if question.to == "feedback"], "no frame is embedded yet"
+    assert not [question for question in attempts.ctx.questions if question.to == "feedback"], (
+        "no frame is embedded yet"
+    )
     attempts.answer()
-    first, second = attempts.asked("feedback")
+    first, second = attempts.questions_to("feedback")
     content = json.loads(first.content)
     assert first.row == 0 and first.key.tolist() == [0]
-    how = {"structured": True, "embedded": "all"}
-    assert content == {"history": [], "frames": content["frames"], "steps": 4, "succeeded": False, **how}
+    form = {"structured": True, "embedded": "all"}
+    assert content == {"history": [], "frames": content["frames"], "steps": 4, "succeeded": False, **form}
     assert json.loads(second.content)["succeeded"] is True
     assert content["frames"][0] == 0 and content["frames"][-1] == 4 and len(content["frames"]) == 3
-    shown = [100 if at == 0 else at - 1 for at in content["frames"]]  # step t is transition t − 1 of this store
-    assert first.snapshots[:, 0].tolist() == shown
-    assert [json.loads(question.content) for question in attempts.asked("text_embedder")] == ["it drifts away"] * 2
+    expected = [100 if at == 0 else at - 1 for at in content["frames"]]  # step t is transition t − 1 of this store
+    assert first.snapshots[:, 0].tolist() == expected
+    assert [json.loads(question.content) for question in attempts.questions_to("text_embedder")] == [
+        "it drifts away"
+    ] * 2
     attempts.live("00", "00")
-    told = {"outcome": "failure", "code": "drift_from_goal", "fix": "go back", "summary": "no"}
-    assert json.loads(attempts.asked("feedback")[-1].content)["history"] == [told]
+    attempt = {"outcome": "failure", "code": "drift_from_goal", "fix": "go back", "summary": "no"}
+    assert json.loads(attempts.questions_to("feedback")[-1].content)["history"] == [attempt]
 
 
 def test_the_history_holds_the_newest_episodes_alone(tmp_path: Path) -> None:
@@ -116,28 +120,28 @@ def test_the_history_holds_the_newest_episodes_alone(tmp_path: Path) -> None:
             attempts.wrote = {**WROTE, "fix": fix}
             attempts.live("0", "0")
         attempts.live("0", "0")
-        told = json.loads(attempts.asked("feedback")[-1].content)["history"]
-        assert [each["fix"] for each in told] == expected
+        earlier = json.loads(attempts.questions_to("feedback")[-1].content)["history"]
+        assert [attempt["fix"] for attempt in earlier] == expected
 
 
 def test_weights_of_an_episode_follow_from_its_frames(tmp_path: Path) -> None:
     attempts = Attempts(tmp_path, lagea(floor=0.2), seeds=(3,)).live(*"00000")
     goal = unit_vector(attempts, "image", 0, 1)
     similarity = np.array([frame(attempts, k) @ goal for k in range(-1, 5)])
-    found = keyframes.salient(similarity, (0.5, 0.25, 0.25), 3, 1)
-    expected = keyframes.weights(found, 6, 1, 0.2)
+    frames = keyframes.salient(similarity, (0.5, 0.25, 0.25), 3, 1)
+    expected = keyframes.weights(frames, 6, 1, 0.2)
     np.testing.assert_allclose(attempts.store.column(WEIGHT.name, np.arange(5)[None])[0], expected[1:], rtol=1e-4)
     assert attempts.guide.episodes[0].weights[0] == pytest.approx(expected[0], rel=1e-4)
-    logged = [values for log, _, values in attempts.ctx.noted if log == "keyframes"]
-    assert [values["frame"] for values in logged] == found.tolist()
-    assert [values["weight"] for values in logged] == pytest.approx(expected[found].tolist(), rel=1e-4)
+    rows = [row for log, _, row in attempts.ctx.notes if log == "keyframes"]
+    assert [row["frame"] for row in rows] == frames.tolist()
+    assert [row["weight"] for row in rows] == pytest.approx(expected[frames].tolist(), rel=1e-4)
 
 
 def test_without_key_frames_steps_have_equal_weights_and_the_model_sees_evenly_spread_frames(tmp_path: Path) -> None:
     for settings, equal in (({"keyframes": "none"}, True), ({"shown": "even"}, False)):
         attempts = Attempts(tmp_path / str(equal), lagea(**settings), seeds=(3,)).live(*"00000000")
         assert (attempts.store.column(WEIGHT.name, np.arange(8)[None]) == 1).all() == equal
-        assert json.loads(attempts.asked("feedback")[0].content)["frames"] == [0, 4, 8]
+        assert json.loads(attempts.questions_to("feedback")[0].content)["frames"] == [0, 4, 8]
 
 
 def phi(attempts: Attempts, k: int) -> float:
@@ -198,8 +202,8 @@ def test_without_feedback_the_goal_alone_is_rewarded(tmp_path: Path) -> None:
     attempts.answer()
     assert attempts.rewarded(1) == pytest.approx([expected_terms(attempts, 1, 1.0)[0]], rel=5e-3)
     assert attempts.guide.metrics()["guide/empty"].tolist() == [1]
-    assert [values["empty"] for log, _, values in attempts.ctx.noted if log == "feedback"] == [True]
-    assert not attempts.asked("text_embedder")
+    assert [values["empty"] for log, _, values in attempts.ctx.notes if log == "feedback"] == [True]
+    assert not attempts.questions_to("text_embedder")
     attempts.wrote = None  # the model gave no answer at all
     attempts.live(*"000")
     assert attempts.guide.metrics()["guide/empty"].tolist() == [2]
@@ -237,10 +241,10 @@ def test_rho_falls_with_success_and_with_rising_potentials(tmp_path: Path) -> No
 def test_the_released_code_averages_rho_and_limits_the_shaping(tmp_path: Path) -> None:
     released = lagea(rho=0.25, rho_min=0.05, rho_max=0.99, rho_rate=0.1, limit=0.01)
     attempts = Attempts(tmp_path, released, seeds=(3,)).live(*"000")
-    found = attempts.rewarded(0, 1, 2)
+    bonuses = attempts.rewarded(0, 1, 2)
     target = 0.05 + 0.94 * (1 - rising(attempts))
     assert attempts.guide.metrics()["guide/rho"] == pytest.approx([0.25 + 0.1 * (target - 0.25)])
-    assert np.abs(found).max() == pytest.approx(0.01, rel=1e-4)
+    assert np.abs(bonuses).max() == pytest.approx(0.01, rel=1e-4)
 
 
 def test_free_text_is_remembered_by_its_words(tmp_path: Path) -> None:
@@ -248,7 +252,7 @@ def test_free_text_is_remembered_by_its_words(tmp_path: Path) -> None:
     attempts.wrote = {**WROTE, "outcome": "", "code": "", "fix": "", "summary": "It never came near."}
     for _ in range(2):
         attempts.live("0", "0")
-    content = json.loads(attempts.asked("feedback")[-1].content)
+    content = json.loads(attempts.questions_to("feedback")[-1].content)
     assert earlier_attempts(content["history"]) == "- It never came near."
 
 
@@ -257,7 +261,7 @@ def test_the_first_frame_of_equal_starts_is_embedded_once(tmp_path: Path) -> Non
     for opening in (100, 100, 101):
         attempts.opening = opening
         attempts.live("0", "0")
-    keys = [int(question.key[0]) for question in attempts.asked("embedder") if question.key[0] <= -3]
+    keys = [int(question.key[0]) for question in attempts.questions_to("embedder") if question.key[0] <= -3]
     assert keys == [-3, -7], "the episodes from transitions 0 and 4"
     assert np.isfinite(attempts.guide.episodes[0].openings).all()
 
@@ -271,11 +275,11 @@ def test_heads_learn_from_feedback_once_it_is_there(tmp_path: Path) -> None:
     attempts.answer()
     attempts.train(60)
     assert (attempts.heads(0) != before).any()
-    told = attempts.guide.metrics()
-    success, failure = told["guide/success_cosine"], told["guide/failure_cosine"]
+    metrics = attempts.guide.metrics()
+    success, failure = metrics["guide/success_cosine"], metrics["guide/failure_cosine"]
     assert success[1] > failure[1] + 0.1, "the second seed has both"
     assert np.isnan(success[0]) and failure[0] < -0.3
-    assert np.isfinite([told[f"guide/{name}"] for name in ("bce", "contrast", "alignment", "uniformity")]).all()
+    assert np.isfinite([metrics[f"guide/{name}"] for name in ("bce", "contrast", "alignment", "uniformity")]).all()
 
 
 def test_frozen_heads_stay_as_they_are(tmp_path: Path) -> None:
@@ -288,16 +292,16 @@ def test_frozen_heads_stay_as_they_are(tmp_path: Path) -> None:
 def test_the_symmetric_loss_waits_if_it_is_told_to(tmp_path: Path) -> None:
     attempts = Attempts(tmp_path, lagea(contrast_from="success")).live("00", "01", "01")
     late = Attempts(tmp_path / "late", lagea(contrast_after=50)).live("00", "01", "01")
-    for each, trained in ((attempts, [False, True]), (late, [False, False])):
-        each.train()
-        metrics = each.guide.metrics()
+    for player, trained in ((attempts, [False, True]), (late, [False, False])):
+        player.train()
+        metrics = player.guide.metrics()
         assert np.isfinite(metrics["guide/contrast"]).tolist() == trained and np.isfinite(metrics["guide/bce"]).all()
 
 
 def test_frames_that_failed_leave_the_tasks_reward(tmp_path: Path) -> None:
     attempts = Attempts(tmp_path, lagea(adaptive=False), seeds=(3,))
     attempts.play(*"000")
-    pending = attempts.ctx.asked
+    pending = attempts.ctx.questions
     of_frames = [question for question in pending if not -3 < question.key[0] < 0]
     pending[:] = [question for question in pending if -3 < question.key[0] < 0]
     for question in of_frames:
@@ -305,7 +309,7 @@ def test_frames_that_failed_leave_the_tasks_reward(tmp_path: Path) -> None:
     assert attempts.guide.metrics()["guide/failed"].tolist() == [4], "three frames and the first one"
     attempts.answer()
     assert attempts.rewarded(0, 1, 2).tolist() == [0, 0, 0]
-    assert len(attempts.asked("feedback")) == 1, "the model still sees the episode"
+    assert len(attempts.questions_to("feedback")) == 1, "the model still sees the episode"
 
 
 def test_it_keeps_frames_and_weights_and_measures_for_an_oracle_alone(tmp_path: Path) -> None:

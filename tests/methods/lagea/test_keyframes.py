@@ -36,9 +36,9 @@ def test_key_frames_are_the_ends_and_the_most_salient_ones_at_a_distance() -> No
 
 def test_the_released_code_takes_turns_first_and_fills_up_what_is_far_from_all() -> None:
     similarity = np.interp(np.arange(101), [0, 30, 60, 100], [0.0, 0.8, 0.2, 1.0])
-    found = keyframes.turning(similarity, (0.5, 0.3, 0.2), most=6, spacing=5)
-    assert {0, 31, 61, 100} <= set(found.tolist()), "the similarity falls from frame 31 on, and rises again from 61 on"
-    assert len(found) == 6 and np.diff(found).min() >= 5
+    frames = keyframes.turning(similarity, (0.5, 0.3, 0.2), most=6, spacing=5)
+    assert {0, 31, 61, 100} <= set(frames.tolist()), "the similarity falls from frame 31 on, and rises again from 61 on"
+    assert len(frames) == 6 and np.diff(frames).min() >= 5
     assert keyframes.turning(similarity[:5], SHARES, most=6, spacing=5).tolist() == [0, 1, 2, 3, 4]
 
 
@@ -47,35 +47,35 @@ def test_after_many_turns_the_released_code_takes_one_salient_frame() -> None:
     steps = np.arange(121)
     similarity = np.interp(steps, [0, 15, 30, 45, 60, 75, 90, 120], [0, 0.5, 0.1, 0.6, 0.2, 0.7, 0.3, 0.9])
     p = keyframes.saliency(similarity, SHARES)
-    found = keyframes.turning(similarity, SHARES, most=10, spacing=5)
+    frames = keyframes.turning(similarity, SHARES, most=10, spacing=5)
     turns = [0, 16, 31, 46, 61, 76, 91, 120]
-    assert set(turns) <= set(found.tolist()) and len(found) == 10
-    apart = np.array([frame for frame in steps if min(abs(frame - turn) for turn in turns) >= 5])
-    assert apart[p[apart].argmax()] in found
+    assert set(turns) <= set(frames.tolist()) and len(frames) == 10
+    distant = np.array([frame for frame in steps if min(abs(frame - turn) for turn in turns) >= 5])
+    assert distant[p[distant].argmax()] in frames
 
 
 def test_weights_are_triangles_around_key_frames_over_a_floor_with_mean_one() -> None:
     # h = 1: w̃ = 1, ½, 0, ½, 1; β = .2: w = 1, .6, .2, .6, 1, whose mean is .68.
-    found = keyframes.weights(np.array([0, 4]), 5, window=1, floor=0.2)
-    np.testing.assert_allclose(found, np.array([1, 0.6, 0.2, 0.6, 1]) / 0.68)
+    weights = keyframes.weights(np.array([0, 4]), 5, window=1, floor=0.2)
+    np.testing.assert_allclose(weights, np.array([1, 0.6, 0.2, 0.6, 1]) / 0.68)
 
 
 def test_the_model_sees_the_key_frames_and_evenly_spread_others() -> None:
-    shown = keyframes.prompt_frames(np.array([0, 7, 100]), 101, 6)
-    assert len(shown) == 6 and {0, 7, 100} <= set(shown.tolist())
-    assert shown.tolist() == sorted(set(shown.tolist()))
+    frames = keyframes.prompt_frames(np.array([0, 7, 100]), 101, 6)
+    assert len(frames) == 6 and {0, 7, 100} <= set(frames.tolist())
+    assert frames.tolist() == sorted(set(frames.tolist()))
     assert keyframes.prompt_frames(np.array([0, 2]), 3, 6).tolist() == [0, 1, 2]
     assert keyframes.prompt_frames(np.arange(0, 100, 10), 101, 4).tolist() == [0, 30, 60, 90]
     assert len(keyframes.prompt_frames(np.zeros(0, np.int64), 501, 28)) == 28
 
 
 @given(signals, st.integers(2, 12), st.integers(1, 9), st.sampled_from(sorted(keyframes.SELECTORS)))
-def test_key_frames_are_few_different_and_apart(similarity: np.ndarray, most: int, spacing: int, how: str) -> None:
-    found = keyframes.SELECTORS[how](similarity, SHARES, most, spacing)
-    assert found[0] == 0 and found[-1] == len(similarity) - 1 and len(found) <= most
-    assert (np.diff(found) > 0).all()
-    if how == "saliency" and len(similarity) > spacing:
-        assert (np.diff(found) >= spacing).all()
+def test_key_frames_are_few_different_and_apart(similarity: np.ndarray, most: int, spacing: int, selector: str) -> None:
+    frames = keyframes.SELECTORS[selector](similarity, SHARES, most, spacing)
+    assert frames[0] == 0 and frames[-1] == len(similarity) - 1 and len(frames) <= most
+    assert (np.diff(frames) > 0).all()
+    if selector == "saliency" and len(similarity) > spacing:
+        assert (np.diff(frames) >= spacing).all()
 
 
 @given(
@@ -87,5 +87,5 @@ def test_weights_stay_positive_below_one_over_the_floor_with_mean_one(
     episode: tuple[int, set[int]], window: int, floor: float
 ) -> None:
     count, chosen = episode
-    found = keyframes.weights(np.array(sorted(chosen)), count, window, floor)
-    assert found.mean() == pytest.approx(1) and (found > 0).all() and (found <= 1 / floor + 1e-9).all()
+    weights = keyframes.weights(np.array(sorted(chosen)), count, window, floor)
+    assert weights.mean() == pytest.approx(1) and (weights > 0).all() and (weights <= 1 / floor + 1e-9).all()

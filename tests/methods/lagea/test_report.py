@@ -20,7 +20,9 @@ DECLARED = logs.together([("guide 'lagea'", Lagea.logs)])
 CURVES = {seed: {150: [0, 0], 300: [seed, 1]} for seed in (0, 1)}
 
 
-def said(episode: int, outcome: str, succeeded: bool, code: str = "failed_grasp", **more: Any) -> dict[str, Any]:
+def feedback_row(
+    episode: int, outcome: str, succeeded: bool, code: str = "failed_grasp", **more: Any
+) -> dict[str, Any]:
     texts = dict.fromkeys(("explanation", "secondary", "frames", "fix", "summary"), "x")
     return {
         **{"step": 100 * (episode + 1), "episode": episode, "succeeded": succeeded, "outcome": outcome, "code": code},
@@ -29,18 +31,29 @@ def said(episode: int, outcome: str, succeeded: bool, code: str = "failed_grasp"
 
 
 EMPTY = {"outcome": "", "code": "", "empty": True, "retries": 3}
-FIRST = [said(0, "failure", False), said(1, "success", False, "good_contact"), {**said(2, "", False), **EMPTY}]
-SECOND = [said(0, "failure", False), said(1, "failure", False), said(2, "success", True, "good_contact", retries=3)]
+FIRST = [
+    feedback_row(0, "failure", False),
+    feedback_row(1, "success", False, "good_contact"),
+    {**feedback_row(2, "", False), **EMPTY},
+]
+SECOND = [
+    feedback_row(0, "failure", False),
+    feedback_row(1, "failure", False),
+    feedback_row(2, "success", True, "good_contact", retries=3),
+]
 
 
-def shaped(episode: int, frame: int, goal: float, success: bool = False) -> dict[str, Any]:
+def shaping_row(episode: int, frame: int, goal: float, success: bool = False) -> dict[str, Any]:
     return {
         **{"step": 100 * (episode + 1), "episode": episode, "frame": frame, "success": success, "goal": goal},
         **{"feedback": 2 * goal, "share": 0.5, "fused": 1.5 * goal},
     }
 
 
-SHAPING = [shaped(0, frame, 0.1 * frame) for frame in (1, 2, 3)] + [shaped(10, 1, 0.5), shaped(10, 2, 0.25, True)]
+SHAPING = [shaping_row(0, frame, 0.1 * frame) for frame in (1, 2, 3)] + [
+    shaping_row(10, 1, 0.5),
+    shaping_row(10, 2, 0.25, True),
+]
 METRICS = [
     {"step": step, "guide/rho": 0.1, "guide/alpha": 0.3, "guide/progress": 0.2, "guide/positives": 5.0,
      "guide/loss": 0.4, "guide/reward": 0.01, "guide/bce": 0.5, "guide/nce": 0.6, "guide/contrast": 0.7,
@@ -76,14 +89,14 @@ def test_a_stated_outcome_is_compared_with_the_episode_s_and_with_always_failure
 
 
 def test_numbers_are_means_over_runs(study: Path) -> None:
-    found = results.study(study)
-    summary = summaries.summarise(found, results.load(found), reps=200)
-    (each,) = report.feedback(Source(found, summary, 400, {"a": "ours"}, {}, needs=("feedback",)))
-    assert (each.label, each.task, each.episodes, each.runs) == ("ours", "grid/8x8", 6, 2)
-    assert [*map(float, each.numbers[report.ACCURACY])] == [0.75, 0.5, 1.0]
-    (table,) = report.tables([each])
+    loaded = results.study(study)
+    summary = summaries.summarise(loaded, results.load(loaded), reps=200)
+    (feedback,) = report.feedback(Source(loaded, summary, 400, {"a": "ours"}, {}, needs=("feedback",)))
+    assert (feedback.label, feedback.task, feedback.episodes, feedback.runs) == ("ours", "grid/8x8", 6, 2)
+    assert [*map(float, feedback.numbers[report.ACCURACY])] == [0.75, 0.5, 1.0]
+    (table,) = report.tables([feedback])
     assert table.names == report.NUMBERS and "ours: 6 episodes, runs: 2" in table.note
-    json.dumps(report.plain([each]), allow_nan=False)
+    json.dumps(report.plain([feedback]), allow_nan=False)
 
 
 def test_codes_are_shares_of_the_coded_episodes_of_each_third() -> None:

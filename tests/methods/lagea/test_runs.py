@@ -14,11 +14,11 @@ from tests.methods.contract import METHODS
 
 
 def command(*changed: str, method: str = "lagea") -> list[str]:
-    """The settings of the contract's run, of a single seed; a word without a value leaves its setting out."""
-    given = dict(word.partition("=")[::2] for word in [*METHODS[method].words.split(), "seeds=[0]", *changed])
-    if given["suite"] != "point_maze":
-        given = {key: value for key, value in given.items() if key != "task" and not key.startswith("suite.")}
-    return [f"{key}={value}" for key, value in given.items() if value]
+    """Return the settings of the contract's run for a single seed; a word without a value removes its setting."""
+    settings = dict(word.partition("=")[::2] for word in [*METHODS[method].words.split(), "seeds=[0]", *changed])
+    if settings["suite"] != "point_maze":
+        settings = {key: value for key, value in settings.items() if key != "task" and not key.startswith("suite.")}
+    return [f"{key}={value}" for key, value in settings.items() if value]
 
 
 def planned(*changed: str) -> None:
@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_refused_with_the_plan(changed: list[str], message:
 
 
 def ablated(*names: str) -> list[str]:
-    """The settings of ablations; the standard agent has no explorer."""
+    """Return the settings of ablations; the standard agent drops those of the explorer."""
     changed = [f"{key}={value}".lower() for name in names for key, value in ABLATIONS[name].items()]
     if "relay=off" in names:
         changed += [f"{word.partition('=')[0]}=" for word in command() if word.startswith(("explorer.", "agent."))]
@@ -80,9 +80,9 @@ def test_it_tells_of_each_episode(train: Callable[..., Path], opengl: None) -> N
     """One episode and a few gradient steps."""
     pytest.importorskip("gymnasium_robotics")
     run = train(*command("guide.every=8", "guide.stretch=32", "guide.frames=6"), packs=[(0,)])
-    (told,) = results.load(run, log="feedback").to_dict("records")
-    assert told["episode"] == 0 and not told["empty"] and told["summary"]
-    assert told["outcome"] in ("success", "failure") and not told["succeeded"]
+    (row,) = results.load(run, log="feedback").to_dict("records")
+    assert row["episode"] == 0 and not row["empty"] and row["summary"]
+    assert row["outcome"] in ("success", "failure") and not row["succeeded"]
     frames = results.load(run, log="keyframes")
     assert frames["frame"].is_monotonic_increasing and frames["frame"].iloc[[0, -1]].tolist() == [0, 50]
     assert frames["snapshot"].notna().all(), "the first episode's pictures can be drawn"
@@ -103,8 +103,8 @@ def test_it_tells_of_each_episode(train: Callable[..., Path], opengl: None) -> N
 def test_ablations_train(names: list[str], train: Callable[..., Path], opengl: None) -> None:
     pytest.importorskip("gymnasium_robotics")
     run = train(*command(*ablated(*names)), packs=[(0,)])
-    (told,) = results.load(run, log="feedback").to_dict("records")
-    assert not told["empty"] and (told["code"] == "") == ("feedback=freeform" in names)
+    (row,) = results.load(run, log="feedback").to_dict("records")
+    assert not row["empty"] and (row["code"] == "") == ("feedback=freeform" in names)
     metrics = results.load(run, log="metrics").iloc[-1]
     assert ("guide/bce" in metrics) == ("alignment=frozen" not in names)
     if "rho=fixed" in names:

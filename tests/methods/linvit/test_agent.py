@@ -20,6 +20,6 @@ def test_a_share_is_spread_evenly_over_all_actions() -> None:
 
 @pytest.mark.parametrize("may", [None, [[True, True, True]], [[False, False, False]]])
 def test_without_an_answer_the_prior_is_uniform(may: list[list[bool]] | None) -> None:
-    found = smoothed(np.zeros((1, 3), np.float32), None if may is None else np.array(may), 0.1)
-    np.testing.assert_allclose(found, [[1 / 3] * 3], rtol=1e-6)
-    assert found.dtype == np.float32
+    prior = smoothed(np.zeros((1, 3), np.float32), None if may is None else np.array(may), 0.1)
+    np.testing.assert_allclose(prior, [[1 / 3] * 3], rtol=1e-6)
+    assert prior.dtype == np.float32

@@ -14,7 +14,7 @@ NAMES = ("chop tree", "move left", "sleep")
 
 
 @pytest.mark.parametrize(
-    ("reply", "found", "unknown"),
+    ("reply", "expected", "unknown"),
     [
         ('{"weights": {"chop tree": 3, "sleep": 1}}', [0.75, 0, 0.25], 0),
         ('I would chop. {"weights": {"Chop_Tree": 0.5}} That is all.', [1, 0, 0], 0),
@@ -24,9 +24,9 @@ NAMES = ("chop tree", "move left", "sleep")
     ],
 )
 def test_a_reply_is_scaled_to_the_sum_one_and_names_that_are_no_action_are_counted(
-    reply: str, found: list[float], unknown: int
+    reply: str, expected: list[float], unknown: int
 ) -> None:
-    assert weights(reply, NAMES) == (pytest.approx(found), unknown)
+    assert weights(reply, NAMES) == (pytest.approx(expected), unknown)
 
 
 @pytest.mark.parametrize(
@@ -53,21 +53,21 @@ def test_other_replies_are_refused_with_what_is_wrong(reply: str, message: str) 
         weights(reply, NAMES)
 
 
-def held(*replies: str | None, retries: int = 1) -> tuple[Any, list[ChatCall]]:
-    """The result of a conversation with these replies, None for a failed call, and what was asked."""
-    asked: list[ChatCall] = []
+def converse(*replies: str | None, retries: int = 1) -> tuple[Any, list[ChatCall]]:
+    """Return the dialogue's answer to these replies, None for a failed call, and the calls that were made."""
+    calls: list[ChatCall] = []
 
     async def ask(call: Any) -> CallResult:
-        asked.append(call)
-        reply = replies[len(asked) - 1]
+        calls.append(call)
+        reply = replies[len(calls) - 1]
         return CallResult(None, "timeout") if reply is None else CallResult(reply)
 
     content = {"instruction": "chop {state}", "state": "you see tree."}
-    return asyncio.run(PriorDialogue(NAMES, retries)(content, None, ask)), asked
+    return asyncio.run(PriorDialogue(NAMES, retries)(content, None, ask)), calls
 
 
 def test_the_prompt_holds_goal_state_and_actions_and_inserts_nothing_twice() -> None:
-    result, (call,) = held('{"weights": {"sleep": 2, "fly": 1}}')
+    result, (call,) = converse('{"weights": {"sleep": 2, "fly": 1}}')
     assert result == {"weights": [0, 0, 1], "unknown": 1} and json.dumps(result)
     (prompt,) = call.messages[0].content
     lines = prompt.splitlines()
@@ -75,10 +75,10 @@ def test_the_prompt_holds_goal_state_and_actions_and_inserts_nothing_twice() -> 
 
 
 def test_a_reply_that_cannot_be_read_is_asked_for_again_with_the_reason_and_then_given_up() -> None:
-    result, (_, second) = held("No.", '{"weights": {"sleep": 2}}')
+    result, (_, second) = converse("No.", '{"weights": {"sleep": 2}}')
     assert result == {"weights": [0, 0, 1], "unknown": 0}
     assert [message.role for message in second.messages] == ["user", "assistant", "user"]
     assert "it holds no JSON object" in second.messages[2].content[0]
-    assert held("No.", "No.")[0] is None and held(None)[0] is None
-    result, asked = held("No.", retries=0)
-    assert result is None and len(asked) == PriorDialogue(NAMES, 0).calls == 1
+    assert converse("No.", "No.")[0] is None and converse(None)[0] is None
+    result, calls = converse("No.", retries=0)
+    assert result is None and len(calls) == PriorDialogue(NAMES, 0).calls == 1

@@ -16,8 +16,8 @@ SPACE = Observations(parts={"x": VECTOR, "prior": VECTOR})
 LN3 = np.log(3)
 
 
-def seen(x: object, prior: object) -> np.ndarray:
-    """Records of `SPACE` of vectors [*shape, 2] and priors that broadcast to them."""
+def observation(x: object, prior: object) -> np.ndarray:
+    """Return records of `SPACE` from vectors [*shape, 2] and priors that broadcast to them."""
     records = np.zeros(np.shape(x)[:-1], SPACE.numpy)
     records["x"], records["prior"] = x, prior
     return records
@@ -33,7 +33,7 @@ def by_hand(temperature: float = 1.0, **more: object) -> PriorDqnLearner:
         (learner.target,
          {"value.0.weight": [[0], [0]], "advantage.0.weight": [[2, 0], [0, 0]], "value.0.bias": [1]}),
     ):  # fmt: skip
-        network.load(0, {name: np.array(each, np.float32) for name, each in (nothing | values).items()})
+        network.load(0, {name: np.array(array, np.float32) for name, array in (nothing | values).items()})
     return learner
 
 
@@ -64,28 +64,28 @@ def test_the_target_is_the_soft_value_after_m_steps() -> None:
     """At s′ = (ln 3, ·), exp(Q̄) = e·(3, ⅓). With π = (0.1, 0.9) V̄ = 1 + ln 0.6, with (½, ½) 1 + ln 5/3. So y = 1 +
     ⅛(1 + ln 0.6), 2 + ¼(1 + ln 5/3) and 3, where Q(s, a) = −1, 4, 1."""
     batch = Batch(
-        observation=seen([[[1, 2], [3, 1], [0, 1]]], 0.5),
+        observation=observation([[[1, 2], [3, 1], [0, 1]]], 0.5),
         action=np.array([[0, 1, 1]]),
         reward=np.array([[1, 2, 3]], np.float32),
-        next_observation=seen([[[LN3, 7], [LN3, 0], [LN3, 0]]], [[0.1, 0.9], [0.5, 0.5], [0.5, 0.5]]),
+        next_observation=observation([[[LN3, 7], [LN3, 0], [LN3, 0]]], [[0.1, 0.9], [0.5, 0.5], [0.5, 0.5]]),
         terminated=np.array([[False, False, True]]),
         weight=None,
         steps=np.array([[3, 2, 3]]),
     )
-    found = terms(by_hand(), batch)
-    wanted = np.array([1 + (1 + np.log(0.6)) / 8, 2 + (1 + np.log(5 / 3)) / 4, 3])
-    np.testing.assert_allclose(found.td_error[0], [-1, 4, 1] - wanted, rtol=1e-6)
-    assert found.reducible is not None and found.reducible[0, 2].item() == abs(1 - 3) - abs(1 - 3)
-    former = np.abs([2, -2] - wanted[:2])  # Q̄(s, a) = 2, −2
-    np.testing.assert_allclose(found.reducible[0, :2], np.abs([-1, 4] - wanted[:2]) - former, rtol=1e-5)
+    loss_terms = terms(by_hand(), batch)
+    targets = np.array([1 + (1 + np.log(0.6)) / 8, 2 + (1 + np.log(5 / 3)) / 4, 3])
+    np.testing.assert_allclose(loss_terms.td_error[0], [-1, 4, 1] - targets, rtol=1e-6)
+    assert loss_terms.reducible is not None and loss_terms.reducible[0, 2].item() == abs(1 - 3) - abs(1 - 3)
+    former = np.abs([2, -2] - targets[:2])  # Q̄(s, a) = 2, −2
+    np.testing.assert_allclose(loss_terms.reducible[0, :2], np.abs([-1, 4] - targets[:2]) - former, rtol=1e-5)
 
 
 def test_in_evaluation_a_strong_prior_outweighs_a_small_advantage() -> None:
     """At x = (0, 1) Q = (−1, 1), with π = (0.9, 0.1): with λ = 1 Q + λ ln π = (−1.11, −1.30), with ½ (−1.05, −0.15)."""
-    here = seen([[0.0, 1.0]], [0.9, 0.1])
-    assert by_hand(1.0).act(here, np.array([0]), None, 0).tolist() == [0]
-    assert by_hand(0.5).act(here, np.array([0]), None, 0).tolist() == [1]
-    assert by_hand(1.0).value(here, np.array([0]))[0] == pytest.approx(np.log(0.9 / np.e + 0.1 * np.e), rel=1e-6)
+    state = observation([[0.0, 1.0]], [0.9, 0.1])
+    assert by_hand(1.0).act(state, np.array([0]), None, 0).tolist() == [0]
+    assert by_hand(0.5).act(state, np.array([0]), None, 0).tolist() == [1]
+    assert by_hand(1.0).value(state, np.array([0]))[0] == pytest.approx(np.log(0.9 / np.e + 0.1 * np.e), rel=1e-6)
 
 
 @pytest.mark.parametrize(("epsilon", "chance"), [(1.0, 0.1), (0.0, 0.1 * np.e / (0.9 / np.e + 0.1 * np.e))])
@@ -94,18 +94,26 @@ def test_in_training_it_draws_from_the_prior_with_epsilon_and_else_from_the_poli
 ) -> None:
     """It draws two numbers for each observation, whatever it does with them."""
     learner, draws = by_hand(1.0, epsilon_start=epsilon, epsilon_end=epsilon), 6000
-    here, own, other = seen(np.tile([[0.0, 1.0]], (draws, 1)), [0.9, 0.1]), *map(np.random.default_rng, (3, 3))
-    actions = learner.act(here, np.zeros(draws, np.int64), [own], 0)
+    states, generator, twin = (
+        observation(np.tile([[0.0, 1.0]], (draws, 1)), [0.9, 0.1]),
+        *map(np.random.default_rng, (3, 3)),
+    )
+    actions = learner.act(states, np.zeros(draws, np.int64), [generator], 0)
     assert actions.mean() == pytest.approx(chance, abs=4 * np.sqrt(0.25 / draws))
-    assert own.random() == other.random(2 * draws + 1)[-1]
+    assert generator.random() == twin.random(2 * draws + 1)[-1]
 
 
 def test_the_network_does_not_read_the_prior() -> None:
     learner = make(PriorDqn(trunk=(4,), hidden=(4,)), SPACE)
-    one, other = (learner.online.evaluate(lambda block, part: learner.network(learner.online.blocks[block].views, part),
-                                          seen([[0.3, -1.0]], prior), np.array([0]))
-                  for prior in ([0.9, 0.1], [0.2, 0.8]))  # fmt: skip
-    assert np.array_equal(one, other)
+
+    def values(prior: list[float]) -> np.ndarray:
+        return learner.online.evaluate(
+            lambda block, part: learner.network(learner.online.blocks[block].views, part),
+            observation([[0.3, -1.0]], prior),
+            np.array([0]),
+        )
+
+    assert np.array_equal(values([0.9, 0.1]), values([0.2, 0.8]))
 
 
 def test_it_needs_a_prior_of_all_actions_and_takes_no_double_target() -> None:

@@ -19,20 +19,20 @@ from tests.methods.linvit.test_runs import SHORT, SHORTER
 ORACLE, BRIEF = (*SHORT, "prior=oracle"), (*SHORTER, "prior=oracle")
 
 
-def asked(action: int) -> Question:
+def question_about(action: int) -> Question:
     return Question(0, np.array([-1]), None, np.zeros((1, 0), bool), "{}", "prior", solver=lambda: action)
 
 
 def test_all_weight_is_on_the_solvers_action() -> None:
-    assert KnownPrior(4, 0.0)(asked(2), np.random.default_rng(0)) == {"weights": [0, 0, 1, 0], "unknown": 0}
+    assert KnownPrior(4, 0.0)(question_about(2), np.random.default_rng(0)) == {"weights": [0, 0, 1, 0], "unknown": 0}
 
 
 def test_errors_come_at_their_rate_and_on_each_action_alike() -> None:
     """Of 1,000 answers, 0.4 · ¾ are on another action than the solver's; 3 standard deviations are ±0.044."""
-    known, rng = KnownPrior(4, 0.4), np.random.default_rng(1)
-    told = np.array([known(asked(2), rng)["weights"] for _ in range(1_000)])
-    assert (told.sum(1) == 1).all() and abs(told[:, [0, 1, 3]].sum() / 1_000 - 0.3) < 0.044
-    assert np.abs(told[:, [0, 1, 3]].mean(0) - 0.1).max() < 0.029
+    oracle, rng = KnownPrior(4, 0.4), np.random.default_rng(1)
+    weights = np.array([oracle(question_about(2), rng)["weights"] for _ in range(1_000)])
+    assert (weights.sum(1) == 1).all() and abs(weights[:, [0, 1, 3]].sum() / 1_000 - 0.3) < 0.044
+    assert np.abs(weights[:, [0, 1, 3]].mean(0) - 0.1).max() < 0.029
 
 
 @pytest.mark.parametrize(
@@ -46,23 +46,23 @@ def test_the_solver_is_that_of_the_state_whose_sentences_are_asked_about(
     if home:
         pytest.importorskip("crafter")
     words = (*home, *ORACLE[1:]) if home else ORACLE
-    met: list[str] = []
+    states: list[str] = []
     answer = KnownPrior.__call__
 
-    def heard(self: KnownPrior, question: Question, generator: np.random.Generator) -> Any:
+    def checked_answer(self: KnownPrior, question: Question, generator: np.random.Generator) -> Any:
         task = question.solver.__self__  # type: ignore[union-attr]
         assert json.loads(question.content)["state"] == task.text()
-        met.append(task.text())
+        states.append(task.text())
         return answer(self, question, generator)
 
-    monkeypatch.setattr(KnownPrior, "__call__", heard)
+    monkeypatch.setattr(KnownPrior, "__call__", checked_answer)
     study = train(*words, "seeds=[0]", packs=[(0,)])
-    told = results.load(study, log="ledger").sort_values("step").iloc[-1]
-    assert len(met) == len(set(met)) == told["questions"] > 20 and not told["failures"]
+    ledger = results.load(study, log="ledger").sort_values("step").iloc[-1]
+    assert len(states) == len(set(states)) == ledger["questions"] > 20 and not ledger["failures"]
     (run,) = study.glob("*/*/*/seed-0")
-    count = len(met)
+    count = len(states)
     first = evaluate_run(run, None, None, episodes=2, seed=3)
-    assert len(met) > count and evaluate_run(run, None, None, episodes=2, seed=3) == first
+    assert len(states) > count and evaluate_run(run, None, None, episodes=2, seed=3) == first
 
 
 def test_rows_say_that_the_prior_is_privileged(train: Callable[..., Path]) -> None:

@@ -10,8 +10,8 @@ from guidebench.harness.plan import config, matrix
 
 
 def planned(*words: str) -> Any:
-    given = ["method=linvit", "prior=scripted", *words]
-    (cell,) = matrix.plan([*given, *(["profile=smoke"] if "profile=" not in " ".join(words) else [])]).cells
+    defaults = ["method=linvit", "prior=scripted", *words]
+    (cell,) = matrix.plan([*defaults, *(["profile=smoke"] if "profile=" not in " ".join(words) else [])]).cells
     return cell
 
 
@@ -24,27 +24,33 @@ def test_it_fits_every_profile_of_the_suites_that_tell_sentences(suite: str, pro
     for cell in matrix.plan([f"suite={suite}", "method=linvit", f"profile={profile}"]).cells:
         backend = "transformers" if profile == "paper" else "scripted"
         assert cell.section("prior").backend == backend and cell.learner == "prior_dqn"
-        shown = "grey_text" if (profile, suite[:7]) == ("paper", "crafter") else "text"
-        assert cell.section("suite").observation == shown
+        observation = "grey_text" if (profile, suite[:7]) == ("paper", "crafter") else "text"
+        assert cell.section("suite").observation == observation
         parts = config.cell_view(cell).observations.parts
         assert "text" not in parts and parts["prior"].shape == (config.cell_view(cell).actions.count,)
 
 
 def test_what_a_profile_sets_of_the_dueling_network_holds_for_its_learner_too() -> None:
-    mine, theirs = planned("suite=housekeep", "profile=quick"), matrix.plan(
+    linvit, sparse = planned("suite=housekeep", "profile=quick"), matrix.plan(
         ["suite=housekeep", "method=sparse", "profile=quick"]).cells[0]  # fmt: skip
-    own, other = (settings.identity(cell.section("learner")) for cell in (mine, theirs))
-    assert own == {**other, "double": False, "temperature": 0.01}
-    assert mine.section("learner").lr == 3e-4 and mine.settings["learner.lr"].layer == "profile quick"
+    learner, dueling = (settings.identity(cell.section("learner")) for cell in (linvit, sparse))
+    assert learner == {**dueling, "double": False, "temperature": 0.01}
+    assert linvit.section("learner").lr == 3e-4 and linvit.settings["learner.lr"].layer == "profile quick"
 
 
 def test_settings_of_its_own_have_precedence_over_those_of_the_dueling_network_in_one_layer() -> None:
     names = planned("suite=housekeep").names
     layer = {"learner.prior_dqn.lr": 2.0, "learner.dueling_dqn.lr": 1.0, "learner.dueling_dqn.n_step": 5}
     sparse = matrix.plan(["suite=housekeep", "method=sparse", "profile=smoke"]).cells[0].names
-    for its, given, lr in ((names, layer, 2.0), (names, dict(reversed(layer.items())), 2.0), (sparse, layer, 1.0)):
-        found = {key: value.value for key, value in config.laid(its, given, "a layer") if value is not None}
-        assert found == {"learner.lr": lr, "learner.n_step": 5}
+    for cell_names, ordered, lr in (
+        (names, layer, 2.0),
+        (names, dict(reversed(layer.items())), 2.0),
+        (sparse, layer, 1.0),
+    ):
+        effective = {
+            key: value.value for key, value in config.laid(cell_names, ordered, "a layer") if value is not None
+        }
+        assert effective == {"learner.lr": lr, "learner.n_step": 5}
 
 
 @pytest.mark.parametrize(
@@ -65,8 +71,8 @@ def test_settings_of_its_own_have_precedence_over_those_of_the_dueling_network_i
     ],
 )
 def test_what_does_not_fit_is_refused_with_what_to_do(words: tuple[str, ...], message: str) -> None:
-    own = "method=pebble_llm" not in words
-    prior = own and "agent=standard" not in words
-    given = ["profile=smoke", *words, *("method=linvit",) * own, *("prior=scripted",) * prior]
+    is_linvit = "method=pebble_llm" not in words
+    prior = is_linvit and "agent=standard" not in words
+    all_words = ["profile=smoke", *words, *("method=linvit",) * is_linvit, *("prior=scripted",) * prior]
     with pytest.raises(UserError, match=message):
-        matrix.plan(given)
+        matrix.plan(all_words)

@@ -21,35 +21,36 @@ SHORT = (*SMALL, "training.steps=60", "training.capacity=100", "evaluation.every
 SHORTER = (*SMALL, "training.steps=24", "training.capacity=100", "evaluation.every=24", "evaluation.episodes=1")
 
 
-def last(study: Path, what: str) -> Any:
-    return results.load(study, log=what).sort_values("step").groupby("seed").tail(1).sort_values("seed")
+def last(study: Path, log: str) -> Any:
+    return results.load(study, log=log).sort_values("step").groupby("seed").tail(1).sort_values("seed")
 
 
 def test_a_served_model_is_asked_once_about_each_state_and_its_failures_are_counted(
     train: Callable[..., Path],
 ) -> None:
-    """The server names an action that is none, and cannot be read where everything in view is a metre away or more."""
+    """The server also names an action that does not exist, and replies unreadably where everything in view is a metre
+    away or more."""
     pytest.importorskip("openai")
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
         prompt = body["messages"][0]["content"] if body else ""
         if "The actions:" not in prompt:  # the small question before training
             return 200, completion("yes")
-        asked.append(prompt)
+        prompts.append(prompt)
         return 200, completion('{"weights": {"turn left": 1, "fly": 3}}' if "(0." in prompt else "Hm.")
 
     served = ("prior=openai", "agent.smoothing=0.0001", "agent.retries=0", "seeds=[0]")
     with serving(answers) as url:
         study = train(*SHORT, *served, f"prior.base_url={url}", packs=[(0,)])
-    assert len(set(asked)) == len(asked)
-    states = [re.search("^The state: (.*)$", prompt, re.MULTILINE)[1] for prompt in asked]  # type: ignore[index]
+    assert len(set(prompts)) == len(prompts)
+    states = [re.search("^The state: (.*)$", prompt, re.MULTILINE)[1] for prompt in prompts]  # type: ignore[index]
     assert all("you hold" in state for state in states)
-    (spent,), (told,) = (last(study, what).to_dict("records") for what in ("ledger", "metrics"))
-    unread = sum("(0." not in prompt for prompt in asked)
-    assert (spent["questions"], spent["failures"]) == (len(asked), unread) and 0 < unread < len(asked)
-    assert told["texts/unknown_names"] > 0 and told["texts/failed"] <= unread and np.isfinite(told["loss"])
-    assert told["texts/unknown_names"] == pytest.approx(told["texts/distinct"] - told["texts/failed"])
+    (spent,), (metrics,) = (last(study, log).to_dict("records") for log in ("ledger", "metrics"))
+    unread = sum("(0." not in prompt for prompt in prompts)
+    assert (spent["questions"], spent["failures"]) == (len(prompts), unread) and 0 < unread < len(prompts)
+    assert metrics["texts/unknown_names"] > 0 and metrics["texts/failed"] <= unread and np.isfinite(metrics["loss"])
+    assert metrics["texts/unknown_names"] == pytest.approx(metrics["texts/distinct"] - metrics["texts/failed"])
 
 
 @pytest.mark.parametrize("words", [("guide=rnd", "replay=per"), ("guide=self_imitation", "replay=aer")])

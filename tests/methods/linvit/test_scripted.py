@@ -13,7 +13,7 @@ from guidebench.methods.linvit.dialogue import PROMPT, weights
 from guidebench.methods.linvit.scripted import LOST, Weigher
 
 HOUSEKEEP = ("move forward", "turn left", "turn right", "look up", "look down", "grab or release")
-SEEN = "you see top cabinet (1.3 m left), fridge (2.0 m ahead)."
+VIEW = "you see top cabinet (1.3 m left), fridge (2.0 m ahead)."
 
 
 WALK = {"move forward": 8, "turn left": 1, "turn right": 1}
@@ -21,35 +21,37 @@ GRAB = {"grab or release": 8, "look up": 1, "look down": 1}
 SEARCH = {"move forward": 3, "turn left": 2, "turn right": 1}
 
 
-def asked(state: str, actions: tuple[str, ...], goal: str = "tidy the room", error: float = 0.0) -> dict[str, float]:
+def weights_for(
+    state: str, actions: tuple[str, ...], goal: str = "tidy the room", error: float = 0.0
+) -> dict[str, float]:
     listed = "\n".join(f"- {name}" for name in actions)
     prompt = filled(PROMPT, {"instruction": goal, "state": state, "actions": listed})
     reply = Weigher(error)((Message("user", (prompt,)),))
     assert Weigher(error)((Message("user", (prompt,)), Message("user", ("again",)))) == reply
     weights(reply, actions)
-    found: dict[str, float] = json.loads(reply)["weights"]
-    return found
+    answer: dict[str, float] = json.loads(reply)["weights"]
+    return answer
 
 
 @pytest.mark.parametrize(
-    ("state", "found"),
+    ("state", "expected"),
     [
-        (f"{SEEN} lamp on fridge (2.0 m ahead). you hold nothing.", WALK),
-        (f"{SEEN} lamp on fridge (1.2 m ahead). you hold nothing. you look 20 degrees down.", GRAB),
-        (f"{SEEN} lamp on fridge (1.2 m ahead). you hold nothing.", {"look down": 8}),
-        (f"{SEEN} lamp on fridge (1.2 m ahead). you hold nothing. you look 40 degrees down.", {"look up": 8}),
-        (f"{SEEN} lamp on fridge (1.2 m ahead). you hold nothing. you look 20 degrees up.", {"look down": 8}),
-        (f"{SEEN} lamp in fridge (2.0 m right). lamp on stove (3.0 m left). you hold nothing.", {"turn right": 8}),
-        (f"{SEEN} butter dish in fridge (1.2 m ahead). you hold nothing. you look 30 degrees down.", SEARCH),
-        (f"{SEEN} lamp on fridge (1.2 m ahead). you hold mustard bottle.", {"turn left": 8}),
-        (f"{SEEN} you hold butter dish. you look 10 degrees up.", WALK),
-        (f"{SEEN} you hold lamp.", SEARCH),
+        (f"{VIEW} lamp on fridge (2.0 m ahead). you hold nothing.", WALK),
+        (f"{VIEW} lamp on fridge (1.2 m ahead). you hold nothing. you look 20 degrees down.", GRAB),
+        (f"{VIEW} lamp on fridge (1.2 m ahead). you hold nothing.", {"look down": 8}),
+        (f"{VIEW} lamp on fridge (1.2 m ahead). you hold nothing. you look 40 degrees down.", {"look up": 8}),
+        (f"{VIEW} lamp on fridge (1.2 m ahead). you hold nothing. you look 20 degrees up.", {"look down": 8}),
+        (f"{VIEW} lamp in fridge (2.0 m right). lamp on stove (3.0 m left). you hold nothing.", {"turn right": 8}),
+        (f"{VIEW} butter dish in fridge (1.2 m ahead). you hold nothing. you look 30 degrees down.", SEARCH),
+        (f"{VIEW} lamp on fridge (1.2 m ahead). you hold mustard bottle.", {"turn left": 8}),
+        (f"{VIEW} you hold butter dish. you look 10 degrees up.", WALK),
+        (f"{VIEW} you hold lamp.", SEARCH),
         ("you see nothing. you hold nothing.", SEARCH),
     ],
 )  # fmt: skip
-def test_it_goes_to_what_is_misplaced_and_to_where_it_belongs(state: str, found: dict[str, float]) -> None:
+def test_it_goes_to_what_is_misplaced_and_to_where_it_belongs(state: str, expected: dict[str, float]) -> None:
     """Half a metre below the eyes and 1.2 m away is 22.6 degrees down."""
-    assert asked(state, HOUSEKEEP) == found
+    assert weights_for(state, HOUSEKEEP) == expected
 
 
 TREE = "you see grass and tree. you are targeting tree."
@@ -58,7 +60,7 @@ CRAFTER = ("do nothing", "move left", "sleep", "chop tree", "eat cow", "attack z
 
 
 @pytest.mark.parametrize(
-    ("goal", "state", "found"),
+    ("goal", "state", "expected"),
     [
         ("chop four trees", TREE, {"move left": 1, "chop tree": 8, "find tree": 4}),
         ("mine iron", f"{TREE} you have in your inventory wood.",
@@ -72,22 +74,24 @@ CRAFTER = ("do nothing", "move left", "sleep", "chop tree", "eat cow", "attack z
          {"move left": 1, "attack zombie": 8, "find tree": 4}),
     ],
 )  # fmt: skip
-def test_it_works_towards_the_goal_and_what_must_come_before_it(goal: str, state: str, found: dict[str, float]) -> None:
-    assert asked(state, CRAFTER, goal) == found
+def test_it_works_towards_the_goal_and_what_must_come_before_it(
+    goal: str, state: str, expected: dict[str, float]
+) -> None:
+    assert weights_for(state, CRAFTER, goal) == expected
 
 
 def test_the_packages_own_action_acts_on_what_the_whole_game_wants() -> None:
     goal = "survive, and unlock as many different achievements as possible"
-    assert asked(TREE, ("noop", "move up", "do", "place table"), goal) == {"move up": 1, "do": 8}
+    assert weights_for(TREE, ("noop", "move up", "do", "place table"), goal) == {"move up": 1, "do": 8}
 
 
 def test_it_errs_at_its_rate_and_the_same_way_each_time() -> None:
     states = [f"you see fridge (2.{number} m ahead). lamp on fridge (2.{number} m ahead). you hold nothing."
               for number in range(300)]  # fmt: skip
-    told = [asked(state, HOUSEKEEP, error=0.3) for state in states]
-    wrong = [each for each in told if each != WALK]
+    answers = [weights_for(state, HOUSEKEEP, error=0.3) for state in states]
+    wrong = [answer for answer in answers if answer != WALK]
     assert len(wrong) / 300 == pytest.approx(0.3, abs=0.08)
-    counts = np.array([sum(name in each for each in wrong) for name in HOUSEKEEP])
+    counts = np.array([sum(name in answer for answer in wrong) for name in HOUSEKEEP])
     assert counts.sum() == len(wrong) and counts.min() > 5
     assert Weigher(0.0)((Message("user", ("Say yes.",)),)) == LOST, "other messages are not answered"
 

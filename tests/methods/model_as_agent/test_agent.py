@@ -25,7 +25,7 @@ class Episodes:
 
     def __init__(self, config: Performs, answers: Answers, count: int = 1) -> None:
         observations, actions = SUITE.spaces("wood_sword")
-        self.space, self.asked = observations.numpy, list[tuple[str, int, Any]]()
+        self.space, self.questions = observations.numpy, list[tuple[str, int, Any]]()
         build = Build(
             (0,), observations, actions, 100, 50, (), "cpu", (Streams(0),), (), 1, 1, {"suite": SUITE}, "wood_sword"
         )
@@ -33,50 +33,50 @@ class Episodes:
         def consult(questions: Any) -> list[Any]:
             self.batches.append(len(questions))
             contents = [json.loads(question.content) for question in questions]
-            self.asked += [(q.to, q.episode, content) for q, content in zip(questions, contents, strict=True)]
+            self.questions += [(q.to, q.episode, content) for q, content in zip(questions, contents, strict=True)]
             return [answers(question, content) for question, content in zip(questions, contents, strict=True)]
 
         self.batches: list[int] = []
         self.ctx: Any = EvaluationContext(100, (Streams(0),), answer=consult)
         self.count = count
         self.actor = config.spawn(build).actor([Place(0, episode) for episode in range(count)])
-        self.actor.begin(self.shown(NAMES), self.ctx)
+        self.actor.begin(self.observation(NAMES), self.ctx)
 
-    def shown(self, possible: Any, text: str = START) -> Any:
-        seen = np.zeros(self.count, self.space)
-        seen["text"][:, : len(text)] = np.frombuffer(text.encode(), np.uint8)
-        seen["admissible"] = [name in possible for name in NAMES]
-        return seen
+    def observation(self, possible: Any, text: str = START) -> Any:
+        observations = np.zeros(self.count, self.space)
+        observations["text"][:, : len(text)] = np.frombuffer(text.encode(), np.uint8)
+        observations["admissible"] = [name in possible for name in NAMES]
+        return observations
 
     def act(self, *possible: str) -> list[str]:
         numbers = np.arange(self.count)
-        return [NAMES[action] for action in self.actor.act(self.shown(possible or NAMES), numbers, self.ctx)]
+        return [NAMES[action] for action in self.actor.act(self.observation(possible or NAMES), numbers, self.ctx)]
 
-    def logged(self, log: str) -> list[dict[str, Any]]:
+    def log_rows(self, log: str) -> list[dict[str, Any]]:
         return [dict(note.values) for note in self.ctx.notes if note.log == log]
 
     def end(self) -> dict[str, Any]:
-        """The row of the first episode, which ends."""
+        """End the first episode and return its row."""
         self.actor.end(np.array([0]), self.ctx)
-        return self.logged("trials")[0]
+        return self.log_rows("trials")[0]
 
     def subgoals(self) -> list[str]:
-        """Those that the performer was asked about."""
-        return [content["subgoal"] for role, _, content in self.asked if role == "performer"]
+        """Return the sub-goals that the performer was asked about."""
+        return [content["subgoal"] for role, _, content in self.questions if role == "performer"]
 
 
 def says(*names: str) -> Answers:
-    """A performer that says these in turn, and "" for none."""
-    left = [*names]
-    return lambda question, content: {"action": left.pop(0), "faults": [], "said": "so"}
+    """Return a performer that names these actions in turn."""
+    replies = [*names]
+    return lambda question, content: {"action": replies.pop(0), "faults": [], "said": "so"}
 
 
 def test_all_episodes_ask_in_one_batch_and_one_without_a_choice_does_not_ask() -> None:
     episodes = Episodes(ModelAsAgent(), says("chop tree", "move left", "sleep"), count=3)
     assert episodes.act() == ["chop tree", "move left", "sleep"] and episodes.batches == [3]
-    assert [place for _, place, _ in episodes.asked] == [0, 1, 2]
+    assert [place for _, place, _ in episodes.questions] == [0, 1, 2]
     assert episodes.act("do nothing") == ["do nothing"] * 3 and episodes.batches == [3]
-    assert episodes.asked[0][2] == {
+    assert episodes.questions[0][2] == {
         "text": START, "possible": list(range(len(NAMES))), "subgoal": "", "recent": [], "may_end": False,
     }  # fmt: skip
 
@@ -85,19 +85,19 @@ def test_the_prompt_repeats_the_last_actions() -> None:
     episodes = Episodes(ModelAsAgent(recent=2), says("chop tree", "move left", "sleep", "move up"))
     for _ in range(4):
         episodes.act()
-    assert [content["recent"] for *_, content in episodes.asked] == [
+    assert [content["recent"] for *_, content in episodes.questions] == [
         [], ["chop tree"], ["chop tree", "move left"], ["move left", "sleep"],
     ]  # fmt: skip
 
 
 def test_the_fallback_acts_where_no_usable_reply_came_and_is_counted() -> None:
-    told = iter([
+    answers = iter([
         {"action": "", "faults": ["impossible", "impossible", "unknown"], "said": "?"}, None,
         {"action": "sleep", "faults": ["unknown"], "said": "sleep"},
     ])  # fmt: skip
-    episodes = Episodes(ModelAsAgent(), lambda question, content: next(told))
-    taken = [episodes.act("chop tree", "sleep")[0] for _ in range(3)]
-    assert set(taken[:2]) <= {"chop tree", "sleep"} and taken[2] == "sleep"
+    episodes = Episodes(ModelAsAgent(), lambda question, content: next(answers))
+    actions = [episodes.act("chop tree", "sleep")[0] for _ in range(3)]
+    assert set(actions[:2]) <= {"chop tree", "sleep"} and actions[2] == "sleep"
     assert episodes.end() == {
         "trial": 0, "steps": 3, "performed": 1, "fallback": 2, "impossible": 2, "unknown": 2, "failed": 1, "reached": 0,
         "declared": 0, "plans": 0,
@@ -105,12 +105,12 @@ def test_the_fallback_acts_where_no_usable_reply_came_and_is_counted() -> None:
 
 
 def test_the_fallback_draws_uniformly_and_by_the_episode_alone() -> None:
-    def taken(count: int) -> list[list[str]]:
+    def fallback_actions(count: int) -> list[list[str]]:
         episodes = Episodes(ModelAsAgent(), lambda question, content: None, count)
         return [episodes.act("chop tree", "sleep", "move up") for _ in range(150)]
 
-    both = taken(2)
-    assert [first for first, _ in both] == [first for (first,) in taken(1)] != [second for _, second in both]
+    both = fallback_actions(2)
+    assert [first for first, _ in both] == [first for (first,) in fallback_actions(1)] != [second for _, second in both]
     assert all(abs([first for first, _ in both].count(name) - 50) < 18 for name in ("chop tree", "sleep", "move up"))
 
 
@@ -119,7 +119,7 @@ def test_equal_steps_share_a_row_and_rows_are_bounded() -> None:
     for _ in range(5):
         episodes.act()
     assert episodes.end()["steps"] == 5
-    rows = [(row["first"], row["steps"], row["action"], row["by"]) for row in episodes.logged("actions")]
+    rows = [(row["first"], row["steps"], row["action"], row["by"]) for row in episodes.log_rows("actions")]
     assert rows == [(0, 2, "sleep", "performer"), (2, 1, "move up", "performer")]
 
 
@@ -127,7 +127,7 @@ PLAN = [["find tree", 1], ["chop tree", 2], ["make wood sword", 1]]
 
 
 def planning(replies: Mapping[str, list[Any]], performer: Answers) -> Answers:
-    """Planner and reflector that give these answers in turn, and a performer."""
+    """Return answers of a planner and a reflector, in turn, and of a performer."""
 
     def answer(question: Question, content: Mapping[str, Any]) -> Any:
         return performer(question, content) if question.to == "performer" else replies[question.to].pop(0)
@@ -145,8 +145,8 @@ def reflection(steps: list[Any], weaknesses: str = "") -> dict[str, Any]:
 
 def test_an_episode_goes_through_its_plan() -> None:
     replies = {"planner": [plan(PLAN)], "reflector": [reflection([])]}
-    said = says("find tree", "done", "chop tree", "chop tree", "make wood sword", "make wood sword")
-    episodes = Episodes(ModelWithPlanner(), planning(replies, said))
+    performer = says("find tree", "done", "chop tree", "chop tree", "make wood sword", "make wood sword")
+    episodes = Episodes(ModelWithPlanner(), planning(replies, performer))
     moves = ("move left", "find tree")
     assert episodes.act(*moves) == ["find tree"]
     assert episodes.act("chop tree", *moves) == ["chop tree"], "what is possible now shows that the tree is found"
@@ -172,7 +172,7 @@ def test_sub_goals_declared_reached_are_bounded_in_a_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replies", "settings", "final", "fault", "again", "asked"),
+    ("replies", "settings", "final", "fault", "again", "question_count"),
     [
         # eq. 4: the planner writes the final plan, given the reflection
         ({"planner": [plan(PLAN[:1]), plan(PLAN)], "reflector": [reflection([], "short")]}, {}, 3, "", "", 3),
@@ -189,23 +189,23 @@ def test_sub_goals_declared_reached_are_bounded_in_a_step() -> None:
         ({"planner": [None]}, {}, 0, "failed", "", 1),
     ],
 )  # fmt: skip
-def test_deliberations(
-    replies: dict[str, list[Any]], settings: dict[str, Any], final: int, fault: str, again: str, asked: int
+def test_how_often_a_deliberation_asks_and_which_plan_it_ends_with(
+    replies: dict[str, list[Any]], settings: dict[str, Any], final: int, fault: str, again: str, question_count: int
 ) -> None:
     episodes = Episodes(ModelWithPlanner(**settings), planning(replies, says("sleep")))
-    assert len(episodes.asked) == asked and not any(replies.values())
-    (row,) = episodes.logged("plans")
+    assert len(episodes.questions) == question_count and not any(replies.values())
+    (row,) = episodes.log_rows("plans")
     assert row["final"].count(";") + bool(row["final"]) == final and (row["fault"], row["again"]) == (fault, again)
-    assert len(episodes.logged("reflections")) == ("reflector" in replies)
+    assert len(episodes.log_rows("reflections")) == ("reflector" in replies)
     episodes.act("sleep", "move up")
-    assert episodes.asked[-1][2]["subgoal"] == ("find tree" if final else "")
+    assert episodes.questions[-1][2]["subgoal"] == ("find tree" if final else "")
 
 
 def test_plans_that_lack_something_are_counted_and_amounts_are_supplied() -> None:
     hint = "- chop tree: gives wood\n- make wood sword: needs crafting table; uses 3 wood"
     replies = {"planner": [plan([["chop tree", 1], ["make wood sword", 1]])], "reflector": [reflection([])]}
     episodes = Episodes(ModelWithPlanner(hint=hint), planning(replies, says()))
-    (row,) = episodes.logged("plans")
+    (row,) = episodes.log_rows("plans")
     assert (row["lacking"], row["still_lacking"]) == (1, 1)
     assert (row["first"], row["final"]) == ("chop tree; make wood sword", "chop tree (3 times); make wood sword")
 
@@ -216,4 +216,4 @@ def test_a_sub_goal_that_takes_too_long_leads_to_a_bounded_number_of_plans() -> 
     for _ in range(9):
         episodes.act()
     assert episodes.subgoals() == ["chop tree"] * 3 + ["find cow"] * 6
-    assert [row["number"] for row in episodes.logged("plans")] == [0, 1]
+    assert [row["number"] for row in episodes.log_rows("plans")] == [0, 1]

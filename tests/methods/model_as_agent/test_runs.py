@@ -15,7 +15,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 from guidebench.reports.summary import ledger as bills
 from tests.harness.models.canned import completion, serving
-from tests.methods.contract import kept
+from tests.methods.contract import read_files
 
 pytest.importorskip("crafter")
 WORLD = (
@@ -45,11 +45,11 @@ def test_the_oracles_plan_is_followed(train: Callable[..., Path]) -> None:
 
 def test_the_oracle_plays_the_episodes_of_the_suites_solver(train: Callable[..., Path]) -> None:
     words = (*WORLD, *ONCE, "suite.test_length=300", "evaluation.episodes=2")
-    told, solved = (
-        results.load(train(*words, *each, packs=[(0,)])).sort_values("episode")[["success", "return", "length"]]
-        for each in (("method=model_with_planner", "performer=oracle", *SCRIPTED[:2]), ("method=expert",))
+    oracle, solver = (
+        results.load(train(*words, *parts, packs=[(0,)])).sort_values("episode")[["success", "return", "length"]]
+        for parts in (("method=model_with_planner", "performer=oracle", *SCRIPTED[:2]), ("method=expert",))
     )
-    assert told.to_numpy().tolist() == solved.to_numpy().tolist() and solved["success"].mean() > 0.9
+    assert oracle.to_numpy().tolist() == solver.to_numpy().tolist() and solver["success"].mean() > 0.9
 
 
 def test_an_oracle_that_always_errs_is_a_random_agent(train: Callable[..., Path]) -> None:
@@ -72,7 +72,7 @@ def test_the_command_runs_the_oracle(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 class Server:
-    """A server whose performer is as good as chance, and whose planner plans; what it was asked."""
+    """A server whose performer acts at random and whose planner plans; it records its prompts."""
 
     def __init__(self) -> None:
         self.url, self.heard = "", list[str]()
@@ -93,10 +93,10 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    found = Server()
-    with serving(found.answer) as url:
-        found.url = url
-        yield found
+    fake = Server()
+    with serving(fake.answer) as url:
+        fake.url = url
+        yield fake
 
 
 def at(server: Server, *roles: str, temperature: float = 0.0) -> tuple[str, ...]:
@@ -108,19 +108,24 @@ def test_equal_prompts_are_answered_once_at_temperature_0(server: Server, train:
     words = (*WORLD, *SHORT, "seeds=[0]", "method=model_as_agent", "agent.recent=0", *at(server, "performer"))
     study = train(*words, packs=[(0,)])
     trials, ledger = results.load(study, log="trials"), results.load(study, log="ledger")
-    asked = trials[["performed", "fallback"]].sum().sum()
+    questions = trials[["performed", "fallback"]].sum().sum()
     calls = len(server.heard)
-    assert len(set(server.heard)) < asked and calls < asked + trials["unknown"].sum(), "several steps share a prompt"
+    assert len(set(server.heard)) < questions and calls < questions + trials["unknown"].sum(), (
+        "several steps share a prompt"
+    )
     last = ledger.sort_values("step").iloc[-1]
-    assert last["questions"] == asked and last["failures"] == trials["fallback"].sum()
+    assert last["questions"] == questions and last["failures"] == trials["fallback"].sum()
     replay = {"mode": "replay", "cassette": str(study)}
-    assert kept(train(*words, packs=[(0,)], models=replay), LOGS) == kept(study, LOGS) and len(server.heard) == calls
+    assert (
+        read_files(train(*words, packs=[(0,)], models=replay), LOGS) == read_files(study, LOGS)
+        and len(server.heard) == calls
+    )
 
 
 def test_a_performer_that_never_names_an_action_is_told_of_and_its_row_has_no_rank(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every step of both episodes is the fallback's; where one reply can be read the last line counts the others."""
+    """The fallback takes every step of both episodes; if one reply can be read, the last line counts the others."""
     replies = iter(["hm", "do nothing"])  # the first call is made before training
     words = (*WORLD, *ONCE, "suite.test_length=4", "evaluation.episodes=2", "method=model_as_agent", "profile=quick")
     words += ("agent.retries=0", "workers=1", "performer=openai", "performer.model=m", "performer.temperature=1")
@@ -136,8 +141,8 @@ def test_a_performer_that_never_names_an_action_is_told_of_and_its_row_has_no_ra
         assert last_line(capsys).startswith("none of the 8 questions to models had a usable answer")
     trials = results.load(tmp_path / "none", log="trials")
     assert (trials["fallback"] == trials["steps"]).all()
-    (found,) = bills.answered(results.study(tmp_path / "none")).values()
-    assert found[:2] == (8, 8) and not found.enough
+    (bill,) = bills.answered(results.study(tmp_path / "none")).values()
+    assert bill[:2] == (8, 8) and not bill.enough
     assert cli.main(["status", str(tmp_path / "none")]) == 0
     assert "8 questions, 8 of them without an answer" in capsys.readouterr().out
 
@@ -148,13 +153,13 @@ def last_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.slow
 def test_a_local_model_of_random_weights_is_borne(train: Callable[..., Path], tmp_path: Path) -> None:
-    """What it says is noise, so the fallback acts; it is counted, and replayed without the model."""
+    """Its replies are noise, so the fallback acts, is counted, and is replayed without the model."""
     pytest.importorskip("transformers")
     from tests.harness.models import tiny_models
 
     model = tiny_models.llama(tmp_path / "llama")
-    about = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps(about | {"max_position_embeddings": 16_384}))  # tokens are letters
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 16_384}))  # tokens are letters
     words = (*WORLD, *ONCE, "suite.test_length=4", "evaluation.episodes=1")
     words += ("method=model_as_agent", "agent.retries=1", "performer=transformers", f"performer.model={model}")
     words += ("performer.dtype=float32", "performer.max_tokens=4")
@@ -162,11 +167,11 @@ def test_a_local_model_of_random_weights_is_borne(train: Callable[..., Path], tm
     trials = results.load(study, log="trials").iloc[0]
     assert trials["fallback"] == trials["steps"] == 4 and trials["unknown"] == 8 and not trials["failed"]
     replay = {"mode": "replay", "cassette": str(study)}
-    assert kept(train(*words, packs=[(0,)], models=replay), LOGS) == kept(study, LOGS)
+    assert read_files(train(*words, packs=[(0,)], models=replay), LOGS) == read_files(study, LOGS)
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("suite=minigrid_doorkey", "task=5x5"), "it asks for actions by their names, and the suite has none"),
         (("suite=crafter_ood", "task=free_play"), "has no goal to plan or act for"),
@@ -175,6 +180,6 @@ def test_a_local_model_of_random_weights_is_borne(train: Callable[..., Path], tm
         ((*WORLD, "agent.retries=-1"), "agent.retries=-1"),
     ],
 )  # fmt: skip
-def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], told: str) -> None:
-    with pytest.raises(UserError, match=re.escape(told)):
+def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
         matrix.plan([*words, "method=model_as_agent", "profile=smoke"])

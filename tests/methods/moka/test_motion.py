@@ -14,8 +14,8 @@ from guidebench.methods.moka import OpenLoop, motion
 from guidebench.methods.moka.agent import OpenLoopAgent
 from guidebench.methods.moka.dialogue import PathDialogue
 from guidebench.suites.bin_sorting import BinSorting
-from tests.methods.kagi.scenes import ASKED
-from tests.methods.kagi.test_dialogue import FOUND, FRAMES, REPLY
+from tests.methods.kagi.scenes import QUESTION
+from tests.methods.kagi.test_dialogue import ANSWER, FRAMES, REPLY
 
 SUITE = BinSorting(observation="state")
 
@@ -23,8 +23,8 @@ SUITE = BinSorting(observation="state")
 @pytest.mark.parametrize("camera", ["top", "side"])
 def test_a_place_is_found_again_from_where_a_camera_shows_it(camera: str) -> None:
     places = np.array([[0.42, 0.0, 0.02], [0.45, 0.24, 0.02], [0.38, -0.2, 0.02]])
-    shown = SUITE.project("forward", camera, places, 1)
-    assert np.allclose(motion.placed(SUITE, "forward", camera, shown, 0.02), places, atol=1e-5)
+    points = SUITE.project("forward", camera, places, 1)
+    assert np.allclose(motion.placed(SUITE, "forward", camera, points, 0.02), places, atol=1e-5)
 
 
 def test_the_middle_of_the_view_from_above_is_below_the_camera_and_above_the_horizon_is_no_place() -> None:
@@ -39,8 +39,8 @@ def test_the_middle_of_the_view_from_above_is_below_the_camera_and_above_the_hor
 
 
 def test_movements_go_over_things_and_down_to_them() -> None:
-    found = motion.legs(np.array([0.4, 0.0, 0.02]), [np.array([0.4, 0.1, 0.0])], np.array([0.4, 0.24, 0.05]), 0.12, 3)
-    assert [(*leg.place.round(2), leg.closed, leg.wait) for leg in found] == [
+    legs = motion.legs(np.array([0.4, 0.0, 0.02]), [np.array([0.4, 0.1, 0.0])], np.array([0.4, 0.24, 0.05]), 0.12, 3)
+    assert [(*leg.place.round(2), leg.closed, leg.wait) for leg in legs] == [
         (0.4, 0.0, 0.12, False, 0), (0.4, 0.0, 0.02, False, 0), (0.4, 0.0, 0.02, True, 3), (0.4, 0.0, 0.12, True, 0),
         (0.4, 0.1, 0.12, True, 0), (0.4, 0.24, 0.12, True, 0), (0.4, 0.24, 0.05, True, 0),
         (0.4, 0.24, 0.05, False, 3), (0.4, 0.24, 0.12, False, 0),
@@ -67,15 +67,15 @@ def test_an_answer_whose_points_are_at_no_place_gives_no_movement() -> None:
 
 
 def test_a_path_that_cannot_be_followed_counts_as_unanswered() -> None:
-    content = json.loads(ASKED.content())
+    content = json.loads(QUESTION.content())
 
     async def ask(call: Call) -> CallResult:
         return CallResult(json.dumps(REPLY))
 
-    def said(legs: list[int]) -> Any:
+    def converse(legs: list[int]) -> Any:
         return asyncio.run(PathDialogue(0, lambda keypoints, answer: legs)(content, FRAMES, ask))
 
-    assert said([]) == Unusable(said([1])) and said([1])["grasp"] == FOUND["grasp"]
+    assert converse([]) == Unusable(converse([1])) and converse([1])["grasp"] == ANSWER["grasp"]
 
 
 class Sideways:

@@ -20,7 +20,7 @@ WORDS = (
 
 @pytest.fixture
 def play(train: Callable[..., Path], opengl: None) -> Callable[[str], Any]:
-    """Returns the evaluations of a run and its log `paths`."""
+    """Return a function that runs the words and returns the evaluations and the log `paths`."""
 
     def run(words: str) -> Any:
         study = train(*WORDS, *words.split(), packs=[(0,)])
@@ -61,6 +61,6 @@ def test_each_episode_of_sorting_follows_its_own_instruction_and_an_oracle_is_to
 def test_suites_and_views_that_it_cannot_use_are_refused(
     words: str, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = f"run method=moka segmenter=scripted waypoints=scripted profile=smoke {words}"
-    assert main(given.split()) != 0
+    command = f"run method=moka segmenter=scripted waypoints=scripted profile=smoke {words}"
+    assert main(command.split()) != 0
     assert reason in capsys.readouterr().err

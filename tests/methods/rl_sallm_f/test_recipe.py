@@ -25,13 +25,13 @@ SHORT = (
 
 
 def cells(method: str) -> dict[str, Any]:
-    """Name of the ablation, or `full` -> its cell."""
+    """Return name of an ablation, or `full` -> its cell."""
     plan = variations.ablations(matrix.plan([f"method={method}", TASK]))
     return {plan.matrix[cell.id].name: cell for cell in plan.cells}
 
 
 def teaching(cell: Any) -> dict[str, Any]:
-    """What of its teacher is not as RL-SaLLM-F has it."""
+    """Return the teacher's settings that differ from RL-SaLLM-F's."""
     reference = settings.identity(registry.get("teacher", "llm")())
     return {
         name: value for name, value in settings.identity(cell.section("teacher")).items() if value != reference[name]
@@ -40,8 +40,8 @@ def teaching(cell: Any) -> dict[str, Any]:
 
 def test_the_paper_is_the_default_and_each_ablation_changes_its_part() -> None:
     """Version of the model and its price, no randomness, 1000 tokens, and training waits (§6.2, §3.2)."""
-    found = cells("rl_sallm_f")
-    assert {name: teaching(cell) for name, cell in found.items()} == {
+    by_ablation = cells("rl_sallm_f")
+    assert {name: teaching(cell) for name, cell in by_ablation.items()} == {
         "full": {},
         "no_double_check": {"double_check": False},
         "no_llm_labels": {"double_check": False, "keep_sampled": False},
@@ -51,11 +51,11 @@ def test_the_paper_is_the_default_and_each_ablation_changes_its_part() -> None:
         "one_shot": {"shots": 1},
         "larger_model": {},
     }
-    assert {cell.model for name, cell in found.items() if name != "larger_model"} == {"gpt-4o-mini"}
-    assert found["larger_model"].model == "gpt-4o"
-    assert {cell.names.parts for cell in found.values()} == {found["full"].names.parts}
+    assert {cell.model for name, cell in by_ablation.items() if name != "larger_model"} == {"gpt-4o-mini"}
+    assert by_ablation["larger_model"].model == "gpt-4o"
+    assert {cell.names.parts for cell in by_ablation.values()} == {by_ablation["full"].names.parts}
     assert teaching(cells("pebble_llm")["full"]) == {"double_check": False, "augment": "none"}, "raw labels"
-    chat = found["full"].section("chat")
+    chat = by_ablation["full"].section("chat")
     assert recipes.server_name(chat.model) == "gpt-4o-mini-2024-07-18"
     assert (chat.temperature, chat.max_tokens, chat.delay) == (0.0, 1000, 1)
 
@@ -102,8 +102,8 @@ def test_the_decision_transformer_learns_from_an_expert_that_loses_its_success(t
 
 
 def test_too_few_expert_episodes_are_an_error_before_a_run_begins(tmp_path: Path) -> None:
-    wanted = ("teacher.augment=decision_transformer", "teacher.expert_episodes=1", "guide.segment=100")
-    command = ("method=rl_sallm_f", "task=door-open", "chat=scripted", "profile=smoke", "seeds=1", *wanted)
+    expert = ("teacher.augment=decision_transformer", "teacher.expert_episodes=1", "guide.segment=100")
+    command = ("method=rl_sallm_f", "task=door-open", "chat=scripted", "profile=smoke", "seeds=1", *expert)
     plan = matrix.plan([*command, f"output={tmp_path / 'study'}"])
     check_refused(r"demonstrate door-open 3 succeeded and 0 took more than guide.segment=100", study.carry_out, plan)
     assert not list((tmp_path / "study").rglob("run.json"))

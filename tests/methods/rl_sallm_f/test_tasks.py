@@ -14,14 +14,14 @@ from guidebench.harness.models.calls import Call, CallResult, ChatCall
 
 
 def walk(task: Task, shape: tuple[int, ...], seed: int, length: int = 10) -> Array:
-    """Observations float32 [length, D] of an episode in which one action of that shape is held."""
+    """Return observations float32 [length, D] of an episode that repeats one action of that shape."""
     observation = task.reset(seed)
     action = np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
-    found = []
+    observations = []
     for _ in range(length):
-        found.append(np.array(observation, np.float32))
+        observations.append(np.array(observation, np.float32))
         observation = task.step(action).observation
-    return np.stack(found)
+    return np.stack(observations)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_an_imagined_segment_of_a_real_task_begins_as_the_preferred_and_ends_at_
     things = {thing.name: thing for thing in home.coordinates(name)}
     shape = home.spaces(name)[1].shape
     segments = np.stack([walk(task, shape, 1), walk(task, shape, 2)])
-    chat, asked = Scripted(error=0.0, first_bias=0.0, equal=0.0).spawn(home, name), []
+    chat, prompts = Scripted(error=0.0, first_bias=0.0, equal=0.0).spawn(home, name), []
 
     async def ask(call: Call) -> CallResult:
         assert isinstance(call, ChatCall)
-        asked.append(str(call.messages[-1].content[0]))
+        prompts.append(str(call.messages[-1].content[0]))
         return CallResult(chat(call.messages))
 
     content = {"segments": segments.tolist()}
@@ -50,7 +50,7 @@ def test_an_imagined_segment_of_a_real_task_begins_as_the_preferred_and_ends_at_
         Pair(0, 0, segments, np.zeros((2, 10))), json.loads(json.dumps(value))
     )
     assert verdict.outcome == "labelled" and verdict.imagined is not None and verdict.label is not None
-    assert f"The task: {task.instruction}\n" in asked[0] and all(f'"{thing}"' in asked[0] for thing in things)
+    assert f"The task: {task.instruction}\n" in prompts[0] and all(f'"{thing}"' in prompts[0] for thing in things)
     assert np.array_equal(verdict.imagined[0], segments[int(verdict.label)][0])
     moving, target = (next(thing for thing in things.values() if thing.constant is still) for still in (False, True))
     ending = verdict.imagined[-1]

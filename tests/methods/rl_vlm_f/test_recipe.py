@@ -11,23 +11,23 @@ from guidebench.harness.plan import matrix, variations
 METHOD = "method=rl_vlm_f"
 
 
-def cells(*given: str) -> dict[str, Any]:
-    """Name of the ablation, or `full` -> its cell."""
-    plan = variations.ablations(matrix.plan([METHOD, "task=drawer-open", *given]))
+def cells(*words: str) -> dict[str, Any]:
+    """Return name of an ablation, or `full` -> its cell."""
+    plan = variations.ablations(matrix.plan([METHOD, "task=drawer-open", *words]))
     return {plan.matrix[cell.id].name: cell for cell in plan.cells}
 
 
 def test_it_is_reproduced_as_rl_sallm_f_does_and_each_ablation_changes_its_part() -> None:
-    found = cells()
-    assert set(found) == {"full", "double_check", "sees=state"}
-    full = found["full"]
+    by_ablation = cells()
+    assert set(by_ablation) == {"full", "double_check", "sees=state"}
+    full = by_ablation["full"]
     guide, teacher, chat = (full.section(kind) for kind in ("guide", "teacher", "chat"))
     assert (full.names.suite, full.names.part("learner"), full.model) == ("metaworld_pbrl", "sac", "gpt-4o")
     assert (guide.sees, guide.segment, guide.budget, guide.queries, guide.every) == ("frame", 1, 2_000, 20, 5_000)
     assert not teacher.double_check and (chat.detail, chat.temperature, chat.delay) == ("high", 0.0, 1)
     assert full.section("drawing").camera == "corner2"
-    assert found["double_check"].section("teacher").double_check
-    assert found["sees=state"].section("guide").sees == "state"
+    assert by_ablation["double_check"].section("teacher").double_check
+    assert by_ablation["sees=state"].section("guide").sees == "state"
     (local,) = matrix.plan([METHOD, "task=drawer-open", "chat=transformers"]).cells
     assert local.model == "qwen2_5_vl_7b" and local.section("guide").sees == "frame"
 
@@ -40,7 +40,7 @@ def test_every_task_of_a_suite_that_draws_and_resets_critics_is_taught(suite: st
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("words", "says"),
     [
         (["chat=scripted"], "it reads the prompts of teacher 'llm' alone"),
         (["teacher=oracle"], r"guide\.sees=frame, and no part of the cell shows frames"),
@@ -51,6 +51,6 @@ def test_every_task_of_a_suite_that_draws_and_resets_critics_is_taught(suite: st
         (["chat.model=clip"], "answers no chats"),
     ],
 )
-def test_what_cannot_work_is_refused_with_the_reason(given: list[str], says: str) -> None:
+def test_what_cannot_work_is_refused_with_the_reason(words: list[str], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        matrix.plan([METHOD, "task=drawer-open", *given])
+        matrix.plan([METHOD, "task=drawer-open", *words])

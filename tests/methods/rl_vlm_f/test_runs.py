@@ -63,9 +63,9 @@ SOURCE = """
 """
 
 
-def written(study: Path, *names: str) -> dict[str, bytes]:
-    found = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
-    return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in found}
+def read_logs(study: Path, *names: str) -> dict[str, bytes]:
+    paths = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
+    return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in paths}
 
 
 def labels(study: Path) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def labels(study: Path) -> list[dict[str, Any]]:
 
 
 def probed(study: Path) -> set[str]:
-    """Of what there are rows of probes: a reward of frames says nothing of the states of a reference episode."""
+    """Return the quantities that probes recorded; a reward of frames has none for the states of a reference episode."""
     return {row["quantity"] for run in study.glob("*/*/*/seed-*") for row in logged(run, "probes")}
 
 
@@ -100,5 +100,5 @@ def test_a_served_model_is_shown_two_frames_for_each_query_and_its_bill_counts_t
     assert images == [["high", "high"]] * 10
     assert [row["preference"] for row in labels(study)] == [0.0] * 10
     assert {"critic", "true_reward"} <= probed(study) and not {"reward", "label_accuracy"} & probed(study)
-    last = json.loads(next(iter(written(study, "ledger.jsonl").values())).splitlines()[-1])
+    last = json.loads(next(iter(read_logs(study, "ledger.jsonl").values())).splitlines()[-1])
     assert (last["calls"], last["images"], last["failures"]) == (20, 20, 0)

@@ -28,8 +28,8 @@ def test_the_reward_is_the_dot_product_and_lengths_count() -> None:
         reward(np.ones(3), np.ones(2), "dot")
 
 
-class Asked:
-    """Tells fixed vectors, or the failure of the call of a number."""
+class FixedVectors:
+    """A model that answers with fixed vectors and fails at the call of this number."""
 
     def __init__(self, video: Any, failing: int | None = None) -> None:
         self._video, self._failing = video, failing
@@ -44,36 +44,36 @@ class Asked:
 
 def test_it_asks_for_the_text_and_for_the_cropped_video_and_ends_with_one_number() -> None:
     """The crop leaves the paper's 250 of 480 rows."""
-    asked = Asked(np.array([5.0, -1.0], np.float32))
+    model = FixedVectors(np.array([5.0, -1.0], np.float32))
     dialogue = VideoText("the door is open", 0.25, "dot")
-    assert asyncio.run(dialogue(None, FRAMES, asked)).tolist() == [7]
-    text, video = asked.calls
+    assert asyncio.run(dialogue(None, FRAMES, model)).tolist() == [7]
+    text, video = model.calls
     assert isinstance(text, EmbedCall) and text.items == ("the door is open",)
     assert isinstance(video, VideoCall) and np.array_equal(video.frames, FRAMES[:, 2:6, 2:6])
-    assert len(asked.calls) == dialogue.calls
-    asked = Asked(np.zeros(2, np.float32))
+    assert len(model.calls) == dialogue.calls
+    model = FixedVectors(np.zeros(2, np.float32))
     frames = np.zeros((1, 480, 480, 3), np.uint8)
     frames[:, 115:365, 115:365] = 1  # center 240, 250 pixels
-    asyncio.run(VideoText("a", CROP, "dot")(None, frames, asked))
-    assert asked.calls[1].frames.shape == (1, 250, 250, 3) and (asked.calls[1].frames == 1).all()
+    asyncio.run(VideoText("a", CROP, "dot")(None, frames, model))
+    assert model.calls[1].frames.shape == (1, 250, 250, 3) and (model.calls[1].frames == 1).all()
 
 
 def test_failed_calls_leave_no_reward_and_a_vector_without_a_direction_no_cosine() -> None:
     for failing in (0, 1):
-        assert asyncio.run(VideoText("a", 0.0, "dot")(None, FRAMES, Asked(np.ones(2), failing))) is None
+        assert asyncio.run(VideoText("a", 0.0, "dot")(None, FRAMES, FixedVectors(np.ones(2), failing))) is None
     declared = Declared(REWARD, "guide 'roboclip'", "embedder")
-    found = asyncio.run(VideoText("a", 0.0, "cosine")(None, FRAMES, Asked(np.zeros(2, np.float32))))
-    assert fitted(found, declared, 1) == (None, "video_reward holds a number that is not finite")
+    answer = asyncio.run(VideoText("a", 0.0, "cosine")(None, FRAMES, FixedVectors(np.zeros(2, np.float32))))
+    assert fitted(answer, declared, 1) == (None, "video_reward holds a number that is not finite")
 
 
 def test_with_a_real_x_clip_it_is_the_product_of_its_features(tiny: Callable[..., Path]) -> None:
     videos = np.random.default_rng(0).integers(0, 256, (2, 9, 40, 40, 3), dtype=np.uint8)
 
     async def all_of_it(ask: Any) -> tuple[list[Any], Any, list[Any]]:
-        told = [await VideoText("a robot", 0.0, "dot")(None, video, ask) for video in videos]
+        rewards = [await VideoText("a robot", 0.0, "dot")(None, video, ask) for video in videos]
         text = (await ask(EmbedCall(("a robot",)))).value[0]
-        return told, text, [(await ask(VideoCall(video))).value for video in videos]
+        return rewards, text, [(await ask(VideoCall(video))).value for video in videos]
 
-    told, text, vectors = local.converse(local.transformers(tiny("xclip")), all_of_it)
-    assert np.concatenate(told) == pytest.approx([vector @ text for vector in vectors], rel=1e-5)
-    assert told[0] != told[1]
+    rewards, text, vectors = local.converse(local.transformers(tiny("xclip")), all_of_it)
+    assert np.concatenate(rewards) == pytest.approx([vector @ text for vector in vectors], rel=1e-5)
+    assert rewards[0] != rewards[1]

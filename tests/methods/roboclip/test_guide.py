@@ -23,7 +23,7 @@ class World:
             directories=(path / "0", path / "1"), capacity=12, slots=16,
         )  # fmt: skip
         self.storage = Storage(build, self.guide.columns)
-        self.asked: list[Question] = []
+        self.questions: list[Question] = []
         self.number = 0
 
     def play(self, steps: int) -> None:
@@ -35,7 +35,7 @@ class World:
                 np.array([False, t % 3 == 2]), observed, np.ones((2, 1), bool), np.full((2, 5), t, np.uint8), none,
             )  # fmt: skip
             slot = self.storage.append(transition)
-            self.guide.observed(slot, transition, self.storage, SimpleNamespace(ask=self.asked.append))
+            self.guide.observed(slot, transition, self.storage, SimpleNamespace(ask=self.questions.append))
         self.number += steps
 
     def answer(self, row: int, number: int, reward: float | None) -> None:
@@ -50,14 +50,14 @@ class World:
 def test_an_episodes_end_asks_about_every_kth_frame_from_the_first_on(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.play(9)
-    frames = [(ask.row, ask.key.tolist(), ask.snapshots[:, 0].tolist()) for ask in world.asked]
+    frames = [(ask.row, ask.key.tolist(), ask.snapshots[:, 0].tolist()) for ask in world.questions]
     assert frames == [(1, [2], [0, 2]), (0, [4], [0, 2, 4]), (1, [5], [3, 5]), (1, [8], [6, 8])]
-    assert all(ask.to == "embedder" and ask.events.shape == (1, 0) for ask in world.asked), (
+    assert all(ask.to == "embedder" and ask.events.shape == (1, 0) for ask in world.questions), (
         "events are no model's to see"
     )
     sparse = World(tmp_path / "sparse", every=4)
     sparse.play(5)
-    assert [ask.snapshots[:, 0].tolist() for ask in sparse.asked] == [[0], [0, 4]]
+    assert [ask.snapshots[:, 0].tolist() for ask in sparse.questions] == [[0], [0, 4]]
 
 
 def test_only_the_last_step_is_paid_and_never_by_the_task(tmp_path: Path) -> None:

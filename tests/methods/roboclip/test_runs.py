@@ -9,7 +9,7 @@ import pytest
 
 from guidebench import results
 from guidebench.harness.plan import matrix
-from tests.methods.contract import kept
+from tests.methods.contract import read_files
 from tests.refusals import check_refused
 
 DOORKEY = (
@@ -22,7 +22,7 @@ DOORKEY = (
 
 
 def ledger(study: Path) -> dict[str, float]:
-    (content,) = kept(study, ["ledger.jsonl"]).values()
+    (content,) = read_files(study, ["ledger.jsonl"]).values()
     return json.loads(content.splitlines()[-1])
 
 
@@ -42,9 +42,9 @@ def test_an_embedder_of_single_images_is_refused_with_the_plan() -> None:
 def test_a_missing_file_of_s3d_is_named_with_the_command_that_makes_it(tmp_path: Path) -> None:
     from guidebench.harness.run import study
 
-    given = ["method=roboclip", "profile=smoke", "models=paper", "seeds=1", f"output={tmp_path / 'study'}"]
+    words = ["method=roboclip", "profile=smoke", "models=paper", "seeds=1", f"output={tmp_path / 'study'}"]
     check_refused(
-        r"there is no file s3d\.safetensors; `bench models convert` makes one", study.carry_out, matrix.plan(given)
+        r"there is no file s3d\.safetensors; `bench models convert` makes one", study.carry_out, matrix.plan(words)
     )
 
 
@@ -62,4 +62,4 @@ def test_a_run_rewards_every_episode_once_and_replays_to_the_byte_when_the_model
     assert metrics["guide/reward"].abs().max() > 0 and (metrics["guide/failed"] == 0).all()
     shutil.rmtree(model)
     replayed = train(*command, packs=[(0,)], models={"mode": "replay", "cassette": str(recorded)})
-    assert kept(replayed) == kept(recorded) and ledger(replayed)["billed_calls"] == 0
+    assert read_files(replayed) == read_files(recorded) and ledger(replayed)["billed_calls"] == 0

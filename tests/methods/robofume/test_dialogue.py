@@ -27,18 +27,18 @@ BACK = "take the green block out of the right bin and put it on the tray"
 SIDE = "move the orange block to the near side of the tray"
 
 
-def told(dialogue: SuccessDialogue, frames: Any, values: Sequence[float | None], instruction: str = PUT) -> Any:
-    """The dialogue's value where its n-th call is answered with values[n], the later calls first, and the calls."""
-    made: list[JudgeCall] = []
+def converse(dialogue: SuccessDialogue, frames: Any, values: Sequence[float | None], instruction: str = PUT) -> Any:
+    """Return the dialogue's value and its calls, where the n-th call is answered by values[n] and later calls first."""
+    calls: list[JudgeCall] = []
 
     async def ask(call: Call) -> CallResult:
         assert isinstance(call, JudgeCall)
-        made.append(call)
-        value = values[len(made) - 1]
-        await asyncio.sleep(0.01 * (len(values) - len(made)))
+        calls.append(call)
+        value = values[len(calls) - 1]
+        await asyncio.sleep(0.01 * (len(values) - len(calls)))
         return CallResult(None, "timeout") if value is None else CallResult(value)
 
-    return asyncio.run(dialogue({"instruction": instruction}, frames, ask)), made
+    return asyncio.run(dialogue({"instruction": instruction}, frames, ask)), calls
 
 
 def frames(count: int, width: int = 16) -> Any:
@@ -46,27 +46,27 @@ def frames(count: int, width: int = 16) -> Any:
 
 
 def test_each_state_is_one_clip_of_one_frame_and_its_answer_is_p() -> None:
-    found, made = told(SuccessDialogue(consensus=False), frames(3), [0.25, 0.5, 1.0])
-    assert found.dtype == np.float32 and found.tolist() == [0.25, 0.5, 1.0]
-    assert [call.clip[:, 0, 0, 0].tolist() for call in made] == [[0], [10], [20]]
-    assert {call.prompt for call in made} == {prompts(PUT, True)[0]}
+    p, calls = converse(SuccessDialogue(consensus=False), frames(3), [0.25, 0.5, 1.0])
+    assert p.dtype == np.float32 and p.tolist() == [0.25, 0.5, 1.0]
+    assert [call.clip[:, 0, 0, 0].tolist() for call in calls] == [[0], [10], [20]]
+    assert {call.prompt for call in calls} == {prompts(PUT, True)[0]}
 
 
 def test_a_consensus_is_the_least_of_four_prompts_and_yes_only_if_all_four_are() -> None:
-    values = [0.9, 0.8, 0.6, 0.5, 0.9, 0.9, 0.9, 0.49]
-    found, made = told(SuccessDialogue(consensus=True), frames(2), values)
-    assert found.tolist() == np.float32([0.5, 0.49]).tolist()
-    assert (found >= 0.5).tolist() == [True, False]
-    assert [call.prompt for call in made] == prompts(PUT, True) * 2
+    answers = [0.9, 0.8, 0.6, 0.5, 0.9, 0.9, 0.9, 0.49]
+    p, calls = converse(SuccessDialogue(consensus=True), frames(2), answers)
+    assert p.tolist() == np.float32([0.5, 0.49]).tolist()
+    assert (p >= 0.5).tolist() == [True, False]
+    assert [call.prompt for call in calls] == prompts(PUT, True) * 2
 
 
 def test_a_state_with_a_failed_call_is_no_success_and_a_question_without_any_answer_fails() -> None:
     assert least([0.9, None, 0.75, 1.0], 2).tolist() == [UNANSWERED, 0.75]
     assert UNANSWERED < 0
-    found, _ = told(SuccessDialogue(consensus=False), frames(2), [None, 0.75])
-    assert isinstance(found, Unusable), "an answer that lacks a state does not count as one"
-    assert found.value.tolist() == [UNANSWERED, 0.75]
-    assert told(SuccessDialogue(consensus=False), frames(2), [None, None])[0] is None
+    answer, _ = converse(SuccessDialogue(consensus=False), frames(2), [None, 0.75])
+    assert isinstance(answer, Unusable), "an answer that lacks a state does not count as one"
+    assert answer.value.tolist() == [UNANSWERED, 0.75]
+    assert converse(SuccessDialogue(consensus=False), frames(2), [None, None])[0] is None
 
 
 def test_calls_are_concurrent() -> None:
@@ -96,21 +96,23 @@ def test_calls_are_concurrent() -> None:
 )
 def test_prompts_ask_whether_the_thing_is_where_it_should_be(instruction: str, asks: str) -> None:
     for joined in (False, True):
-        found = prompts(instruction, joined)
-        assert asks in found[0]
-        assert len({*found}) == PROMPTS and not any(map(misfit, found))
-        assert all(each.startswith(TWO_VIEWS) == joined for each in found)
+        texts = prompts(instruction, joined)
+        assert asks in texts[0]
+        assert len({*texts}) == PROMPTS and not any(map(misfit, texts))
+        assert all(text.startswith(TWO_VIEWS) == joined for text in texts)
 
 
 def test_one_view_or_two_follows_from_the_frames_shape() -> None:
     for width, joined in ((16, True), (8, False)):
-        _, (call,) = told(SuccessDialogue(consensus=False), frames(1, width), [1.0])
+        _, (call,) = converse(SuccessDialogue(consensus=False), frames(1, width), [1.0])
         assert call.prompt == prompts(PUT, joined)[0]
 
 
 def test_a_question_names_the_instruction_and_tells_an_oracle_what_is_true() -> None:
-    asked = question(1, np.arange(3), np.zeros((3, 8), np.uint8), np.zeros((3, 2), bool), np.array([0, 1, 1]) > 0, PUT)
-    assert (asked.row, asked.to, json.loads(asked.content)) == (1, "classifier", {"instruction": PUT})
-    assert asked.measures is not None and asked.measures.tolist() == [[0], [1], [1]]
+    inquiry = question(
+        1, np.arange(3), np.zeros((3, 8), np.uint8), np.zeros((3, 2), bool), np.array([0, 1, 1]) > 0, PUT
+    )
+    assert (inquiry.row, inquiry.to, json.loads(inquiry.content)) == (1, "classifier", {"instruction": PUT})
+    assert inquiry.measures is not None and inquiry.measures.tolist() == [[0], [1], [1]]
     with pytest.raises(UserError, match="3 keys, 2 snapshots, 3 events and 3 successes"):
         question(0, np.arange(3), np.zeros((2, 8), np.uint8), np.zeros((3, 2), bool), np.zeros(3, bool), PUT)

@@ -24,7 +24,7 @@ class World:
             directories=(path / "0", path / "1"), capacity=12, slots=16,
         )  # fmt: skip
         self.store = Storage(build, self.guide.columns)
-        self.asked: list[Question] = []
+        self.questions: list[Question] = []
         self.notes: list[dict[str, Any]] = []
         self.renewed: list[tuple[int, list[int]]] = []
         self.guide.connect({"": self.store}, lambda name, row, slots: self.renewed.append((row, slots.tolist())))
@@ -33,42 +33,43 @@ class World:
     @property
     def ctx(self) -> Any:
         return SimpleNamespace(
-            ask=self.asked.append, step=self.step, note=lambda log, row, values: self.notes.append(dict(values))
+            ask=self.questions.append, step=self.step, note=lambda log, row, values: self.notes.append(dict(values))
         )
 
     def play(self, steps: int) -> None:
         for _ in range(steps):
-            ended, seen = self.store.written % 4 == 3, np.full((2, 1), self.store.written, np.float32)
-            shown = Transition(
-                seen, np.zeros(2, np.int16), np.full(2, 9, np.float32), np.zeros(2, bool), np.full(2, ended), seen,
-                np.zeros((2, 1), bool), np.full((2, 3), self.store.written, np.uint8), np.array([False, ended]),
+            ended, observation = self.store.written % 4 == 3, np.full((2, 1), self.store.written, np.float32)
+            transition = Transition(
+                observation, np.zeros(2, np.int16), np.full(2, 9, np.float32), np.zeros(2, bool), np.full(2, ended),
+                observation, np.zeros((2, 1), bool), np.full((2, 3), self.store.written, np.uint8),
+                np.array([False, ended]),
             )  # fmt: skip
-            self.guide.observed(self.store.append(shown), shown, self.store, self.ctx)
+            self.guide.observed(self.store.append(transition), transition, self.store, self.ctx)
 
     def rewards(self, count: int = 4) -> list[list[float]]:
         return self.guide.shape(self.store.gather(np.stack([np.arange(count)] * 2))).reward.tolist()
 
     def answer(self, question: Question, value: list[float] | None) -> None:
-        told = None if value is None else np.array(value, np.float32)
-        self.guide.answered([Response(question.row, question.key, told, "classifier")], self.store, self.ctx)
+        probabilities = None if value is None else np.array(value, np.float32)
+        self.guide.answered([Response(question.row, question.key, probabilities, "classifier")], self.store, self.ctx)
 
 
 def test_every_state_is_judged_at_the_episodes_end_and_pays_from_the_threshold_on(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.play(6)
-    assert [(each.row, each.key.tolist(), each.to) for each in world.asked] == [
+    assert [(question.row, question.key.tolist(), question.to) for question in world.questions] == [
         (0, [0, 1, 2, 3], "classifier"), (1, [0, 1, 2, 3], "classifier"),
     ]  # fmt: skip
-    assert json.loads(world.asked[1].content) == {"instruction": "put it there"}
-    assert world.asked[1].measures is not None and world.asked[1].measures[:, 0].tolist() == [0, 0, 0, 1]
+    assert json.loads(world.questions[1].content) == {"instruction": "put it there"}
+    assert world.questions[1].measures is not None and world.questions[1].measures[:, 0].tolist() == [0, 0, 0, 1]
     assert world.rewards() == [[0] * 4, [0] * 4], "nothing is known yet, and the task's 9 never counts"
     world.renewed.clear()
-    world.answer(world.asked[0], [0.2, 0.5, 0.9, -1.0])
+    world.answer(world.questions[0], [0.2, 0.5, 0.9, -1.0])
     assert world.rewards() == [[0, 1, 1, 0], [0] * 4] and world.renewed == [(0, [0, 1, 2, 3])]
-    world.answer(world.asked[1], [0.1, 0.1, 0.1, 0.4])
+    world.answer(world.questions[1], [0.1, 0.1, 0.1, 0.4])
     assert world.rewards()[1] == [0] * 4
-    told = world.guide.metrics()
-    assert {name.removeprefix("guide/"): counts.tolist() for name, counts in told.items()} == {
+    metrics = world.guide.metrics()
+    assert {name.removeprefix("guide/"): counts.tolist() for name, counts in metrics.items()} == {
         "positives": [2, 0], "false_positives": [2, 0], "false_negatives": [0, 1], "unanswered": [1, 0],
     }  # fmt: skip
     assert world.notes[1] == {
@@ -79,18 +80,18 @@ def test_every_state_is_judged_at_the_episodes_end_and_pays_from_the_threshold_o
 def test_between_judged_states_nothing_is_paid_and_the_last_is_always_judged(tmp_path: Path) -> None:
     world = World(tmp_path, every=3)
     world.play(4)
-    assert world.asked[0].key.tolist() == [2, 3]
-    assert world.asked[0].snapshots is not None and world.asked[0].snapshots[:, 0].tolist() == [2, 3]
-    world.answer(world.asked[0], [1.0, 1.0])
+    assert world.questions[0].key.tolist() == [2, 3]
+    assert world.questions[0].snapshots is not None and world.questions[0].snapshots[:, 0].tolist() == [2, 3]
+    world.answer(world.questions[0], [1.0, 1.0])
     assert world.rewards()[0] == [0, 0, 1, 1]
 
 
 def test_a_failed_answer_pays_nothing_and_demonstrations_pay_their_successes(tmp_path: Path) -> None:
     world = World(tmp_path, step=0)
     world.play(4)  # before the first step
-    assert not world.asked and world.rewards() == [[0] * 4, [0, 0, 0, 1]]
+    assert not world.questions and world.rewards() == [[0] * 4, [0, 0, 0, 1]]
     world.step = 1
     world.play(4)
-    world.answer(world.asked[1], None)
+    world.answer(world.questions[1], None)
     assert world.rewards(8)[1] == [0, 0, 0, 1, 0, 0, 0, 0]
     assert world.guide.metrics()["guide/unanswered"].tolist() == [0, 4]

@@ -24,8 +24,8 @@ PUT = {"instruction": "put the red block into the left bin"}
 FRAMES = np.random.default_rng(0).integers(0, 256, (3, 32, 64, 3), np.uint8)
 
 
-def said(judge: Any, consensus: bool) -> Any:
-    """What the dialogue makes of FRAMES, asked of a judge's model."""
+def judgement(judge: Any, consensus: bool) -> Any:
+    """Return the dialogue's answer about FRAMES, which a judge's model gives."""
     dialogue = SuccessDialogue(consensus)
     return local.converse(judge.spawn_model("cpu"), lambda ask: dialogue(PUT, FRAMES, lambda c: ask(judge.sampled(c))))
 
@@ -33,32 +33,32 @@ def said(judge: Any, consensus: bool) -> Any:
 def test_a_server_that_denies_one_of_four_prompts_sees_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "unused")
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def answer(path: str, body: dict[str, Any], headers: dict[str, str]) -> Any:
         text = json.dumps(body["messages"])
-        asked.append(text)
+        prompts.append(text)
         return 200, completion("Answer: No" if "Has the red block been moved" in text else "Answer: Yes")
 
     with serving(answer) as url:
         judge = OpenAI(model="gpt-4o-mini", base_url=url, scoring="literal")
-        assert said(judge, consensus=False).tolist() == [1, 1, 1]
-        assert said(judge, consensus=True).tolist() == [0, 0, 0]
-    assert len(asked) == 3 + 12
-    assert all("data:image/" in text for text in asked)
+        assert judgement(judge, consensus=False).tolist() == [1, 1, 1]
+        assert judgement(judge, consensus=True).tolist() == [0, 0, 0]
+    assert len(prompts) == 3 + 12
+    assert all("data:image/" in text for text in prompts)
 
 
 def test_a_local_model_gives_each_state_a_probability(tiny: Callable[[str], Path]) -> None:
     pytest.importorskip("transformers")
     judge = Transformers(model=str(tiny("qwen_vl")), dtype="float32", batch_size=2)
-    one, four = said(judge, consensus=False), said(judge, consensus=True)
-    assert one.dtype == np.float32 and one.shape == (3,)
-    assert ((one > 0) & (one < 1)).all() and len({*one.tolist()}) == 3
-    assert (four <= one + 1e-6).all()
+    single, consensus = judgement(judge, consensus=False), judgement(judge, consensus=True)
+    assert single.dtype == np.float32 and single.shape == (3,)
+    assert ((single > 0) & (single < 1)).all() and len({*single.tolist()}) == 3
+    assert (consensus <= single + 1e-6).all()
 
 
 def test_a_question_about_states_of_which_one_has_no_answer_is_unanswered_and_keeps_the_others() -> None:
-    """As the model process ends it: one of three calls gets an answer that says neither yes nor no."""
+    """In the model process, one of three calls gets an answer that says neither yes nor no."""
 
     class Desk:
         async def answer(self, call: Any, asker: Any) -> CallResult:
@@ -68,7 +68,7 @@ def test_a_question_about_states_of_which_one_has_no_answer_is_unanswered_and_ke
     declared = Declared(CLASSIFIED, "guide", "classifier")
     spoken = RoleDialogue(1, "", lambda call: call, None, "guide", declared)
     item = SentQuestion(0, "classifier", 0, "", 0, 5, None, json.dumps(PUT), 3)
-    told = asyncio.run(_converse(spoken, SuccessDialogue(False), cast(Any, Desk()), FRAMES, item, "cell/0"))
-    assert told.failure == "malformed" and told.value.tolist() == [0.75, UNANSWERED, 0.75]
-    counts = QuestionAccount().with_answer(told)
+    answer = asyncio.run(_converse(spoken, SuccessDialogue(False), cast(Any, Desk()), FRAMES, item, "cell/0"))
+    assert answer.failure == "malformed" and answer.value.tolist() == [0.75, UNANSWERED, 0.75]
+    counts = QuestionAccount().with_answer(answer)
     assert (counts.questions, counts.failures) == (1, 1)

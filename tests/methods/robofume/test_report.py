@@ -16,6 +16,6 @@ def rows(step: int, successes: int, positives: int, negatives: int) -> dict[str,
 
 
 def test_rates_are_shares_of_all_judged_states_of_a_run() -> None:
-    found = of_run(pd.DataFrame([rows(40, 0, 3, 0), rows(80, 20, 3, 5)]))
-    assert found == {POSITIVE: 6 / 60, NEGATIVE: 5 / 20, UNANSWERED: 4 / 80}
+    rates = of_run(pd.DataFrame([rows(40, 0, 3, 0), rows(80, 20, 3, 5)]))
+    assert rates == {POSITIVE: 6 / 60, NEGATIVE: 5 / 20, UNANSWERED: 4 / 80}
     assert np.isnan(of_run(pd.DataFrame([rows(40, 0, 3, 0)]))[NEGATIVE])

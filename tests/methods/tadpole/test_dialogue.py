@@ -29,7 +29,9 @@ def test_rewards_are_sums_of_logarithms_on_both_sides_worked_by_hand() -> None:
         assert reward(errors, *weights) == pytest.approx(rewards)
 
 
-class Asked:
+class FixedErrors:
+    """A model that answers with these errors, or fails if they are None."""
+
     def __init__(self, value: Any) -> None:
         self._value = value
         self.calls: list[Call] = []
@@ -40,14 +42,14 @@ class Asked:
 
 
 def test_it_asks_once_with_the_episodes_level_and_a_seed_for_each_frame() -> None:
-    asked = Asked(np.array([[0.001, 0.5, 0.48], [0, 0.3, 0.3]], np.float32))
+    model = FixedErrors(np.array([[0.001, 0.5, 0.48], [0, 0.3, 0.3]], np.float32))
     dialogue = Denoising("a door", 2000, 200)
-    assert asyncio.run(dialogue(CONTENT, FRAMES, asked)) == pytest.approx([log(15), 0], abs=1e-5)
-    (call,) = asked.calls
-    assert isinstance(call, DenoiseCall) and len(asked.calls) == dialogue.calls
+    assert asyncio.run(dialogue(CONTENT, FRAMES, model)) == pytest.approx([log(15), 0], abs=1e-5)
+    (call,) = model.calls
+    assert isinstance(call, DenoiseCall) and len(model.calls) == dialogue.calls
     assert (call.text, call.level, call.seeds) == ("a door", 520, (3, 4))
     assert np.array_equal(np.stack(call.frames), FRAMES)
-    assert asyncio.run(dialogue(CONTENT, FRAMES, Asked(None))) is None
+    assert asyncio.run(dialogue(CONTENT, FRAMES, FixedErrors(None))) is None
 
 
 def test_with_a_real_model_it_is_the_released_formula_over_the_predictions(tiny: Callable[..., Path]) -> None:
@@ -56,15 +58,15 @@ def test_with_a_real_model_it_is_the_released_formula_over_the_predictions(tiny:
     from guidebench.harness.models.embedders.diffusers_ import Diffusers
 
     model: Any = Diffusers(model=str(tiny("diffusion"))).spawn_model("cpu")
-    network, caught = model._pipeline.network, []
-    network.register_forward_hook(lambda module, given, made: caught.append(made.sample))
+    network, outputs = model._pipeline.network, []
+    network.register_forward_hook(lambda module, inputs, output: outputs.append(output.sample))
 
     dialogue = Denoising("a robot opens the door", 2000, 200)
-    found = local.converse(model, lambda ask: dialogue(CONTENT, FRAMES, ask))
-    (predictions,) = caught
+    rewards = local.converse(model, lambda ask: dialogue(CONTENT, FRAMES, ask))
+    (predictions,) = outputs
     noise = torch.stack([torch.randn((2, 4, 16, 16), generator=torch.Generator().manual_seed(s))[1] for s in (3, 4)])
-    without, given = (half[:2] for half in predictions.chunk(2))  # the batch is filled up
-    alignment = ((given - without) ** 2).mean([1, 2, 3])
-    saved = ((without - noise) ** 2).mean([1, 2, 3]) - ((given - noise) ** 2).mean([1, 2, 3])
+    without, conditioned = (half[:2] for half in predictions.chunk(2))  # the batch is filled up
+    alignment = ((conditioned - without) ** 2).mean([1, 2, 3])
+    saved = ((without - noise) ** 2).mean([1, 2, 3]) - ((conditioned - noise) ** 2).mean([1, 2, 3])
     terms = [torch.sign(x) * torch.log(1 + torch.abs(x)) for x in (2000 * alignment, 200 * saved)]
-    assert found == pytest.approx((terms[0] + terms[1]).numpy(), rel=1e-3, abs=1e-4)
+    assert rewards == pytest.approx((terms[0] + terms[1]).numpy(), rel=1e-3, abs=1e-4)

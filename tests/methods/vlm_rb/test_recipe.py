@@ -21,9 +21,9 @@ def test_table_4_is_declared_whole() -> None:
     assert declared == {None, 0.25, 0.5, 0.75, 1.0}
 
 
-@pytest.mark.parametrize(("suite", "own"), [("minigrid_doorkey", "sprite"), ("ogbench_scene", "motion")])
-def test_the_papers_model_judges_in_its_profile_and_a_detector_in_the_small_ones(suite: str, own: str) -> None:
-    for profile, judge in {"paper": "transformers", "quick": own, "smoke": own}.items():
+@pytest.mark.parametrize(("suite", "detector"), [("minigrid_doorkey", "sprite"), ("ogbench_scene", "motion")])
+def test_the_papers_model_judges_in_its_profile_and_a_detector_in_the_small_ones(suite: str, detector: str) -> None:
+    for profile, judge in {"paper": "transformers", "quick": detector, "smoke": detector}.items():
         command = [f"suite={suite}", "method=vlm_rb", f"profile={profile}"]
         assert {cell.names.part("judge") for cell in matrix.plan(command).cells} == {judge}
         assert {cell.names.part("judge") for cell in matrix.plan([*command, "judge=oracle"]).cells} == {"oracle"}

@@ -14,13 +14,13 @@ STEPS = 1000
 ALL = Span(0, 8, 10)
 
 
-def made(config: VlmRb, rows: int, slots: int, steps: int) -> JudgedSampler:
+def sampler_of(config: VlmRb, rows: int, slots: int, steps: int) -> JudgedSampler:
     return (BoostedSampler if config.td_boost else JudgedSampler)(config, rows, slots, steps)
 
 
 def filled(config: VlmRb, rows: int = 1, count: int = 8) -> JudgedSampler:
-    """A sampler of 10 slots that has seen `count` transitions and no judge."""
-    sampler = made(config, rows, 10, STEPS)
+    """Return a sampler of 10 slots that stored `count` transitions, none of them judged."""
+    sampler = sampler_of(config, rows, 10, STEPS)
     for index in range(count):
         sampler.added(index, Span(0, index + 1, 10), None)
     return sampler
@@ -30,7 +30,7 @@ def streams(*seeds: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in seeds]
 
 
-def drawn(sampler: JudgedSampler, step: int, live: Span = ALL, count: int = 40_000) -> np.ndarray:
+def draw_counts(sampler: JudgedSampler, step: int, live: Span = ALL, count: int = 40_000) -> np.ndarray:
     return np.bincount(sampler.draw(count, Moment(step, live, streams(0), *UNSEEN)).index[0], minlength=live.size)
 
 
@@ -70,7 +70,7 @@ def test_batches_mix_judged_and_uniform_draws() -> None:
     sampler = filled(VlmRb())
     sampler.scored(0, np.array([0, 1]), 0.9)
     sampler.scored(0, np.array([2, 3, 4]), 0.1)
-    counts = drawn(sampler, 1000)
+    counts = draw_counts(sampler, 1000)
     # Half over the five with p = 1, half over all eight: 4,000 + 2,500 and 2,500.
     assert counts[8:].tolist() == [0, 0]
     assert chisquare(counts[:8], [6500, 6500, 2500, 2500, 2500, 6500, 6500, 6500]).pvalue > 1e-3
@@ -83,7 +83,7 @@ def test_unjudged_transitions_are_drawn_by_a_power_of_the_default_priority() -> 
     for _ in range(3):
         sampler.scored(0, np.arange(1, 7), 0.0)
     sampler.added(7, ALL, None)
-    counts = drawn(sampler, 1, count=30_000)
+    counts = draw_counts(sampler, 1, count=30_000)
     assert counts[1:7].sum() == 0
     assert chisquare(counts[[0, 7]], [20_000, 10_000]).pvalue > 1e-3
 
@@ -105,7 +105,7 @@ def test_a_fraction_of_a_transition_is_drawn_as_often_as_it_says() -> None:
 def test_batches_are_uniform_at_the_start_of_the_schedule_and_while_no_transition_has_priority() -> None:
     sampler = filled(VlmRb())
     sampler.scored(0, np.arange(7), 0.0)
-    assert chisquare(drawn(sampler, 0)[:8]).pvalue > 1e-3
+    assert chisquare(draw_counts(sampler, 0)[:8]).pvalue > 1e-3
     sampler = filled(VlmRb(lambda_max=None), rows=2)
     sampler.scored(0, np.arange(8), 0.0)
     sampler.scored(1, np.arange(1, 8), 0.0)
@@ -134,7 +134,7 @@ def test_draws_follow_the_boosted_product() -> None:
     sampler = filled(VlmRb(td_boost=True, alpha=1.0, epsilon=1e-6, lambda_max=None))
     sampler.feedback(np.arange(8)[None], Update(np.array([[1.0, 2.0, 3.0, 9.0, 9.0, 9.0, 9.0, 4.0]]), {}))
     sampler.scored(0, np.arange(3, 7), 0.0)
-    counts = drawn(sampler, 1)
+    counts = draw_counts(sampler, 1)
     assert counts[3:7].sum() == 0
     assert chisquare(counts[[0, 1, 2, 7]], [4_000, 8_000, 12_000, 16_000]).pvalue > 1e-3
 
@@ -142,7 +142,7 @@ def test_draws_follow_the_boosted_product() -> None:
 @pytest.mark.parametrize("td_boost", [False, True])
 def test_slots_that_left_are_never_drawn_and_lose_their_judgement(td_boost: bool) -> None:
     """Capacity 3 of 5 slots; every transition is judged meaningful as soon as it is stored."""
-    sampler, rngs = made(VlmRb(td_boost=td_boost), 1, 5, 10), streams(0)
+    sampler, rngs = sampler_of(VlmRb(td_boost=td_boost), 1, 5, 10), streams(0)
     for written in range(1, 13):
         count = min(written, 3)
         live = Span((written - count) % 5, count, 5)
@@ -156,7 +156,8 @@ def test_slots_that_left_are_never_drawn_and_lose_their_judgement(td_boost: bool
 
 
 def train(sampler: JudgedSampler, rngs: list[np.random.Generator], seeds: list[int], start: int, stop: int) -> list:
-    """Store, judge clips of four after a while, draw, learn; all as (seed, step, slot) alone decide."""
+    """Store transitions, judge clips of four, draw and learn, and return the draws; seed, step and slot decide
+    everything."""
     batches = []
     for step in range(start, stop):
         count = min(step + 1, 40)
@@ -176,12 +177,12 @@ def train(sampler: JudgedSampler, rngs: list[np.random.Generator], seeds: list[i
 def test_a_restored_sampler_goes_on_with_the_same_draws(td_boost: bool) -> None:
     """Two seeds are saved at step 90 and go on in the other order."""
     config = VlmRb(td_boost=td_boost)
-    sampler, rngs = made(config, 2, 50, 200), streams(0, 1)
+    sampler, rngs = sampler_of(config, 2, 50, 200), streams(0, 1)
     train(sampler, rngs, [0, 1], 0, 90)
     states = [(sampler.state(row), rngs[row].bit_generator.state) for row in range(2)]
     metrics = sampler.metrics(90)
     rest = train(sampler, rngs, [0, 1], 90, 150)
-    restored, resumed = made(config, 2, 50, 200), streams(8, 9)
+    restored, resumed = sampler_of(config, 2, 50, 200), streams(8, 9)
     for row, (state, stream) in enumerate(reversed(states)):
         restored.load_state(row, state)
         resumed[row].bit_generator.state = stream
@@ -189,4 +190,4 @@ def test_a_restored_sampler_goes_on_with_the_same_draws(td_boost: bool) -> None:
         name: value.tolist() for name, value in metrics.items()
     }
     again = train(restored, resumed, [1, 0], 90, 150)
-    assert all(np.array_equal(one, other[::-1]) for one, other in zip(rest, again, strict=True))
+    assert all(np.array_equal(first, second[::-1]) for first, second in zip(rest, again, strict=True))

@@ -56,8 +56,8 @@ def test_texts_of_one_vector_and_spaces_that_differ_are_refused() -> None:
     )
 
 
-class Asked:
-    """Tells fixed vectors, or the failure of the call of a number."""
+class FixedVectors:
+    """A model that answers with fixed vectors and fails at the call of this number."""
 
     def __init__(self, images: Any, failing: int | None = None) -> None:
         self._images, self._failing = images, failing
@@ -80,30 +80,30 @@ def test_it_asks_for_its_texts_and_for_all_frames_and_ends_with_a_number_for_eac
         (GoalBaseline("done", "not yet", 0.5), ("done", "not yet"), [0, 0.75]),
         (GoalBaseline("done", "", 0.0), ("done",), [0, 0]),
     ):
-        asked = Asked(np.array([[0.0, 2.0], [0.0, -1.0]], np.float32))
-        assert asyncio.run(dialogue(None, FRAMES, asked)) == pytest.approx(rewards)
-        texts, frames = asked.calls
+        model = FixedVectors(np.array([[0.0, 2.0], [0.0, -1.0]], np.float32))
+        assert asyncio.run(dialogue(None, FRAMES, model)) == pytest.approx(rewards)
+        texts, frames = model.calls
         assert texts.items == items and len(frames.items) == 2 == dialogue.calls
 
 
 def test_failed_calls_and_vectors_without_a_direction_leave_no_reward() -> None:
     for failing in (0, 1):
-        assert asyncio.run(GoalBaseline("a", "b", 0.5)(None, FRAMES, Asked(np.eye(2), failing))) is None
+        assert asyncio.run(GoalBaseline("a", "b", 0.5)(None, FRAMES, FixedVectors(np.eye(2), failing))) is None
     declared = Declared(REWARD, "guide 'vlm_rm'", "embedder")
     with np.errstate(invalid="ignore"):
         for broken in (np.zeros((2, 2)), np.full((2, 2), np.nan)):
-            found = asyncio.run(GoalBaseline("a", "b", 0.5)(None, FRAMES, Asked(broken)))
-            assert fitted(found, declared, 2) == (None, "frame_reward holds a number that is not finite")
+            answer = asyncio.run(GoalBaseline("a", "b", 0.5)(None, FRAMES, FixedVectors(broken)))
+            assert fitted(answer, declared, 2) == (None, "frame_reward holds a number that is not finite")
 
 
 def test_with_a_real_clip_and_no_baseline_it_is_the_cosine_of_frame_and_text(tiny: Callable[..., Path]) -> None:
     frames = np.random.default_rng(0).integers(0, 256, (3, 40, 56, 3), dtype=np.uint8)
 
     async def both(ask: Any) -> tuple[Any, Any, Any]:
-        told = await GoalBaseline("the ball is there", "", 0.0)(None, frames, ask)
+        rewards = await GoalBaseline("the ball is there", "", 0.0)(None, frames, ask)
         text = (await ask(EmbedCall(("the ball is there",)))).value[0]
-        return told, text, (await ask(EmbedCall(tuple(frames)))).value
+        return rewards, text, (await ask(EmbedCall(tuple(frames)))).value
 
-    told, text, images = local.converse(local.transformers(tiny("clip")), both)
+    rewards, text, images = local.converse(local.transformers(tiny("clip")), both)
     cosines = images @ text / np.linalg.norm(images, axis=1) / np.linalg.norm(text)
-    assert told == pytest.approx(cosines, abs=1e-5) and len(set(told)) == 3
+    assert rewards == pytest.approx(cosines, abs=1e-5) and len(set(rewards)) == 3

@@ -14,7 +14,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.run import study
 from guidebench.methods.vlm_rm import VlmRm
 from guidebench.suites.mujoco import gl
-from tests.methods.contract import kept
+from tests.methods.contract import read_files
 from tests.refusals import check_refused
 
 DOORKEY = (
@@ -32,8 +32,8 @@ MAZE = (
 
 
 def ledger(study: Path) -> dict[str, float]:
-    (content,) = kept(study, ["ledger.jsonl"]).values()
-    return json.loads(content.splitlines()[-1])
+    (text,) = read_files(study, ["ledger.jsonl"]).values()
+    return json.loads(text.splitlines()[-1])
 
 
 def test_every_suite_has_a_baseline() -> None:
@@ -81,7 +81,7 @@ def test_a_run_rewards_every_state_once_and_replays_to_the_byte_when_the_model_i
     assert (metrics["guide/failed"] == 0).all()
     shutil.rmtree(model)
     replayed = train(*command, packs=[(0,)], models={"mode": "replay", "cassette": str(recorded)})
-    assert kept(replayed) == kept(recorded) and ledger(replayed)["billed_calls"] == 0
+    assert read_files(replayed) == read_files(recorded) and ledger(replayed)["billed_calls"] == 0
 
 
 def test_a_hand_written_embedder_is_labelled_so(train: Callable[..., Path]) -> None:
@@ -117,5 +117,5 @@ def test_a_machine_that_cannot_draw_is_told_so_before_training(
         raise UserError("frames cannot be drawn: apt-get install libosmesa6")
 
     monkeypatch.setattr(gl, "backend", nothing)
-    given = [*MAZE, "profile=smoke", f"embedder.model={tiny('clip')}", "seeds=1", f"output={tmp_path / 'study'}"]
-    check_refused("apt-get install libosmesa6", study.carry_out, matrix.plan(given))
+    words = [*MAZE, "profile=smoke", f"embedder.model={tiny('clip')}", "seeds=1", f"output={tmp_path / 'study'}"]
+    check_refused("apt-get install libosmesa6", study.carry_out, matrix.plan(words))

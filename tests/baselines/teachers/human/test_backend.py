@@ -1,4 +1,4 @@
-"""A person as what answers: the loop is halted where an answer is missing, and goes on once it is there."""
+"""A person as a backend: the loop halts where an answer is missing, and goes on once it is there."""
 
 import json
 from pathlib import Path
@@ -25,14 +25,14 @@ def runs(tmp_path: Path, count: int = 1) -> list[Path]:
     return [tmp_path / "study/suite/task/method-id" / f"seed-{seed}" for seed in range(count)]
 
 
-def asking(where: list[Path]) -> QuestionQueue:
-    """As a worker makes it."""
-    return QuestionQueue(len(where), 1, HumanBackend(where), True, "human")
+def question_queue(directories: list[Path]) -> QuestionQueue:
+    """Return the queue of questions that a worker makes for these runs."""
+    return QuestionQueue(len(directories), 1, HumanBackend(directories), True, "human")
 
 
 def test_the_loop_is_halted_before_the_step_at_which_an_unanswered_question_is_due(tmp_path: Path) -> None:
-    (run,) = where = runs(tmp_path)
-    asks = asking(where)
+    (run,) = directories = runs(tmp_path)
+    asks = question_queue(directories)
     assert not asks.halted(5)
     asks.submit(ask(0, 0), 5)
     asks.submit(ask(0, 1), 5)
@@ -43,23 +43,23 @@ def test_the_loop_is_halted_before_the_step_at_which_an_unanswered_question_is_d
     assert asks.halted(6) and asks.reason.startswith("1 question waits")
     with pytest.raises(BudgetReached, match="1 question waits for a person"):
         asks.due(6)
-    asks = asking(where)
+    asks = question_queue(directories)
     asks.submit(ask(0, 0), 5)
     questions.answer(questions.read(run, 0), 0.5)
     assert not asks.halted(6)
 
 
 def test_answers_come_in_the_order_of_the_questions_each_to_its_seed(tmp_path: Path) -> None:
-    where = runs(tmp_path, 2)
-    asks = asking(where)
+    directories = runs(tmp_path, 2)
+    asks = question_queue(directories)
     for row, number in ((1, 7), (0, 3), (1, 8)):
         asks.submit(ask(row, number), 5)
-    for run, ordinal, label in ((where[1], 1, None), (where[0], 0, 1), (where[1], 0, 0)):
+    for run, ordinal, label in ((directories[1], 1, None), (directories[0], 0, 1), (directories[1], 0, 0)):
         questions.answer(questions.read(run, ordinal), label)
     assert asks.due(5) == []
-    found = asks.due(6)
-    told = [(due.answer.row, int(due.answer.key[0]), due.answer.value, due.answer.to) for due in found]
-    assert told == [
+    answers = asks.due(6)
+    rows = [(due.answer.row, int(due.answer.key[0]), due.answer.value, due.answer.to) for due in answers]
+    assert rows == [
         (0, 3, {"label": 1}, "human"), (1, 7, {"label": 0}, "human"), (1, 8, {"label": None}, "human"),
     ]  # fmt: skip
     assert [account.would_be.calls for account in asks.accounts] == [1, 2]
@@ -67,20 +67,20 @@ def test_answers_come_in_the_order_of_the_questions_each_to_its_seed(tmp_path: P
 
 
 def test_what_is_in_a_checkpoint_is_asked_again_and_an_answer_given_meanwhile_counts(tmp_path: Path) -> None:
-    (run,) = where = runs(tmp_path)
+    (run,) = directories = runs(tmp_path)
     drawn = np.arange(12, dtype=np.uint8).reshape(4, 3)
-    before = asking(where)
+    before = question_queue(directories)
     before.submit(ask(0, 0, drawn), 5)
     state = before.state(0)
     for file in (run / questions.QUESTIONS).iterdir():
         file.unlink()
-    after = asking(where)
+    after = question_queue(directories)
     after.load_state(0, state)
     question = questions.read(run, 0)
     np.testing.assert_array_equal(question.snapshots(), drawn)
     assert after.halted(6)
     questions.answer(question, 1)
-    again = asking(where)
+    again = question_queue(directories)
     again.load_state(0, state)
     assert not again.halted(6)
     (due,) = again.due(6)
@@ -90,8 +90,8 @@ def test_what_is_in_a_checkpoint_is_asked_again_and_an_answer_given_meanwhile_co
 
 
 def test_only_an_answer_to_this_very_question_counts_and_the_last_of_two(tmp_path: Path) -> None:
-    (run,) = where = runs(tmp_path)
-    asks = asking(where)
+    (run,) = directories = runs(tmp_path)
+    asks = question_queue(directories)
     asks.submit(ask(0, 0), 5)
     question = questions.read(run, 0)
     questions.answer(question._replace(step=4), 1)
@@ -105,8 +105,8 @@ def test_only_an_answer_to_this_very_question_counts_and_the_last_of_two(tmp_pat
 
 
 def test_a_file_edited_by_hand_is_an_error_that_names_the_line(tmp_path: Path) -> None:
-    (run,) = where = runs(tmp_path)
-    asks = asking(where)
+    (run,) = directories = runs(tmp_path)
+    asks = question_queue(directories)
     asks.submit(ask(0, 0), 5)
     questions.answer(questions.read(run, 0), 0)
     path = run / questions.ANSWERS

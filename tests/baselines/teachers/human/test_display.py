@@ -39,8 +39,8 @@ def test_start_middle_and_end_of_what_moves_and_how_far_things_are_apart(tmp_pat
 
 
 def test_a_segment_of_one_step_or_two_and_things_in_different_spaces(tmp_path: Path) -> None:
-    one = {"tcp": [[1.0, 2.0]], "angle": [[0.5]]}
-    assert [line.split() for line in Pair(question(tmp_path, [one, one])).lines()[1:]] == [
+    single_step = {"tcp": [[1.0, 2.0]], "angle": [[0.5]]}
+    assert [line.split() for line in Pair(question(tmp_path, [single_step, single_step])).lines()[1:]] == [
         ["tcp", "throughout", "1.0000", "2.0000", "1.0000", "2.0000"], ["angle", "throughout", "0.5000", "0.5000"],
     ]  # fmt: skip
     two = {"tcp": MOVING[:2]}
@@ -73,8 +73,8 @@ def test_what_would_steer_a_terminal_is_shown_as_an_escape(tmp_path: Path) -> No
     assert "\x1b" not in "".join(Pair(question(tmp_path, [segment, segment])).lines())
 
 
-def drawn(tmp_path: Path, snapshots: np.ndarray) -> questions.PendingQuestion:
-    """A question of a run of MiniGrid DoorKey 5x5."""
+def question_with_snapshots(tmp_path: Path, snapshots: np.ndarray) -> questions.PendingQuestion:
+    """Return a question of a run on MiniGrid DoorKey 5x5."""
     (cell,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=uer"]).cells
     write_cell(StudyDirectory(tmp_path), cell)
     return questions.pose(tmp_path / cell.directory / "seed-0", 3, 7, "{}", snapshots)
@@ -85,18 +85,18 @@ def moments(count: int) -> np.ndarray:
 
     task = MiniGridDoorKey().make("5x5")
     task.reset(0)
-    found = []
+    snapshots = []
     for number in range(count):
         task.step(number % 2)
-        found.append(task.snapshot())
-    return np.stack(found)
+        snapshots.append(task.snapshot())
+    return np.stack(snapshots)
 
 
 def test_the_first_segment_is_above_and_the_second_below_from_its_start_to_its_end(tmp_path: Path) -> None:
     from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
     snapshots = moments(20)
-    path = Pictures()(drawn(tmp_path, snapshots))
+    path = Pictures()(question_with_snapshots(tmp_path, snapshots))
     assert path is not None and path.name == "3.png" and path.parent.name == questions.QUESTIONS
     picture = imageio.imread(path)
     frames = MiniGridDoorKey.drawing().spawn("5x5")(snapshots[[0, 9, 10, 19]])
@@ -110,6 +110,6 @@ def test_the_first_segment_is_above_and_the_second_below_from_its_start_to_its_e
 
 def test_snapshots_of_no_pair_or_of_another_task_are_a_fault_that_is_named(tmp_path: Path) -> None:
     pictures = Pictures()
-    check_refused("3 snapshots are not those of two segments", pictures, drawn(tmp_path, moments(3)))
-    check_refused(r"3\.json cannot be drawn|expected", pictures, drawn(tmp_path, moments(4)[:, :-1]))
-    assert pictures(drawn(tmp_path, moments(4))._replace(drawn="")) is None
+    check_refused("3 snapshots are not those of two segments", pictures, question_with_snapshots(tmp_path, moments(3)))
+    check_refused(r"3\.json cannot be drawn|expected", pictures, question_with_snapshots(tmp_path, moments(4)[:, :-1]))
+    assert pictures(question_with_snapshots(tmp_path, moments(4))._replace(drawn="")) is None

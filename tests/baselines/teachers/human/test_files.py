@@ -24,10 +24,10 @@ def posed(
 
 def test_a_question_is_read_as_it_was_posed(tmp_path: Path) -> None:
     for ordinal, snapshots in ((0, SNAPSHOTS), (10, None)):
-        asked = posed(tmp_path, ordinal, snapshots=snapshots)
-        found = questions.read(tmp_path, ordinal)
-        assert found == asked and found.digest == asked.digest
-        assert (found.step, found.content) == (7, {"task": "näher"})
+        question = posed(tmp_path, ordinal, snapshots=snapshots)
+        loaded = questions.read(tmp_path, ordinal)
+        assert loaded == question and loaded.digest == question.digest
+        assert (loaded.step, loaded.content) == (7, {"task": "näher"})
     np.testing.assert_array_equal(questions.read(tmp_path, 0).snapshots(), SNAPSHOTS)
     assert questions.read(tmp_path, 10).snapshots() is None
 
@@ -63,17 +63,17 @@ def test_a_question_changed_by_hand_is_named_with_what_mends_it(tmp_path: Path, 
 
 
 def test_snapshots_that_are_others_cut_short_or_objects_are_refused(tmp_path: Path) -> None:
-    asked = posed(tmp_path)
-    file = asked.file.with_suffix(".npy")
-    whole = file.read_bytes()
+    question = posed(tmp_path)
+    file = question.file.with_suffix(".npy")
+    stored_bytes = file.read_bytes()
 
     def refused() -> bool:
-        check_refused(r"questions/0\.npy is not what the run wrote", asked.snapshots)
+        check_refused(r"questions/0\.npy is not what the run wrote", question.snapshots)
         return True
 
-    assert file.write_bytes(whole[:-2]) and refused()
-    assert file.write_bytes(whole.replace(b"(4, 3)", b"(2, 6)")) and refused()
-    assert file.write_bytes(whole[:-1] + b"\xff") and refused()
+    assert file.write_bytes(stored_bytes[:-2]) and refused()
+    assert file.write_bytes(stored_bytes.replace(b"(4, 3)", b"(2, 6)")) and refused()
+    assert file.write_bytes(stored_bytes[:-1] + b"\xff") and refused()
     np.save(file, np.array([{}], object), allow_pickle=True)
     assert refused()
     file.unlink()
@@ -86,7 +86,7 @@ def test_answers_are_whole_lines_on_disk_in_the_order_given(tmp_path: Path) -> N
     for question, label in ((first, 0), (second, 0.5), (first, None)):
         questions.answer(question, label)
         assert (tmp_path / questions.ANSWERS).read_bytes().endswith(b"\n")
-    rows = [(each.line, each.ordinal, each.label) for each in questions.answers(tmp_path)]
+    rows = [(answer.line, answer.ordinal, answer.label) for answer in questions.answers(tmp_path)]
     assert rows == [(1, 0, 0), (2, 1, 0.5), (3, 0, None)]
     last = questions.latest(tmp_path)
     assert last[0, first.digest].label is None and last[1, second.digest].label == 0.5
@@ -98,7 +98,7 @@ def test_a_file_whose_last_line_an_editor_left_open_is_added_to(tmp_path: Path) 
     path = tmp_path / questions.ANSWERS
     path.write_text(path.read_text().rstrip("\n"))
     questions.answer(question, 0)
-    assert [each.label for each in questions.answers(tmp_path)] == [1, 0]
+    assert [answer.label for answer in questions.answers(tmp_path)] == [1, 0]
 
 
 def test_an_answer_that_the_disk_does_not_take_leaves_the_file_as_it_was(

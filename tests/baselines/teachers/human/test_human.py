@@ -1,4 +1,4 @@
-"""A person as teacher: what is asked, what is made of the label, and a run that stops for it and goes on."""
+"""A person as teacher: questions, labels, and a run that stops for them and goes on."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from guidebench.harness.errors import BudgetReached, Stopped
 from guidebench.harness.interfaces import Coordinates
 from tests.logs import logged
 
-THINGS = (
+COORDINATES = (
     Coordinates("tcp", "the hand", (2, 0)),
     Coordinates("target", "where to", (3,), constant=True),
 )
@@ -27,7 +27,7 @@ PAIR = Pair(1, 42, OBSERVATIONS, np.full((2, 2), 99.0, np.float32), np.arange(12
 
 
 def test_a_question_tells_coordinates_and_snapshots_and_no_reward() -> None:
-    ask = HumanTeacher("touch it", THINGS, True).question(PAIR)
+    ask = HumanTeacher("touch it", COORDINATES, True).question(PAIR)
     assert (ask.row, ask.key.tolist(), ask.to) == (1, [42], "human")
     assert json.loads(ask.content) == {
         "instruction": "touch it",
@@ -82,23 +82,23 @@ BOTH = (*TINY, "seeds=[0,1]")
 
 
 def answer(study: Path, capsys: pytest.CaptureFixture[str]) -> int:
-    """Label what is open as somebody would who likes the first entry to be large; how many questions that were."""
+    """Answer the open questions as a person who prefers a large first entry, and return how many there were."""
     capsys.readouterr()
     assert cli.main(["label", str(study), "--list"]) == 0
-    asked = json.loads(capsys.readouterr().out)
+    questions = json.loads(capsys.readouterr().out)
     rows = []
-    for each in asked:
-        first, second = (np.mean(segment["observation"], 0)[0] for segment in each["content"]["segments"])
-        label = None if each["ordinal"] == 1 else 0.5 if abs(first - second) < 0.1 else int(second > first)
-        rows.append({"run": each["run"], "ordinal": each["ordinal"], "label": label})
+    for question in questions:
+        first, second = (np.mean(segment["observation"], 0)[0] for segment in question["content"]["segments"])
+        label = None if question["ordinal"] == 1 else 0.5 if abs(first - second) < 0.1 else int(second > first)
+        rows.append({"run": question["run"], "ordinal": question["ordinal"], "label": label})
     file = study.with_suffix(".jsonl")
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert cli.main(["label", str(study), "--answers", str(file)]) == 0
-    return len(asked)
+    return len(questions)
 
 
 def finish(begin: Callable[[], object], study: Path, capsys: pytest.CaptureFixture[str]) -> list[int]:
-    """Run and label by turns to the end; how many questions each stop had."""
+    """Run and label by turns to the end, and return the number of questions at each stop."""
     stops = []
     while True:
         try:
@@ -109,7 +109,7 @@ def finish(begin: Callable[[], object], study: Path, capsys: pytest.CaptureFixtu
             return stops
 
 
-def written(study: Path) -> dict[str, bytes]:
+def read_outputs(study: Path) -> dict[str, bytes]:
     names = ("evaluations.parquet", "labels.parquet", "policy.safetensors", "questions/*", "answers.jsonl")
     files = [path for name in names for path in study.glob(f"*/*/*/seed-*/{name}")]
     return {str(path.relative_to(study)): path.read_bytes() for path in files}
@@ -118,17 +118,17 @@ def written(study: Path) -> dict[str, bytes]:
 def test_a_run_stops_for_its_questions_and_ends_the_same_however_it_was_interrupted(
     train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = tmp_path / "whole"
-    stops = finish(lambda: train(*BOTH, packs=[(0, 1)], directory=whole), whole, capsys)
+    uninterrupted = tmp_path / "whole"
+    stops = finish(lambda: train(*BOTH, packs=[(0, 1)], directory=uninterrupted), uninterrupted, capsys)
     assert stops == [6, 4]  # of either seed three, two, and none once the budget is spent
-    for run in whole.glob("*/*/*/seed-*"):
+    for run in uninterrupted.glob("*/*/*/seed-*"):
         rows = logged(run, "labels")
         assert [(row["asked"], row["step"], row["query"]) for row in rows] == [
             (60, 61, 0), (60, 61, 1), (60, 61, 2), (100, 101, 3), (100, 101, 4),
         ]  # fmt: skip
-        given = [json.loads(line)["label"] for line in (run / "answers.jsonl").read_text().splitlines()]
-        assert [row.get("preference") for row in rows] == given and rows[1]["outcome"] == "skipped"
-        assert [row["kept"] for row in rows] == [label is not None for label in given]
+        labels = [json.loads(line)["label"] for line in (run / "answers.jsonl").read_text().splitlines()]
+        assert [row.get("preference") for row in rows] == labels and rows[1]["outcome"] == "skipped"
+        assert [row["kept"] for row in rows] == [label is not None for label in labels]
         assert len(list(run.glob("questions/*.npy"))) == 5
     broken = tmp_path / "broken"
     for moment, packs in ((30, [(0, 1)]), (20, [(0,), (1,)])):
@@ -140,7 +140,7 @@ def test_a_run_stops_for_its_questions_and_ends_the_same_however_it_was_interrup
             train(*BOTH, packs=[(seed,)], directory=broken, checkpoint_every=25)
     answer(broken, capsys)
     finish(lambda: train(*BOTH, packs=[(0, 1)], directory=broken, checkpoint_every=25), broken, capsys)
-    assert written(broken) == written(whole) and len(written(whole)) > 12
+    assert read_outputs(broken) == read_outputs(uninterrupted) and len(read_outputs(uninterrupted)) > 12
 
 
 def test_without_frames_nothing_is_stored_for_them(train, tmp_path: Path) -> None:

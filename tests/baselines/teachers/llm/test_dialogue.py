@@ -10,26 +10,26 @@ from guidebench.baselines.teachers.llm import Llm
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Failure
-from tests.baselines.teachers.llm.talking import CUT, PUSH, Ask, pair, talk
+from tests.baselines.teachers.llm.conversations import CUT, PUSH, Ask, pair, talk
 
-GONE = Failure("timeout", "no answer")
+TIMEOUT = Failure("timeout", "no answer")
 SEGMENTS = pair()
 AGREED: dict[str, Any] = {"first": 1, "second": 2, "outcome": "labelled"}
 
 
 def imagined(preferred: Array = SEGMENTS[0], **changes: Any) -> str:
-    """A trajectory that begins as `preferred` does and goes on in steps of a centimetre."""
+    """Return a trajectory, as JSON, that begins as `preferred` does and goes on in steps of a centimetre."""
     tcp = np.round(preferred[0, :3], 4) + 0.01 * np.arange(4)[:, None]
-    told = {"tcp": tcp.tolist(), "obj": np.tile(np.round(preferred[0, 4:7], 4), (4, 1)).tolist()}
-    return json.dumps(told | {"target": preferred[0, 14:].tolist()} | changes)
+    trajectory = {"tcp": tcp.tolist(), "obj": np.tile(np.round(preferred[0, 4:7], 4), (4, 1)).tolist()}
+    return json.dumps(trajectory | {"target": preferred[0, 14:].tolist()} | changes)
 
 
 def test_a_preference_that_holds_in_both_orders_is_a_label_and_has_a_better_one_imagined() -> None:
     ask = Ask("I prefer it.\n1", "2", imagined())
-    found = talk(SEGMENTS, ask)
-    assert found is not None and ask.done
-    states = np.array(found.pop("states"), np.float32)
-    assert found == {"first": 1, "second": 2, "outcome": "labelled", "retries": 0, "imagined": "kept"}
+    verdict = talk(SEGMENTS, ask)
+    assert verdict is not None and ask.done
+    states = np.array(verdict.pop("states"), np.float32)
+    assert verdict == {"first": 1, "second": 2, "outcome": "labelled", "retries": 0, "imagined": "kept"}
     assert np.array_equal(states[0], SEGMENTS[0, 0]) and np.allclose(
         states[3, :3], SEGMENTS[0, 0, :3] + 0.03, atol=1e-4
     )
@@ -38,15 +38,15 @@ def test_a_preference_that_holds_in_both_orders_is_a_label_and_has_a_better_one_
     assert third[:1] == first and third[1] == ("assistant", ("I prefer it.\n1",)) and len(third) == 3
 
 
-def test_the_second_question_shows_the_same_two_the_other_way_round() -> None:
+def test_the_second_question_shows_the_same_two_trajectories_in_the_other_order() -> None:
     ask = Ask("1", "1")
     talk(SEGMENTS, ask)
 
-    def shown(call: int) -> list[str]:
-        _, one, other = ask.asked(call).replace("\n\nWork", "\n\nTrajectory 2:").split("Trajectory ")[:3]
-        return [one[3:].split("}")[0], other[3:].split("}")[0]]
+    def trajectories(call: int) -> list[str]:
+        _, first, second = ask.last_text(call).replace("\n\nWork", "\n\nTrajectory 2:").split("Trajectory ")[:3]
+        return [first[3:].split("}")[0], second[3:].split("}")[0]]
 
-    assert shown(0) == shown(1)[::-1] and shown(0)[0] != shown(0)[1]
+    assert trajectories(0) == trajectories(1)[::-1] and trajectories(0)[0] != trajectories(0)[1]
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,17 @@ def test_the_second_question_shows_the_same_two_the_other_way_round() -> None:
         (["1", "?", "2"], {"augment": "none"}, AGREED | {"retries": 1}),
         (["?", "0"], {}, {"first": 0, "outcome": "equal", "retries": 1}),
         (["?", "?"], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
-        (["?", GONE], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
+        (["?", TIMEOUT], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
         (["1", "1 or 2", "?"], {}, {"first": 1, "outcome": "unreadable", "retries": 1}),
-        (["1", GONE], {}, {"first": 1, "outcome": "failed"}),
+        (["1", TIMEOUT], {}, {"first": 1, "outcome": "failed"}),
         ([f"In step 1 {CUT}", "1", "2"], {"augment": "none"}, AGREED | {"retries": 1}),
         ([f"1 {CUT}"], {"retries": 0}, {"first": None, "outcome": "unreadable"}),
         (["?"], {"retries": 0}, {"first": None, "outcome": "unreadable"}),
         (["?", "?", "?", "0"], {"retries": 3}, {"first": 0, "outcome": "equal", "retries": 3}),
         (["2"], {"double_check": False, "augment": "none"}, {"first": 2, "outcome": "labelled"}),
         (["0"], {"double_check": False}, {"first": 0, "outcome": "equal"}),
-        (["1", "2", GONE], {}, AGREED | {"imagined": "failed"}),
-        (["1", "2", "No.", GONE], {}, AGREED | {"imagined": "unreadable", "retries": 1}),
+        (["1", "2", TIMEOUT], {}, AGREED | {"imagined": "failed"}),
+        (["1", "2", "No.", TIMEOUT], {}, AGREED | {"imagined": "unreadable", "retries": 1}),
         (["1", "2", "{}", imagined(tcp=[[1, 1, 1]])], {}, AGREED | {"imagined": "length", "retries": 1}),
         (["1", "2", "{}"], {"retries": 0}, AGREED | {"imagined": "shape"}),
         (["2", "1", imagined()], {"retries": 0}, {"first": 2, "second": 1, "outcome": "labelled", "imagined": "start"}),
@@ -82,29 +82,29 @@ def test_a_dialogue_ends_where_it_has_to(replies: list[Any], settings: dict[str,
 
 
 def test_a_first_call_without_an_answer_leaves_nothing() -> None:
-    assert talk(SEGMENTS, Ask(GONE)) is None
+    assert talk(SEGMENTS, Ask(TIMEOUT)) is None
 
 
 def test_a_malformed_trajectory_is_mended_after_its_fault_is_named() -> None:
     ask = Ask("1", "2", imagined(tcp=[[0, 0, 0]] * 4), imagined())
-    found = talk(SEGMENTS, ask)
-    assert found is not None and (found["imagined"], found["retries"]) == ("kept", 1)
-    assert "'tcp' does not start where it was given" in ask.asked(3) and len(ask.calls[3].messages) == 5
+    verdict = talk(SEGMENTS, ask)
+    assert verdict is not None and (verdict["imagined"], verdict["retries"]) == ("kept", 1)
+    assert "'tcp' does not start where it was given" in ask.last_text(3) and len(ask.calls[3].messages) == 5
 
 
 def test_an_unreadable_verdict_is_asked_for_again_in_the_same_conversation_on_which_the_imagined_one_builds() -> None:
     ask = Ask("Hard to say.", "1", "2", imagined())
-    found = talk(SEGMENTS, ask)
-    assert found is not None and (found["imagined"], found["retries"]) == ("kept", 1)
-    assert "I cannot read a verdict in this reply: it holds no 0, 1 or 2" in ask.asked(1)
+    verdict = talk(SEGMENTS, ask)
+    assert verdict is not None and (verdict["imagined"], verdict["retries"]) == ("kept", 1)
+    assert "I cannot read a verdict in this reply: it holds no 0, 1 or 2" in ask.last_text(1)
     assert [message.role for message in ask.calls[3].messages] == ["user", "assistant", "user", "assistant", "user"]
 
 
 def test_of_the_second_segment_preferred_the_imagined_one_begins_there() -> None:
-    found = talk(SEGMENTS, Ask("2", "1", imagined(SEGMENTS[1])), Llm(decimals=1, retries=0))
-    assert found is not None and found["imagined"] == "start", "told with one decimal it starts there with one"
-    found = talk(SEGMENTS, Ask("2", "1", imagined(SEGMENTS[1])))
-    assert found is not None and np.array_equal(np.array(found["states"], np.float32)[0], SEGMENTS[1, 0])
+    verdict = talk(SEGMENTS, Ask("2", "1", imagined(SEGMENTS[1])), Llm(decimals=1, retries=0))
+    assert verdict is not None and verdict["imagined"] == "start", "told with one decimal it starts there with one"
+    verdict = talk(SEGMENTS, Ask("2", "1", imagined(SEGMENTS[1])))
+    assert verdict is not None and np.array_equal(np.array(verdict["states"], np.float32)[0], SEGMENTS[1, 0])
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,11 @@ def build(suite: Any) -> Any:
 def test_the_imagined_segment_begins_as_the_preferred_one_and_keeps_what_is_constant() -> None:
     teacher = LlmTeacher(Llm(augment="decision_transformer", expert_episodes=5, expert_updates=20), build(Line()))
     states = np.random.default_rng(0).uniform(-1, 1, (2, LENGTH, 2)).astype(np.float32)
-    found = teacher.verdict(Pair(0, 0, states, np.zeros((2, LENGTH), np.float32)), LABELLED)
-    assert found.label == 1.0 and found.notes["imagined"] == "kept"
-    assert found.imagined is not None and found.imagined.shape == (LENGTH, 2)
-    assert found.imagined[0].tolist() == states[1, 0].tolist()
-    assert (found.imagined[:, 1] == states[1, 0, 1]).all()
+    verdict = teacher.verdict(Pair(0, 0, states, np.zeros((2, LENGTH), np.float32)), LABELLED)
+    assert verdict.label == 1.0 and verdict.notes["imagined"] == "kept"
+    assert verdict.imagined is not None and verdict.imagined.shape == (LENGTH, 2)
+    assert verdict.imagined[0].tolist() == states[1, 0].tolist()
+    assert (verdict.imagined[:, 1] == states[1, 0, 1]).all()
 
 
 def test_a_pair_without_a_preference_gets_none() -> None:
@@ -79,9 +79,11 @@ def test_an_expert_is_learnt_from_up_to_its_first_success() -> None:
 def test_an_expert_that_succeeds_within_a_segment_is_refused_before_training() -> None:
     assert len(demonstrated(Line(), "line", 5, 11)) == 5
     parts = {"suite": Line(), "guide": SimpleNamespace(segment=12)}
-    wanted = Llm(augment="decision_transformer", expert_episodes=5)
-    told = r"expert_episodes=5 .* line 10 succeeded and 0 took more than guide.segment=12 .*lower .* or guide.segment"
-    check_refused(told, wanted.ready, there(parts, "line"))
+    teacher = Llm(augment="decision_transformer", expert_episodes=5)
+    message = (
+        r"expert_episodes=5 .* line 10 succeeded and 0 took more than guide.segment=12 .*lower .* or guide.segment"
+    )
+    check_refused(message, teacher.ready, there(parts, "line"))
     Llm(expert_episodes=5).ready(there(parts, "line"))  # needs no expert
 
 

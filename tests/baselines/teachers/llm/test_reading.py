@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from guidebench.baselines.conversing import Misread
 from guidebench.baselines.teachers.llm import reading
-from tests.baselines.teachers.llm.talking import PUSH
+from tests.baselines.teachers.llm.conversations import PUSH
 
-TOLD = {"tcp": [[0, 0, 0], [1, 1, 1.5], [2, 2, 2]], "obj": [[3, 3, 3]] * 3, "target": [4, 4, 4]}
+TRAJECTORY = {"tcp": [[0, 0, 0], [1, 1, 1.5], [2, 2, 2]], "obj": [[3, 3, 3]] * 3, "target": [4, 4, 4]}
 BEGINNING = {"tcp": np.zeros((1, 3)), "obj": np.full((1, 3), 3.0), "target": np.full(3, 4.0)}
 
 
@@ -32,8 +32,8 @@ def test_a_point_that_the_task_cannot_reach_is_refused_by_name() -> None:
 
 def test_what_begins_outside_its_reach_may_stay_there() -> None:
     low = (REACHED[0], REACHED[1]._replace(reach=((-1.0, 2.0),) * 3), REACHED[2])
-    found = reading.trajectory(changed(), low, BEGINNING, 3, 1e-3)
-    assert np.array_equal(found["obj"], np.full((3, 3), 3.0))
+    trajectory = reading.trajectory(changed(), low, BEGINNING, 3, 1e-3)
+    assert np.array_equal(trajectory["obj"], np.full((3, 3), 3.0))
 
 
 def read(answer: str) -> dict[str, np.ndarray]:
@@ -41,7 +41,7 @@ def read(answer: str) -> dict[str, np.ndarray]:
 
 
 def changed(**points: object) -> str:
-    return json.dumps(TOLD | points)
+    return json.dumps(TRAJECTORY | points)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def changed(**points: object) -> str:
         f"Of course! Here it is:\n```json\n{changed()}\n```\nIt moves straight to obj {{as asked}}.",
         changed().replace("]],", "],];").replace("]}", "];\n};"),
         f"It begins with {json.dumps({'tcp': [[0, 0, 0]], 'obj': [[3, 3, 3]], 'target': [4, 4, 4]})}: {changed()}",
-        json.dumps({"trajectory": TOLD, "steps": 3}),
+        json.dumps({"trajectory": TRAJECTORY, "steps": 3}),
         changed(target=[[4, 4, 4]]),
         changed(target=[[4, 4, 4]] * 3),
         changed(gripper=[1, 1, 1]),
@@ -59,9 +59,11 @@ def changed(**points: object) -> str:
     ],
 )
 def test_a_trajectory_is_found_whatever_stands_around_it(answer: str) -> None:
-    found = read(answer)
-    assert np.allclose(found["tcp"], TOLD["tcp"], atol=1e-3) and found["tcp"].shape == (3, 3)
-    assert np.array_equal(found["obj"], np.full((3, 3), 3.0)) and np.array_equal(found["target"], np.full(3, 4.0))
+    trajectory = read(answer)
+    assert np.allclose(trajectory["tcp"], TRAJECTORY["tcp"], atol=1e-3) and trajectory["tcp"].shape == (3, 3)
+    assert np.array_equal(trajectory["obj"], np.full((3, 3), 3.0)) and np.array_equal(
+        trajectory["target"], np.full(3, 4.0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ def test_a_trajectory_is_found_whatever_stands_around_it(answer: str) -> None:
         ("shape", changed().replace("1.5", "1e999")),
         ("shape", changed().replace("1.5", "1" + "0" * 400)),
         ("shape", changed().replace("1.5", "1e100")),
-        ("length", changed(tcp=TOLD["tcp"][:2])),
+        ("length", changed(tcp=TRAJECTORY["tcp"][:2])),
         ("length", changed(obj=[[3, 3, 3]] * 4)),
         ("length", changed(tcp=[])),
         ("length", changed(target=[[4, 4, 4]] * 2)),
@@ -104,7 +106,7 @@ def test_a_trajectory_that_does_not_fit_is_named_for_what_is_wrong_with_it(fault
 
 def test_of_several_objects_the_one_that_came_furthest_says_what_is_wrong() -> None:
     with pytest.raises(Misread, match="'tcp' has 2 points instead of 3"):
-        read('{"note": 1} ' + changed(tcp=TOLD["tcp"][:2]) + ' {"tcp": "as above"}')
+        read('{"note": 1} ' + changed(tcp=TRAJECTORY["tcp"][:2]) + ' {"tcp": "as above"}')
 
 
 @settings(max_examples=40, deadline=None)

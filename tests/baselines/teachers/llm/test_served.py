@@ -12,7 +12,7 @@ from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 from guidebench.harness.execution import Models
 from guidebench.harness.models.calls import Message
 from guidebench.harness.models.chats.openai_ import OpenAI
-from tests.baselines.teachers.llm.talking import PUSH, segment
+from tests.baselines.teachers.llm.conversations import PUSH, segment
 from tests.conftest import require
 from tests.harness.models.canned import completion, serving
 from tests.harness.models.conversing import held
@@ -23,7 +23,7 @@ PAIR = Pair(0, 3, SEGMENTS, np.zeros((2, 10)))
 
 
 def verdict(directory: Path, chat: OpenAI, models: Models) -> tuple[Verdict, int]:
-    """What the teacher says of PAIR, and the calls that were really made."""
+    """Return the teacher's verdict on PAIR, and the number of calls that reached the model."""
     teacher = Llm()
 
     content = json.loads(teacher.spawn(None).question(PAIR).content)  # type: ignore[arg-type]
@@ -42,9 +42,9 @@ def test_three_calls_make_a_label_and_an_imagined_segment_and_none_is_made_again
         return 200, completion(reader(talk))
 
     with serving(answers) as url:
-        found, billed = verdict(tmp_path, OpenAI(base_url=url), Models())
-    assert (found.outcome, found.label, found.is_used, billed) == ("labelled", 1.0, True, 3)
-    assert found.notes == {"first": 2, "second": 1, "retries": 0, "imagined": "kept"}
-    assert found.imagined is not None and np.allclose(found.imagined[-1, :3], SEGMENTS[1, 0, 14:], atol=1e-4)
+        judgement, billed = verdict(tmp_path, OpenAI(base_url=url), Models())
+    assert (judgement.outcome, judgement.label, judgement.is_used, billed) == ("labelled", 1.0, True, 3)
+    assert judgement.notes == {"first": 2, "second": 1, "retries": 0, "imagined": "kept"}
+    assert judgement.imagined is not None and np.allclose(judgement.imagined[-1, :3], SEGMENTS[1, 0, 14:], atol=1e-4)
     again, billed = verdict(tmp_path, OpenAI(), Models(mode="replay"))
-    assert billed == 0 and again.label == found.label and np.array_equal(again.imagined, found.imagined)
+    assert billed == 0 and again.label == judgement.label and np.array_equal(again.imagined, judgement.imagined)

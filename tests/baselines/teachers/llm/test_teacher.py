@@ -13,18 +13,18 @@ from guidebench.baselines.teachers.llm import Llm, trajectories
 from guidebench.baselines.teachers.llm.teacher import LlmTeacher
 from guidebench.harness.interfaces import Array, Coordinates
 
-THINGS = (
+COORDINATES = (
     Coordinates("tcp", "", (0, 1), (4, 5)),
     Coordinates("obj", "", (3,)),
     Coordinates("target", "", (6,), constant=True),
 )
-"""Of seven numbers: tcp x and y, the gripper's opening, obj, tcp of the step before, target."""
+"""Coordinates of seven numbers: tcp x and y, the gripper's opening, obj, tcp of the step before, target."""
 PREFERRED = np.array(
     [[0, 1, 9, 2, 7, 8, 5], [10, 11, 19, 12, 0, 1, 5], [20, 21, 29, 22, 10, 11, 5]], np.float32
 )  # fmt: skip
 PAIR = Pair(row=1, number=7, observations=np.stack([PREFERRED, PREFERRED + 1]), rewards=np.zeros((2, 3)))
 BUILD: Any = None
-"""What it is built with is needed for a Decision Transformer alone."""
+"""The build that a teacher is given, needed for a Decision Transformer alone."""
 LABELLED = {"first": 1, "second": 2, "outcome": "labelled", "retries": 0, "imagined": "kept"}
 
 
@@ -33,26 +33,27 @@ def verdict(value: Any, **settings: Any) -> Verdict:
 
 
 def test_the_states_of_an_imagined_trajectory() -> None:
-    """Step 0 as preferred; then tcp and obj as told, tcp before as it was a step ago, gripper as in the preferred."""
-    told = {
+    """Step 0 is that of the preferred segment; later steps take tcp and obj from the trajectory, tcp of the step before
+    from its predecessor, and the gripper from the preferred segment."""
+    trajectory = {
         "tcp": np.array([[0.001, 1], [3, 4], [5, 6]]),
         "obj": np.array([[2.0], [2.5], [3]]),
         "target": np.array([5.0]),
     }
     expected = [[0, 1, 9, 2, 7, 8, 5], [3, 4, 19, 2.5, 0, 1, 5], [5, 6, 29, 3, 3, 4, 5]]
-    found = trajectories.states(THINGS, PREFERRED, told)
-    assert found.dtype == np.float32 and found.tolist() == expected
+    states = trajectories.states(COORDINATES, PREFERRED, trajectory)
+    assert states.dtype == np.float32 and states.tolist() == expected
     assert PREFERRED[1, 0] == 10, "what was preferred stays as it is"
 
 
 def test_what_is_told_of_a_segment_and_its_text() -> None:
-    told = trajectories.named_points(THINGS, PREFERRED)
-    assert {name: points.tolist() for name, points in told.items()} == {
+    trajectory = trajectories.named_points(COORDINATES, PREFERRED)
+    assert {name: points.tolist() for name, points in trajectory.items()} == {
         "tcp": [[0, 1], [10, 11], [20, 21]],
         "obj": [[2], [12], [22]],
         "target": [5],
     }
-    text = trajectories.text(trajectories.beginning(told), 2)
+    text = trajectories.text(trajectories.beginning(trajectory), 2)
     assert text == '{\n  "tcp": [[0.00, 1.00]],\n  "obj": [[2.00]],\n  "target": [5.00]\n}'
     assert trajectories.text({"target": np.array([-0.001])}, 2) == '{\n  "target": [0.00]\n}'
 
@@ -68,23 +69,23 @@ def test_a_question_holds_the_states_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(("first", "label"), [(1, 0.0), (2, 1.0)])
 def test_the_label_is_the_index_of_the_preferred_segment(first: int, label: float) -> None:
-    found = verdict(LABELLED | {"first": first, "second": 3 - first, "states": PREFERRED.tolist()})
-    assert (found.outcome, found.label, found.is_used) == ("labelled", label, True)
-    assert found.imagined is not None and found.imagined.dtype == np.float32
-    assert np.array_equal(found.imagined, PREFERRED)
-    assert found.notes == {"first": first, "second": 3 - first, "retries": 0, "imagined": "kept"}
+    judgement = verdict(LABELLED | {"first": first, "second": 3 - first, "states": PREFERRED.tolist()})
+    assert (judgement.outcome, judgement.label, judgement.is_used) == ("labelled", label, True)
+    assert judgement.imagined is not None and judgement.imagined.dtype == np.float32
+    assert np.array_equal(judgement.imagined, PREFERRED)
+    assert judgement.notes == {"first": first, "second": 3 - first, "retries": 0, "imagined": "kept"}
 
 
 def test_without_llm_labels_only_the_imagined_segment_is_learnt_from() -> None:
     value = LABELLED | {"second": None, "states": PREFERRED.tolist()}
-    found = verdict(value, keep_sampled=False, double_check=False)
-    assert (found.label, found.is_used) == (0.0, False) and found.imagined is not None
+    judgement = verdict(value, keep_sampled=False, double_check=False)
+    assert (judgement.label, judgement.is_used) == (0.0, False) and judgement.imagined is not None
 
 
 def test_an_imagined_segment_that_was_not_usable_leaves_the_label() -> None:
-    found = verdict(LABELLED | {"imagined": "length"})
-    assert (found.outcome, found.label, found.imagined) == ("labelled", 0.0, None)
-    assert found.notes["imagined"] == "length"
+    judgement = verdict(LABELLED | {"imagined": "length"})
+    assert (judgement.outcome, judgement.label, judgement.imagined) == ("labelled", 0.0, None)
+    assert judgement.notes["imagined"] == "length"
 
 
 @pytest.mark.parametrize(
@@ -104,9 +105,9 @@ def test_a_pair_without_a_preference_is_discarded_or_softly_labelled(value: dict
 def test_what_got_no_answer_or_none_that_can_be_read_is_never_learnt_from() -> None:
     assert verdict(None, undecided="soft") == Verdict("failed")
     for outcome in ("failed", "unreadable"):
-        found = verdict({"first": 1, "second": None, "outcome": outcome, "retries": 1}, undecided="soft")
-        assert (found.outcome, found.label, found.is_used) == (outcome, None, False)
-        assert found.notes == {"first": 1, "retries": 1}
+        judgement = verdict({"first": 1, "second": None, "outcome": outcome, "retries": 1}, undecided="soft")
+        assert (judgement.outcome, judgement.label, judgement.is_used) == (outcome, None, False)
+        assert judgement.notes == {"first": 1, "retries": 1}
 
 
 GOOD = LABELLED | {"states": PREFERRED.tolist()}
@@ -165,8 +166,8 @@ JSON = st.recursive(
 @settings(max_examples=40, deadline=None)
 @given(st.fixed_dictionaries({name: st.just(value) | JSON for name, value in GOOD.items()}) | JSON)
 def test_no_value_does_more_than_be_unreadable(value: Any) -> None:
-    found = verdict(value)
-    assert found.label in (None, 0.0, 1.0) and found.is_used == (found.outcome == "labelled")
-    if found.imagined is not None:
-        imagined: Array = found.imagined
+    judgement = verdict(value)
+    assert judgement.label in (None, 0.0, 1.0) and judgement.is_used == (judgement.outcome == "labelled")
+    if judgement.imagined is not None:
+        imagined: Array = judgement.imagined
         assert imagined.shape == PREFERRED.shape and np.isfinite(imagined).all()

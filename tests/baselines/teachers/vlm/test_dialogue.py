@@ -11,21 +11,22 @@ from guidebench.baselines.teachers.vlm import Vlm, prompts
 from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Failure
-from tests.baselines.teachers.llm.talking import Ask
+from tests.baselines.teachers.llm.conversations import Ask
 from tests.harness.models.conversing import said
 from tests.there import there
 
-GONE = Failure("timeout", "no answer")
+TIMEOUT = Failure("timeout", "no answer")
 FRAMES = np.stack([np.full((4, 6, 3), 10, np.uint8), np.full((4, 6, 3), 200, np.uint8)])
 ANALYSIS = "Image 2 is brighter: {goal}, {analysis}."
 
 
 def talk(ask: Any, frames: Array | None = FRAMES, **settings: Any) -> Any:
-    """What the teacher receives, as JSON carries it; a pair without a verdict counts as unanswered."""
+    """Return what the teacher receives, after a round trip through JSON; a pair without a verdict counts as
+    unanswered."""
     dialogue = ImageDialogue(Vlm(**settings), "press the button")
-    found, answered = said(asyncio.run(dialogue(None, frames, ask)))
-    assert answered == (found is not None and found["outcome"] not in ("unreadable", "failed"))
-    return json.loads(json.dumps(found))
+    verdict, answered = said(asyncio.run(dialogue(None, frames, ask)))
+    assert answered == (verdict is not None and verdict["outcome"] not in ("unreadable", "failed"))
+    return json.loads(json.dumps(verdict))
 
 
 def texts(call: Any) -> list[str]:
@@ -38,14 +39,14 @@ def test_two_images_are_analysed_and_the_label_is_asked_of_the_analysis_alone() 
     look, label = ask.calls
     (message,) = look.messages
     assert message.role == "user" and message.content[::2] == ("Image 1:", "Image 2:", message.content[4])
-    assert all(np.array_equal(seen, frame) for seen, frame in zip(message.content[1::2], FRAMES, strict=True))
+    assert all(np.array_equal(image, frame) for image, frame in zip(message.content[1::2], FRAMES, strict=True))
     assert "press the button" in message.content[4] and "{" not in message.content[4]
     assert not label.images() and len(label.messages) == 1
-    said = ask.asked(1)
-    assert ANALYSIS in said and said.count("press the button") == 1, "what is filled in is not searched"
+    text = ask.last_text(1)
+    assert ANALYSIS in text and text.count("press the button") == 1, "what is filled in is not searched"
 
 
-def test_a_check_shows_the_same_two_the_other_way_round() -> None:
+def test_a_check_shows_the_same_two_images_in_the_other_order() -> None:
     ask = Ask("one", "2", "other", "1")
     assert talk(ask, double_check=True) == {"first": 2, "second": 1, "outcome": "labelled", "retries": 0}
     assert [call.images()[0][0, 0, 0] for call in ask.calls[::2]] == [10, 200]
@@ -60,12 +61,12 @@ def test_a_check_shows_the_same_two_the_other_way_round() -> None:
         (["a", "?", "1"], {}, {"first": 1, "outcome": "labelled", "retries": 1}),
         (["a", "?", "?"], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
         (["a", "1 or 2"], {"retries": 0}, {"first": None, "outcome": "unreadable"}),
-        (["a", "?", GONE], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
+        (["a", "?", TIMEOUT], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
         (["a", "0"], {"double_check": True}, {"first": 0, "outcome": "equal"}),
         (["a", "1", "b", "1"], {"double_check": True}, {"first": 1, "second": 1, "outcome": "inconsistent"}),
         (["a", "2", "b", "0"], {"double_check": True}, {"first": 2, "second": 0, "outcome": "inconsistent"}),
-        (["a", "2", GONE], {"double_check": True}, {"first": 2, "outcome": "failed"}),
-        (["a", "2", "b", GONE], {"double_check": True}, {"first": 2, "outcome": "failed"}),
+        (["a", "2", TIMEOUT], {"double_check": True}, {"first": 2, "outcome": "failed"}),
+        (["a", "2", "b", TIMEOUT], {"double_check": True}, {"first": 2, "outcome": "failed"}),
         (["a", "?", "2", "b", "?", "1"], {"double_check": True},
          {"first": 2, "second": 1, "outcome": "labelled", "retries": 2}),
     ],
@@ -75,7 +76,7 @@ def test_a_dialogue_ends_where_it_has_to(replies: list[Any], settings: dict[str,
     assert talk(ask, **settings) == {"second": None, "retries": 0} | says and ask.done
 
 
-@pytest.mark.parametrize("replies", [[GONE], ["a", GONE]])
+@pytest.mark.parametrize("replies", [[TIMEOUT], ["a", TIMEOUT]])
 def test_without_an_answer_to_its_first_question_nothing_is_left(replies: list[Any]) -> None:
     assert talk(Ask(*replies)) is None
 
@@ -83,7 +84,7 @@ def test_without_an_answer_to_its_first_question_nothing_is_left(replies: list[A
 def test_an_unreadable_label_is_asked_for_again_with_what_is_wrong_with_it() -> None:
     ask = Ask("a", "Image 2 and Image 1", "2")
     talk(ask)
-    assert "I cannot read a label in this reply: its last number is not the only one" in ask.asked(2)
+    assert "I cannot read a label in this reply: its last number is not the only one" in ask.last_text(2)
     assert [message.role for message in ask.calls[2].messages] == ["user", "assistant", "user"]
 
 
@@ -101,7 +102,7 @@ def test_no_dialogue_makes_more_calls_than_it_says(settings: dict[str, Any], cal
 def test_an_analysis_without_end_is_not_read_on_whole() -> None:
     ask = Ask("x" * 100_000, "1")
     talk(ask)
-    assert len(ask.asked(1)) < 9_000
+    assert len(ask.last_text(1)) < 9_000
 
 
 def test_prompts_of_ones_own_are_filled_in() -> None:

@@ -16,14 +16,14 @@ NOWHERE: Any = None
 
 
 def frame(*columns: int, colour: tuple[int, int, int] = (255, 0, 0)) -> Array:
-    """A grey frame of 10 × 10 pixels with coloured ones in these columns of the fifth row."""
+    """Return a grey frame of 10 × 10 pixels with coloured pixels in these columns of the fifth row."""
     image = np.full((10, 10, 3), 90, np.uint8)
     image[4, list(columns)] = colour
     return image
 
 
-def preferred(one: Array, other: Array, **settings: float) -> Any:
-    """What the teacher's dialogue, with its check in the other order, makes of the chat's answers."""
+def preferred(first: Array, second: Array, **settings: float) -> Any:
+    """Return the verdict of the teacher's dialogue, which asks in both orders, on the chat's answers."""
     chat = ScriptedVlm(**{"error": 0.0, **settings}).spawn(NOWHERE, "")
 
     async def ask(call: Any) -> CallResult:
@@ -31,7 +31,7 @@ def preferred(one: Array, other: Array, **settings: float) -> Any:
         return CallResult(chat(call.messages))
 
     dialogue = ImageDialogue(Vlm(double_check=True), "move the ball to the target")
-    return asyncio.run(dialogue(None, np.stack([one, other]), ask))
+    return asyncio.run(dialogue(None, np.stack([first, second]), ask))
 
 
 def test_the_spread_is_the_distance_of_coloured_pixels_from_their_centre_in_sides_of_the_frame() -> None:
@@ -42,7 +42,7 @@ def test_the_spread_is_the_distance_of_coloured_pixels_from_their_centre_in_side
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "label"),
+    ("first", "second", "label"),
     [
         (frame(2, 4), frame(2, 8), 1),
         (frame(2, 8), frame(2, 4), 2),
@@ -51,23 +51,23 @@ def test_the_spread_is_the_distance_of_coloured_pixels_from_their_centre_in_side
     ],
 )
 def test_the_frame_whose_coloured_things_lie_closer_together_is_preferred_in_both_orders(
-    one: Array, other: Array, label: int
+    first: Array, second: Array, label: int
 ) -> None:
-    found = preferred(one, other)
-    assert found["first"] == label and found["retries"] == 0
-    assert found["outcome"] == ("labelled" if label else "equal")
+    verdict = preferred(first, second)
+    assert verdict["first"] == label and verdict["retries"] == 0
+    assert verdict["outcome"] == ("labelled" if label else "equal")
 
 
 def test_it_errs_on_the_share_of_pairs_that_is_set_and_alike_in_both_orders() -> None:
     """Of 200 pairs, 0.3 are expected wrong; the bounds are four standard deviations wide."""
     wrong = 0
     for number in range(200):
-        one, other = frame(2, 4), frame(2, 8)
-        one[0, 0, 0] = other[0, 0, 0] = number // 2  # another grey, which makes another pair
-        one[0, 1, 1] = number
-        found = preferred(one, other, error=0.3)
-        assert found["outcome"] == "labelled", "an inconsistent pair would be discarded"
-        wrong += found["first"] == 2
+        near, far = frame(2, 4), frame(2, 8)
+        near[0, 0, 0] = far[0, 0, 0] = number // 2  # another grey, which makes another pair
+        near[0, 1, 1] = number
+        verdict = preferred(near, far, error=0.3)
+        assert verdict["outcome"] == "labelled", "an inconsistent pair would be discarded"
+        wrong += verdict["first"] == 2
     assert abs(wrong - 60) < 4 * np.sqrt(200 * 0.3 * 0.7)
 
 

@@ -23,7 +23,7 @@ PAIR = Pair(0, 3, np.zeros((2, 1, 2), np.float32), np.zeros((2, 1)), np.zeros((2
 
 
 def verdict(directory: Path, chat: Any, models: Models, **settings: Any) -> tuple[Verdict, int]:
-    """What the teacher says of PAIR, drawn as FRAMES, and the calls that were really made."""
+    """Return the teacher's verdict on PAIR, drawn as FRAMES, and the number of calls that reached the model."""
     config = Vlm(**settings)
     teacher = config.spawn(None)  # type: ignore[arg-type]
 
@@ -39,17 +39,18 @@ def brightness(part: dict[str, Any]) -> float:
 
 
 def looks(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
-    """A server that sees which image is brighter, writes so, and reads it out of what was written."""
+    """A server that compares the brightness of two images, describes it, and later reads the label out of the
+    description."""
     content = body["messages"][-1]["content"]
     if isinstance(content, str):
         return 200, completion("2" if "the second" in content else "1")
-    seen = [brightness(part) for part in content if part["type"] == "image_url"]
-    return 200, completion(f"The light of the {'second' if seen[1] > seen[0] else 'first'} is on.")
+    light = [brightness(part) for part in content if part["type"] == "image_url"]
+    return 200, completion(f"The light of the {'second' if light[1] > light[0] else 'first'} is on.")
 
 
 def test_a_server_is_shown_both_images_and_nothing_is_asked_again_from_the_cassette(tmp_path: Path) -> None:
     with serving(looks) as url:
-        found, billed = verdict(tmp_path, OpenAI(base_url=url), Models(), double_check=True)
-    assert found == Verdict("labelled", 1.0, True, notes={"first": 2, "second": 1, "retries": 0}) and billed == 4
+        judgement, billed = verdict(tmp_path, OpenAI(base_url=url), Models(), double_check=True)
+    assert judgement == Verdict("labelled", 1.0, True, notes={"first": 2, "second": 1, "retries": 0}) and billed == 4
     again, billed = verdict(tmp_path, OpenAI(), Models(mode="replay"), double_check=True)
-    assert again == found and billed == 0
+    assert again == judgement and billed == 0

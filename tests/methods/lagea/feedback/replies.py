@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
-from tests.baselines.teachers.llm.talking import Ask
+from tests.baselines.teachers.llm.conversations import Ask
 from tests.harness.models.conversing import said
 
 STEPS = [0, 7, 30, 31, 50]
@@ -35,9 +35,9 @@ def changed(**fields: Any) -> str:
 def talk(
     ask: Ask, structured: bool = True, tell: bool = False, retries: int = 3, embedded: str = "all", **more: Any
 ) -> dict[str, Any] | None:
-    """What the guide receives, as JSON carries it; an empty reflection counts as unanswered."""
+    """Return what the guide receives, after a round trip through JSON; an empty reflection counts as unanswered."""
     dialogue = ReflectionDialogue(structured, tell, retries, embedded, "push the puck to the goal")
     assert dialogue.calls == 1 + retries
-    found, answered = said(asyncio.run(dialogue(content(**more), FRAMES, ask)))
-    assert answered == (found is not None and not found["empty"])
-    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
+    reflection, answered = said(asyncio.run(dialogue(content(**more), FRAMES, ask)))
+    assert answered == (reflection is not None and not reflection["empty"])
+    return json.loads(json.dumps(reflection))  # type: ignore[no-any-return]

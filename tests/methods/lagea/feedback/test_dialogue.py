@@ -8,7 +8,7 @@ import pytest
 from guidebench.baselines.conversing import Misread
 from guidebench.harness.models.calls import Failure
 from guidebench.methods.lagea.feedback import reading
-from tests.baselines.teachers.llm.talking import Ask
+from tests.baselines.teachers.llm.conversations import Ask
 from tests.methods.lagea.feedback.replies import REPLY, changed, talk
 
 EMPTY = {
@@ -50,8 +50,8 @@ BAD = {
 
 
 def test_a_reply_becomes_a_reflection_with_environment_steps() -> None:
-    found = talk(ask := Ask(f"Here it is:\n```json\n{json.dumps(REPLY)}\n```"))
-    assert found == {
+    reflection = talk(ask := Ask(f"Here it is:\n```json\n{json.dumps(REPLY)}\n```"))
+    assert reflection == {
         "text": "Failure: failed grasp. The fingers closed above the puck. Also: insufficient force. Close the gripper "
         "later. The puck stayed where it was, since it was not held.",
         "retries": 0,
@@ -73,10 +73,15 @@ def test_a_reply_becomes_a_reflection_with_environment_steps() -> None:
 @pytest.mark.parametrize("name", BAD)
 def test_each_kind_of_bad_reply_is_answered_by_what_is_wrong_and_in_the_end_given_up(name: str) -> None:
     bad, says = BAD[name]
-    found = talk(ask := Ask(bad, json.dumps(REPLY)))
-    assert found is not None and not found["empty"] and found["retries"] == 1 and found["code"] == "failed_grasp"
-    assert says in ask.asked(1) and ask.asked(1).startswith("I cannot use this reply: ")
-    assert len(ask.asked(1)) < 1_000, "a huge reply is not repeated in the reminder"
+    reflection = talk(ask := Ask(bad, json.dumps(REPLY)))
+    assert (
+        reflection is not None
+        and not reflection["empty"]
+        and reflection["retries"] == 1
+        and reflection["code"] == "failed_grasp"
+    )
+    assert says in ask.last_text(1) and ask.last_text(1).startswith("I cannot use this reply: ")
+    assert len(ask.last_text(1)) < 1_000, "a huge reply is not repeated in the reminder"
     ask = Ask(*[bad] * 3)
     assert talk(ask, retries=2) == EMPTY | {"retries": 2} and ask.done
 
@@ -88,22 +93,22 @@ def test_no_answer_is_told_apart_from_an_invalid_one() -> None:
 
 def test_a_stated_outcome_must_not_be_contradicted() -> None:
     for tell, succeeded in ((True, False), (False, True)):  # a model that is not told may be wrong
-        found = talk(ask := Ask(json.dumps(REPLY)), tell=tell, succeeded=succeeded)
-        assert found is not None and found["outcome"] == "failure"
+        reflection = talk(ask := Ask(json.dumps(REPLY)), tell=tell, succeeded=succeeded)
+        assert reflection is not None and reflection["outcome"] == "failure"
         assert ("The attempt failed." in str(ask.calls[0].messages[0].content[0])) == tell
     assert talk(Ask(json.dumps(REPLY)), tell=True, succeeded=True, retries=0) == EMPTY | {"retries": 0}
 
 
 def test_free_text_is_the_summary_and_is_embedded() -> None:
     prose = "The puck was missed. Go lower."
-    found = talk(Ask("The puck  was\nmissed. Go lower."), structured=False)
-    assert found == EMPTY | {"retries": 0, "empty": False, "text": prose, "summary": prose}
+    reflection = talk(Ask("The puck  was\nmissed. Go lower."), structured=False)
+    assert reflection == EMPTY | {"retries": 0, "empty": False, "text": prose, "summary": prose}
 
 
 @pytest.mark.parametrize("bad", ["Кирпич остался на месте.", "la " * 2_000, "42"])
 def test_free_text_that_is_no_english_is_asked_for_again(bad: str) -> None:
-    found = talk(ask := Ask(bad, "The puck was not held."), structured=False)
-    assert found is not None and found["retries"] == 1 and "two to four English sentences" in ask.asked(1)
+    reflection = talk(ask := Ask(bad, "The puck was not held."), structured=False)
+    assert reflection is not None and reflection["retries"] == 1 and "two to four English sentences" in ask.last_text(1)
     assert talk(Ask(bad), structured=False, retries=0) == EMPTY | {"retries": 0}
 
 

@@ -57,49 +57,49 @@ def oracle(error: float) -> Any:
     return OracleFeedback(error=error).spawn(MetaWorldMT10(), "push")
 
 
-def ask(given: Array, succeeded: bool, error: float = 0.0, seed: int = 0, **more: Any) -> Any:
-    content = {"history": [], "frames": [0], "steps": len(given), "succeeded": succeeded, **more}
+def ask(episode: Array, succeeded: bool, error: float = 0.0, seed: int = 0, **more: Any) -> Any:
+    content = {"history": [], "frames": [0], "steps": len(episode), "succeeded": succeeded, **more}
     nothing = np.zeros((1, 0), bool)
-    question = Question(0, np.zeros(1, np.int64), None, nothing, json.dumps(content), "feedback", measures=given)
+    question = Question(0, np.zeros(1, np.int64), None, nothing, json.dumps(content), "feedback", measures=episode)
     return json.loads(json.dumps(oracle(error)(question, np.random.default_rng(seed))))
 
 
 def test_it_answers_what_the_dialogue_would_return() -> None:
-    given = measures([0, 1, 1, 0], FAR, STAYS)
-    found = ask(given, False)
-    assert found == reading.reflection(
+    episode = measures([0, 1, 1, 0], FAR, STAYS)
+    reflection = ask(episode, False)
+    assert reflection == reading.reflection(
         {
             "task": MetaWorldMT10().make("push").instruction,
             "outcome": "failure",
-            "primary_error": {"code": "failed_grasp", "explanation": found["explanation"]},
+            "primary_error": {"code": "failed_grasp", "explanation": reflection["explanation"]},
             "secondary_factors": [],
             "key_frame_indices": [2, 3],
-            "suggested_fix": found["fix"],
+            "suggested_fix": reflection["fix"],
             "confidence": 1.0,
-            "summary": found["summary"],
+            "summary": reflection["summary"],
         },
         range(5),
     )
-    assert found["text"].startswith("Failure: failed grasp. The gripper was at the object but never held it")
-    assert ask(given, False, embedded="summary")["text"] == found["summary"]
-    free = ask(given, False, structured=False)
-    assert (free["outcome"], free["code"], free["text"]) == ("", "", found["text"])
+    assert reflection["text"].startswith("Failure: failed grasp. The gripper was at the object but never held it")
+    assert ask(episode, False, embedded="summary")["text"] == reflection["summary"]
+    free = ask(episode, False, structured=False)
+    assert (free["outcome"], free["code"], free["text"]) == ("", "", reflection["text"])
 
 
 def test_every_code_is_worded_so_that_the_dialogue_would_accept_it() -> None:
     for code in CODES:
-        told = written(Finding(code, (3, 5)), "push the puck")
-        assert reading.structured(json.dumps(told), 6) == told
-        assert told["outcome"] == ("success" if code in SUCCESSES else "failure")
+        reply = written(Finding(code, (3, 5)), "push the puck")
+        assert reading.structured(json.dumps(reply), 6) == reply
+        assert reply["outcome"] == ("success" if code in SUCCESSES else "failure")
 
 
 def test_it_errs_as_often_as_stated_and_never_by_the_right_code() -> None:
-    given = measures(FAR, FAR, STAYS)
-    found = [ask(given, False, 0.3, seed)["code"] for seed in range(200)]
-    wrong = [code for code in found if code != "bad_approach_direction"]
+    episode = measures(FAR, FAR, STAYS)
+    codes = [ask(episode, False, 0.3, seed)["code"] for seed in range(200)]
+    wrong = [code for code in codes if code != "bad_approach_direction"]
     assert 41 <= len(wrong) <= 79, "3 standard deviations of 200 draws at 0.3 are 19.4"
     assert set(wrong) == CODES.keys() - {"bad_approach_direction"}
-    assert {ask(given, False, 1.0, seed)["outcome"] for seed in range(20)} == {"success", "failure"}
+    assert {ask(episode, False, 1.0, seed)["outcome"] for seed in range(20)} == {"success", "failure"}
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_it_errs_as_often_as_stated_and_never_by_the_right_code() -> None:
 )
 def test_real_successes_and_failures_get_different_codes(task: str, success: str, failure: str) -> None:
     for expert, code in ((True, success), (False, failure)):
-        seen = attempt(task, expert)
-        found = judged(seen.measures, seen.succeeded)
-        assert (seen.succeeded, found.code) == (expert, code)
-        assert all(1 <= step <= 200 for step in found.steps) and (found.code in ERRORS) != expert
+        episode = attempt(task, expert)
+        finding = judged(episode.measures, episode.succeeded)
+        assert (episode.succeeded, finding.code) == (expert, code)
+        assert all(1 <= step <= 200 for step in finding.steps) and (finding.code in ERRORS) != expert
 
 
 def test_another_guide_and_a_suite_without_measures_are_refused() -> None:
@@ -128,8 +128,8 @@ def test_another_guide_and_a_suite_without_measures_are_refused() -> None:
         needs: ClassVar = {"feedback": "chat"}
 
     suite, oracle = MiniGridDoorKey(), OracleFeedback()
-    there = CellView({"suite": suite, "feedback": oracle, "guide": Guide()}, "5x5", *suite.spaces("5x5"))
-    assert "the suite does not measure near_object, grasp_success, obj_to_target" in oracle.fits(there)
+    cell_view = CellView({"suite": suite, "feedback": oracle, "guide": Guide()}, "5x5", *suite.spaces("5x5"))
+    assert "the suite does not measure near_object, grasp_success, obj_to_target" in oracle.fits(cell_view)
     suite_of_measures = MetaWorldMT10()
     parts = {"suite": suite_of_measures, "feedback": oracle, "guide": Guide()}
     assert oracle.fits(CellView(parts, "reach", *suite_of_measures.spaces("reach"))) == ""

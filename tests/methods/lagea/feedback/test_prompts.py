@@ -36,12 +36,12 @@ def test_each_frame_stands_below_its_number_and_its_step() -> None:
 
 
 def test_it_lists_the_codes_the_schema_two_examples_and_earlier_attempts() -> None:
-    said = words()
-    assert all(f"- {code}: {meaning}\n" in said for code, meaning in CODES.items())
-    assert json.dumps(SCHEMA) in said and "numbers of frames from 0 to 4" in said
-    assert all(json.dumps(reply) in said for _, reply in prompts.EXAMPLES)
+    text = words()
+    assert all(f"- {code}: {meaning}\n" in text for code, meaning in CODES.items())
+    assert json.dumps(SCHEMA) in text and "numbers of frames from 0 to 4" in text
+    assert all(json.dumps(reply) in text for _, reply in prompts.EXAMPLES)
     earlier = "- failure (drift_from_goal); suggested: Stop at the goal.\n- success (good_contact)"
-    assert prompts.earlier_attempts(HISTORY) == earlier and earlier in said
+    assert prompts.earlier_attempts(HISTORY) == earlier and earlier in text
     assert "earlier" not in words(history=[]), "without any, there is no heading"
 
 
@@ -53,9 +53,9 @@ def test_the_examples_are_a_success_and_a_failure_that_would_be_accepted() -> No
 def test_free_text_is_asked_for_without_codes_examples_and_schema_and_the_outcome_stated_if_told() -> None:
     assert not any(sentence in words() for sentence in prompts.OUTCOMES.values())
     assert "The attempt succeeded." in words(succeeded=True) and "The attempt failed." in words(succeeded=False)
-    said = words(structured=False)
-    assert "as plain text" in said and "Frame 4 (step 50):" in said
-    assert "JSON" not in said and not any(f"- {code}:" in said for code in CODES)
+    text = words(structured=False)
+    assert "as plain text" in text and "Frame 4 (step 50):" in text
+    assert "JSON" not in text and not any(f"- {code}:" in text for code in CODES)
 
 
 def test_braces_of_an_instruction_or_a_fix_are_kept() -> None:

@@ -43,16 +43,16 @@ BLOCK = [(20, 100), (20, 100), (30, 100)]
     ],
 )
 def test_painted_attempts_are_told_apart(frames: Array, code: str, cited: tuple[int, ...]) -> None:
-    found = impressed(measure_frames(frames))
-    assert (found.code, found.frames) == (code, cited)
+    impression = impressed(measure_frames(frames))
+    assert (impression.code, impression.frames) == (code, cited)
 
 
 def test_what_it_sees_is_where_it_was_painted_at_any_size() -> None:
-    found = measure_frames(painted([(20, 20), (60, 56)], block=BLOCK[1:]))
-    assert np.allclose(found.gripper, [[20.5, 20.5], [60.5, 56.5]]) and found.changed.tolist() == [0.0, 50.0]
-    assert np.allclose(found.distance, [np.hypot(39.5, 39.5), np.hypot(0.5, 3.5)])
+    positions = measure_frames(painted([(20, 20), (60, 56)], block=BLOCK[1:]))
+    assert np.allclose(positions.gripper, [[20.5, 20.5], [60.5, 56.5]]) and positions.changed.tolist() == [0.0, 50.0]
+    assert np.allclose(positions.distance, [np.hypot(39.5, 39.5), np.hypot(0.5, 3.5)])
     double = measure_frames(painted([(20, 20), (60, 56)], block=BLOCK[1:]).repeat(2, 1).repeat(2, 2))
-    assert np.allclose(double.gripper, found.gripper, atol=0.3) and np.allclose(double.changed, found.changed)
+    assert np.allclose(double.gripper, positions.gripper, atol=0.3) and np.allclose(double.changed, positions.changed)
     hidden = painted([(20, 20), (60, 56)])
     hidden[:, 20:22, 20:22] = 128
     assert np.isnan(measure_frames(hidden).distance[0]) and impressed(measure_frames(hidden)).code == "reached_goal"
@@ -79,11 +79,13 @@ ATTEMPTS = [painted([(20, 20), (40, 40 + step), (60, 57)]) for step in range(60)
 
 def test_its_replies_are_valid_and_the_same_each_time() -> None:
     reader = FrameReader(0.0)
-    for told in (None, True, False):
-        replies = [reader((prompt(frames, succeeded=told),)) for frames in ATTEMPTS[:3]]
-        assert replies == [FrameReader(0.0)((prompt(frames, succeeded=told),)) for frames in ATTEMPTS[:3]]
-        found = reading.structured(replies[0], 3, told)
-        assert found["task"] == "push the puck" and found["outcome"] == ("failure" if told is False else "success")
+    for outcome in (None, True, False):
+        replies = [reader((prompt(frames, succeeded=outcome),)) for frames in ATTEMPTS[:3]]
+        assert replies == [FrameReader(0.0)((prompt(frames, succeeded=outcome),)) for frames in ATTEMPTS[:3]]
+        reflection = reading.structured(replies[0], 3, outcome)
+        assert reflection["task"] == "push the puck" and reflection["outcome"] == (
+            "failure" if outcome is False else "success"
+        )
     free = reader((prompt(ATTEMPTS[0], structured=False),))
     assert reading.free(free) == free and "mark" in free and "{" not in free
     assert reader((Message("user", ("Hello",)),)) == "I see no frames in what you write."
@@ -108,6 +110,6 @@ def test_real_successes_and_failures_look_different(task: str) -> None:
     from tests.methods.lagea.feedback.attempts import attempt
 
     for expert, codes in ((True, SUCCESSES), (False, ERRORS)):
-        shown = attempt(task, expert)
-        message = prompts.message("do it", shown.frames, shown.steps, 200, [], True, None)
+        episode = attempt(task, expert)
+        message = prompts.message("do it", episode.frames, episode.steps, 200, [], True, None)
         assert json.loads(FrameReader(0.0)((message,)))["primary_error"]["code"] in codes

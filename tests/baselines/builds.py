@@ -1,4 +1,4 @@
-"""What parts of a few seeds are built for in tests."""
+"""Builds of a few seeds for parts under test."""
 
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,10 @@ from guidebench.baselines.parameters import Parameters
 from guidebench.harness.interfaces import Actions, Build, Observations
 from guidebench.harness.streams import Streams
 
-ONE = Observations((1,), "float32")
+SCALAR = Observations((1,), "float32")
 
 
-def build(path: Path = Path(), seeds: tuple[int, ...] = (0, 1), space: Observations = ONE, **more: Any) -> Build:
+def build(path: Path = Path(), seeds: tuple[int, ...] = (0, 1), space: Observations = SCALAR, **more: Any) -> Build:
     """Return a build of two discrete actions, whose other fields may be given."""
     usual = {
         "seeds": seeds, "observations": space, "actions": Actions(count=2), "steps": 100, "horizon": 100, "events": (),
@@ -23,9 +23,9 @@ def build(path: Path = Path(), seeds: tuple[int, ...] = (0, 1), space: Observati
     return Build(**(usual | more))
 
 
-def initialised(network: Any, rows: int, **how: Any) -> Parameters:
+def initialised(network: Any, rows: int, **settings: Any) -> Parameters:
     """Return parameters of a network in which row r is drawn by the generator of seed r."""
-    parameters = Parameters(network.specs(), rows, **how)
+    parameters = Parameters(network.specs(), rows, **settings)
     parameters.initialise([np.random.default_rng(seed) for seed in range(rows)])
     return parameters
 

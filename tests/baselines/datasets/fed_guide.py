@@ -1,4 +1,4 @@
-"""A guide outside the tree that learns from a dataset before it acts, and notes what its phases find."""
+"""A guide of another package that learns from a dataset before it acts, and logs what its phases find."""
 
 GUIDE = """
     from dataclasses import dataclass
