@@ -15,7 +15,7 @@ from guidebench.harness.registry import register
 from guidebench.harness.trajectories import Demonstration
 
 LENGTH, HORIZON = 5, 12
-SEEN = Observations(
+OBSERVATIONS = Observations(
     parts={
         "map": Observations((1, LENGTH, 1), "uint8", (3,)),
         "place": Observations((2,), "float32"),
@@ -44,7 +44,7 @@ class Corridor(SuitePart):
     profiles: ClassVar[Mapping[str, Any]] = {"smoke": {"training.steps": 120}}
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
-        parts = dict(SEEN.parts)
+        parts = dict(OBSERVATIONS.parts)
         if task == "wide":
             parts["map"] = Observations((2, LENGTH, 1), "uint8", (3,))
         if task == "blind":
@@ -80,14 +80,14 @@ class Walk:
             self.rng = np.random.default_rng(seed)
         self.at, self.goal = (int(cell) for cell in self.rng.permutation(LENGTH)[:2])
         self.time, self.former = 0, self.frame()
-        return self.seen()
+        return self.observe()
 
     def frame(self) -> Array:
         frame = np.zeros((7, 7), np.uint8)
         frame[:3, round(self.at)], frame[4:, self.goal] = 255, 128
         return frame
 
-    def seen(self) -> Array:
+    def observe(self) -> Array:
         record = np.zeros((), self.space.numpy)
         record["map"][:, self.goal, 0] = 2
         record["map"][:, round(self.at), 0] = 1
@@ -101,7 +101,7 @@ class Walk:
         change = float(action[0]) if self.slides else (-1.0, 1.0)[int(action)]
         self.at, self.time = float(np.clip(self.at + change, 0, LENGTH - 1)), self.time + 1
         there = round(self.at) == self.goal
-        return Step(self.seen(), float(there), there, not there and self.time == HORIZON, there)
+        return Step(self.observe(), float(there), there, not there and self.time == HORIZON, there)
 
     def expert(self) -> Any:
         towards = np.sign(self.goal - self.at)

@@ -4,11 +4,11 @@ import os
 import signal
 
 from guidebench.harness import heartbeats
-from tests.harness.launchers.scheduled import until
+from tests.harness.launchers.scheduled import wait_until
 
 
 def stop(*processes: int) -> None:
     """Stop processes, and wait until they are."""
     for process in processes:
         os.kill(process, signal.SIGSTOP)
-    until(lambda: all(map(heartbeats.is_stopped, processes)), every=0.01)
+    wait_until(lambda: all(map(heartbeats.is_stopped, processes)), every=0.01)

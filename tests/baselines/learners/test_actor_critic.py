@@ -19,7 +19,7 @@ from guidebench.harness.loop.evaluation import Evaluator
 from guidebench.harness.loop.training import Loop
 from tests.baselines.learners.conftest import beside, same
 from tests.baselines.learners.continuous import SMALL, Reach, batch, build
-from tests.harness.loop.notes import Notes
+from tests.harness.loop.memory_journal import MemoryJournal
 from tests.refusals import check_refused
 from tests.there import there
 
@@ -164,7 +164,7 @@ def run(
     """A whole run on the line; its agent, what was told of it, and the loop."""
     parts = {"learner": learner, "guide": guide or Unguided(), "replay": replay or Uer()}
     made = build(seeds, path=path, steps=steps, parts=parts)
-    agent, notes = Standard().spawn(made), Notes()
+    agent, notes = Standard().spawn(made), MemoryJournal()
     notes.rows = len(seeds)
     if spoil:
         spoil(agent, notes)

@@ -32,21 +32,21 @@ STILL, MOST = 60.0, 600.0
 """Seconds after which a wait fails: where nothing moves, and in any case."""
 
 
-def until(
-    true: Callable[[], object],
+def wait_until(
+    is_done: Callable[[], object],
     every: float = 0.2,
     moves: Callable[[], object] = lambda: None,
-    told: Callable[[], str] = lambda: "",
+    describe: Callable[[], str] = lambda: "",
     still: float = STILL,
 ) -> None:
     """Wait, looking `every` seconds, and fail once what `moves` returns has stayed the same for `still` seconds. What
     `told` returns then is part of the error."""
     last, since, began = moves(), time.monotonic(), time.monotonic()
-    while not true():
+    while not is_done():
         now = time.monotonic()
         if now - since > 1.0 and (present := moves()) != last:
             last, since = present, now
-        assert now - since < still and now - began < MOST, f"nothing moves, or it took too long\n{told()}"
+        assert now - since < still and now - began < MOST, f"nothing moves, or it took too long\n{describe()}"
         time.sleep(every)
 
 
@@ -92,7 +92,7 @@ def rows(study: Path) -> dict[str, bytes]:
     return {str(path.relative_to(study)): path.read_bytes() for path in study.glob("*/*/*/seed-*/evaluations.parquet")}
 
 
-def is_whole(study: Path, calls: int) -> None:
+def check_finished_study(study: Path, calls: int) -> None:
     """Check a finished study of `STUDY` after which the command was typed again: its rows are those of a local study
     that repeats it from its recorded answers alone, and its budget counts what its server was asked."""
     local = study.parent / "local"

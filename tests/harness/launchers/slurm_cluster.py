@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests import guardian
-from tests.harness.launchers.scheduled import until
+from tests.harness.launchers.scheduled import wait_until
 
 PACKAGES = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "munged": "munge"}
 """Program -> the package that has it."""
@@ -137,13 +137,17 @@ class Cluster:
             for line in self.queue():
                 self.call("scancel", "--signal=KILL", "--full", line.split()[0])
                 self.call("scancel", line.split()[0])
-            until(lambda: self.mend() and not self.queue(), moves=lambda: (self.queue(), self.states()), told=self.told)
+            wait_until(
+                lambda: self.mend() and not self.queue(),
+                moves=lambda: (self.queue(), self.states()),
+                describe=self.report,
+            )
         except AssertionError as error:
             print(f"the cluster is made anew, since a test left it so: {error}")
             self.end()
             self.begin()
 
-    def told(self) -> str:
+    def report(self) -> str:
         """Return what the cluster says of its nodes and jobs, and the ends of its logs."""
         said = []
         for what in ("node", "job"):
@@ -167,7 +171,7 @@ class Cluster:
         files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "seed-file": "seed", "log-file": "log"}
         options = [f"--{option}={self.place}/munge.{end}" for option, end in files.items()]
         self.start("munged", _program("munged"), "--foreground", "--force", *options)
-        until((self.place / "munge.socket").exists, told=self.logs)
+        wait_until((self.place / "munge.socket").exists, describe=self.logs)
         self.start("slurmctld", _program("slurmctld"), "-D", "-f", str(self.place / "slurm.conf"))
         for node in ("n1", "n2"):
             self.start_node(node)
@@ -178,7 +182,7 @@ class Cluster:
             except AssertionError:
                 return False
 
-        until(up, told=self.logs)
+        wait_until(up, describe=self.logs)
 
     def end(self) -> None:
         """End the daemons, and the tasks that they have left."""

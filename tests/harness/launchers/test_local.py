@@ -21,7 +21,7 @@ from guidebench.harness.machine import Gpu, cores
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study
-from tests.harness.launchers.scheduled import until
+from tests.harness.launchers.scheduled import wait_until
 from tests.harness.stopping import stop
 
 PLAN = ["suite=minigrid_doorkey", "profile=smoke", "method=uer,per", "seeds=[0,1,2,3,4]"]
@@ -222,4 +222,4 @@ def test_a_stop_kills_what_has_not_ended_in_time_with_what_is_beside_it(
     stop(begun["beside"])  # it holds the pipe of the worker, which the signal ends
     sleeping.cancel()
     event(sleeping, "stopped")
-    until(lambda: not exists(begun["worker"], begun["beside"]))
+    wait_until(lambda: not exists(begun["worker"], begun["beside"]))

@@ -28,7 +28,7 @@ from guidebench.harness.loop.job import Job
 from guidebench.harness.plan import matrix
 from guidebench.harness.records import leases
 from tests.harness.launchers import scheduled
-from tests.harness.launchers.scheduled import LIMIT, RUNS, STUDY, events, is_whole, judging, statuses
+from tests.harness.launchers.scheduled import LIMIT, RUNS, STUDY, check_finished_study, events, judging, statuses
 from tests.programs import bench, python, start_bench
 
 SMALL = (
@@ -81,10 +81,10 @@ def running(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield nodes
     if keepers(nodes):
         with contextlib.suppress(AssertionError):
-            scheduled.until(lambda: not keepers(nodes), still=5.0)  # it ends with its last job
+            scheduled.wait_until(lambda: not keepers(nodes), still=5.0)  # it ends with its last job
     if keepers(nodes):
         assert python(END_ALL, nodes.address).code == 0
-        scheduled.until(lambda: not keepers(nodes))
+        scheduled.wait_until(lambda: not keepers(nodes))
     before = signal.getsignal(signal.SIGTERM)
     while len(nodes.worker_nodes) < 3:
         nodes.add_node(**NODE)
@@ -98,7 +98,7 @@ def until(running: Any, tmp_path: Path) -> Callable[..., None]:
     def moves() -> object:
         return keepers(running), scheduled.progress(tmp_path)
 
-    return partial(scheduled.until, moves=moves)
+    return partial(scheduled.wait_until, moves=moves)
 
 
 def parent(process: int) -> int:
@@ -142,7 +142,7 @@ def test_a_study_with_a_served_judge_loses_its_command_a_worker_and_a_node_and_e
         os.kill(holder.pid, signal.SIGKILL)
         done = bench(*words)  # the command comes back, submits nothing again and listens
         assert done.code == 0 and f"{study}: {RUNS} finished" in done.out, done.out + done.err
-        is_whole(study, len(requests))
+        check_finished_study(study, len(requests))
     starts = {path.name: path.read_text().count('"started"') for path in (study / "jobs").glob("*.events.jsonl")}
     assert len(starts) == 2 and max(starts.values()) >= 2 and [kinds[-1] for kinds in events(study)] == ["finished"] * 2
     lines = next((study / "jobs").glob("vlm_rb-*.events.jsonl")).read_text().splitlines()

@@ -24,7 +24,7 @@ from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study as studies
 from guidebench.harness.run.study import Study
 from tests.harness.launchers import scheduled
-from tests.harness.launchers.scheduled import LIMIT, RUNS, STUDY, events, is_whole, judging, rows, statuses
+from tests.harness.launchers.scheduled import LIMIT, RUNS, STUDY, check_finished_study, events, judging, rows, statuses
 from tests.harness.launchers.slurm_cluster import Cluster, cluster, missing, parent
 from tests.programs import bench, start_bench
 
@@ -64,7 +64,7 @@ def until(running: Cluster, tmp_path: Path) -> Callable[..., None]:
     def moves() -> object:
         return running.queue(), running.states(), scheduled.progress(tmp_path)
 
-    return functools.partial(scheduled.until, moves=moves, told=running.told)
+    return functools.partial(scheduled.wait_until, moves=moves, describe=running.report)
 
 
 def node_of(worker: int) -> str:
@@ -237,7 +237,7 @@ def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equ
         until(over)
         done = bench(*words)  # it merges what the nodes have recorded
         assert done.code == 0 and f"{study}: {RUNS} finished" in done.out, done.out + done.err
-        is_whole(study, len(requests))
+        check_finished_study(study, len(requests))
     assert sum(kinds.count("started") for kinds in events(study)) >= 4
 
 

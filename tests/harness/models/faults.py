@@ -46,7 +46,7 @@ class Proxy:
         self.plan: Plan = lambda number: PASSED
         self.retry_after = "0"
         """What it asks for with HTTP 429, as seconds or a date."""
-        self.seen: list[str] = []
+        self.faults: list[str] = []
         """What became of each request."""
         self.bodies: list[Any] = []
         self.keys: set[str] = set()
@@ -105,8 +105,8 @@ class Proxy:
         method, path, _ = head[0].split(" ")
         headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        fault = self.plan(len(self.seen))
-        self.seen.append(fault)
+        fault = self.plan(len(self.faults))
+        self.faults.append(fault)
         self.bodies.append(json.loads(body) if body else None)
         self.keys.add(headers.get("authorization", ""))
         if fault == "hang":
@@ -118,12 +118,12 @@ class Proxy:
         elif fault == "megabyte":
             await self._endless(writer)
         else:
-            status, content = await asyncio.to_thread(self._asked, method, path, body, headers)
+            status, content = await asyncio.to_thread(self._forward, method, path, body, headers)
             if fault in ALTERED:
                 content = altered(fault, content)
             await _answer(writer, status, content, cut=fault == "dropped")
 
-    def _asked(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+    def _forward(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
         """What the real server answers."""
         connection = http.client.HTTPConnection(self._upstream.hostname or "", self._upstream.port, timeout=60)
         passed = {name: headers[name] for name in ("authorization", "content-type", "accept") if name in headers}

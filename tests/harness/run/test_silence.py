@@ -37,7 +37,7 @@ class Command:
 
     def training(self) -> tuple[int, int]:
         """Wait until a worker has a checkpoint, and return the worker and the process beside it."""
-        scheduled.until(lambda: [*self.study.glob("*/*/*/seed-0/checkpoint-*")], told=lambda: self.out)
+        scheduled.wait_until(lambda: [*self.study.glob("*/*/*/seed-0/checkpoint-*")], describe=lambda: self.out)
         holder = leases.holder(next(self.study.glob("*/*/*/seed-0")))
         assert holder is not None
         (beside,) = (process for process in group(holder.pid) if process != holder.pid)
@@ -69,7 +69,7 @@ def test_a_stopped_process_of_tasks_is_told_in_one_line_and_its_worker_started_a
 ) -> None:
     worker, beside = command.training()
     stop(beside)
-    scheduled.until(lambda: ": resumed at step" in command.out, told=lambda: command.out)
+    scheduled.wait_until(lambda: ": resumed at step" in command.out, describe=lambda: command.out)
     (line,) = (line for line in command.out.splitlines() if "crashed" in line)
     assert "retried once: RuntimeError: a process that steps tasks beside the worker (env_workers), asked for" in line
     assert "gave no sign of life for 2 s and was killed: it is stopped (SIGSTOP)" in line

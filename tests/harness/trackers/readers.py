@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Held(NamedTuple):
+class TrackedRun(NamedTuple):
     """A run, as a tracker shows it."""
 
     series: dict[str, list[tuple[int, float]]]
     settings: dict[str, object]
 
 
-def tensorboard(study: Path, where: Path) -> list[Held]:
+def tensorboard(study: Path, where: Path) -> list[TrackedRun]:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     found = []
@@ -25,11 +25,11 @@ def tensorboard(study: Path, where: Path) -> list[Held]:
         series = {tag: [(event.step, event.value) for event in board.Scalars(tag)] for tag in board.Tags()["scalars"]}
         (text,) = board.Tensors("settings/text_summary")
         settings = json.loads(text.tensor_proto.string_val[0].decode())
-        found.append(Held(series, settings))
+        found.append(TrackedRun(series, settings))
     return found
 
 
-def mlflow(study: Path, where: Path) -> list[Held]:
+def mlflow(study: Path, where: Path) -> list[TrackedRun]:
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=f"sqlite:///{where / 'mlflow.db'}")
@@ -38,11 +38,11 @@ def mlflow(study: Path, where: Path) -> list[Held]:
     for run in client.search_runs([experiment.experiment_id]):
         names = run.data.metrics
         series = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)] for name in names}
-        found.append(Held({name: sorted(each) for name, each in series.items()}, run.data.params))
+        found.append(TrackedRun({name: sorted(each) for name, each in series.items()}, run.data.params))
     return [held for held in found if held.settings]  # the report has none
 
 
-def trackio(study: Path, where: Path) -> list[Held]:
+def trackio(study: Path, where: Path) -> list[TrackedRun]:
     import trackio
     from trackio.sqlite_storage import SQLiteStorage
 
@@ -54,11 +54,11 @@ def trackio(study: Path, where: Path) -> list[Held]:
             for name, value in row.items():
                 if name not in ("step", "timestamp"):
                     series.setdefault(name, []).append((row["step"], value))
-        found.append(Held(series, run.config or {}))
+        found.append(TrackedRun(series, run.config or {}))
     return [held for held in found if "seed" in held.settings]
 
 
-def wandb(study: Path, where: Path) -> list[Held]:
+def wandb(study: Path, where: Path) -> list[TrackedRun]:
     """Offline runs: the records of all files of a run, in the order in which `wandb sync` sends them."""
     from wandb.proto import wandb_internal_pb2
 
@@ -70,7 +70,7 @@ def wandb(study: Path, where: Path) -> list[Held]:
         files.setdefault(path.stem, []).append(path)
     found = []
     for paths in files.values():
-        held = Held({}, {})
+        held = TrackedRun({}, {})
         for path in paths:
             for content in _records(path.read_bytes()):
                 record = wandb_internal_pb2.Record()
@@ -115,7 +115,7 @@ def _records(content: bytes) -> Iterator[bytes]:
             kept = b""
 
 
-READERS: dict[str, Callable[[Path, Path], list[Held]]] = {
+READERS: dict[str, Callable[[Path, Path], list[TrackedRun]]] = {
     "tensorboard": tensorboard, "mlflow": mlflow, "trackio": trackio, "wandb": wandb,
 }  # fmt: skip
 """Tracker -> its reader, given the study and the directory of local stores."""

@@ -18,7 +18,7 @@ from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.trackers import following
 from guidebench.harness.trackers.points import ALL
 from tests import programs
-from tests.harness.trackers.readers import READERS, Held
+from tests.harness.trackers.readers import READERS, TrackedRun
 
 pytestmark = pytest.mark.waits
 SETTINGS = (
@@ -104,7 +104,7 @@ def expected(study: Path, until: int = ALL) -> dict[str, list[tuple[int, float]]
     return found
 
 
-def same(held: list[Held], points: dict[str, list[tuple[int, float]]]) -> None:
+def same(held: list[TrackedRun], points: dict[str, list[tuple[int, float]]]) -> None:
     """There is one run with just these points (TensorBoard keeps 32 bits of a number)."""
     (one,) = held
     assert {name: [step for step, _ in each] for name, each in one.series.items()} == {

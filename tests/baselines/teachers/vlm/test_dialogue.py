@@ -12,7 +12,7 @@ from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Failure
 from tests.baselines.teachers.llm.talking import Ask
-from tests.harness.models.conversing import said
+from tests.harness.models.dialogues import unwrap_answer
 from tests.there import there
 
 GONE = Failure("timeout", "no answer")
@@ -23,7 +23,7 @@ ANALYSIS = "Image 2 is brighter: {goal}, {analysis}."
 def talk(ask: Any, frames: Array | None = FRAMES, **settings: Any) -> Any:
     """What the teacher receives, as JSON carries it; a pair without a verdict counts as unanswered."""
     dialogue = ImageDialogue(Vlm(**settings), "press the button")
-    found, answered = said(asyncio.run(dialogue(None, frames, ask)))
+    found, answered = unwrap_answer(asyncio.run(dialogue(None, frames, ask)))
     assert answered == (found is not None and found["outcome"] not in ("unreadable", "failed"))
     return json.loads(json.dumps(found))
 

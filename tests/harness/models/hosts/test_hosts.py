@@ -24,7 +24,7 @@ from guidebench.harness.models.hosts.keeper import Hosts
 from guidebench.harness.models.hosts.wire import CONNECT, Greeting, Wanted, packed, receive_now
 from guidebench.harness.models.messages import Registered
 from tests import programs
-from tests.harness.launchers.scheduled import until
+from tests.harness.launchers.scheduled import wait_until
 from tests.harness.stopping import stop
 
 # Does what the prompt says. Each load appends a line to a file.
@@ -247,7 +247,7 @@ def test_a_model_that_cannot_be_loaded_is_the_same_error_for_each_asker_and_trie
     tried = loads(tmp_path)
     assert 1 <= tried.count("dies") <= 3, "a connection to a process that is ending counts too"
     (tmp_path / "loads").unlink()
-    until(lambda: not hosts_of(tmp_path / "models.log"))
+    wait_until(lambda: not hosts_of(tmp_path / "models.log"))
     with pytest.raises(UserError, match="holds no weights"):
         answers(model("broken"), "who")
     assert loads(tmp_path) == ["broken"]
@@ -268,7 +268,7 @@ def test_a_host_killed_between_calls_is_followed_by_another(model, tmp_path: Pat
         asked.spawn("cpu")
         before = (await asked.answer(clip("who"))).value
         os.kill(before["parent"], signal.SIGKILL)
-        await asyncio.to_thread(until, lambda: ended(before["pid"]))  # a fork ends with its host
+        await asyncio.to_thread(wait_until, lambda: ended(before["pid"]))  # a fork ends with its host
         after = (await asked.answer(clip("who"))).value
         await asked.close()
         return before, after
@@ -307,7 +307,7 @@ def test_calls_of_an_asker_that_has_ended_are_dropped(model, tmp_path: Path, dev
         task.cancel()
 
     asyncio.run(asyncio.wait_for(gone(), 60))
-    until((tmp_path / "cancelled").exists)
+    wait_until((tmp_path / "cancelled").exists)
     assert answers(model(), "yes", device=device) == [1.0]
 
 
@@ -325,7 +325,7 @@ def test_a_model_makes_room_for_another_one_on_its_device_unless_somebody_uses_i
     answers(model("third"), "who", device=SHARED)
     assert Path(f"/proc/{host}").exists() and Path(f"/proc/{other}").exists(), "another device has memory of its own"
     answers(model("third"), "who")
-    until(lambda: ended(host, other))
+    wait_until(lambda: ended(host, other))
     assert loads(tmp_path) == ["whole", "other", "third", "third"]
 
 
@@ -367,7 +367,7 @@ def test_a_host_that_is_stopped_is_killed_named_and_started_again(
 
     first, second = asyncio.run(asyncio.wait_for(twice(), 60))
     assert first != second
-    until(lambda: ended(first))
+    wait_until(lambda: ended(first))
     told = "gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)"
     (line,) = (line for line in (tmp_path / "models.log").read_text().splitlines() if told in line)
     assert line.startswith(f"process {first}, a fork" if device == "cpu" else f"the shared process {first} of judge")
@@ -378,7 +378,7 @@ def test_nothing_is_left_when_the_command_closes_its_hosts(hosts: Hosts, model, 
     (one,), (other,) = answers(model(), "who"), answers(model(), "who", device=SHARED)
     late = model()
     hosts.close()
-    until(lambda: ended(one["parent"], other["pid"]))
+    wait_until(lambda: ended(one["parent"], other["pid"]))
     with pytest.raises(UserError, match="ended 3 times"):
         late.spawn("cpu")
 
@@ -404,8 +404,8 @@ def test_nothing_is_left_when_the_command_is_killed(plugin, tmp_path: Path, devi
     """
     command = programs.start("tests.programs", "python", textwrap.dedent(program), stdout=subprocess.PIPE, text=True)
     pid, parent = map(int, command.stdout.readline().split())
-    until((tmp_path / "began").exists)
+    wait_until((tmp_path / "began").exists)
     command.kill()
     command.wait()
     command.stdout.close()
-    until(lambda: ended(pid, *([parent] if device == "cpu" else [])))  # there it is the fork of a host
+    wait_until(lambda: ended(pid, *([parent] if device == "cpu" else [])))  # there it is the fork of a host

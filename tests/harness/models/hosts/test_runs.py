@@ -104,7 +104,7 @@ def begun(study: Path, qwen: Path, judge: str = "transformers") -> fork_server.P
 
 def until(true: Callable[[], object], study: Path) -> None:
     """Wait as long as the study's files or its processes change."""
-    scheduled.until(true, moves=lambda: (scheduled.progress(study), hosts(study)))
+    scheduled.wait_until(true, moves=lambda: (scheduled.progress(study), hosts(study)))
 
 
 def ended(command: fork_server.Process, study: Path) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
 from tests.baselines.teachers.llm.talking import Ask
-from tests.harness.models.conversing import said
+from tests.harness.models.dialogues import unwrap_answer
 
 STEPS = [0, 7, 30, 31, 50]
 FRAMES = np.arange(5 * 4 * 4 * 3, dtype=np.uint8).reshape(5, 4, 4, 3)
@@ -38,6 +38,6 @@ def talk(
     """What the guide receives, as JSON carries it; an empty reflection counts as unanswered."""
     dialogue = ReflectionDialogue(structured, tell, retries, embedded, "push the puck to the goal")
     assert dialogue.calls == 1 + retries
-    found, answered = said(asyncio.run(dialogue(content(**more), FRAMES, ask)))
+    found, answered = unwrap_answer(asyncio.run(dialogue(content(**more), FRAMES, ask)))
     assert answered == (found is not None and not found["empty"])
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]

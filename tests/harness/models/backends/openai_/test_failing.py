@@ -58,10 +58,10 @@ def test_with_a_third_of_calls_failing_all_end_and_the_ledger_adds_up(proxy, tra
     assert all(each.value in (0.0, 1.0) for each in found if not each.failure) and len(failed) < len(found) / 2
     assert {each.failure for each in failed} <= set(get_args(FailureKind))
     assert all(each.value is None and each.detail["message"] for each in failed)
-    assert len(set(proxy.seen) - {PASSED}) >= 6, "many faults were met"
+    assert len(set(proxy.faults) - {PASSED}) >= 6, "many faults were met"
 
     billed = sum((each.billed.calls for each in found), 0)
-    assert billed == len(proxy.seen)
+    assert billed == len(proxy.faults)
     with sqlite3.connect(tmp_path / "shard-first.sqlite") as db:
         ((calls_spent, tokens_spent),) = db.execute("SELECT SUM(calls), SUM(tokens_in) FROM spent")
     assert calls_spent == billed and tokens_spent == sum(each.billed.tokens_in for each in found)
@@ -69,10 +69,10 @@ def test_with_a_third_of_calls_failing_all_end_and_the_ledger_adds_up(proxy, tra
     assert account.spent["calls"] == billed
     account.close()
 
-    seen = len(proxy.seen)
+    seen = len(proxy.faults)
     again = told(proxy.url, transformers_serve.name, tmp_path, calls, mode="replay")
     assert [(each.value, each.failure) for each in again] == [(each.value, each.failure) for each in found]
-    assert all(each.billed == Usage() for each in again) and len(proxy.seen) == seen, "nothing is asked in replay"
+    assert all(each.billed == Usage() for each in again) and len(proxy.faults) == seen, "nothing is asked in replay"
 
 
 def test_the_key_is_in_nothing_that_is_kept_or_said(
@@ -84,7 +84,7 @@ def test_the_key_is_in_nothing_that_is_kept_or_said(
     calls = [JudgeCall(clip, "Answer: Yes or Answer: No?") for clip in CLIPS[:8]]
     calls += [ChatCall((Message("user", (f"Chat {n}",)),), {"type": "object"}, max_tokens=4) for n in range(4)]
     found = told(proxy.url, transformers_serve.name, tmp_path, calls)
-    assert proxy.keys == {f"Bearer {KEY}"} and len(set(proxy.seen)) > 8
+    assert proxy.keys == {f"Bearer {KEY}"} and len(set(proxy.faults)) > 8
 
     with pytest.raises(UserError) as missing:
         told(proxy.url + "/nowhere", transformers_serve.name, tmp_path / "other", calls[:1])

@@ -33,10 +33,10 @@ def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
 
     judged, ledger = lines(study, "judgements"), lines(study, "ledger")
     failed = [row["failure"] for row in judged if "failure" in row]
-    assert 0 < len(failed) < len(judged) / 2 and len(set(proxy.seen) - {PASSED}) >= 4
+    assert 0 < len(failed) < len(judged) / 2 and len(set(proxy.faults) - {PASSED}) >= 4
     assert ledger[-1]["failures"] == len(failed)
     (model,) = exchange.stats(study).models
-    assert model.spent.calls == len(proxy.seen) >= ledger[-1]["billed_calls"]
+    assert model.spent.calls == len(proxy.faults) >= ledger[-1]["billed_calls"]
     assert sum(model.failures.values()) >= len(failed)
     run = json.loads(next(study.glob("*/*/*/seed-0/run.json")).read_text())
     assert run["status"] == "finished"

@@ -50,7 +50,9 @@ def test_every_fault_ends_in_a_failure_of_its_kind(proxy, transformers_serve, fa
     proxy.plan = lambda number: fault
     failure = ask(proxy.url, timeout=1.0 if fault == "hang" else 60.0, model=transformers_serve.name)
     assert failure.kind == KINDS[fault] and failure.kind in RETRYABLE
-    assert len(proxy.seen) == failure.usage.calls == 1 and failure.usage.seconds > 0, "asked once, and that is counted"
+    assert len(proxy.faults) == failure.usage.calls == 1 and failure.usage.seconds > 0, (
+        "asked once, and that is counted"
+    )
 
 
 def test_a_body_without_end_is_cut_off_as_it_streams_in(proxy) -> None:
@@ -83,7 +85,7 @@ def test_a_server_that_dies_in_the_middle_is_no_connection(proxy) -> None:
     async def asked() -> Any:
         server = Server(proxy.url, "SOME_KEY", 60.0)
         asking = asyncio.create_task(server.complete({"model": "m", "messages": [], "max_tokens": 2}))
-        while not proxy.seen:
+        while not proxy.faults:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(proxy.die)
         try:

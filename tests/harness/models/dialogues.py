@@ -10,12 +10,12 @@ from guidebench.harness.models import keeping
 from guidebench.harness.models.calls import Asker, Call, CallResult
 
 
-def said(found: Any) -> tuple[Any, bool]:
+def unwrap_answer(found: Any) -> tuple[Any, bool]:
     """The value that a part receives from what a dialogue returned, and whether the question counts as answered."""
     return (found.value, False) if isinstance(found, Unusable) else (found, found is not None)
 
 
-def held(
+def hold_dialogue(
     dialogue: Dialogue, content: Any, frames: Array | None, chat: Any, directory: Path, models: Models
 ) -> tuple[Any, int]:
     """The answer of a dialogue with a chat, and the calls that were really made."""
