@@ -100,8 +100,8 @@ class Walk:
         self.former = self.frame()
         change = float(action[0]) if self.slides else (-1.0, 1.0)[int(action)]
         self.at, self.time = float(np.clip(self.at + change, 0, LENGTH - 1)), self.time + 1
-        there = round(self.at) == self.goal
-        return Step(self.observe(), float(there), there, not there and self.time == HORIZON, there)
+        is_at_goal = round(self.at) == self.goal
+        return Step(self.observe(), float(is_at_goal), is_at_goal, not is_at_goal and self.time == HORIZON, is_at_goal)
 
     def expert(self) -> Any:
         towards = np.sign(self.goal - self.at)

@@ -47,9 +47,9 @@ def hang() -> None:
 
 
 def hoard() -> None:
-    held = []
+    blocks = []
     for _ in range(10_000):
-        held.append(b"x" * 2**24)
+        blocks.append(b"x" * 2**24)
         time.sleep(0.001)
 
 
@@ -200,7 +200,7 @@ def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     limits: list[tuple[float, int]] = []
     caller = Caller()
     monkeypatch.setattr(
-        caller, "_asked", lambda what, seconds, memory, *wanted: limits.append((seconds, memory)) or (None, [])
+        caller, "_asked", lambda label, seconds, memory, *arguments: limits.append((seconds, memory)) or (None, [])
     )
     for files in (tmp_path / "missing", file, [file, file]):
         caller.read_files("reading", files, double, 2)

@@ -36,16 +36,16 @@ def serve(connection: Connection) -> None:
 @pytest.fixture
 def companion() -> Iterator[Callable[..., Companion]]:
     """`companion()` is a process that serves, and has answered once."""
-    made: list[Companion] = []
+    companions: list[Companion] = []
 
     def start(stopping: Callable[[], bool] = lambda: False) -> Companion:
-        made.append(Companion(serve, SILENT_AFTER, stopping))
-        made[-1].send(("begin", b""))
-        assert made[-1].receive() == "begin"
-        return made[-1]
+        companions.append(Companion(serve, SILENT_AFTER, stopping))
+        companions[-1].send(("begin", b""))
+        assert companions[-1].receive() == "begin"
+        return companions[-1]
 
     yield start
-    for process in made:
+    for process in companions:
         process.close()
 
 

@@ -64,7 +64,7 @@ def test_beats_come_often_enough_for_a_short_limit() -> None:
     assert [Pulse(seconds).interval for seconds in (120.0, 10.0, 1.0)] == [5.0, 2.0, 0.2]
 
 
-AGAIN = """
+REPLACES_ITSELF = """
 import os, sys, time
 from guidebench.harness import heartbeats
 print("first", flush=True)
@@ -76,7 +76,7 @@ os.execv(sys.executable, [sys.executable, "-c", second + "input()"])
 
 def test_a_program_that_replaces_another_goes_on_beating() -> None:
     pulse = Pulse(0.5)
-    process = programs.start_python(AGAIN, pulse=pulse, stdin=subprocess.PIPE)
+    process = programs.start_python(REPLACES_ITSELF, pulse=pulse, stdin=subprocess.PIPE)
     try:
         with process.stdout as lines:
             assert [lines.readline(), lines.readline()] == ["first\n", "second\n"]

@@ -10,9 +10,9 @@ from guidebench.harness.models import keeping
 from guidebench.harness.models.calls import Asker, Call, CallResult
 
 
-def unwrap_answer(found: Any) -> tuple[Any, bool]:
+def unwrap_answer(outcome: Any) -> tuple[Any, bool]:
     """The value that a part receives from what a dialogue returned, and whether the question counts as answered."""
-    return (found.value, False) if isinstance(found, Unusable) else (found, found is not None)
+    return (outcome.value, False) if isinstance(outcome, Unusable) else (outcome, outcome is not None)
 
 
 def hold_dialogue(
@@ -25,9 +25,9 @@ def hold_dialogue(
 
         async def ask(call: Call) -> CallResult:
             nonlocal billed
-            told = await desk.answer(chat.sampled(call), Asker("cell/0", 3, 5_000))
-            billed += told.billed.calls
-            return told
+            reply = await desk.answer(chat.sampled(call), Asker("cell/0", 3, 5_000))
+            billed += reply.billed.calls
+            return reply
 
         try:
             return await dialogue(content, frames, ask), billed

@@ -112,9 +112,9 @@ class Proxy:
         if fault == "hang":
             await reader.read()  # until the other side gives up
         elif fault in STATUSES:
-            said = json.dumps({"error": {"message": "try again later"}}).encode()
+            message = json.dumps({"error": {"message": "try again later"}}).encode()
             extra = f"Retry-After: {self.retry_after}\r\n" if fault == "rate_limited" else ""
-            await _answer(writer, STATUSES[fault], said, extra)
+            await _answer(writer, STATUSES[fault], message, extra)
         elif fault == "megabyte":
             await self._endless(writer)
         else:
@@ -150,12 +150,12 @@ def altered(fault: str, content: bytes) -> bytes:
     if fault == "malformed":
         return content.replace(b'"choices"', b'"choices" "choices"')
     body = json.loads(content)
-    said = {"refused": None, "empty": "", "wrong": "金の鍵はもう床にありません。"}[fault]
+    text = {"refused": None, "empty": "", "wrong": "金の鍵はもう床にありません。"}[fault]
     for choice in body.get("choices", ()):
-        choice["message"] |= {"content": said} | ({"refusal": "I cannot help with that."} if said is None else {})
+        choice["message"] |= {"content": text} | ({"refusal": "I cannot help with that."} if text is None else {})
         if choice.get("logprobs"):
-            token = {"token": said, "logprob": -0.5, "top_logprobs": [], "bytes": None}
-            choice["logprobs"] = {"content": [token] if said else []}
+            token = {"token": text, "logprob": -0.5, "top_logprobs": [], "bytes": None}
+            choice["logprobs"] = {"content": [token] if text else []}
     return json.dumps(body).encode()
 
 

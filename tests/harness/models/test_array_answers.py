@@ -117,7 +117,7 @@ SMALL = (
     "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16",
     "learner.learning_starts=32",
 )  # fmt: skip
-KEPT = ("evaluations.parquet", "policy.safetensors")
+RUN_FILES = ("evaluations.parquet", "policy.safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -161,16 +161,16 @@ def rows(directory: Path, name: str) -> list[bytes]:
 
 def arrays(directory: Path) -> list[tuple[int, int]]:
     """How many answers of each file are on record, and how many arrays."""
-    found = []
+    counts = []
     for file in sorted(keeping.folder(directory).glob("*.sqlite")):
         with closing(sqlite3.connect(file)) as db:
-            found.append(
+            counts.append(
                 (
                     *db.execute("SELECT COUNT(*) FROM answers").fetchone(),
                     *db.execute("SELECT COUNT(*) FROM arrays").fetchone(),
                 )
             )
-    return found
+    return counts
 
 
 class Killed(BaseException):
@@ -192,10 +192,10 @@ def killing(call: int) -> Callable[[], bool]:
 def test_vectors_of_a_real_clip_train_alike_killed_repacked_and_without_the_model(
     train: Callable[..., Path], glimpses: tuple[str, ...], clip: Path, recorded: Path, tmp_path: Path
 ) -> None:
-    ((answers, kept),) = arrays(recorded)
-    assert answers == kept >= 2 * 96 / 8, "a call for each stretch, and those that were consulted"
+    ((answers, array_count),) = arrays(recorded)
+    assert answers == array_count >= 2 * 96 / 8, "a call for each stretch, and those that were consulted"
     replay = {"mode": "replay", "cassette": str(recorded)}
-    directory, gone = tmp_path / "interrupted", clip.rename(clip.with_name("gone"))
+    directory, hidden_clip = tmp_path / "interrupted", clip.rename(clip.with_name("gone"))
     try:
         with pytest.raises(Killed):
             train(*glimpses, packs=[(0, 1)], directory=directory, stop=killing(70), models=replay, checkpoint_every=30)
@@ -204,8 +204,8 @@ def test_vectors_of_a_real_clip_train_alike_killed_repacked_and_without_the_mode
         assert (run / "replay" / "frames.bin").stat().st_size % (16 * 2) == 0
         train(*glimpses, packs=[(1,), (0,)], directory=directory, models=replay)
     finally:
-        gone.rename(clip)
-    for name in KEPT:
+        hidden_clip.rename(clip)
+    for name in RUN_FILES:
         assert len(rows(recorded, name)) == 2 and rows(directory, name) == rows(recorded, name), name
 
 
@@ -235,15 +235,15 @@ def test_arrays_of_a_finished_run_are_dropped_where_that_is_asked_for_and_a_repl
     first = tmp_path / "first"
     done = study.carry_out(matrix.plan([*words, f"output={first}", "models.keep_arrays=finished"]))
     assert done.finished
-    ((answers, kept),) = arrays(first)
-    assert answers > 5 and kept == 0
+    ((answers, array_count),) = arrays(first)
+    assert answers > 5 and array_count == 0
     words = (*words, f"output={tmp_path / 'again'}", f"models.cassette={first}")
-    again = matrix.plan([*words, "models.mode=replay"])
+    replay_plan = matrix.plan([*words, "models.mode=replay"])
     with pytest.raises(UserError, match=rf"\({answers} of .*\): models.keep_arrays=finished dropped them") as error:
-        study.carry_out(again)
+        study.carry_out(replay_plan)
     assert "models.mode=record" in str(error.value)
     assert not [*(tmp_path / "again").glob("*/*/*/seed-*")], "before anything is trained"
     assert study.carry_out(matrix.plan(words)).finished
     assert arrays(tmp_path / "again") == [(answers, answers)], "the model was asked for them again"
-    for name in KEPT:
+    for name in RUN_FILES:
         assert rows(tmp_path / "again", name) == rows(first, name)

@@ -30,12 +30,12 @@ def test_nested_and_wrapped_weights_become_plain_ones(tmp_path: Path) -> None:
     source = saved(tmp_path / "model.pt", {"liv": inside, "epoch": 7, "optimizer": {"state": {}}})
     done = convert(source, tmp_path / "out.safetensors")
     assert (done.tensors, done.parameters, done.architecture) == (3, 13, "")
-    with safe_open(tmp_path / "out.safetensors", "pt") as read:
-        assert set(read.keys()) == {"a", "b", "step"}
-        assert torch.equal(read.get_tensor("b"), weight.T) and read.get_tensor("step") == 3
+    with safe_open(tmp_path / "out.safetensors", "pt") as tensors:
+        assert set(tensors.keys()) == {"a", "b", "step"}
+        assert torch.equal(tensors.get_tensor("b"), weight.T) and tensors.get_tensor("step") == 3
 
 
-class Opened:
+class WritesOnLoad:
     """What a hostile checkpoint holds: opening it would write a file."""
 
     def __init__(self, path: Path) -> None:
@@ -46,7 +46,7 @@ class Opened:
 
 
 def test_a_checkpoint_that_would_run_code_is_refused_and_runs_nothing(tmp_path: Path) -> None:
-    source = saved(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": Opened(tmp_path / "ran")})
+    source = saved(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": WritesOnLoad(tmp_path / "ran")})
     with pytest.raises(UserError, match="could run code"):
         convert(source, tmp_path / "out.safetensors")
     assert not (tmp_path / "ran").exists() and not (tmp_path / "out.safetensors").exists()
@@ -54,12 +54,12 @@ def test_a_checkpoint_that_would_run_code_is_refused_and_runs_nothing(tmp_path: 
 
 def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     (tmp_path / "text.pt").write_text("weights")
-    for source, said in (
+    for source, message in (
         (tmp_path / "none.pt", "is no file"),
         (tmp_path / "text.pt", "text.pt"),
         (saved(tmp_path / "empty.pt", {"epoch": 3}), "holds no named tensors"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             convert(source, tmp_path / "out.safetensors")
 
 
@@ -136,34 +136,34 @@ def test_the_command_converts_a_checkpoint_of_livs_form_that_then_embeds(
     embedder = Transformers(model=str(file))
     embedder.ready()
     assert embedder.dimensions() == 24
-    asked: Any = embedder.spawn_model("cpu")
+    embedding_model: Any = embedder.spawn_model("cpu")
     texts = ("open the door", "a key")
     ramp = np.linspace(0, 255, 80 * 70 * 3).astype(np.uint8).reshape(80, 70, 3)
     images = (ramp, np.ascontiguousarray(ramp[::-1, :, [1, 0, 2]] // 4))
-    words, frames = embedded(asked, texts), embedded(asked, images)
+    words, frames = embedded(embedding_model, texts), embedded(embedding_model, images)
     prepare = open_clip.image_transform(64, is_train=False, resize_mode="shortest")
     with torch.inference_mode():
         expected = model.encode_text(open_clip.get_tokenizer("tiny-rn")(list(texts)))
-        seen = model.encode_image(torch.stack([prepare(Image.fromarray(image)) for image in images]))
+        image_vectors = model.encode_image(torch.stack([prepare(Image.fromarray(image)) for image in images]))
     assert np.allclose(words.value, expected.numpy(), atol=1e-5) and not np.allclose(*words.value, atol=1e-3)
-    assert np.allclose(frames.value, seen.numpy(), atol=1e-5) and not np.allclose(*frames.value, atol=1e-3)
+    assert np.allclose(frames.value, image_vectors.numpy(), atol=1e-5) and not np.allclose(*frames.value, atol=1e-3)
     assert words.usage.tokens_in == 5 + 4 and frames.usage.images == 2
     with pytest.raises(UserError, match="reads no images"):
-        asked._judging  # noqa: B018
+        embedding_model._judging  # noqa: B018
 
 
 def test_a_model_that_is_not_converted_yet_says_how_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
-    said = (
+    message = (
         r"hf download jasonyma/LIV model\.pt --local-dir \.`.*`bench models convert model\.pt liv\.safetensors`, "
         r"and name liv\.safetensors as the model"
     )
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         Transformers(model="liv").ready()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"there is no file liv\.safetensors; `bench models convert`"):
         Transformers(model="liv.safetensors").ready()
-    saved(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": Opened(tmp_path / "ran")})
+    saved(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": WritesOnLoad(tmp_path / "ran")})
     with pytest.raises(UserError, match=r"model\.pt is no safetensors file; `bench models convert model\.pt"):
         Transformers(model="model.pt").ready()
     assert not (tmp_path / "ran").exists()
@@ -196,9 +196,9 @@ def test_s3d_takes_its_words_along(tmp_path: Path, form: str, capsys: pytest.Cap
         words.write_text("robot\nTür\n", encoding="utf-8")
     assert main(["models", "convert", str(source), str(target), "--words", str(words)]) == 0
     assert "s3d: name it as a model that embeds" in capsys.readouterr().out
-    with safe_open(target, "pt") as read:
-        assert read.metadata()["network"] == "s3d" and "open_clip" not in read.metadata()
-        assert bytes(read.get_tensor("words").numpy()).decode() == "robot\nTür"
+    with safe_open(target, "pt") as tensors:
+        assert tensors.metadata()["network"] == "s3d" and "open_clip" not in tensors.metadata()
+        assert bytes(tensors.get_tensor("words").numpy()).decode() == "robot\nTür"
 
 
 def test_s3d_without_words_and_words_without_s3d_are_refused(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_s3d_without_words_and_words_without_s3d_are_refused(tmp_path: Path) -> 
 
 
 def test_a_word_list_that_would_run_code_is_refused_and_runs_nothing(tmp_path: Path) -> None:
-    np.save(tmp_path / "words.npy", np.array([Opened(tmp_path / "ran")], object), allow_pickle=True)
+    np.save(tmp_path / "words.npy", np.array([WritesOnLoad(tmp_path / "ran")], object), allow_pickle=True)
     with pytest.raises(UserError, match=r"is no list of words .* a pickled list is not opened"):
         convert(of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors", words=tmp_path / "words.npy")
     assert not (tmp_path / "ran").exists() and not (tmp_path / "out.safetensors").exists()
@@ -223,11 +223,11 @@ def test_what_is_no_word_list_is_named(tmp_path: Path) -> None:
     np.save(tmp_path / "numbers.npy", np.arange(3))
     np.save(tmp_path / "breaks.npy", np.array(["a\nb"]))
     (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
-    for name, said in (
+    for name, message in (
         ("numbers.npy", "int64"),
         ("breaks.npy", "line break"),
         ("bytes.txt", "decode"),
         ("no", "no file"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             convert(of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors", words=tmp_path / name)

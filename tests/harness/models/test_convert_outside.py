@@ -68,10 +68,10 @@ def test_it_ends_in_one_line(name: str, tmp_path: Path, capsys: pytest.CaptureFi
 def assert_refused(directory: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:
     started = time.monotonic()
     assert main(["models", "convert", str(directory / "model.pth"), str(directory / "out.safetensors")]) != 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert time.monotonic() - started < 20
-    assert not said.out and said.err.count("\n") == 1
-    assert re.search(words, said.err)
+    assert not output.out and output.err.count("\n") == 1
+    assert re.search(words, output.err)
     assert [path.name for path in directory.iterdir()] == ["model.pth"]
 
 

@@ -37,16 +37,18 @@ def who(number: int, run: str = "cell/0") -> Asker:
 def record(study: Path, name: str = "1", run: str = "cell/0", model: str = "tiny") -> Cassette:
     cassette = Cassette([], study / "models" / f"shard-{name}.sqlite")
     for number, (call, value, failure) in enumerate(CALLS):
-        asked = request({"model": "tiny"}, call, who(number, run))
-        pngs = {digest: png(image) for digest, image in asked.images.items()}
-        cassette.record(CassetteEntry(asked, who(number, run), model, CallResult(value, failure, TOOK), pngs, TOOK))  # type: ignore[arg-type]
+        call_request = request({"model": "tiny"}, call, who(number, run))
+        pngs = {digest: png(image) for digest, image in call_request.images.items()}
+        cassette.record(
+            CassetteEntry(call_request, who(number, run), model, CallResult(value, failure, TOOK), pngs, TOOK)
+        )  # type: ignore[arg-type]
     return cassette
 
 
-def told(study: Path, run: str = "cell/0") -> list[CallResult | None]:
+def find_answers(study: Path, run: str = "cell/0") -> list[CallResult | None]:
     cassette = Cassette(files(study / "models"), None)
-    asked = [request({"model": "tiny"}, call, who(number, run)) for number, (call, *_) in enumerate(CALLS)]
-    return [cassette.find(each, who(number, run)) for number, each in enumerate(asked)]
+    requests = [request({"model": "tiny"}, call, who(number, run)) for number, (call, *_) in enumerate(CALLS)]
+    return [cassette.find(call_request, who(number, run)) for number, call_request in enumerate(requests)]
 
 
 @pytest.fixture
@@ -63,45 +65,53 @@ def file(study: Path, tmp_path: Path) -> Path:
 
 def test_an_exported_study_answers_the_same_where_it_is_imported(study: Path, file: Path, tmp_path: Path) -> None:
     assert import_(file, tmp_path / "new") == len(CALLS)
-    for mine, theirs in zip(told(tmp_path / "new"), told(study), strict=True):
-        assert mine is not None and theirs is not None
-        assert np.array_equal(mine.value, theirs.value) and mine[1:] == theirs[1:]
-    ours, theirs = stats(tmp_path / "new"), stats(study)
-    assert ours.models[0].spent == Usage() and theirs.models[0].spent == Usage(*(len(CALLS) * field for field in TOOK))
-    assert ours.models[0][:3] == theirs.models[0][:3] and ours[1:] == theirs[1:]
+    for answer, original in zip(find_answers(tmp_path / "new"), find_answers(study), strict=True):
+        assert answer is not None and original is not None
+        assert np.array_equal(answer.value, original.value) and answer[1:] == original[1:]
+    imported, original = stats(tmp_path / "new"), stats(study)
+    assert imported.models[0].spent == Usage() and original.models[0].spent == Usage(
+        *(len(CALLS) * field for field in TOOK)
+    )
+    assert imported.models[0][:3] == original.models[0][:3] and imported[1:] == original[1:]
     assert import_(file, tmp_path / "new") == len(CALLS)  # again: nothing is there twice
-    assert stats(tmp_path / "new") == ours
+    assert stats(tmp_path / "new") == imported
 
 
 def test_arrays_that_were_not_kept_are_handed_on_as_that(study: Path, tmp_path: Path) -> None:
     merge(study / "models", ["cell/0"])
     assert export(study, tmp_path / "calls.sqlite") == len(CALLS)
     assert import_(tmp_path / "calls.sqlite", tmp_path / "new") == len(CALLS)
-    assert [None if each is None else each.failure for each in told(tmp_path / "new")] == ["", "", "", None, "timeout"]
+    assert [None if answer is None else answer.failure for answer in find_answers(tmp_path / "new")] == [
+        "",
+        "",
+        "",
+        None,
+        "timeout",
+    ]
     assert stats(tmp_path / "new").models[0].answers.calls == 4, "what it took is known"
     record(tmp_path / "whole").close()
     export(tmp_path / "whole", tmp_path / "all.sqlite")
     import_(tmp_path / "all.sqlite", tmp_path / "new")
-    found = told(tmp_path / "new")[3]
-    assert found is not None and np.array_equal(found.value, CALLS[3][1])
+    restored = find_answers(tmp_path / "new")[3]
+    assert restored is not None and np.array_equal(restored.value, CALLS[3][1])
 
 
 def test_what_a_study_has_itself_comes_first(file: Path, tmp_path: Path) -> None:
-    other = Cassette([], tmp_path / "mine" / "models" / "shard-0.sqlite")
-    asked = request({"model": "tiny"}, CALLS[0][0], None)
-    other.record(CassetteEntry(asked, who(0), "tiny", CallResult(0.75, "", TOOK), {}, TOOK))
-    other.close()
+    cassette = Cassette([], tmp_path / "mine" / "models" / "shard-0.sqlite")
+    call_request = request({"model": "tiny"}, CALLS[0][0], None)
+    cassette.record(CassetteEntry(call_request, who(0), "tiny", CallResult(0.75, "", TOOK), {}, TOOK))
+    cassette.close()
     merge(tmp_path / "mine" / "models")
     import_(file, tmp_path / "mine")
-    assert told(tmp_path / "mine")[0].value == 0.75
+    assert find_answers(tmp_path / "mine")[0].value == 0.75
 
 
 def test_a_study_that_runs_is_exported_and_counted_as_far_as_it_is(tmp_path: Path) -> None:
     writing = record(tmp_path / "study")
     assert export(tmp_path / "study", tmp_path / "calls.sqlite") == len(CALLS)
-    counted = stats(tmp_path / "study")
+    counts = stats(tmp_path / "study")
     writing.close()
-    assert counted == stats(tmp_path / "study")
+    assert counts == stats(tmp_path / "study")
     assert stats(tmp_path / "calls.sqlite").models[0].answers.calls == 4
 
 
@@ -109,13 +119,13 @@ def test_questions_are_counted_once_and_models_apart(study: Path) -> None:
     record(study, "2", "cell/1").close()
     record(study, "3", "cell/2", "other").close()
     merge(study / "models")
-    found = stats(study)
-    tiny, other = (next(each for each in found.models if each.model == name) for name in ("tiny", "other"))
+    statistics = stats(study)
+    tiny, other = (next(model for model in statistics.models if model.model == name) for name in ("tiny", "other"))
     # Judgements, chats without temperature and embeddings of three runs are three questions; warm chats are three more.
     assert tiny.answers.calls + other.answers.calls == 6
     assert (tiny.failures, other.failures) == ({"timeout": 2}, {"timeout": 1})
     assert (tiny.spent.calls, tiny.spent.usd, other.spent.calls) == (10, 5.0, 5)
-    assert found.images == 3
+    assert statistics.images == 3
 
 
 def test_an_export_replaces_nothing_and_leaves_nothing_behind(study: Path, file: Path) -> None:
@@ -126,10 +136,10 @@ def test_an_export_replaces_nothing_and_leaves_nothing_behind(study: Path, file:
     assert sorted(path.name for path in study.parent.iterdir()) == ["calls.sqlite", "study"]
 
 
-def change(file: Path, *statements: str, given: tuple = ()) -> None:
+def change(file: Path, *statements: str, parameters: tuple = ()) -> None:
     db = sqlite3.connect(file)
     for statement in statements:
-        db.execute(statement, given)
+        db.execute(statement, parameters)
     db.commit()
     db.close()
 
@@ -140,11 +150,11 @@ def forged(request: dict, value: str, data: bytes | None = None) -> Callable[[Pa
     def add(file: Path) -> None:
         text = json.dumps({"model": {"model": "tiny"}, **request})
         key = hashlib.sha256(text.encode()).hexdigest()
-        change(file, "INSERT INTO requests VALUES (?, ?)", given=(key, text))
+        change(file, "INSERT INTO requests VALUES (?, ?)", parameters=(key, text))
         row = (key, "cell/0", value, "judge", "", 0, 0, "tiny", "{}", 1, 0, 0, 0, 0.0, 0.0)
-        change(file, f"INSERT INTO answers VALUES ({','.join('?' * len(row))})", given=row)
+        change(file, f"INSERT INTO answers VALUES ({','.join('?' * len(row))})", parameters=row)
         if data is not None:
-            change(file, "INSERT INTO arrays VALUES (?, 'cell/0', ?)", given=(key, data))
+            change(file, "INSERT INTO arrays VALUES (?, 'cell/0', ?)", parameters=(key, data))
 
     return add
 
@@ -159,7 +169,7 @@ def chat(schema: object) -> dict:
 
 
 def sets(table: str, column: str, value: object) -> Callable[[Path], None]:
-    return lambda file: change(file, f"UPDATE {table} SET {column} = ?", given=(value,))
+    return lambda file: change(file, f"UPDATE {table} SET {column} = ?", parameters=(value,))
 
 
 HOSTILE = {
@@ -178,15 +188,15 @@ HOSTILE = {
     "other request": lambda file: change(file, "UPDATE requests SET text = text || ' '"),
     "no request": lambda file: change(file, "DELETE FROM requests"),
     "no request's JSON": lambda file: change(
-        file, "INSERT INTO requests VALUES (?, ?)", given=(hashlib.sha256(b"[]").hexdigest(), "[]")
+        file, "INSERT INTO requests VALUES (?, ?)", parameters=(hashlib.sha256(b"[]").hexdigest(), "[]")
     ),
     "other image": lambda file: change(
-        file, "UPDATE images SET png = ? ", given=(png(np.full((4, 4, 3), 9, np.uint8)),)
+        file, "UPDATE images SET png = ? ", parameters=(png(np.full((4, 4, 3), 9, np.uint8)),)
     ),
     "no image": sets("images", "png", b"GIF89a"),
     "text for an image": sets("images", "png", "text"),
     "image of 17 million pixels": lambda file: change(
-        file, "INSERT INTO images VALUES ('0', ?)", given=(png(np.zeros((4_200, 4_100, 3), np.uint8)),)
+        file, "INSERT INTO images VALUES ('0', ?)", parameters=(png(np.zeros((4_200, 4_100, 3), np.uint8)),)
     ),
     "blob of 70 MB": lambda file: change(file, "INSERT INTO images VALUES ('0', zeroblob(70000000))"),
     "object with a number beyond floats": forged(chat(SCHEMA), '{"object": {"steps": [1e999]}}'),
@@ -293,9 +303,11 @@ def test_many_rows_are_taken_in_bounded_memory(tmp_path: Path) -> None:
 
     cassette = Cassette([], tmp_path / "study" / "models" / "shard-1.sqlite")
     for number in range(1_500):
-        asked = request({"model": "tiny"}, EmbedCall((f"{number}" * 2_000,)), None)
+        embed_request = request({"model": "tiny"}, EmbedCall((f"{number}" * 2_000,)), None)
         cassette.record(
-            CassetteEntry(asked, who(number), "tiny", CallResult(np.ones((1, 8), np.float32), "", TOOK), {}, TOOK)
+            CassetteEntry(
+                embed_request, who(number), "tiny", CallResult(np.ones((1, 8), np.float32), "", TOOK), {}, TOOK
+            )
         )
     cassette.close()
     export(tmp_path / "study", tmp_path / "calls.sqlite")

@@ -114,10 +114,10 @@ def test_its_answers_are_the_arrays_that_the_dialogue_makes_and_it_reads_the_pro
 
 
 def test_it_is_asked_for_no_clips_so_it_has_no_log_of_them_and_no_probe(watching: None) -> None:
-    (spoken,) = matrix.plan(COMMAND).cells
-    (shown,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=vlm_rb", "profile=smoke"]).cells
-    assert "judgements" in shown.logs and shown.judge == "judge"
-    assert "judgements" not in spoken.logs and spoken.judge == ""
+    (dialogue_cell,) = matrix.plan(COMMAND).cells
+    (clip_cell,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=vlm_rb", "profile=smoke"]).cells
+    assert "judgements" in clip_cell.logs and clip_cell.judge == "judge"
+    assert "judgements" not in dialogue_cell.logs and dialogue_cell.judge == ""
 
 
 def test_it_needs_no_prompt_of_its_own(watching: None) -> None:

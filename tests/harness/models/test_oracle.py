@@ -181,8 +181,8 @@ def test_a_name_means_the_part_of_that_role_and_records_hold_the_registered_one(
     assert planned("critic.oracle_critic.delay=4").section("critic").delay == 4
     scripted = planned("critic=scripted")
     assert scripted.names.part("critic") == "scripted_critic" and scripted.section("critic").delay == 7
-    both = matrix.plan(["profile=smoke", *SHORT, "critic=scripted,oracle,oracle_critic"]).cells
-    assert [each.names.part("critic") for each in both] == ["scripted_critic", "oracle_critic"]
+    cells = matrix.plan(["profile=smoke", *SHORT, "critic=scripted,oracle,oracle_critic"]).cells
+    assert [chat_cell.names.part("critic") for chat_cell in cells] == ["scripted_critic", "oracle_critic"]
 
 
 def test_an_unknown_name_is_told_with_the_known_ones(criticised: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,15 +207,15 @@ def test_a_run_with_an_oracle_chat_starts_no_process_and_hears_of_each_stretch_a
     monkeypatch.setattr("guidebench.harness.loop.asking.ModelProcess", refuse)
     study = train(*SHORT, "seeds=[0,1]", packs=[(0, 1)])
     for seed in (0, 1):
-        heard = logged(next(study.glob(f"*/*/*/seed-{seed}")), "heard")
-        assert [row["about"] for row in heard] == list(range(10, 50, 10)), "answers to later questions are not due"
-        assert all(row["steps"] == 10 and 0.04 < row["far"] < 1 for row in heard)
+        rows = logged(next(study.glob(f"*/*/*/seed-{seed}")), "heard")
+        assert [row["about"] for row in rows] == list(range(10, 50, 10)), "answers to later questions are not due"
+        assert all(row["steps"] == 10 and 0.04 < row["far"] < 1 for row in rows)
 
 
 def test_a_chat_that_is_no_oracle_gets_no_measures(criticised: None, train: Callable[..., Path]) -> None:
     study = train(*SHORT, "critic=scripted", "seeds=[0]", packs=[(0,)])
-    heard = logged(next(study.glob("*/*/*/seed-0")), "heard")
-    assert [row["about"] for row in heard] == list(range(10, 80, 10)) and {row["far"] for row in heard} == {-1.0}
+    rows = logged(next(study.glob("*/*/*/seed-0")), "heard")
+    assert [row["about"] for row in rows] == list(range(10, 80, 10)) and {row["far"] for row in rows} == {-1.0}
 
 
 def test_measures_are_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,8 +226,8 @@ def test_measures_are_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatc
     shots = np.arange(64, dtype=np.uint8).reshape(4, 16)
     ask = Question(0, np.arange(5), shots, np.zeros((5, 1), bool), "{}", "critic", measures=measures)
     process.ask(InFlight(0, 0, 0, ask))
-    (sent,) = process._waiting
-    assert shots.tobytes() in pickle.dumps(sent) and measures.tobytes() not in pickle.dumps(sent)
+    (message,) = process._waiting
+    assert shots.tobytes() in pickle.dumps(message) and measures.tobytes() not in pickle.dumps(message)
 
 
 def test_an_oracle_without_an_answer_is_a_counted_failure() -> None:
@@ -240,19 +240,19 @@ def test_an_oracle_without_an_answer_is_a_counted_failure() -> None:
 def test_errors_differ_between_episodes_of_an_evaluation_and_come_again_in_its_repetition() -> None:
     backend = OracleBackend(lambda question, rng: rng.random(), [Streams(0)])
 
-    def drawn(asks: QuestionQueue, *scopes: str) -> list[float]:
+    def draw(asks: QuestionQueue, *scopes: str) -> list[float]:
         ask = Question(0, np.arange(1), None, np.zeros((1, 0), bool), "{}", asks.role)
         return asks.values(asks.send([(ask, scope) for scope in scopes], 1), lambda: False)
 
     episodes = [f"evaluation/{step}/{episode}" for step in (10, 20) for episode in range(3)]
     for role in ("critic", "judge"):
         asks = QuestionQueue(1, 0, backend, role=role, kind="chat")
-        first, second = drawn(asks, *episodes), drawn(asks, *episodes)
+        first, second = draw(asks, *episodes), draw(asks, *episodes)
         assert len({*first, *second}) == 12
         asks.begin_scopes()
-        assert drawn(asks, *reversed(episodes)) == first[::-1], "in whatever order they are played"
+        assert draw(asks, *reversed(episodes)) == first[::-1], "in whatever order they are played"
         training = [Streams(0).of_question(ordinal, role).random() for ordinal in range(2)]
-        assert drawn(asks, "", "") == training, "questions of training keep their errors"
+        assert draw(asks, "", "") == training, "questions of training keep their errors"
 
 
 def test_measures_of_questions_in_flight_are_in_their_state_and_absent_without_any() -> None:
@@ -283,7 +283,7 @@ def test_planning_and_readiness_accept_it_and_another_suite_is_refused(
 def test_an_agent_that_wants_measures_of_a_task_without_any_is_refused(
     criticised: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry.get("chat", "oracle_critic"), "fits", lambda self, there: "")
+    monkeypatch.setattr(registry.get("chat", "oracle_critic"), "fits", lambda self, cell: "")
     words = ("method=criticised", "suite=classic", "task=CartPole-v1", "training.steps=1500", "seeds=[0]")
     with pytest.raises(UserError, match="an oracle of the cell reads measures, and the task has none"):
         train(*words, packs=[(0,)])

@@ -54,10 +54,10 @@ def test_what_is_published_is_found_on_another_machine_and_what_is_not_is_lost_w
     assert (first.find(A, who()).value, first.find(B, who()).value) == (0.25, 0.75)  # type: ignore[union-attr]
     second = Machine(tmp_path / "2", study).process()  # the first machine died
     assert second.find(A, who()).value == 0.25 and second.find(B, who()) is None  # type: ignore[union-attr]
-    other = Machine(tmp_path / "3", study, "other").process()
-    assert other.find(A, who()) is None  # it reads what other cells recorded once that is merged
-    for each in (second, other):
-        each.publish()
+    other_cell = Machine(tmp_path / "3", study, "other").process()
+    assert other_cell.find(A, who()) is None  # it reads what other cells recorded once that is merged
+    for process in (second, other_cell):
+        process.publish()
     merge(study)
     assert Machine(tmp_path / "4", study, "other").process().find(A, who()).value == 0.25  # type: ignore[union-attr]
 
@@ -89,28 +89,28 @@ def test_a_process_that_died_leaves_its_shard_to_the_next_one_of_its_machine(tmp
 
 
 def test_a_process_whose_runs_were_lost_tells_what_it_spent_and_no_answer(tmp_path: Path, study: Path) -> None:
-    lost = Machine(tmp_path / "1", study).process()
-    tell(lost, A, who(), 0.25)
-    lost.publish()
-    tell(lost, B, who(), 0.75)
+    fenced = Machine(tmp_path / "1", study).process()
+    tell(fenced, A, who(), 0.25)
+    fenced.publish()
+    tell(fenced, B, who(), 0.75)
     follower = Machine(tmp_path / "2", study).process()
     tell(follower, B, who(), 0.5)  # asked again
     with pytest.raises(Fenced, match="another process has taken over the runs"):
-        lost.publish([Path(__file__)])
-    lost.bill()
+        fenced.publish([Path(__file__)])
+    fenced.bill()
     follower.publish()
     assert calls(study) == 3
     merge(study)
     assert calls(study) == 3
-    with closing(Cassette([study / MERGED], None)) as read:
-        assert (read.find(A, who()).value, read.find(B, who()).value) == (0.25, 0.5)  # type: ignore[union-attr]
+    with closing(Cassette([study / MERGED], None)) as merged:
+        assert (merged.find(A, who()).value, merged.find(B, who()).value) == (0.25, 0.5)  # type: ignore[union-attr]
 
 
 def test_an_image_is_published_once(tmp_path: Path, study: Path) -> None:
     process = Machine(tmp_path / "1", study).process()
     assert process.lacks(IMAGE) == set(IMAGE)
-    told = cassette.CallResult(0.5, "", TOOK, TOOK, {})
-    process.record(CassetteEntry(A, who(), "tiny", told, IMAGE, TOOK))
+    answer = cassette.CallResult(0.5, "", TOOK, TOOK, {})
+    process.record(CassetteEntry(A, who(), "tiny", answer, IMAGE, TOOK))
     assert process.lacks(IMAGE) == set()
     process.publish()
     assert process.lacks([*IMAGE, "e" * 64]) == {"e" * 64}

@@ -45,8 +45,8 @@ def test_sums_are_those_of_merged_and_unmerged_shards_of_this_study(tmp_path: Pa
         cassette.close()
         if number == 0:
             merge(tmp_path)
-    mine = Account("cell/0", "planner", "runs")
-    assert spending.spent(tmp_path, ["cell/0"]) == {mine: Usage(calls=2, tokens_in=10, usd=0.5)}
+    account = Account("cell/0", "planner", "runs")
+    assert spending.spent(tmp_path, ["cell/0"]) == {account: Usage(calls=2, tokens_in=10, usd=0.5)}
     assert len(spending.spent(tmp_path)) == 2 and spending.spent(tmp_path / "none") == {}
 
 
@@ -69,16 +69,16 @@ class Repairing:
 def test_the_requests_of_an_attempt_that_never_ends_are_counted(tmp_path: Path) -> None:
     budget = Budget(tmp_path / "budget.json", Limits(calls=100))
 
-    async def asked() -> None:
+    async def ask() -> None:
         policy = Policy(timeout=0.05, attempts=2, backoff=0.001)
         cassette = Cassette([], tmp_path / "shard-1.sqlite")
         desk = Desk(Repairing(), {"model": "m"}, "m", cassette, budget, policy, "record")
-        told = await desk.answer(CALL, Asker("cell/0", 0, 0, "planner"))
-        assert told.failure == "timeout" and told.usage.calls == 6
+        reply = await desk.answer(CALL, Asker("cell/0", 0, 0, "planner"))
+        assert reply.failure == "timeout" and reply.usage.calls == 6
         assert budget.spent["calls"] == 6
         await desk.close()
 
-    asyncio.run(asked())
+    asyncio.run(ask())
     assert spending.spent(tmp_path)[Account("cell/0", "planner", "runs")].calls == 6
 
 
@@ -118,8 +118,8 @@ def test_a_call_that_a_kill_cuts_off_counts_as_one(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         release.set()
-    found = spending.spent(tmp_path / "models")[Account("cell/0", "planner", "runs")]
-    assert len(posts) == found.calls == 4 and found.tokens_in == 15, "nothing is known of the last but that it was sent"
+    usage = spending.spent(tmp_path / "models")[Account("cell/0", "planner", "runs")]
+    assert len(posts) == usage.calls == 4 and usage.tokens_in == 15, "nothing is known of the last but that it was sent"
     assert Budget(tmp_path / "models" / "budget.json", Limits()).spent["calls"] == 4
 
 
@@ -144,10 +144,10 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    found = Server()
-    with serving(found.answer) as url:
-        found.url = url
-        yield found
+    server = Server()
+    with serving(server.answer) as url:
+        server.url = url
+        yield server
 
 
 def acting(server: Server) -> tuple[str, ...]:

@@ -41,9 +41,9 @@ def _once(make: Callable[..., Path]) -> Callable[..., Path]:
     """Make a model only if its directory does not hold one."""
 
     @functools.wraps(make)
-    def once(directory: Path, *given: Any, **settings: Any) -> Path:
+    def once(directory: Path, *arguments: Any, **settings: Any) -> Path:
         if not any((directory / name).exists() for name in ("config.json", "model_index.json")):
-            make(directory, *given, **settings)
+            make(directory, *arguments, **settings)
         return directory
 
     return once
@@ -357,27 +357,27 @@ def tokenizer(
         letters = word.replace(" ", "Ġ")
         for start in (1, 0):  # "Yes" first, of which "ĠYes" is then made
             joined = letters[start] if start else "Ġ"
-            rest = letters[2:] if start else [letters[1:]]
-            for following in rest:
+            tail = letters[2:] if start else [letters[1:]]
+            for following in tail:
                 if (joined, following) not in merges:
                     merges.append((joined, following))
                     vocabulary.append(joined + following)
                 joined += following
     model = models.BPE(vocab={token: at for at, token in enumerate(vocabulary)}, merges=merges)
-    made = Tokenizer(model)
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens(special)
+    bpe = Tokenizer(model)
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    bpe.add_special_tokens(special)
     if around:
-        both = [(token, made.token_to_id(token)) for token in around]
-        made.post_processor = processors.TemplateProcessing(f"{around[0]} $A {around[1]}", special_tokens=both)
-    named = {"eos_token": eos, "pad_token": pad, "bos_token": bos}
+        surrounding = [(token, bpe.token_to_id(token)) for token in around]
+        bpe.post_processor = processors.TemplateProcessing(f"{around[0]} $A {around[1]}", special_tokens=surrounding)
+    named_tokens = {"eos_token": eos, "pad_token": pad, "bos_token": bos}
     return PreTrainedTokenizerFast(
-        tokenizer_object=made,
+        tokenizer_object=bpe,
         padding_side="left",
         clean_up_tokenization_spaces=False,
         extra_special_tokens=extra or {},
-        **{name: token for name, token in named.items() if token},
+        **{name: token for name, token in named_tokens.items() if token},
     )
 
 

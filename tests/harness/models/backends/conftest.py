@@ -25,7 +25,7 @@ def one_thread() -> Iterator[None]:
     """The cores are shared by the processes that test."""
     import torch
 
-    before = torch.get_num_threads()
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(threads)

@@ -20,9 +20,9 @@ def moving() -> np.ndarray:
 
 
 def test_a_point_keeps_its_place_on_the_object() -> None:
-    found = followed(moving(), (2.0, 5.0))  # centroid (3, 4); one left of it and one below
-    assert found.tolist() == [[2, 5, 1], [5, 5, 1], [0, 0, 0], [5, 7, 1]]
-    assert found.dtype == np.float32 and TrackCall(np.zeros((4, 10, 20, 3), np.uint8), (2.0, 5.0)).fault(found) == ""
+    track = followed(moving(), (2.0, 5.0))  # centroid (3, 4); one left of it and one below
+    assert track.tolist() == [[2, 5, 1], [5, 5, 1], [0, 0, 0], [5, 7, 1]]
+    assert track.dtype == np.float32 and TrackCall(np.zeros((4, 10, 20, 3), np.uint8), (2.0, 5.0)).fault(track) == ""
 
 
 @pytest.mark.parametrize("point", [(15.0, 8.0), (-1.0, 3.0), (2.0, 90.0)])
@@ -35,7 +35,7 @@ def test_an_object_that_is_hidden_at_first_is_found_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "fault"),
     [
         (GOOD[:2], "expected float32 [3, 3]"),
         (GOOD.astype(np.float64), "expected float32 [3, 3]"),
@@ -45,8 +45,8 @@ def test_an_object_that_is_hidden_at_first_is_found_later() -> None:
         (np.array([[4, 5, 1], [4, 5, 0], [6, 5, 1]], np.float32), "neither seen (1) nor lost"),
     ],
 )
-def test_other_answers_are_refused(value: Any, said: str) -> None:
-    assert CALL.fault(GOOD) == "" and said in CALL.fault(value)
+def test_other_answers_are_refused(value: Any, fault: str) -> None:
+    assert CALL.fault(GOOD) == "" and fault in CALL.fault(value)
 
 
 def test_the_distance_is_in_parts_of_a_frames_width() -> None:

@@ -53,8 +53,8 @@ def test_a_vector_is_the_same_to_the_byte_in_every_batch(items: tuple[Any, ...])
 def test_a_vector_is_the_same_to_the_byte_on_every_machine() -> None:
     """All sums are exact, so the bytes can stand here."""
     frame = np.arange(16 * 16 * 3, dtype=np.uint32).reshape(16, 16, 3).astype(np.uint8)
-    found = [hashlib.sha256(embed(item, width=32).tobytes()).hexdigest()[:12] for item in (frame, TEXTS[0])]
-    assert found == ["aed8457891b3", "ab8e95aac5b0"]
+    digests = [hashlib.sha256(embed(item, width=32).tobytes()).hexdigest()[:12] for item in (frame, TEXTS[0])]
+    assert digests == ["aed8457891b3", "ab8e95aac5b0"]
 
 
 def test_the_projection_of_a_small_frame_is_its_centred_pixels_times_signs() -> None:
@@ -68,9 +68,9 @@ def test_the_projection_of_a_small_frame_is_its_centred_pixels_times_signs() -> 
 
 
 def test_frames_that_look_alike_have_vectors_that_are_near() -> None:
-    here, near, far, other = embed(scene(20), scene(22), scene(44), scene(20, background=1))
-    assert 1 > cosine(here, near) > cosine(here, far) > cosine(here, other)
-    assert cosine(here, near) > 0.9
+    frame, near, far, other = embed(scene(20), scene(22), scene(44), scene(20, background=1))
+    assert 1 > cosine(frame, near) > cosine(frame, far) > cosine(frame, other)
+    assert cosine(frame, near) > 0.9
 
 
 def test_texts_that_share_words_have_vectors_that_are_nearer() -> None:
@@ -98,24 +98,24 @@ def test_its_width_has_a_bound() -> None:
 def test_a_videos_vector_is_the_mean_of_its_frames() -> None:
     video, answers = np.stack(FRAMES), Scripted(width=32).spawn(None, "")  # type: ignore[arg-type]
     call = VideoCall(video)
-    found = call.answered_by(answers)
-    assert call.fault(found) == "" and np.allclose(found, embed(*FRAMES, width=32).mean(0), rtol=1e-6)
-    assert found.tobytes() == VideoCall(video).answered_by(answers).tobytes()
+    vector = call.answered_by(answers)
+    assert call.fault(vector) == "" and np.allclose(vector, embed(*FRAMES, width=32).mean(0), rtol=1e-6)
+    assert vector.tobytes() == VideoCall(video).answered_by(answers).tobytes()
 
 
 def test_the_errors_of_its_denoiser_are_those_of_its_vectors() -> None:
     """With f, y and ε of frame, text and noise: x = √.75 f + √.25 ε, and the text takes x's part along y away."""
     answers = Scripted(width=32).spawn(None, "")  # type: ignore[arg-type]
     call = DenoiseCall(FRAMES[:2], "open the drawer", 250, (7, 8))
-    found = call.answered_by(answers)
-    assert call.fault(found) == ""
+    errors = call.answered_by(answers)
+    assert call.fault(errors) == ""
     frames, (text,) = embed(*FRAMES[:2], width=32), embed("open the drawer", width=32)
-    for row, frame, seed in zip(found, frames, (7, 8), strict=True):
+    for row, frame, seed in zip(errors, frames, (7, 8), strict=True):
         noise = np.random.default_rng(seed).standard_normal(32)
         x = np.sqrt(0.75) * frame + 0.5 * noise
-        given = x - (x @ text) / (text @ text) * text
+        conditioned = x - (x @ text) / (text @ text) * text
         assert row == pytest.approx(
-            [((given - x) ** 2).mean(), ((x - noise) ** 2).mean(), ((given - noise) ** 2).mean()]
+            [((conditioned - x) ** 2).mean(), ((x - noise) ** 2).mean(), ((conditioned - noise) ** 2).mean()]
         )
     alone = DenoiseCall(FRAMES[1:2], "open the drawer", 250, (8,)).answered_by(answers)
-    assert alone[0].tobytes() == found[1].tobytes(), "a frame's errors depend on its own seed alone"
+    assert alone[0].tobytes() == errors[1].tobytes(), "a frame's errors depend on its own seed alone"

@@ -49,27 +49,29 @@ def states(model: Path, text: str) -> Array:
 
 def test_the_vector_is_the_mean_of_a_texts_own_last_states_or_half_that_and_half_the_last(gpt2: Path) -> None:
     alone = [states(gpt2, text) for text in TEXTS]
-    means = [each.mean(0) for each in alone]
+    means = [token_states.mean(0) for token_states in alone]
     assert np.allclose(vectors(gpt2, *TEXTS), means, atol=1e-5)
     assert np.allclose(vectors(gpt2, *TEXTS, pool="mean"), means, atol=1e-5)
-    halves = [0.5 * each[-1] + 0.5 * each.mean(0) for each in alone]
+    halves = [0.5 * token_states[-1] + 0.5 * token_states.mean(0) for token_states in alone]
     assert np.allclose(vectors(gpt2, *TEXTS, pool="last_and_mean"), halves, atol=1e-5)
 
 
 def test_a_text_is_cut_after_the_tokens_that_were_asked_for(gpt2: Path) -> None:
-    whole = states(gpt2, TEXTS[0])
-    assert len(whole) > 6
-    assert np.allclose(vectors(gpt2, TEXTS[0], text_tokens=6), whole[:6].mean(0), atol=1e-5), (
+    token_states = states(gpt2, TEXTS[0])
+    assert len(token_states) > 6
+    assert np.allclose(vectors(gpt2, TEXTS[0], text_tokens=6), token_states[:6].mean(0), atol=1e-5), (
         "later ones change nothing"
     )
-    assert not np.allclose(vectors(gpt2, TEXTS[0]), whole[:6].mean(0), atol=1e-5)
-    last = 0.5 * whole[5] + 0.5 * whole[:6].mean(0)
+    assert not np.allclose(vectors(gpt2, TEXTS[0]), token_states[:6].mean(0), atol=1e-5)
+    last = 0.5 * token_states[5] + 0.5 * token_states[:6].mean(0)
     assert np.allclose(vectors(gpt2, TEXTS[0], text_tokens=6, pool="last_and_mean"), last, atol=1e-5)
 
 
 def test_pool_and_length_are_part_of_what_identifies_a_recorded_call(gpt2: Path) -> None:
-    known = [keeping.identity(TextTransformers(model=str(gpt2), **more)) for more in ({}, {"pool": "last_and_mean"})]
-    assert known[0] != known[1] and known[0]["text_tokens"] is None
+    identities = [
+        keeping.identity(TextTransformers(model=str(gpt2), **more)) for more in ({}, {"pool": "last_and_mean"})
+    ]
+    assert identities[0] != identities[1] and identities[0]["text_tokens"] is None
 
 
 def test_clip_has_its_own_vectors_of_texts(tiny: Callable[..., Path]) -> None:

@@ -78,7 +78,7 @@ def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone(train_once: Callable[..., Path], qwen: Path) -> Path:
+def own_models(train_once: Callable[..., Path], qwen: Path) -> Path:
     """A study of the runs of SETTINGS, each with a model of its own; only to be read."""
     return train_once(*SETTINGS, "judge=transformers", f"judge.model={qwen}", packs=[(0,), (1,)])
 
@@ -93,7 +93,7 @@ def evaluations(study: Path) -> list[list[Any]]:
     return [pq.read_table(path, columns=NUMBERS, partitioning=None).to_pylist() for path in paths]
 
 
-def begun(study: Path, qwen: Path, judge: str = "transformers") -> fork_server.Process:
+def start_study(study: Path, qwen: Path, judge: str = "transformers") -> fork_server.Process:
     """Start the command of a study, which prints into a file beside it."""
     command = ["run", "suite=minigrid_doorkey", "profile=smoke", *SETTINGS, f"judge={judge}", f"judge.model={qwen}"]
     command += [f"output={study}", "workers=2", "probes=0", "report=false", "checkpoint_every=40"]
@@ -107,7 +107,7 @@ def until(true: Callable[[], object], study: Path) -> None:
     scheduled.wait_until(true, moves=lambda: (scheduled.progress(study), hosts(study)))
 
 
-def ended(command: fork_server.Process, study: Path) -> str:
+def output_of(command: fork_server.Process, study: Path) -> str:
     """What the command has printed at its end."""
     command.wait()
     return study.with_suffix(".out").read_text()
@@ -140,44 +140,44 @@ def nobody_is_left(study: Path) -> None:
 
 
 def test_two_workers_load_the_weights_once_and_write_the_rows_of_runs_that_load_their_own(
-    qwen: Path, alone: Path, tmp_path: Path
+    qwen: Path, own_models: Path, tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
-    command = begun(study, qwen)
+    command = start_study(study, qwen)
     training(command, study)
     host, *forks = hosts(study)
     assert 1 <= len(forks) <= 2 and {parent(fork) for fork in forks} == {host}
-    said = ended(command, study)
-    assert command.returncode == 0, said
+    output = output_of(command, study)
+    assert command.returncode == 0, output
     assert loads(study) == 1
     nobody_is_left(study)
     for name in ("evaluations", "judgements"):
-        assert len(rows(alone, name)) == 2 and rows(study, name) == rows(alone, name)
+        assert len(rows(own_models, name)) == 2 and rows(study, name) == rows(own_models, name)
 
 
 def test_a_host_and_a_worker_that_are_killed_change_no_score(
-    plugin: Any, qwen: Path, alone: Path, tmp_path: Path
+    plugin: Any, qwen: Path, own_models: Path, tmp_path: Path
 ) -> None:
     """Calls without an answer are made again, beside others than before."""
     plugin("mortal_module", MORTAL, {"judge": "mortal"})
     study = tmp_path / "study"
-    said = ended(command := begun(study, qwen, "mortal"), study)
-    assert command.returncode == 0, said
-    assert "was killed (SIGKILL)" in said and loads(study) == 2
+    output = output_of(command := start_study(study, qwen, "mortal"), study)
+    assert command.returncode == 0, output
+    assert "was killed (SIGKILL)" in output and loads(study) == 2
     nobody_is_left(study)
-    assert len(rows(alone, "judgements")) == 2 and rows(study, "judgements") == rows(alone, "judgements")
-    assert evaluations(study) == evaluations(alone)
+    assert len(rows(own_models, "judgements")) == 2 and rows(study, "judgements") == rows(own_models, "judgements")
+    assert evaluations(study) == evaluations(own_models)
 
 
 def test_a_command_that_is_stopped_or_killed_leaves_no_process(qwen: Path, tmp_path: Path) -> None:
     study = tmp_path / "study"
-    command = begun(study, qwen)
+    command = start_study(study, qwen)
     training(command, study)
     os.kill(command.pid, signal.SIGINT)
-    said = ended(command, study)
-    assert command.returncode == 130 and "the same command continues" in said
+    output = output_of(command, study)
+    assert command.returncode == 130 and "the same command continues" in output
     assert not hosts(study), "hosts end before the command"
-    command = begun(study, qwen)
+    command = start_study(study, qwen)
     until(lambda: len(hosts(study)) >= 2 or command.poll() is not None, study)
     command.kill()
     command.wait()

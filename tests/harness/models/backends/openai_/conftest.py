@@ -26,7 +26,7 @@ STARTING = 600.0
 """Seconds that a server may take until it answers; most of them load a library on a busy machine."""
 
 
-class Served(NamedTuple):
+class ModelServer(NamedTuple):
     """A model's directory and the server that has it."""
 
     directory: Path
@@ -47,28 +47,30 @@ def speaking(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
     words = AutoTokenizer.from_pretrained(directory)
     reads = {number: words.convert_tokens_to_string([token]) for token, number in words.get_vocab().items()}
     weights = load_file(directory / "model.safetensors")
-    said = [number for number, text in reads.items() if text.strip().lower() in ("yes", "no")]
-    heads, seen = weights["lm_head.weight"], weights["model.embed_tokens.weight"]
-    heads[said] *= 8
-    seen[said] = 20 * torch.ones(seen.shape[1])  # unlike any other token, and what makes the end likeliest
+    answer_tokens = [number for number, text in reads.items() if text.strip().lower() in ("yes", "no")]
+    heads, embeddings = weights["lm_head.weight"], weights["model.embed_tokens.weight"]
+    heads[answer_tokens] *= 8
+    embeddings[answer_tokens] = 20 * torch.ones(
+        embeddings.shape[1]
+    )  # unlike any other token, and what makes the end likeliest
     heads[words.eos_token_id] = torch.ones(heads.shape[1])
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
     return directory
 
 
 @pytest.fixture(scope="session")
-def transformers_serve(speaking: Path) -> Iterator[Served]:
+def transformers_serve(speaking: Path) -> Iterator[ModelServer]:
     """`transformers serve`: it continues no message and tells no log-probabilities, so it can only be read."""
     pytest.importorskip("fastapi")
     port = free_port()
     words = ["serve", speaking, "--device=cpu", "--dtype=float32", "--host=127.0.0.1", f"--port={port}"]
     start = functools.partial(programs.start_python, TRANSFORMERS, *words)
     with serving(start, port, speaking.parent / "transformers.log"):
-        yield Served(speaking, f"http://127.0.0.1:{port}/v1", str(speaking))
+        yield ModelServer(speaking, f"http://127.0.0.1:{port}/v1", str(speaking))
 
 
 @pytest.fixture(scope="session")
-def vllm(speaking: Path) -> Iterator[Served]:
+def vllm(speaking: Path) -> Iterator[ModelServer]:
     """vLLM, where VLLM names its program: it needs an environment of its own, since it pins what is used here."""
     program = os.environ.get("VLLM", "")
     if not program:
@@ -80,20 +82,20 @@ def vllm(speaking: Path) -> Iterator[Served]:
     settings = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "DO_NOT_TRACK": "1"}
     start = functools.partial(subprocess.Popen, command)
     with serving(start, port, speaking.parent / "vllm.log", **settings):
-        yield Served(speaking, f"http://127.0.0.1:{port}/v1", "tiny")
+        yield ModelServer(speaking, f"http://127.0.0.1:{port}/v1", "tiny")
 
 
 @pytest.fixture
-def proxy(transformers_serve: Served) -> Iterator[Proxy]:
+def proxy(transformers_serve: ModelServer) -> Iterator[Proxy]:
     """Before the server `transformers_serve`."""
     with proxied(transformers_serve.url) as proxy:
         yield proxy
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @contextmanager

@@ -26,10 +26,10 @@ def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
 ) -> None:
     proxy.plan = seeded(0.3, seed=5, faults=[fault for fault in FAULTS if fault != "hang"])
     study, stop = tmp_path / "failing", (call == 130 for call in range(1, 10_000)).__next__
-    given = command(transformers_serve.name, proxy.url, 60)
+    words = command(transformers_serve.name, proxy.url, 60)
     with pytest.raises(Stopped):
-        train(*given, packs=[(0,)], directory=study, stop=stop)
-    train(*given, packs=[(0,)], directory=study)
+        train(*words, packs=[(0,)], directory=study, stop=stop)
+    train(*words, packs=[(0,)], directory=study)
 
     judged, ledger = lines(study, "judgements"), lines(study, "ledger")
     failed = [row["failure"] for row in judged if "failure" in row]
@@ -41,6 +41,6 @@ def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
     run = json.loads(next(study.glob("*/*/*/seed-0/run.json")).read_text())
     assert run["status"] == "finished"
 
-    replayed = train(*given, packs=[(0,)], models={"mode": "replay", "cassette": str(study)})
+    replayed = train(*words, packs=[(0,)], models={"mode": "replay", "cassette": str(study)})
     assert rows(replayed, "evaluations.parquet") == rows(study, "evaluations.parquet")
     assert rows(replayed, "judgements.parquet") == rows(study, "judgements.parquet")

@@ -33,7 +33,7 @@ def answers(batcher: Batcher, compute: Any, items: Sequence[int], kinds: Sequenc
         calls = [batcher.put(kind, compute, item) for kind, item in zip(names, items, strict=True)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
-    return [found.value if isinstance(found, Done) else found for found in asyncio.run(ask())]
+    return [outcome.value if isinstance(outcome, Done) else outcome for outcome in asyncio.run(ask())]
 
 
 def test_what_waits_is_computed_together_in_order_up_to_the_batch_size() -> None:
@@ -56,8 +56,8 @@ def test_every_batch_has_the_same_size_whatever_waits_unless_its_items_are_compu
 
 def test_only_items_of_one_kind_are_computed_together() -> None:
     squares = Squares()
-    found = answers(Batcher(4, CPU), squares, [1, 2, 3, 4], ["a", "b", "a", "b"])
-    assert found == [1, 4, 9, 16]
+    outcomes = answers(Batcher(4, CPU), squares, [1, 2, 3, 4], ["a", "b", "a", "b"])
+    assert outcomes == [1, 4, 9, 16]
     assert squares.batches == [[1, 3, 3, 3], [2, 4, 4, 4]]
 
 
@@ -79,18 +79,18 @@ def test_an_item_that_does_not_fit_alone_is_a_failure_of_its_own() -> None:
             )
         return list(items)
 
-    found = answers(Batcher(4, CPU), compute, [1, 2, 3, 4])
-    assert found[:2] == [1, 2] and found[3] == 4
-    assert isinstance(found[2], Failure) and found[2].kind == "memory"
+    outcomes = answers(Batcher(4, CPU), compute, [1, 2, 3, 4])
+    assert outcomes[:2] == [1, 2] and outcomes[3] == 4
+    assert isinstance(outcomes[2], Failure) and outcomes[2].kind == "memory"
 
 
 def test_a_failure_of_one_item_leaves_the_others() -> None:
     def compute(items: Sequence[int]) -> list[Any]:
         return [Failure("malformed", "not a number") if item == 2 else item for item in items]
 
-    found = answers(Batcher(4, CPU), compute, [1, 2, 3])
-    assert found[0] == 1 and found[2] == 3
-    assert isinstance(found[1], Failure) and found[1].kind == "malformed" and found[1].usage.seconds > 0
+    outcomes = answers(Batcher(4, CPU), compute, [1, 2, 3])
+    assert outcomes[0] == 1 and outcomes[2] == 3
+    assert isinstance(outcomes[1], Failure) and outcomes[1].kind == "malformed" and outcomes[1].usage.seconds > 0
 
 
 def test_a_fault_of_the_code_reaches_who_asked_and_the_next_are_answered() -> None:
@@ -100,8 +100,8 @@ def test_a_fault_of_the_code_reaches_who_asked_and_the_next_are_answered() -> No
         return list(items)
 
     batcher = Batcher(2, CPU)
-    found = answers(batcher, compute, [1, 2, 3])
-    assert [type(value) for value in found[:2]] == [ZeroDivisionError] * 2 and found[2] == 3
+    outcomes = answers(batcher, compute, [1, 2, 3])
+    assert [type(value) for value in outcomes[:2]] == [ZeroDivisionError] * 2 and outcomes[2] == 3
     assert answers(batcher, compute, [4]) == [4]
 
 

@@ -28,43 +28,43 @@ def scores(judge: Judging, clips: list[Any]) -> list[float]:
 
 
 @pytest.mark.parametrize("name", VISION)
-@pytest.mark.parametrize("shown", ["video", "images"])
+@pytest.mark.parametrize("media_kind", ["video", "images"])
 def test_the_score_is_the_share_of_yes_in_what_plain_generate_would_say_next(
-    tiny: Callable[..., Path], clips: list[Any], name: str, shown: str
+    tiny: Callable[..., Path], clips: list[Any], name: str, media_kind: str
 ) -> None:
     """By hand: the chat template ends in "Answer:", `generate` is asked for one token, and its probabilities summed."""
     directory = tiny(name)
-    judge = judging(directory, clips=shown)
-    found = judge([JudgeCall(clip, PROMPT) for clip in clips])
+    judge = judging(directory, clips=media_kind)
+    verdicts = judge([JudgeCall(clip, PROMPT) for clip in clips])
     loaded = load(Source(str(directory), dtype="float32"))
     processor, frames = loaded.processor, list(clips[1])
-    parts = [{"type": "video"}] if shown == "video" else [{"type": "image"}] * len(frames)
+    parts = [{"type": "video"}] if media_kind == "video" else [{"type": "image"}] * len(frames)
     chat = [
         {"role": "user", "content": [{"type": "text", "text": PROMPT}, *parts]},
         {"role": "assistant", "content": [{"type": "text", "text": "Answer:"}]},
     ]
     text = processor.apply_chat_template(chat, tokenize=False, continue_final_message=True)
     media: dict[str, Any] = {"images": frames}
-    if shown == "video":
+    if media_kind == "video":
         media = {"videos": [frames], "do_sample_frames": False, "video_metadata": [{"fps": 2, "total_num_frames": 4}]}
     inputs = processor(text=[text], return_tensors="pt", add_special_tokens=False, **media)
-    said = loaded.model.generate(
+    generation = loaded.model.generate(
         **inputs, max_new_tokens=1, do_sample=False, output_logits=True, return_dict_in_generate=True
     )
-    probability = said.logits[0][0].softmax(-1)
+    probability = generation.logits[0][0].softmax(-1)
     words = processor.tokenizer.get_vocab()
     yes, no = (
         sum(float(probability[words[form]]) for form in forms)
         for forms in (("Yes", "yes", "YES", "ĠYes", "Ġyes", "ĠYES"), ("No", "no", "NO", "ĠNo", "Ġno", "ĠNO"))
     )
-    assert isinstance(found[1], Verdict)
-    assert found[1].yes == pytest.approx(yes / (yes + no), abs=1e-4)
-    assert found[1].mass == pytest.approx(yes + no, abs=1e-4)
-    assert found[1].tokens_in == inputs["input_ids"].shape[1]
+    assert isinstance(verdicts[1], Verdict)
+    assert verdicts[1].yes == pytest.approx(yes / (yes + no), abs=1e-4)
+    assert verdicts[1].mass == pytest.approx(yes + no, abs=1e-4)
+    assert verdicts[1].tokens_in == inputs["input_ids"].shape[1]
 
 
 @pytest.mark.parametrize(
-    ("name", "shown", "repeats"),
+    ("name", "media_kind", "repeats"),
     [
         ("qwen_vl", "video", True),
         ("qwen_vl", "images", False),
@@ -73,36 +73,44 @@ def test_the_score_is_the_share_of_yes_in_what_plain_generate_would_say_next(
     ],
 )
 def test_a_kept_prefix_equal_frames_and_a_batch_leave_scores_as_they_are(
-    tiny: Callable[..., Path], clips: list[Any], monkeypatch: pytest.MonkeyPatch, name: str, shown: str, repeats: bool
+    tiny: Callable[..., Path],
+    clips: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    media_kind: str,
+    repeats: bool,
 ) -> None:
     if repeats:
         clips[1][1], clips[2][2], clips[4][:] = clips[1][0], clips[0][2], clips[3]
-    plain = judging(tiny(name), clips=shown)
+    plain = judging(tiny(name), clips=media_kind)
     monkeypatch.setattr(plain, "next_token", lambda inputs, clips: plain._whole(inputs))
-    kept, unkept = judging(tiny(name), clips=shown, worth=0.0), judging(tiny(name), clips=shown, worth=1.0)
+    cached, uncached = (
+        judging(tiny(name), clips=media_kind, worth=0.0),
+        judging(tiny(name), clips=media_kind, worth=1.0),
+    )
     one_by_one = [scores(plain, [clip])[0] for clip in clips]
-    assert scores(kept, clips[:1]) == pytest.approx(one_by_one[:1], abs=1e-4)
-    assert kept._exact == {(True, clips[0].shape): True}
-    assert scores(kept, clips) == pytest.approx(one_by_one, abs=1e-4)
-    assert scores(unkept, clips[:1]) + scores(unkept, clips[1:]) == pytest.approx(one_by_one, abs=1e-4)
-    assert unkept._exact == {(False, clips[0].shape): True}
-    assert scores(kept, clips[::-1]) == pytest.approx(one_by_one[::-1], abs=1e-4)
+    assert scores(cached, clips[:1]) == pytest.approx(one_by_one[:1], abs=1e-4)
+    assert cached._exact == {(True, clips[0].shape): True}
+    assert scores(cached, clips) == pytest.approx(one_by_one, abs=1e-4)
+    assert scores(uncached, clips[:1]) + scores(uncached, clips[1:]) == pytest.approx(one_by_one, abs=1e-4)
+    assert uncached._exact == {(False, clips[0].shape): True}
+    assert scores(cached, clips[::-1]) == pytest.approx(one_by_one[::-1], abs=1e-4)
     assert max(one_by_one) - min(one_by_one) > 1e-3, "the clips differ, so their scores do"
 
 
 @pytest.mark.parametrize("name", VISION)
-@pytest.mark.parametrize("shown", ["video", "images"])
+@pytest.mark.parametrize("media_kind", ["video", "images"])
 def test_a_score_is_the_same_bits_in_every_batch_of_one_size_and_as_the_first_after_a_start(
-    tiny: Callable[..., Path], clips: list[Any], name: str, shown: str
+    tiny: Callable[..., Path], clips: list[Any], name: str, media_kind: str
 ) -> None:
     clips[1][1], clips[2][2], clips[4][:] = clips[1][0], clips[0][2], clips[3]  # equal frames are encoded once
-    judge = judging(tiny(name), clips=shown)
+    judge = judging(tiny(name), clips=media_kind)
     first = scores(judge, clips[:4])
     assert scores(judge, clips[:4]) == first
     assert scores(judge, [clips[2], clips[4], clips[0], clips[1]]) == [first[2], first[3], *first[:2]]
     assert [scores(judge, [clip] * 4) for clip in clips[:4]] == [[score] * 4 for score in first]
     alone = [scores(judge, [clip]) for clip in clips]
-    assert [scores(judging(tiny(name), clips=shown), [clip]) for clip in clips[::2]] == alone[::2]
+    assert [scores(judging(tiny(name), clips=media_kind), [clip]) for clip in clips[::2]] == alone[::2]
 
 
 def test_the_prompt_comes_before_the_clip_where_the_template_keeps_the_order(
@@ -122,8 +130,8 @@ def test_an_architecture_that_a_kept_prefix_would_change_is_computed_whole(
 ) -> None:
     expected = scores(judging(tiny("qwen_vl")), clips)
     judge = judging(tiny("qwen_vl"))
-    whole = judge._positions
-    monkeypatch.setattr(judge, "_positions", lambda inputs: 3 * whole(inputs))  # as a model that counts otherwise
+    positions = judge._positions
+    monkeypatch.setattr(judge, "_positions", lambda inputs: 3 * positions(inputs))  # as a model that counts otherwise
     assert scores(judge, clips) == pytest.approx(expected, abs=1e-4)
     assert judge._exact == {(True, clips[0].shape): False}
     assert scores(judge, clips) == pytest.approx(expected, abs=1e-4)
@@ -141,9 +149,9 @@ def test_an_architecture_that_bears_no_kept_prefix_is_computed_whole_and_the_log
         judge = judging(tiny("qwen_vl"))
         monkeypatch.setattr(judge, "_resumed", refuse)
         assert scores(judge, clips[:2]) == pytest.approx(expected, abs=1e-4)
-        told = capsys.readouterr().err
-        assert judge._exact == {(True, clips[0].shape): False} and told.count("is computed whole for every clip") == 1
-        assert type(error).__name__ in told
+        log = capsys.readouterr().err
+        assert judge._exact == {(True, clips[0].shape): False} and log.count("is computed whole for every clip") == 1
+        assert type(error).__name__ in log
 
 
 def test_too_little_memory_for_the_short_way_is_not_taken_for_an_architecture_that_cannot(
@@ -183,23 +191,25 @@ def test_an_answer_of_its_own_is_scored_where_it_says_yes_or_no(
     assert failure.usage.tokens_out == 8 and failure.usage.images == 4
 
 
-@pytest.mark.parametrize(("said", "score"), [("ĠYes", 1.0), ("ĠNo", 0.0)])
-def test_a_literal_answer_is_read_as_text(tiny: Callable[..., Path], clips: list[Any], said: str, score: float) -> None:
+@pytest.mark.parametrize(("token", "score"), [("ĠYes", 1.0), ("ĠNo", 0.0)])
+def test_a_literal_answer_is_read_as_text(
+    tiny: Callable[..., Path], clips: list[Any], token: str, score: float
+) -> None:
     judge = judging(tiny("qwen_vl"), scoring="literal")
-    with steered(judge, *({letter: 30.0} for letter in ("Ċ", "*", "*")), {said: 30.0}, {"<|im_end|>": 30.0}):
-        found = judge([JudgeCall(clip, PROMPT) for clip in clips[:2]])
-    assert [verdict.yes for verdict in found if isinstance(verdict, Verdict)] == [score, score]
-    assert all(isinstance(verdict, Verdict) and verdict.tokens_out == 5 for verdict in found)
+    with steered(judge, *({letter: 30.0} for letter in ("Ċ", "*", "*")), {token: 30.0}, {"<|im_end|>": 30.0}):
+        verdicts = judge([JudgeCall(clip, PROMPT) for clip in clips[:2]])
+    assert [verdict.yes for verdict in verdicts if isinstance(verdict, Verdict)] == [score, score]
+    assert all(isinstance(verdict, Verdict) and verdict.tokens_out == 5 for verdict in verdicts)
 
 
 @contextmanager
 def steered(judge: Judging, *steps: dict[str, float]) -> Iterator[None]:
     """The real `generate`, with the logits given for some tokens, step by step."""
-    words, left = judge._loaded.tokenizer.get_vocab(), list(steps)
+    words, queue = judge._loaded.tokenizer.get_vocab(), list(steps)
 
-    def hook(module: Any, given: Any, logits: torch.Tensor) -> torch.Tensor:
+    def hook(module: Any, inputs: Any, logits: torch.Tensor) -> torch.Tensor:
         logits = logits.clone()
-        for token, value in left.pop(0).items():
+        for token, value in queue.pop(0).items():
             logits[..., words[token]] = value
         return logits
 
@@ -210,8 +220,8 @@ def steered(judge: Judging, *steps: dict[str, float]) -> Iterator[None]:
 
 def test_variants_are_every_token_that_reads_the_word(tiny: Callable[..., Path]) -> None:
     tokenizer = load(Source(str(tiny("qwen_vl")), dtype="float32")).tokenizer
-    read = tokenizer.convert_ids_to_tokens(variants(tokenizer, "yes", "tiny").tolist())
-    assert sorted(read) == sorted(["Yes", "yes", "YES", "ĠYes", "Ġyes", "ĠYES"])
+    tokens = tokenizer.convert_ids_to_tokens(variants(tokenizer, "yes", "tiny").tolist())
+    assert sorted(tokens) == sorted(["Yes", "yes", "YES", "ĠYes", "Ġyes", "ĠYES"])
     with pytest.raises(UserError, match=r"no token for 'perhaps'.*scoring=literal"):
         variants(tokenizer, "perhaps", "tiny")
 
