@@ -40,7 +40,7 @@ def wait_until(
     still: float = STILL,
 ) -> None:
     """Wait, looking `every` seconds, and fail once what `moves` returns has stayed the same for `still` seconds. What
-    `told` returns then is part of the error."""
+    `describe` returns then is part of the error."""
     last, since, began = moves(), time.monotonic(), time.monotonic()
     while not is_done():
         now = time.monotonic()
@@ -52,13 +52,13 @@ def wait_until(
 
 def progress(place: Path) -> list[tuple[str, int, int]]:
     """What changes where a study below `place` goes on: its files, but for signs of life."""
-    found = []
+    states = []
     for folder, _, names in os.walk(place):
         for path in (Path(folder, name) for name in names if not folder.endswith(leases.FOLDER)):
             with contextlib.suppress(OSError):  # it was deleted meanwhile
                 status = path.stat()
-                found.append((str(path), status.st_size, status.st_mtime_ns))
-    return found
+                states.append((str(path), status.st_size, status.st_mtime_ns))
+    return states
 
 
 def statuses(study: Path) -> list[str]:
@@ -67,24 +67,24 @@ def statuses(study: Path) -> list[str]:
 
 def events(study: Path) -> list[list[str]]:
     """The events of each job, in order, without progress."""
-    found = []
+    job_events = []
     for path in sorted((study / "jobs").glob("*.events.jsonl")):
         kinds = [json.loads(line)["event"] for line in path.read_text().splitlines()]
-        found.append([kind for kind in kinds if kind != "progress"])
-    return found
+        job_events.append([kind for kind in kinds if kind != "progress"])
+    return job_events
 
 
 @contextmanager
 def judging() -> Iterator[tuple[str, list[str]]]:
     """The address of a server whose judgement is a function of the request, and the requests that it got."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     def answer(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
-        asked.append(json.dumps(body.get("messages"), sort_keys=True))
-        return 200, completion("Yes" if zlib.crc32(asked[-1].encode()) % 3 == 0 else "No")
+        requests.append(json.dumps(body.get("messages"), sort_keys=True))
+        return 200, completion("Yes" if zlib.crc32(requests[-1].encode()) % 3 == 0 else "No")
 
     with serving(answer) as url:
-        yield url, asked
+        yield url, requests
 
 
 def rows(study: Path) -> dict[str, bytes]:

@@ -62,13 +62,13 @@ PartitionName=closed Nodes=n1 AllowAccounts=others State=UP
 def _ports(count: int) -> list[int]:
     """Return ports that are free now, below those that the system gives to connections: a daemon that is started again
     after minutes must still find its own free."""
-    found: list[int] = []
-    while len(found) < count:
+    ports: list[int] = []
+    while len(ports) < count:
         port = random.randrange(10_000, 32_000)
         with socket.socket() as tried, contextlib.suppress(OSError):
             tried.bind(("127.0.0.1", port))
-            found += [port] if port not in found else []
-    return found
+            ports += [port] if port not in ports else []
+    return ports
 
 
 class Cluster:
@@ -149,11 +149,11 @@ class Cluster:
 
     def report(self) -> str:
         """Return what the cluster says of its nodes and jobs, and the ends of its logs."""
-        said = []
-        for what in ("node", "job"):
+        reports = []
+        for kind in ("node", "job"):
             with contextlib.suppress(AssertionError):
-                said.append(self.call("scontrol", "show", what))
-        return "\n\n".join([*said, self.logs()])
+                reports.append(self.call("scontrol", "show", kind))
+        return "\n\n".join([*reports, self.logs()])
 
     def logs(self) -> str:
         paths = sorted([*self.place.glob("slurm*.log"), *self.place.glob("*.out")])
@@ -214,9 +214,9 @@ def parent(process: int) -> int:
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
-    assert found is not None
-    return found
+    path = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    assert path is not None
+    return path
 
 
 def missing() -> list[str]:
@@ -230,9 +230,9 @@ def cluster() -> Iterator[Cluster]:
     """Run a cluster. Its directory has a short name, since sockets allow no long ones."""
     with tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp") as place:
         Path(place).chmod(0o755)
-        found = Cluster(Path(place))
+        slurm = Cluster(Path(place))
         try:
-            found.begin()
-            yield found
+            slurm.begin()
+            yield slurm
         finally:
-            found.end()
+            slurm.end()

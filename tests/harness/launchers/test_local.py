@@ -107,19 +107,19 @@ def test_workers_share_a_gpu_only_if_told_or_under_mps(
 def test_a_gpu_that_others_fill_or_that_takes_one_process_is_refused_by_name(
     daemon: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[Gpu] = []
-    monkeypatch.setattr(machine, "gpus", lambda: told)
+    gpus: list[Gpu] = []
+    monkeypatch.setattr(machine, "gpus", lambda: gpus)
     two = [Slot("cuda", "0"), Slot("cuda", "0")]
     local._usable(two)  # the driver tells nothing
-    told[:] = [gpu(free=300 * 2**20)]
+    gpus[:] = [gpu(free=300 * 2**20)]
     with pytest.raises(UserError, match=r"GPU 0 \(NVIDIA H200\) has 300.* of 141.* free, and other processes hold"):
         local._usable([Slot("cuda", "0")])
     local._usable([Slot("cuda", "1")])
-    told[:] = [gpu(free=2**37, exclusive=True)]
+    gpus[:] = [gpu(free=2**37, exclusive=True)]
     local._usable([Slot("cuda", "GPU-a")])
     with pytest.raises(UserError, match=r"takes one process at a time .*2 workers are to share it; use per_gpu=1"):
         local._usable(two)
-    told[:] = [gpu(free=2**37)]
+    gpus[:] = [gpu(free=2**37)]
     with pytest.warns(Notice, match=r"2 workers share GPU 0 and take turns on it, since CUDA MPS does not run here"):
         local._usable(two)
     daemon()
@@ -189,9 +189,9 @@ def event(workers: local.Processes, kind: str) -> Event:
     """The next event of a kind."""
     end = time.monotonic() + 60.0
     while time.monotonic() < end:
-        for told in workers.poll(0.2):
-            if told.kind == kind:
-                return told
+        for next_event in workers.poll(0.2):
+            if next_event.kind == kind:
+                return next_event
     raise AssertionError(f"no event {kind!r}")
 
 
@@ -202,14 +202,14 @@ def exists(*processes: int) -> bool:
 def test_a_worker_that_is_stopped_is_killed_with_what_is_beside_it_and_retried_as_after_a_crash(
     sleeping: local.Processes,
 ) -> None:
-    begun = event(sleeping, "started").content
-    stop(begun["worker"])
-    stop(begun["beside"])
+    first_start = event(sleeping, "started").content
+    stop(first_start["worker"])
+    stop(first_start["beside"])
     error = str(event(sleeping, "retry").content["error"])
     assert error == "the worker gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)"
-    again = event(sleeping, "started").content
-    assert again["worker"] != begun["worker"] and not exists(begun["worker"], begun["beside"])
-    stop(again["worker"])
+    second_start = event(sleeping, "started").content
+    assert second_start["worker"] != first_start["worker"] and not exists(first_start["worker"], first_start["beside"])
+    stop(second_start["worker"])
     assert "it is stopped" in str(event(sleeping, "crashed").content["error"])
 
 
@@ -218,8 +218,8 @@ def test_a_stop_kills_what_has_not_ended_in_time_with_what_is_beside_it(
 ) -> None:
     assert local.GRACE < 10.0
     monkeypatch.setattr(local, "GRACE", 0.5)
-    begun = event(sleeping, "started").content
-    stop(begun["beside"])  # it holds the pipe of the worker, which the signal ends
+    start = event(sleeping, "started").content
+    stop(start["beside"])  # it holds the pipe of the worker, which the signal ends
     sleeping.cancel()
     event(sleeping, "stopped")
-    wait_until(lambda: not exists(begun["worker"], begun["beside"]))
+    wait_until(lambda: not exists(start["worker"], start["beside"]))

@@ -125,9 +125,9 @@ def test_its_workers_train_what_local_ones_train_and_one_that_fails_marks_its_ru
 def test_its_settings_are_checked_and_are_in_no_id(far, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*SMOKE, f"output={tmp_path / 'study'}"]
     plain = matrix.plan(words)
-    other = matrix.plan([*words, "launcher=far", "launcher.host=mars"])
-    assert [cell.id for cell in other.cells] == [cell.id for cell in plain.cells] and other.name == plain.name
-    assert matrix.launcher_of(other.execution).host == "mars"  # type: ignore[attr-defined]
+    far_plan = matrix.plan([*words, "launcher=far", "launcher.host=mars"])
+    assert [cell.id for cell in far_plan.cells] == [cell.id for cell in plain.cells] and far_plan.name == plain.name
+    assert matrix.launcher_of(far_plan.execution).host == "mars"  # type: ignore[attr-defined]
     assert cli.main(["run", *words, "launcher=far", "launcher.host=mars"]) == 2
     assert "launcher.host=mars: nobody is there; write launcher.host=moon" in capsys.readouterr().err
     assert not (tmp_path / "study").exists()

@@ -70,7 +70,9 @@ def until(running: Cluster, tmp_path: Path) -> Callable[..., None]:
 def node_of(worker: int) -> str:
     """The node of a worker."""
     variables = Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
-    return next(each for each in variables if each.startswith(b"SLURMD_NODENAME=")).partition(b"=")[2].decode()
+    return (
+        next(variable for variable in variables if variable.startswith(b"SLURMD_NODENAME=")).partition(b"=")[2].decode()
+    )
 
 
 def workers_of(study: Path, runs: str = "*/*/*/seed-*") -> set[int]:
@@ -89,15 +91,15 @@ def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_
     """As they stand there, but for a smaller study, this cluster's partition and directory, and a tracker that needs no
     account."""
     page = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text().partition("## Settings")[0]
-    here = {
+    replacements = {
         "suite=metaworld_mt10 method=sac,furl seeds=5": " ".join((*SMALL, *SHORT, "seeds=2")),
         "partition=short": "partition=low",
         "/shared": str(tmp_path),
         "wandb --follow": "tensorboard",
     }
-    for there, smaller in here.items():
-        assert there in page
-        page = page.replace(there, smaller)
+    for original, smaller in replacements.items():
+        assert original in page
+        page = page.replace(original, smaller)
     commands = [shlex.split(line, comments=True)[1:] for line in page.splitlines() if line.startswith("    bench ")]
     assert [words[0] for words in commands] == ["run", "status", "cancel", "report", "track"]
     submit, status, cancel, report, track = commands
@@ -118,8 +120,8 @@ def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_
     local = train("method=uer", *SMALL[4:], *SHORT, packs=[(0,), (1,)])
     assert rows(study) == rows(local) and len(rows(study)) == 2
     assert "2 of 2 runs finished" in bench(*status).out
-    again = bench(*submit)
-    assert again.code == 0 and "2 finished" in again.out and "0 jobs in the queue" in again.out
+    resubmitted = bench(*submit)
+    assert resubmitted.code == 0 and "2 finished" in resubmitted.out and "0 jobs in the queue" in resubmitted.out
     assert bench(*cancel).out == f"{study}: no job of it is in a queue\n"
     assert bench(*report).code == 0 and (study / "report" / "report.html").exists()
     assert bench(*track).code == 0 and [*study.rglob("events.out.tfevents*")]
@@ -150,15 +152,15 @@ def test_a_task_continues_after_its_limit_a_killed_one_is_marked_failed_and_a_ca
     assert statuses(study)[1:] == ["running", "running"]
     assert "1 job cancelled" in bench("cancel", str(study)).out
     until(lambda: not running.queue() and events(study)[2] == ["started", "stopped"])
-    shown = bench("status", str(study)).out
-    for seed, said in [
+    output = bench("status", str(study)).out
+    for seed, error in [
         (0, "the worker was killed (SIGKILL), by the system if memory ran out: then lower workers, pack or capacity"),
         (1, f"SLURM ended its task {number}_1: FAILED on node n"),
     ]:
-        assert f"seed {seed}    failed" in shown and said in shown
+        assert f"seed {seed}    failed" in output and error in output
         content = json.loads((runs[seed] / "run.json").read_text())
-        assert content["status"] == "failed" and said in content["error"] and events(study)[seed][-1] == "crashed"
-    assert "seed 2    stopped" in shown and bench("status", str(study)).out == shown
+        assert content["status"] == "failed" and error in content["error"] and events(study)[seed][-1] == "crashed"
+    assert "seed 2    stopped" in output and bench("status", str(study)).out == output
 
 
 @pytest.mark.waits
@@ -174,8 +176,8 @@ def test_a_node_that_does_not_see_the_study_is_named_and_its_task_waits(
         until(lambda: "does not see" in running.call("squeue", "-h", "-o", "%k"))
     finally:
         (tmp_path / "elsewhere").rename(study)
-    shown = bench("status", str(study)).out
-    assert f"does not see {study}" in shown and "seed 0    waiting" in shown
+    status = bench("status", str(study)).out
+    assert f"does not see {study}" in status and "seed 0    waiting" in status
 
 
 @pytest.mark.waits
@@ -204,10 +206,12 @@ def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equ
 ) -> None:
     study = tmp_path / "study"
 
-    def begun(runs: str = "*/*/*/seed-*", node: str = "") -> bool:
+    def have_begun(runs: str = "*/*/*/seed-*", node: str = "") -> bool:
         """Whether runs have checkpoints, of those that are held by workers on a node."""
-        held = [run for run in study.glob(runs) if (holder := leases.holder(run)) and node in ("", node_of(holder.pid))]
-        return any(any(run.glob("checkpoint-*")) for run in held)
+        held_runs = [
+            run for run in study.glob(runs) if (holder := leases.holder(run)) and node in ("", node_of(holder.pid))
+        ]
+        return any(any(run.glob("checkpoint-*")) for run in held_runs)
 
     def over() -> bool:
         """Whether no task is left after a node was lost."""
@@ -218,22 +222,22 @@ def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equ
         words = ["run", *STUDY, f"judge.base_url={url}", f"models.budget_calls={LIMIT}", *SLURM]
         words += ["launcher.partition=alone", "launcher.wait=true", f"output={study}"]
         command = start_bench(*words)
-        until(lambda: begun("*/*/uer-*/seed-0") or command.poll() is not None)
+        until(lambda: have_begun("*/*/uer-*/seed-0") or command.poll() is not None)
         command.kill()
         command.wait()
-        kept = node_of(*workers_of(study, "*/*/uer-*/seed-0"))
-        lost = {"n1": "n2", "n2": "n1"}[kept]
-        paused = [*workers_on(kept, study)]
+        kept_node = node_of(*workers_of(study, "*/*/uer-*/seed-0"))
+        lost_node = {"n1": "n2", "n2": "n1"}[kept_node]
+        paused = [*workers_on(kept_node, study)]
         for worker in paused:  # or they might finish before SLURM preempts them, which continues them
             os.kill(worker, signal.SIGSTOP)
-        until(lambda: begun(node=lost))
-        for worker in workers_on(lost, study):
+        until(lambda: have_begun(node=lost_node))
+        for worker in workers_on(lost_node, study):
             os.kill(worker, signal.SIGSTOP)
-        running.call("sbatch", "-p", "high", "-w", kept, "-n2", "--output=/dev/null", "--wrap", "true")
+        running.call("sbatch", "-p", "high", "-w", kept_node, "-n2", "--output=/dev/null", "--wrap", "true")
         until(lambda: any("stopped" in kinds for kinds in events(study)))
-        running.kill_node(lost, *workers_on(lost, study))
-        running.call("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=test")
-        running.start_node(lost)
+        running.kill_node(lost_node, *workers_on(lost_node, study))
+        running.call("scontrol", "update", f"NodeName={lost_node}", "State=DOWN", "Reason=test")
+        running.start_node(lost_node)
         until(over)
         done = bench(*words)  # it merges what the nodes have recorded
         assert done.code == 0 and f"{study}: {RUNS} finished" in done.out, done.out + done.err
@@ -344,9 +348,9 @@ def test_the_queue_is_asked_once_for_a_command_and_arrays_wait_for_those_of_thei
     study = tmp_path / "study"
     _, _, line = waited_for(study)
     squeue.write_text(line)
-    asked, sbatch = tmp_path / "asked", squeue.parent / "bin" / "sbatch"
-    (squeue.parent / "bin" / "squeue").write_text(f"#!/bin/sh\necho squeue >>{asked}\nexec cat {squeue}\n")
-    sbatch.write_text(f'#!/bin/sh\ncat >/dev/null\necho sbatch "$@" >>{asked}\ngrep -c sbatch {asked}\n')
+    log, sbatch = tmp_path / "asked", squeue.parent / "bin" / "sbatch"
+    (squeue.parent / "bin" / "squeue").write_text(f"#!/bin/sh\necho squeue >>{log}\nexec cat {squeue}\n")
+    sbatch.write_text(f'#!/bin/sh\ncat >/dev/null\necho sbatch "$@" >>{log}\ngrep -c sbatch {log}\n')
     sbatch.chmod(0o755)
     names = {"suite": "s", "task": "t", "method": "m"}
     cells = [
@@ -356,9 +360,9 @@ def test_the_queue_is_asked_once_for_a_command_and_arrays_wait_for_those_of_thei
     ]
     jobs = [Job("mine", str(study), cell, (seed,)) for cell in cells for seed in (0, 1)]
     Slurm().spawn(Execution(mixed_commits=True), study).submit(jobs)
-    told = [line.split() for line in asked.read_text().splitlines()]
-    assert [words[0] for words in told] == ["squeue", "sbatch", "sbatch", "sbatch"]
-    arrays = [{word.partition("=")[0]: word.partition("=")[2] for word in words[1:]} for words in told[1:]]
+    commands = [line.split() for line in log.read_text().splitlines()]
+    assert [words[0] for words in commands] == ["squeue", "sbatch", "sbatch", "sbatch"]
+    arrays = [{word.partition("=")[0]: word.partition("=")[2] for word in words[1:]} for words in commands[1:]]
     assert [array["--job-name"] for array in arrays] == ["bench-m-first.1", "bench-m-after.1", "bench-m-late.1"]
     assert [array.get("--dependency") for array in arrays] == [None, "afterany:1", "afterany:17"]
     assert all(array["--array"] == "0-1" for array in arrays)
@@ -367,8 +371,8 @@ def test_the_queue_is_asked_once_for_a_command_and_arrays_wait_for_those_of_thei
 def test_programs_of_slurm_see_no_filters_of_the_user_and_no_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SQUEUE_STATES", "SBATCH_TEST_ONLY", "SCANCEL_STATE", "SLURM_CONF"):
         monkeypatch.setenv(name, "x")
-    left = "[name for name in os.environ if name.startswith(('SQUEUE_', 'SBATCH_', 'SCANCEL_'))]"
-    program = f"import os; print(os.getsid(0), *{left})"
+    filters = "[name for name in os.environ if name.startswith(('SQUEUE_', 'SBATCH_', 'SCANCEL_'))]"
+    program = f"import os; print(os.getsid(0), *{filters})"
     assert int(slurm._call(sys.executable, "-c", program)) != os.getsid(0)
     assert slurm._call(sys.executable, "-c", "import os; print(os.environ['SLURM_CONF'])") == "x\n"
 
@@ -384,10 +388,10 @@ def test_a_command_that_returns_tells_how_its_trackers_go_on(
 
 
 def test_printed_commands_are_quoted_for_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    where = tmp_path / "it's; touch $HOME here"
-    run_._close_submitted(Study("mine", where, (), submitted=2), ("wandb",))
+    directory = tmp_path / "it's; touch $HOME here"
+    run_._close_submitted(Study("mine", directory, (), submitted=2), ("wandb",))
     commands = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  bench ")]
-    assert len(commands) == 4 and all(shlex.split(command)[2] == str(where) for command in commands)
+    assert len(commands) == 4 and all(shlex.split(command)[2] == str(directory) for command in commands)
 
 
 def test_a_path_with_a_line_break_is_refused_since_the_queue_lists_directories_line_by_line(

@@ -127,15 +127,15 @@ TINY = (
     "planner.model=m", "training.steps=90", "evaluation.every=30", "evaluation.episodes=2", "learner.hidden=[8]",
     "learner.batch_size=16", "learner.learning_starts=20",
 )  # fmt: skip
-KEPT = ("evaluations.parquet", "plans.parquet", "policy.safetensors")
+RUN_FILES = ("evaluations.parquet", "plans.parquet", "policy.safetensors")
 
 
 class Planner:
     """A server whose answers are as good as chance, and what it was asked."""
 
     def __init__(self) -> None:
-        self.url, self.heard = "", list[str]()
-        self.held: tuple[str, int] | None = None
+        self.url, self.questions = "", list[str]()
+        self.hold_point: tuple[str, int] | None = None
         """Where, and from which step on, questions are answered only after `release`."""
         self.waiting, self._released = threading.Event(), threading.Event()
         """Set while such a question waits."""
@@ -143,10 +143,10 @@ class Planner:
     def answer(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
         if not body:
             return 200, {"data": [{"id": "m"}]}
-        self.heard.append(body["messages"][0]["content"])
-        kind, _, step = self.heard[-1].partition(", step ")
-        answer = completion(str(int(hashlib.sha256(f"{len(self.heard)}".encode()).hexdigest()[:4], 16) % 2))
-        if self.held and kind == self.held[0] and int(step) >= self.held[1]:
+        self.questions.append(body["messages"][0]["content"])
+        kind, _, step = self.questions[-1].partition(", step ")
+        answer = completion(str(int(hashlib.sha256(f"{len(self.questions)}".encode()).hexdigest()[:4], 16) % 2))
+        if self.hold_point and kind == self.hold_point[0] and int(step) >= self.hold_point[1]:
             self.waiting.set()
             self._released.wait(600)
         return 200, answer  # the temperature is above 0: the same words may be answered otherwise next time
@@ -155,11 +155,11 @@ class Planner:
         """Answer questions of this kind from a step on only after `release`."""
         self.waiting.clear()
         self._released.clear()
-        self.held = kind, step
+        self.hold_point = kind, step
 
     def release(self) -> None:
         """Answer the questions that wait, and those to come at once."""
-        self.held = None
+        self.hold_point = None
         self._released.set()
 
     def stop(self) -> bool:
@@ -177,8 +177,8 @@ def planner(plugin: Callable[..., Path]) -> Iterator[Planner]:
         yield planner
 
 
-def kept(study: Path) -> dict[str, bytes]:
-    files = [file for name in KEPT for file in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
+def run_bytes(study: Path) -> dict[str, bytes]:
+    files = [file for name in RUN_FILES for file in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
     return {f"{file.parent.name}/{file.name}": file.read_bytes() for file in files}
 
 
@@ -199,16 +199,16 @@ def test_a_run_whose_budget_ends_and_that_is_stopped_as_it_waits_goes_on_as_if_i
         content, checkpoint = json.loads((run / "run.json").read_text()), checkpoints.newest(run)
         assert content["status"] == "stopped" and "models.budget_calls=5 is reached" in content["error"]
         assert content["step"] == (checkpoint.step if checkpoint else 0)
-    assert len(planner.heard) == 5
+    assert len(planner.questions) == 5
 
-    for where, step in (("training", 45), ("evaluation", 60)):
-        planner.hold(where, step)
+    for phase, step in (("training", 45), ("evaluation", 60)):
+        planner.hold(phase, step)
         with pytest.raises(Stopped):
             train(*words, packs=[(0, 1)], directory=directory, stop=planner.stop, models={"budget_calls": 1_000}, **job)
         for run in directory.glob("*/*/*/seed-*"):
             content, checkpoint = json.loads((run / "run.json").read_text()), checkpoints.newest(run)
             assert content["status"] == "stopped" and checkpoint is not None and content["step"] == checkpoint.step
-            assert checkpoint.state["loop"].get("pending", False) == (where == "evaluation")
+            assert checkpoint.state["loop"].get("pending", False) == (phase == "evaluation")
 
     concluded, conclude = [], Loop._conclude
     monkeypatch.setattr(Loop, "_conclude", lambda loop: (concluded.append(loop.step), conclude(loop)))
@@ -218,12 +218,12 @@ def test_a_run_whose_budget_ends_and_that_is_stopped_as_it_waits_goes_on_as_if_i
     assert saved() == [(60, False), (60, True)]
 
     train(*words, packs=[(0, 1)], directory=directory, **job)
-    whole = train(*words, packs=[(1,), (0,)], models={"mode": "replay", "cassette": str(directory)})
-    assert kept(directory) == kept(whole) and len(kept(whole)) == 6
+    replayed = train(*words, packs=[(1,), (0,)], models={"mode": "replay", "cassette": str(directory)})
+    assert run_bytes(directory) == run_bytes(replayed) and len(run_bytes(replayed)) == 6
     questions = results.load(directory, what="ledger").sort_values("step").groupby("seed").tail(1)["questions"].sum()
-    assert len(planner.heard) == questions, "nothing that was recorded is asked, or paid, twice"
-    assert {text.partition(",")[0] for text in planner.heard} == {"training", "evaluation"}
-    plans = results.load(whole, what="plans")
+    assert len(planner.questions) == questions, "nothing that was recorded is asked, or paid, twice"
+    assert {text.partition(",")[0] for text in planner.questions} == {"training", "evaluation"}
+    plans = results.load(replayed, what="plans")
     assert plans.groupby(["seed", "step"]).size().to_dict() == {
         (seed, step): 2 for seed in (0, 1) for step in (30, 60, 90)
     }
@@ -236,17 +236,17 @@ def test_an_evaluation_that_waits_for_answers_shows_how_many_it_has(
     for spacing in ("TELL_EVERY", "LIVE_EVERY"):
         monkeypatch.setattr(journal, spacing, 0.0)
     planner.hold("evaluation", 30)
-    shown: list[dict[str, Any]] = []
+    live_states: list[dict[str, Any]] = []
 
     def stop() -> bool:
-        if planner.waiting.is_set() and not shown:
+        if planner.waiting.is_set() and not live_states:
             (live,) = tmp_path.rglob(".live.json")
-            shown.append(json.loads(live.read_text()))
+            live_states.append(json.loads(live.read_text()))
             planner.release()
         return False
 
     train(*TINY, f"planner.base_url={planner.url}", "seeds=[0]", packs=[(0,)], directory=tmp_path / "shown", stop=stop)
-    (live,) = shown
+    (live,) = live_states
     assert (live["step"], live["phase"]) == (30, "evaluation")
     assert live["answers"]["questions"] > 0 and live["answers"]["failures"] == 0 and time.time() - live["time"] < 60
 
@@ -257,37 +257,37 @@ def test_an_evaluation_by_itself_asks_where_it_is_told_to_and_a_submission_is_re
     study = train(*TINY, f"planner.base_url={planner.url}", "seeds=[0]", packs=[(0,)])
     keeping.settle(keeping.folder(study))
     (run,) = map(str, study.glob("*/*/*/seed-0"))
-    planner.heard.clear()
+    planner.questions.clear()
     assert cli.main(["eval", run, "--episodes", "3"]) == 2
     assert "was never recorded, and models.mode=replay asks nothing" in capsys.readouterr().err
     assert cli.main(["eval", run, "--episodes", "3", "--json", "models.mode=record"]) == 0
     first = capsys.readouterr().out
-    assert len(planner.heard) == 3
+    assert len(planner.questions) == 3
     assert cli.main(["eval", run, "--episodes", "3", "--json"]) == 0
-    assert capsys.readouterr().out == first and len(planner.heard) == 3
+    assert capsys.readouterr().out == first and len(planner.questions) == 3
     for cassette, passed, says in (([], None, "holds no recorded calls"), (["--cassette"], True, "")):
         archive = tmp_path / f"archive{len(cassette)}.zip"
         assert cli.main(["submit", str(study), *cassette, "--output", str(archive)]) == 0
         capsys.readouterr()
-        where = ["--leaderboard", str(tmp_path / "board"), "--calls", "0", "--json"]
-        assert cli.main(["verify", str(archive), *where]) == 0
+        options = ["--leaderboard", str(tmp_path / "board"), "--calls", "0", "--json"]
+        assert cli.main(["verify", str(archive), *options]) == 0
         (verdict,) = json.loads(capsys.readouterr().out)["cells"].values()
-        told = {check["what"]: check for check in verdict["checks"]}
-        replayed = next(check for what, check in told.items() if "seed 0" in what)
+        checks = {check["what"]: check for check in verdict["checks"]}
+        replayed = next(check for name, check in checks.items() if "seed 0" in name)
         assert replayed["passed"] is passed and says in replayed["detail"], replayed
         assert verdict["standing"] == "self-reported"
-    assert told["layouts"]["passed"] is None and "name a server that has 'm'" in told["layouts"]["detail"]
-    assert len(planner.heard) == 3, "verifying asks nobody of itself"
+    assert checks["layouts"]["passed"] is None and "name a server that has 'm'" in checks["layouts"]["detail"]
+    assert len(planner.questions) == 3, "verifying asks nobody of itself"
 
-    own = [f"planner.base_url={planner.url}", "--episodes", "4"]
-    for budget, heard, says in (
+    server_options = [f"planner.base_url={planner.url}", "--episodes", "4"]
+    for budget, calls, says in (
         (100, 4, "new layouts: return better than"),
         (2, 2, "models.budget_calls=2 is reached"),
     ):
-        planner.heard.clear()
-        assert cli.main(["verify", str(archive), *where, *own, f"models.budget_calls={budget}"]) == 0
+        planner.questions.clear()
+        assert cli.main(["verify", str(archive), *options, *server_options, f"models.budget_calls={budget}"]) == 0
         (verdict,) = json.loads(capsys.readouterr().out)["cells"].values()
-        assert len(planner.heard) == heard and says in verdict["reason"], verdict
+        assert len(planner.questions) == calls and says in verdict["reason"], verdict
 
 
 def test_a_model_process_that_dies_while_an_evaluation_waits_costs_no_answer(
@@ -318,8 +318,8 @@ def test_a_model_process_that_dies_while_an_evaluation_waits_costs_no_answer(
     planner.hold("evaluation", 60)
     train(*words, packs=[(0, 1)], directory=directory, stop=lambda: kill(3))
     assert len(set(killed)) == 3
-    whole = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(directory)})
-    assert kept(directory) == kept(whole) and len(kept(whole)) == 6
+    replayed = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(directory)})
+    assert run_bytes(directory) == run_bytes(replayed) and len(run_bytes(replayed)) == 6
 
 
 def test_a_seed_that_has_stopped_is_asked_nothing(planner: Planner) -> None:
@@ -364,8 +364,8 @@ def test_what_cannot_be_waited_for_is_refused_before_anything_runs(
     with pytest.raises(UserError, match=r"planner\.delay is given, but answers of 'planner' are awaited without delay"):
         matrix.plan([*TINY, "profile=smoke", "planner.delay=3"])
     live = matrix.plan([*TINY, "profile=smoke", "models.mode=live", f"planner.base_url={planner.url}"])
-    (said,) = readiness.missing(live, tmp_path)
-    assert "models.mode=live records nothing" in said and "use models.mode=record" in said
+    (problem,) = readiness.missing(live, tmp_path)
+    assert "models.mode=live records nothing" in problem and "use models.mode=record" in problem
     words = [*TINY, "profile=smoke", "models.mode=live", f"planner.base_url={planner.url}", f"output={tmp_path / 's'}"]
     assert cli.main(["run", *words]) == 2 and "method 'planning' waits for answers" in capsys.readouterr().err
     wrong = PLANNING.replace('"planner": "chat"}', '"other": "chat"}').replace(

@@ -36,18 +36,20 @@ def stepping(started: EnvWorkers) -> EnvWorkers:
     return workers
 
 
-def told(task: Any) -> list[Any]:
+def task_state(task: Any) -> list[Any]:
     """What a task says of its state, of each capability that it has."""
     names = ("events", "snapshot", "position", "measures", "text", "caption", "subgoals", "outcomes", "instruction")
     return [getattr(task, name)() if callable(getattr(task, name, None)) else None for name in names]
 
 
-def equal(one: Any, other: Any) -> bool:
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(equal, one, other))
-    return type(one) is type(other) and (one.tobytes() == other.tobytes() if hasattr(one, "tobytes") else one == other)
+def equal(first: Any, second: Any) -> bool:
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(equal(first[key], second[key]) for key in first)
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(equal, first, second))
+    return type(first) is type(second) and (
+        first.tobytes() == second.tobytes() if hasattr(first, "tobytes") else first == second
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,30 +64,32 @@ def equal(one: Any, other: Any) -> bool:
     ],
 )
 def test_a_task_in_another_process_is_the_task(stepping: EnvWorkers, suite: str, task: str) -> None:
-    made = registry.get("suite", suite)()
-    local = [made.make(task) for _ in range(3)]
-    remote = [stepping.make(made, task) for _ in range(3)]
-    assert [type(each).__name__ == "RemoteTask" for each in remote] == [False, True, True]
+    built_suite = registry.get("suite", suite)()
+    local = [built_suite.make(task) for _ in range(3)]
+    remote = [stepping.make(built_suite, task) for _ in range(3)]
+    assert [type(env).__name__ == "RemoteTask" for env in remote] == [False, True, True]
     for kind in (HasExpert, HasSubgoals, Measured, Telling):
-        assert {isinstance(each, kind) for each in remote} == {isinstance(local[0], kind)}
-    actions, generator = made.spaces(task)[1], np.random.default_rng(3)
-    assert equal(at_once(remote, "reset", ((n,) for n in range(3))), [each.reset(n) for n, each in enumerate(local)])
+        assert {isinstance(env, kind) for env in remote} == {isinstance(local[0], kind)}
+    actions, generator = built_suite.spaces(task)[1], np.random.default_rng(3)
+    assert equal(at_once(remote, "reset", ((n,) for n in range(3))), [env.reset(n) for n, env in enumerate(local)])
     for step in range(8):
         move = [
             generator.integers(actions.count) if actions.discrete else generator.uniform(-1, 1, actions.shape)
             for _ in remote
         ]
-        assert equal(at_once(remote, "step", ((each,) for each in move)), [*map(lambda a, b: a.step(b), local, move)])
-        assert equal([told(each) for each in remote], [told(each) for each in local])
-        assert [each.instruction for each in remote] == [each.instruction for each in local]
+        assert equal(
+            at_once(remote, "step", ((action,) for action in move)), [*map(lambda a, b: a.step(b), local, move)]
+        )
+        assert equal([task_state(env) for env in remote], [task_state(env) for env in local])
+        assert [env.instruction for env in remote] == [env.instruction for env in local]
         if step == 3:  # a state moves to another process, and back
-            states = [each.state() for each in remote]
-            assert equal(states, [each.state() for each in local])
-            for one, state in zip(remote, states[1:] + states[:1], strict=True):
-                one.load_state(state)
+            states = [env.state() for env in remote]
+            assert equal(states, [env.state() for env in local])
+            for restored, state in zip(remote, states[1:] + states[:1], strict=True):
+                restored.load_state(state)
             local = local[1:] + local[:1]
     if isinstance(local[0], HasExpert):
-        assert equal([each.expert() for each in remote], [each.expert() for each in local])
+        assert equal([env.expert() for env in remote], [env.expert() for env in local])
 
 
 class Broken:
@@ -143,13 +147,13 @@ CONTINUOUS = ("suite=classic", "task=Pendulum-v1", "method=sac")
 @pytest.mark.parametrize("settings", [DISCRETE, CONTINUOUS])
 def test_any_number_of_processes_writes_the_same_bytes(train, settings: tuple[str, ...]) -> None:
     settings = (*settings, *SHORT)
-    whole = train(*settings, packs=[(0, 1, 2)], checkpoint_every=35, env_workers=0)
-    other = whole.with_name("interrupted")
+    serial = train(*settings, packs=[(0, 1, 2)], checkpoint_every=35, env_workers=0)
+    interrupted = serial.with_name("interrupted")
     stop = (call == 60 for call in range(1, 10_000)).__next__
     with pytest.raises(Stopped):
-        train(*settings, packs=[(0, 1, 2)], checkpoint_every=35, env_workers=2, directory=other, stop=stop)
-    train(*settings, packs=[(0, 1), (2,)], checkpoint_every=35, env_workers=1, directory=other)
-    assert rows(other) == rows(whole)
+        train(*settings, packs=[(0, 1, 2)], checkpoint_every=35, env_workers=2, directory=interrupted, stop=stop)
+    train(*settings, packs=[(0, 1), (2,)], checkpoint_every=35, env_workers=1, directory=interrupted)
+    assert rows(interrupted) == rows(serial)
 
 
 WORKER = """

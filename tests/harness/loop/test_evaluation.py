@@ -26,7 +26,7 @@ class Fixed:
 
     def act(self, observation, ctx):
         self.batches.append(len(observation))
-        return np.array([zlib.crc32(each.tobytes()) % 5 for each in observation])
+        return np.array([zlib.crc32(frame.tobytes()) % 5 for frame in observation])
 
 
 def results(deterministic: bool):
@@ -59,12 +59,12 @@ class Countdown:
     instruction, max_steps = "", 10
 
     def reset(self, seed=None):
-        self.left = seed % 3 + 1
+        self.steps_left = seed % 3 + 1
         return np.zeros(1, np.float32)
 
     def step(self, action):
-        self.left -= 1
-        return Step(np.zeros(1, np.float32), 1.0, self.left == 0, False, self.left == 0)
+        self.steps_left -= 1
+        return Step(np.zeros(1, np.float32), 1.0, self.steps_left == 0, False, self.steps_left == 0)
 
     def position(self):
         return None
@@ -72,23 +72,23 @@ class Countdown:
 
 def test_layouts_depend_on_seed_step_and_episode_alone() -> None:
     streams = [Streams(4), Streams(9)]
-    both = Evaluator(lambda row: Countdown(), 5, streams)(Fixed(True), 40, [0, 1])
+    together = Evaluator(lambda row: Countdown(), 5, streams)(Fixed(True), 40, [0, 1])
     alone = Evaluator(lambda row: Countdown(), 5, [Streams(9)])(Fixed(True), 40, [0])
-    assert [result[1:] for result in both if result.row == 1] == [result[1:] for result in alone]
+    assert [result[1:] for result in together if result.row == 1] == [result[1:] for result in alone]
     expected = [streams[0].evaluation_seed(40, episode) % 3 + 1 for episode in range(5)]
-    assert [result.length for result in both if result.row == 0] == expected
-    assert [result.ret for result in both if result.row == 0] == [float(length) for length in expected]
+    assert [result.length for result in together if result.row == 0] == expected
+    assert [result.ret for result in together if result.row == 0] == [float(length) for length in expected]
     assert expected != [streams[0].evaluation_seed(41, episode) % 3 + 1 for episode in range(5)]
 
 
 def test_subgoals_are_those_that_hold_when_the_episode_ends() -> None:
     class Parted(Countdown):
         def subgoals(self):
-            return {"begun": True, "long": self.left == 0 and self.first == 3}
+            return {"begun": True, "long": self.steps_left == 0 and self.first == 3}
 
         def reset(self, seed=None):
             observation = super().reset(seed)
-            self.first = self.left
+            self.first = self.steps_left
             return observation
 
     results = Evaluator(lambda row: Parted(), 12, [Streams(0)])(Fixed(True), 0, [0])
@@ -100,7 +100,7 @@ def test_subgoals_are_those_that_hold_when_the_episode_ends() -> None:
 def test_outcomes_are_the_tasks_numbers_when_the_episode_ends() -> None:
     class Counting(Countdown):
         def outcomes(self):
-            return {"left": float(self.left), "half": 0.5}
+            return {"left": float(self.steps_left), "half": 0.5}
 
     results = Evaluator(lambda row: Counting(), 3, [Streams(0)])(Fixed(True), 0, [0])
     assert [result.outcomes for result in results] == [{"left": 0.0, "half": 0.5}] * 3
@@ -167,11 +167,11 @@ class Following(Fixed):
 def test_an_actor_follows_the_solver_of_each_of_its_episodes() -> None:
     agent, streams = Following(), [Streams(4), Streams(9)]
     evaluator = Evaluator(
-        lambda row: Countdown(), 2, streams, solve=lambda row, task, seed: lambda: (row, seed, task.left)
+        lambda row: Countdown(), 2, streams, solve=lambda row, task, seed: lambda: (row, seed, task.steps_left)
     )
     results = evaluator(agent, 30, [0, 1])
     places = [(row, streams[row].evaluation_seed(30, episode)) for row in (0, 1) for episode in (0, 1)]
-    assert [one[:2] for one in agent.solved[:4]] == places
+    assert [call[:2] for call in agent.solved[:4]] == places
     assert len(agent.solved) == sum(result.length for result in results)
 
 
@@ -184,7 +184,7 @@ def test_an_agent_that_is_not_labelled_as_privileged_gets_no_solver() -> None:
 
 
 def test_an_actor_sees_the_snapshot_of_the_state_that_its_episode_is_in() -> None:
-    taken: list[tuple[int, bytes]] = []
+    snapshots: list[tuple[int, bytes]] = []
 
     class Looking(Fixed):
         def actor(self, places):
@@ -192,14 +192,16 @@ def test_an_actor_sees_the_snapshot_of_the_state_that_its_episode_is_in() -> Non
 
             class Actor(Memoryless):
                 def begin(self, observation, ctx):
-                    taken.extend((place.episode, ctx.snapshot(place.row, place.episode).tobytes()) for place in places)
+                    snapshots.extend(
+                        (place.episode, ctx.snapshot(place.row, place.episode).tobytes()) for place in places
+                    )
 
             return Actor(agent)
 
     suite, streams = MiniGridDoorKey(), [Streams(3)]
     Evaluator(lambda row: suite.make("5x5"), 2, streams)(Looking(True), 50, [0])
     task = suite.make("5x5")
-    for episode, shot in taken:
+    for episode, shot in snapshots:
         task.reset(streams[0].evaluation_seed(50, episode))
         assert shot == task.snapshot().tobytes()
-    assert len(taken) == 2 and taken[0][1] != taken[1][1]
+    assert len(snapshots) == 2 and snapshots[0][1] != snapshots[1][1]

@@ -29,7 +29,7 @@ MOVES = len(EPISODE.expert)
 def test_the_reference_episode_is_fixed_and_brings_about_every_event_between_random_moves(task: str) -> None:
     first, second = reference(SUITE, task), reference(SUITE, task)
     assert first is not None and second is not None
-    assert all(np.array_equal(ours, theirs) for ours, theirs in zip(first, second, strict=True))
+    assert all(np.array_equal(array, copy) for array, copy in zip(first, second, strict=True))
     assert len(first.expert) < SUITE.horizon(task)
     assert first.events.any(0).all()
     assert first.events[-1].tolist() == [False, False, True] and first.events[:, 2].sum() == 1
@@ -84,50 +84,48 @@ class EventJudge:
 
     def __init__(self) -> None:
         self.seconds, self.clips, self.restarts, self.memory = 7.0, 3, 0, Memory()
-        self.asked: dict[int, InFlight] = {}
+        self.in_flight: dict[int, InFlight] = {}
 
     def ask(self, item: InFlight) -> None:
-        assert item.number not in self.asked
-        self.asked[item.number] = item
+        assert item.number not in self.in_flight
+        self.in_flight[item.number] = item
         self.seconds += 1.0
         self.clips += 1
 
     def take(self, number: int) -> tuple[CallResult, float]:
-        return CallResult(float(self.asked[number].ask.events.sum()) / 100), 0.0
+        return CallResult(float(self.in_flight[number].ask.events.sum()) / 100), 0.0
 
 
-def made(clip_length: int = 32, count: int = 2) -> tuple[Probes, list[tuple[int, int, int, str, float]]]:
+def make_probes(clip_length: int = 32, count: int = 2) -> tuple[Probes, list[tuple[int, int, int, str, float]]]:
     """Probes of two looks in a run of 100 steps evaluated every 50, and the rows that they write."""
-    found: list[tuple[int, int, int, str, float]] = []
+    rows: list[tuple[int, int, int, str, float]] = []
     replay = type("Replay", (ReplayPart,), {"judged_transitions": clip_length})()
     parts = {"suite": SUITE, "replay": replay, "evaluation": SimpleNamespace(every=50)}
     build: Any = SimpleNamespace(parts=parts, events=SUITE.events, suite=lambda row: SUITE)
-    return Probes(
-        build, TASK, count, 100, lambda row, step, points: found.extend((row, step, *p) for p in points)
-    ), found
+    return Probes(build, TASK, count, 100, lambda row, step, points: rows.extend((row, step, *p) for p in points)), rows
 
 
 def test_the_rows_name_every_move_every_event_and_the_window() -> None:
-    looks, rows = made()
+    looks, rows = make_probes()
     looks.describe([1], None, lambda: False)
     assert {(row, step) for row, step, *_ in rows} == {(1, 0)}
-    told = [tuple(rest) for _, _, *rest in rows]
-    assert told[0] == (0, "window", 32)
-    expert = [value for t, quantity, value in told if quantity == "expert"]
+    points = [tuple(point) for _, _, *point in rows]
+    assert points[0] == (0, "window", 32)
+    expert = [value for t, quantity, value in points if quantity == "expert"]
     assert np.array_equal(expert, EPISODE.expert)
-    events = [(t, quantity) for t, quantity, _ in told if quantity.startswith("event/")]
-    when = [(t, f"event/{SUITE.events[number]}") for t, number in np.argwhere(EPISODE.events).tolist()]
-    assert events == when and events[-1] == (MOVES - 1, "event/goal")
+    events = [(t, quantity) for t, quantity, _ in points if quantity.startswith("event/")]
+    expected_events = [(t, f"event/{SUITE.events[number]}") for t, number in np.argwhere(EPISODE.events).tolist()]
+    assert events == expected_events and events[-1] == (MOVES - 1, "event/goal")
 
 
 def test_without_a_clip_length_the_window_is_that_of_the_paper() -> None:
-    looks, rows = made(clip_length=0)
+    looks, rows = make_probes(clip_length=0)
     looks.describe([0], None, lambda: False)
     assert rows[0][2:] == (0, "window", 32)
 
 
 def test_the_judge_scores_clips_by_their_middle_and_its_clock_is_given_back() -> None:
-    looks, rows = made(clip_length=8)
+    looks, rows = make_probes(clip_length=8)
     judge: Any = EventJudge()
     looks.describe([0, 1], judge, lambda: False)
     scores = {t: value for row, _, t, quantity, value in rows if row == 1 and quantity == "judge"}
@@ -136,13 +134,13 @@ def test_the_judge_scores_clips_by_their_middle_and_its_clock_is_given_back() ->
     assert max(scores.values()) > 0 == min(scores.values())
     assert scores == {t: value for row, _, t, quantity, value in rows if row == 0 and quantity == "judge"}
     assert (judge.seconds, judge.clips) == (7.0, 3)
-    assert all(number < 0 and item.ordinal >= 2**32 for number, item in judge.asked.items())
-    last = judge.asked[-2 * len(starts)].ask
+    assert all(number < 0 and item.ordinal >= 2**32 for number, item in judge.in_flight.items())
+    last = judge.in_flight[-2 * len(starts)].ask
     assert last.row == 1 and np.array_equal(last.snapshots, EPISODE.snapshots[-8:])
 
 
 def test_a_stop_is_heard_while_the_judge_is_asked() -> None:
-    looks, _ = made()
+    looks, _ = make_probes()
     judge: Any = EventJudge()
     with pytest.raises(Stopped):
         looks.describe([0], judge, lambda: True)
@@ -156,24 +154,24 @@ class ColumnAgent:
 
     def value(self, observation: Any, rows: Any) -> Any:
         assert len(set(rows.tolist())) == 1, "each seed is asked alone"
-        column = np.array([np.argwhere(each[:, :, 0] == 10)[0, 0] for each in observation])
+        column = np.array([np.argwhere(frame[:, :, 0] == 10)[0, 0] for frame in observation])
         return np.where(column == 3, np.nan, rows + column / 100)
 
 
 def test_the_critic_is_asked_at_its_steps_about_what_each_move_was_made_on() -> None:
-    looks, rows = made()
+    looks, rows = make_probes()
     agent: Any = ColumnAgent()
     for step in (0, 30, 50, 100):
         looks(agent, step, [0, 2])
     assert {(row, step) for row, step, *_ in rows} == {(0, 50), (2, 50), (0, 100), (2, 100)}
     agents = [int(np.argwhere(observation[:, :, 0] == 10)[0, 0]) for observation in EPISODE.observations]
     assert {3} < set(agents)
-    wanted = [(2, 100, t, "critic", 2 + x / 100) for t, x in enumerate(agents) if x != 3]
-    assert [row for row in rows if row[:2] == (2, 100)] == wanted
+    expected = [(2, 100, t, "critic", 2 + x / 100) for t, x in enumerate(agents) if x != 3]
+    assert [row for row in rows if row[:2] == (2, 100)] == expected
 
 
 def test_no_probes_write_nothing() -> None:
-    looks, rows = made(count=0)
+    looks, rows = make_probes(count=0)
     looks.describe([0], None, lambda: False)
     looks(None, 100, [0])  # type: ignore[arg-type]
     assert rows == []
@@ -193,8 +191,10 @@ def test_a_run_is_the_same_byte_for_byte_with_probes_and_without(train) -> None:
     without = train(*settings, packs=[(0, 1)])
     probed = train(*settings, packs=[(0, 1)], probes=3)
     for name in ("evaluations.parquet", "policy.safetensors", "metrics.parquet", "judgements.parquet"):
-        ours, theirs = ([file.read_bytes() for file in sorted(d.glob(f"*/*/*/*/{name}"))] for d in (without, probed))
-        assert ours == theirs and len(ours) == 2, name
+        plain, with_probes = (
+            [file.read_bytes() for file in sorted(d.glob(f"*/*/*/*/{name}"))] for d in (without, probed)
+        )
+        assert plain == with_probes and len(plain) == 2, name
     assert read(without, "probes") == [[], []]
     episode = reference(SUITE, "5x5")
     assert episode is not None

@@ -44,10 +44,10 @@ def follows(cell: Any) -> dict[str, bool]:
 
 
 def test_a_question_keeps_its_solver_only_on_the_way_to_an_oracle_that_declares_it() -> None:
-    for declared, told in ((True, 3), (False, None)):
+    for declared, answer in ((True, 3), (False, None)):
         backend = OracleBackend(lambda question, rng: question.solver and question.solver(), [Streams(0)])
         asks = QuestionQueue(1, 0, backend, role="prior", kind="chat", follows_solver=declared)
-        assert asks.values(asks.send([(ASK, "")], 1), lambda: False) == [told]
+        assert asks.values(asks.send([(ASK, "")], 1), lambda: False) == [answer]
 
 
 def test_models_that_are_no_oracle_or_do_not_declare_it_get_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,9 @@ def test_models_that_are_no_oracle_or_do_not_declare_it_get_none(monkeypatch: py
     assert follows(scripted) == {"prior": False}
     dsadf = ("suite=crafter_ood", "method=dsadf", "reflector=scripted", "scorer=scripted", "text_embedder=scripted")
     dsadf += ("text_embedder.width=384", "planner=oracle", "task=wood_sword")
-    assert [role for role, told in follows(planned(*dsadf, "performer=oracle")).items() if told] == ["performer"]
+    assert [
+        role for role, follows_solver in follows(planned(*dsadf, "performer=oracle")).items() if follows_solver
+    ] == ["performer"]
     assert not any(follows(planned(*dsadf, "performer=scripted")).values()), "the planner's oracle declares nothing"
 
 
@@ -68,10 +70,10 @@ def test_it_is_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch) -> N
     voices = {"prior": Voice(Registered("chat", "scripted_prior"))}
     process = ModelProcess(Assignment(Registered("suite", "housekeep"), "adjustment_2", voices), 1.0)
     process.ask(InFlight(0, 0, 0, ASK))
-    (sent,) = process._waiting
+    (message,) = process._waiting
     with pytest.raises((pickle.PicklingError, AttributeError)):
         pickle.dumps(ASK)
-    assert pickle.dumps(sent), "what is sent holds no solver, which could not be pickled"
+    assert pickle.dumps(message), "what is sent holds no solver, which could not be pickled"
 
 
 def test_an_oracle_whose_question_holds_no_solver_says_why() -> None:
@@ -81,7 +83,7 @@ def test_an_oracle_whose_question_holds_no_solver_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reason"),
     [
         (("suite=crafter", "method=linvit", "prior=oracle"), "no solver comes with the task 'game' of suite 'crafter'"),
         (("suite=crafter_ood", "task=free_play", "method=linvit", "prior=oracle"), "no solver comes with the task"),
@@ -97,8 +99,8 @@ def test_an_oracle_whose_question_holds_no_solver_says_why() -> None:
         (("suite=housekeep", "method=model_as_agent", "performer=oracle_prior"), "it weighs actions"),
     ],
 )  # fmt: skip
-def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], told: str) -> None:
-    with pytest.raises(UserError, match=re.escape(told)):
+def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(UserError, match=re.escape(reason)):
         planned(*words)
 
 

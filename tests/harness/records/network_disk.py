@@ -56,7 +56,7 @@ class Machine:
     def forget(self, path: str) -> None:
         """Drop what is remembered of a directory, which this machine changed."""
         self.listings.pop(path, None)
-        self.missing = {each: until for each, until in self.missing.items() if os.path.dirname(each) != path}
+        self.missing = {name: until for name, until in self.missing.items() if os.path.dirname(name) != path}
 
 
 class Process(threading.Thread):
@@ -72,7 +72,7 @@ class Process(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        _here.process = self
+        _current.process = self
         self.turn.acquire()
         try:
             if not self.killed:
@@ -138,12 +138,12 @@ class Listing:
         pass
 
 
-_here = threading.local()
+_current = threading.local()
 
 
 def process() -> Process | None:
     """The process of this thread, or None outside of the simulation."""
-    return getattr(_here, "process", None)
+    return getattr(_current, "process", None)
 
 
 class NetworkDisk:
@@ -163,19 +163,19 @@ class NetworkDisk:
 
     def start(self, machine: Machine, work: Callable[[], None]) -> Process:
         """Start a process; all machines number theirs alike."""
-        number = 7 + sum(each.machine is machine for each in self.processes)
-        self.processes.append(made := Process(self, machine, number, work))
-        made.start()
-        return made
+        number = 7 + sum(process.machine is machine for process in self.processes)
+        self.processes.append(started := Process(self, machine, number, work))
+        started.start()
+        return started
 
     def go_on(self) -> bool:
         """Let one process go on up to its next request. Return False if all have ended."""
-        alive = [each for each in self.processes if not each.ended]
+        alive = [process for process in self.processes if not process.ended]
         if not alive:
             return False
-        ready = [each for each in alive if each.wakes <= self.now or each.killed]
+        ready = [process for process in alive if process.wakes <= self.now or process.killed]
         if not ready:
-            self.now = min(each.wakes for each in alive)
+            self.now = min(process.wakes for process in alive)
             return True
         chosen = self.random.choice(ready)
         self.now += self.random.expovariate(200.0)
@@ -184,14 +184,14 @@ class NetworkDisk:
         return True
 
     def close(self) -> None:
-        for each in self.processes:
-            each.killed = True
+        for process in self.processes:
+            process.killed = True
         while self.go_on():
             pass
 
     # What a request meets
 
-    def _mine(self, path: Any) -> str | None:
+    def _simulated_path(self, path: Any) -> str | None:
         """The absolute path of what a process of the simulation asks the disk for, or None for any other request."""
         if process() is None or isinstance(path, int):
             return None
@@ -244,7 +244,7 @@ class NetworkDisk:
         patch.setattr(leases, "_sleep", lambda seconds: me.rest(10 * seconds) if (me := process()) else None)
         patch.setattr(leases.Lease, "__del__", lambda lease: None)  # a killed process releases nothing
         patch.setattr(leases, "_keep", lambda lease: None)
-        patch.setattr(leases, "_seen", _Apart())
+        patch.setattr(leases, "_seen", _PerProcess())
         patch.setattr(worker, "time", SimpleNamespace(monotonic=self._elapsed))
 
     def _elapsed(self) -> float:
@@ -254,15 +254,15 @@ class NetworkDisk:
     def _standing(self, pid: int) -> str:
         me = process()
         assert me is not None
-        found = [each for each in self.processes if each.machine is me.machine and each.pid == pid]
-        return f"{pid} 1" if found and not (found[0].killed or found[0].ended) else ""
+        processes = [other for other in self.processes if other.machine is me.machine and other.pid == pid]
+        return f"{pid} 1" if processes and not (processes[0].killed or processes[0].ended) else ""
 
     # The requests
 
     def _listdir(self, path: Any = ".") -> list[str]:
-        if (mine := self._mine(path)) is None:
+        if (own_path := self._simulated_path(path)) is None:
             return self._real.listdir(path)
-        return self._names(self._request(mine), mine)
+        return self._names(self._request(own_path), own_path)
 
     def _names(self, machine: Machine, path: str) -> list[str]:
         until, names = machine.listings.get(path, (0.0, []))
@@ -273,41 +273,43 @@ class NetworkDisk:
         return list(names)
 
     def _scandir(self, path: Any = ".") -> Any:
-        if (mine := self._mine(path)) is None:
+        if (own_path := self._simulated_path(path)) is None:
             return self._real.scandir(path)
-        return Listing(Entry(name, os.path.join(mine, name)) for name in self._names(self._request(mine), mine))
+        return Listing(
+            Entry(name, os.path.join(own_path, name)) for name in self._names(self._request(own_path), own_path)
+        )
 
     def _stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
-        mine = self._mine(path) if dir_fd is None else None
-        if mine is None:
+        own_path = self._simulated_path(path) if dir_fd is None else None
+        if own_path is None:
             return self._real.stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
-        machine = self._request(mine)
-        self._missed(machine, mine)
+        machine = self._request(own_path)
+        self._missed(machine, own_path)
         try:
-            found = self._real.stat(mine)
+            status = self._real.stat(own_path)
         except FileNotFoundError:
-            self._miss(machine, mine)
+            self._miss(machine, own_path)
             raise
-        until, known = machine.attributes.get(mine, (0.0, found))
-        if until <= self.now or known.st_ino != found.st_ino:
-            machine.attributes[mine] = self.now + CACHED * self.random.random(), found
-            return found
-        return known
+        until, cached = machine.attributes.get(own_path, (0.0, status))
+        if until <= self.now or cached.st_ino != status.st_ino:
+            machine.attributes[own_path] = self.now + CACHED * self.random.random(), status
+            return status
+        return cached
 
     def _lstat(self, path: Any, *, dir_fd: int | None = None) -> os.stat_result:
-        if dir_fd is not None or self._mine(path) is None:
+        if dir_fd is not None or self._simulated_path(path) is None:
             return self._real.lstat(path, dir_fd=dir_fd)
         return self._stat(path)
 
-    def _opened(self, path: str, creates: bool) -> None:
+    def _note_open(self, path: str, creates: bool) -> None:
         machine = self._request(path)
         if not creates:
             self._missed(machine, path)
-        if creates or not self._there(path):
+        if creates or not self._exists(path):
             machine.forget(os.path.dirname(path)) if creates else self._miss(machine, path)
         machine.attributes.pop(path, None)
 
-    def _there(self, path: str) -> bool:
+    def _exists(self, path: str) -> bool:
         try:
             self._real.lstat(path)
         except OSError:
@@ -315,71 +317,71 @@ class NetworkDisk:
         return True
 
     def _open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        if dir_fd is None and (mine := self._mine(path)) is not None:
-            self._opened(mine, bool(flags & os.O_CREAT))
+        if dir_fd is None and (own_path := self._simulated_path(path)) is not None:
+            self._note_open(own_path, bool(flags & os.O_CREAT))
         return self._real.open(path, flags, mode, dir_fd=dir_fd)
 
-    def _file(self, path: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
-        if (mine := self._mine(path)) is not None:
-            self._opened(mine, not mode.startswith("r"))
-        return self._real.file(path, mode, *given, **named)
+    def _file(self, path: Any, mode: str = "r", *arguments: Any, **settings: Any) -> Any:
+        if (own_path := self._simulated_path(path)) is not None:
+            self._note_open(own_path, not mode.startswith("r"))
+        return self._real.file(path, mode, *arguments, **settings)
 
     def _link(self, source: Any, target: Any) -> None:
-        if (mine := self._mine(target)) is None:
+        if (own_path := self._simulated_path(target)) is None:
             return self._real.link(source, target)
-        machine = self._request(mine)
+        machine = self._request(own_path)
         self._real.link(source, target)
-        machine.forget(os.path.dirname(mine))
-        self._stamp(machine, mine)
+        machine.forget(os.path.dirname(own_path))
+        self._stamp(machine, own_path)
         if self._repeated():
-            raise OSError(self.random.choice((errno.EEXIST, errno.ESTALE)), "done, but its reply was lost", mine)
+            raise OSError(self.random.choice((errno.EEXIST, errno.ESTALE)), "done, but its reply was lost", own_path)
 
-    def _utime(self, path: Any, *given: Any, **named: Any) -> None:
-        if (mine := self._mine(path)) is None or given or named:
-            return self._real.utime(path, *given, **named)
-        machine = self._request(mine)
-        self._missed(machine, mine)
-        self._stamp(machine, mine)
+    def _utime(self, path: Any, *times: Any, **settings: Any) -> None:
+        if (own_path := self._simulated_path(path)) is None or times or settings:
+            return self._real.utime(path, *times, **settings)
+        machine = self._request(own_path)
+        self._missed(machine, own_path)
+        self._stamp(machine, own_path)
 
-    def _replace(self, source: Any, target: Any, **named: Any) -> None:
-        if (mine := self._mine(target)) is None:
-            return self._real.replace(source, target, **named)
-        machine = self._request(mine)
+    def _replace(self, source: Any, target: Any, **settings: Any) -> None:
+        if (own_path := self._simulated_path(target)) is None:
+            return self._real.replace(source, target, **settings)
+        machine = self._request(own_path)
         self._real.replace(source, target)
-        for each in (mine, os.path.normpath(source)):
-            machine.forget(os.path.dirname(each))
-            machine.attributes.pop(each, None)
+        for changed_path in (own_path, os.path.normpath(source)):
+            machine.forget(os.path.dirname(changed_path))
+            machine.attributes.pop(changed_path, None)
         if self._repeated():
             raise FileNotFoundError(errno.ENOENT, "done, but its reply was lost", str(source))
 
-    def _rename(self, source: Any, target: Any, **named: Any) -> None:
-        if self._mine(target) is None:
-            return self._real.rename(source, target, **named)
+    def _rename(self, source: Any, target: Any, **settings: Any) -> None:
+        if self._simulated_path(target) is None:
+            return self._real.rename(source, target, **settings)
         self._replace(source, target)
 
-    def _changed(self, change: Callable[..., None], path: Any, *given: Any, **named: Any) -> None:
-        mine = self._mine(path) if named.get("dir_fd") is None else None
-        if mine is None:
-            return change(path, *given, **named)
-        machine = self._request(mine)
-        change(mine, *given)
-        machine.forget(os.path.dirname(mine))
-        machine.attributes.pop(mine, None)
+    def _changed(self, change: Callable[..., None], path: Any, *arguments: Any, **settings: Any) -> None:
+        own_path = self._simulated_path(path) if settings.get("dir_fd") is None else None
+        if own_path is None:
+            return change(path, *arguments, **settings)
+        machine = self._request(own_path)
+        change(own_path, *arguments)
+        machine.forget(os.path.dirname(own_path))
+        machine.attributes.pop(own_path, None)
 
-    def _unlink(self, path: Any, **named: Any) -> None:
-        self._changed(self._real.unlink, path, **named)
+    def _unlink(self, path: Any, **settings: Any) -> None:
+        self._changed(self._real.unlink, path, **settings)
 
-    def _remove(self, path: Any, **named: Any) -> None:
-        self._changed(self._real.unlink, path, **named)
+    def _remove(self, path: Any, **settings: Any) -> None:
+        self._changed(self._real.unlink, path, **settings)
 
-    def _mkdir(self, path: Any, *given: Any, **named: Any) -> None:
-        self._changed(self._real.mkdir, path, *given, **named)
+    def _mkdir(self, path: Any, *arguments: Any, **settings: Any) -> None:
+        self._changed(self._real.mkdir, path, *arguments, **settings)
 
-    def _rmdir(self, path: Any, **named: Any) -> None:
-        self._changed(self._real.rmdir, path, **named)
+    def _rmdir(self, path: Any, **settings: Any) -> None:
+        self._changed(self._real.rmdir, path, **settings)
 
 
-class _Apart(dict[Any, Any]):
+class _PerProcess(dict[Any, Any]):
     """What each process has seen of leases, apart from what others have."""
 
     def setdefault(self, key: Any, default: Any = None) -> Any:

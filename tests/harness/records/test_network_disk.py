@@ -57,9 +57,11 @@ class Watch:
 
     def writes(self, directory: Path) -> None:
         """A process writes a directory, in which no other process that still lives may have written."""
-        me, before = process(), self.writers.get(directory)
-        if before is not None and before is not me:
-            assert before.ended or before.killed or directory in before.left, f"two processes write {directory}"  # type: ignore[attr-defined]
+        me, previous_writer = process(), self.writers.get(directory)
+        if previous_writer is not None and previous_writer is not me:
+            assert previous_writer.ended or previous_writer.killed or directory in previous_writer.released, (
+                f"two processes write {directory}"
+            )  # type: ignore[attr-defined]
         self.writers[directory] = me
 
     def goes_on(self) -> None:
@@ -74,18 +76,18 @@ def trains(home: Path, watch: Watch) -> None:
     me: Any = process()
     cell: Any = SimpleNamespace(directory=str(home.parent.relative_to(home.parents[1])))
     job = Job("study", str(home.parents[1]), {}, (0,))
-    taken = worker._take(job, cell, lambda event: None)
-    if not taken:
+    leased_runs = worker._take(job, cell, lambda event: None)
+    if not leased_runs:
         return
-    ((run, lease),) = taken.values()
+    ((run, lease),) = leased_runs.values()
     watch.goes_on()
     watch.writes(run.path)
     state = run.path / "state.json"
-    begun = read_json(state) if state.exists() else {"step": 0, "offset": 0}
-    rows = Rows(run.path / "evaluations.jsonl", int(begun["offset"]))
+    saved = read_json(state) if state.exists() else {"step": 0, "offset": 0}
+    rows = Rows(run.path / "evaluations.jsonl", int(saved["offset"]))
     try:
         beaten = leases._elapsed()
-        for step in range(int(begun["step"]) + 1, STEPS + 1):
+        for step in range(int(saved["step"]) + 1, STEPS + 1):
             for _ in range(4):
                 me.rest(PACE / 4)
                 if leases._elapsed() - beaten >= BEAT:
@@ -105,7 +107,7 @@ def trains(home: Path, watch: Watch) -> None:
         run.publish(lease)
     finally:
         rows.close()
-        me.left.add(run.path)
+        me.released.add(run.path)
         lease.release()
 
 
@@ -114,7 +116,7 @@ def comes_back(home: Path, watch: Watch) -> Callable[[], None]:
 
     def work() -> None:
         me: Any = process()
-        me.left = set()
+        me.released = set()
         while True:
             try:
                 trains(home, watch)
@@ -134,39 +136,39 @@ def lives(disk: NetworkDisk, home: Path, watch: Watch, machines: list[Machine]) 
     until = disk.now + 3 * 3600
     while disk.go_on():
         assert disk.now < until, "the run is not finished"
-        alive = [each for each in disk.processes if not each.ended and not each.killed]
+        alive = [process for process in disk.processes if not process.ended and not process.killed]
         if not alive or disk.random.random() > FAULTS:
             continue
-        chosen = disk.random.choice(alive)
+        victim = disk.random.choice(alive)
         match disk.random.choice(("kill", "vanish", "freeze", "pause")):
             case "kill":
-                chosen.killed = True
-                disk.start(chosen.machine, comes_back(home, watch))
-            case "vanish" if len({each.machine for each in alive}) > 1:  # its node is lost; another boots
-                chosen.last_request, chosen.wakes = True, disk.now + 200 * disk.random.random()
-                another = Machine(f"{chosen.machine.name}{len(disk.processes)}", 5.0, disk.random.uniform(-4000, 4000))
+                victim.killed = True
+                disk.start(victim.machine, comes_back(home, watch))
+            case "vanish" if len({process.machine for process in alive}) > 1:  # its node is lost; another boots
+                victim.last_request, victim.wakes = True, disk.now + 200 * disk.random.random()
+                another = Machine(f"{victim.machine.name}{len(disk.processes)}", 5.0, disk.random.uniform(-4000, 4000))
                 disk.start(another, comes_back(home, watch))
             case "freeze":
-                chosen.wakes = disk.now + 250 * disk.random.random()
+                victim.wakes = disk.now + 250 * disk.random.random()
             case "pause":
                 seconds = 250 * disk.random.random()
-                chosen.machine.paused += seconds
-                for each in disk.processes:
-                    if each.machine is chosen.machine:
-                        each.wakes = disk.now + seconds
+                victim.machine.paused += seconds
+                for process in disk.processes:
+                    if process.machine is victim.machine:
+                        process.wakes = disk.now + seconds
 
 
 @pytest.fixture
 def simulated(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., NetworkDisk]]:
-    made: list[NetworkDisk] = []
+    disks: list[NetworkDisk] = []
 
     def make(seed: int, **settings: Any) -> NetworkDisk:
-        made.append(NetworkDisk(place, monkeypatch, seed, **settings))
-        return made[-1]
+        disks.append(NetworkDisk(place, monkeypatch, seed, **settings))
+        return disks[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for disk in disks:
+        disk.close()
 
 
 def machines() -> list[Machine]:
@@ -174,9 +176,9 @@ def machines() -> list[Machine]:
     return [Machine("a", 0.0, 0.0), Machine("b", 900.0, 3600.0), Machine("c", 70_000.0, -3600.0)]
 
 
-def is_whole(home: Path, disk: NetworkDisk) -> None:
+def check_finished(home: Path, disk: NetworkDisk) -> None:
     """A run is finished, has each row once, and all is where it belongs."""
-    errors = [each.error for each in disk.processes if each.error is not None]
+    errors = [process.error for process in disk.processes if process.error is not None]
     assert not errors, errors
     run = RunDirectory(home)
     assert run.status == "finished" and run.path == home and not attempts.remain(home)
@@ -193,7 +195,7 @@ def test_a_run_is_written_by_one_worker_at_a_time_and_ends_once_with_each_row_on
     disk = simulated(seed, server=server, by_clients=by_clients)
     home, watch = place / "cell" / "seed-0", Watch(disk)
     lives(disk, home, watch, machines())
-    is_whole(home, disk)
+    check_finished(home, disk)
 
 
 @pytest.mark.parametrize("clocks", CLOCKS)
@@ -207,16 +209,20 @@ def test_a_run_whose_holder_is_lost_goes_on_within_bounded_time(
     home, watch = place / "cell" / "seed-0", Watch(disk)
     for machine in machines():
         disk.start(machine, comes_back(home, watch))
-    lost = 0
+    losses = 0
     until = disk.now + 3600
     while disk.go_on():
         assert disk.now < until
-        writing = [each for each in disk.processes if not each.killed and not each.ended and each is watch.holder]
-        if writing and lost < 2 and watch.steps > 4 * (lost + 1):
+        writing = [
+            process
+            for process in disk.processes
+            if not process.killed and not process.ended and process is watch.holder
+        ]
+        if writing and losses < 2 and watch.steps > 4 * (losses + 1):
             writing[0].killed = True
-            lost += 1
-    assert lost == 2 and watch.longest < BOUND
-    is_whole(home, disk)
+            losses += 1
+    assert losses == 2 and watch.longest < BOUND
+    check_finished(home, disk)
 
 
 def test_commands_that_write_a_study_at_the_same_time_lose_no_cell(
@@ -247,6 +253,6 @@ def test_commands_that_write_a_study_at_the_same_time_lose_no_cell(
             disk.start(machine, adds(machine.name))
         while disk.go_on():
             pass
-        assert [each.error for each in disk.processes] == [None] * 3
+        assert [worker.error for worker in disk.processes] == [None] * 3
         assert set(StudyDirectory(place / str(seed)).read()["cells"]) == {"a", "b", "c"}
         disk.close()

@@ -76,8 +76,8 @@ def rows(study: Path) -> dict[str, bytes]:
 
 
 def only(study: Path, pattern: str) -> Path:
-    (found,) = study.glob(pattern)
-    return found
+    (match,) = study.glob(pattern)
+    return match
 
 
 def test_a_worker_that_crashes_is_retried_once_told_with_its_traceback_and_the_others_finish(
@@ -92,9 +92,9 @@ def test_a_worker_that_crashes_is_retried_once_told_with_its_traceback_and_the_o
     assert len(crashes) == 2 and all(line.endswith("no batch today") or "retried once" in line for line in crashes)
     log = only(study, "logs/faulty-*-1.log")
     assert f"whole error in {log}" in crashes[0]
-    shown = out.split("study: 1 failed")[1]
-    assert "seed 1 failed" in shown and "ValueError: no batch today" in shown and "in draw" in shown
-    assert len(shown.splitlines()) <= 24
+    summary = out.split("study: 1 failed")[1]
+    assert "seed 1 failed" in summary and "ValueError: no batch today" in summary and "in draw" in summary
+    assert len(summary.splitlines()) <= 24
     assert log.read_text().count("ValueError: no batch today") == 2
     run = json.loads(only(study, "*/*/faulty-*/seed-1/run.json").read_text())
     assert run["status"] == "failed" and run["error"].endswith("ValueError: no batch today")
@@ -132,10 +132,10 @@ def test_errors_of_many_runs_fit_on_one_screen(tmp_path: Path, capsys: pytest.Ca
         for seed in plan.seeds
     ]
     run_._summarise(study.Study("mine", tmp_path, tuple(runs)))
-    shown = capsys.readouterr().out
-    assert "40 failed" in shown and shown.count("(and 19 more like it)") == 2
-    assert "ValueError: of one kind" in shown and "ValueError: of another" in shown
-    assert len(shown.splitlines()) <= 40
+    output = capsys.readouterr().out
+    assert "40 failed" in output and output.count("(and 19 more like it)") == 2
+    assert "ValueError: of one kind" in output and "ValueError: of another" in output
+    assert len(output.splitlines()) <= 40
 
 
 def test_a_second_process_on_the_same_output_is_refused_with_the_pid_of_the_first(bench, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ STEPS = ("method=per", "training.steps=160", *TINY)
 
 
 @pytest.fixture(scope="module")
-def whole(train_once: Callable[..., Path]) -> Path:
+def undisturbed(train_once: Callable[..., Path]) -> Path:
     """A study of seeds 0 and 1 that nothing happened to; only to be read."""
     return train_once(*STEPS, "seeds=[0,1]", packs=[(0, 1)])
 
@@ -186,7 +186,7 @@ def broken(stopped: Path, tmp_path: Path) -> Path:
 
 
 def test_a_corrupted_checkpoint_is_told_and_the_one_before_it_continues_without_changing_a_byte(
-    whole, broken: Path, bench
+    undisturbed, broken: Path, bench
 ) -> None:
     arrays = only(broken, "*/*/*/seed-1/checkpoint-0000000120/arrays.safetensors")
     content = bytearray(arrays.read_bytes())
@@ -197,19 +197,19 @@ def test_a_corrupted_checkpoint_is_told_and_the_one_before_it_continues_without_
     (notice,) = (line for line in out.splitlines() if "notice" in line)
     assert f"{arrays.parent} is damaged (ValueError: arrays.safetensors does not match its checksum)" in notice
     assert str(arrays.parent) in only(broken, "logs/*.log").read_text()
-    assert rows(broken) == rows(whole)
+    assert rows(broken) == rows(undisturbed)
 
 
-def test_without_any_intact_checkpoint_a_run_begins_anew(train, whole, broken: Path) -> None:
+def test_without_any_intact_checkpoint_a_run_begins_anew(train, undisturbed, broken: Path) -> None:
     for state in broken.glob("*/*/*/seed-0/checkpoint-*/state.json"):
         state.unlink()
-    with pytest.warns(Notice) as told:
+    with pytest.warns(Notice) as notices:
         train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
-    *damaged, last = [str(each.message) for each in told]
+    *damaged, last = [str(notice.message) for notice in notices]
     for step, message in zip((120, 100), damaged, strict=True):
         assert f"seed-0/checkpoint-{step:010d} is damaged (No such file or directory: state.json)" in message
     assert last == "not every seed has a usable checkpoint; all seeds restart"
-    assert rows(broken) == rows(whole)
+    assert rows(broken) == rows(undisturbed)
 
 
 def cut(path: Path, size: int) -> None:
@@ -222,38 +222,38 @@ def offsets(study: Path, step: int) -> dict[str, int]:
     return checkpoint.state["offsets"]
 
 
-def test_half_a_line_after_the_checkpoint_is_dropped(train, whole, broken: Path, recwarn) -> None:
+def test_half_a_line_after_the_checkpoint_is_dropped(train, undisturbed, broken: Path, recwarn) -> None:
     for name in ("evaluations", "metrics"):
         with open(only(broken, f"*/*/*/seed-0/{name}.jsonl"), "ab") as log:
             log.write(b'{"study": "min')
     train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
-    assert rows(broken) == rows(whole)
+    assert rows(broken) == rows(undisturbed)
     assert not [warning for warning in recwarn if warning.category is Notice]
 
 
 def test_rows_lost_before_the_checkpoint_are_told_and_made_again_from_the_one_before(
-    train, whole, broken: Path
+    train, undisturbed, broken: Path
 ) -> None:
     log = only(broken, "*/*/*/seed-0/timings.jsonl")
     before, after = (offsets(broken, step)["timings"] for step in (100, 120))
     assert before < after - 5
     cut(log, after - 5)
-    with pytest.warns(Notice) as told:
+    with pytest.warns(Notice) as notices:
         train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
-    (message,) = {str(each.message) for each in told}
-    lost = f"timings.jsonl has {after - 5} of the {after} bytes that the checkpoint counts"
-    assert f"checkpoint-0000000120 is damaged ({lost})" in message
-    assert rows(broken) == rows(whole)
+    (message,) = {str(notice.message) for notice in notices}
+    shortfall = f"timings.jsonl has {after - 5} of the {after} bytes that the checkpoint counts"
+    assert f"checkpoint-0000000120 is damaged ({shortfall})" in message
+    assert rows(broken) == rows(undisturbed)
 
 
-def test_rows_lost_before_every_checkpoint_are_told_and_the_run_begins_anew(train, whole, broken: Path) -> None:
+def test_rows_lost_before_every_checkpoint_are_told_and_the_run_begins_anew(train, undisturbed, broken: Path) -> None:
     only(broken, "*/*/*/seed-0/evaluations.jsonl").unlink()
-    with pytest.warns(Notice) as told:
+    with pytest.warns(Notice) as notices:
         train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
-    *lost, last = [str(each.message) for each in told]
-    assert len(lost) == 2 and all(re.search(r"evaluations.jsonl has 0 of the \d+ bytes", text) for text in lost)
+    *losses, last = [str(notice.message) for notice in notices]
+    assert len(losses) == 2 and all(re.search(r"evaluations.jsonl has 0 of the \d+ bytes", text) for text in losses)
     assert "all seeds restart" in last
-    assert rows(broken) == rows(whole)
+    assert rows(broken) == rows(undisturbed)
 
 
 @pytest.fixture
@@ -263,9 +263,11 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 
     def mount(size: str, *options: str) -> Path:
         place.mkdir(exist_ok=True)
-        how = ",".join([f"size={size}", *options, *(["remount"] if os.path.ismount(place) else [])])
+        mount_options = ",".join([f"size={size}", *options, *(["remount"] if os.path.ismount(place) else [])])
         try:
-            done = subprocess.run(["mount", "-t", "tmpfs", "-o", how, "tmpfs", str(place)], capture_output=True)
+            done = subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", mount_options, "tmpfs", str(place)], capture_output=True
+            )
         except OSError as error:
             pytest.skip(f"mount cannot be run: {error}")
         if done.returncode:
@@ -300,8 +302,8 @@ def test_on_a_full_disk_a_run_stops_with_advice_and_finishes_once_there_is_room(
     small_disk("64m")
     code, out, err = bench(*run, *settings, f"output={study}")
     assert code == 0, out + err
-    own = tuple(text for text in settings if not text.startswith("checkpoint"))
-    assert rows(study) == rows(train(*run, *own, packs=[(0,)]))
+    run_settings = tuple(text for text in settings if not text.startswith("checkpoint"))
+    assert rows(study) == rows(train(*run, *run_settings, packs=[(0,)]))
     assert not list(study.glob("**/.checkpoint-*")) and not list(study.glob("**/.*.json.*"))
 
 

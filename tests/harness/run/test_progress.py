@@ -45,9 +45,9 @@ def test_a_long_row_name_leaves_room_for_bar_step_and_time_left(plan: Plan, widt
     for cell in range(4):
         bars(event(plan, cell, (0,), "started", step=0))
         bars(event(plan, cell, (0,), "progress", step=50_000, score=[0.25], rate=10.0))
-    heading, whole, *rows = screen(bars, width)
+    heading, total, *rows = screen(bars, width)
     assert heading.split() == ["step", "success", "left"] and len(rows) == 4
-    assert re.search(r" 16% +━+╸? +0/12 runs +6 h 57 min$", whole)  # 1,000,000 steps at 40 a second are 25,000 s
+    assert re.search(r" 16% +━+╸? +0/12 runs +6 h 57 min$", total)  # 1,000,000 steps at 40 a second are 25,000 s
     for row in rows:
         assert len(row) <= width
         assert re.search(r"seed 0 +━+╸? +50,000/100,000 +0\.25 +1 h 23 min$", row)

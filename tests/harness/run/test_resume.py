@@ -22,8 +22,8 @@ TINY = (
 def rows(study: Path) -> dict[str, bytes]:
     """What the runs wrote that holds no clock: evaluations, and what was seen along the reference episode."""
     names = ("evaluations.parquet", "probes.parquet")
-    found = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
-    return {str(path.relative_to(study)): path.read_bytes() for path in found}
+    paths = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
+    return {str(path.relative_to(study)): path.read_bytes() for path in paths}
 
 
 def words(output: Path, steps: int, checkpoint_every: int, pack: int) -> list[str]:
@@ -41,7 +41,7 @@ def newest(study: Path) -> int:
 
 def test_kill_9_of_command_and_worker_at_random_moments_changes_no_byte(train, tmp_path: Path) -> None:
     steps, spacing, study = 400, 40, tmp_path / "killed"
-    whole = train(*TINY, f"training.steps={steps}", packs=[(0, 1)], probes=10)  # as many as a command takes
+    undisturbed = train(*TINY, f"training.steps={steps}", packs=[(0, 1)], probes=10)  # as many as a command takes
     generator = random.Random(7)
     for victim in ("worker", "command", "worker"):
         process = programs.start_bench(*words(study, steps, spacing, generator.choice([1, 2])))
@@ -56,7 +56,7 @@ def test_kill_9_of_command_and_worker_at_random_moments_changes_no_byte(train, t
         process.wait()
     done = programs.bench(*words(study, steps, spacing, 2))
     assert done.code == 0, done.err
-    assert rows(study) == rows(whole) and len(rows(whole)) == 4
+    assert rows(study) == rows(undisturbed) and len(rows(undisturbed)) == 4
 
 
 def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Path) -> None:
@@ -74,6 +74,6 @@ def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Pat
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130 and "the same command continues" in output
     assert list((tmp_path / "study").glob("*/*/*/seed-*/checkpoint-*"))
-    again = programs.bench(*command)
-    assert again.code == 0, again.err
-    assert "resumed at step" in again.out
+    resumed = programs.bench(*command)
+    assert resumed.code == 0, resumed.err
+    assert "resumed at step" in resumed.out

@@ -50,17 +50,17 @@ def test_one_command_ends_in_a_table_and_a_report(study) -> None:
     table = done.out.split("study: 6 finished")[1]
     rows = {line.split("  ")[1] for line in table.splitlines() if line.startswith("  ") and line.count("  ") > 3}
     assert {"uer", "per", "vlm_rb · sprite"} <= rows, "of the profile the table speaks once"
-    found = {path.name: path.stat().st_size for path in (directory / "report").iterdir()}
-    assert {"report.html", "table.tex"} <= set(found)
-    assert {Path(name).suffix for name in found} >= {".png", ".pdf"} and all(found.values())
-    assert all(name in table for name in found), "the command names every file it wrote"
+    sizes = {path.name: path.stat().st_size for path in (directory / "report").iterdir()}
+    assert {"report.html", "table.tex"} <= set(sizes)
+    assert {Path(name).suffix for name in sizes} >= {".png", ".pdf"} and all(sizes.values())
+    assert all(name in table for name in sizes), "the command names every file it wrote"
 
 
 def test_every_run_leaves_one_row_per_episode_in_the_columns_of_the_schema(study) -> None:
     directory, _ = study
-    found = sorted(directory.glob("*/*/*/seed-*/evaluations.parquet"))
-    assert len(found) == 6
-    for path in found:
+    files = sorted(directory.glob("*/*/*/seed-*/evaluations.parquet"))
+    assert len(files) == 6
+    for path in files:
         table = pq.read_table(path)
         assert table.column_names == list(EVALUATION)
         assert [str(kind) for kind in table.schema.types] == [
@@ -84,11 +84,11 @@ def test_an_oracle_that_errs_is_reported_as_privileged_beside_the_events(tmp_pat
     judged = logged(run, "judgements")
     eventful = [row["score"] for row in judged if row["events"]]
     assert 0 < sum(eventful) < len(eventful) and not any(row["score"] for row in judged if not row["events"])
-    hits, others = f"{sum(eventful) / len(eventful):.3f} of {len(eventful)}", len(judged) - len(eventful)
+    hits, uneventful = f"{sum(eventful) / len(eventful):.3f} of {len(eventful)}", len(judged) - len(eventful)
     page = (tmp_path / "s" / "report" / "report.html").read_text()
     for text in (done.out, page):
         assert "privileged information, for diagnosis only" in text
-        assert hits in text and f"0.000 of {others}" in text
+        assert hits in text and f"0.000 of {uneventful}" in text
 
 
 def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None:
@@ -106,16 +106,16 @@ def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None
 
 def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> None:
     directory, _ = study
-    other = directory.parent / "elsewhere" / "a, b (c)"
+    elsewhere = directory.parent / "elsewhere" / "a, b (c)"
     words = (*SHORT, "method=vlm_rb", "drawing.tile_size=8", "seeds=1")
-    done = bench("run", *SMOKE, *words, f"output={other}", "report=false", cwd=directory.parent)
+    done = bench("run", *SMOKE, *words, f"output={elsewhere}", "report=false", cwd=directory.parent)
     assert done.code == 0, done.out + done.err
-    (relative, content), *_ = rows(other).items()
+    (relative, content), *_ = rows(elsewhere).items()
     assert rows(train(*words, packs=[(0,)])) == {relative: content}
     # Beside other methods the study has another name; all else is the same.
-    ours, theirs = (pq.read_table(path / relative).to_pylist() for path in (other, directory))
-    assert [{**row, "study": ""} for row in ours] == [{**row, "study": ""} for row in theirs]
-    assert ours[0]["study"] != theirs[0]["study"]
+    moved_rows, original_rows = (pq.read_table(path / relative).to_pylist() for path in (elsewhere, directory))
+    assert [{**row, "study": ""} for row in moved_rows] == [{**row, "study": ""} for row in original_rows]
+    assert moved_rows[0]["study"] != original_rows[0]["study"]
 
 
 @pytest.mark.parametrize("method", ["per", "vlm_rb", "aer", "ero", "relo"])
@@ -133,9 +133,9 @@ def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monk
     def policy(study: Path) -> bytes:
         return next(study.glob("*/*/*/seed-0/policy.safetensors")).read_bytes()
 
-    whole = train(*settings, packs=[(0,)], checkpoint_every=1_000)
+    seldom = train(*settings, packs=[(0,)], checkpoint_every=1_000)
     often = train(*settings, packs=[(0,)], checkpoint_every=7)
-    assert rows(often) == rows(whole) and policy(often) == policy(whole)
+    assert rows(often) == rows(seldom) and policy(often) == policy(seldom)
 
     calls = itertools.count(1)
 
@@ -144,28 +144,30 @@ def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monk
             raise KeyboardInterrupt  # no checkpoint of this moment
         return False
 
-    broken = whole.with_name("broken")
-    with pytest.raises(KeyboardInterrupt) as held:  # and with it what the broken loop left in memory
+    broken = seldom.with_name("broken")
+    with pytest.raises(KeyboardInterrupt) as interruption:  # and with it what the broken loop left in memory
         train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken, stop=vanish)
     (run,) = broken.glob("*/*/*/seed-0")
-    assert held and logged(run, "evaluations")[-1]["step"] == 120, "no row reaches its file after the run goes on"
+    assert interruption and logged(run, "evaluations")[-1]["step"] == 120, (
+        "no row reaches its file after the run goes on"
+    )
     older, newest = checkpoints.existing(run)
     assert (older.name, newest.name) == ("checkpoint-0000000075", "checkpoint-0000000100")
     (newest / "state.json").write_bytes(b"{}")
     with pytest.warns(UserWarning, match="checkpoint-0000000100 is damaged"):
         train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken)
-    assert rows(broken) == rows(whole) and policy(broken) == policy(whole)
+    assert rows(broken) == rows(seldom) and policy(broken) == policy(seldom)
 
 
 def test_the_same_command_trains_nothing_and_more_seeds_train_only_the_new_ones(study) -> None:
     directory, _ = study
     before = {path: path.stat().st_mtime_ns for path in directory.glob("*/*/*/seed-*/*")}
-    again = bench(*COMMAND, "seeds=2", "output=study", "report=false", cwd=directory.parent)
-    assert again.code == 0 and "started" not in again.out and "6 finished" in again.out
+    repeated = bench(*COMMAND, "seeds=2", "output=study", "report=false", cwd=directory.parent)
+    assert repeated.code == 0 and "started" not in repeated.out and "6 finished" in repeated.out
     assert {path: path.stat().st_mtime_ns for path in directory.glob("*/*/*/seed-*/*")} == before
-    more = bench(*COMMAND, "seeds=3", "output=study", "report=false", cwd=directory.parent)
-    assert more.code == 0 and "9 finished" in more.out
-    started = [line for line in more.out.splitlines() if line.endswith(": started")]
+    extended = bench(*COMMAND, "seeds=3", "output=study", "report=false", cwd=directory.parent)
+    assert extended.code == 0 and "9 finished" in extended.out
+    started = [line for line in extended.out.splitlines() if line.endswith(": started")]
     assert len(started) == 3 and all("seed 2:" in line for line in started)
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
@@ -233,8 +235,8 @@ def test_a_tracker_without_its_package_is_refused_before_anything_starts(tmp_pat
 
     from guidebench.harness.commands import cli
 
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trackio" else found(name))
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trackio" else find_spec(name))
     with pytest.raises(harness.errors.UserError, match=r"install the extra trackio \(\d+ MB\): "):
         guidebench.run(*SMOKE, trackers=["trackio"], output=tmp_path / "s")
     assert not (tmp_path / "s").exists()
@@ -248,13 +250,13 @@ def test_runs_of_changed_code_are_mixed_only_when_asked(study, capsys: pytest.Ca
     directory, _ = study
     run = next(iter(sorted(directory.glob("*/*/per-*/seed-0/run.json"))))
     content = json.loads(run.read_text())
-    made = content["provenance"]
-    other = made | {"commit": "0123456789abcdef"}
-    edited = made | {"sources": made["sources"] | {"guidebench.baselines.replay.per": "0" * 12}}
-    early = {name: value for name, value in other.items() if name != "sources"}
+    provenance = content["provenance"]
+    recommitted = provenance | {"commit": "0123456789abcdef"}
+    edited = provenance | {"sources": provenance["sources"] | {"guidebench.baselines.replay.per": "0" * 12}}
+    early = {name: value for name, value in recommitted.items() if name != "sources"}
     command = [*COMMAND, "seeds=2", f"output={directory}", "report=false"]
     try:
-        run.write_text(json.dumps(content | {"provenance": other}))
+        run.write_text(json.dumps(content | {"provenance": recommitted}))
         assert cli.main(command) == 0, "the code of its parts is the same"
         for changed, says in (
             (edited, "guidebench.baselines.replay.per changed"),

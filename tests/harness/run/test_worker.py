@@ -56,12 +56,14 @@ def run_of(job: Job) -> Path:
 def test_a_machine_with_other_sources_or_packages_is_named_and_fails_the_run_only_if_nobody_else_hears(
     job: Job,
 ) -> None:
-    other = replace(job, code={**job.code, "harness.loop": "0", "package torch": "1.0"})
-    code, said = carried_out(other, "--attached")
+    foreign_job = replace(job, code={**job.code, "harness.loop": "0", "package torch": "1.0"})
+    code, output = carried_out(foreign_job, "--attached")
     assert code == EXIT_UNUSABLE and not run_of(job).exists()
     torch = job.code["package torch"]
-    assert f"other sources or packages than the command had: harness.loop, package torch {torch} instead of 1.0" in said
-    code, _ = carried_out(other)
+    assert (
+        f"other sources or packages than the command had: harness.loop, package torch {torch} instead of 1.0" in output
+    )
+    code, _ = carried_out(foreign_job)
     assert code == EXIT_UNUSABLE and json.loads((run_of(job) / "run.json").read_text())["status"] == "failed"
 
 
@@ -79,8 +81,8 @@ def test_an_attached_worker_that_finds_its_run_held_says_so_and_leaves_it(
     run_of(job).mkdir(parents=True)
     lease = Lease(run_of(job), "run")
     lease.acquire()
-    code, said = carried_out(job, "--attached")
-    assert code == EXIT_HELD and "is being written by another process" in said
+    code, output = carried_out(job, "--attached")
+    assert code == EXIT_HELD and "is being written by another process" in output
     assert not (run_of(job) / "run.json").exists()
 
 
@@ -90,17 +92,17 @@ def test_an_attached_worker_writes_a_checkpoint_when_its_parent_ends(job: Job) -
     words = " ".join(base.command(str(path), "--attached"))
     shell = subprocess.Popen(["bash", "-c", f"{words}; true"], env=base.environment(Slot("cpu")))
     hearing = job_files.Hearing(path)
-    _heard(hearing, "started")
+    _wait_for_event(hearing, "started")
     shell.kill()
     shell.wait()
-    _heard(hearing, "stopped")
+    _wait_for_event(hearing, "stopped")
     assert json.loads((run_of(job) / "run.json").read_text())["status"] == "stopped"
     assert list(run_of(job).glob("checkpoint-*"))
 
 
-def _heard(hearing: job_files.Hearing, kind: str, seconds: float = 60.0) -> None:
+def _wait_for_event(hearing: job_files.Hearing, kind: str, seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
-    while kind not in [each for each, _ in hearing]:
+    while kind not in [event for event, _ in hearing]:
         assert time.monotonic() < end, f"no event {kind!r}"
         time.sleep(0.2)
 
@@ -111,9 +113,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     import torch
 
     limits: list[float] = []
-    whole = SimpleNamespace(total_memory=8000 * 2**20, name="Small GPU")
+    properties = SimpleNamespace(total_memory=8000 * 2**20, name="Small GPU")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: whole)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", limits.append)
     return limits
 
@@ -146,40 +148,40 @@ def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_
         "library": RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     }[kind]
 
-    def full(*given: object, **named: object) -> None:
+    def full(*arguments: object, **settings: object) -> None:
         raise error
 
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 1500 * 2**20)
     monkeypatch.setattr(worker, "make_build", full)
     monkeypatch.setattr(worker, "_keep_memory", lambda: None)
     monkeypatch.setattr(memory, "needed", lambda *_: None)
-    wanted = replace(job, device="cuda", seeds=seeds, gpu_share=0.25)
-    told: list[dict[str, object]] = []
+    gpu_job = replace(job, device="cuda", seeds=seeds, gpu_share=0.25)
+    events: list[dict[str, object]] = []
 
-    def again(lower: Job) -> None:
-        assert lower == replace(wanted, pack=1)
+    def restart(lower: Job) -> None:
+        assert lower == replace(gpu_job, pack=1)
         raise SystemExit
 
     if len(seeds) == 1:
-        number, ends, text = worker._carry_out(wanted, told.append, worker.Stop(), again)
+        number, ends, text = worker._carry_out(gpu_job, events.append, worker.Stop(), restart)
         assert (number, ends) == (EXIT_USER_ERROR, "error")
     else:
         with pytest.raises(SystemExit):
-            worker._carry_out(wanted, told.append, worker.Stop(), again)
-        text = str(told.pop()["error"])
+            worker._carry_out(gpu_job, events.append, worker.Stop(), restart)
+        text = str(events.pop()["error"])
         assert text.endswith("; the worker goes on with 1 seed at a time")
         stopping = worker.Stop(asked=True)
-        assert worker._carry_out(wanted, told.append, stopping, again) == (EXIT_STOPPED, "stopped", "")
+        assert worker._carry_out(gpu_job, events.append, stopping, restart) == (EXIT_STOPPED, "stopped", "")
     assert text.startswith(f"a worker with {'1 seed' if len(seeds) == 1 else '2 seeds'} needs more memory of the GPU")
-    held = "it held 1.5 GiB and another 2.00 GiB, " if kind == "torch" else "it held 1.5 GiB, "
-    assert held in text and "it may use 2.0 GiB of the 7.8 GiB of Small GPU" in text
+    memory_text = "it held 1.5 GiB and another 2.00 GiB, " if kind == "torch" else "it held 1.5 GiB, "
+    assert memory_text in text and "it may use 2.0 GiB of the 7.8 GiB of Small GPU" in text
     assert ("choose a GPU with more memory" in text) == (len(seeds) == 1)
     assert "\n" not in text and str(error).splitlines()[0] in text
-    assert worker._lacking(RuntimeError("other"), wanted) == "" == worker._lacking(error, job)
-    assert worker._lacking(NoMemory("a model"), wanted) == "a model" == worker._lacking(NoMemory("a model"), job)
+    assert worker._lacking(RuntimeError("other"), gpu_job) == "" == worker._lacking(error, job)
+    assert worker._lacking(NoMemory("a model"), gpu_job) == "a model" == worker._lacking(NoMemory("a model"), job)
     monkeypatch.setattr(torch.cuda, "get_device_properties", full)
     if kind == "driver" and len(seeds) == 1:  # CUDA cannot even begin
-        text = worker._carry_out(wanted, told.append, worker.Stop(), again)[2]
+        text = worker._carry_out(gpu_job, events.append, worker.Stop(), restart)[2]
         assert text.startswith("the GPU has no memory free for")
 
 
@@ -188,10 +190,10 @@ def trained(job: Job, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tup
     """`trained(seeds, pack, failing)` -> the groups that a worker trains; those with a seed in `failing` raise."""
 
     def run(seeds: Sequence[int], pack: int, failing: Collection[int] = ()) -> list[tuple[int, ...]]:
-        found: list[tuple[int, ...]] = []
+        groups: list[tuple[int, ...]] = []
 
         def train(group: Job, *_: object) -> int:
-            found.append(group.seeds)
+            groups.append(group.seeds)
             if set(group.seeds) & set(failing):
                 raise ValueError(f"seeds {group.seeds}")
             return len(group.seeds)
@@ -201,10 +203,10 @@ def trained(job: Job, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tup
         try:
             worker.work(replace(job, seeds=tuple(seeds), pack=pack), lambda event: None, lambda: False)
         except ValueError as error:
-            assert failing and str(error) == f"seeds {next(group for group in found if {*group} & {*failing})}"
+            assert failing and str(error) == f"seeds {next(group for group in groups if {*group} & {*failing})}"
         else:
             assert not failing
-        return found
+        return groups
 
     return run
 
