@@ -40,16 +40,16 @@ def make(number: int) -> tuple[Any, Any]:
 def play(task: Any, actions: Any, steps: int, clumsy: float = 0.0) -> str:
     """Return a digest of all that so many steps and the next episode show, which later steps must not change; a solver
     is followed but for a share of random steps."""
-    digest, rng, kept = hashlib.sha256(), np.random.default_rng(steps), []
+    digest, rng, observations = hashlib.sha256(), np.random.default_rng(steps), []
     for _ in range(steps):
         skilled = rng.random() >= clumsy and isinstance(task, HasExpert)
         step = task.step(task.expert() if skilled else testing._action(actions, rng))
-        kept.append((step.observation, step.observation.tobytes()))
-        digest.update(kept[-1][1] + repr([float(step.reward), *map(bool, step[2:])]).encode())
+        observations.append((step.observation, step.observation.tobytes()))
+        digest.update(observations[-1][1] + repr([float(step.reward), *map(bool, step[2:])]).encode())
         digest.update(task.events().tobytes() + task.snapshot().tobytes())
         if step.terminated or step.truncated:
             digest.update(task.reset().tobytes())
-    assert all(observation.tobytes() == before for observation, before in kept), "it is the caller's to keep"
+    assert all(observation.tobytes() == copy for observation, copy in observations), "it is the caller's to keep"
     return digest.hexdigest()
 
 

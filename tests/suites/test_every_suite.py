@@ -78,7 +78,9 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
     name: str, call: Callable[[Any], Any], package: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda wanted: None if wanted == package else find(wanted))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda requested: None if requested == package else find(requested)
+    )
     check_refused(f"{package}.*install the extra {extra}" if extra else package, call, built(name))
 
 
@@ -141,9 +143,9 @@ def test_a_state_is_not_changed_by_later_steps_and_continues_in_another_process(
         continuing.play(task, actions, steps)
         state = task.state()
         checkpoints.save(tmp_path / str(number), 0, state)
-        kept = copy.deepcopy(state)
+        saved = copy.deepcopy(state)
         expected.append(continuing.play(task, actions, continuing.AHEAD, 0.5) + task.reset().tobytes().hex()[:32])
-        assert same(state, kept), name
+        assert same(state, saved), name
         assert (task.position() is None) == (name not in ("housekeep", "minigrid_doorkey"))
         assert (task.reset(number).tobytes(), continuing.play(task, actions, 5)) == first, name
     done = run("tests.suites.continuing", str(tmp_path))
@@ -162,7 +164,7 @@ def test_a_demonstration_ends_in_success_and_the_goal_is_its_first(
     name: str, settings: dict[str, Any], task: str
 ) -> None:
     suite = built(name, **settings)
-    shown = suite.demonstrate(task, 2)
-    assert shown is not None and shown.success[-1] and shown.length <= suite.horizon(task)
+    demonstration = suite.demonstrate(task, 2)
+    assert demonstration is not None and demonstration.success[-1] and demonstration.length <= suite.horizon(task)
     for _ in range(2):
-        assert np.array_equal(suite.goal_snapshot(task, 2), shown.snapshot[shown.success.argmax()])
+        assert np.array_equal(suite.goal_snapshot(task, 2), demonstration.snapshot[demonstration.success.argmax()])

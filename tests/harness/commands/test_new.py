@@ -41,8 +41,8 @@ def test_every_skeleton_installs_passes_its_tests_is_listed_and_runs(
     install = [sys.executable, "-m", "pip", "install", *options, "--target", str(site)]
     subprocess.run([*install, *(f"./my_{kind}" for kind in SKELETONS)], cwd=tmp_path, check=True, timeout=240)
     words = ["-q", "-p", "no:cacheprovider", *(f"my_{kind}/tests" for kind in SKELETONS)]
-    told = output(programs.python("import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))", *words, cwd=tmp_path))
-    assert re.search(r"^10 passed", told, re.MULTILINE)
+    summary = output(programs.python("import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))", *words, cwd=tmp_path))
+    assert re.search(r"^10 passed", summary, re.MULTILINE)
     listed = json.loads(output(programs.bench("list", "--json", cwd=tmp_path)))
     for kind, skeleton in SKELETONS.items():
         assert {other for other in listed if f"my_{kind}" in listed[other]} == set(skeleton.registers)

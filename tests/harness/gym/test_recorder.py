@@ -17,15 +17,15 @@ from guidebench.harness.records.schema import EVALUATION
 
 
 def recorder(output: Path, **changes) -> guidebench.Recorder:
-    known = {"suite": "classic", "task": "CartPole-v1", "method": "my_dqn", "seed": 0, "steps": 100}
-    return guidebench.Recorder(output, **{**known, **changes})
+    defaults = {"suite": "classic", "task": "CartPole-v1", "method": "my_dqn", "seed": 0, "steps": 100}
+    return guidebench.Recorder(output, **{**defaults, **changes})
 
 
 def cartpole_at_random(log: guidebench.Recorder, seed: int, episodes: int = 3) -> list[tuple[int, float, int]]:
     """A foreign loop: evaluates a random policy after 50 and 100 steps; (step, return, length) of each episode."""
     environment = gymnasium.make("CartPole-v1")
     environment.action_space.seed(seed)
-    told = []
+    episode_rows = []
     for step in (50, 100):
         for episode in range(episodes):
             environment.reset(seed=1_000 * seed + 10 * step + episode)
@@ -34,8 +34,8 @@ def cartpole_at_random(log: guidebench.Recorder, seed: int, episodes: int = 3) -
                 _, reward, terminated, truncated, _ = environment.step(environment.action_space.sample())
                 total, length, over = total + float(reward), length + 1, terminated or truncated
             log.episode(step=step, ret=total, success=False, length=length)
-            told.append((step, total, length))
-    return told
+            episode_rows.append((step, total, length))
+    return episode_rows
 
 
 def only_run(study: Path) -> Path:
@@ -45,11 +45,11 @@ def only_run(study: Path) -> Path:
 
 def test_a_foreign_loop_is_recorded_in_the_columns_of_every_other_run(tmp_path: Path) -> None:
     with recorder(tmp_path, settings={"lr": 1e-3}, learner="dqn") as log:
-        told = cartpole_at_random(log, seed=0)
+        episode_rows = cartpole_at_random(log, seed=0)
     run = only_run(tmp_path)
     rows = pq.read_table(run / "evaluations.parquet").to_pylist()
     assert list(rows[0]) == list(EVALUATION)
-    assert [(row["step"], row["return"], row["length"]) for row in rows] == told
+    assert [(row["step"], row["return"], row["length"]) for row in rows] == episode_rows
     assert [row["episode"] for row in rows] == [0, 1, 2, 0, 1, 2]
     assert {(row["method"], row["learner"], row["backend"], row["seed"]) for row in rows} == {
         ("my_dqn", "dqn", "external", 0)

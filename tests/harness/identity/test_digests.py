@@ -147,12 +147,12 @@ def test_a_pipeline_is_the_folders_that_its_loader_reads(tmp_path: Path) -> None
         (tmp_path / name / "diffusion_pytorch_model.safetensors").write_bytes(name.encode())
     assert digests.of_model(tmp_path) is None, "the encoder of texts is missing"
     (tmp_path / "text_encoder" / "model.safetensors").write_bytes(b"text")
-    found = [digests.of_model(tmp_path)]
+    hashes = [digests.of_model(tmp_path)]
     for name in ("safety_checker/model.safetensors", "scheduler/scheduler_config.json", "tokenizer/vocab.json"):
         (tmp_path / name).write_text('{"beta": 1}')
-        found.append(digests.of_model(tmp_path))
-    assert found[0] is not None
-    assert [before == after for before, after in itertools.pairwise(found)] == [True, False, False]
+        hashes.append(digests.of_model(tmp_path))
+    assert hashes[0] is not None
+    assert [before == after for before, after in itertools.pairwise(hashes)] == [True, False, False]
 
 
 @pytest.fixture
@@ -171,8 +171,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def remembered(cache: Path, file: Path) -> str:
     """The SHA-256 of a file by a process that begins with the cache."""
-    ((_, found),) = Memory(cache).of([NamedFile("weights", file)], "a model")
-    return found
+    ((_, digest),) = Memory(cache).of([NamedFile("weights", file)], "a model")
+    return digest
 
 
 def test_a_file_is_read_once_and_again_when_it_has_changed(
@@ -180,12 +180,12 @@ def test_a_file_is_read_once_and_again_when_it_has_changed(
 ) -> None:
     file, cache = tmp_path / "weights", tmp_path / "digests.json"
     file.write_bytes(b"first")
-    told = file.stat()
-    monkeypatch.setattr(digests.time, "time", lambda: told.st_mtime + 60)
+    status = file.stat()
+    monkeypatch.setattr(digests.time, "time", lambda: status.st_mtime + 60)
     assert remembered(cache, file) == remembered(cache, file) == sha(b"first")
     assert reads == ["weights"]
     file.write_bytes(b"other")  # of equal size
-    os.utime(file, ns=(told.st_atime_ns, told.st_mtime_ns))
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert remembered(cache, file) == sha(b"other"), "its status has changed all the same"
     assert len(reads) == 2
 
@@ -219,9 +219,9 @@ def test_much_is_read_with_progress(
     monkeypatch.setattr(digests, "BLOCK", 2**20)
     monkeypatch.setattr(digests, "PAUSE", 0.0)
     remembered(tmp_path / "digests.json", file)
-    said = capsys.readouterr().err.splitlines()
-    assert said[0] == "bench: reading 3.0 MiB of a model to identify it; this is done once"
-    assert said[1:] == [f"bench: {read}.0 MiB of 3.0 MiB read" for read in (1, 2, 3)]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "bench: reading 3.0 MiB of a model to identify it; this is done once"
+    assert lines[1:] == [f"bench: {count}.0 MiB of 3.0 MiB read" for count in (1, 2, 3)]
 
 
 def test_a_file_that_cannot_be_read_is_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

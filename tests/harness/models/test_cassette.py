@@ -60,7 +60,7 @@ NO_VECTORS = request({"model": "tiny"}, EmbedCall(()), None)
 
 
 @pytest.mark.parametrize(
-    ("request", "value"),
+    ("call_request", "value"),
     [
         (A, 0.1 + 0.2),
         (A, 0.0),
@@ -71,11 +71,14 @@ NO_VECTORS = request({"model": "tiny"}, EmbedCall(()), None)
         (NO_VECTORS, np.zeros((0, 4), np.float32)),
     ],
 )
-def test_an_answer_is_found_as_it_was_told(tmp_path: Path, request: Request, value) -> None:
+def test_an_answer_is_found_as_it_was_told(tmp_path: Path, call_request: Request, value) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    assert cassette.find(request, who()) is None
-    tell(cassette, request, who(), value)
-    for answer in (cassette.find(request, who()), Cassette([tmp_path / "shard-1.sqlite"], None).find(request, who())):
+    assert cassette.find(call_request, who()) is None
+    tell(cassette, call_request, who(), value)
+    for answer in (
+        cassette.find(call_request, who()),
+        Cassette([tmp_path / "shard-1.sqlite"], None).find(call_request, who()),
+    ):
         assert answer is not None and answer.failure == "" and type(answer.value) is type(value)
         assert np.array_equal(answer.value, value)
         assert (answer.usage, answer.billed, answer.detail) == (TOOK, Usage(), {"mass": 0.5})

@@ -36,7 +36,7 @@ class Seeing(AskingPart):
     needs: ClassVar[Mapping[str, str]] = {"seer": "embedder", "critic": "judge"}
     role: ClassVar[str] = "seer"
 
-    def array(self, there: There, role: str) -> Any:
+    def array(self, view: There, role: str) -> Any:
         return self.spec if role == self.role else None
 
 
@@ -50,14 +50,14 @@ def declared(spec: Any, kind: type[Seeing] = Seeing) -> None:
 
 def test_what_is_declared_is_told_by_role() -> None:
     place = there({"guide": Seeing(ArraySpec("frames", (3, 4), "float16"))})
-    chosen = [Chosen("guide", "guide", "seeing"), Chosen("seer", "embedder", "transformers")]
-    found = arrays.of(chosen, place, "seer")
-    assert found is not None and found.spec == ("frames", (3, 4), "float16")
-    assert str(found) == "guide 'seeing' declares its answers of 'seer' as 'frames', float16 [n, 3, 4]"
-    assert arrays.of(chosen, place, "critic") is None and found.bytes == 3 * 4 * 2
+    parts = [Chosen("guide", "guide", "seeing"), Chosen("seer", "embedder", "transformers")]
+    declaration = arrays.of(parts, place, "seer")
+    assert declaration is not None and declaration.spec == ("frames", (3, 4), "float16")
+    assert str(declaration) == "guide 'seeing' declares its answers of 'seer' as 'frames', float16 [n, 3, 4]"
+    assert arrays.of(parts, place, "critic") is None and declaration.bytes == 3 * 4 * 2
     declared(None)
     declared(ArraySpec("one"))
-    column = found.spec.column()
+    column = declaration.spec.column()
     assert (column.name, column.kind, column.shape, column.dtype) == ("frames", "late", (3, 4), "float16")
     assert np.isnan(column.initial)
 
@@ -97,7 +97,7 @@ def test_a_ring_has_room_for_arrays_that_come_late(monkeypatch: pytest.MonkeyPat
         return ring_bytes(matrix.plan(["suite=point_maze", "task=open", "method=vlm_rm"]).cells[0])
 
     one = bytes_of()
-    monkeypatch.setattr(VlmRm, "array", lambda self, there, role: ArraySpec("frame_reward", (1024,), "float16"))
+    monkeypatch.setattr(VlmRm, "array", lambda self, view, role: ArraySpec("frame_reward", (1024,), "float16"))
     many = bytes_of()
     monkeypatch.setattr(VlmRm, "array", AskingPart.array)
     none = bytes_of()
@@ -108,7 +108,7 @@ def test_a_plan_with_such_a_declaration_is_refused(monkeypatch: pytest.MonkeyPat
     from guidebench.methods.vlm_rm import VlmRm
 
     (cell,) = matrix.plan(["suite=point_maze", "task=open", "method=vlm_rm"]).cells
-    monkeypatch.setattr(VlmRm, "array", lambda self, there, role: ArraySpec("frame_reward", (), "float128"))
+    monkeypatch.setattr(VlmRm, "array", lambda self, view, role: ArraySpec("frame_reward", (), "float128"))
     with pytest.raises(
         UserError, match="guide 'vlm_rm' declares an array of answers in its role 'embedder': the dtype"
     ):
@@ -118,15 +118,15 @@ def test_a_plan_with_such_a_declaration_is_refused(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_floats_of_the_declared_shape_are_cast_to_the_declared_dtype(dtype: Any) -> None:
     value = np.array([[0.1, -2], [3, 4], [5, 6]], dtype).T.copy().T  # in columns, as a slice may be
-    found, wrong = fitted(value, HALF, 3)
-    assert found is not None and not wrong and found.dtype == np.float16 and found.flags.c_contiguous
-    assert np.array_equal(found, value.astype(np.float16))
+    cast, wrong = fitted(value, HALF, 3)
+    assert cast is not None and not wrong and cast.dtype == np.float16 and cast.flags.c_contiguous
+    assert np.array_equal(cast, value.astype(np.float16))
     single, _ = fitted(np.array([0.1]), SINGLE, 1)
     assert single is not None and single.dtype == np.float32 and single.tolist() == [np.float32(0.1)]
 
 
 @pytest.mark.parametrize(
-    ("value", "given"),
+    ("value", "description"),
     [
         (np.zeros((1, 2)), r"float64 \[1, 2\]"),
         (np.zeros(2), r"float64 \[2\]"),
@@ -140,10 +140,10 @@ def test_floats_of_the_declared_shape_are_cast_to_the_declared_dtype(dtype: Any)
         ("vectors", "a str"),
     ],
 )
-def test_what_is_no_such_array_is_told_with_the_declaration_and_the_fix(value: Any, given: str) -> None:
+def test_what_is_no_such_array_is_told_with_the_declaration_and_the_fix(value: Any, description: str) -> None:
     says = (
         rf"guide 'seeing' declares its answers of 'seer' as 'frames', float16 \[n, 2\], and its dialogue returned "
-        rf"{given} for a question of 3 keys; expected \[3, 2\]; .*seer\.model=…"
+        rf"{description} for a question of 3 keys; expected \[3, 2\]; .*seer\.model=…"
     )
     with pytest.raises(UserError, match=says):
         fitted(value, HALF, 3)
@@ -211,7 +211,7 @@ SOURCE = """
 
 
 @pytest.fixture
-def asking(plugin: Callable[..., Any]) -> Iterator[Callable[..., QuestionQueue]]:
+def make_reader(plugin: Callable[..., Any]) -> Iterator[Callable[..., QuestionQueue]]:
     """Makes the questions of two seeds to the reader, whose answers are declared to be this; so many are sent ahead."""
     plugin("reading_module", SOURCE, {"embedder": "lengths", "guide": "reading"})
     processes = []
@@ -237,8 +237,10 @@ def question(row: int, content: str, keys: int = 2) -> Question:
 WORDS = ArraySpec("words", (3,), "float16")
 
 
-def test_arrays_come_over_the_pipe_in_the_declared_dtype_late_and_at_once(asking: Callable[..., QuestionQueue]) -> None:
-    reader = asking(WORDS)
+def test_arrays_come_over_the_pipe_in_the_declared_dtype_late_and_at_once(
+    make_reader: Callable[..., QuestionQueue],
+) -> None:
+    reader = make_reader(WORDS)
     reader.submit(question(0, '["a bb ccc", "dd d dddd"]'), 10)
     reader.submit(question(1, '["a b eeeeeeeee", "a b c"]'), 10)  # log 0 and of less
     first, second = reader.due(12)
@@ -270,16 +272,16 @@ def test_arrays_come_over_the_pipe_in_the_declared_dtype_late_and_at_once(asking
     ],
 )
 def test_another_shape_ends_the_run_and_an_array_that_nobody_declared_too(
-    asking: Callable[..., QuestionQueue], spec: ArraySpec | None, content: str, says: str
+    make_reader: Callable[..., QuestionQueue], spec: ArraySpec | None, content: str, says: str
 ) -> None:
-    reader = asking(spec)
+    reader = make_reader(spec)
     reader.submit(question(0, content), 1)
     with pytest.raises(UserError, match=says):
         reader.due(3)
 
 
-def test_questions_and_no_answers_are_in_a_checkpoint(asking: Callable[..., QuestionQueue]) -> None:
-    reader = asking(ArraySpec("words", (2_000,), "float32"))
+def test_questions_and_no_answers_are_in_a_checkpoint(make_reader: Callable[..., QuestionQueue]) -> None:
+    reader = make_reader(ArraySpec("words", (2_000,), "float32"))
     reader.submit(question(0, '["' + "a " * 2_000 + '"]', 1), 10)
     empty = reader.state(1)
     reader._backend.wait(0)  # type: ignore[attr-defined]
@@ -288,14 +290,16 @@ def test_questions_and_no_answers_are_in_a_checkpoint(asking: Callable[..., Ques
     (due,) = reader.due(12)
     assert due.answer.value.nbytes == 8_000
     assert reader.state(0) == empty | {"ordinal": 1, "account": reader.state(0)["account"]}
-    again = QuestionQueue(2, 2, reader._backend, role="reader", kind="embedder", numbers=iter(range(7, 9)))
-    again.load_state(0, state)
-    assert np.array_equal(again.due(12)[0].answer.value, due.answer.value)
+    restored = QuestionQueue(2, 2, reader._backend, role="reader", kind="embedder", numbers=iter(range(7, 9)))
+    restored.load_state(0, state)
+    assert np.array_equal(restored.due(12)[0].answer.value, due.answer.value)
 
 
-def test_large_questions_and_large_answers_do_not_wait_for_each_other(asking: Callable[..., QuestionQueue]) -> None:
+def test_large_questions_and_large_answers_do_not_wait_for_each_other(
+    make_reader: Callable[..., QuestionQueue],
+) -> None:
     """Both are larger than what a pipe holds, so whoever sends one waits until it is read."""
-    reader = asking(ArraySpec("words", (2**17,)), 16)
+    reader = make_reader(ArraySpec("words", (2**17,)), 16)
 
     def ask() -> None:
         for step in range(20):

@@ -31,7 +31,7 @@ WORDS = (
     "suite=housekeep", "method=ellm_exploration", "profile=smoke", "goals=scripted", "text_embedder=transformers",
     "guide.width=32", "seeds=1",
 )  # fmt: skip
-OTHER = "f" * 64
+OTHER_DIGEST = "f" * 64
 
 
 def encoder(folder: Path, weights: bytes = b"weights") -> Path:
@@ -58,7 +58,7 @@ def planned(model: Path | str, *words: str) -> Cell:
     return cell
 
 
-def told(cell: Cell) -> tuple[str | None, str]:
+def digest_and_layer(cell: Cell) -> tuple[str | None, str]:
     """The digest of the cell's encoder and what it comes from."""
     value = cell.settings["text_embedder.digest"]
     return value.value, value.layer
@@ -87,9 +87,11 @@ def cassette(file: Path, *identities: dict[str, Any], role: str = "text_embedder
 
 
 def test_equal_bytes_are_one_cell_wherever_they_are_and_other_bytes_another(model: Path, tmp_path: Path) -> None:
-    other, copied = encoder(tmp_path / "noise", b"noise!!"), Path(shutil.copytree(model, tmp_path / "copy"))
-    cells = matrix.plan([*WORDS, f"text_embedder.model={model},{copied},{other}"]).cells
-    assert [told(cell) for cell in cells] == [(digests.of_model(place), "files") for place in (model, other)]
+    noise_model, copied = encoder(tmp_path / "noise", b"noise!!"), Path(shutil.copytree(model, tmp_path / "copy"))
+    cells = matrix.plan([*WORDS, f"text_embedder.model={model},{copied},{noise_model}"]).cells
+    assert [digest_and_layer(cell) for cell in cells] == [
+        (digests.of_model(place), "files") for place in (model, noise_model)
+    ]
     before = planned(model)
     (model / "model.safetensors").write_bytes(b"noise!!")
     assert planned(model).id == cells[1].id != cells[0].id == before.id == planned(copied).id
@@ -141,42 +143,47 @@ def test_a_row_is_named_by_recipe_repository_or_digest_and_never_by_a_path(
 def test_files_that_are_not_those_of_the_command_are_refused_with_both_digests(model: Path) -> None:
     digest = digests.of_model(model)
     assert planned(model, f"text_embedder.digest={digest}").id == planned(model).id
-    says = rf"text_embedder\.digest={OTHER} is given, and the files of text_embedder\.model=.* the digest {digest}"
-    check_refused(says, planned, model, f"text_embedder.digest={OTHER}")
-    replayed = planned(model, f"text_embedder.digest={OTHER}", "models.mode=replay")
-    assert told(replayed) == (OTHER, "command line"), "nothing is loaded"
+    says = (
+        rf"text_embedder\.digest={OTHER_DIGEST} is given, and the files of text_embedder\.model=.* the digest {digest}"
+    )
+    check_refused(says, planned, model, f"text_embedder.digest={OTHER_DIGEST}")
+    replayed = planned(model, f"text_embedder.digest={OTHER_DIGEST}", "models.mode=replay")
+    assert digest_and_layer(replayed) == (OTHER_DIGEST, "command line"), "nothing is loaded"
 
 
 def test_without_files_it_comes_from_command_record_recipe_or_recorded_calls_in_this_order(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = planned(model)
+    cell = planned(model)
     calls = cassette(tmp_path / "calls.sqlite", {"backend": "transformers", "digest": "c" * 64})
-    study = on_record(here, tmp_path / "study")
+    study = on_record(cell, tmp_path / "study")
     shutil.rmtree(model)
-    assert told(planned(model)) == (None, "default")
+    assert digest_and_layer(planned(model)) == (None, "default")
     words = [f"models.cassette={calls}"]
-    assert told(planned(model, *words)) == ("c" * 64, "cassette")
+    assert digest_and_layer(planned(model, *words)) == ("c" * 64, "cassette")
     published = recipes.recipe("sbert")
     assert published is not None
     monkeypatch.setattr(recipes, "recipe", lambda name: replace(published, digest="b" * 64, width=32))
-    assert told(planned(model, *words)) == ("b" * 64, "recipe")
-    again = planned(model, *words, f"output={study}")
-    assert told(again) == (told(here)[0], "record") and again.id == here.id
-    assert told(planned(model, *words, f"output={study}", f"text_embedder.digest={OTHER}")) == (OTHER, "command line")
+    assert digest_and_layer(planned(model, *words)) == ("b" * 64, "recipe")
+    replanned = planned(model, *words, f"output={study}")
+    assert digest_and_layer(replanned) == (digest_and_layer(cell)[0], "record") and replanned.id == cell.id
+    assert digest_and_layer(planned(model, *words, f"output={study}", f"text_embedder.digest={OTHER_DIGEST}")) == (
+        OTHER_DIGEST,
+        "command line",
+    )
 
 
 def test_a_study_with_a_name_of_its_ids_tells_its_digest_too(model: Path) -> None:
-    here = planned(model)
-    on_record(here, Path("runs") / "housekeep-ellm_exploration-smoke-123456")
+    cell = planned(model)
+    on_record(cell, Path("runs") / "housekeep-ellm_exploration-smoke-123456")
     shutil.rmtree(model)
-    assert planned(model).id == here.id
-    assert told(planned(model, "guide.weight=2"))[0] is None, "another cell's record tells nothing"
+    assert planned(model).id == cell.id
+    assert digest_and_layer(planned(model, "guide.weight=2"))[0] is None, "another cell's record tells nothing"
 
 
 def test_two_digests_on_record_are_refused_by_name(model: Path, tmp_path: Path) -> None:
-    both = [{"backend": "transformers", "digest": letter * 64} for letter in "cd"]
-    calls = cassette(tmp_path / "calls.sqlite", *both)
+    identities = [{"backend": "transformers", "digest": letter * 64} for letter in "cd"]
+    calls = cassette(tmp_path / "calls.sqlite", *identities)
     shutil.rmtree(model)
     says = f"of two models in the role 'text_embedder', {'c' * 64} and {'d' * 64}.*say which one with text_embedder"
     check_refused(says, planned, model, f"models.cassette={calls}")
@@ -190,8 +197,8 @@ def test_a_call_that_is_recorded_under_another_role_tells_the_digest_of_an_equal
     alike |= {"text_tokens": None, "digest": "c" * 64}
     for file, identity in (("same", alike), ("other", alike | {"pool": "mean"})):
         calls = cassette(tmp_path / f"{file}.sqlite", identity, role="reader")
-        found = told(planned(model, f"models.cassette={calls}"))[0]
-        assert found == ("c" * 64 if file == "same" else None)
+        digest = digest_and_layer(planned(model, f"models.cassette={calls}"))[0]
+        assert digest == ("c" * 64 if file == "same" else None)
 
 
 # Without a digest
@@ -204,10 +211,10 @@ def test_a_cell_whose_id_is_not_known_is_estimated_and_cannot_start(
     (model / "model.safetensors").unlink()
     command = ["run", *WORDS, f"text_embedder.model={model}"]
     assert cli.main([*command, "--dry-run"]) == 1
-    said = capsys.readouterr().out
-    assert f"id: known once {model} is here" in said and "core-hours" in said and "about" in said
-    assert planned(model).id not in said, "it is not the cell's"
-    assert f"missing: text_embedder.model={model}: its files are not here, or not all of them" in said
+    output = capsys.readouterr().out
+    assert f"id: known once {model} is here" in output and "core-hours" in output and "about" in output
+    assert planned(model).id not in output, "it is not the cell's"
+    assert f"missing: text_embedder.model={model}: its files are not here, or not all of them" in output
     assert cli.main([*command, "--dry-run", "--json"]) == 1
     (row,) = json.loads(capsys.readouterr().out)["cells"]
     assert (row["cell"], row["id"]) == (None, f"known once {model} is here") and row["hours"] > 0
@@ -219,8 +226,8 @@ def test_a_cell_whose_id_is_not_known_is_estimated_and_cannot_start(
 
 def test_show_prints_the_digest(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["show", *WORDS, f"text_embedder.model={model}"]) == 0
-    said = capsys.readouterr().out
-    assert str(digests.of_model(model)) in said and f"cell {planned(model).id}" in said
+    output = capsys.readouterr().out
+    assert str(digests.of_model(model)) in output and f"cell {planned(model).id}" in output
 
 
 # Runs on record
@@ -265,11 +272,11 @@ def test_runs_that_were_recorded_by_name_go_on_only_where_that_is_said(
 def test_a_replay_with_calls_of_another_model_is_refused(
     model: Path, tmp_path: Path, lacking: Callable[..., list[str]]
 ) -> None:
-    calls = cassette(tmp_path / "calls.sqlite", {"backend": "transformers", "digest": OTHER})
+    calls = cassette(tmp_path / "calls.sqlite", {"backend": "transformers", "digest": OTHER_DIGEST})
     words = ("models.mode=replay", f"models.cassette={calls}")
     (reason,) = lacking(model, tmp_path / "study", *words)
-    assert str(digests.of_model(model)) in reason and f"only of {OTHER}" in reason
-    assert not lacking(model, tmp_path / "study", *words, f"text_embedder.digest={OTHER}")
+    assert str(digests.of_model(model)) in reason and f"only of {OTHER_DIGEST}" in reason
+    assert not lacking(model, tmp_path / "study", *words, f"text_embedder.digest={OTHER_DIGEST}")
 
 
 def test_the_digest_of_a_model_that_an_ablation_replaces_does_not_stay(tmp_path: Path) -> None:
@@ -278,7 +285,7 @@ def test_the_digest_of_a_model_that_an_ablation_replaces_does_not_stay(tmp_path:
     plan = matrix.plan([*WORDS, f"text_embedder.model={models[0]}"])
     layer = {"text_embedder.model": str(models[1])}
     varied = variations._varied(cell, layer, "ablation", variations.Digests(plan.execution))
-    assert told(varied) == (digests.of_model(models[1]), "files")
+    assert digest_and_layer(varied) == (digests.of_model(models[1]), "files")
 
 
 def test_files_that_were_changed_after_planning_are_found_before_a_model_is_asked(model: Path) -> None:

@@ -39,8 +39,8 @@ def test_ablate_runs_the_method_beside_its_ablations_and_reports_the_differences
     summary = json.loads((tmp_path / "study/report/summary.json").read_text())
     (matrix,) = summary["matrices"]
     assert [row["name"] for row in matrix["rows"]] == ["full: td_boost=false", "td_boost=true", "judge=oracle"]
-    again = json.loads(bench(*command, "--json"))
-    assert {run["status"] for run in again["runs"]} == {"finished"} and len(again["runs"]) == 3
+    repeated = json.loads(bench(*command, "--json"))
+    assert {run["status"] for run in repeated["runs"]} == {"finished"} and len(repeated["runs"]) == 3
 
 
 def test_perturb_reports_sample_frames_and_that_it_is_an_instrument_check(

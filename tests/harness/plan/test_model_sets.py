@@ -40,11 +40,11 @@ def models(cell: Cell) -> dict[str, str]:
 @pytest.mark.parametrize("words", IDS)
 def test_cells_whose_roles_are_named_by_hand_are_what_they_were(words: str) -> None:
     """Among them stages, sweeps, roles that nothing asks, and widths that the command sets."""
-    found = [cell.id for cell in matrix.plan(words.split()).trained]
+    ids = [cell.id for cell in matrix.plan(words.split()).trained]
     if os.environ.get("GUIDEBENCH_GOLDEN") == "rewrite":
-        FILE.write_text(json.dumps(json.loads(FILE.read_text()) | {words: found}, indent=1) + "\n")
+        FILE.write_text(json.dumps(json.loads(FILE.read_text()) | {words: ids}, indent=1) + "\n")
         return
-    assert found == IDS[words]
+    assert ids == IDS[words]
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_what_stands_in_is_told_by_row_name_and_record_and_is_in_no_id() -> None
     plan = matrix.plan([*DSADF, "models=oracle"])
     (cell,) = plan.cells
     assert "models=oracle (scorer: scripted; text_embedder: scripted)" in plan.row(cell)
-    own = planned(*DSADF)
-    assert own.standing.roles == () and "models=" not in own.variant and "stand_ins" not in record(own)
-    read = recorded(record(cell))
-    assert (read.id, read.variant) == (cell.id, cell.variant)
+    usual = planned(*DSADF)
+    assert usual.standing.roles == () and "models=" not in usual.variant and "stand_ins" not in record(usual)
+    restored = recorded(record(cell))
+    assert (restored.id, restored.variant) == (cell.id, cell.variant)
     assert record(cell)["stand_ins"] == {
         "models": "oracle", "roles": {"scorer": "scripted", "text_embedder": "scripted"}
     }  # fmt: skip
@@ -117,18 +117,18 @@ def test_a_set_of_one_suite_s_own_models_leaves_others_to_the_set_that_stands_in
         return str(planned(*words, "profile=smoke").standing)
 
     assert standing("method=kagi", "suite=bin_sorting") == ""
-    told = "scripted (classifier: oracle; waypoints: oracle; segmenter: oracle)"
-    assert standing("method=kagi", "suite=ogbench_scene", "task=drawer") == told
+    stand_ins = "scripted (classifier: oracle; waypoints: oracle; segmenter: oracle)"
+    assert standing("method=kagi", "suite=ogbench_scene", "task=drawer") == stand_ins
     assert standing("method=vlm_rb", "suite=bin_sorting") == "scripted (judge: oracle)"
     room = ("method=dsadf", "suite=housekeep", "models=oracle")
     assert models(planned(*room, "profile=smoke"))["planner"] == "scripted_planner"
 
 
 def test_sets_sweep_and_those_that_give_the_same_cell_run_once() -> None:
-    both = matrix.plan([*VLM_RB, "profile=smoke", "models=scripted,oracle"])
-    assert [models(cell)["judge"] for cell in both.cells] == ["sprite", "oracle"]
-    (one,) = matrix.plan(["suite=bin_sorting", "method=vlm_rb", "profile=smoke", "models=scripted,oracle"]).cells
-    assert one.variant == "", "the cell of the set whose own part it is"
+    sweep = matrix.plan([*VLM_RB, "profile=smoke", "models=scripted,oracle"])
+    assert [models(cell)["judge"] for cell in sweep.cells] == ["sprite", "oracle"]
+    (single,) = matrix.plan(["suite=bin_sorting", "method=vlm_rb", "profile=smoke", "models=scripted,oracle"]).cells
+    assert single.variant == "", "the cell of the set whose own part it is"
     mixed = matrix.plan(["suite=minigrid_doorkey", "method=uer,vlm_rb", "profile=smoke", "models=scripted,oracle"])
     assert [cell.names.method for cell in mixed.cells] == ["uer", "vlm_rb", "vlm_rb"]
 
@@ -291,5 +291,5 @@ def test_an_ablation_that_names_a_foundation_model_has_the_set_s_part_where_the_
 
 def test_a_perturbation_matrix_has_the_cells_whose_judge_sees_frames_and_the_others_once() -> None:
     plan = variations.perturbations(matrix.plan([*VLM_RB, "profile=smoke", "models=scripted,oracle"]), ["texture"])
-    told = [(models(cell)["judge"], plan.matrix[cell.id].name if cell.id in plan.matrix else "") for cell in plan.cells]
-    assert told == [("sprite", "standard"), ("sprite", "texture"), ("oracle", "")]
+    rows = [(models(cell)["judge"], plan.matrix[cell.id].name if cell.id in plan.matrix else "") for cell in plan.cells]
+    assert rows == [("sprite", "standard"), ("sprite", "texture"), ("oracle", "")]

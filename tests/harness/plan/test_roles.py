@@ -79,8 +79,8 @@ SHORT = (
 
 
 def install(plugin: Callable[..., Path], source: str) -> None:
-    named = "criticised = criticising\ncriticised_vlm_rb = criticising"
-    plugin("criticising", source, {"guide": "criticised = criticising", "method": named})
+    methods = "criticised = criticising\ncriticised_vlm_rb = criticising"
+    plugin("criticising", source, {"guide": "criticised = criticising", "method": methods})
 
 
 @pytest.fixture
@@ -108,8 +108,8 @@ def test_the_judge_of_a_guide_is_probed_and_scores_the_frames_of_an_episode(
     assert judged["role"].tolist() == ["critic"] * 10 and judged["score"].notna().all()
     assert results.load(study, what="heard")["role"].tolist() == ["critic"] * 10
     assert (results.load(study, what="probes")["quantity"] == "judge").any()
-    told = filmstrip(study)
-    assert told["judge"] == "sprite" and all("score" in clip for clip in told["clips"])
+    strip = filmstrip(study)
+    assert strip["judge"] == "sprite" and all("score" in clip for clip in strip["clips"])
 
 
 def test_of_two_judges_that_of_the_replay_is_probed(criticised: None, train: Callable[..., Path]) -> None:
@@ -156,14 +156,14 @@ def test_what_is_wrong_with_a_model_is_told_by_the_section_of_its_role(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     assert cli.main(["run", *served, "profile=smoke", "--dry-run"]) == 1
-    told = capsys.readouterr().out
-    assert "name a server with critic.base_url=" in told and "judge.base_url" not in told
+    output = capsys.readouterr().out
+    assert "name a server with critic.base_url=" in output and "judge.base_url" not in output
     assert cli.main(["run", *served, "profile=smoke", f"output={tmp_path}"]) == 2
-    told = capsys.readouterr().err
-    assert "name a server with critic.base_url=" in told and "judge.base_url" not in told
+    output = capsys.readouterr().err
+    assert "name a server with critic.base_url=" in output and "judge.base_url" not in output
     assert cli.main(["doctor", "critic=openai"]) == 1
-    told = capsys.readouterr().out
-    assert "name a server with critic.base_url=" in told and "judge.base_url" not in told
+    output = capsys.readouterr().out
+    assert "name a server with critic.base_url=" in output and "judge.base_url" not in output
 
 
 PAIRED = """
@@ -201,6 +201,6 @@ def test_what_a_learner_has_against_its_settings_is_told_by_the_section_of_its_r
 def test_answers_come_in_the_same_order_whoever_shares_a_process(criticised: None) -> None:
     cell = planned("method=criticised_vlm_rb", "judge=oracle", "critic=oracle")
     job = Job(study="s", directory="", cell=record(cell), seeds=(0,))
-    one, other = OracleBackend(None, []), OracleBackend(None, [])  # type: ignore[arg-type]
-    assert [*asks_of({"judge": one, "critic": other}, job, cell)] == ["critic", "judge"]
-    assert [*asks_of({"critic": other, "judge": one}, job, cell)] == ["critic", "judge"]
+    judge_backend, critic_backend = OracleBackend(None, []), OracleBackend(None, [])  # type: ignore[arg-type]
+    assert [*asks_of({"judge": judge_backend, "critic": critic_backend}, job, cell)] == ["critic", "judge"]
+    assert [*asks_of({"critic": critic_backend, "judge": judge_backend}, job, cell)] == ["critic", "judge"]

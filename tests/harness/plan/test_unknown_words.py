@@ -68,9 +68,9 @@ SAC = ("suite=metaworld_mt10", "method=sac", "profile=smoke")
 )  # fmt: skip
 def test_an_unknown_word_is_answered_by_the_word_that_was_meant(words: tuple[str, ...], says: str) -> None:
     last = {text.partition("=")[0]: text for text in words if "=" in text and not text.startswith("=")}
-    given = [text for text in words if last.get(text.partition("=")[0], text) == text]
+    command = [text for text in words if last.get(text.partition("=")[0], text) == text]
     with pytest.raises(UserError, match=says):
-        matrix.plan(given)
+        matrix.plan(command)
 
 
 @pytest.mark.parametrize(

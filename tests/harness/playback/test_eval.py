@@ -73,8 +73,10 @@ def test_a_stack_of_grids_fits_one_of_another_size_and_no_single_grid() -> None:
         return _differing((trained, Actions(3)), (replace(trained, **other), Actions(3)))  # type: ignore[arg-type]
 
     assert differing(shape=(5, 6, 4)) == ""
-    told = r"its observations are uint8 [8, 8, 3] of [3, 3, 3] codes, against uint8 [8, 8, 4] of [3, 3, 3, 3] codes, 4"
-    assert differing(shape=(8, 8, 3), categories=(3,) * 3, stack=1).startswith(told)
+    reason = (
+        r"its observations are uint8 [8, 8, 3] of [3, 3, 3] codes, against uint8 [8, 8, 4] of [3, 3, 3, 3] codes, 4"
+    )
+    assert differing(shape=(8, 8, 3), categories=(3,) * 3, stack=1).startswith(reason)
     assert differing(shape=(5, 6, 4), stack=2) and differing(shape=(5, 6, 4), dtype="int8")
 
 

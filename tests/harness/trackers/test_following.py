@@ -15,7 +15,7 @@ from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import queues
 from guidebench.harness.trackers import following
 from tests import programs
-from tests.harness.trackers.test_points import CELL, written
+from tests.harness.trackers.test_points import CELL, append_rows
 
 PLUGIN = '''
 import json
@@ -64,7 +64,7 @@ def study(tmp_path: Path, plugin) -> Path:
     cells = {"c0ffee": {"directory": "grid/8x8/uer-c0ffee", "seeds": [3], "label_variant": ""}}
     StudyDirectory(directory).write("mine", [], cells)
     run = directory / "grid/8x8/uer-c0ffee/seed-3"
-    written(run, "metrics", {"step": 10, "loss": 1.5}, {"step": 20, "loss": 2.5})
+    append_rows(run, "metrics", {"step": 10, "loss": 1.5}, {"step": 20, "loss": 2.5})
     (run / "run.json").write_text(json.dumps({"status": "finished"}))
     (run / "evaluations.jsonl").touch()
     (run.parent / "cell.json").write_text(json.dumps(CELL))
@@ -100,10 +100,10 @@ def test_the_figures_and_the_table_of_a_report_go_along_once(study: Path) -> Non
     (folder / "summary.json").write_text(json.dumps({"rows": [row, "damaged"]}))
     (folder / "curves.png").write_bytes(b"")
     for _ in range(2):
-        with following.Following(study, "notebook") as one:
-            one.look()
-    told = [line for line in lines(study) if "rows" in line]
-    assert str(told) == str([
+        with following.Following(study, "notebook") as follower:
+            follower.look()
+    report_lines = [line for line in lines(study) if "rows" in line]
+    assert str(report_lines) == str([
         {"figures": ["report/curves"], "rows": [["grid/8x8", "uer", "success", 0.5, 0.25, float("nan"), 2.0, 400.0]]}
     ])  # fmt: skip
 
@@ -123,8 +123,8 @@ def test_what_a_tracker_raises_is_told_and_tried_again(study: Path, capsys: pyte
 def test_damaged_offsets_are_as_none(study: Path, content: str) -> None:
     (study / ".trackers/notebook").mkdir(parents=True)
     (study / ".trackers/notebook/offsets.json").write_text(content)
-    with following.Following(study, "notebook") as one:
-        one.look()
+    with following.Following(study, "notebook") as follower:
+        follower.look()
     assert lines(study) == SENT
 
 
@@ -158,8 +158,8 @@ def test_a_tracker_waits_for_the_silence_of_a_machine_that_followed(
         before = Lease(study / ".trackers/notebook", "tracker")
         before.acquire()
         before._epoch = 0  # killed: it gives no sign of life, and frees nothing
-    with pytest.warns(Notice, match="last sign of life"), following.Following(study, "notebook") as one:
-        one.look()
+    with pytest.warns(Notice, match="last sign of life"), following.Following(study, "notebook") as follower:
+        follower.look()
     assert lines(study) == SENT
 
 
@@ -187,11 +187,11 @@ def test_following_goes_on_while_a_scheduler_has_jobs(study: Path, monkeypatch: 
     answers = iter([{run: "pending"}, {run: "pending"}, {}])
 
     def of(directory: Path) -> tuple[dict[Path, str], list[str]]:
-        found = next(answers)
-        if not found:
+        jobs = next(answers)
+        if not jobs:
             (run / "run.json").write_text(json.dumps({"status": "finished"}))
             (run / "evaluations.jsonl").touch()
-        return found, []
+        return jobs, []
 
     monkeypatch.setattr(queues, "of", of)
     monkeypatch.setattr(track_, "QUEUE_EVERY", 0.1)
@@ -202,9 +202,9 @@ def test_following_goes_on_while_a_scheduler_has_jobs(study: Path, monkeypatch: 
 def test_following_ends_with_the_study_and_shows_what_came_meanwhile(study: Path) -> None:
     run = study / "grid/8x8/uer-c0ffee/seed-3"
     (run / "run.json").write_text(json.dumps({"status": "running"}))
-    lock, whole = Lease(run, "run"), Lease(study, "study")
+    lock, study_lease = Lease(run, "run"), Lease(study, "study")
     lock.acquire()
-    whole.acquire()
+    study_lease.acquire()
     words = ("track", str(study), "--to", "notebook", "--follow")
     process = programs.start_bench(*words, stdout=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
@@ -214,7 +214,7 @@ def test_following_ends_with_the_study_and_shows_what_came_meanwhile(study: Path
     (run / "run.json").write_text(json.dumps({"status": "finished"}))
     (run / "evaluations.jsonl").touch()
     lock.release()
-    whole.release()
+    study_lease.release()
     out = process.stdout.read()
     assert process.wait(60) == 0 and out == "notebook: 1 run, up to step 20\n"
     assert lines(study) == SENT

@@ -50,7 +50,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def store_directory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory of all local stores; no tracker reaches for the network."""
     stores = tmp_path / "stores"
     stores.mkdir()
@@ -71,9 +71,9 @@ def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def look(study: Path, name: str) -> dict[str, str]:
-    with following.Following(study, name) as one:
-        one.look()
-        return dict(one.errors)
+    with following.Following(study, name) as follower:
+        follower.look()
+        return dict(follower.errors)
 
 
 def killed(study: Path, name: str) -> None:
@@ -97,26 +97,28 @@ def training(study: Path) -> Iterator[None]:
 def expected(study: Path, until: int = ALL) -> dict[str, list[tuple[int, float]]]:
     """Series -> points of the study's only run."""
     (run,) = following.runs(StudyDirectory(study))
-    found: dict[str, list[tuple[int, float]]] = {}
+    points: dict[str, list[tuple[int, float]]] = {}
     for step, values in run.points(-1, until):
         for series, value in values.items():
-            found.setdefault(series, []).append((step, value))
-    return found
+            points.setdefault(series, []).append((step, value))
+    return points
 
 
-def same(held: list[TrackedRun], points: dict[str, list[tuple[int, float]]]) -> None:
+def check_single_run(runs: list[TrackedRun], points: dict[str, list[tuple[int, float]]]) -> None:
     """There is one run with just these points (TensorBoard keeps 32 bits of a number)."""
-    (one,) = held
-    assert {name: [step for step, _ in each] for name, each in one.series.items()} == {
-        name: [step for step, _ in each] for name, each in points.items()
+    (run,) = runs
+    assert {name: [step for step, _ in pairs] for name, pairs in run.series.items()} == {
+        name: [step for step, _ in pairs] for name, pairs in points.items()
     }
-    for name, each in points.items():
-        assert [value for _, value in one.series[name]] == pytest.approx([value for _, value in each], rel=1e-6), name
+    for name, pairs in points.items():
+        assert [value for _, value in run.series[name]] == pytest.approx([value for _, value in pairs], rel=1e-6), name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", registry.names("tracker"))
-def test_a_run_that_was_killed_and_resumed_has_each_point_once(train, where: Path, tmp_path: Path, name: str) -> None:
+def test_a_run_that_was_killed_and_resumed_has_each_point_once(
+    train, store_directory: Path, tmp_path: Path, name: str
+) -> None:
     study, stop = tmp_path / "study", (call == 330 for call in range(1, 10_000)).__next__
     with pytest.raises(Stopped):
         train(*SETTINGS, packs=[(0,)], directory=study, stop=stop, checkpoint_every=130)
@@ -125,25 +127,25 @@ def test_a_run_that_was_killed_and_resumed_has_each_point_once(train, where: Pat
     assert look(study, name) == {}
     first = expected(study, 330)
     assert [step for step, _ in first["evaluations/return"]] == [50, 100, 150, 200, 250, 300]
-    same(READERS[name](study, where), first)
+    check_single_run(READERS[name](study, store_directory), first)
 
     (newest,) = sorted(study.glob("*/*/*/seed-0/checkpoint-*"))[-1:]
     shutil.rmtree(newest)  # as after a kill between two checkpoints: the run goes back further than it had come
     assert look(study, name) == {}
-    same(READERS[name](study, where), first)
+    check_single_run(READERS[name](study, store_directory), first)
 
     train(*SETTINGS, packs=[(0,)], directory=study, checkpoint_every=130)
     killed(study, name)
     assert look(study, name) == {} and look(study, name) == {}
-    whole = expected(study)
-    assert [step for step, _ in whole["evaluations/return"]] == [*range(50, 401, 50)] and len(whole) > 5
-    held = READERS[name](study, where)
-    for series in [series for series in whole if series.startswith("timings/")]:
+    all_points = expected(study)
+    assert [step for step, _ in all_points["evaluations/return"]] == [*range(50, 401, 50)] and len(all_points) > 5
+    runs = READERS[name](study, store_directory)
+    for series in [series for series in all_points if series.startswith("timings/")]:
         # Times are written with each checkpoint, of which one was lost: the tracker has shown its time once.
-        del whole[series]
-        assert [step for step, _ in held[0].series.pop(series)] == [130, 260, 330, 390, 400]
-    same(held, whole)
-    assert held[0].settings["method"] == "uer" and str(held[0].settings["learner.batch_size"]) == "16"
+        del all_points[series]
+        assert [step for step, _ in runs[0].series.pop(series)] == [130, 260, 330, 390, 400]
+    check_single_run(runs, all_points)
+    assert runs[0].settings["method"] == "uer" and str(runs[0].settings["learner.batch_size"]) == "16"
 
 
 @pytest.fixture(scope="module")
@@ -153,14 +155,16 @@ def finished(train_once) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", registry.names("tracker"))
-def test_a_run_that_was_deleted_at_the_other_end_is_sent_again(finished: Path, where: Path, tmp_path, name) -> None:
+def test_a_run_that_was_deleted_at_the_other_end_is_sent_again(
+    finished: Path, store_directory: Path, tmp_path, name
+) -> None:
     study = tmp_path / "study"
     shutil.copytree(finished, study)
     assert look(study, name) == {}
     if name == "tensorboard":
         shutil.rmtree(study / "tensorboard")
     elif name == "wandb":
-        (run,) = where.glob("wandb/offline-run-*")
+        (run,) = store_directory.glob("wandb/offline-run-*")
         shutil.rmtree(run)
     elif name == "trackio":
         import trackio
@@ -171,12 +175,12 @@ def test_a_run_that_was_deleted_at_the_other_end_is_sent_again(finished: Path, w
         from mlflow import MlflowClient
 
         client = MlflowClient(tracking_uri=os.environ["MLFLOW_TRACKING_URI"])
-        (experiment,) = (each for each in client.search_experiments() if each.name != "Default")
+        (experiment,) = (candidate for candidate in client.search_experiments() if candidate.name != "Default")
         (run,) = client.search_runs([experiment.experiment_id])
         client.delete_run(run.info.run_id)
         client.delete_experiment(experiment.experiment_id)
     assert look(study, name) == {}
-    same(READERS[name](study, where), expected(study))
+    check_single_run(READERS[name](study, store_directory), expected(study))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +192,13 @@ def test_a_run_that_was_deleted_at_the_other_end_is_sent_again(finished: Path, w
     ],
 )
 def test_a_store_that_cannot_be_written_loses_nothing(
-    finished: Path, where: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, variable: str, value: str
+    finished: Path,
+    store_directory: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    variable: str,
+    value: str,
 ) -> None:
     study = tmp_path / "study"
     shutil.copytree(finished, study)
@@ -203,7 +213,7 @@ def test_a_store_that_cannot_be_written_loses_nothing(
     if not variable:
         (study / "tensorboard").unlink()
     assert look(study, name) == {}
-    same(READERS[name](study, where), expected(study))
+    check_single_run(READERS[name](study, store_directory), expected(study))
 
 
 def test_without_a_login_wandb_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ STATE = BinSorting(observation="state")
 @pytest.fixture(scope="package")
 def tasks() -> Callable[[str], BinTask]:
     """Returns the shared task of a name, observed as `state`; tests reset it."""
-    made: dict[str, BinTask] = {}
+    cache: dict[str, BinTask] = {}
 
     def task(name: str) -> BinTask:
-        if name not in made:
-            made[name] = BinTask(name, STATE)
-        return made[name]
+        if name not in cache:
+            cache[name] = BinTask(name, STATE)
+        return cache[name]
 
     return task

@@ -36,7 +36,7 @@ def test_random_actions_solve_none(tasks):
 
 
 @pytest.mark.parametrize(
-    ("name", "how"), [*(("forward", how) for how in FAILURES), ("backward", "wrong place"), ("other", "drop")]
+    ("name", "how"), [*(("forward", failure) for failure in FAILURES), ("backward", "wrong place"), ("other", "drop")]
 )
 def test_a_policy_that_is_to_fail_fails(name, how):
     episode = STATE.fail(name, 3, how)
@@ -82,6 +82,6 @@ def test_free_places_are_apart_from_other_blocks():
     # A grid of 5 by 5 with steps of .05; block 1 is carried, so the centre is taken by block 0 alone: of the places
     # .085 m away or more, (.42, ±.1) and (.32, 0) and (.52, 0) are the nearest, at .1 m from the centre.
     half = np.array([0.1, 0.1])
-    found = free(poses, 1, layout.TRAY, half, layout.TRAY)
-    assert np.linalg.norm(found - layout.TRAY) == pytest.approx(0.1)
+    place = free(poses, 1, layout.TRAY, half, layout.TRAY)
+    assert np.linalg.norm(place - layout.TRAY) == pytest.approx(0.1)
     assert free(poses, 0, layout.TRAY, half, layout.TRAY) == pytest.approx(layout.TRAY)

@@ -39,7 +39,7 @@ def test_rewards_are_the_true_sparse_ones_and_a_time_limit_ends_every_episode(da
 
 
 def test_the_grippers_action_has_the_size_that_is_set(data):
-    assert {round(float(abs(each)), 6) for episode in data.episodes for each in episode.action[:, 6]} == {0.7}
+    assert {round(float(abs(grip)), 6) for episode in data.episodes for grip in episode.action[:, 6]} == {0.7}
     full = obtained(demonstrations=1, failures=0, others=0, grip=1.0)
     np.testing.assert_array_equal(full.episodes[0].observation, data.episodes[0].observation)
     np.testing.assert_array_equal(full.episodes[0].action[:, 6], np.sign(data.episodes[0].action[:, 6]))
@@ -47,8 +47,8 @@ def test_the_grippers_action_has_the_size_that_is_set(data):
 
 
 def test_an_episode_begins_as_its_opening_says(data, tasks):
-    seen = {episode.opening.tobytes() for episode in data.episodes}
-    assert len(seen) == len(data.episodes), "no layout is played twice"
+    openings = {episode.opening.tobytes() for episode in data.episodes}
+    assert len(openings) == len(data.episodes), "no layout is played twice"
     task = tasks("backward")
     for number, episode in enumerate(data.episodes[2:4]):
         observation = task.reset(offline._seed(1, number))
@@ -72,19 +72,19 @@ def test_the_three_ways_to_fail_take_turns_in_both_directions(data, tasks):
 
 def test_fewer_demonstrations_are_the_first_of_more_and_change_nothing_else(data):
     fewer = obtained(demonstrations=1, failures=6, others=2)
-    kept = [data.episodes[number] for number in (0, 2, *range(4, 12))]
-    for ours, theirs in zip(fewer.episodes, kept, strict=True):
-        assert ours.task == theirs.task
-        np.testing.assert_array_equal(ours.observation, theirs.observation)
-        np.testing.assert_array_equal(ours.action, theirs.action)
+    expected = [data.episodes[number] for number in (0, 2, *range(4, 12))]
+    for episode, original in zip(fewer.episodes, expected, strict=True):
+        assert episode.task == original.task
+        np.testing.assert_array_equal(episode.observation, original.observation)
+        np.testing.assert_array_equal(episode.action, original.action)
 
 
 def test_the_papers_numbers_are_the_defaults_and_its_reductions_are_ablations():
     for method in ("bc", "cal_ql"):
         plan = variations.ablations(matrix.plan(["suite=bin_sorting", f"method={method}"]), ["demos"])
-        given = [cell.section("offline") for cell in plan.cells]
-        assert [each.demonstrations for each in given] == [20, 10, 4]
-        assert {(each.failures, each.others) for each in given} == {(30, 200)}
+        datasets = [cell.section("offline") for cell in plan.cells]
+        assert [dataset.demonstrations for dataset in datasets] == [20, 10, 4]
+        assert {(dataset.failures, dataset.others) for dataset in datasets} == {(30, 200)}
         assert all(cell.section("training").demonstrations == 0 for cell in plan.cells)
         assert len({cell.id for cell in plan.cells}) == 3
 
@@ -120,7 +120,7 @@ def test_an_episode_too_short_to_succeed_is_told_by_its_length():
 def test_data_without_a_success_are_refused_before_training(tmp_path, capsys):
     words = ["suite=bin_sorting", "method=cal_ql", "profile=smoke", f"output={tmp_path / 'study'}"]
     assert cli.main(["run", *words, "offline.demonstrations=0", "offline.failures=2", "offline.others=0"]) == 2
-    told = capsys.readouterr()
-    assert "none of the 2 episodes of the dataset 'offline' has a success on 'sorting'" in told.err + told.out
+    captured = capsys.readouterr()
+    assert "none of the 2 episodes of the dataset 'offline' has a success on 'sorting'" in captured.err + captured.out
     assert cli.main(["run", *words, *(f"offline.{name}=0" for name in ("demonstrations", "failures", "others"))]) == 2
     assert "holds no episode" in capsys.readouterr().err

@@ -29,12 +29,12 @@ SMALL = ("suite=bin_sorting", "method=random", "training.steps=1", "evaluation.e
 
 
 @pytest.fixture(scope="module")
-def whole(train_once):
+def smoke_run(train_once):
     return train_once(*SMALL, packs=[(0,)])
 
 
 @pytest.mark.slow
-def test_evaluations_tell_what_became_of_the_blocks(whole):
-    rows = results.load(whole, what="outcomes")
+def test_evaluations_tell_what_became_of_the_blocks(smoke_run):
+    rows = results.load(smoke_run, what="outcomes")
     assert {"lifted", "wrong_bin", "out_of_reach", "put_back"} <= set(rows["outcome"])
-    assert results.load(whole)["length"].unique().tolist() == [40]
+    assert results.load(smoke_run)["length"].unique().tolist() == [40]

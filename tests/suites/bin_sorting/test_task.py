@@ -80,17 +80,19 @@ def test_termination_at_success_is_a_setting():
 
 
 def test_instructions_name_a_colour_and_a_place(tasks):
-    told = {}
+    instructions = {}
     for name in ("forward", "backward", "other", "sorting"):
         task = tasks(name)
-        told[name] = {(task.reset(seed), task.instruction)[1] for seed in range(12)}
+        instructions[name] = {(task.reset(seed), task.instruction)[1] for seed in range(12)}
     bins = {"red": "left", "green": "right", "blue": "left"}
     forward = {f"put the {colour} block into the {side} bin" for colour, side in bins.items()}
-    assert told["forward"] == told["sorting"] == forward
-    assert told["backward"] == {
+    assert instructions["forward"] == instructions["sorting"] == forward
+    assert instructions["backward"] == {
         f"take the {colour} block out of the {side} bin and put it on the tray" for colour, side in bins.items()
     }
-    assert all(any(colour in text for colour in words.OTHERS) and "side of the tray" in text for text in told["other"])
+    assert all(
+        any(colour in text for colour in words.OTHERS) and "side of the tray" in text for text in instructions["other"]
+    )
 
 
 # Observations and actions
@@ -98,18 +100,18 @@ def test_instructions_name_a_colour_and_a_place(tasks):
 
 def test_a_state_holds_arm_named_block_all_blocks_and_goal(tasks):
     task = tasks("forward")
-    seen = task.reset(4)
+    observation = task.reset(4)
     world, named = task._world, task._block
-    assert seen.shape == (35,) and seen.dtype == np.float32
+    assert observation.shape == (35,) and observation.dtype == np.float32
     tip = (world.tip - (0.42, 0, 0.1)) * 5
     block = (world.poses[named, :3] - (0.42, 0, 0.1)) * 5
-    np.testing.assert_allclose(seen[:3], tip, atol=1e-6)
-    assert seen[6] == 0 and abs(seen[7]) < 0.02  # open, and commanded to be
-    np.testing.assert_allclose(seen[8:11], block - tip, atol=1e-6)
-    np.testing.assert_allclose(seen[13:16], block, atol=1e-6)
+    np.testing.assert_allclose(observation[:3], tip, atol=1e-6)
+    assert observation[6] == 0 and abs(observation[7]) < 0.02  # open, and commanded to be
+    np.testing.assert_allclose(observation[8:11], block - tip, atol=1e-6)
+    np.testing.assert_allclose(observation[13:16], block, atol=1e-6)
     goal = [words.COLOURS[named] in task.instruction and index == named for index in range(6)]
-    assert seen[22:28].astype(bool).tolist() == goal
-    assert words.PLACES[int(seen[28:].argmax())] in task.instruction and seen[28:].sum() == 1
+    assert observation[22:28].astype(bool).tolist() == goal
+    assert words.PLACES[int(observation[28:].argmax())] in task.instruction and observation[28:].sum() == 1
 
 
 def test_the_gripper_keeps_its_command_between_half_and_minus_half(tasks):
@@ -262,12 +264,12 @@ def test_displaced_blocks_move_once_as_the_first_action_begins(tasks):
 def test_actions_towards_a_place_bring_the_tip_there(tasks):
     assert isinstance(STATE, Steers)
     task = tasks("forward")
-    seen = task.reset(1)
+    observation = task.reset(1)
     place = np.array([[0.45, 0.1, 0.15]])
     for _ in range(8):
-        (action,) = STATE.towards("forward", seen[None], place, np.array([True]))
-        seen = task.step(action).observation
+        (action,) = STATE.towards("forward", observation[None], place, np.array([True]))
+        observation = task.step(action).observation
     assert np.linalg.norm(task._world.tip - place[0]) < 0.01 and task._world.closing
-    (action,) = STATE.towards("forward", seen[None], place, np.array([False]))
+    (action,) = STATE.towards("forward", observation[None], place, np.array([False]))
     task.step(action)
     assert not task._world.closing

@@ -21,11 +21,15 @@ GATHERED = {"wood": "chop tree", "sapling": "chop grass"}
 RICH = dict.fromkeys(("sapling", "wood", "stone", "coal", "iron", "diamond"), 5)
 
 
-def changed(before, after, action):
+def expected_caption(before, after, action):
     """The caption that inventory, counters and place of the package's environment before and after a step demand; None
     where they do not tell."""
     gained = {item for item, count in after["inventory"].items() if count > before["inventory"][item]}
-    counted = {what for what, count in after["achievements"].items() if count > before["achievements"][what]}
+    counted = {
+        achievement
+        for achievement, count in after["achievements"].items()
+        if count > before["achievements"][achievement]
+    }
     if action.startswith(("make_", "place_")):
         thing = action.replace("table", "crafting_table").replace("_", " ")
         return thing if counted - {"wake_up"} else ""
@@ -39,7 +43,7 @@ def changed(before, after, action):
 
 
 def test_captions_tell_what_changed_in_the_packages_environment(peer, keep_alive):
-    told = collections.Counter()
+    captions = collections.Counter()
     for seed in (0, 5):
         task, other = Crafter(area=48).make("game"), peer(seed, always=False, area=(48, 48))
         task.reset(seed)
@@ -56,19 +60,19 @@ def test_captions_tell_what_changed_in_the_packages_environment(peer, keep_alive
             }
             task.step(number)
             _, _, _, after = other.step(number)
-            expected = changed(before, after, ACTIONS[number])
+            expected = expected_caption(before, after, ACTIONS[number])
             if expected is not None:
                 assert task.caption() == expected
-            told[task.caption()] += 1
+            captions[task.caption()] += 1
     tools = {f"make {material} {tool}" for material in ("wood", "stone") for tool in ("pickaxe", "sword")}
     placed = {"place crafting table", "place furnace", "place stone", "place plant"}
-    assert {*placed, *tools, "chop tree", "chop grass", "mine stone", "move left", "move up", ""} <= set(told)
+    assert {*placed, *tools, "chop tree", "chop grass", "mine stone", "move left", "move up", ""} <= set(captions)
 
 
 def test_every_achievement_has_a_phrase_of_ellms_actions():
     assert set(PHRASES) == set(constants.achievements)
-    known = {str(action) for action in actions("product")}
-    assert {phrase for phrase in PHRASES.values() if phrase not in known} == {"wake up"}
+    action_names = {str(action) for action in actions("product")}
+    assert {phrase for phrase in PHRASES.values() if phrase not in action_names} == {"wake up"}
 
 
 def facing(game, cls, *rest):
@@ -131,11 +135,11 @@ def test_tasks_have_captions_of_the_last_step_alone(task):
     assert isinstance(task, HasCaptions)
     task.reset(0)
     assert task.caption() == ""
-    told = []
+    captions = []
     for number in (1, 2, 3, 4):  # the moves of both suites
         task.step(number)
-        told.append(task.caption())
-    assert "move left" in told or "move right" in told
+        captions.append(task.caption())
+    assert "move left" in captions or "move right" in captions
     task.load_state(task.state())
     assert task.caption() == ""
     task.reset()

@@ -88,12 +88,14 @@ def test_drawing_changes_neither_world_nor_stream(keep_alive):
 
 def test_a_snapshot_is_read_as_it_was_packed():
     words = np.arange(624, dtype=np.uint32)
-    one = scene("water", "cow", (words, 33), daylight=0.25, sleeping=True)
-    other = unpack(pack(one))
-    assert pack(one).shape == (2528 + 2 * 63,)
-    assert np.array_equal(other.materials, one.materials) and np.array_equal(other.things, one.things)
-    assert (other.inventory, other.sleeping, other.daylight) == (one.inventory, True, 0.25)
-    assert other.noise is not None and np.array_equal(other.noise[0], words) and other.noise[1] == 33
+    packed_scene = scene("water", "cow", (words, 33), daylight=0.25, sleeping=True)
+    unpacked = unpack(pack(packed_scene))
+    assert pack(packed_scene).shape == (2528 + 2 * 63,)
+    assert np.array_equal(unpacked.materials, packed_scene.materials) and np.array_equal(
+        unpacked.things, packed_scene.things
+    )
+    assert (unpacked.inventory, unpacked.sleeping, unpacked.daylight) == (packed_scene.inventory, True, 0.25)
+    assert unpacked.noise is not None and np.array_equal(unpacked.noise[0], words) and unpacked.noise[1] == 33
 
 
 def test_a_picture_too_small_for_its_cells_is_refused():
@@ -102,7 +104,7 @@ def test_a_picture_too_small_for_its_cells_is_refused():
 
 def cells(draw, *scenes):
     """What is drawn of each cell of the world, uint8 [L, column, row, 7, 7, 3], at 64 pixels."""
-    frames = draw(np.stack([pack(each) for each in scenes])).transpose(0, 2, 1, 3)
+    frames = draw(np.stack([pack(scene) for scene in scenes])).transpose(0, 2, 1, 3)
     inner = frames[:, :63, :49]
     return inner.reshape(-1, WIDTH, 7, HEIGHT, 7, 3).transpose(0, 1, 3, 2, 4, 5)
 
@@ -111,8 +113,8 @@ def cells(draw, *scenes):
 def test_what_a_perturbation_names_looks_otherwise_and_nothing_else(perturbation):
     plain, other = (CrafterDrawing(size=64, perturbation=name).spawn("game") for name in ("none", perturbation))
     for name in (*MATERIALS, *SHOWN[:-1]):
-        shown = scene(name) if name in MATERIALS else scene("grass", name)
-        differs = (cells(plain, shown) != cells(other, shown)).any((0, 3, 4, 5))
+        world_scene = scene(name) if name in MATERIALS else scene("grass", name)
+        differs = (cells(plain, world_scene) != cells(other, world_scene)).any((0, 3, 4, 5))
         named = name in SWAP if perturbation == "sprite_swap" else name not in FLOOR
         assert differs.any() == named, name
         if name in SHOWN:
@@ -122,5 +124,5 @@ def test_what_a_perturbation_names_looks_otherwise_and_nothing_else(perturbation
 def test_swapped_sprites_are_the_packages():
     swapped, plain = (CrafterDrawing(size=64, perturbation=name).spawn("game") for name in ("sprite_swap", "none"))
     for name, drawn in SWAP.items():
-        one, other = ((scene(n) if n in MATERIALS else scene("grass", n)) for n in (name, drawn))
-        assert np.array_equal(cells(swapped, one), cells(plain, other))
+        original, stand_in = ((scene(n) if n in MATERIALS else scene("grass", n)) for n in (name, drawn))
+        assert np.array_equal(cells(swapped, original), cells(plain, stand_in))

@@ -128,33 +128,33 @@ def test_a_state_restored_at_night_beside_every_kind_of_creature_continues_ident
     """Zombies, skeletons, arrows and plants have counters of their own."""
     from crafter import objects
 
-    one = Game(32, 9, 64, 10_000)
-    one.begin(1)
+    game = Game(32, 9, 64, 10_000)
+    game.begin(1)
     for action in np.random.default_rng(0).integers(0, 17, 200).tolist():
-        one.step(action)
-        keep_alive(one.player)
-    world, (x, y) = one.world, one.player.pos.tolist()
-    made = []
+        game.step(action)
+        keep_alive(game.player)
+    world, (x, y) = game.world, game.player.pos.tolist()
+    creatures = []
     for dx, dy, cls, more in (
-        (2, 0, objects.Zombie, (one.player,)),
-        (0, 3, objects.Skeleton, (one.player,)),
+        (2, 0, objects.Zombie, (game.player,)),
+        (0, 3, objects.Skeleton, (game.player,)),
         (-3, 0, objects.Arrow, (np.array((1, 0)),)),
         (0, -2, objects.Plant, ()),
     ):
         world[x + dx, y + dy] = "grass"
         if world[x + dx, y + dy][1] is None:
             world.add(cls(world, (x + dx, y + dy), *more))
-            made.append(cls)
-    assert len(made) >= 3
+            creatures.append(cls)
+    assert len(creatures) >= 3
     for _ in range(4):
-        one.step(0)
-    one.player.sleeping = True
-    state = testing._stored(one.state())
-    other = Game(32, 9, 64, 10_000)
-    other.load_state(state)
-    assert other.noise is not None and one.noise is not None
+        game.step(0)
+    game.player.sleeping = True
+    state = testing._stored(game.state())
+    restored = Game(32, 9, 64, 10_000)
+    restored.load_state(state)
+    assert restored.noise is not None and game.noise is not None
     actions = np.random.default_rng(5).integers(0, 17, 700).tolist()
-    assert play(one, actions) == play(other, actions)
+    assert play(game, actions) == play(restored, actions)
 
 
 def test_a_state_of_another_area_is_refused():

@@ -58,5 +58,5 @@ def test_tasks_measure_it() -> None:
         task = config.make(name)
         task.reset(0)
         task.step(0)
-        found = task.measures()
-        assert found.shape == (len(DEEDS),) and found.dtype == np.float32 and found.sum() > 0
+        measures = task.measures()
+        assert measures.shape == (len(DEEDS),) and measures.dtype == np.float32 and measures.sum() > 0

@@ -23,8 +23,8 @@ def test_starts_are_the_papers(name):
     task, quest = CrafterOod().make(name), QUESTS[name]
     task.reset(0)
     game = task._game
-    given = {item: count for item, count in list(game.player.inventory.items())[4:] if count}
-    assert given == dict(quest.inventory)
+    inventory = {item: count for item, count in list(game.player.inventory.items())[4:] if count}
+    assert inventory == dict(quest.inventory)
     assert not any(game.player.achievements.values())
     near, _ = game.world.nearby(game.player.pos, 1)
     assert ("table" in near) == quest.table

@@ -65,7 +65,7 @@ def test_the_first_frame_shows_the_layout_at_once(opengl: None) -> None:
 def test_tasks_that_take_turns_are_drawn_each_in_its_own_scene(opengl: None) -> None:
     suite = MetaWorldMT10()
     task: Any = suite.make("mt10")
-    how = MetaWorldDrawing(size=SIZE)
+    drawing = MetaWorldDrawing(size=SIZE)
     shots, expected = [], []
     for _ in range(3):
         task.reset()
@@ -73,19 +73,19 @@ def test_tasks_that_take_turns_are_drawn_each_in_its_own_scene(opengl: None) -> 
         name = task._names[task._number]
         alone: Any = suite.make(name)
         alone._env.load_state(task._env.state())
-        expected.append(how.spawn(name)(alone.snapshot()[None])[0])
+        expected.append(drawing.spawn(name)(alone.snapshot()[None])[0])
     assert len({shot[0] for shot in shots}) > 1
-    np.testing.assert_array_equal(how.spawn("mt10")(np.array(shots)), expected)
+    np.testing.assert_array_equal(drawing.spawn("mt10")(np.array(shots)), expected)
 
 
 def test_swapped_sprites_mislead_and_textures_hide(opengl: None) -> None:
     shot = MetaWorld().make("drawer-open").snapshot()[None]
 
-    def seen(**how: Any) -> Any:
-        return MetaWorldDrawing(size=SIZE, **how).spawn("drawer-open")(shot)[0].astype(int)
+    def draw(**settings: Any) -> Any:
+        return MetaWorldDrawing(size=SIZE, **settings).spawn("drawer-open")(shot)[0].astype(int)
 
-    plain, swapped = seen(), seen(perturbation="sprite_swap")
+    plain, swapped = draw(), draw(perturbation="sprite_swap")
     red = (plain[..., 0] > 2 * plain[..., 1]).sum(), (swapped[..., 0] > 2 * swapped[..., 1]).sum()
     green = (plain[..., 1] > 1.2 * plain[..., 0]).sum(), (swapped[..., 1] > 1.2 * swapped[..., 0]).sum()
     assert red[0] > 4 * red[1] > 0 and green[1] > 4 * green[0] > 0  # a red arm and a green drawer, and the reverse
-    assert (np.abs(seen(perturbation="texture") - plain).max(axis=-1) > 40).mean() > 0.2
+    assert (np.abs(draw(perturbation="texture") - plain).max(axis=-1) > 40).mean() > 0.2

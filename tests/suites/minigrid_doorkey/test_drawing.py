@@ -57,6 +57,6 @@ def test_frames_belong_to_the_caller():
     task.reset(0)
     snapshots = task.snapshot()[None]
     first = drawer(snapshots)
-    kept = first.copy()
+    copy = first.copy()
     first[:] = 0
-    assert np.array_equal(drawer(snapshots), kept)
+    assert np.array_equal(drawer(snapshots), copy)

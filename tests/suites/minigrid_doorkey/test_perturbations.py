@@ -59,24 +59,24 @@ def test_swapped_sprites_are_minigrids_own_in_the_same_colour(direction: int | N
         snapshot[-3:] = (x, y, direction) if direction is not None else (1, 1, 0)
         return tiles(snapshot, "sprite_swap")[0, x, y].tobytes()
 
-    def own(thing: Any) -> bytes:
+    def render(thing: Any) -> bytes:
         return Grid.render_tile(thing, direction, tile_size=TILE).astype(np.uint8).tobytes()
 
-    assert look(scene(True, 2, ASIDE), 2, 3) == own(Lava())
-    assert look(scene(False, 2, ASIDE), 4, 4) == look(scene(False, 1, ASIDE), 4, 4) == own(Box("yellow"))
-    assert look(scene(False, 0, ASIDE), 4, 4) == own(Floor("yellow"))
-    assert look(scene(False, 0, ASIDE), 6, 6) == own(Ball("green"))
-    assert look(scene(False, 0, ASIDE), 2, 3) == own(None)  # a key that was taken is gone
+    assert look(scene(True, 2, ASIDE), 2, 3) == render(Lava())
+    assert look(scene(False, 2, ASIDE), 4, 4) == look(scene(False, 1, ASIDE), 4, 4) == render(Box("yellow"))
+    assert look(scene(False, 0, ASIDE), 4, 4) == render(Floor("yellow"))
+    assert look(scene(False, 0, ASIDE), 6, 6) == render(Ball("green"))
+    assert look(scene(False, 0, ASIDE), 2, 3) == render(None)  # a key that was taken is gone
 
 
 def test_a_texture_follows_from_its_seed_in_every_episode_and_drawer() -> None:
-    one, other = episode(1), episode(4)
+    first, second = episode(1), episode(4)
     drawer = DoorKeyDrawing(TILE, "texture").spawn("8x8")
-    drawer(other)
-    alone = DoorKeyDrawing(TILE, "texture").spawn("8x8")(one)
-    assert np.array_equal(drawer(one), alone)
-    seeds = [tiles(one, "texture", seed=seed)[0] for seed in (0, 1)]
-    objects = one[0, :-3].reshape(8, 8, 3)[..., 0] != 1
+    drawer(second)
+    alone = DoorKeyDrawing(TILE, "texture").spawn("8x8")(first)
+    assert np.array_equal(drawer(first), alone)
+    seeds = [tiles(first, "texture", seed=seed)[0] for seed in (0, 1)]
+    objects = first[0, :-3].reshape(8, 8, 3)[..., 0] != 1
     assert all((a != b).any() for a, b in zip(seeds[0][objects], seeds[1][objects], strict=True))
 
 

@@ -126,18 +126,18 @@ def test_answers_do_not_depend_on_earlier_clips_or_on_the_batch():
     yes = clip_of([scene(True, 2, OUTSIDE), scene(False, 2, OUTSIDE)])
     purple = clip_of([scene(True, 2, OUTSIDE, 3), scene(False, 2, OUTSIDE, 3)])
     no = clip_of([scene(True, 2, OUTSIDE)])
-    one, other = Sprite().spawn(SUITE, "8x8"), Sprite().spawn(SUITE, "8x8")
-    assert one([yes, no, purple, no]) == [1.0, 0.0, 1.0, 0.0]
-    assert other([purple]) + other([no]) + other([yes]) == [1.0, 0.0, 1.0]
+    first_judge, second_judge = Sprite().spawn(SUITE, "8x8"), Sprite().spawn(SUITE, "8x8")
+    assert first_judge([yes, no, purple, no]) == [1.0, 0.0, 1.0, 0.0]
+    assert second_judge([purple]) + second_judge([no]) + second_judge([yes]) == [1.0, 0.0, 1.0]
 
 
 def test_tiles_may_be_of_any_size_but_must_be_as_many_as_the_grid_has_cells(judge):
     taken = np.stack([scene(True, 2, OUTSIDE), scene(False, 2, OUTSIDE)])
     drawn = [DoorKeyDrawing(tile_size=pixels).spawn("8x8")(taken) for pixels in (6, 12, 6)]
     assert judge(drawn) == [1.0] * 3 and judge([clip[:1] for clip in drawn]) == [0.0] * 3
-    for other in (drawn[0][:, :-1, :-1], drawn[0][:, :-6], np.zeros((1, 0, 0, 3), np.uint8)):
-        height, width = other.shape[1:3]
-        check_refused(f"{height}x{width} pixels given; expected a square of 8x8 tiles", judge, [other])
+    for misshapen in (drawn[0][:, :-1, :-1], drawn[0][:, :-6], np.zeros((1, 0, 0, 3), np.uint8)):
+        height, width = misshapen.shape[1:3]
+        check_refused(f"{height}x{width} pixels given; expected a square of 8x8 tiles", judge, [misshapen])
 
 
 @pytest.mark.parametrize("frames", [np.zeros((2, 64, 64, 3)), np.zeros((2, 64, 64), np.uint8)])

@@ -61,8 +61,8 @@ def test_a_command_whose_model_is_asked_about_the_task_says_what_is_missing_to_d
 
 
 def test_doctor_names_the_package(nothing):
-    (found,) = [finding for finding in doctor_._system() if finding.name == "opengl"]
-    assert found.ok is None and "apt-get install libosmesa6" in found.text
+    (opengl_finding,) = [finding for finding in doctor_._system() if finding.name == "opengl"]
+    assert opengl_finding.ok is None and "apt-get install libosmesa6" in opengl_finding.text
 
 
 def test_a_process_that_has_drawn_in_software_can_still_load_a_model(opengl):

@@ -94,9 +94,9 @@ def test_each_subgoal_alone(name):
     task = Scene(name)
     arrange(task, **away)
     assert not any(task.subgoals().values())
-    for subgoal, there in at.items():
-        arrange(task, **{**away, **there})
-        assert [held for held, met in task.subgoals().items() if met] == [subgoal]
+    for subgoal, layout in at.items():
+        arrange(task, **{**away, **layout})
+        assert [reached for reached, met in task.subgoals().items() if met] == [subgoal]
         assert task._potential(task._met) == 0.2
 
 
@@ -150,7 +150,7 @@ def test_tasks_of_one_subgoal_ask_for_nothing_else(name, subgoal):
         task._met = np.zeros(5, bool)
     step = task.step(STILL)
     assert step.success and step.terminated and step.reward == pytest.approx(-1 + 0.99)
-    assert task.events().tolist() == [each == subgoal for each in SUBGOALS]
+    assert task.events().tolist() == [event == subgoal for event in SUBGOALS]
 
 
 @pytest.mark.parametrize(("name", "horizon"), [("task5", 750), ("drawer", 200)])
@@ -164,18 +164,18 @@ def test_an_episode_is_truncated_at_its_horizon(name, horizon):
 def test_tasks_that_share_a_model_do_not_touch_each_other():
     tasks = [Scene(name) for name in ("task3", "task4", "task5", "drawer")]
 
-    def played(turns):
-        seen, policies = [[] for _ in tasks], [Toucher(3) for _ in tasks]
+    def play(turns):
+        step_bytes, policies = [[] for _ in tasks], [Toucher(3) for _ in tasks]
         for seed, task in enumerate(tasks):
             task.reset(seed)
         for turn in turns:
-            seen[turn].append(shown(tasks[turn], policies[turn](tasks[turn])))
-        return seen
+            step_bytes[turn].append(bytes_of_step(tasks[turn], policies[turn](tasks[turn])))
+        return step_bytes
 
-    assert played(np.repeat(range(4), 25)) == played(np.tile(range(4), 25))
+    assert play(np.repeat(range(4), 25)) == play(np.tile(range(4), 25))
 
 
-def shown(task, action):
+def bytes_of_step(task, action):
     """Bytes of all that one step shows."""
     step = task.step(action)
     return step.observation.tobytes() + repr(tuple(step)[1:]).encode() + task.snapshot().tobytes()
@@ -213,4 +213,4 @@ def test_everything_else_in_the_model_stays_as_it_was():
     moved = np.flatnonzero((before["site_pos"] != model.site_pos).any(1))
     assert all(model.site_group[moved] == 5)
     recoloured = np.flatnonzero((before["geom_rgba"] != model.geom_rgba).any(1))
-    assert {model.geom(each).name for each in recoloured} <= set(DRAWN_GEOMS)
+    assert {model.geom(geom).name for geom in recoloured} <= set(DRAWN_GEOMS)

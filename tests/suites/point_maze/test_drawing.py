@@ -45,9 +45,11 @@ def test_ball_and_target_are_seen_where_they_are(opengl):
         return columns.mean() / 96 - 0.5, 0.5 - rows.mean() / 96
 
     for seed in range(6):
-        seen = task.reset(seed)
+        observation = task.reset(seed)
         red, green, blue = np.moveaxis(drawer(task.snapshot()[None])[0].astype(int), -1, 0)
         ball = middle((green > red + 40) & (green > blue + 40))
         target = middle((red > 100) & (green < 60) & (blue < 60))
         apart = np.subtract(target, ball)
-        assert (np.sign(apart) == np.sign(seen[4:] - seen[:2]))[np.abs(seen[4:] - seen[:2]) > 0.3].all()
+        assert (np.sign(apart) == np.sign(observation[4:] - observation[:2]))[
+            np.abs(observation[4:] - observation[:2]) > 0.3
+        ].all()
