@@ -123,9 +123,9 @@ def test_a_row_that_was_not_declared_ends_the_run_by_part_log_and_column(
 def test_a_log_that_changed_since_its_record_was_written_is_refused(marking: None, train: Callable[..., Path]) -> None:
     study = train(*WORDS, packs=[])
     (file,) = study.glob("*/*/*/cell.json")
-    content = json.loads(file.read_text())
-    del content["logs"]["waypoints"]["columns"]["name"]
-    file.write_text(json.dumps(content))
+    cell_record = json.loads(file.read_text())
+    del cell_record["logs"]["waypoints"]["columns"]["name"]
+    file.write_text(json.dumps(cell_record))
     with pytest.raises(UserError, match=r"columns step, number, x, and guide 'marks' now declares 'waypoints' with"):
         train(*WORDS, packs=[], directory=study)
 
@@ -260,19 +260,19 @@ def test_declarations_come_back_from_a_record_as_they_were() -> None:
     ],
 )
 def test_declarations_in_a_record_of_a_stranger_are_checked(change: Callable[[Any], Any], message: str) -> None:
-    content = json.loads(json.dumps(logs.plain({"row": ROW})))
-    change(content["row"])
+    declarations = json.loads(json.dumps(logs.plain({"row": ROW})))
+    change(declarations["row"])
     with pytest.raises(UserError, match=message):
-        logs.read(content)
+        logs.read(declarations)
 
 
 def test_a_record_of_a_stranger_declares_few_logs_under_names_of_files() -> None:
     log = logs.plain({"row": ROW})["row"]
-    for content, message in (
+    for declarations, message in (
         ({f"log_{n}": log for n in range(33)}, "declares 33 logs; at most 32"),
         ({"../row": log}, "the name of a log"),
         ({"metrics": log}, "which every run writes"),
         ([log], "expected an object"),
     ):
         with pytest.raises(UserError, match=message):
-            logs.read(content, ("evaluations", "metrics"))
+            logs.read(declarations, ("evaluations", "metrics"))

@@ -37,8 +37,8 @@ def test_finding_every_built_in_name_imports_nothing_heavy() -> None:
         "heavy = {'torch', 'numba', 'gymnasium', 'minigrid', 'pandas', 'matplotlib', 'pyarrow', 'hydra', 'rich'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_plug_in_is_found_by_name_and_listed(plugin) -> None:

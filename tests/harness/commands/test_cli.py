@@ -211,17 +211,17 @@ def test_a_dry_run_as_json_says_the_same(bench, tmp_path, monkeypatch) -> None:
     command = (*SMOKE, "method=uer,vlm_rb", "replay.lambda_max=0.25,1", "seeds=3", "workers=2", "device=cpu")
     code, out, _ = bench("run", *command, "--dry-run", "--json")
     assert code == 0 and list(tmp_path.iterdir()) == []
-    content, plan = json.loads(out), matrix.plan(command)
-    assert content["study"] == plan.name and content["workers"] == 2
-    assert [row["cell"] for row in content["cells"]] == [cell.id for cell in plan.cells]
-    assert [row["row"] for row in content["cells"]] == [
+    dry_run, plan = json.loads(out), matrix.plan(command)
+    assert dry_run["study"] == plan.name and dry_run["workers"] == 2
+    assert [row["cell"] for row in dry_run["cells"]] == [cell.id for cell in plan.cells]
+    assert [row["row"] for row in dry_run["cells"]] == [
         "uer · smoke",
         "vlm_rb (replay.lambda_max=0.25) · sprite · smoke",
         "vlm_rb (replay.lambda_max=1.0) · sprite · smoke",
     ]
-    assert all(row["seeds"] == [0, 1, 2] and row["steps"] == 600 for row in content["cells"])
+    assert all(row["seeds"] == [0, 1, 2] and row["steps"] == 600 for row in dry_run["cells"])
     # two workers share the hours of all runs
-    assert content["hours"] == pytest.approx(sum(row["hours"] for row in content["cells"]) / 2, abs=1e-3)
+    assert dry_run["hours"] == pytest.approx(sum(row["hours"] for row in dry_run["cells"]) / 2, abs=1e-3)
 
 
 def test_a_matrix_of_a_thousand_cells_is_planned_without_importing_torch() -> None:
@@ -232,8 +232,8 @@ def test_a_matrix_of_a_thousand_cells_is_planned_without_importing_torch() -> No
     )
     sweep = ("learner.target_every=range(1,101)", "training.steps=range(600,610)")
     command = [sys.executable, "-c", program, "run", *SMOKE, *sweep, "--dry-run"]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    lines = result.stdout.splitlines()
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    lines = done.stdout.splitlines()
     assert lines[-1] == "0 []"
     cells = [line.split()[0] for line in lines if re.match(r"[0-9a-f]{10} ", line)]
     assert len(cells) == len(set(cells)) == 1_000
@@ -336,14 +336,14 @@ def test_status_tells_what_a_worker_of_another_process_does_now(bench, train, tm
     def look() -> bool:
         """The loop asks at the end of every step whether to stop: a moment at which a run can be looked at."""
         if (step := next(steps)) == 250:  # the first evaluation was at step 200, the first checkpoint comes at 5,000
-            content = json.loads(bench("status", str(tmp_path / "study"), "--json")[1])
-            looks.append((step, content, bench("status", str(tmp_path / "study"))[1]))
+            status = json.loads(bench("status", str(tmp_path / "study"), "--json")[1])
+            looks.append((step, status, bench("status", str(tmp_path / "study"))[1]))
         return False
 
     train("method=uer", "seeds=1", packs=[(0,)], directory=tmp_path / "study", stop=look)
-    (step, content, out), (row,) = looks[0], looks[0][1]["runs"]
+    (step, status, out), (row,) = looks[0], looks[0][1]["runs"]
     assert row["status"] == "running" and row["step"] == step - 1 and 0.0 <= row["score"] <= 1.0
-    assert row["steps_per_second"] > 0 and row["seconds_left"] == content["seconds_left"] >= 0
+    assert row["steps_per_second"] > 0 and row["seconds_left"] == status["seconds_left"] >= 0
     assert re.search(r"seed 0 +running +249 of 600  success \d\.\d\d  [\d,]+ steps/s  \d+ s left", out)
     row = json.loads(bench("status", str(tmp_path / "study"), "--json")[1])["runs"][0]
     assert row["status"] == "finished" and row["score"] is not None and row["steps_per_second"] is None
@@ -407,8 +407,8 @@ def test_a_second_command_into_a_study_leaves_its_name(tmp_path: Path, monkeypat
     )
     assert study.carry_out(first).name == first.name != second.name
     assert study.carry_out(second).name == first.name
-    content = json.loads((tmp_path / "study.json").read_text())
-    assert content["study"] == first.name and len(content["cells"]) == 2 and set(study_names) == {first.name}
+    study_record = json.loads((tmp_path / "study.json").read_text())
+    assert study_record["study"] == first.name and len(study_record["cells"]) == 2 and set(study_names) == {first.name}
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,8 @@ def test_every_method_and_seed_stores_the_same_ones_first_and_trains_as_many_ste
     for method in ("uer", "aer"):
         study = train(f"method={method}", *SHORT, "seeds=[0,3]", packs=[(0, 3)], keep_replay=True)
         for run in study.glob("*/*/*/seed-*"):
-            content = json.loads((run / "run.json").read_text())
-            assert content["provenance"]["demonstrations"] == three.digest and content["step"] == 160
+            run_record = json.loads((run / "run.json").read_text())
+            assert run_record["provenance"]["demonstrations"] == three.digest and run_record["step"] == 160
             first = slice(three.length)
             for name, dtype, shape in [("observation", "uint8", (5, 5, 3)), ("action", "int16", ()),
                                        ("reward", "float32", ()), ("terminated", "bool", ())]:  # fmt: skip

@@ -122,8 +122,8 @@ def test_what_is_closed_early_has_failed_and_can_be_recorded_anew(tmp_path: Path
     first.step(0)
     first.close()
     (run,) = tmp_path.glob("*/*/*/seed-0")
-    content = json.loads((run / "run.json").read_text())
-    assert (content["status"], content["error"]) == ("failed", "closed after 1 of 20 training steps")
+    run_record = json.loads((run / "run.json").read_text())
+    assert (run_record["status"], run_record["error"]) == ("failed", "closed after 1 of 20 training steps")
     second = recorded()
     second.reset()
     for _ in range(20):

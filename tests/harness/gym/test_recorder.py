@@ -54,8 +54,8 @@ def test_a_foreign_loop_is_recorded_in_the_columns_of_every_other_run(tmp_path: 
     assert {(row["method"], row["learner"], row["backend"], row["seed"]) for row in rows} == {
         ("my_dqn", "dqn", "external", 0)
     }
-    content = json.loads((run / "run.json").read_text())
-    assert (content["status"], content["step"], content["steps"]) == ("finished", 100, 100)
+    run_record = json.loads((run / "run.json").read_text())
+    assert (run_record["status"], run_record["step"], run_record["steps"]) == ("finished", 100, 100)
     assert not (run / "evaluations.jsonl").exists()
 
 
@@ -97,9 +97,9 @@ def test_an_error_in_the_loop_leaves_the_run_failed_with_its_reason_and_it_can_b
         log.episode(step=50, ret=1.0, success=True, length=1)
         1 / 0  # noqa: B018
     run = only_run(tmp_path)
-    content = json.loads((run / "run.json").read_text())
-    assert (content["status"], content["step"]) == ("failed", 50)
-    assert content["error"] == "ZeroDivisionError: division by zero"
+    run_record = json.loads((run / "run.json").read_text())
+    assert (run_record["status"], run_record["step"]) == ("failed", 50)
+    assert run_record["error"] == "ZeroDivisionError: division by zero"
     assert not (run / "evaluations.parquet").exists()
     with recorder(tmp_path) as log:
         log.episode(step=100, ret=2.0, success=True, length=1)

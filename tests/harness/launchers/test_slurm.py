@@ -158,8 +158,10 @@ def test_a_task_continues_after_its_limit_a_killed_one_is_marked_failed_and_a_ca
         (1, f"SLURM ended its task {number}_1: FAILED on node n"),
     ]:
         assert f"seed {seed}    failed" in output and error in output
-        content = json.loads((runs[seed] / "run.json").read_text())
-        assert content["status"] == "failed" and error in content["error"] and events(study)[seed][-1] == "crashed"
+        run_record = json.loads((runs[seed] / "run.json").read_text())
+        assert (
+            run_record["status"] == "failed" and error in run_record["error"] and events(study)[seed][-1] == "crashed"
+        )
     assert "seed 2    stopped" in output and bench("status", str(study)).out == output
 
 

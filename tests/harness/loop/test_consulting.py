@@ -196,9 +196,9 @@ def test_a_run_whose_budget_ends_and_that_is_stopped_as_it_waits_goes_on_as_if_i
     with pytest.raises(BudgetReached, match=r"models\.budget_calls=5 is reached"):
         train(*words, packs=[(0, 1)], directory=directory, models={"budget_calls": 5}, **job)
     for run in directory.glob("*/*/*/seed-*"):
-        content, checkpoint = json.loads((run / "run.json").read_text()), checkpoints.newest(run)
-        assert content["status"] == "stopped" and "models.budget_calls=5 is reached" in content["error"]
-        assert content["step"] == (checkpoint.step if checkpoint else 0)
+        run_record, checkpoint = json.loads((run / "run.json").read_text()), checkpoints.newest(run)
+        assert run_record["status"] == "stopped" and "models.budget_calls=5 is reached" in run_record["error"]
+        assert run_record["step"] == (checkpoint.step if checkpoint else 0)
     assert len(planner.questions) == 5
 
     for phase, step in (("training", 45), ("evaluation", 60)):
@@ -206,8 +206,10 @@ def test_a_run_whose_budget_ends_and_that_is_stopped_as_it_waits_goes_on_as_if_i
         with pytest.raises(Stopped):
             train(*words, packs=[(0, 1)], directory=directory, stop=planner.stop, models={"budget_calls": 1_000}, **job)
         for run in directory.glob("*/*/*/seed-*"):
-            content, checkpoint = json.loads((run / "run.json").read_text()), checkpoints.newest(run)
-            assert content["status"] == "stopped" and checkpoint is not None and content["step"] == checkpoint.step
+            run_record, checkpoint = json.loads((run / "run.json").read_text()), checkpoints.newest(run)
+            assert (
+                run_record["status"] == "stopped" and checkpoint is not None and run_record["step"] == checkpoint.step
+            )
             assert checkpoint.state["loop"].get("pending", False) == (phase == "evaluation")
 
     concluded, conclude = [], Loop._conclude

@@ -86,9 +86,9 @@ class EventJudge:
         self.seconds, self.clips, self.restarts, self.memory = 7.0, 3, 0, Memory()
         self.in_flight: dict[int, InFlight] = {}
 
-    def ask(self, item: InFlight) -> None:
-        assert item.number not in self.in_flight
-        self.in_flight[item.number] = item
+    def ask(self, question: InFlight) -> None:
+        assert question.number not in self.in_flight
+        self.in_flight[question.number] = question
         self.seconds += 1.0
         self.clips += 1
 
@@ -134,7 +134,7 @@ def test_the_judge_scores_clips_by_their_middle_and_its_clock_is_given_back() ->
     assert max(scores.values()) > 0 == min(scores.values())
     assert scores == {t: value for row, _, t, quantity, value in rows if row == 0 and quantity == "judge"}
     assert (judge.seconds, judge.clips) == (7.0, 3)
-    assert all(number < 0 and item.ordinal >= 2**32 for number, item in judge.in_flight.items())
+    assert all(number < 0 and question.ordinal >= 2**32 for number, question in judge.in_flight.items())
     last = judge.in_flight[-2 * len(starts)].ask
     assert last.row == 1 and np.array_equal(last.snapshots, EPISODE.snapshots[-8:])
 

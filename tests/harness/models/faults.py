@@ -118,10 +118,10 @@ class Proxy:
         elif fault == "megabyte":
             await self._endless(writer)
         else:
-            status, content = await asyncio.to_thread(self._forward, method, path, body, headers)
+            status, body_bytes = await asyncio.to_thread(self._forward, method, path, body, headers)
             if fault in ALTERED:
-                content = altered(fault, content)
-            await _answer(writer, status, content, cut=fault == "dropped")
+                body_bytes = altered(fault, body_bytes)
+            await _answer(writer, status, body_bytes, cut=fault == "dropped")
 
     def _forward(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
         """What the real server answers."""
@@ -143,13 +143,13 @@ class Proxy:
             self.sent += 2**16
 
 
-def altered(fault: str, content: bytes) -> bytes:
+def altered(fault: str, body_bytes: bytes) -> bytes:
     """The body of a completion with a fault."""
     if fault == "truncated":
-        return content[: len(content) // 2]
+        return body_bytes[: len(body_bytes) // 2]
     if fault == "malformed":
-        return content.replace(b'"choices"', b'"choices" "choices"')
-    body = json.loads(content)
+        return body_bytes.replace(b'"choices"', b'"choices" "choices"')
+    body = json.loads(body_bytes)
     text = {"refused": None, "empty": "", "wrong": "金の鍵はもう床にありません。"}[fault]
     for choice in body.get("choices", ()):
         choice["message"] |= {"content": text} | ({"refusal": "I cannot help with that."} if text is None else {})
@@ -160,11 +160,11 @@ def altered(fault: str, content: bytes) -> bytes:
 
 
 async def _answer(
-    writer: asyncio.StreamWriter, status: int, content: bytes, extra: str = "", cut: bool = False
+    writer: asyncio.StreamWriter, status: int, body_bytes: bytes, extra: str = "", cut: bool = False
 ) -> None:
     head = f"HTTP/1.1 {status} Told\r\nContent-Type: application/json\r\nConnection: close\r\n{extra}"
-    writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode())
-    writer.write(content[: len(content) // 2] if cut else content)
+    writer.write(f"{head}Content-Length: {len(body_bytes)}\r\n\r\n".encode())
+    writer.write(body_bytes[: len(body_bytes) // 2] if cut else body_bytes)
     await writer.drain()
 
 

@@ -372,23 +372,23 @@ def vectors(number: int) -> tuple[Request, np.ndarray]:
 
 
 def test_an_array_is_kept_as_its_bytes_beside_what_it_is(tmp_path: Path) -> None:
-    request, value = vectors(1)
-    path = shard(tmp_path, "1", (request, who(), value, ""))
+    request, vector = vectors(1)
+    path = shard(tmp_path, "1", (request, who(), vector, ""))
     assert rows(path, "SELECT value FROM answers") == [('{"array":"float32","shape":[1,300]}',)]
-    assert rows(path, "SELECT key, run, data FROM arrays") == [(request.key, "cell/0", value.tobytes())]
+    assert rows(path, "SELECT key, run, data FROM arrays") == [(request.key, "cell/0", vector.tobytes())]
     cassette = Cassette([path], tmp_path / "shard-2.sqlite")
-    assert np.array_equal(cassette.hear(request, who("cell/1", 3)).value, value), (
+    assert np.array_equal(cassette.hear(request, who("cell/1", 3)).value, vector), (
         "another run hears it, and has its own"
     )
     cassette.close()
-    assert rows(tmp_path / "shard-2.sqlite", "SELECT run, data FROM arrays") == [("cell/1", value.tobytes())]
+    assert rows(tmp_path / "shard-2.sqlite", "SELECT run, data FROM arrays") == [("cell/1", vector.tobytes())]
 
 
 def test_answers_of_a_batch_are_one_transaction(tmp_path: Path) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
     records = [
-        CassetteEntry(request, who(), "tiny", CallResult(value, "", TOOK), {}, TOOK)
-        for request, value in map(vectors, range(5))
+        CassetteEntry(request, who(), "tiny", CallResult(vector, "", TOOK), {}, TOOK)
+        for request, vector in map(vectors, range(5))
     ]
     statements: list[str] = []
     cassette.record(records[0])
@@ -413,8 +413,8 @@ def test_answers_of_a_batch_are_one_transaction(tmp_path: Path) -> None:
     ],
 )
 def test_an_array_that_is_not_what_it_says_is_damage(tmp_path: Path, statement: str, says: str) -> None:
-    request, value = vectors(1)
-    path = shard(tmp_path, "1", (request, who(), value, ""))
+    request, vector = vectors(1)
+    path = shard(tmp_path, "1", (request, who(), vector, ""))
     foreign(path, statement)
     with pytest.raises(UserError, match=rf"shard-1.sqlite is damaged .*{says}"):
         Cassette([path], None).find(request, who())
@@ -444,7 +444,7 @@ def test_arrays_of_finished_runs_are_dropped_and_their_answers_say_what_they_wer
 
 def test_the_room_of_arrays_that_are_dropped_is_given_back(tmp_path: Path) -> None:
     records = [vectors(number) for number in range(200)]
-    shard(tmp_path, "1", *((request, who(), value, "") for request, value in records))
+    shard(tmp_path, "1", *((request, who(), vector, "") for request, vector in records))
     merge(tmp_path)
     full_size = (tmp_path / MERGED).stat().st_size
     merge(tmp_path, ["cell/0"])

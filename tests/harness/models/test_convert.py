@@ -101,8 +101,8 @@ def as_liv(model: Any, wrapping: str) -> dict[str, Any]:
     return {"liv": weights, "optimizer": optimizer, "global_step": 7}
 
 
-def embedded(model: Any, items: tuple[Any, ...]) -> Any:
-    call = EmbedCall(items)
+def embedded(model: Any, texts_or_images: tuple[Any, ...]) -> Any:
+    call = EmbedCall(texts_or_images)
     reply = asyncio.run(model.answer(call))
     assert call.fault(reply.value) == ""
     return reply

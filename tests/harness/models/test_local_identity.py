@@ -84,9 +84,9 @@ def test_a_study_that_was_recorded_by_the_name_of_its_model_replays_under_its_ol
     first = train(*words, "text_embedder.digest=null", packs=[(0,)])
     keeping.settle(keeping.folder(first))
     (file,) = first.glob("*/*/*/cell.json")
-    content = read_json(file)
-    del content["settings"]["text_embedder.digest"]  # as such a study has it
-    write_json(file, content)
+    cell_record = read_json(file)
+    del cell_record["settings"]["text_embedder.digest"]  # as such a study has it
+    write_json(file, cell_record)
     anew = [f"output={tmp_path / 'anew'}", f"models.cassette={first}", "models.mode=replay"]
     with pytest.raises(UserError, match=r"recorded by its name alone; replay that with text_embedder\.digest=null"):
         study.carry_out(matrix.plan([*words, "profile=smoke", *anew]))

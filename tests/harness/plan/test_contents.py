@@ -99,21 +99,21 @@ def test_equal_bytes_are_one_cell_wherever_they_are_and_other_bytes_another(mode
 
 def test_a_record_holds_the_digest_and_its_path_is_in_no_id(model: Path) -> None:
     cell = planned(model)
-    content = record(cell)
-    assert content["settings"]["text_embedder.digest"]["value"] == digests.of_model(model)
-    assert rehashed(content) == recorded(content).id == cell.id
-    content["settings"]["text_embedder.model"]["value"] = "/elsewhere"
-    assert rehashed(content) == cell.id
+    cell_record = record(cell)
+    assert cell_record["settings"]["text_embedder.digest"]["value"] == digests.of_model(model)
+    assert rehashed(cell_record) == recorded(cell_record).id == cell.id
+    cell_record["settings"]["text_embedder.model"]["value"] = "/elsewhere"
+    assert rehashed(cell_record) == cell.id
 
 
 def test_a_record_of_before_there_were_digests_keeps_the_id_under_its_models_name(model: Path) -> None:
     by_name = planned(model, "text_embedder.digest=null")
     assert by_name.id != planned(model).id
-    content = record(by_name)
-    del content["settings"]["text_embedder.digest"]
-    assert rehashed(content) == recorded(content).id == by_name.id
-    content["settings"]["text_embedder.model"]["value"] = "/elsewhere"
-    assert rehashed(content) != by_name.id
+    cell_record = record(by_name)
+    del cell_record["settings"]["text_embedder.digest"]
+    assert rehashed(cell_record) == recorded(cell_record).id == by_name.id
+    cell_record["settings"]["text_embedder.model"]["value"] = "/elsewhere"
+    assert rehashed(cell_record) != by_name.id
 
 
 def test_only_a_sha256_is_a_digest(model: Path) -> None:

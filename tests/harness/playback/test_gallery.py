@@ -171,10 +171,17 @@ def test_bench_eval_draws_the_episodes_that_it_played(run: Path, capsys: pytest.
 
 
 def test_where_no_episode_can_score_success_the_worst_come_first_and_the_best_last() -> None:
-    results = [Result(0, episode, 0.0, False, 5, float(episode * 7 % 10)) for episode in range(10)]
-    assert [result.score for result in gallery.shown(results, "return")] == [0, 1, 2, 3, 4, 9]
-    assert [result.score for result in gallery.shown(results, "return", -1)] == [9, 8, 7, 6, 5, 0]
-    assert [result.episode for result in gallery.shown(results)] == [0, 1, 2, 3, 4, 5]
+    episode_results = [Result(0, episode, 0.0, False, 5, float(episode * 7 % 10)) for episode in range(10)]
+    assert [episode_result.score for episode_result in gallery.shown(episode_results, "return")] == [0, 1, 2, 3, 4, 9]
+    assert [episode_result.score for episode_result in gallery.shown(episode_results, "return", -1)] == [
+        9,
+        8,
+        7,
+        6,
+        5,
+        0,
+    ]
+    assert [episode_result.episode for episode_result in gallery.shown(episode_results)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_an_old_gallery_is_replaced_and_a_failure_to_draw_is_explained(

@@ -189,9 +189,9 @@ def test_a_corrupted_checkpoint_is_told_and_the_one_before_it_continues_without_
     undisturbed, broken: Path, bench
 ) -> None:
     arrays = only(broken, "*/*/*/seed-1/checkpoint-0000000120/arrays.safetensors")
-    content = bytearray(arrays.read_bytes())
-    content[len(content) // 2] ^= 1
-    arrays.write_bytes(content)
+    damaged = bytearray(arrays.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    arrays.write_bytes(damaged)
     code, out, _ = bench(*STEPS, "seeds=[0,1]", "pack=2", "checkpoint_every=50", f"output={broken}")
     assert code == 0 and "resumed at step 100" in out
     (notice,) = (line for line in out.splitlines() if "notice" in line)

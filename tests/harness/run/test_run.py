@@ -66,12 +66,16 @@ def test_every_run_leaves_one_row_per_episode_in_the_columns_of_the_schema(study
         assert [str(kind) for kind in table.schema.types] == [
             {str: "string", int: "int64", float: "double", bool: "bool"}[kind] for kind in EVALUATION.values()
         ]
-        content = table.to_pylist()
-        assert [(row["step"], row["episode"]) for row in content] == [(s, e) for s in (50, 100, 150) for e in (0, 1)]
-        assert {row["seed"] for row in content} == {int(path.parent.name.removeprefix("seed-"))}
-        assert all(0 < row["length"] <= 250 and row["success"] == (row["return"] > 0) for row in content)
-        judged = content[0]["method"] == "vlm_rb"
-        assert {(row["backend"], row["model"]) for row in content} == {("scripted", "sprite") if judged else ("", "")}
+        evaluations = table.to_pylist()
+        assert [(row["step"], row["episode"]) for row in evaluations] == [
+            (s, e) for s in (50, 100, 150) for e in (0, 1)
+        ]
+        assert {row["seed"] for row in evaluations} == {int(path.parent.name.removeprefix("seed-"))}
+        assert all(0 < row["length"] <= 250 and row["success"] == (row["return"] > 0) for row in evaluations)
+        judged = evaluations[0]["method"] == "vlm_rb"
+        assert {(row["backend"], row["model"]) for row in evaluations} == {
+            ("scripted", "sprite") if judged else ("", "")
+        }
 
 
 def test_an_oracle_that_errs_is_reported_as_privileged_beside_the_events(tmp_path: Path) -> None:
@@ -99,9 +103,9 @@ def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None
             "metrics.parquet", "timings.parquet", "probes.parquet", "ledger.jsonl",
         }  # fmt: skip
         assert (run / "judgements.parquet").exists() == ("vlm_rb" in str(run)), "a log without rows is no file"
-        content = json.loads((run / "run.json").read_text())
-        assert (content["status"], content["step"], content["error"]) == ("finished", 150, None)
-        assert content["provenance"]["packages"]["torch"] and content["provenance"]["hardware"]["device"] == "cpu"
+        run_record = json.loads((run / "run.json").read_text())
+        assert (run_record["status"], run_record["step"], run_record["error"]) == ("finished", 150, None)
+        assert run_record["provenance"]["packages"]["torch"] and run_record["provenance"]["hardware"]["device"] == "cpu"
 
 
 def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> None:
@@ -110,8 +114,8 @@ def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> N
     words = (*SHORT, "method=vlm_rb", "drawing.tile_size=8", "seeds=1")
     done = bench("run", *SMOKE, *words, f"output={elsewhere}", "report=false", cwd=directory.parent)
     assert done.code == 0, done.out + done.err
-    (relative, content), *_ = rows(elsewhere).items()
-    assert rows(train(*words, packs=[(0,)])) == {relative: content}
+    (relative, row_bytes), *_ = rows(elsewhere).items()
+    assert rows(train(*words, packs=[(0,)])) == {relative: row_bytes}
     # Beside other methods the study has another name; all else is the same.
     moved_rows, original_rows = (pq.read_table(path / relative).to_pylist() for path in (elsewhere, directory))
     assert [{**row, "study": ""} for row in moved_rows] == [{**row, "study": ""} for row in original_rows]
@@ -249,27 +253,27 @@ def test_runs_of_changed_code_are_mixed_only_when_asked(study, capsys: pytest.Ca
 
     directory, _ = study
     run = next(iter(sorted(directory.glob("*/*/per-*/seed-0/run.json"))))
-    content = json.loads(run.read_text())
-    provenance = content["provenance"]
+    run_record = json.loads(run.read_text())
+    provenance = run_record["provenance"]
     recommitted = provenance | {"commit": "0123456789abcdef"}
     edited = provenance | {"sources": provenance["sources"] | {"guidebench.baselines.replay.per": "0" * 12}}
     early = {name: value for name, value in recommitted.items() if name != "sources"}
     command = [*COMMAND, "seeds=2", f"output={directory}", "report=false"]
     try:
-        run.write_text(json.dumps(content | {"provenance": recommitted}))
+        run.write_text(json.dumps(run_record | {"provenance": recommitted}))
         assert cli.main(command) == 0, "the code of its parts is the same"
         for changed, says in (
             (edited, "guidebench.baselines.replay.per changed"),
             (early, "changed since commit 0123456789"),
         ):
-            run.write_text(json.dumps(content | {"provenance": changed}))
+            run.write_text(json.dumps(run_record | {"provenance": changed}))
             assert cli.main(command) == 2
             message = capsys.readouterr().err
             assert f"{directory} holds runs (1 finished) that were made by other code than the current one" in message
             assert says in message and "mixed_commits=true" in message and "output=…" in message
             assert cli.main([*command, "mixed_commits=true"]) == 0
     finally:
-        run.write_text(json.dumps(content))
+        run.write_text(json.dumps(run_record))
 
 
 def test_a_run_that_failed_at_once_begins_anew_by_the_code_that_mends_it(tmp_path: Path) -> None:

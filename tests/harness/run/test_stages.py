@@ -182,11 +182,11 @@ def test_a_run_begins_with_the_policy_of_its_seed_in_network_and_target_network(
     policy = load_file(done.runs[1].directory / stages.POLICY)
     build = make_build(run.cell, [1], "cpu", [run.directory / "scratch"])
     agent = build.parts["agent"].spawn(build)
-    assert any(not np.array_equal(values, policy[name]) for name, values in agent.parameters(0).items())
+    assert any(not np.array_equal(parameters, policy[name]) for name, parameters in agent.parameters(0).items())
     digests = stages.begin(run.cell, agent, StudyDirectory(done.directory), [1])
-    assert all(np.array_equal(values, policy[name]) for name, values in agent.parameters(0).items())
+    assert all(np.array_equal(parameters, policy[name]) for name, parameters in agent.parameters(0).items())
     learner = next(iter(agent.learners.values()))
-    assert all(np.array_equal(values, policy[name]) for name, values in learner.target.arrays(0).items())
+    assert all(np.array_equal(parameters, policy[name]) for name, parameters in learner.target.arrays(0).items())
     provenance = json.loads((run.directory / "run.json").read_text())["provenance"]
     assert provenance["pretraining"] == digests[0]
 
@@ -197,8 +197,8 @@ def test_what_is_not_kept_begins_at_random(done: study.Study, tmp_path: Path) ->
     agent = make_build(staged, [0], "cpu", [tmp_path]).parts["agent"].spawn(make_build(staged, [0], "cpu", [tmp_path]))
     before = agent.parameters(0)
     stages.begin(staged, agent, StudyDirectory(done.directory), [0])
-    copied = {name for name, values in agent.parameters(0).items() if np.array_equal(values, policy[name])}
-    random = {name for name, values in agent.parameters(0).items() if np.array_equal(values, before[name])}
+    copied = {name for name, parameters in agent.parameters(0).items() if np.array_equal(parameters, policy[name])}
+    random = {name for name, parameters in agent.parameters(0).items() if np.array_equal(parameters, before[name])}
     assert copied == {"head.0.weight", "head.0.bias"} and random >= {name for name in policy if name not in copied}
     stages.check(replace(staged, keeps=("head.0",)))
     with pytest.raises(UserError, match=r"begins with 'tail' \(known: head\)"):

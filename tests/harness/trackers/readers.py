@@ -80,12 +80,12 @@ def wandb(study: Path, stores: Path) -> list[TrackedRun]:
                         {setting.key: json.loads(setting.value_json) for setting in record.run.config.update}
                     )
                 if record.HasField("history"):
-                    values = {
-                        "/".join(item.nested_key) or item.key: json.loads(item.value_json)
-                        for item in record.history.item
+                    points = {
+                        "/".join(metric.nested_key) or metric.key: json.loads(metric.value_json)
+                        for metric in record.history.item
                     }
                     step = record.history.step.num
-                    for name, value in values.items():
+                    for name, value in points.items():
                         if not name.startswith("_"):
                             tracked.series.setdefault(name, []).append((step, value))
         runs.append(tracked)

@@ -86,8 +86,8 @@ def test_a_tracker_outside_the_tree_is_sent_each_point_once(study: Path, capsys:
         assert cli.main(["track", str(study), "--to", "notebook"]) == 0
         assert capsys.readouterr().out == "notebook: 1 run, up to step 20\n"
     assert lines(study) == SENT
-    content = json.loads((study / ".trackers/notebook/offsets.json").read_text())
-    assert content["runs"] == {"c0ffee/3": {"step": 20, "id": "page", "status": "finished"}}
+    offsets = json.loads((study / ".trackers/notebook/offsets.json").read_text())
+    assert offsets["runs"] == {"c0ffee/3": {"step": 20, "id": "page", "status": "finished"}}
 
 
 def test_the_figures_and_the_table_of_a_report_go_along_once(study: Path) -> None:
@@ -120,9 +120,9 @@ def test_what_a_tracker_raises_is_told_and_tried_again(study: Path, capsys: pyte
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"runs": []}', '{"runs": {"c0ffee/3": {"step": "x"}}}', '{"runs": {"c'])
-def test_damaged_offsets_are_as_none(study: Path, content: str) -> None:
+def test_damaged_offsets_are_as_none(study: Path, offsets: str) -> None:
     (study / ".trackers/notebook").mkdir(parents=True)
-    (study / ".trackers/notebook/offsets.json").write_text(content)
+    (study / ".trackers/notebook/offsets.json").write_text(offsets)
     with following.Following(study, "notebook") as follower:
         follower.look()
     assert lines(study) == SENT

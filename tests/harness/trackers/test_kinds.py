@@ -98,8 +98,8 @@ def expected(study: Path, until: int = ALL) -> dict[str, list[tuple[int, float]]
     """Series -> points of the study's only run."""
     (run,) = following.runs(StudyDirectory(study))
     points: dict[str, list[tuple[int, float]]] = {}
-    for step, values in run.points(-1, until):
-        for series, value in values.items():
+    for step, numbers in run.points(-1, until):
+        for series, value in numbers.items():
             points.setdefault(series, []).append((step, value))
     return points
 

@@ -29,8 +29,8 @@ def field():
 
     game = Game(32, 9, 64, 100)
     game.begin(0)
-    for thing in game.world.objects:
-        if thing is not game.player:
-            game.world.remove(thing)
+    for creature in game.world.objects:
+        if creature is not game.player:
+            game.world.remove(creature)
     game.world._mat_map[:] = 2
     return game

@@ -77,9 +77,9 @@ def test_every_achievement_has_a_phrase_of_ellms_actions():
 
 def facing(game, cls, *rest):
     x, y = game.player.pos.tolist()
-    thing = cls(game.world, (x, y + 1), *rest)
-    game.world.add(thing)
-    return thing
+    creature = cls(game.world, (x, y + 1), *rest)
+    game.world.add(creature)
+    return creature
 
 
 def do(game, action="do"):
@@ -151,9 +151,9 @@ def test_a_caption_outlives_the_world_in_which_the_player_died():
     task.reset(0)
     game = task._game
     game.player.inventory.update(health=1)
-    for thing in game.world.objects:
-        if thing is not game.player:
-            game.world.remove(thing)
+    for creature in game.world.objects:
+        if creature is not game.player:
+            game.world.remove(creature)
     x, y = game.player.pos.tolist()
     game.world[x - 1, y] = "lava"
     task.step(1)  # move left

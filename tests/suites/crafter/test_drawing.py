@@ -15,13 +15,13 @@ from tests.refusals import check_refused
 WIDTH, HEIGHT = 9, 7
 
 
-def scene(materials="grass", thing="", noise=None, daylight=0.8, sleeping=False):
+def scene(materials="grass", creature="", noise=None, daylight=0.8, sleeping=False):
     """A view full of one material, with an object at column 2, row 3."""
     cells = np.full((WIDTH, HEIGHT), MATERIALS.index(materials) + 1, np.uint8)
-    things = np.zeros((WIDTH, HEIGHT), np.uint8)
-    if thing:
-        things[2, 3] = CODES[thing]
-    return Scene(cells, things, bytes([9, 9, 9, 9] + [0] * 12), sleeping, daylight, noise)
+    creatures = np.zeros((WIDTH, HEIGHT), np.uint8)
+    if creature:
+        creatures[2, 3] = CODES[creature]
+    return Scene(cells, creatures, bytes([9, 9, 9, 9] + [0] * 12), sleeping, daylight, noise)
 
 
 def test_pictures_of_a_day_and_a_night_are_the_packages(peer, keep_alive):
@@ -59,8 +59,8 @@ def test_every_cell_and_item_looks_as_in_the_package(peer):
         world.move(player, np.array((1, 8)))
         for number, material in enumerate(MATERIALS):
             world[2 + number % 3, 6 + number // 3] = material
-        for thing in [thing for thing in world.objects if thing is not player]:
-            world.remove(thing)
+        for creature in [creature for creature in world.objects if creature is not player]:
+            world.remove(creature)
         for row, cls in enumerate((objects.Cow, objects.Zombie, objects.Skeleton, objects.Plant)):
             more = (player,) if cls in (objects.Zombie, objects.Skeleton) else ()
             world.add(cls(world, (3, 6 + row), *more))

@@ -90,15 +90,15 @@ def test_what_is_seen_is_what_lies_around_the_player():
         world.remove(world[1, y][1])
     world.move(game.player, np.array((1, y)))
     game.changed()
-    materials, things = game.seen()
-    assert materials.shape == things.shape == (9, 7)
+    materials, creatures = game.seen()
+    assert materials.shape == creatures.shape == (9, 7)
     assert (materials[:3] == 0).all() and (materials[3:] > 0).all()  # column 0 of the world is at 3
     for column in range(3, 9):
         for row in range(7):
             material, thing = world[column - 3, y + row - 3]
             assert materials[column, row] == MATERIALS.index(material) + 1
-            assert things[column, row] == (0 if thing is None else CODES[thing.texture])
-    assert SHOWN[things[4, 3] - 1] == "player-down"
+            assert creatures[column, row] == (0 if thing is None else CODES[thing.texture])
+    assert SHOWN[creatures[4, 3] - 1] == "player-down"
 
 
 def test_names_are_the_packages():
@@ -116,8 +116,8 @@ def play(game, actions):
     digest = hashlib.sha256()
     for action in actions:
         _, reward, done, _ = game.step(action)
-        materials, things = game.seen()
-        digest.update(repr((reward, done, game.levels())).encode() + materials.tobytes() + things.tobytes())
+        materials, creatures = game.seen()
+        digest.update(repr((reward, done, game.levels())).encode() + materials.tobytes() + creatures.tobytes())
         digest.update(game.semantic().tobytes())
         if done:
             game.begin(None)

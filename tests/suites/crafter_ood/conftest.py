@@ -13,9 +13,9 @@ def field():
         task = CrafterOod(**{"area": 32, **settings}).make(name)
         task.reset(0)
         game = task._game
-        for thing in game.world.objects:
-            if thing is not game.player:
-                game.world.remove(thing)
+        for creature in game.world.objects:
+            if creature is not game.player:
+                game.world.remove(creature)
         game.world._mat_map[:] = 2
         game.player.facing = (0, 1)
         game.changed()

@@ -23,12 +23,12 @@ def test_starts_are_the_papers(name):
     task, quest = CrafterOod().make(name), QUESTS[name]
     task.reset(0)
     game = task._game
-    inventory = {item: count for item, count in list(game.player.inventory.items())[4:] if count}
+    inventory = {tool: count for tool, count in list(game.player.inventory.items())[4:] if count}
     assert inventory == dict(quest.inventory)
     assert not any(game.player.achievements.values())
     near, _ = game.world.nearby(game.player.pos, 1)
     assert ("table" in near) == quest.table
-    zombies = any(isinstance(thing, objects.Zombie) for thing in game.world.objects)
+    zombies = any(isinstance(creature, objects.Zombie) for creature in game.world.objects)
     assert zombies == quest.zombies
     assert not task.events().any() and task.outcomes() == {"completion": 0, "alive": 1, "impossible actions": 0}
 
@@ -41,7 +41,7 @@ def test_zombies_neither_begin_nor_appear_without_them_and_do_with_them(keep_wel
         for _ in range(260):
             task.step(0)
             keep_well(task._game.player)
-            count += sum(isinstance(thing, objects.Zombie) for thing in task._game.world.objects)
+            count += sum(isinstance(creature, objects.Zombie) for creature in task._game.world.objects)
         return count
 
     assert appeared() == appeared(zombies="off") == 0 < appeared(zombies="on")

@@ -82,8 +82,8 @@ def test_what_is_in_a_closed_fridge_is_drawn_only_when_looked_into():
     task = Housekeep(distractors=0).make("adjustment_2")
     task.reset(0)
     thing, fridge = task.rules.items[0], task.floor.names.index("fridge")
-    for slot, item in enumerate(task.rules.items[1:]):
-        task.put(item, task.floor.names.index("sink"), slot)
+    for slot, other in enumerate(task.rules.items[1:]):
+        task.put(other, task.floor.names.index("sink"), slot)
     task.put(thing, fridge, 0)
     face, front = task.floor.point[fridge, :2], task.floor.front[fridge]
     colour = standard().colours[KIND + thing]

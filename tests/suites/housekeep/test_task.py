@@ -44,9 +44,9 @@ def test_items_start_misplaced_and_distractors_where_they_belong():
             begin_layout(task, number)
             assert not task.placed().any() and task.score() == 0
             present = set(np.flatnonzero(task.place >= 0).tolist())
-            others = present - {NUMBER[item] for item in items}
-            assert len(others) == 4 and len(present) == len(items) + 4
-            assert all(task.rules.correct[thing, task.place[thing]] for thing in others)
+            distractors = present - {NUMBER[item] for item in items}
+            assert len(distractors) == 4 and len(present) == len(items) + 4
+            assert all(task.rules.correct[thing, task.place[thing]] for thing in distractors)
             slots = [(task.place[thing], task.slot[thing]) for thing in present]
             assert len(set(slots)) == len(slots)
 
@@ -138,11 +138,11 @@ def test_an_empty_release_does_nothing_and_a_full_receptacle_takes_nothing():
     thing = task.rules.items[0]
     task.put(thing, -1, -1)
     task.held = thing
-    others = [number for number in range(SIZE) if number != thing][:12]
-    for slot, other in enumerate(others):
+    distractors = [number for number in range(SIZE) if number != thing][:12]
+    for slot, other in enumerate(distractors):
         task.put(other, sink, slot)
     assert SIZE + sink not in task.reachable() and len(task.reachable()) == 15
-    task.put(others[3], -1, -1)
+    task.put(distractors[3], -1, -1)
     assert SIZE + sink in task.reachable()
     stood(task, SIZE + sink, 1.0)
     task.step(GRAB_RELEASE)

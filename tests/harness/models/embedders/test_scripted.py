@@ -16,8 +16,8 @@ FRAMES = tuple(np.random.default_rng(0).integers(0, 256, (3, 40, 56, 3), np.uint
 TEXTS = ("Open a drawer.", "open the drawer", "push the puck to the target", "")
 
 
-def embed(*items: Any, width: int = 1024) -> Array:
-    call = EmbedCall(items)
+def embed(*inputs: Any, width: int = 1024) -> Array:
+    call = EmbedCall(inputs)
     vectors = call.answered_by(Scripted(width=width).spawn(None, ""))  # type: ignore[arg-type]
     assert call.fault(vectors) == ""
     return np.asarray(vectors)
@@ -44,16 +44,18 @@ def test_it_is_registered_as_hand_written_and_tells_its_width() -> None:
 
 
 @pytest.mark.parametrize("items", (FRAMES, TEXTS))
-def test_a_vector_is_the_same_to_the_byte_in_every_batch(items: tuple[Any, ...]) -> None:
-    together = embed(*items)
-    assert [row.tobytes() for row in together] == [embed(item)[0].tobytes() for item in items]
-    assert embed(*items[::-1])[::-1].tobytes() == together.tobytes()
+def test_a_vector_is_the_same_to_the_byte_in_every_batch(inputs: tuple[Any, ...]) -> None:
+    together = embed(*inputs)
+    assert [row.tobytes() for row in together] == [embed(text_or_frame)[0].tobytes() for text_or_frame in inputs]
+    assert embed(*inputs[::-1])[::-1].tobytes() == together.tobytes()
 
 
 def test_a_vector_is_the_same_to_the_byte_on_every_machine() -> None:
     """All sums are exact, so the bytes can stand here."""
     frame = np.arange(16 * 16 * 3, dtype=np.uint32).reshape(16, 16, 3).astype(np.uint8)
-    digests = [hashlib.sha256(embed(item, width=32).tobytes()).hexdigest()[:12] for item in (frame, TEXTS[0])]
+    digests = [
+        hashlib.sha256(embed(text_or_frame, width=32).tobytes()).hexdigest()[:12] for text_or_frame in (frame, TEXTS[0])
+    ]
     assert digests == ["aed8457891b3", "ab8e95aac5b0"]
 
 

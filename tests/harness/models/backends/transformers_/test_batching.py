@@ -19,18 +19,18 @@ class Squares:
     def __init__(self, room: int = 1000) -> None:
         self.room, self.batches = room, list[list[int]]()
 
-    def __call__(self, items: Sequence[int]) -> list[Any]:
+    def __call__(self, numbers: Sequence[int]) -> list[Any]:
         assert torch.is_inference_mode_enabled()
-        self.batches.append(list(items))
-        if len(items) > self.room:
+        self.batches.append(list(numbers))
+        if len(numbers) > self.room:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return [item * item for item in items]
+        return [number * number for number in numbers]
 
 
-def answers(batcher: Batcher, compute: Any, items: Sequence[int], kinds: Sequence[str] | None = None) -> list[Any]:
+def answers(batcher: Batcher, compute: Any, numbers: Sequence[int], kinds: Sequence[str] | None = None) -> list[Any]:
     async def ask() -> list[Any]:
-        names = kinds or ["square"] * len(items)
-        calls = [batcher.put(kind, compute, item) for kind, item in zip(names, items, strict=True)]
+        names = kinds or ["square"] * len(numbers)
+        calls = [batcher.put(kind, compute, number) for kind, number in zip(names, numbers, strict=True)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     return [outcome.value if isinstance(outcome, Done) else outcome for outcome in asyncio.run(ask())]
@@ -72,12 +72,12 @@ def test_out_of_memory_halves_the_batch_and_goes_on(capsys: pytest.CaptureFixtur
 
 
 def test_an_item_that_does_not_fit_alone_is_a_failure_of_its_own() -> None:
-    def compute(items: Sequence[int]) -> list[int]:
-        if 3 in items:
+    def compute(numbers: Sequence[int]) -> list[int]:
+        if 3 in numbers:
             raise RuntimeError(
                 "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
             )
-        return list(items)
+        return list(numbers)
 
     outcomes = answers(Batcher(4, CPU), compute, [1, 2, 3, 4])
     assert outcomes[:2] == [1, 2] and outcomes[3] == 4
@@ -85,8 +85,8 @@ def test_an_item_that_does_not_fit_alone_is_a_failure_of_its_own() -> None:
 
 
 def test_a_failure_of_one_item_leaves_the_others() -> None:
-    def compute(items: Sequence[int]) -> list[Any]:
-        return [Failure("malformed", "not a number") if item == 2 else item for item in items]
+    def compute(numbers: Sequence[int]) -> list[Any]:
+        return [Failure("malformed", "not a number") if number == 2 else number for number in numbers]
 
     outcomes = answers(Batcher(4, CPU), compute, [1, 2, 3])
     assert outcomes[0] == 1 and outcomes[2] == 3
@@ -94,10 +94,10 @@ def test_a_failure_of_one_item_leaves_the_others() -> None:
 
 
 def test_a_fault_of_the_code_reaches_who_asked_and_the_next_are_answered() -> None:
-    def compute(items: Sequence[int]) -> list[int]:
-        if 1 in items:
+    def compute(numbers: Sequence[int]) -> list[int]:
+        if 1 in numbers:
             raise ZeroDivisionError("by hand")
-        return list(items)
+        return list(numbers)
 
     batcher = Batcher(2, CPU)
     outcomes = answers(batcher, compute, [1, 2, 3])
@@ -110,7 +110,7 @@ def test_what_nobody_waits_for_any_more_is_not_computed() -> None:
 
     async def ask() -> None:
         batcher = Batcher(1, CPU)
-        tasks = [asyncio.create_task(batcher.put("square", squares, item)) for item in range(3)]
+        tasks = [asyncio.create_task(batcher.put("square", squares, number)) for number in range(3)]
         await asyncio.sleep(0)
         tasks[1].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -147,10 +147,10 @@ def test_on_a_gpu_the_size_is_what_fits_into_its_memory() -> None:
     free, _ = torch.cuda.mem_get_info(device)
     sizes = []
 
-    def compute(items: Sequence[int]) -> list[int]:
-        sizes.append(len(items))
-        torch.empty(len(items), free // 8, dtype=torch.uint8, device=device)
-        return list(items)
+    def compute(numbers: Sequence[int]) -> list[int]:
+        sizes.append(len(numbers))
+        torch.empty(len(numbers), free // 8, dtype=torch.uint8, device=device)
+        return list(numbers)
 
     assert answers(Batcher(None, device), compute, range(16)) == list(range(16))
     assert max(sizes[3:]) == 4, "six fit into .8 of the memory"
