@@ -119,7 +119,7 @@ def test_what_a_tracker_raises_is_told_and_tried_again(study: Path, capsys: pyte
     assert cli.main(["track", str(study), "--to", "notebook"]) == 0 and lines(study) == SENT
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"runs": []}', '{"runs": {"c0ffee/3": {"step": "x"}}}', '{"runs": {"c'])
+@pytest.mark.parametrize("offsets", ["", "[]", '{"runs": []}', '{"runs": {"c0ffee/3": {"step": "x"}}}', '{"runs": {"c'])
 def test_damaged_offsets_are_as_none(study: Path, offsets: str) -> None:
     (study / ".trackers/notebook").mkdir(parents=True)
     (study / ".trackers/notebook/offsets.json").write_text(offsets)

@@ -43,7 +43,7 @@ def test_it_is_registered_as_hand_written_and_tells_its_width() -> None:
     assert embed(*TEXTS, width=64).shape == (4, 64)
 
 
-@pytest.mark.parametrize("items", (FRAMES, TEXTS))
+@pytest.mark.parametrize("inputs", (FRAMES, TEXTS))
 def test_a_vector_is_the_same_to_the_byte_in_every_batch(inputs: tuple[Any, ...]) -> None:
     together = embed(*inputs)
     assert [row.tobytes() for row in together] == [embed(text_or_frame)[0].tobytes() for text_or_frame in inputs]
