@@ -34,7 +34,8 @@ class CorridorDrawing(DrawingPart):
 @register.suite("seen_corridor")
 @dataclass(frozen=True)
 class Corridor(SuitePart):
-    """A walk to a goal on five cells, by steps or by distances; `wide` has two rows of cells in its map."""
+    """A suite: walk to a goal on five cells, by steps or by distances; the task `wide` has two rows of cells in its
+    map."""
 
     version: ClassVar[int] = 1
     title, source, citation, method = "Corridor", "a test", "% a test", "uer"
@@ -66,7 +67,7 @@ class Corridor(SuitePart):
 
 
 class Walk:
-    """Where it is and where the goal is, cell 0 to 4; frames show both as lit columns."""
+    """The task: agent and goal each stand on a cell from 0 to 4; frames show both as bright columns."""
 
     instruction, max_steps = "Go to the goal.", HORIZON
 

@@ -1,4 +1,4 @@
-"""Stops processes as SIGSTOP does, which takes effect a moment after it was sent."""
+"""Stop processes with SIGSTOP, which takes effect a moment after it was sent."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from tests.harness.launchers.scheduled import wait_until
 
 
 def stop(*processes: int) -> None:
-    """Stop processes, and wait until they are."""
+    """Stop processes and wait until they are stopped."""
     for process in processes:
         os.kill(process, signal.SIGSTOP)
     wait_until(lambda: all(map(heartbeats.is_stopped, processes)), every=0.01)

@@ -1,4 +1,4 @@
-"""Whatever a function meets in a process apart, whoever called it gets an answer or a refusal, and can go on."""
+"""Whatever happens to a function in a process of its own, its caller gets an answer or a refusal and can continue."""
 
 import ctypes
 import errno
@@ -147,7 +147,7 @@ def stop() -> None:
 
 
 def stop_halfway() -> bytes:
-    """Stops its process while the answer is being sent, which is larger than what the connection holds."""
+    """Stop this process while it sends an answer that is larger than the connection's buffer."""
     pid = os.getpid()
     subprocess.Popen(["sh", "-c", f"sleep 0.2; kill -STOP {pid}"])
     return b"x" * 2**28
@@ -208,7 +208,7 @@ def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def leaking(flag: str) -> str:
-    """Crashes where an earlier call has left something."""
+    """Crash if an earlier call has left a trace."""
     if flag in os.environ:
         os.abort()
     os.environ[flag] = "1"

@@ -1,4 +1,4 @@
-"""No wait for a process that serves another is without limit: not for an answer, and not within a message."""
+"""Waits for a process that serves another are limited in time: for an answer, and within a message."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def serve(connection: Connection) -> None:
 
 @pytest.fixture
 def companion() -> Iterator[Callable[..., Companion]]:
-    """`companion()` is a process that serves, and has answered once."""
+    """Return a function: `companion()` starts a process that serves and has answered once."""
     companions: list[Companion] = []
 
     def start(stopping: Callable[[], bool] = lambda: False) -> Companion:

@@ -1,5 +1,4 @@
-"""Processes that are forked from a server and those that are started afresh behave alike; the server ends with its
-starter."""
+"""Processes forked from a server behave like processes that are started afresh; the server ends with its parent."""
 
 import json
 import os
@@ -20,7 +19,8 @@ from tests.harness.stopping import stop
 
 @pytest.fixture(params=["forked", "fresh"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Both ways in which a process starts; a server of its own that has imported this module."""
+    """Run each test with processes forked from a fresh server that has imported this module, and with fresh
+    processes."""
     monkeypatch.setattr(fork_server, "_server", None)
     if request.param == "fresh":
         yield "fresh"
@@ -30,7 +30,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def main(action: str, *words: str) -> int:
-    """What the started processes do."""
+    """Run in the started process; `action` says what it does."""
     if action == "describe":
         description = {
             "words": words, "directory": os.getcwd(), "given": sys.stdin.read(), "environment": os.environ["GIVEN"],

@@ -1,4 +1,5 @@
-"""A process is hung when it has not beaten for long enough of its waiter's own running time, and the reason is told."""
+"""A process counts as hung when it has not beaten during enough of the waiter's own running time; the reason is
+reported."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from tests import programs
 
 
 class Time:
-    """A clock that tests move."""
+    """A clock that a test advances."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         monkeypatch.setattr(heartbeats.time, "monotonic", lambda: self.now)
 
     def wait(self, watch: Watch, seconds: float) -> None:
-        """Look as a waiter does, for some seconds."""
+        """Call `watch.look` as a waiter does, for some seconds of this clock."""
         for _ in range(round(seconds / LOOK)):
             self.now += LOOK
             watch.look()

@@ -1,4 +1,4 @@
-"""How long runs can become: stretches of steps by trying every way in which episodes can end."""
+"""Bounds on the number of stretches and episodes of runs, compared with all ways in which episodes can end."""
 
 from functools import cache
 
@@ -28,7 +28,7 @@ class SuiteView:
 
 @cache
 def most(steps: int, length: int, shortest: int, horizon: int) -> int:
-    """The most stretches of `length` that a run of so many steps can be cut into."""
+    """Return the largest number of stretches of `length` into which a run of `steps` steps can be cut."""
     going_on = min(steps, horizon - 1) // length  # of an episode that has not ended, full stretches count alone
     ended = [
         -(-episode // length) + most(steps - episode, length, shortest, horizon)

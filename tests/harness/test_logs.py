@@ -1,4 +1,4 @@
-"""Logs that parts declare: checked before a run, while rows are noted, and when a record is read."""
+"""Logs that parts declare are checked before a run, when rows are written, and when a record is read."""
 
 import json
 from collections.abc import Callable

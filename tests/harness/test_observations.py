@@ -1,4 +1,4 @@
-"""Observations of named parts from a task to trained, killed, evaluated and demonstrated runs."""
+"""Observations with named parts, from a task to runs that are trained, killed, evaluated and demonstrated."""
 
 import json
 import re
@@ -87,7 +87,7 @@ def test_a_trained_run_plays_where_its_parts_are_the_same_and_another_is_named(
 def test_an_encoder_of_another_package_is_used_where_it_is_named_and_is_among_a_run_s_sources(
     plugin: Callable[..., Path], train: Callable[..., Path]
 ) -> None:
-    """The one of docs/observations.md."""
+    """The encoder is that of docs/observations.md."""
     page = (Path(__file__).parents[2] / "docs" / "observations.md").read_text()
     (source,) = re.findall(r'```python title="mean_colour.py"\n(.*?)```', page, flags=re.DOTALL)
     plugin("mean_colour", source, {"encoder": "mean_colour"})

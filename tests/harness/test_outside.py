@@ -1,4 +1,4 @@
-"""What a file may declare, by its own bytes."""
+"""How much a file from outside may declare, given its own size."""
 
 from __future__ import annotations
 

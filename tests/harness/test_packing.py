@@ -1,4 +1,4 @@
-"""Records as bytes and back."""
+"""Structured records are packed into bytes and restored."""
 
 from pathlib import Path
 from typing import Any

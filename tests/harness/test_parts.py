@@ -1,4 +1,4 @@
-"""Which parts a cell has: teachers and models are there where another part asks for them, and nowhere else."""
+"""Which parts a cell has: teachers and models exist only where another part asks for them."""
 
 import pytest
 

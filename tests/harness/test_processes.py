@@ -1,4 +1,4 @@
-"""A process that leaves early loses nothing of what the interpreter would have done."""
+"""A process that exits early still does everything the interpreter would do at its end."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Everything is found by name, lightly; a broken plug-in is a warning with its name, never a crash."""
+"""Parts are found by name without heavy imports; a broken plug-in is a warning that names it, never a crash."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""Fields carry type, bounds, unit and source, and a wrong value is named with what fits."""
+"""Settings have a type, bounds, a unit and a source; a wrong value is reported with what would fit."""
 
 from dataclasses import dataclass
 from pathlib import Path

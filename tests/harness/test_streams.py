@@ -1,4 +1,4 @@
-"""Random streams go back to where a state was taken."""
+"""Random streams return to the point at which their state was taken."""
 
 from guidebench.harness.streams import PURPOSES, Streams
 

@@ -1,4 +1,4 @@
-"""A task that goes on from a state on disk, played where a test runs and in a process of its own."""
+"""Tasks restored from a state on disk and played on, in a test's process and in another one."""
 
 import hashlib
 import json
@@ -38,8 +38,8 @@ def make(number: int) -> tuple[Any, Any]:
 
 
 def play(task: Any, actions: Any, steps: int, clumsy: float = 0.0) -> str:
-    """Return a digest of all that so many steps and the next episode show, which later steps must not change; a solver
-    is followed but for a share of random steps."""
+    """Play for `steps` steps and one reset; return a digest of everything observed, and check that later steps leave
+    earlier observations unchanged. Actions are the solver's, except a share `clumsy` of random ones."""
     digest, rng, observations = hashlib.sha256(), np.random.default_rng(steps), []
     for _ in range(steps):
         skilled = rng.random() >= clumsy and isinstance(task, HasExpert)

@@ -1,4 +1,4 @@
-"""Names of actions and of what steps achieve, which prompts list."""
+"""Names of actions and captions of steps, which prompts list."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What holds for the frames of every suite."""
+"""Properties of the frames of every suite."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_drawing_changes_no_snapshot_and_no_episode(
 def test_textures_follow_from_their_seed(
     name: str, settings: dict[str, Any], task: str, seeds: tuple[int, ...], opengl: None
 ) -> None:
-    """Of simulations the tests of `mujoco` show that a seed has one texture."""
+    """For simulations the tests of `mujoco` show that a seed has one texture."""
     suite = built(name, **settings)
     world = suite.make(task)
     world.reset(0)

@@ -1,4 +1,5 @@
-"""What holds for every suite: what it declares and imports, the contract of its tasks, a state in another process."""
+"""Properties of every suite: its declarations and imports, the contract of its tasks, and a state in another
+process."""
 
 import copy
 import importlib.util
@@ -133,7 +134,7 @@ def test_tasks_keep_the_contract_of_suites_over_several_episodes(
 
 
 def test_a_state_is_not_changed_by_later_steps_and_continues_in_another_process(tmp_path: Path) -> None:
-    """Also what a seed lays out does not depend on what was played before."""
+    """The layout of a seed does not depend on what was played before, either."""
     expected = []
     for number, (name, _, _, steps) in enumerate(continuing.CASES):
         task, actions = continuing.make(number)

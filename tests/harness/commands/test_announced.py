@@ -1,4 +1,4 @@
-"""What `bench run` says before it begins, and whether it asks."""
+"""What `bench run` prints before it begins, and when it asks the user for confirmation."""
 
 import io
 import os
@@ -22,7 +22,7 @@ LONG = ("suite=minigrid_doorkey", "method=uer", "seeds=5")
 
 
 class Terminal(NamedTuple):
-    """A pseudo-terminal: what the user types and sees, and the two streams of the program."""
+    """A pseudo-terminal: the descriptor of the user's side, and the program's two streams."""
 
     user: int
     stdin: IO[str]
@@ -82,12 +82,12 @@ def test_a_refusal_ends_the_command_with_nothing_written(
 
 
 class WouldWrite(Exception):
-    """The command would write now."""
+    """Raised in place of the first write of a command."""
 
 
 @pytest.fixture
 def asked_hours(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Questions; a command ends before it writes."""
+    """Return the hours named in each question of a command; the command ends before it writes anything."""
     estimates: list[float] = []
 
     def make(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""The command line: what it prints for people and for programs, and how a mistake looks on the screen."""
+"""The command line: what it prints for people and for programs, and how it reports a user's mistake."""
 
 import json
 import re
@@ -44,7 +44,7 @@ TABLE_3_PER = {"replay.alpha": 0.7, "replay.beta": 1.0, "replay.importance_weigh
 
 @pytest.fixture
 def bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    """`bench("list", "--json")` -> (exit code, standard output, standard error), in this process."""
+    """Return a function: `bench("list", "--json")` runs in this process and returns (exit code, stdout, stderr)."""
     monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it
 
     def run(*words: str) -> tuple[int, str, str]:
@@ -58,7 +58,7 @@ def bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
 
 
 def one_screen(code: int, out: str, err: str) -> str:
-    """The text of a refused command: one short message on standard error and nothing else."""
+    """Return the text of a refused command, after checking that it is one short message on standard error."""
     assert code == 2 and out == ""
     assert err.startswith("bench: ") and "Traceback" not in err
     assert len(err) < 1_000 and err.count("\n") <= 5, err
@@ -334,7 +334,7 @@ def test_status_tells_what_a_worker_of_another_process_does_now(bench, train, tm
     steps = iter(range(1, 1_000))
 
     def look() -> bool:
-        """The loop asks at the end of every step whether to stop: a moment at which a run can be looked at."""
+        """Note what `bench status` prints; the loop calls this after every step to ask whether to stop."""
         if (step := next(steps)) == 250:  # the first evaluation was at step 200, the first checkpoint comes at 5,000
             status = json.loads(bench("status", str(tmp_path / "study"), "--json")[1])
             looks.append((step, status, bench("status", str(tmp_path / "study"))[1]))

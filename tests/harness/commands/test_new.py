@@ -1,4 +1,4 @@
-"""What `bench new` writes installs, passes its own tests and runs as it stands."""
+"""Every package that `bench new` writes installs, passes its own tests and runs unchanged."""
 
 import json
 import os
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def write(directory: Path) -> None:
-    """A package of each kind."""
+    """Write one package of each kind below a directory."""
     for kind in SKELETONS:
         assert cli.main(["new", kind, f"my_{kind}", "--directory", str(directory / f"my_{kind}")]) == 0
 
@@ -27,7 +27,7 @@ def write(directory: Path) -> None:
 def test_every_skeleton_installs_passes_its_tests_is_listed_and_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All three share one installation, into a folder of its own and without the network, and one study."""
+    """All packages share one installation, in a folder of its own and without network access, and one study."""
     write(tmp_path)
     site = tmp_path / "site"
     monkeypatch.syspath_prepend(str(site))  # of the processes that are started here

@@ -1,4 +1,4 @@
-"""`bench status` says in a line what a run does, and what is wrong with the files of a study."""
+"""`bench status` prints one line for each run and names damaged files of a study."""
 
 import json
 import os
@@ -24,7 +24,7 @@ RUN = f"{CELL}/seed-0"
 
 @pytest.fixture
 def held_study(tmp_path: Path) -> Iterator[Path]:
-    """A study of one run, which this process holds."""
+    """Return the directory of a study with one run, whose lease this process holds."""
     root = tmp_path / "study"
     study = StudyDirectory(root)
     study.write("mine", [], {"c0ffee": {"directory": CELL, "seeds": [0], "label_variant": ""}})
@@ -68,7 +68,7 @@ def test_a_fifo_in_place_of_a_record_is_told_and_not_waited_for(
 
 
 def study(directory: Path, *words: str) -> StudyDirectory:
-    """A study of smoke runs, none of which has begun."""
+    """Return a study of smoke runs that have not begun."""
     plan = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", *words])
     home = StudyDirectory(directory)
     seeds = {"seeds": [*plan.seeds], "label_variant": ""}

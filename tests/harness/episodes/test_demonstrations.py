@@ -1,4 +1,4 @@
-"""Runs begin with the same verified episodes, and otherwise are what they were."""
+"""Demonstrations: every run of a cell begins with the same verified episodes, and is otherwise unchanged."""
 
 import itertools
 import json
@@ -102,14 +102,14 @@ def test_one_that_fails_or_goes_on_after_its_end_is_refused(three) -> None:
 
 
 class Clumsy(MiniGridDoorKey):
-    """Solves every third layout."""
+    """A suite whose solver solves every third layout."""
 
     def demonstrate(self, task, seed):
         return super().demonstrate(task, seed) if seed % 3 == 0 else None
 
 
 class Restless(MiniGridDoorKey):
-    """Succeeds, and goes on until the success is lost."""
+    """A suite whose solver succeeds and then goes on until the success is lost."""
 
     def demonstrate(self, task, seed):
         episode = super().demonstrate(task, seed)
@@ -131,7 +131,7 @@ def test_attempts_that_fail_are_left_out_and_too_many_are_an_error() -> None:
 
 
 class Swinging:
-    """Succeeds after steps 3 and 4 alone; a snapshot is the number of steps so far."""
+    """A task that is solved after steps 3 and 4 only; its snapshot is the number of steps so far."""
 
     max_steps = 6
 
@@ -221,7 +221,7 @@ def test_a_ring_that_comes_round_over_them_changes_no_byte_however_often_it_is_s
 
 
 def test_a_run_with_them_differs_from_one_without_in_what_it_learns_from_alone(train) -> None:
-    """The same layouts, seeds and exploring: before the first gradient step both do the same."""
+    """Layouts, seeds and exploration are the same: before the first gradient step both runs act alike."""
     few = (*SMALL, "training.steps=80", "learner.learning_starts=79", "evaluation.every=40")
 
     def first(study: Path) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Solvers of episodes: those that follow the state, and those that plan whole episodes."""
+"""Solvers that choose an action from the present state, and solvers that plan a whole episode in advance."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""A training script of one's own steps our tasks as Gymnasium environments, and is evaluated as our own runs are."""
+"""A user's own training script steps our tasks as Gymnasium environments and is evaluated like our own runs."""
 
 import json
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_an_episode_that_nobody_seeded_is_drawn_at_random() -> None:
 
 
 class Sure:
-    """An agent whose actions follow from what it sees, and do not repeat a position for long."""
+    """An agent whose action is a function of its observation and that rarely stays at one position."""
 
     deterministic = False
 
@@ -69,7 +69,7 @@ class Sure:
 
 
 def train(environment: environments.RecordedTraining, episodes: int) -> list[tuple[int, float, bool, int]]:
-    """A foreign loop: (step, return, success, length) of each evaluation episode."""
+    """Train with a user's own loop; return (step, return, success, length) of each evaluation episode."""
     episode_rows, agent = [], Sure()
     observation, _ = environment.reset()
     for step in range(1, environment.steps + 1):

@@ -1,4 +1,4 @@
-"""A training script of one's own takes part: it records, and stands in the report beside what the harness trained."""
+"""A user's own training script records its episodes and appears in the report beside runs of the harness."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,8 @@ def recorder(output: Path, **changes) -> guidebench.Recorder:
 
 
 def cartpole_at_random(log: guidebench.Recorder, seed: int, episodes: int = 3) -> list[tuple[int, float, int]]:
-    """A foreign loop: evaluates a random policy after 50 and 100 steps; (step, return, length) of each episode."""
+    """Evaluate a random policy after 50 and 100 steps of a user's own loop; return (step, return, length) of each
+    episode."""
     environment = gymnasium.make("CartPole-v1")
     environment.action_space.seed(seed)
     episode_rows = []

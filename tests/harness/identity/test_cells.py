@@ -1,4 +1,4 @@
-"""A cell's record is read back as the very cell, and a record that another version wrote is refused by what differs."""
+"""A cell's record is read back as the same cell; a record of another version is refused with the difference."""
 
 import json
 from collections import Counter

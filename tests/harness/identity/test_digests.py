@@ -1,4 +1,4 @@
-"""Digests of files: of which, in which form, and each file read once."""
+"""Digests of model files: which files they cover, in which form, and that each file is read once."""
 
 import hashlib
 import itertools
@@ -21,7 +21,7 @@ def sha(content: bytes) -> str:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A directory with the files of a model, as far as digests are concerned."""
+    """Return a directory with the files of a model that digests depend on."""
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(CONFIG))
@@ -157,7 +157,7 @@ def test_a_pipeline_is_the_folders_that_its_loader_reads(tmp_path: Path) -> None
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of files that were read to be hashed."""
+    """Return the list of names of files that are read to be hashed."""
     names: list[str] = []
     real = digests.sha256
 
@@ -170,7 +170,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def remembered(cache: Path, file: Path) -> str:
-    """The SHA-256 of a file by a process that begins with the cache."""
+    """Return a file's SHA-256 as a new process computes it that starts with the cache `cache`."""
     ((_, digest),) = Memory(cache).of([NamedFile("weights", file)], "a model")
     return digest
 
@@ -193,7 +193,7 @@ def test_a_file_is_read_once_and_again_when_it_has_changed(
 def test_a_file_that_has_just_changed_is_not_remembered(
     tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may change again within the resolution of its times."""
+    """The file may change again within the resolution of its modification time."""
     file, cache = tmp_path / "weights", tmp_path / "digests.json"
     file.write_bytes(b"first")
     monkeypatch.setattr(digests.time, "time", lambda: file.stat().st_mtime + 1)

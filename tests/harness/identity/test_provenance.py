@@ -1,4 +1,4 @@
-"""Where a result comes from, and by which OpenGL the frames that a judge saw were drawn."""
+"""Provenance of a result: commit, packages and hardware, and the OpenGL that drew the frames a judge saw."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Code that changed is noticed by name: of a cell's own parts and the engine, and of nothing else."""
+"""Changed code is reported by the name of its group: a cell's own parts and the engine, and no other code."""
 
 import shutil
 import subprocess
@@ -29,7 +29,7 @@ class Strange(Uer):
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the project's packages, from which digests are taken."""
+    """Return a copy of the project's packages from which source digests are computed."""
     for name in sources.PROJECT:
         ignored = shutil.ignore_patterns("__pycache__", "templates")
         place = Path(*name.split("."))

@@ -1,5 +1,5 @@
-"""What tests of launchers with a scheduler share: commands as processes, what a study's files tell of its jobs, and a
-study with a served judge that loses its command and its nodes."""
+"""Shared by tests of launchers with a scheduler: commands as processes, the state of a study's jobs as its files show
+it, and a study with a served judge that survives the loss of its command and of its nodes."""
 
 import contextlib
 import json
@@ -39,8 +39,8 @@ def wait_until(
     describe: Callable[[], str] = lambda: "",
     still: float = STILL,
 ) -> None:
-    """Wait, looking `every` seconds, and fail once what `moves` returns has stayed the same for `still` seconds. What
-    `describe` returns then is part of the error."""
+    """Wait until `is_done()` is true, checking every `every` seconds. Fail once the value of `moves()` has not changed
+    for `still` seconds; the text of `describe()` is then part of the error."""
     last, since, began = moves(), time.monotonic(), time.monotonic()
     while not is_done():
         now = time.monotonic()
@@ -51,7 +51,8 @@ def wait_until(
 
 
 def progress(place: Path) -> list[tuple[str, int, int]]:
-    """What changes where a study below `place` goes on: its files, but for signs of life."""
+    """Return (path, bytes, mtime in ns) of every file below `place`, except leases: it changes while a study makes
+    progress."""
     states = []
     for folder, _, names in os.walk(place):
         for path in (Path(folder, name) for name in names if not folder.endswith(leases.FOLDER)):
@@ -66,7 +67,7 @@ def statuses(study: Path) -> list[str]:
 
 
 def events(study: Path) -> list[list[str]]:
-    """The events of each job, in order, without progress."""
+    """Return the kinds of events of each job, in order, without `progress`."""
     job_events = []
     for path in sorted((study / "jobs").glob("*.events.jsonl")):
         kinds = [json.loads(line)["event"] for line in path.read_text().splitlines()]
@@ -76,7 +77,7 @@ def events(study: Path) -> list[list[str]]:
 
 @contextmanager
 def judging() -> Iterator[tuple[str, list[str]]]:
-    """The address of a server whose judgement is a function of the request, and the requests that it got."""
+    """Run a server whose judgement is a function of the request; yield its address and the requests it received."""
     requests: list[str] = []
 
     def answer(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
@@ -88,13 +89,13 @@ def judging() -> Iterator[tuple[str, list[str]]]:
 
 
 def rows(study: Path) -> dict[str, bytes]:
-    """The evaluations of each run."""
+    """Return the bytes of each run's evaluations, by relative path."""
     return {str(path.relative_to(study)): path.read_bytes() for path in study.glob("*/*/*/seed-*/evaluations.parquet")}
 
 
 def check_finished_study(study: Path, calls: int) -> None:
-    """Check a finished study of `STUDY` after which the command was typed again: its rows are those of a local study
-    that repeats it from its recorded answers alone, and its budget counts what its server was asked."""
+    """Check a finished study of `STUDY` whose command was typed twice: its rows equal those of a local study that
+    replays its recorded answers, and its budget counts the calls that the server received."""
     local = study.parent / "local"
     done = bench("run", *STUDY, f"models.cassette={study}", "models.mode=replay", f"output={local}")
     assert done.code == 0, done.out + done.err

@@ -1,4 +1,4 @@
-"""What a launcher's jobs say of the machine that submits them."""
+"""What a launcher's jobs record about the machine that submits them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Jobs and events as files: what a worker far away is given, and what is heard of it."""
+"""Jobs and events as files: what a remote worker receives, and what it reports back."""
 
 import json
 import subprocess

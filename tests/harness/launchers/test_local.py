@@ -1,4 +1,4 @@
-"""Where workers go: CPU cores, or slots of the GPUs that may be used; and which seeds share one."""
+"""Where workers run: on CPU cores or on slots of the usable GPUs, and which seeds share a slot."""
 
 import os
 import time
@@ -87,7 +87,7 @@ def gpu(free: int, exclusive: bool = False) -> Gpu:
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Two visible GPUs, no daemon of CUDA MPS until the function is called."""
+    """Simulate two visible GPUs; return a function that starts a daemon of CUDA MPS."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
     return lambda: (tmp_path / "nvidia-cuda-mps-control.pid").write_text(str(os.getpid()))  # type: ignore[return-value]
@@ -175,7 +175,8 @@ def test_silence_is_judged_by_the_command_and_changes_no_cell(tmp_path: Path) ->
 
 @pytest.fixture
 def sleeping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[local.Processes]:
-    """A launcher with one worker, which sleeps beside a process of its own and is hung after 1.5 s of silence."""
+    """Return a launcher with one worker that sleeps beside a second process and counts as hung after 1.5 s without a
+    beat."""
     monkeypatch.setattr(local, "WORKER", "tests.harness.launchers.sleeper")
     workers = local.Processes([Slot("cpu")], tmp_path, silent_after=1.5)
     workers.submit([Job("s", str(tmp_path), {"cell": "c", "method": "m"}, (0,))])
@@ -186,7 +187,7 @@ def sleeping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[local.
 
 
 def event(workers: local.Processes, kind: str) -> Event:
-    """The next event of a kind."""
+    """Return the next event of a kind, within a minute."""
     end = time.monotonic() + 60.0
     while time.monotonic() < end:
         for next_event in workers.poll(0.2):

@@ -1,4 +1,4 @@
-"""A launcher from a package outside the tree: it hands jobs over as files, and hears of its workers by files."""
+"""A launcher from another package hands jobs over as files and receives the events of its workers as files."""
 
 import json
 from collections.abc import Callable
@@ -82,7 +82,7 @@ def far(plugin) -> None:
 
 
 def rows(study: Path) -> pd.DataFrame:
-    """The evaluations of the only run that has some."""
+    """Return the evaluations of the only run that has any."""
     (path,) = study.glob("*/*/*/seed-*/evaluations.parquet")
     return pd.read_parquet(path).drop(columns="study")
 

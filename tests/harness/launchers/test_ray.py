@@ -1,4 +1,5 @@
-"""launcher=ray on a real Ray cluster of a head and two nodes: submitted, lost, cancelled, and refused by name."""
+"""launcher=ray on a real Ray cluster of a head and two nodes: jobs are submitted, lost, cancelled, and refused by
+name."""
 
 import contextlib
 import importlib.util
@@ -56,7 +57,7 @@ for name in ray.util.list_named_actors():
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
-    """The cluster: a head that runs no tasks, two nodes, and one with a GPU, which is only in Ray's books."""
+    """Run a cluster: a head that runs no tasks, two nodes, and one with a GPU that exists only in Ray's bookkeeping."""
     pytest.importorskip("ray", reason="launcher=ray needs guidebench[ray]")
     with pytest.MonkeyPatch.context() as patched:
         for name, value in SETTINGS.items():
@@ -76,7 +77,8 @@ def nodes() -> Iterator[Any]:
 
 @pytest.fixture
 def running(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The cluster that commands of a test find. A test leaves no job and all nodes in it, also one that failed."""
+    """Return the cluster that a test's commands connect to. After the test, even a failed one, no job is left and all
+    nodes are back."""
     monkeypatch.setenv("RAY_ADDRESS", nodes.address)
     yield nodes
     if keepers(nodes):
@@ -93,7 +95,7 @@ def running(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture
 def until(running: Any, tmp_path: Path) -> Callable[..., None]:
-    """`until(true)` waits as long as the nodes, or the files of a test's study, change."""
+    """Return `wait_until(is_done)`, which waits as long as the nodes or the files of the test's study change."""
 
     def moves() -> object:
         return keepers(running), scheduled.progress(tmp_path)
@@ -106,7 +108,7 @@ def parent(process: int) -> int:
 
 
 def keepers(cluster: Any) -> list[int]:
-    """The processes of a cluster that keep a queue of jobs."""
+    """Return the ids of the cluster's processes that hold a queue of jobs."""
     pids, raylet = [], cluster.head_node.all_processes["raylet"][0].process.pid
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # a process that has ended meanwhile
@@ -122,7 +124,7 @@ def test_a_study_with_a_served_judge_loses_its_command_a_worker_and_a_node_and_e
     study = tmp_path / "study"
 
     def has_begun() -> bool:
-        """Whether a job has begun, and both runs of the other have a checkpoint."""
+        """Return whether one job has begun and both runs of the other have a checkpoint."""
         checkpoints = (study.glob(f"*/*/vlm_rb-*/seed-{seed}/checkpoint-*") for seed in (0, 1))
         return all(map(any, checkpoints)) and any(study.glob("*/*/uer-*/seed-0"))
 
@@ -155,7 +157,7 @@ def test_a_study_with_a_served_judge_loses_its_command_a_worker_and_a_node_and_e
 def test_jobs_of_the_command_of_the_page_on_clusters_are_submitted_once_share_the_cores_and_are_cancelled(
     running: Any, until: Callable[..., None], tmp_path: Path
 ) -> None:
-    """As it stands there, but for a smaller study, and its directory."""
+    """The command is as printed there, except for a smaller study and its directory."""
     page = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text().partition("## Ray")[2]
     long = ("training.steps=2000000", "evaluation.every=2000000", "seeds=3", "launcher.cpus=2")
     replacements = {
@@ -182,8 +184,8 @@ def test_jobs_of_the_command_of_the_page_on_clusters_are_submitted_once_share_th
 
 
 def submitted(study: Path, script: str, jobs: dict[str, dict[str, Any]], **changes: Any) -> Tasks:
-    """Submit jobs, name -> fields of the order, whose worker is a script, and return the study's launcher. The script
-    knows the job's name as $NAME and its node as $NODE."""
+    """Submit jobs (name -> fields of the order) whose worker is a script, and return the study's launcher. The script
+    reads the job's name from $NAME and its node from $NODE."""
     (study / "logs").mkdir(parents=True)
     program = study / "worker"
     program.write_text(f'#!/bin/bash\nNAME=$(basename "$1" .json)\n{RAYLET}\ncd {study}\n{script}\n')
@@ -302,7 +304,7 @@ def test_what_the_cluster_cannot_give_or_see_is_named_before_anything_starts(
 
 @pytest.mark.waits
 def test_an_address_that_nobody_answers_is_named_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray's library itself waits for more than a minute."""
+    """Ray's own library would wait for more than a minute."""
     pytest.importorskip("ray")
     monkeypatch.setattr(ray_, "PATIENCE", 1.0)
     with pytest.raises(UserError, match=r"launcher\.address=127\.0\.0\.1:1: nobody answers as a Ray cluster at"):
@@ -406,7 +408,7 @@ def test_a_job_tells_its_worker_what_its_node_must_have(tmp_path: Path) -> None:
 
 
 def listening(pids: set[int]) -> list[tuple[str, int]]:
-    """The addresses and ports on which processes listen, by /proc."""
+    """Return (address, port) on which processes listen, read from /proc."""
     sockets = set()
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended
@@ -458,7 +460,7 @@ def test_a_head_that_is_started_as_the_page_says_listens_on_its_own_machine_alon
 
 
 def session_of(process: Path) -> int:
-    """The session of a process, 0 if it has ended."""
+    """Return the session id of a process, or 0 if it has ended."""
     try:
         return int((process / "stat").read_text().rpartition(")")[2].split()[3])
     except OSError:

@@ -1,4 +1,5 @@
-"""launcher=slurm on a real SLURM of two nodes: submitted, preempted, warned, cancelled, and refused by name."""
+"""launcher=slurm on a real SLURM of two nodes: jobs are submitted, preempted, warned, cancelled, and refused by
+name."""
 
 import functools
 import json
@@ -50,7 +51,7 @@ def nodes() -> Iterator[Cluster]:
 
 @pytest.fixture
 def running(nodes: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """The cluster that commands of a test find. A test leaves no task in it, also one that failed."""
+    """Return the cluster that a test's commands connect to. After the test, even a failed one, no task is left."""
     for name, value in nodes.environment.items():
         monkeypatch.setenv(name, value)
     yield nodes
@@ -59,7 +60,8 @@ def running(nodes: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
 
 @pytest.fixture
 def until(running: Cluster, tmp_path: Path) -> Callable[..., None]:
-    """`until(true)` waits as long as the queue, the nodes or the files of a test's study change."""
+    """Return `wait_until(is_done)`, which waits as long as the queue, the nodes or the files of the test's study
+    change."""
 
     def moves() -> object:
         return running.queue(), running.states(), scheduled.progress(tmp_path)
@@ -68,7 +70,7 @@ def until(running: Cluster, tmp_path: Path) -> Callable[..., None]:
 
 
 def node_of(worker: int) -> str:
-    """The node of a worker."""
+    """Return the name of a worker's node."""
     variables = Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
     return (
         next(variable for variable in variables if variable.startswith(b"SLURMD_NODENAME=")).partition(b"=")[2].decode()
@@ -76,7 +78,7 @@ def node_of(worker: int) -> str:
 
 
 def workers_of(study: Path, runs: str = "*/*/*/seed-*") -> set[int]:
-    """The workers that hold runs now."""
+    """Return the ids of the workers that hold runs now."""
     return {holder.pid for run in study.glob(runs) if (holder := leases.holder(run)) is not None}
 
 
@@ -88,8 +90,8 @@ def workers_on(node: str, study: Path) -> set[int]:
 def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_that_of_local(
     running: Cluster, until: Callable[..., None], train: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """As they stand there, but for a smaller study, this cluster's partition and directory, and a tracker that needs no
-    account."""
+    """The commands are as printed there, except for a smaller study, this cluster's partition and directory, and a
+    tracker that needs no account."""
     page = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text().partition("## Settings")[0]
     replacements = {
         "suite=metaworld_mt10 method=sac,furl seeds=5": " ".join((*SMALL, *SHORT, "seeds=2")),
@@ -131,7 +133,8 @@ def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_
 def test_a_task_continues_after_its_limit_a_killed_one_is_marked_failed_and_a_cancelled_one_stops(
     running: Cluster, until: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Workers are killed, as where memory runs out: a batch script reports its worker, SLURM a killed script."""
+    """Workers are killed as when memory runs out: a killed worker is reported by its batch script, a killed script by
+    SLURM."""
     study = tmp_path / "study"
     assert bench("run", *LONG, "seeds=3", *SLURM, f"output={study}").code == 0
     until(lambda: [path.read_text().count('"progress"') > 0 for path in study.glob("jobs/*.events.*")] == [True] * 3)
@@ -209,14 +212,14 @@ def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equ
     study = tmp_path / "study"
 
     def have_begun(runs: str = "*/*/*/seed-*", node: str = "") -> bool:
-        """Whether runs have checkpoints, of those that are held by workers on a node."""
+        """Return whether any run that a worker on `node` holds has a checkpoint."""
         held_runs = [
             run for run in study.glob(runs) if (holder := leases.holder(run)) and node in ("", node_of(holder.pid))
         ]
         return any(any(run.glob("checkpoint-*")) for run in held_runs)
 
     def over() -> bool:
-        """Whether no task is left after a node was lost."""
+        """Return whether no task is left and both nodes are idle after a node was lost."""
         running.hasten()
         return running.mend() and not running.queue()
 
@@ -259,8 +262,8 @@ def test_without_slurm_here_a_command_says_so_and_a_status_is_still_told(
 
 @pytest.fixture
 def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program `squeue` that prints a file, which this returns, and fails while there is none. No controller can be
-    told to fail just once."""
+    """Install a program `squeue` that prints the returned file and fails while the file is missing. A real controller
+    cannot be made to fail just once."""
     answer, program = tmp_path / "answer", tmp_path / "bin" / "squeue"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\nexec cat {answer}\n")
@@ -271,7 +274,7 @@ def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def waited_for(study: Path) -> tuple[slurm.Arrays, Path, str]:
-    """The arrays of a study with one task, its job file, and what squeue prints of the task."""
+    """Return the arrays of a study with one task, its job file, and the line that squeue prints for the task."""
     cell = {"suite": "s", "task": "t", "method": "m", "cell": "c0ffee"}
     path = job_files.put(study, Job("mine", str(study), cell, (0,)))
     job = job_files.read(path)
@@ -323,7 +326,7 @@ def test_what_slurm_says_of_a_task_comes_from_its_controller_or_its_accounting(s
 def test_a_task_that_left_the_queue_is_told_once_its_run_is_free(
     tmp_path: Path, squeue: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its worker was on another machine, so only the silence of its lease shows that it writes nothing more."""
+    """Its worker ran on another machine, so only the silence of its lease shows that it writes nothing more."""
     arrays, path, _ = waited_for(tmp_path)
     job = job_files.read(path)
     (run,) = ending.runs_of(StudyDirectory(tmp_path), job)
@@ -346,7 +349,7 @@ def test_a_task_that_left_the_queue_is_told_once_its_run_is_free(
 def test_the_queue_is_asked_once_for_a_command_and_arrays_wait_for_those_of_their_stage(
     tmp_path: Path, squeue: Path
 ) -> None:
-    """One stage is in the queue as array 17, the other is submitted by the same command."""
+    """One stage is queued as array 17; the other is submitted by the same command."""
     study = tmp_path / "study"
     _, _, line = waited_for(study)
     squeue.write_text(line)

@@ -1,4 +1,5 @@
-"""Answers that are waited for while an agent acts: a planner asked as an episode begins, in training and evaluation."""
+"""Answers that an agent waits for before it acts: a planner is asked as each episode begins, in training and
+evaluation."""
 
 import hashlib
 import json
@@ -131,7 +132,7 @@ RUN_FILES = ("evaluations.parquet", "plans.parquet", "policy.safetensors")
 
 
 class Planner:
-    """A server whose answers are as good as chance, and what it was asked."""
+    """A server whose answers are random, with the questions that it received."""
 
     def __init__(self) -> None:
         self.url, self.questions = "", list[str]()
@@ -152,18 +153,18 @@ class Planner:
         return 200, answer  # the temperature is above 0: the same words may be answered otherwise next time
 
     def hold(self, kind: str, step: int) -> None:
-        """Answer questions of this kind from a step on only after `release`."""
+        """Delay answers to questions of this kind, from a step on, until `release`."""
         self.waiting.clear()
         self._released.clear()
         self.hold_point = kind, step
 
     def release(self) -> None:
-        """Answer the questions that wait, and those to come at once."""
+        """Answer the waiting questions now and later ones at once."""
         self.hold_point = None
         self._released.set()
 
     def stop(self) -> bool:
-        """Whether a question waits or has waited, which is answered then."""
+        """Return whether a question waits or has waited, and release it."""
         if self.waiting.is_set():
             self.release()
         return self.waiting.is_set()
@@ -189,7 +190,7 @@ def test_a_run_whose_budget_ends_and_that_is_stopped_as_it_waits_goes_on_as_if_i
     directory, job = tmp_path / "stopped", {"checkpoint_every": 18}
 
     def saved() -> list[tuple[int, bool]]:
-        """The step of each seed's checkpoint, and whether an evaluation follows it."""
+        """Return (step, whether an evaluation is pending) of each seed's newest checkpoint."""
         states = [checkpoints.newest(run) for run in sorted(directory.glob("*/*/*/seed-*"))]
         return [(state.step, state.state["loop"].get("pending", False)) for state in states if state]
 
@@ -295,8 +296,8 @@ def test_an_evaluation_by_itself_asks_where_it_is_told_to_and_a_submission_is_re
 def test_a_model_process_that_dies_while_an_evaluation_waits_costs_no_answer(
     planner: Planner, train: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that dies twice without an answer ends the run by its name, and the run goes on from the checkpoint before
-    the evaluation. One that dies once is started again and asked again."""
+    """A process that dies twice without an answer ends the run with an error that names it, and the run continues from
+    the checkpoint before the evaluation. A process that dies once is restarted and asked again."""
     words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0,1]")
     directory, killed, start = tmp_path / "dying", list[int](), ModelProcess._start
     processes: list[ModelProcess] = []
@@ -328,7 +329,7 @@ def test_a_seed_that_has_stopped_is_asked_nothing(planner: Planner) -> None:
     asks = QuestionQueue(2, 0, Echo(), role="planner", kind="chat")
 
     class Bare(Loop):
-        """A loop without tasks, agent and journal."""
+        """A loop without tasks, agent or journal."""
 
         _phase_shown, _waited, _accounts = "", 0.0, ()  # type: ignore[assignment]
 
@@ -347,7 +348,7 @@ def test_a_seed_that_has_stopped_is_asked_nothing(planner: Planner) -> None:
 
 
 class Echo:
-    """A backend whose answer is the question."""
+    """A backend that answers each question with the question itself."""
 
     def __init__(self) -> None:
         self.items: dict[int, InFlight] = {}

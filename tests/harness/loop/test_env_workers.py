@@ -1,4 +1,4 @@
-"""Which process steps a task changes no result; what goes wrong in one is told; none outlives its worker."""
+"""The process that steps a task does not change any result; errors in it are reported; none outlives its worker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.harness.run.test_resume import rows
 
 @pytest.fixture(scope="module")
 def started() -> Iterator[EnvWorkers]:
-    """Two processes beside this one, for all tests of this file."""
+    """Start two processes that step tasks, for all tests of this file."""
     workers = EnvWorkers(2)
     yield workers
     workers.close()
@@ -30,14 +30,14 @@ def started() -> Iterator[EnvWorkers]:
 
 @pytest.fixture
 def stepping(started: EnvWorkers) -> EnvWorkers:
-    """The same processes; this one holds the first task."""
+    """Return the started processes; the first task stays in this process."""
     workers = EnvWorkers(0)
     workers.processes = started.processes
     return workers
 
 
 def task_state(task: Any) -> list[Any]:
-    """What a task says of its state, of each capability that it has."""
+    """Return what a task reports about its state, one entry for each capability (None where it lacks one)."""
     names = ("events", "snapshot", "position", "measures", "text", "caption", "subgoals", "outcomes", "instruction")
     return [getattr(task, name)() if callable(getattr(task, name, None)) else None for name in names]
 
@@ -93,7 +93,7 @@ def test_a_task_in_another_process_is_the_task(stepping: EnvWorkers, suite: str,
 
 
 class Broken:
-    """A suite whose task fails as its name says."""
+    """A suite whose task fails in the way that its name states."""
 
     def make(self, task: str) -> Broken:
         if task == "refused":

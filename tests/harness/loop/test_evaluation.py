@@ -1,4 +1,4 @@
-"""Evaluation rows are what running every episode out would have written."""
+"""Evaluation rows equal those of running every episode to its end."""
 
 import zlib
 
@@ -14,7 +14,7 @@ from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
 
 class Fixed:
-    """Chooses by a fixed random table of the observation: deterministic, and mostly caught in cycles."""
+    """A deterministic agent that acts by a fixed random table of observations and mostly ends in cycles."""
 
     def __init__(self, deterministic: bool) -> None:
         self.deterministic = deterministic
@@ -54,7 +54,7 @@ def test_finished_episodes_leave_the_batch() -> None:
 
 
 class Countdown:
-    """Succeeds after as many steps as its reset seed modulo 3, plus one; no position, so it is never cut."""
+    """A task solved after (reset seed modulo 3) + 1 steps; without positions, so evaluation never cuts it short."""
 
     instruction, max_steps = "", 10
 
@@ -151,7 +151,7 @@ def test_an_episode_is_worth_what_the_suite_names(score: Score, worth: float) ->
 
 
 class Following(Fixed):
-    """Its actor notes which solvers it gets."""
+    """An agent whose actor records the solvers it is given."""
 
     def __init__(self) -> None:
         super().__init__(False)

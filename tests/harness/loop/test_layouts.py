@@ -1,4 +1,4 @@
-"""A suite whose layout follows from the run's seed, as MetaWorld's hidden goal does: five seeds are five goals."""
+"""A suite whose layout is a function of the run's seed, as MetaWorld's hidden goal is: five seeds have five goals."""
 
 import json
 from pathlib import Path

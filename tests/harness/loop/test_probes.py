@@ -80,7 +80,8 @@ def test_clips_start_every_four_moves_and_the_last_ends_the_episode(length: int,
 
 
 class EventJudge:
-    """Says how many moves of a clip brought about an event, in hundredths; its clock runs."""
+    """A judge that answers the number of a clip's moves that brought about an event, in hundredths; its clock
+    advances."""
 
     def __init__(self) -> None:
         self.seconds, self.clips, self.restarts, self.memory = 7.0, 3, 0, Memory()
@@ -97,7 +98,7 @@ class EventJudge:
 
 
 def make_probes(clip_length: int = 32, count: int = 2) -> tuple[Probes, list[tuple[int, int, int, str, float]]]:
-    """Probes of two looks in a run of 100 steps evaluated every 50, and the rows that they write."""
+    """Return probes that look twice during a run of 100 steps evaluated every 50, and the list of rows they write."""
     rows: list[tuple[int, int, int, str, float]] = []
     replay = type("Replay", (ReplayPart,), {"judged_transitions": clip_length})()
     parts = {"suite": SUITE, "replay": replay, "evaluation": SimpleNamespace(every=50)}
@@ -147,10 +148,10 @@ def test_a_stop_is_heard_while_the_judge_is_asked() -> None:
 
 
 class ColumnAgent:
-    """Expects of a state its seed plus a hundredth of the agent's column; nothing that is a number in column 3."""
+    """An agent that values a state at its seed plus a hundredth of the agent's column, and at NaN in column 3."""
 
     def reward(self, observation, rows) -> None:
-        """None is learnt."""
+        """Return None: no reward is learnt."""
 
     def value(self, observation: Any, rows: Any) -> Any:
         assert len(set(rows.tolist())) == 1, "each seed is asked alone"

@@ -1,4 +1,4 @@
-"""Phases of a run: in any order, with updates of their own."""
+"""Phases of a run come in any order, each with its own updates."""
 
 import json
 from collections.abc import Callable
@@ -93,7 +93,8 @@ def run_bytes(study: Path) -> dict[str, bytes]:
 
 
 def test_phases_come_in_any_order_with_updates_of_their_own(staging: None, train: Callable[..., Path]) -> None:
-    """60 updates in 20 steps of 3, although learning starts at 100; then one at each of the steps 100, 104, …, 200."""
+    """60 updates happen in 20 steps of 3, although learning starts at 100; then one at each of the steps 100, 104, …,
+    200."""
     study = train(*TINY, "seeds=[0,1]", packs=[(0, 1)])
     assert set(results.load(study)["step"]) == {60, 120, 180, 200}, "the last step is evaluated too"
     rows = results.load(study, what="stages")
@@ -156,7 +157,7 @@ def cell_of(*overrides: str) -> Any:
 
 
 class Fixed:
-    """An agent of these phases."""
+    """An agent with these phases."""
 
     def __init__(self, *phases: RunPhase) -> None:
         self.phases = lambda: phases
@@ -180,8 +181,8 @@ def test_phases_that_cannot_be_are_refused_before_training_begins(says: str) -> 
 
 @pytest.mark.parametrize(("updates", "acted"), [(1, [2, 4, 6, 8]), (2, [1, 2, 3, 4]), (None, [])])
 def test_the_actor_takes_its_share_of_updates_over_the_steps(updates: int | None, acted: list[int]) -> None:
-    """utd = 4 and actor_utd = 2: every second update is also the actor's, over steps of one or two updates; one with
-    the learner's own schedule waits for learning_starts."""
+    """With utd = 4 and actor_utd = 2 every second update also updates the actor, for steps of one or two updates; the
+    learner's own schedule waits for learning_starts."""
     learner = Sac(**{**SMALL, "utd": 4, "actor_utd": 2, "learning_starts": 16}).spawn(build())
     actor_steps = []
     for step in range(1, 9 if updates == 1 else 5):

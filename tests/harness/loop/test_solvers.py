@@ -1,4 +1,4 @@
-"""Who is told the action of the suite's solver in the present state: oracles that declare it, and no other model."""
+"""The solver's action in the present state reaches only oracles that declare that they follow it."""
 
 import pickle
 import re
@@ -34,7 +34,7 @@ def planned(*words: str) -> Any:
 
 
 def follows(cell: Any) -> dict[str, bool]:
-    """Role -> whether its questions keep the solver."""
+    """Return role -> whether its questions keep the solver."""
     backend = OracleBackend(lambda question, rng: None, [Streams(0)])
     job = Job("t", "d", {}, (0,), models={})
     roles = [part.role for part in cell.models]

@@ -1,4 +1,4 @@
-"""Words of states and steps, which the loop collects for the parts that ask for them."""
+"""The loop collects words of states and steps for the parts that ask for them."""
 
 import textwrap
 from collections.abc import Callable

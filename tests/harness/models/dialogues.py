@@ -1,4 +1,4 @@
-"""Dialogues held through a real desk, with a cassette in a test's directory."""
+"""Run dialogues through a real desk with a cassette in a test's directory."""
 
 import asyncio
 from pathlib import Path
@@ -11,14 +11,14 @@ from guidebench.harness.models.calls import Asker, Call, CallResult
 
 
 def unwrap_answer(outcome: Any) -> tuple[Any, bool]:
-    """The value that a part receives from what a dialogue returned, and whether the question counts as answered."""
+    """Return the value that a part receives from a dialogue's outcome, and whether the question counts as answered."""
     return (outcome.value, False) if isinstance(outcome, Unusable) else (outcome, outcome is not None)
 
 
 def hold_dialogue(
     dialogue: Dialogue, content: Any, frames: Array | None, chat: Any, directory: Path, models: Models
 ) -> tuple[Any, int]:
-    """The answer of a dialogue with a chat, and the calls that were really made."""
+    """Run a dialogue with a chat; return its outcome and the number of calls that were billed."""
 
     async def run() -> tuple[Any, int]:
         desk, billed = keeping.desk(chat, models, directory, "cpu"), 0

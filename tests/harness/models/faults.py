@@ -1,4 +1,5 @@
-"""A proxy on loopback before a real server: it passes a request through, or does to it what servers and networks do."""
+"""A proxy on loopback in front of a real server: it forwards requests, or makes them fail as servers and networks
+do."""
 
 import asyncio
 import http.client
@@ -22,7 +23,8 @@ Plan = Callable[[int], str]
 
 
 def seeded(share: float, seed: int, faults: Sequence[str] = FAULTS) -> Plan:
-    """A share of requests fails, each with a fault drawn by itself; what becomes of request n depends on n alone."""
+    """Return a plan in which a share of requests fails with a random fault; the fault of request n depends on n
+    alone."""
 
     def plan(number: int) -> str:
         rng = np.random.default_rng((seed, number))
@@ -32,7 +34,7 @@ def seeded(share: float, seed: int, faults: Sequence[str] = FAULTS) -> Plan:
 
 
 class Proxy:
-    """Answers at `url` in a thread of its own; `plan` may be changed at any time."""
+    """Serves at `url` in its own thread; `plan` may be changed at any time."""
 
     def __init__(self, upstream: str) -> None:
         """`upstream`: base URL of the real server."""
@@ -60,11 +62,11 @@ class Proxy:
         return f"http://127.0.0.1:{self._port}/v1"
 
     def die(self) -> None:
-        """No connection is taken any more, and those that are open break."""
+        """Refuse new connections and break the open ones."""
         self._do(self._die())
 
     def revive(self) -> None:
-        """It listens again, where it did before."""
+        """Listen again on the same port."""
         self._do(self._listen())
 
     def close(self) -> None:
@@ -100,7 +102,7 @@ class Proxy:
             writer.transport.abort() if task.cancelling() else writer.close()
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request of one connection."""
+        """Answer the one request of a connection."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         method, path, _ = head[0].split(" ")
         headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in head[1:] if line)}
@@ -124,7 +126,7 @@ class Proxy:
             await _answer(writer, status, body_bytes, cut=fault == "dropped")
 
     def _forward(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
-        """What the real server answers."""
+        """Return the status and body that the real server answers."""
         connection = http.client.HTTPConnection(self._upstream.hostname or "", self._upstream.port, timeout=60)
         passed = {name: headers[name] for name in ("authorization", "content-type", "accept") if name in headers}
         try:
@@ -144,7 +146,7 @@ class Proxy:
 
 
 def altered(fault: str, body_bytes: bytes) -> bytes:
-    """The body of a completion with a fault."""
+    """Return the body of a completion, changed by the fault."""
     if fault == "truncated":
         return body_bytes[: len(body_bytes) // 2]
     if fault == "malformed":
@@ -170,7 +172,7 @@ async def _answer(
 
 @contextmanager
 def proxied(upstream: str) -> Iterator[Proxy]:
-    """A proxy before the server at a base URL, while the context lasts."""
+    """Run a proxy in front of the server at a base URL while the context lasts."""
     proxy = Proxy(upstream)
     try:
         yield proxy

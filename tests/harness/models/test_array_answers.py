@@ -1,4 +1,5 @@
-"""A guide whose embedder answers with vectors: late into a column of the ring, at once into its state, and replayed."""
+"""A guide whose embedder answers with vectors: some fill a column of the replay late, some its state at once; both
+replay."""
 
 import shutil
 import sqlite3
@@ -122,13 +123,13 @@ RUN_FILES = ("evaluations.parquet", "policy.safetensors")
 
 @pytest.fixture(scope="module")
 def clip(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny CLIP, whose vectors have 16 numbers."""
+    """Return a tiny CLIP whose vectors have 16 numbers."""
     return Path(shutil.copytree(tiny("clip"), tmp_path_factory.mktemp("models") / "clip"))
 
 
 @pytest.fixture
 def glimpses(plugin: Callable[..., Path], clip: Path) -> tuple[str, ...]:
-    """The words of a command with the guide and its models."""
+    """Return the words of a command with the guide and its models."""
     install(plugin)
     return (
         *SMALL, "method=glimpses", f"seer.model={clip}", f"reader.model={clip}", "seer.dtype=float32",
@@ -138,13 +139,13 @@ def glimpses(plugin: Callable[..., Path], clip: Path) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def studies() -> dict[str, Path]:
-    """What several tests read, by name."""
+    """Return name -> study, for studies that several tests read."""
     return {}
 
 
 @pytest.fixture
 def recorded(studies: dict[str, Path], train_once: Callable[..., Path], glimpses: tuple[str, ...]) -> Path:
-    """A study of the guide, settled; only to be read."""
+    """Return a settled study of the guide; only to be read."""
     if "recorded" not in studies:
         studies["recorded"] = train_once(*glimpses, packs=[(0, 1)])
         keeping.settle(keeping.folder(studies["recorded"]))
@@ -160,7 +161,7 @@ def rows(directory: Path, name: str) -> list[bytes]:
 
 
 def arrays(directory: Path) -> list[tuple[int, int]]:
-    """How many answers of each file are on record, and how many arrays."""
+    """Return (answers on record, arrays on record) of each file."""
     counts = []
     for file in sorted(keeping.folder(directory).glob("*.sqlite")):
         with closing(sqlite3.connect(file)) as db:
@@ -174,11 +175,11 @@ def arrays(directory: Path) -> list[tuple[int, int]]:
 
 
 class Killed(BaseException):
-    """As if the process had ended there."""
+    """Raised in place of the death of the process."""
 
 
 def killing(call: int) -> Callable[[], bool]:
-    """A `stop` at one call of which the process ends."""
+    """Return a `stop` whose call number `call` kills the run."""
     calls = iter(range(10_000))
 
     def kill() -> bool:

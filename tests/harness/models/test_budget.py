@@ -1,4 +1,4 @@
-"""A budget is never exceeded, whoever spends it, and what was spent stays."""
+"""A budget is never exceeded, whoever spends it, and spending is never forgotten."""
 
 import os
 import signal

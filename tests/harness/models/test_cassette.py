@@ -1,4 +1,4 @@
-"""Recorded answers: found again by those they belong to, whatever is killed, merged, damaged or full."""
+"""Recorded answers are found again by their own runs, whatever is killed, merged, damaged or full."""
 
 import random
 import shutil
@@ -36,7 +36,7 @@ def tell(cassette: Cassette, request: Request, asker: Asker, value: object, fail
 
 
 def shard(directory: Path, name: str, *answers: tuple[Request, Asker, object, str]) -> Path:
-    """A shard whose process has ended."""
+    """Write the shard of a process that has ended, and return its path."""
     path = directory / f"shard-{name}.sqlite"
     cassette = Cassette([], path)
     for answer in answers:
@@ -116,7 +116,7 @@ def test_it_counts_however_the_files_are_ordered(tmp_path: Path) -> None:
 
 
 def test_each_run_is_told_again_what_it_was_told_once(tmp_path: Path) -> None:
-    """Two workers ask the same at a time, and a model's scores may depend on its batch."""
+    """Two workers make the same call at the same time, and a model's scores may depend on its batch."""
     shard(tmp_path, "b", (A, who("cell/0"), 0.25, ""), (B, who("cell/0", 1), 0.1, ""))
     shard(tmp_path, "a", (A, who("cell/1"), 0.75, ""))
     third = Cassette([tmp_path / "shard-b.sqlite"], tmp_path / "shard-0.sqlite")

@@ -1,4 +1,4 @@
-"""What the doctor says of a model: its files, the memory it needs, and a call really put to it."""
+"""What `bench doctor` reports of a model: its files, the memory it needs, and a small call that is really made."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def findings_of(judge: str = "transformers", **settings: Any) -> dict[str, Finding]:
-    """Name -> finding for `judge.model=…` and the like."""
+    """Return name -> finding for a judge with these settings."""
     config = once.judge({"judge": judge} | {f"judge.{key}": value for key, value in settings.items()})
     return {finding.name: finding for finding in checkup.findings(config)}
 
@@ -106,7 +106,7 @@ TOKENS = {"content": [{"token": " Yes", "logprob": -0.1, "top_logprobs": [
 
 
 def hosted(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
-    """A server as hosted ones are: log-probabilities are told, and a begun answer is not continued."""
+    """Answer as a hosted server does: with log-probabilities, but without continuing a partial answer."""
     if path == "/models":
         return 200, {"object": "list", "data": [{"id": "canned-1"}, {"id": "gpt-4o-mini-2024-07-18"}]}
     if "continue_final_message" in body:

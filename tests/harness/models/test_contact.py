@@ -1,4 +1,4 @@
-"""Models are asked one small question before anything is trained, and a study whose model is not there ends at once."""
+"""Each model answers one small call before training; a study whose model cannot be reached ends at once."""
 
 import dataclasses
 import json
@@ -42,7 +42,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[Any]]]:
-    """A server that says yes, and what it was asked; an entry of `answers` put there is answered first."""
+    """Run a server that answers yes, and yield its URL and a list of answers that it gives first."""
     answers: list[tuple[int, Any]] = []
     with serving(lambda path, body, headers: answers.pop(0) if answers else (200, completion("Answer: Yes"))) as url:
         yield url, answers
@@ -56,7 +56,7 @@ def judge(url: str, **changes: Any) -> contact.Asked:
 
 
 def contact_once(*contacts: contact.Asked, directory: Path, **models: Any) -> list[str]:
-    """What is told of a contact."""
+    """Return the messages printed when these models are contacted."""
     messages: list[str] = []
     contact.check(contacts, Models(**models), directory, "cpu", lambda contact, text: messages.append(text))
     return messages
@@ -119,7 +119,7 @@ def test_replay_asks_nothing_and_a_budget_counts_the_call(tmp_path: Path, server
 
 @dataclasses.dataclass(frozen=True)
 class LocalModel(ModelPart):
-    """A model of this machine that says by which process it was asked, or cannot be loaded."""
+    """A model of this machine that reports the process that called it, or that cannot be loaded."""
 
     model: str = "local"
     backend: ClassVar[str] = "transformers"

@@ -36,7 +36,7 @@ def test_nested_and_wrapped_weights_become_plain_ones(tmp_path: Path) -> None:
 
 
 class WritesOnLoad:
-    """What a hostile checkpoint holds: opening it would write a file."""
+    """The content of a hostile checkpoint: unpickling it would write a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,7 +71,7 @@ def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
 
 
 def test_clips_rn50_is_known_by_its_shapes(tmp_path: Path) -> None:
-    """Names of the published architecture, one number each; 1024 features."""
+    """The published architecture's names with one number each; 1024 features."""
     open_clip = pytest.importorskip("open_clip")
     with torch.device("meta"):
         names = open_clip.model.CLIP(**open_clip.get_model_config("RN50")).state_dict()
@@ -84,8 +84,8 @@ def test_clips_rn50_is_known_by_its_shapes(tmp_path: Path) -> None:
 
 
 def as_liv(model: Any, wrapping: str) -> dict[str, Any]:
-    """A checkpoint as LIV's code writes it: what is no norm or embedding in half precision, to which the model is
-    rounded here, and the optimiser beside it."""
+    """Return a checkpoint as LIV's code writes it: all but norms and embeddings in half precision (the model is rounded
+    likewise), and the optimiser's state beside it."""
     half = (torch.nn.Conv2d, torch.nn.Linear, torch.nn.MultiheadAttention)
     halved = [tensor for part in model.modules() if isinstance(part, half) for tensor in part.parameters()]
     for tensor in halved:
@@ -112,8 +112,8 @@ def embedded(model: Any, texts_or_images: tuple[Any, ...]) -> Any:
 def test_the_command_converts_a_checkpoint_of_livs_form_that_then_embeds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], wrapping: str
 ) -> None:
-    """A ResNet CLIP of open_clip's with few channels; the vectors are those of the model that was saved. The published
-    LIV has the longer prefix, of DataParallel, and what its training code writes the shorter one."""
+    """The model is open_clip's ResNet CLIP with few channels; the vectors equal those of the saved model. The published
+    LIV has the longer prefix, of DataParallel; its training code writes the shorter one."""
     open_clip = pytest.importorskip("open_clip")
     pytest.importorskip("transformers")
     config = {
@@ -182,7 +182,7 @@ def test_a_single_file_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -
 
 
 def of_s3d(path: Path) -> Path:
-    """Three tensors by which S3D is known."""
+    """Write the three tensors by which an S3D checkpoint is recognised."""
     names = ("conv1.conv1.weight", "mixed_5c.conv_b0.conv1.weight", "text_module.word_embd.weight")
     return saved(path, {name: torch.ones(2, 2) for name in names})
 

@@ -1,4 +1,5 @@
-"""Checkpoints that declare more than they hold, or hold what safetensors cannot: one line each, soon, and no file."""
+"""Checkpoints that declare more than they hold, or hold what safetensors cannot: each ends soon with one line and no
+file."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from guidebench.harness.commands.cli import main
 
 
 def shared(levels: int) -> dict[str, Any]:
-    """A dictionary that holds the next one twice, and so on: 2^levels ways to the last one."""
+    """Return a dictionary that holds the next one twice, and so on: 2^levels paths to the last one."""
     inside: dict[str, Any] = {"weight": torch.ones(1)}
     for _ in range(levels):
         inside = {"a": inside, "b": inside}

@@ -1,4 +1,4 @@
-"""Calls come back as answers or as failures, in bounded time and numbers, on record before they are told."""
+"""A desk returns an answer or a failure for each call, in bounded time and attempts, and records it first."""
 
 import asyncio
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ LOST = Usage(calls=1, usd=0.125)
 
 
 class ScriptedModel:
-    """A model that says what it is told to: answers, failures to raise, or functions of the call's number."""
+    """A model whose replies are given: values, failures to raise, or functions of the call's number."""
 
     def __init__(self, *replies: object, then: object = 0.5) -> None:
         self._replies, self._then = iter(replies), then
@@ -64,7 +64,7 @@ class ScriptedModel:
 
 
 def desk_answers(path: Path, reply: object, call: Call) -> CallResult:
-    """What is told of a call whose model says `said`, recorded in a cassette at `path`."""
+    """Return the result of a call whose model answers `reply`, recorded in a cassette at `path`."""
 
     async def ask() -> CallResult:
         cassette = Cassette([], path)
@@ -101,7 +101,7 @@ def who(run: str = "cell/0", ordinal: int = 0) -> Asker:
 
 
 class Study:
-    """The folder of a study's models, and desks of processes that come and go."""
+    """The folder of a study's models, with the desks of successive processes."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.directory, self._shards = path, path / "models", 0
@@ -120,7 +120,7 @@ class Study:
         return Desk(model, {"model": "tiny"}, "tiny", cassette, budget, policy, mode, **settings)  # type: ignore[arg-type]
 
     def tell(self, model: ScriptedModel | None, calls: Iterable[tuple[Call, Asker]], **settings) -> list[CallResult]:
-        """What one process is told, all at once; it then ends."""
+        """Return the results of calls that one process makes at the same time; the process then ends."""
 
         async def run() -> list[CallResult]:
             desk = self.desk(model, **settings)
@@ -454,7 +454,7 @@ def test_what_is_under_way_when_a_desk_closes_is_recorded_and_what_waits_is_neve
 
 
 def test_answers_of_one_batch_are_recorded_together_before_any_is_told(study: Study) -> None:
-    """Four calls that the model answers at a time."""
+    """The model answers four calls at a time."""
     batch = asyncio.Event()
 
     async def together(number: int) -> object:

@@ -1,4 +1,4 @@
-"""Recorded calls travel between studies, and a stranger's file brings nothing else along."""
+"""Recorded calls are exported and imported between studies; nothing else in a foreign file is taken over."""
 
 import functools
 import hashlib
@@ -145,7 +145,7 @@ def change(file: Path, *statements: str, parameters: tuple = ()) -> None:
 
 
 def forged(request: dict, value: str, data: bytes | None = None) -> Callable[[Path], None]:
-    """Adds a call that its file alone vouches for, with the bytes of an array."""
+    """Return a change of a file: it adds a call, with the bytes of an array, that no study made."""
 
     def add(file: Path) -> None:
         text = json.dumps({"model": {"model": "tiny"}, **request})
@@ -160,7 +160,7 @@ def forged(request: dict, value: str, data: bytes | None = None) -> Callable[[Pa
 
 
 def vectors(shape: str, data: bytes, items: tuple[str, ...] = ("a",)) -> Callable[[Path], None]:
-    """Adds an answer to a call to embed."""
+    """Return a change of a file: it adds an answer to a call to embed."""
     return forged({"kind": "embed", "items": [*items]}, f'{{"array":"float32","shape":{shape}}}', data)
 
 
@@ -276,7 +276,7 @@ def test_a_damaged_page_is_found_before_anything_is_taken(file: Path, tmp_path: 
 
 @pytest.mark.parametrize("text", [b"CREATE TABLE images", b"requests", b"key TEXT"])
 def test_a_damaged_layout_is_named_wherever_it_is_met(file: Path, tmp_path: Path, text: bytes) -> None:
-    """Its SQL is then no text in UTF-8, nor is SQLite's message about it."""
+    """The file's SQL is then not valid UTF-8, nor is SQLite's message about it."""
     file.write_bytes(file.read_bytes().replace(text, text[:-3] + b"\xff" + text[-2:]))
     for reading in (lambda: import_(file, tmp_path / "new"), lambda: stats(file), lambda: export_of(file, tmp_path)):
         with pytest.raises(UserError, match=r"is no cassette, or"):

@@ -1,4 +1,4 @@
-"""A budget that machines share without locks is never exceeded, and a dead machine cannot hold it."""
+"""A budget that machines share without locks is never exceeded, and a dead machine does not hold it back."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A judge that is asked by another part's dialogue: it gets no clips, needs no prompt, and may answer with arrays."""
+"""A judge that another part's dialogue asks: it gets no clips, needs no prompt, and may answer with arrays."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is refused before a study begins to ask models, and the account of what it has spent."""
+"""What is refused before a study makes calls, and the record of what it spent."""
 
 import asyncio
 from pathlib import Path
@@ -96,7 +96,7 @@ def test_a_budget_that_is_set_late_counts_what_was_spent_before(tmp_path: Path) 
 
 
 def test_delay_and_prompt_are_no_part_of_a_model_s_identity_and_how_it_is_reached_neither(tmp_path: Path) -> None:
-    """The prompt stands in the call itself, so one answer serves runs that wait longer or ask another server."""
+    """The prompt is part of the call, so one answer serves runs with another delay or server."""
 
     async def key(*words: str) -> str:
         desk = keeping.desk(judge("judge=openai", *words), Models(), tmp_path / "models", "cpu")

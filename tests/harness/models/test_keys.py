@@ -1,4 +1,4 @@
-"""What names a call: everything that can change its answer, and nothing else."""
+"""A call's key covers everything that can change its answer, and nothing else."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A real sentence encoder: its recorded answers belong to its bytes, wherever they are."""
+"""Recorded answers of a real sentence encoder belong to the bytes of its files, wherever these are."""
 
 import shutil
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def encoder(tiny: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 def overwrite(folder: Path) -> None:
-    """Replace all weights by noise."""
+    """Replace all weights of a model by noise."""
     import torch
     from safetensors.torch import load_file, save_file
 

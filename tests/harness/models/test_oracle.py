@@ -1,4 +1,4 @@
-"""An oracle that answers a chat from privileged measures, named by the short name of its role."""
+"""An oracle that answers a chat from privileged measures, under the short name of its role."""
 
 import pickle
 from collections.abc import Callable

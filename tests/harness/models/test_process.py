@@ -1,4 +1,4 @@
-"""The model process: answers in order, survives its own death once, and never blocks the training unasked."""
+"""The model process answers in order, is restarted once after its death, and does not block training."""
 
 import multiprocessing
 import os
@@ -74,7 +74,7 @@ SUITE = Registered("suite", "minigrid_doorkey")
 
 @pytest.fixture
 def process(plugin, tmp_path: Path) -> Iterator[Callable[..., ModelProcess]]:
-    """`process("slow")` is a process with a judge of this behaviour, which ends with the test."""
+    """Return a function: `process("slow")` starts a process with a judge of this behaviour, until the test ends."""
     plugin("odd_module", SOURCE, {"judge": "odd"})
     processes: list[ModelProcess] = []
 
@@ -115,7 +115,7 @@ def test_every_clip_is_answered_though_the_process_dies_or_hangs_once(process, t
     judge = process(behaviour)
 
     def impatient() -> bool:
-        """Have the process count as hung at once while it hangs; answers are waited for as long as it takes."""
+        """Let the process count as hung at once while it hangs; answers are still waited for without limit."""
         hangs = behaviour == "hang once" and (tmp_path / "flag").exists() and not judge.restarts
         judge._patience = 0.0 if hangs else 60.0
         return False
@@ -177,7 +177,7 @@ def test_a_worker_that_is_to_stop_waits_only_a_little_for_an_answer_and_for_call
 
 
 def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large answer takes several writes, and only the first of them have come."""
+    """A large answer takes several writes, and only the first of them has arrived."""
     judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(Registered("judge", "sprite"))}), 20.0)
     message = bytes(ForkingPickler.dumps(ProcessReply(0, CallResult(np.zeros(1_000)))))
     writes = [struct.pack("!i", len(message)) + message[:500], struct.pack("!i", len(message)) + message]

@@ -1,5 +1,5 @@
-"""VLM-RB on DoorKey over foundation models: recorded, replayed to the byte with the model gone, stopped by a budget,
-and none the worse for calls that fail."""
+"""VLM-RB on DoorKey with foundation models: recorded, replayed to the byte without the model, stopped by a budget, and
+robust to failing calls."""
 
 import shutil
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def model(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def recorded_run(train_once: Callable[..., Path], model: Path) -> Path:
-    """A recorded run of two seeds, only to be read."""
+    """Return a recorded study of two seeds, only to be read."""
     return train_once(*SETTINGS, f"judge.model={model}", "seeds=[0,1]", packs=[(0, 1)])
 
 

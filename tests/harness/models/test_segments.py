@@ -1,4 +1,4 @@
-"""Answers that processes on several machines record for one study: whole, found again, and paid for once."""
+"""Answers that processes on several machines record for one study are complete, found again, and paid for once."""
 
 import shutil
 from contextlib import closing
@@ -18,7 +18,7 @@ IMAGE = {"d" * 64: b"png"}
 
 
 class Machine:
-    """A machine with a disk of its own, on which model processes begin and end."""
+    """A machine with its own disk, on which model processes begin and end."""
 
     def __init__(self, place: Path, study: Path, cell: str = "cell") -> None:
         self.place, self._study, self._cell = place, study, cell
@@ -35,7 +35,7 @@ def shards(study: Path) -> list[str]:
 
 
 def calls(study: Path) -> int:
-    """How many calls the study has paid for."""
+    """Return how many calls the study has paid for."""
     return sum(model.spent.calls for model in exchange.stats(study.parent).models)
 
 

@@ -1,4 +1,4 @@
-"""A model process whose study is on a disk that several machines share, with a real process and a server."""
+"""A model process whose study is on a disk shared by several machines, with a real process and a server."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""Every request that a server got is in the cassette, the ledger, the budget, `bench status` and `bench models stats`,
-whether a run was stopped, killed or probed; what is in one of them alone is named."""
+"""Every request that a server received is counted in the cassette, the ledger, the budget, `bench status` and `bench
+models stats`, whether a run was stopped, killed or probed; a difference between them is named."""
 
 import asyncio
 import json
@@ -102,7 +102,8 @@ asyncio.run(asked())
 
 
 def test_a_call_that_a_kill_cuts_off_counts_as_one(tmp_path: Path) -> None:
-    """Two calls are answered, the second after a repair; the fourth request is under way when its process is killed."""
+    """Two calls are answered, the second after a repair; the process is killed while its fourth request is under
+    way."""
     posts, reached, release = list[Any](), threading.Event(), threading.Event()
 
     def answer(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
@@ -124,7 +125,8 @@ def test_a_call_that_a_kill_cuts_off_counts_as_one(tmp_path: Path) -> None:
 
 
 class Server:
-    """A server that says what it is told to, or in turns an action and what is none, and counts what it got."""
+    """A server that answers `says`, or by default alternately an action and an unusable text, and counts its
+    requests."""
 
     def __init__(self) -> None:
         self.url, self.posts, self.failing, self.says = "", 0, set[int](), ""
@@ -151,7 +153,7 @@ def server() -> Iterator[Server]:
 
 
 def acting(server: Server) -> tuple[str, ...]:
-    """The words of a run whose performer, at a temperature, is asked in each step of two evaluations."""
+    """Return the words of a run whose performer is asked, at a temperature, in each step of two evaluations."""
     return (
         "suite=crafter_ood", "task=wood_sword", "suite.actions=find", "suite.impossible=masked", "suite.area=32",
         "suite.test_length=9", "training.steps=20", "evaluation.every=10", "evaluation.episodes=2", "seeds=[0]",
@@ -161,7 +163,7 @@ def acting(server: Server) -> tuple[str, ...]:
 
 
 def assert_equal_counts(study: Path, server: Server, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
-    """Assert that all counts are the server's, and return them by purpose."""
+    """Check that all counts equal the server's, and return them by purpose."""
     (model,) = exchange.stats(study).models
     assert model.spent.calls == server.posts
     account = Budget(study / "models" / "budget.json", Limits())
@@ -184,7 +186,7 @@ def assert_equal_counts(study: Path, server: Server, capsys: pytest.CaptureFixtu
 def test_a_run_that_is_stopped_inside_an_evaluation_reports_what_was_made_before(
     server: Server, train: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With retries. What is used again from the cassette was billed when it was made."""
+    """Some requests are retried. An answer that is reused from the cassette was billed when it was made."""
     study, budget = tmp_path / "study", {"budget_calls": 10_000}
     server.failing = {3, 30}
     with pytest.raises(Stopped):

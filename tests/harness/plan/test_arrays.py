@@ -1,4 +1,4 @@
-"""Answers that are arrays: what may be declared, what a dialogue may end with, and how it reaches who asked."""
+"""Answers that are arrays: which may be declared, what a dialogue may return, and how an array reaches its asker."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ SINGLE = Declared(ArraySpec("frames"), "guide 'seeing'", "seer")
 
 @dataclass(frozen=True)
 class Seeing(AskingPart):
-    """A guide that declares what it is told to."""
+    """A guide that declares the array it was constructed with."""
 
     spec: Any = None
     version: ClassVar[int] = 1
@@ -212,7 +212,8 @@ SOURCE = """
 
 @pytest.fixture
 def make_reader(plugin: Callable[..., Any]) -> Iterator[Callable[..., QuestionQueue]]:
-    """Makes the questions of two seeds to the reader, whose answers are declared to be this; so many are sent ahead."""
+    """Return a function that makes the queue of two seeds' questions to the reader, whose answers are declared as
+    `spec`; `window` questions are sent ahead."""
     plugin("reading_module", SOURCE, {"embedder": "lengths", "guide": "reading"})
     processes = []
 
@@ -298,7 +299,7 @@ def test_questions_and_no_answers_are_in_a_checkpoint(make_reader: Callable[...,
 def test_large_questions_and_large_answers_do_not_wait_for_each_other(
     make_reader: Callable[..., QuestionQueue],
 ) -> None:
-    """Both are larger than what a pipe holds, so whoever sends one waits until it is read."""
+    """Both exceed the buffer of a pipe, so a sender waits until the other side reads."""
     reader = make_reader(ArraySpec("words", (2**17,)), 16)
 
     def ask() -> None:
@@ -319,7 +320,7 @@ def test_large_questions_and_large_answers_do_not_wait_for_each_other(
 
 
 def test_an_array_crosses_the_pipe_as_its_bytes() -> None:
-    """And a few hundred more of the message around it."""
+    """A few hundred bytes of the message around it are added."""
     from multiprocessing.reduction import ForkingPickler
 
     from guidebench.harness.models.calls import CallResult

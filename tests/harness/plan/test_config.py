@@ -1,4 +1,4 @@
-"""The section `drawing`: there where a judge looks at frames, and nowhere else."""
+"""The section `drawing` exists only in cells whose judge looks at frames."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def test_a_drawing_that_there_is_not_is_refused_with_the_reason(suite: str, over
 
 
 def test_a_setting_added_later_is_hashed_unless_it_has_its_default() -> None:
-    """Cells of before keep their ids, and their records are read; any other value is another cell."""
+    """Older cells keep their ids and their records can be read; any other value makes another cell."""
     from guidebench.harness.identity import cells
     from guidebench.harness.plan import matrix
 

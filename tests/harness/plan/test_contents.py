@@ -1,6 +1,7 @@
-"""A local model is its bytes: where the digest of its files comes from, and what is refused.
+"""A local model is identified by its bytes: where the digest of its files comes from, and what is refused.
 
-The models are directories with the files of one, which are never loaded."""
+The models are directories with a model's files, which are never loaded.
+"""
 
 import json
 import shutil
@@ -49,7 +50,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No study of this directory tells a digest."""
+    """Run each test in an empty directory, where no earlier study states a digest."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -59,20 +60,20 @@ def planned(model: Path | str, *words: str) -> Cell:
 
 
 def digest_and_layer(cell: Cell) -> tuple[str | None, str]:
-    """The digest of the cell's encoder and what it comes from."""
+    """Return the digest of the cell's encoder and the layer that set it."""
     value = cell.settings["text_embedder.digest"]
     return value.value, value.layer
 
 
 def on_record(cell: Cell, study: Path) -> Path:
-    """Write a cell's record and the directory of a run."""
+    """Write a study with a cell's record and the directory of a run, and return it."""
     write_cell(StudyDirectory(study), cell)
     (study / cell.directory / "seed-0").mkdir()
     return study
 
 
 def cassette(file: Path, *identities: dict[str, Any], role: str = "text_embedder") -> Path:
-    """A cassette with one answer of each of these models in a role."""
+    """Write a cassette with one answer of each of these models in a role."""
     cassette_file.create(file)
     with closing(cassette_file.opened(file, "rw")) as db, cassette_file.transaction(db):
         for number, identity in enumerate(identities):
@@ -297,7 +298,7 @@ def test_files_that_were_changed_after_planning_are_found_before_a_model_is_aske
 
 
 def test_a_worker_loads_no_other_files_than_those_of_its_digest(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads none that is remembered."""
+    """No file with a remembered digest is read."""
     config, loads = planned(model).section("text_embedder"), list[str]()
     monkeypatch.setattr(type(config), "spawn_model", lambda self, device: loads.append(device))
     keeping.loaded(config, "cpu")
@@ -309,7 +310,7 @@ def test_a_worker_loads_no_other_files_than_those_of_its_digest(model: Path, mon
 
 
 def test_outside_training_too_no_other_model_answers_under_a_recorded_digest(model: Path) -> None:
-    """As in `bench eval RUN models.mode=record`, long after the run."""
+    """This is `bench eval RUN models.mode=record`, long after the run."""
     cell = planned(model)
     (model / "model.safetensors").write_bytes(b"noise!!")
     job = Job("eval", "", record(cell), (0,), models={"mode": "record"})

@@ -1,4 +1,4 @@
-"""The command line expands to cells as a researcher expects, and a mistake is named before anything starts."""
+"""The command line expands to the cells that a researcher expects, and mistakes are named before anything starts."""
 
 import itertools
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_a_judge_belongs_only_to_methods_that_ask_one() -> None:
 
 
 def test_a_part_may_be_swapped_for_one_that_needs_less_than_the_suite_names() -> None:
-    """VLM-RB needs a judge, and `classic` names none."""
+    """VLM-RB needs a judge, and the suite `classic` names none."""
     (cell,) = matrix.plan(["suite=classic", "task=CartPole-v1", "method=vlm_rb", "replay=uer"]).cells
     assert cell.overrides == {"replay": "uer"} and not cell.models
     with pytest.raises(UserError, match="needs a judge as 'judge'"):

@@ -1,4 +1,4 @@
-"""`bench ablate` and `bench perturb` as one uses them: runs, a report of differences, and the command once more."""
+"""`bench ablate` and `bench perturb` run their cells, report the differences, and can be repeated."""
 
 import base64
 import json
@@ -18,7 +18,8 @@ TINY = (
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """`bench(*words)`: what the command prints, in this process, but for its workers; it ends with 0."""
+    """Return a function: `bench(*words)` runs in this process (its workers do not), has to exit with 0, and returns its
+    output."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> str:

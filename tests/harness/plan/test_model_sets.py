@@ -39,7 +39,7 @@ def models(cell: Cell) -> dict[str, str]:
 
 @pytest.mark.parametrize("words", IDS)
 def test_cells_whose_roles_are_named_by_hand_are_what_they_were(words: str) -> None:
-    """Among them stages, sweeps, roles that nothing asks, and widths that the command sets."""
+    """The cells include stages, sweeps, roles that nothing asks, and widths that the command sets."""
     ids = [cell.id for cell in matrix.plan(words.split()).trained]
     if os.environ.get("GUIDEBENCH_GOLDEN") == "rewrite":
         FILE.write_text(json.dumps(json.loads(FILE.read_text()) | {words: ids}, indent=1) + "\n")

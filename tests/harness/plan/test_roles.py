@@ -1,4 +1,4 @@
-"""A cell whose replay and guide have a judge each, in roles of their own."""
+"""A cell whose replay and guide each have a judge, in different roles."""
 
 import json
 from collections.abc import Callable
@@ -94,7 +94,7 @@ def planned(*words: str) -> Cell:
 
 
 def filmstrip(study: Path) -> dict:
-    """What NAME.json says after `bench eval --frames`."""
+    """Return the JSON file that `bench eval --frames` writes for a run of the study."""
     run = next(study.glob("*/*/*/seed-0"))
     assert cli.main(["eval", str(run), "--episodes", "1", "--frames"]) == 0
     return json.loads(next((run / "frames").glob("*.json")).read_text())

@@ -1,4 +1,4 @@
-"""What a command's unknown word is answered with: the word that was meant, and how to write it."""
+"""An unknown word of a command is answered with the word that was probably meant, and how to write it."""
 
 import pytest
 

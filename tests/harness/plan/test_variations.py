@@ -1,4 +1,4 @@
-"""Matrices around a reference: which cells they hold, what these are called, and what is refused before any work."""
+"""Matrices of variations around a reference: their cells and names, and what is refused before any work."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,7 +32,8 @@ def cells_by_name(plan: Plan) -> dict[str, Cell]:
 
 @pytest.fixture
 def method() -> Iterator[Callable[..., None]]:
-    """`method({"name": layer})` registers vlm_rb's recipe with these ablations as the method `mine`."""
+    """Return a function: `method({"name": layer})` registers vlm_rb's recipe with these ablations as the method
+    `mine`."""
 
     def add(ablations: dict[str, dict]) -> None:
         registry.register.method("mine")(Method("of a test", replay="vlm_rb", ablations=ablations))
@@ -206,7 +207,7 @@ def test_the_command_and_the_study_s_name_tell_what_kind_of_matrix_it_is() -> No
 
 
 def enter(plan: Plan, study: StudyDirectory) -> None:
-    """Into study.json, as a command does before its runs."""
+    """Enter a plan's cells into study.json, as a command does before its runs."""
     entries = {
         cell.id: {
             "directory": cell.directory,

@@ -1,4 +1,4 @@
-"""Frames of a run's own evaluation episodes, played again by the actions on record, which may be a stranger's."""
+"""Frames of a run's own evaluation episodes, replayed from the recorded actions, whose file may have been edited."""
 
 import json
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def study(train_once: Callable[..., Path]) -> Path:
 
 @pytest.fixture
 def run(study: Path, tmp_path: Path) -> Path:
-    """A copy of the run, to be changed."""
+    """Return a copy of the run that a test may change."""
     import shutil
 
     shutil.copytree(study, tmp_path / "study")

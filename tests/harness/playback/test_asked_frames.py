@@ -1,4 +1,4 @@
-"""Questions that a run's logs hold, drawn again as models saw them; logs may be a stranger's."""
+"""Questions in a run's logs, drawn as the models saw them; the logs may have been edited."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ LOGS = {"questions": QUESTION_LOG, "plans": ANSWER_LOG}
 
 
 class Asker:
-    """A part that shows a chat a frame and its mirror image and asks what the question says."""
+    """A part that shows a chat a frame and its mirror image and asks the question's text."""
 
     def dialogue(self, suite: Any, task: str, role: str) -> Any:
         async def converse(content: Any, frames: Any, ask: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`bench eval`: a trained run tested again, on fresh layouts, on other tasks its spaces fit, and on film."""
+"""`bench eval` tests a trained run again: on fresh layouts, on other tasks with the same spaces, and on film."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ from guidebench.harness.streams import Streams
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One smoke run of each suite, suite -> directory of its run."""
+    """Return suite -> directory of a smoke run of it."""
     study = guidebench.run(
         "suite=minigrid_doorkey,classic", profile="smoke", seeds=1, output=tmp_path_factory.mktemp("eval") / "study"
     )
@@ -29,7 +29,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def evaluate(capsys: pytest.CaptureFixture[str]):
-    """`evaluate(run, "--episodes", "3")` -> (exit code, standard output, standard error)."""
+    """Return a function: `evaluate(run, "--episodes", "3")` returns (exit code, stdout, stderr)."""
 
     def run(*words: object) -> tuple[int, str, str]:
         code = cli.main(["eval", *map(str, words)])

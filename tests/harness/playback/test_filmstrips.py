@@ -1,4 +1,4 @@
-"""`bench eval RUN --frames`: an episode of a trained run in strips, with the score that its judge gives each clip."""
+"""`bench eval RUN --frames` draws an episode of a trained run as strips, each with its judge's score."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ SIDE = 5 * 8
 
 
 def filmstrip(study: Path, *words: str) -> tuple[dict, Path]:
-    """What NAME.json says after `bench eval --frames`, and where it lies."""
+    """Return the JSON file that `bench eval --frames` writes, and its folder."""
     run = next(study.glob("*/*/*/seed-0"))
     assert cli.main(["eval", str(run), "--episodes", "2", "--frames", *words]) == 0
     return json.loads(next((run / "frames").glob("*.json")).read_text()), run / "frames"

@@ -1,4 +1,4 @@
-"""Small animated episodes of a trained run, failures first, and why there are none."""
+"""Small animations of a trained run's episodes, failures first, or the reason why there are none."""
 
 import io
 import itertools
@@ -30,7 +30,7 @@ from tests.harness.playback.test_acted_frames import WORDS
 
 @dataclass(frozen=True)
 class Noise:
-    """Draws noise, which no format makes small."""
+    """A drawing of noise, which no image format compresses."""
 
     size: int
 
@@ -41,7 +41,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Nothing:
-    """Cannot draw."""
+    """A drawing that always fails."""
 
     def opengl(self, task: str) -> str:
         raise UserError("frames cannot be drawn: OSMesa is missing; apt-get install libosmesa6")
@@ -52,7 +52,7 @@ class Nothing:
 
 @dataclass(frozen=True)
 class Deadly:
-    """Ends the process that draws, as a driver may."""
+    """A drawing that ends its process, as a driver may."""
 
     def opengl(self, task: str) -> str:
         return "osmesa"
@@ -63,7 +63,7 @@ class Deadly:
 
 @dataclass(frozen=True)
 class Picky:
-    """Cannot draw the episodes that have so many moments."""
+    """A drawing that fails for episodes with one given number of moments."""
 
     moments: int
     from_: Any
@@ -235,7 +235,7 @@ def test_an_episode_that_cannot_be_drawn_does_not_cost_the_others(tmp_path: Path
 def test_an_environment_in_which_mujoco_cannot_draw_is_explained_with_the_fix(
     headless: Path, opengl: None, variables: dict[str, str], says: str
 ) -> None:
-    """With the real libraries, in a process whose environment is as it says."""
+    """With the real libraries, in a process with these environment variables."""
     shutil.rmtree(headless / "gallery", ignore_errors=True)
     clean = {name: value for name, value in os.environ.items() if name != "PYOPENGL_PLATFORM"}  # set by what has drawn
     done = programs.bench("eval", str(headless), "--gallery", "--episodes", "1", env={**clean, **variables})
@@ -251,7 +251,7 @@ def test_an_environment_in_which_mujoco_cannot_draw_is_explained_with_the_fix(
 
 @pytest.fixture(scope="module")
 def headless(train_once: Callable[..., Path]) -> Path:
-    """A run of a task of MuJoCo's."""
+    """Return a run of a task on MuJoCo."""
     pytest.importorskip("gymnasium_robotics")
     words = ("suite=point_maze", "task=umaze", "suite.steps=20", "method=random", *SHORT[:4])
     return next(train_once(*words, packs=[(0,)]).glob("*/*/*/seed-0"))
@@ -279,7 +279,7 @@ def test_a_hand_written_judge_is_asked_at_once_about_each_clip_of_the_episodes_s
 def test_a_foundation_model_is_asked_only_when_told_and_then_replayed(
     train: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a real server: it hears nothing, then each clip once, then nothing again."""
+    """With a real server, which receives first no request, then one for each clip, then none again."""
     requests = []
 
     def answer(path: str, body: dict[str, Any], _: dict[str, str]) -> tuple[int, Any]:

@@ -1,4 +1,4 @@
-"""Frames of training episodes from the snapshots in a run's logs, which may be a stranger's."""
+"""Frames of training episodes, drawn from the snapshots in a run's logs, which may have been edited."""
 
 import base64
 import json
@@ -32,7 +32,7 @@ def packed(content: bytes) -> str:
 
 
 def snapshots(number: int) -> list[Array]:
-    """Those of a DoorKey episode of moves to the front and to the left, in turns."""
+    """Return the snapshots of a DoorKey episode that alternately moves forward and turns left."""
     task = registry.get("suite", "minigrid_doorkey")().make("5x5")
     task.reset(1)
     states = [task.snapshot()]

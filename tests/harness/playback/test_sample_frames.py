@@ -1,4 +1,4 @@
-"""The sample frames of a perturbation matrix: the same moments, drawn in each way."""
+"""Sample frames of a perturbation matrix: the same moments of an episode, drawn with each perturbation."""
 
 from pathlib import Path
 

@@ -39,11 +39,11 @@ STALE, REPEATED, HELD_UP = 0.004, 0.04, 0.01
 
 
 class Killed(BaseException):
-    """Ends the thread of a process that was killed."""
+    """Raised in the thread of a process that was killed, to end it."""
 
 
 class Machine:
-    """A client of the disk: what it remembers, and its clocks."""
+    """A client of the disk: its cache and its clocks."""
 
     def __init__(self, name: str, boot: float, wall: float) -> None:
         self.name, self.boot, self.wall = name, boot, wall
@@ -54,13 +54,13 @@ class Machine:
         self.attributes: dict[str, tuple[float, os.stat_result]] = {}
 
     def forget(self, path: str) -> None:
-        """Drop what is remembered of a directory, which this machine changed."""
+        """Drop cached names of a directory that this machine has changed."""
         self.listings.pop(path, None)
         self.missing = {name: until for name, until in self.missing.items() if os.path.dirname(name) != path}
 
 
 class Process(threading.Thread):
-    """A process of a machine, as a thread that goes on when it is its turn."""
+    """A process of a machine: a thread that runs when it is its turn."""
 
     def __init__(self, disk: NetworkDisk, machine: Machine, pid: int, work: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -85,7 +85,7 @@ class Process(threading.Thread):
         self.disk.control.release()
 
     def rest(self, seconds: float = 0.0) -> None:
-        """Let others go on, for at least some seconds."""
+        """Let other processes run, for at least some seconds of simulated time."""
         self.wakes = self.disk.now + seconds
         self.disk.control.release()
         self.turn.acquire()
@@ -95,7 +95,7 @@ class Process(threading.Thread):
 
 
 class Entry(NamedTuple):
-    """What os.scandir says of a name that it remembers."""
+    """An entry of os.scandir; the name may come from the client's cache."""
 
     name: str
     path: str
@@ -117,7 +117,7 @@ class Entry(NamedTuple):
 
 
 class Listing:
-    """What os.scandir returns."""
+    """The iterator and context manager that os.scandir returns."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = iter(entries)
@@ -142,7 +142,7 @@ _current = threading.local()
 
 
 def process() -> Process | None:
-    """The process of this thread, or None outside of the simulation."""
+    """Return the simulated process of this thread, or None outside the simulation."""
     return getattr(_current, "process", None)
 
 
@@ -152,7 +152,8 @@ class NetworkDisk:
     def __init__(
         self, place: Path, patch: pytest.MonkeyPatch, seed: int, server: float = 0.0, by_clients: bool = False
     ) -> None:
-        """`server`: seconds by which the server's clock is ahead; `by_clients`: clients set the mtimes."""
+        """Simulate a disk below `place`. `server`: seconds by which the server's clock is ahead; `by_clients`: clients
+        set mtimes."""
         self.place, self.random = str(place), random.Random(seed)
         self.now, self.server, self.by_clients = 10_000.0, server, by_clients
         self.control = threading.Semaphore(0)
@@ -162,14 +163,14 @@ class NetworkDisk:
         self._patch(patch)
 
     def start(self, machine: Machine, work: Callable[[], None]) -> Process:
-        """Start a process; all machines number theirs alike."""
+        """Start a process; every machine numbers its processes from 7."""
         number = 7 + sum(process.machine is machine for process in self.processes)
         self.processes.append(started := Process(self, machine, number, work))
         started.start()
         return started
 
     def go_on(self) -> bool:
-        """Let one process go on up to its next request. Return False if all have ended."""
+        """Let one process run up to its next request. Return False if all processes have ended."""
         alive = [process for process in self.processes if not process.ended]
         if not alive:
             return False
@@ -192,14 +193,14 @@ class NetworkDisk:
     # What a request meets
 
     def _simulated_path(self, path: Any) -> str | None:
-        """The absolute path of what a process of the simulation asks the disk for, or None for any other request."""
+        """Return the absolute path if a simulated process asks for a path on the disk, else None."""
         if process() is None or isinstance(path, int):
             return None
         text = os.path.normpath(os.fspath(path))
         return text if isinstance(text, str) and text.startswith(self.place) else None
 
     def _request(self, path: str) -> Machine:
-        """Send a request: others go on meanwhile, perhaps for long."""
+        """Send a request; other processes run meanwhile, perhaps for a long time. Return the client's machine."""
         me = process()
         assert me is not None
         me.rest(self._delay() if self.random.random() < self.held_up else 0.0)
@@ -215,7 +216,7 @@ class NetworkDisk:
         return self.random.random() < REPEATED
 
     def _missed(self, machine: Machine, path: str) -> None:
-        """Raise FileNotFoundError if a machine remembers that there is no such name."""
+        """Raise FileNotFoundError if the machine has cached that the name does not exist."""
         if machine.missing.get(path, 0.0) > self.now:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
 
@@ -223,7 +224,7 @@ class NetworkDisk:
         machine.missing[path] = self.now + CACHED * self.random.random()
 
     def _stamp(self, machine: Machine, path: str) -> None:
-        """Set the mtime that the disk gives."""
+        """Set a file's mtime by the clock of the server, or of the client."""
         at = self.now + (machine.wall if self.by_clients else self.server)
         self._real.utime(path, (at, at))
 
@@ -382,7 +383,7 @@ class NetworkDisk:
 
 
 class _PerProcess(dict[Any, Any]):
-    """What each process has seen of leases, apart from what others have."""
+    """A dictionary with separate entries for each simulated process."""
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         return super().setdefault((process(), key), default)

@@ -1,4 +1,4 @@
-"""A run that was lost to another machine goes on beside its old directory, and ends in it."""
+"""A run that another machine took over continues in a new attempt beside its files, and replaces them at its end."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def files(directory: Path) -> dict[str, str]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run with a checkpoint, a ring and a log, as a lost worker left it."""
+    """Return a run with a checkpoint, a replay file and a log, as a lost worker left it."""
     home = tmp_path / "seed-0"
     for name in ("checkpoint-0000000100/state.json", "replay/observation.bin", ".lease/1", "metrics.jsonl", "run.json"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -166,7 +166,7 @@ def test_a_copy_keeps_the_holes_of_a_sparse_file(tmp_path: Path) -> None:
 def test_a_worker_that_slept_between_its_fence_and_its_rename_changes_nothing_of_a_run_finished_meanwhile(
     run: Path, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
-    """It wakes up when another has published the run, and its temporary files are gone."""
+    """The worker wakes up after another has published the run, and its temporary files are gone."""
     shutil.rmtree(run / ".lease")
     sleeper, other = Lease(run, "run"), Lease(run, "run")
     sleeper.acquire()
@@ -201,7 +201,7 @@ def test_a_worker_that_slept_between_its_fence_and_its_rename_changes_nothing_of
 def test_files_that_both_an_attempt_and_its_run_have_are_replaced_and_never_deleted(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that sleeps while it deletes might delete what another has published meanwhile."""
+    """A process that pauses while it deletes could delete what another has published meanwhile."""
     (attempts.begin(run, 2) / "run.json").write_text(FINISHED)
     (run / "attempt-2" / "policy.safetensors").write_text("new")
     (run / "policy.safetensors").write_text("old")
@@ -216,7 +216,7 @@ def test_files_that_both_an_attempt_and_its_run_have_are_replaced_and_never_dele
 def test_an_attempt_that_is_newer_than_the_published_one_is_not_deleted(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process looked when there was none yet, and slept."""
+    """A process looked for attempts when there was none yet, and then paused."""
     (run / "run.json").write_text(FINISHED)
     attempts.begin(run, 5)
     monkeypatch.setattr(attempts, "newest", lambda run: 0)

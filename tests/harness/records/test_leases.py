@@ -1,4 +1,5 @@
-"""One process at a time writes a directory, whatever clocks and listings its machines have; no dead one keeps it."""
+"""One process at a time writes a directory, whatever the clocks and caches of its machines; a dead holder blocks
+nobody."""
 
 import errno
 import json
@@ -21,7 +22,7 @@ THIS_MACHINE, OTHER_MACHINE = "the boot of this machine 1", "the boot of another
 
 
 class Disk:
-    """A shared disk and two machines: time passes where a test says so, and the disk's clock is an hour off."""
+    """A shared disk and two machines: time passes when a test says so, and the disk's clock is an hour off."""
 
     def __init__(self, patch: pytest.MonkeyPatch, offset: float = 3600.0) -> None:
         self.now, self.offset, self._patch = 1_000.0, offset, patch
@@ -36,7 +37,7 @@ class Disk:
         self.on(THIS_MACHINE)
 
     def on(self, machine: str) -> None:
-        """Go to a machine: what follows happens there."""
+        """Switch to a machine: what follows happens there."""
         self._patch.setattr(leases, "machine", lambda: machine)
 
     def _sleep(self, seconds: float) -> None:
@@ -229,7 +230,7 @@ def test_of_many_that_try_at_once_one_succeeds(tmp_path: Path) -> None:
 
 @contextmanager
 def process(directory: Path, *preparation: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that holds the lease of a directory, after the lines `before`."""
+    """Run a process that executes the lines `preparation` and then holds the lease of a directory."""
     program = "\n".join((
         "import sys; from pathlib import Path; from guidebench.harness.records import leases",
         *preparation,
@@ -298,7 +299,7 @@ def test_an_epoch_that_cannot_be_read_counts_as_held(disk: Disk, tmp_path: Path)
 
 @contextmanager
 def hidden(patch: pytest.MonkeyPatch, kill: type[OSError] | None = None) -> Iterator[None]:
-    """/proc as with hidepid; signals are refused with the error `kill`, or sent."""
+    """Hide /proc as hidepid does; signals raise the error `kill`, or are sent if it is None."""
     read_text, send = Path.read_text, os.kill
 
     def refused(path: Path, *arguments: str, **settings: str) -> str:
@@ -345,7 +346,8 @@ def test_a_process_that_has_ended_is_known_also_where_proc_hides_others(
 
 
 def elsewhere(beat: float) -> tuple[str, ...]:
-    """Lines that put a process on another machine, where leases expire after 1.5 seconds."""
+    """Return lines of code that make a process believe it is on another machine, where leases expire after 1.5
+    seconds."""
     return "leases.machine = lambda: 'another'", f"leases.BEAT, leases.LATE, leases.EXPIRES = {beat}, 1.0, 1.5"
 
 
@@ -386,7 +388,7 @@ def test_what_forgets_its_lease_frees_it(tmp_path: Path) -> None:
 def test_a_lease_is_judged_by_what_was_seen_of_it_and_not_by_clocks_of_other_machines(
     disk: Disk, tmp_path: Path, offset: float
 ) -> None:
-    """The disk leaves mtimes to its clients, and the clock of the holder's machine is an hour behind, or ahead."""
+    """Clients set the mtimes, and the clock of the holder's machine is an hour behind or ahead."""
     disk.offset = offset
     holder = acquire_lease(tmp_path)
 
@@ -445,7 +447,7 @@ def test_several_leases_are_watched_at_the_same_time(disk: Disk, tmp_path: Path)
 def test_an_epoch_that_exists_but_is_not_seen_yet_is_not_passed_over(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client remembers that a name was missing, and learns from a refused link only that it exists."""
+    """A client has cached that a name is missing, and learns only from a refused link that it exists."""
     acquire_lease(tmp_path).release()
     second, open_file, refreshed = acquire_lease(tmp_path), leases.open_regular, []
 
@@ -463,7 +465,7 @@ def test_an_epoch_that_exists_but_is_not_seen_yet_is_not_passed_over(
 
 
 def test_a_process_whose_first_thread_has_ended_lives_on_in_its_other_threads(tmp_path: Path) -> None:
-    """Its state is that of a zombie, and the other threads may still write."""
+    """Its state is that of a zombie, and its other threads may still write."""
     after = "import ctypes, threading; threading.Thread(target=sys.stdin.read).start(); print('on', flush=True)"
     program = f"import sys\n{after}\nctypes.CDLL(None).pthread_exit(None)"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:

@@ -1,4 +1,4 @@
-"""On a network disk with all its habits a run is written by one worker at a time, is never lost, and ends once."""
+"""On a simulated network disk one worker at a time writes a run, which is never lost and finishes once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def place(tmp_path: Path) -> Path:
 
 
 class Watch:
-    """What an observer sees who knows of all machines: who writes where, and when the run went on."""
+    """An observer of all machines: it records who writes which directory and when the run makes progress."""
 
     def __init__(self, disk: NetworkDisk) -> None:
         self.disk = disk
@@ -56,7 +56,7 @@ class Watch:
         self.steps = 0
 
     def writes(self, directory: Path) -> None:
-        """A process writes a directory, in which no other process that still lives may have written."""
+        """Note that this process writes a directory; fail if another living process has written it."""
         me, previous_writer = process(), self.writers.get(directory)
         if previous_writer is not None and previous_writer is not me:
             assert previous_writer.ended or previous_writer.killed or directory in previous_writer.released, (
@@ -65,7 +65,7 @@ class Watch:
         self.writers[directory] = me
 
     def goes_on(self) -> None:
-        """A process takes the run, or completes a step of it."""
+        """Note that this process took the run or completed a step of it."""
         self.holder, self.steps = process(), self.steps + 1
         self.longest = max(self.longest, self.disk.now - self.went_on)
         self.went_on = self.disk.now
@@ -112,7 +112,7 @@ def trains(home: Path, watch: Watch) -> None:
 
 
 def comes_back(home: Path, watch: Watch) -> Callable[[], None]:
-    """A process that tries to train the run until it is finished, whatever happens."""
+    """Return the work of a process that retries until the run is finished, whatever fails."""
 
     def work() -> None:
         me: Any = process()
@@ -130,7 +130,7 @@ def comes_back(home: Path, watch: Watch) -> Callable[[], None]:
 
 
 def lives(disk: NetworkDisk, home: Path, watch: Watch, machines: list[Machine]) -> None:
-    """Let workers of these machines come, be killed, freeze, be paused, and come again until the run is finished."""
+    """Start workers on these machines and kill, freeze, pause and replace them at random until the run is finished."""
     for machine in machines:
         disk.start(machine, comes_back(home, watch))
     until = disk.now + 3 * 3600
@@ -172,12 +172,12 @@ def simulated(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 
 def machines() -> list[Machine]:
-    """Three machines whose wall clocks differ by an hour."""
+    """Return three machines whose wall clocks differ by an hour."""
     return [Machine("a", 0.0, 0.0), Machine("b", 900.0, 3600.0), Machine("c", 70_000.0, -3600.0)]
 
 
 def check_finished(home: Path, disk: NetworkDisk) -> None:
-    """A run is finished, has each row once, and all is where it belongs."""
+    """Check that the run is finished, has each row once, and has no attempt left."""
     errors = [process.error for process in disk.processes if process.error is not None]
     assert not errors, errors
     run = RunDirectory(home)

@@ -1,4 +1,4 @@
-"""What a dry run says is sent at most is never exceeded, by hand and by a server that fails in every way."""
+"""The bound on calls that a dry run prints is never exceeded: worked examples, and a server that fails in every way."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from tests.harness.models.canned import completion, serving
 
 
 def test_attempts_repairs_and_retries_multiply() -> None:
-    """7 questions of 3 calls with 4 attempts: 84 calls, of which the second and third also read what came before."""
+    """7 questions of 3 calls with 4 attempts are 84 calls; the second and third call also read the earlier ones."""
     chat = OpenAI(model="unpriced", attempts=4, max_tokens=20)
     bound = call_bounds.questions(Most(7, calls=3, prompt=100, reminder=30), chat)
     prompt_tokens = 3 * (100 + 64) + (1 + 2) * (20 + 30 + 2 * 64)
@@ -29,7 +29,7 @@ def test_attempts_repairs_and_retries_multiply() -> None:
 
 
 def test_clips_of_demonstrations_steps_and_the_reference_episode_are_counted() -> None:
-    """On DoorKey 5x5 an episode, of at most 250 steps, may end at any of them; clips have 32."""
+    """A DoorKey 5x5 episode has at most 250 steps and may end at any of them; clips have 32 steps."""
     judge = ("judge=openai", "judge.model=unpriced", "judge.prompt=well done?", "judge.attempts=2")
     words = [
         "suite=minigrid_doorkey",
@@ -59,14 +59,14 @@ def test_clips_of_episodes_that_nothing_ends_are_whole() -> None:
 
 
 def test_a_bound_is_known_without_the_package_of_servers() -> None:
-    """A dry run of a study with local models works where the extra `openai` is not installed."""
+    """A dry run of a study with local models works without the extra `openai`."""
     program = "import sys; sys.modules['openai'] = None; import guidebench.harness.run.call_bounds"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 class Failing:
-    """A server that rejects a field once, fails every other request, never gives an answer that can be read, and counts
-    a token for each byte."""
+    """A server that rejects a field once, fails every other request, never gives a readable answer, and counts a token
+    for each byte."""
 
     def __init__(self) -> None:
         self.spent = Usage()

@@ -1,4 +1,4 @@
-"""Estimates of hours, by timed cycles or by counts, and of what a study asks of foundation models."""
+"""Estimates of a study's hours, from timed cycles or operation counts, and of its calls to foundation models."""
 
 import json
 import time
@@ -22,7 +22,7 @@ SERVED = ("suite=minigrid_doorkey", "task=8x8", "method=vlm_rb", "judge=openai")
 
 
 def test_a_run_asks_about_one_clip_for_each_stretch_of_its_length() -> None:
-    """1,000,000 steps in clips of 32: 31,250 clips; a frame is 85 tokens of 2.50 USD a million: 212.50 USD."""
+    """1,000,000 steps in clips of 32 are 31,250 clips; a frame is 85 tokens at 2.50 USD a million: 212.50 USD."""
     (cell,) = matrix.plan([*SERVED, "judge.model=gpt-4o", "training.steps=1e6"]).cells
     usage = estimates.questions(cell)
     assert usage is not None
@@ -122,7 +122,7 @@ def test_a_dry_run_times_cells_once_and_says_what_it_rests_on(
 
 
 def test_a_cell_of_each_learner_is_timed_before_a_second_of_any() -> None:
-    """Twelve kinds of cells, of which four are timed: both learners are among them, the longest task of each first."""
+    """Of twelve kinds of cells four are timed: two of each learner, on the longest task."""
     plan = matrix.plan(["suite=minigrid_doorkey", "method=uer,per", "learner=dqn,iqn", "seeds=1"])
     assert len(plan.cells) == 12
     timed_cells = [(cell.names.part("learner"), cell.names.task) for cell in estimates._chosen(plan.cells)]
@@ -140,7 +140,7 @@ def cell(*overrides: str) -> Cell:
 
 
 class Loop:
-    """A loop with a clock of its own: a step takes half a second, and one with an update 30 seconds more."""
+    """A loop with a simulated clock: a step takes half a second, and an update 30 seconds more."""
 
     def __init__(self, *phases: RunPhase, first: float = 30.0) -> None:
         self.agent: Any = self
@@ -163,8 +163,8 @@ class Loop:
 
 @pytest.mark.parametrize("seconds", [0.1, 0.3, 0.8, 1.5, 4.0])
 def test_filling_ends_by_count_and_the_only_update_is_timed(seconds: float) -> None:
-    """64 steps of half a second take longer than the time allows, as does one update. A cycle warms up, in which the
-    first update takes 90 seconds, and the next is timed: (4 · .5 + 30) / 4 = 8 s a step, after 500 steps of .5 s."""
+    """64 steps of half a second take longer than the time allows, as does one update. One cycle warms up, whose first
+    update takes 90 seconds, and the next is timed: (4 · .5 + 30) / 4 = 8 s a step, after 500 steps of .5 s."""
     loop = Loop(RunPhase("train", 10_000), first=90.0)
     times = loop.trial().training(500, 64, 4, seconds)
     assert (loop.steps_taken, loop.updates) == (64 + 4 + 4, 2)

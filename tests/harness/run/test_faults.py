@@ -1,4 +1,4 @@
-"""What goes wrong around a run is told on one screen, costs no finished run, and changes no byte of the rows."""
+"""What goes wrong around a run is reported on one screen, loses no finished run, and changes no byte of the rows."""
 
 import json
 import os
@@ -62,7 +62,8 @@ FAULTY = """
 
 @pytest.fixture
 def bench(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """`bench(*overrides)` -> (exit code, standard output, standard error) of `bench run`; workers are processes."""
+    """Return a function: `bench(*overrides)` runs `bench run` with real workers and returns (exit code, stdout,
+    stderr)."""
 
     def run(*overrides: str) -> tuple[int, str, str]:
         code = cli.main(["run", *SMOKE, *overrides])
@@ -162,13 +163,13 @@ STEPS = ("method=per", "training.steps=160", *TINY)
 
 @pytest.fixture(scope="module")
 def undisturbed(train_once: Callable[..., Path]) -> Path:
-    """A study of seeds 0 and 1 that nothing happened to; only to be read."""
+    """Return a study of seeds 0 and 1 that nothing happened to; only to be read."""
     return train_once(*STEPS, "seeds=[0,1]", packs=[(0, 1)])
 
 
 @pytest.fixture(scope="module")
 def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same study, whose worker was stopped at step 120, with checkpoints at 100 and there."""
+    """Return the same study, whose worker was stopped at step 120, with checkpoints at 100 and 120."""
     study = tmp_path_factory.mktemp("stopped") / "study"
     stop = (call == 120 for call in range(1, 10_000)).__next__
     with pytest.raises(Stopped):
@@ -178,7 +179,7 @@ def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def broken(stopped: Path, tmp_path: Path) -> Path:
-    """A copy of it that a test may break."""
+    """Return a copy of the stopped study that a test may damage."""
     study = Path(shutil.copytree(stopped, tmp_path / "broken"))
     for run in study.glob("*/*/*/seed-*"):
         assert [checkpoints.step_of(path) for path in checkpoints.existing(run)] == [100, 120]
@@ -258,7 +259,8 @@ def test_rows_lost_before_every_checkpoint_are_told_and_the_run_begins_anew(trai
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """`small_disk("300k")` mounts a file system of that size in memory, or changes the size of the one mounted."""
+    """Return a function: `small_disk("300k")` mounts a file system of that size in memory, or resizes the mounted
+    one."""
     place = tmp_path / "disk"
 
     def mount(size: str, *options: str) -> Path:

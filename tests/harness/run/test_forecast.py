@@ -10,8 +10,8 @@ from guidebench.harness.run.forecast import Forecast
 
 
 def test_hours_are_those_of_the_steps_that_are_left_and_corrected_once_cells_are_timed() -> None:
-    """Two cells of equal counts: a recorded one of an hour, half done, and one that is scaled by it. The second takes
-    two hours at the pace of its learning steps."""
+    """Two cells with equal counts: one recorded at an hour and half done, and one scaled by it. The second takes two
+    hours at the pace of its learning steps."""
     plan = matrix.plan(
         ["suite=minigrid_doorkey", "task=5x5", "profile=smoke", "method=uer", "learner.lr=0.1,0.2", "seeds=1",
          "workers=1"]

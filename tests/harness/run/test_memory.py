@@ -1,4 +1,4 @@
-"""As many seeds train at the same time as fit into the memory; too many end no run."""
+"""As many seeds train at the same time as fit into memory; a lack of memory does not end a run."""
 
 import os
 import signal
@@ -168,7 +168,7 @@ def test_a_worker_with_a_job_file_goes_on_with_half_as_many_too(
 def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and_resumes_as_any_other(
     plugin: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The memory is the machine's, whose limit is a real one; PyTorch's error on a GPU takes the same way."""
+    """The memory is limited by a real limit of the process; PyTorch's error on a GPU is handled alike."""
     plugin("hungry_replay", HUNGRY, {"replay": "hungry"})
 
     command = ["run", *HUNGRY_RUN, "seeds=5", "pack=5", "checkpoint_every=200", "report=false"]
@@ -202,7 +202,7 @@ def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and
 def test_a_model_that_does_not_fit_beside_the_seeds_halves_them_whoever_loads_it(
     plugin: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: str
 ) -> None:
-    """The limit of the loading process is a real one, and PyTorch's allocator meets it."""
+    """The limit of the loading process is real, and PyTorch's allocator runs into it."""
     pytest.importorskip("transformers")
     plugin("beside_judge", BESIDE, {"replay": "noted", "judge": "beside"})
     (tmp_path / "together").write_text("0")  # the command's first question is asked before any seed trains

@@ -1,4 +1,4 @@
-"""Speed and time left of runs, with numbers worked by hand."""
+"""Speed and remaining time of runs, compared with numbers worked by hand."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_a_pace_is_that_of_the_last_minute() -> None:
 
 
 def test_random_steps_say_nothing_about_the_pace() -> None:
-    """1,000 steps a second up to step 5,000, from which on there are gradient steps, and 10 from there on."""
+    """1,000 steps a second up to step 5,000, where gradient steps begin, and 10 from there on."""
     now = 0.0
     tell = Pace(clock=lambda: now, since=5_000)
     paces = []

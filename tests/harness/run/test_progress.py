@@ -1,4 +1,4 @@
-"""What one sees while a study runs, on a terminal of 80 columns and in a file."""
+"""What a study prints while it runs, on a terminal of 80 columns and into a file."""
 
 import io
 import itertools

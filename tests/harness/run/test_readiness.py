@@ -1,4 +1,4 @@
-"""What a machine lacks is told by a dry run, and by a run before anything of it exists."""
+"""A dry run reports what the machine lacks, and a run does so before it writes anything."""
 
 import importlib.util
 from pathlib import Path
@@ -12,7 +12,7 @@ VLM_RB = (*SMOKE, "method=vlm_rb")
 
 
 def refused(capsys: pytest.CaptureFixture[str], directory: Path, *overrides: str) -> str:
-    """What both commands say of the same plan."""
+    """Return the message with which both a dry run and a run refuse the same plan."""
     command = ["run", *overrides, f"output={directory}"]
     assert cli.main([*command, "--dry-run"]) == 1
     dry = capsys.readouterr().out

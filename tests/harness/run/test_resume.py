@@ -1,4 +1,4 @@
-"""A run killed at any moment and continued, in another packing, writes the same evaluation and probe rows."""
+"""A run killed at any moment and continued in another packing writes the same evaluation and probe rows."""
 
 import os
 import random
@@ -20,14 +20,14 @@ TINY = (
 
 
 def rows(study: Path) -> dict[str, bytes]:
-    """What the runs wrote that holds no clock: evaluations, and what was seen along the reference episode."""
+    """Return the bytes of the runs' files that depend on no clock: evaluations and probes."""
     names = ("evaluations.parquet", "probes.parquet")
     paths = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
     return {str(path.relative_to(study)): path.read_bytes() for path in paths}
 
 
 def words(output: Path, steps: int, checkpoint_every: int, pack: int) -> list[str]:
-    """Of a study of two seeds."""
+    """Return the command of a study of two seeds."""
     return [
         "run", "suite=minigrid_doorkey", "profile=smoke", *TINY, f"training.steps={steps}", f"output={output}",
         f"checkpoint_every={checkpoint_every}", f"pack={pack}", "report=false",
@@ -35,7 +35,7 @@ def words(output: Path, steps: int, checkpoint_every: int, pack: int) -> list[st
 
 
 def newest(study: Path) -> int:
-    """The step of the newest checkpoint of any run."""
+    """Return the step of the newest checkpoint of any run."""
     return max((checkpoints.step_of(path) for path in study.glob("*/*/*/seed-*/checkpoint-*")), default=0)
 
 

@@ -1,4 +1,4 @@
-"""`bench run` as one uses it: real processes, a table and a report at the end, and the same command once more."""
+"""`bench run` with real processes: it ends in a table and a report, and can be repeated."""
 
 import itertools
 import json
@@ -31,8 +31,8 @@ COMMAND = ("run", *SMOKE, *SHORT, "method=uer,per,vlm_rb", "drawing.tile_size=8"
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
-    """A study of three methods and two seeds, and what its command said. It runs in a directory whose files are named
-    as our packages, and none of its processes may import them."""
+    """Run a study of three methods and two seeds; return its directory and the command's output. The working directory
+    holds files named like our packages, which no process may import."""
     directory = tmp_path_factory.mktemp("run")
     for name in ("guidebench", "harness", "suites", "methods", "results"):
         (directory / f"{name}.py").write_text("raise SystemExit('imported from the current directory')")
@@ -124,7 +124,7 @@ def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> N
 
 @pytest.mark.parametrize("method", ["per", "vlm_rb", "aer", "ero", "relo"])
 def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monkeypatch, method: str) -> None:
-    """The run outgrows its replay, so that the ring comes round; a resume may start two checkpoints back."""
+    """The run outgrows its replay, so that old transitions are overwritten; a resume may start two checkpoints back."""
     from guidebench.harness.loop import building, checkpoints
 
     monkeypatch.setattr(building, "SPACING", 25)

@@ -1,4 +1,4 @@
-"""A command whose processes are stopped goes on or ends: it names the process, and a stop leaves nothing behind."""
+"""A command whose processes are stopped (SIGSTOP) names them and continues or ends; no process is left behind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.programs import start_bench
 
 
 class Command:
-    """A command whose worker trains beside a process that holds the task of one of two seeds."""
+    """A command whose worker trains beside a process that steps the task of one of two seeds."""
 
     def __init__(self, study: Path) -> None:
         self.study, self._printed = study, study.with_suffix(".out")
@@ -45,7 +45,7 @@ class Command:
 
 
 def group(leader: int) -> list[int]:
-    """The processes of a group."""
+    """Return the ids of the processes of a process group."""
     processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""Pre-training stages: which cells a command describes, where their runs begin, and that a kill changes nothing."""
+"""Pre-training stages: the cells of a command, where their runs begin, and that kills change nothing."""
 
 import json
 import os
@@ -166,7 +166,7 @@ def test_variations_keep_the_stage_vary_it_and_remove_it() -> None:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> study.Study:
-    """A study of two methods that share a stage."""
+    """Return a finished study of two methods that share a stage."""
     directory = tmp_path_factory.mktemp("stages")
     words = [*BASE, *TINY, "method=uer,relo", "pretraining=per", f"output={directory}"]
     finished_study = study.carry_out(matrix.plan(words))
@@ -217,7 +217,7 @@ def test_bench_eval_loads_the_policy_of_a_stage(done: study.Study) -> None:
 
 
 def job_of(done: study.Study, directory: Path) -> Job:
-    """The job of both seeds of `uer`, in a copy of the study in which only the stage has been trained."""
+    """Return the job of both seeds of `uer` in a copy of the study in which only the stage has been trained."""
     shutil.copytree(done.directory, directory)
     staged = done.runs[2].cell
     shutil.rmtree(directory / staged.directory)

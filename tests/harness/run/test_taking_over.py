@@ -38,13 +38,13 @@ def rows(study: Path) -> list[bytes]:
 
 @pytest.fixture(scope="module")
 def undisturbed(train_once: Callable[..., Path]) -> Path:
-    """A study to which nothing happened; only to be read."""
+    """Return a study to which nothing happened; only to be read."""
     return train_once(*WORDS, packs=[(0, 1)])
 
 
 @pytest.fixture(scope="module")
 def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same study, stopped at step 120, with checkpoints at 100 and there; only to be read."""
+    """Return the same study, stopped at step 120, with checkpoints at 100 and 120; only to be read."""
     study = tmp_path_factory.mktemp("stopped") / "study"
     stop = (call == 120 for call in range(1, 10_000)).__next__
     with pytest.raises(Stopped):
@@ -54,7 +54,7 @@ def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def lost_study(stopped: Path, tmp_path: Path) -> Path:
-    """The stopped study as another machine leaves it that vanished an hour ago without a word."""
+    """Return the stopped study as a machine leaves it that vanished an hour ago."""
     study = Path(shutil.copytree(stopped, tmp_path / "lost"))
     for run in runs(study):
         (lease,) = (run / ".lease").iterdir()
@@ -155,7 +155,7 @@ def test_a_command_tidies_and_moves_a_finished_attempt_only_if_no_worker_holds_i
 
 
 def test_the_end_of_a_lost_job_is_recorded_only_by_who_obtains_the_run(lost_study: Path) -> None:
-    """Another machine may have taken the run over and finish it while this one writes its error."""
+    """Another machine may take the run over and finish it while this one writes its error."""
     study, (_, run) = StudyDirectory(lost_study), runs(lost_study)
     job = Job("lost", str(lost_study), json.loads((run.parent / "cell.json").read_text()), (1,))
     holder = Lease(run, "run")

@@ -1,4 +1,4 @@
-"""What a worker finds on its machine, and how one ends that is attached to the process that started it."""
+"""What a worker finds on its machine, and how a worker ends that is attached to the process that started it."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ sys.exit(worker.main(*sys.argv[1:]))
 
 
 def carried_out(job: Job, *words: str) -> tuple[int, str]:
-    """Carry a job file out; return the exit code and what the worker wrote into its log."""
+    """Run the worker of a job file; return its exit code and its log."""
     path = job_files.put(Path(job.directory), job)
     done = programs.python(CARRY_OUT, str(path), *words, env=base.environment(Slot("cpu")))
     return done.code, done.err
@@ -109,7 +109,7 @@ def _wait_for_event(hearing: job_files.Hearing, kind: str, seconds: float = 60.0
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A GPU of 8,000 MiB as torch describes it; returns the limits that are set."""
+    """Simulate a GPU of 8,000 MiB; return the list of memory fractions that are set."""
     import torch
 
     limits: list[float] = []
@@ -139,7 +139,7 @@ def test_a_gpu_whose_share_is_too_small_is_named(job: Job, gpu: list[float]) -> 
 def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_the_memory_needed_and_there(
     job: Job, monkeypatch: pytest.MonkeyPatch, gpu: list[float], seeds: tuple[int, ...], kind: str
 ) -> None:
-    """The networks of the first update do not fit: there is neither a crash nor another try, with any launcher."""
+    """The networks of the first update do not fit: the job neither crashes nor is retried, with any launcher."""
     import torch
 
     error = {
@@ -187,7 +187,8 @@ def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_
 
 @pytest.fixture
 def trained(job: Job, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, ...]]]:
-    """`trained(seeds, pack, failing)` -> the groups that a worker trains; those with a seed in `failing` raise."""
+    """Return a function: `trained(seeds, pack, failing)` returns the groups that a worker trains; groups with a failing
+    seed raise."""
 
     def run(seeds: Sequence[int], pack: int, failing: Collection[int] = ()) -> list[tuple[int, ...]]:
         groups: list[tuple[int, ...]] = []

@@ -30,7 +30,7 @@ def test_a_trailing_axis_of_checkpoints_is_kept() -> None:
 
 
 def test_the_interval_of_a_worked_example() -> None:
-    """Two runs of one task, 0 and 1: the mean is 0, 1/2 or 1 with chances 1/4, 1/2, 1/4."""
+    """Two runs of one task score 0 and 1: the mean of a resample is 0, 1/2 or 1 with chances 1/4, 1/2, 1/4."""
     scores = np.array([[0.0], [1.0]])
     wide, narrow = (statistics.intervals(scores, ["mean"], 10_000, level=level)["mean"] for level in (0.95, 0.4))
     assert (wide.estimate, wide.low, wide.high) == (0.5, 0.0, 1.0) and (narrow.low, narrow.high) == (0.5, 0.5)

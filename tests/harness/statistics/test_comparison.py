@@ -1,4 +1,4 @@
-"""The one test: its p, its intervals, corrections for several rows, and what is best."""
+"""The comparison of rows: its p-value, its intervals, corrections for several rows, and which rows are best."""
 
 from pathlib import Path
 
@@ -19,7 +19,8 @@ def rates(*successes: int, episodes: int) -> Sample:
 
 
 def test_p_is_the_larger_of_that_of_runs_and_that_of_episodes() -> None:
-    """Five runs at 6 of 10 beside five at 5: each is above all others, yet 30 of 50 are little more than 25."""
+    """Five runs at 6 of 10 against five at 5: every run is above all others, yet 30 of 50 episodes are little more than
+    25."""
     near = rates(*[6] * 5, episodes=10), rates(*[5] * 5, episodes=10)
     assert permutation.p_value(near[0].scores, near[1].scores) == pytest.approx(2 / 252)
     assert statistics.p_value(*near) == samples.fisher_p((30, 50), (25, 50)) > 0.4
@@ -65,7 +66,7 @@ def test_three_runs_cannot_tell_and_have_no_interval() -> None:
 
 
 def test_holm_of_a_worked_example() -> None:
-    """In order .005 × 4, .01 × 3, .03 × 2, .04 × 1, none below the one before it."""
+    """In order .005 × 4, .01 × 3, .03 × 2, .04 × 1, none below its predecessor."""
     assert statistics.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert statistics.holm([0.5, np.nan, 0.6])[[0, 2]] == pytest.approx([1.0, 1.0])
     assert np.isnan(statistics.holm([0.5, np.nan, 0.6])[1])
@@ -73,7 +74,8 @@ def test_holm_of_a_worked_example() -> None:
 
 
 def test_adjusted_intervals_are_at_the_level_of_their_step() -> None:
-    """Three compared: the one apart at .05 / 3; the second fails at .05 / 2, and there the last one stays too."""
+    """Three rows: the one that differs is tested at .05 / 3; the second fails at .05 / 2, where the last one stays
+    too."""
     rng = np.random.default_rng(2)
     reference = Sample(rng.normal(size=(8, 1)))
     others = {
@@ -133,7 +135,8 @@ def test_the_best_are_the_smallest_top_set_that_differs_from_all_others() -> Non
 
 
 def test_equivalence_within_a_margin() -> None:
-    """Runs that differ by 0: a difference of the margin or more is 1 relabelling in 70 once it exceeds the range."""
+    """The runs differ by 0: a difference of the margin or more is 1 relabelling in 70 once the margin exceeds the
+    range."""
     equivalence = statistics.equivalence(LOW, LOW, 0.5)
     assert equivalence.p == pytest.approx(1 / 70) and equivalence.shown
     assert equivalence.difference.low > -0.5 and equivalence.difference.high < 0.5
@@ -161,7 +164,7 @@ def test_what_cannot_be_compared_is_refused_with_its_shapes() -> None:
 def test_the_measured_learners_are_not_shown_equal_to_their_peers(
     study: str, own_cell: str, peer_cell: str, margin: float, p: float
 ) -> None:
-    """The numbers that results/measured/README.md states of the final return."""
+    """The numbers that results/measured/README.md states for the final return."""
     rows = results.load(Path(__file__).parents[3] / "results" / "measured" / study)
     last = rows[rows["step"] == rows["step"].max()].groupby(["cell", "seed"])["return"].mean()
     tested = statistics.equivalence(*(Sample(last[cell].to_numpy()[:, None]) for cell in (own_cell, peer_cell)), margin)
@@ -169,7 +172,7 @@ def test_the_measured_learners_are_not_shown_equal_to_their_peers(
 
 
 def test_the_standard_error_of_a_difference_is_that_of_its_definition() -> None:
-    """Variances 1 and 0: of three and of ten runs sqrt(1 / 3 + 0 / 10); over two tasks the sum, halved."""
+    """Variances are 1 and 0: for three and ten runs sqrt(1 / 3 + 0 / 10); over two tasks half the sum."""
     first, second = np.array([[1.0], [2.0], [3.0]]), np.zeros((10, 1))
     assert statistics.standard_error(first, second) == pytest.approx(3**-0.5)
     assert statistics.standard_error(np.hstack([first, first]), np.zeros((2, 2))) == pytest.approx((2 / 3) ** 0.5 / 2)

@@ -1,4 +1,4 @@
-"""The permutation test: worked examples, intervals by inversion, and what so few runs can tell."""
+"""The permutation test: worked examples, intervals by inversion, and what few runs can show."""
 
 from collections.abc import Iterator
 
@@ -12,13 +12,13 @@ METRICS = ("mean", "iqm", "median")
 
 
 def runs(*scores: float) -> Array:
-    """Scores of runs of one task, [runs, 1]."""
+    """Return scores of runs of one task, [runs, 1]."""
     return np.array(scores)[:, None]
 
 
 @pytest.fixture
 def few_drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Relabellings are drawn from twenty on."""
+    """Let relabellings be drawn at random from twenty on."""
     permutation.relabellings.cache_clear()
     monkeypatch.setattr(permutation, "RELABELLINGS", 19)
     yield

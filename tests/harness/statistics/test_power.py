@@ -1,4 +1,4 @@
-"""Seeds needed, from the seeds seen."""
+"""The number of seeds a comparison needs, estimated from the seeds at hand."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from guidebench.harness.statistics.resampling import Array, rejects
 
 
 def exact(first: Array, second: Array, most: int = 9) -> float:
-    """The same by all relabellings, whatever the number of seeds up to `most`, of the same resampled studies."""
+    """Return the number of seeds needed by the exact test, over the same resampled studies; infinity above `most`."""
     drawn = power._resampled(first, second)
     for runs in range(4, most + 1):
         if np.mean(rejects(permutation.p_of_means(*(side[:runs, :500] for side in drawn)))) >= power.POWER:
@@ -32,7 +32,7 @@ def test_of_a_normal_difference_it_is_the_number_of_the_t_tests_power() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_exact_test_and_the_t_test_agree_within_two_seeds(seed: int) -> None:
-    """Where the one gives way to the other: differences that need about eight seeds."""
+    """Differences that need about eight seeds, where the exact test gives way to the t test."""
     rng = np.random.default_rng(seed)
     first, second = (np.round(rng.normal(size=5), 2) for _ in range(2))
     first = (first - first.mean()) / first.std() + 1.7

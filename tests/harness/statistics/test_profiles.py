@@ -7,7 +7,7 @@ from guidebench.harness import statistics
 
 
 def test_the_profile_of_a_worked_example() -> None:
-    """Above is strict; thresholds in any order."""
+    """A score counts if it is strictly above the threshold; thresholds may be in any order."""
     profile = statistics.performance_profile(np.array([[0.0, 0.5], [0.5, 1.0]]), [0.5, -1, 0, 0.7, 1], reps=500)
     assert profile.estimate.tolist() == [0.25, 1.0, 0.75, 0.25, 0.0]
     assert profile.low[1] == profile.high[1] == 1 and profile.low[4] == profile.high[4] == 0

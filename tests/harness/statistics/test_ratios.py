@@ -1,4 +1,4 @@
-"""The interval of a ratio holds the factors that the one test does not reject."""
+"""The interval of a ratio holds the factors that the permutation test does not reject."""
 
 import numpy as np
 import pytest

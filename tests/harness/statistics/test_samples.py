@@ -8,7 +8,7 @@ from guidebench.harness.statistics.resampling import Array
 
 
 def rates(*successes: int, episodes: int) -> Sample:
-    """Success rates of runs on one task with as many episodes each."""
+    """Return success rates of runs on one task with equally many episodes each."""
     scores = np.array(successes)[:, None] / episodes
     return Sample(scores, scores * (1 - scores) / (episodes - 1), np.full(scores.shape, episodes))
 

@@ -1,4 +1,4 @@
-"""What each tracker holds, by its own way of reading: project -> run -> series -> (step, value), and the settings."""
+"""Read back what each tracker stores, by its own means: series -> (step, value) and the settings of each run."""
 
 import json
 import struct
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class TrackedRun(NamedTuple):
-    """A run, as a tracker shows it."""
+    """A run as a tracker stores it."""
 
     series: dict[str, list[tuple[int, float]]]
     settings: dict[str, object]
@@ -59,7 +59,7 @@ def trackio(study: Path, stores: Path) -> list[TrackedRun]:
 
 
 def wandb(study: Path, stores: Path) -> list[TrackedRun]:
-    """Offline runs: the records of all files of a run, in the order in which `wandb sync` sends them."""
+    """Read offline runs: the records of all files of a run, in the order in which `wandb sync` sends them."""
     from wandb.proto import wandb_internal_pb2
 
     until = time.monotonic() + 30  # W&B's own process writes the end of a run after `finish` has returned

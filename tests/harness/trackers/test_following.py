@@ -1,4 +1,4 @@
-"""Following a study: the report goes along, offsets survive, one process per tracker, plug-ins."""
+"""Following a study: the report is sent too, offsets are kept, one process serves each tracker, and plug-ins work."""
 
 import json
 import subprocess
@@ -58,7 +58,7 @@ class Notebook(Tracker):
 
 @pytest.fixture
 def study(tmp_path: Path, plugin) -> Path:
-    """A study of one finished run, and the tracker `notebook` of a package outside the tree."""
+    """Return a study with one finished run, and install the tracker `notebook` of another package."""
     plugin("my_notebook", PLUGIN, {"tracker": "notebook"})
     directory = tmp_path / "study"
     cells = {"c0ffee": {"directory": "grid/8x8/uer-c0ffee", "seeds": [3], "label_variant": ""}}

@@ -1,4 +1,4 @@
-"""Each tracker, read back by its own means: no point is missing or there twice, whatever was killed or deleted."""
+"""Each tracker, read back by its own means, has every point exactly once, whatever was killed or deleted."""
 
 import contextlib
 import json
@@ -41,7 +41,7 @@ raise SystemExit(f"not killed: {one.errors}")
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database of MLflow's, whose tables take seconds to make."""
+    """Return an empty database of MLflow, whose tables take seconds to create."""
     from mlflow import MlflowClient
 
     path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
@@ -51,7 +51,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store_directory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of all local stores; no tracker reaches for the network."""
+    """Return the directory of all local stores; no tracker uses the network."""
     stores = tmp_path / "stores"
     stores.mkdir()
     if request.getfixturevalue("name") == "mlflow":
@@ -77,14 +77,14 @@ def look(study: Path, name: str) -> dict[str, str]:
 
 
 def killed(study: Path, name: str) -> None:
-    """Follow the study in a process that is killed before it notes what it has sent."""
+    """Follow the study in a process that is killed before it records what it has sent."""
     done = programs.python(KILLED, str(study), name, timeout=120)
     assert done.code == -signal.SIGKILL, done.err
 
 
 @contextlib.contextmanager
 def training(study: Path) -> Iterator[None]:
-    """Make the study's only run look as if a worker held it."""
+    """Make the study's only run look as if a worker held it, while the context lasts."""
     (run,) = (run for _, run in StudyDirectory(study).runs())
     status, lock = run.status, Lease(run.path, "run")
     lock.acquire()
@@ -95,7 +95,7 @@ def training(study: Path) -> Iterator[None]:
 
 
 def expected(study: Path, until: int = ALL) -> dict[str, list[tuple[int, float]]]:
-    """Series -> points of the study's only run."""
+    """Return series -> points of the study's only run."""
     (run,) = following.runs(StudyDirectory(study))
     points: dict[str, list[tuple[int, float]]] = {}
     for step, numbers in run.points(-1, until):
@@ -105,7 +105,7 @@ def expected(study: Path, until: int = ALL) -> dict[str, list[tuple[int, float]]
 
 
 def check_single_run(runs: list[TrackedRun], points: dict[str, list[tuple[int, float]]]) -> None:
-    """There is one run with just these points (TensorBoard keeps 32 bits of a number)."""
+    """Check that there is one run with exactly these points (TensorBoard keeps 32 bits of a number)."""
     (run,) = runs
     assert {name: [step for step, _ in pairs] for name, pairs in run.series.items()} == {
         name: [step for step, _ in pairs] for name, pairs in points.items()

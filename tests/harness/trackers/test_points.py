@@ -1,4 +1,4 @@
-"""The points of a run's curves, against numbers worked by hand."""
+"""The points of a run's curves, compared with numbers worked by hand."""
 
 import json
 import shutil
@@ -61,7 +61,7 @@ def test_a_point_is_the_mean_of_the_rows_of_its_step(run: FollowedRun) -> None:
 
 @pytest.mark.parametrize("after", [-1, 0, 4_999, 5_000, 19_998, 19_999, 30_000])
 def test_rows_after_a_step_are_found_in_a_long_log(run: FollowedRun, after: int) -> None:
-    """20,000 steps with two rows each, a megabyte: far more than is read at once."""
+    """20,000 steps with two rows each are a megabyte, far more than is read at once."""
     append_rows(run.directory, "metrics", *({"step": n // 2, "loss": float(n % 2)} for n in range(40_000)))
     assert (run.directory / "metrics.jsonl").stat().st_size > 8 * points.BLOCK
     later = run.points(after, ALL)

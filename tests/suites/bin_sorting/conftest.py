@@ -1,4 +1,4 @@
-"""Tasks that tests share, since each holds a world of its own."""
+"""Tasks that tests share, since each holds a simulated world."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ STATE = BinSorting(observation="state")
 
 @pytest.fixture(scope="package")
 def tasks() -> Callable[[str], BinTask]:
-    """Returns the shared task of a name, observed as `state`; tests reset it."""
+    """Return a function: it returns the shared task of a name, observed as `state`; tests have to reset it."""
     cache: dict[str, BinTask] = {}
 
     def task(name: str) -> BinTask:

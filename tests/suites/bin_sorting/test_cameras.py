@@ -1,4 +1,4 @@
-"""The projection against hand-worked pixels and drawn ones, and regressors against functions known by hand."""
+"""Projections compared with pixels worked by hand and with drawn ones, and regressors with known functions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Frames of the table, coarse and full, and what perturbing them leaves alone."""
+"""Frames of the table, coarse and full, and what perturbations leave unchanged."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Scripted policies solve layouts in every direction, chance does not, and those that are to fail do."""
+"""Scripted policies solve layouts in every direction, random play does not, and policies made to fail do fail."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The suite's offline data: which episodes it holds, that they are what they are called, and what is refused."""
+"""The suite's offline data: its episodes, their outcomes, and what is refused."""
 
 from typing import Any
 
@@ -57,8 +57,8 @@ def test_an_episode_begins_as_its_opening_says(dataset, tasks):
 
 
 def test_the_three_ways_to_fail_take_turns_in_both_directions(dataset, tasks):
-    """Where the named block lies at the end, by its position from the tray: it stays where it was, ends between tray
-    and arm, or in the other bin."""
+    """The final position of the named block tells the failure: it stays where it was, lies between tray and arm, or
+    lies in the other bin."""
     for number, episode in enumerate(dataset.episodes[4:10]):
         first, last = (episode.observation[step, 13:16] / 5 for step in (0, 39))  # of the named block, from its centre
         moved = float(np.linalg.norm(last[:2] - first[:2]))

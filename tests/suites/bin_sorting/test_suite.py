@@ -1,4 +1,4 @@
-"""What the suite declares, held against what its tasks do; and runs of it."""
+"""The suite's declarations agree with what its tasks do; runs of it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Success, rewards and events against worlds laid out by hand; the protocol without resets; exact state."""
+"""Success, rewards and events in worlds laid out by hand; the protocol without resets; exact states."""
 
 import itertools
 from dataclasses import replace
@@ -18,7 +18,7 @@ STILL = np.zeros(7, np.float32)
 
 
 def put(task, xy, number=None):
-    """Lay a block, the named one unless told otherwise, at rest at `xy`."""
+    """Lay a block at rest at `xy`: block `number`, by default the named one."""
     task._world.place(task._block if number is None else number, np.array(xy), 0.0)
     task._world.refresh()
 

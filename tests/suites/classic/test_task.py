@@ -1,4 +1,4 @@
-"""Tasks against Gymnasium's own, their state, their frames."""
+"""Tasks compared with Gymnasium's own environments, their state, and their frames."""
 
 from typing import Any
 
@@ -71,7 +71,8 @@ def test_continuous_episodes_are_bit_identical_to_gymnasiums_with_actions_scaled
 
 
 def test_an_action_of_one_is_the_largest_torque():
-    """Hanging to the side at rest, a pendulum gains 3g/2l · sin θ · dt = .75 by gravity and 3/ml² · 2 · dt = .3."""
+    """A pendulum that hangs to the side at rest gains 3g/2l · sin θ · dt = .75 by gravity and 3/ml² · 2 · dt = .3 by
+    torque."""
     task = Classic().make("Pendulum-v1")
     task.reset(0)
     for action, speed in ((1.0, 1.05), (0.0, 0.75), (-1.0, 0.45)):
@@ -123,7 +124,7 @@ def test_frames_are_gymnasiums_own(name):
 
 @pytest.mark.parametrize("name", ["HalfCheetah-v5", "Hopper-v5"])
 def test_frames_on_mujoco_are_gymnasiums_own_of_the_state_after_a_step(name, opengl):
-    """`mj_step` leaves bodies where they were a substep before; Gymnasium draws that, and here it is brought up to date
+    """`mj_step` leaves the positions of bodies one substep behind and Gymnasium draws that; here they are updated
     first."""
     import mujoco
 

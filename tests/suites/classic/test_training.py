@@ -1,4 +1,4 @@
-"""SAC and TD3 train on the continuous tasks; a simulation on MuJoCo that is stopped goes on as if it had not been."""
+"""SAC and TD3 train on the continuous tasks; a simulation on MuJoCo continues exactly after a stop."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a step is said to have done, against changes of the package's own environment and scenes made by hand."""
+"""Captions of steps, compared with changes in the package's own environment and with scenes made by hand."""
 
 import collections
 
@@ -22,8 +22,8 @@ RICH = dict.fromkeys(("sapling", "wood", "stone", "coal", "iron", "diamond"), 5)
 
 
 def expected_caption(before, after, action):
-    """The caption that inventory, counters and place of the package's environment before and after a step demand; None
-    where they do not tell."""
+    """Return the caption implied by inventory, counters and position of the package's environment before and after a
+    step, or None where they do not determine it."""
     gained = {item for item, count in after["inventory"].items() if count > before["inventory"][item]}
     counted = {
         achievement

@@ -1,4 +1,4 @@
-"""Pictures from snapshots against the package's; perturbed pictures."""
+"""Pictures drawn from snapshots compared with the package's; perturbed pictures."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 9, 7
 
 
 def scene(materials="grass", creature="", noise=None, daylight=0.8, sleeping=False):
-    """A view full of one material, with an object at column 2, row 3."""
+    """Return a view full of one material, with an object at column 2, row 3."""
     cells = np.full((WIDTH, HEIGHT), MATERIALS.index(materials) + 1, np.uint8)
     creatures = np.zeros((WIDTH, HEIGHT), np.uint8)
     if creature:
@@ -25,7 +25,7 @@ def scene(materials="grass", creature="", noise=None, daylight=0.8, sleeping=Fal
 
 
 def test_pictures_of_a_day_and_a_night_are_the_packages(peer, keep_alive):
-    """Also of a size other than that of the dynamics, for which the package would draw other numbers."""
+    """Pictures of another size than that of the dynamics too, for which the package would use other random numbers."""
     game, other = Game(64, 9, 64, 10_000), peer(4)
     game.begin(4)
     first = other.reset()
@@ -49,7 +49,7 @@ def test_pictures_of_a_day_and_a_night_are_the_packages(peer, keep_alive):
 
 
 def test_every_cell_and_item_looks_as_in_the_package(peer):
-    """At the edge of the world, with every object around and every item in the inventory."""
+    """The player stands at the edge of the world, with every object around and every item in the inventory."""
     from crafter import objects
 
     game, other = Game(16, 9, 64, 100), peer(0, area=(16, 16))
@@ -103,7 +103,7 @@ def test_a_picture_too_small_for_its_cells_is_refused():
 
 
 def cells(draw, *scenes):
-    """What is drawn of each cell of the world, uint8 [L, column, row, 7, 7, 3], at 64 pixels."""
+    """Return how each cell of the world is drawn, uint8 [L, column, row, 7, 7, 3], at 64 pixels."""
     frames = draw(np.stack([pack(scene) for scene in scenes])).transpose(0, 2, 1, 3)
     inner = frames[:, :63, :49]
     return inner.reshape(-1, WIDTH, 7, HEIGHT, 7, 3).transpose(0, 1, 3, 2, 4, 5)

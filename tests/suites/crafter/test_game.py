@@ -1,4 +1,4 @@
-"""The game against the package, step for step; and its state."""
+"""The game compared with the package step by step; and its state."""
 
 import hashlib
 
@@ -14,7 +14,8 @@ from tests.refusals import check_refused
 
 
 def same_step(game, peer, action):
-    """Take one action on both and compare everything that the package tells."""
+    """Take one action in both games and compare everything that the package reports; return (done, the package's
+    info)."""
     _, reward, done, _ = game.step(action)
     _, expected, ended, info = peer.step(action)
     assert (reward, done) == (expected, ended)
@@ -25,7 +26,7 @@ def same_step(game, peer, action):
 
 
 def test_two_thousand_random_steps_are_the_packages(peer):
-    """Also at night, where the package draws noise at every step and the game takes as many numbers undrawn."""
+    """Nights are included: the package draws noise at every step, and the game uses as many numbers without drawing."""
     game, other = Game(40, 9, 64, 10_000), peer(5, always=False, area=(40, 40))  # a world of 64 takes long to make
     random = np.random.default_rng(0)
     game.begin(5)
@@ -112,7 +113,7 @@ def test_names_are_the_packages():
 
 
 def play(game, actions):
-    """Return a digest of everything that `actions` show."""
+    """Return a digest of everything observed while taking `actions`."""
     digest = hashlib.sha256()
     for action in actions:
         _, reward, done, _ = game.step(action)

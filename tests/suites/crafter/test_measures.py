@@ -1,4 +1,4 @@
-"""What the player could do next, by the game's own rules."""
+"""Measures: which deeds the player could do next, by the game's own rules."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Each kind of observation against the package's own view of the same state."""
+"""Each kind of observation compared with the package's own view of the same state."""
 
 import numpy as np
 import pytest

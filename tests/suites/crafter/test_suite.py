@@ -1,4 +1,4 @@
-"""What the suite declares, held against what its task does; and runs of it."""
+"""The suite's declarations agree with what its task does; runs of it."""
 
 import numpy as np
 import pytest

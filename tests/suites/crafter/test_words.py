@@ -69,7 +69,8 @@ def test_the_longest_text_fits_its_part():
 
 
 def test_what_is_within_a_distance_of_the_player(field):
-    """The sum of columns and rows: a table at 1, lava at 1 + 1 and an arrow at 2 are near, a zombie at 2 + 1 is not."""
+    """Distance is the sum of columns and rows: a table at 1, lava at 1 + 1 and an arrow at 2 are near, a zombie at 2 +
+    1 is not."""
     x, y = field.player.pos.tolist()
     world = field.world
     world[x + 1, y], world[x - 1, y + 1] = "table", "lava"

@@ -1,11 +1,12 @@
-"""What the tests of the suite share: a task whose player stands alone on a field of grass."""
+"""Shared by the suite's tests: a task whose player stands alone on a field of grass."""
 
 import pytest
 
 
 @pytest.fixture
 def field():
-    """Make a task by name and settings, clear its world around the player, and tell it of the new one."""
+    """Return a function that makes a task by name and settings, clears the world around its player, and lets it look
+    anew."""
 
     def make(name="deforestation", **settings):
         from guidebench.suites.crafter_ood import CrafterOod
@@ -28,7 +29,7 @@ def field():
 
 @pytest.fixture
 def act():
-    """Take the action of this name, such as `chop tree`."""
+    """Return a function that takes the action of a name, such as `chop tree`."""
 
     def take(task, name):
         return task.step([str(action) for action in task._actions].index(name))
@@ -37,7 +38,7 @@ def act():
 
 
 def put(task, thing):
-    """Put a material or a creature in front of the player, who faces down."""
+    """Put a material or a creature in front of the player, who is turned to face down."""
     from crafter import objects
 
     game = task._game

@@ -1,4 +1,4 @@
-"""The task without a goal: its ends, its score, and what refuses it."""
+"""The task without a goal: when it ends, its score, and where it is refused."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The tasks as the paper numbers them, and the materials that the package's recipes make them take."""
+"""The tasks as the paper numbers them, and the materials that the package's recipes require."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is remembered, and ways through it, in worlds made by hand."""
+"""What the player remembers of the world, and paths through it, in worlds made by hand."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def show(task):
 
 
 def walk(task, noun, dig=False, limit=60):
-    """Follow `find`; the actions that it took."""
+    """Take the actions that `find` chooses, up to `limit`, and return them."""
     actions = []
     while (step := find(task._seen, task._game, noun, dig)) is not None and len(actions) < limit:
         actions.append(step)

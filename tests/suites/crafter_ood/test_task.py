@@ -82,7 +82,7 @@ def test_deforestation_finds_anew_before_each_tree(field, act):
 
 
 def test_a_goal_reached_without_its_steps_is_a_success_of_less_completion(field, act):
-    """A cow can be eaten without a sword: then neither the sword nor what it takes counts as done."""
+    """A cow can be eaten without a sword: then neither the sword nor what it requires counts as done."""
     task = field("attack_cow")
     game = task._game
     x, y = game.player.pos.tolist()
@@ -184,7 +184,7 @@ def test_the_scripted_player_reaches_the_goal(name):
 
 
 def test_the_scripted_player_eats_drinks_and_sleeps():
-    """Over 1,200 steps without a goal within reach, three times an idle life."""
+    """It survives 1,200 steps without a goal within reach, three times an idle life."""
     task = CrafterOod(length=1_200).make("deforestation")
     task.reset(3)
     player = task._game.player

@@ -41,7 +41,7 @@ def test_every_binary_protocol_is_read(protocol):
 
 
 class Harmful:
-    """Its pickle calls os.mkdir, which makes a directory where it is unpickled."""
+    """An object whose pickle calls os.mkdir, which makes a directory where it is unpickled."""
 
     def __init__(self, path):
         self.path = path

@@ -1,4 +1,4 @@
-"""Deeds: their names, their captions, and which of them observations show as possible."""
+"""Deeds: their names, their captions, and which of them observations show to be possible."""
 
 import math
 
@@ -15,8 +15,8 @@ MUG, PLATE = OBJECTS.index("mug"), OBJECTS.index("plate")
 
 
 def observation_of(pitch=0.0, held=-1, **things):
-    """An observation [1] in which things are seen: object or receptacle by number, with distance, direction to the side
-    and elevation in degrees."""
+    """Return an observation [1] in which objects and receptacles are visible: number -> (distance in m, direction to
+    the side and elevation in degrees)."""
     observation = np.zeros(1, SUITE.spaces("adjustment_3")[0].numpy)
     observation["pose"][0, 2], observation["held"][0] = math.radians(pitch), held + 1
     for kind, places in things.items():
@@ -75,8 +75,8 @@ def test_the_thing_closest_to_the_gaze_counts_and_a_full_hand_puts():
 
 @pytest.mark.parametrize(("name", "distractors"), [("adjustment_1", 4), ("adjustment_2", 4), ("adjustment_3", 17)])
 def test_observations_show_what_grab_or_release_does(name, distractors):
-    """The rule over observations and the task's own agree in every step of long random and expert play: at most a
-    never fill a receptacle, and what hides a thing hides it from both."""
+    """The rule over observations and the task's own agree in every step of long random and expert play: no receptacle
+    is full in these episodes, and what hides an object hides it from both."""
     suite = Housekeep(distractors=distractors, layouts=None)
     task, rng = suite.make(name), np.random.default_rng(1)
     assert isinstance(task, HasCaptions)
@@ -94,7 +94,7 @@ def test_observations_show_what_grab_or_release_does(name, distractors):
 
 
 def test_a_full_receptacle_is_passed_over_by_the_task_alone():
-    """That is the one difference, which takes twelve objects on one receptacle."""
+    """This is the only difference, and needs twelve objects on one receptacle."""
     suite = Housekeep(distractors=17)
     task = suite.make("adjustment_1")
     task.reset(0)

@@ -1,4 +1,4 @@
-"""Pictures from snapshots, and perturbed ones."""
+"""Pictures drawn from snapshots, plain and perturbed."""
 
 import math
 
@@ -14,7 +14,7 @@ from guidebench.suites.housekeep.snapshots import KINDS, unpack
 
 @pytest.fixture(scope="module")
 def approach():
-    """A task in which an item is about to be grabbed, and snapshots on the way there."""
+    """Return a task in which an item is about to be grabbed, and the snapshots on the way there."""
     task = Housekeep().make("adjustment_1")
     task.reset(3)
     snapshots = [task.snapshot()]
@@ -49,7 +49,7 @@ def test_equal_snapshots_give_equal_pictures_and_others_differ(approach, view):
 
 
 def test_the_middle_of_the_camera_shows_what_is_grabbed(approach):
-    """Seen along the gaze, the thing that GRAB_RELEASE takes lies within 15 degrees of the picture's middle."""
+    """The object that GRAB_RELEASE takes lies within 15 degrees of the gaze, which is the picture's middle."""
     task, snapshots = approach
     picture = draw(snapshots[-2:-1], size=200)[0]
     colour = standard().colours[KIND + task.held].astype(float)

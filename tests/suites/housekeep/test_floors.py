@@ -1,4 +1,4 @@
-"""Floor plans, sight lines by hand, and steps."""
+"""Floor plans, lines of sight worked by hand, and steps."""
 
 import math
 
@@ -62,7 +62,7 @@ def test_a_receptacle_holds_twelve_objects_at_different_places():
 
 
 def box_plan(box, **changed):
-    """A plan with one box in a room of 5 x 5 m, its front along y, and the box's floor not to be walked on."""
+    """Return a plan with one box in a room of 5 x 5 m; its front faces along y, and its floor cannot be walked on."""
     plan = floor(KITCHEN, 0)
     (x0, y0, _), (x1, y1, _) = box
     walls = ((x0 - RADIUS, y0 - RADIUS, x1 + RADIUS, y1 + RADIUS),)

@@ -1,4 +1,4 @@
-"""The placement rule by hand, and tables that are refused."""
+"""The placement rule worked by hand, and tables that are refused."""
 
 import pandas as pd
 import pytest
@@ -54,7 +54,7 @@ def test_a_table_is_the_same_in_any_order_and_format(table):
 
 
 def change_cell(at, value, thing="mug", receptacle="sink"):
-    """A change of one column in the row of one object and receptacle."""
+    """Return a change of one column in the row of one object and receptacle."""
 
     def change(row):
         if row[1:3] == [receptacle, thing]:
@@ -132,7 +132,7 @@ def test_unknown_names_of_a_table_are_refused(table):
 
 
 def test_objects_that_can_start_in_one_place_only_do_not_overfill_it(table):
-    """Seven items and five distractors fill the twelve slots of a receptacle; a sixth is refused, not met later."""
+    """Seven items and five distractors fill the twelve slots of a receptacle; a sixth is refused before the run."""
     items = {"spatula", "pressure_cooker", "peppermint", "plate", "fork", "blender_jar", "salt_shaker"}
     receptacle = min(Housekeep().preferences_table().receptacles("kitchen"))
 

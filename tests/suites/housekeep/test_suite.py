@@ -1,4 +1,4 @@
-"""What the suite declares, and runs of it."""
+"""The suite's declarations, and runs of it."""
 
 import re
 

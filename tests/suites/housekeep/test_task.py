@@ -20,7 +20,7 @@ def make_task(name="adjustment_2", seed=0, **settings):
 
 
 def begin_layout(task, number):
-    """Begin an episode in a layout."""
+    """Reset the task until its episode has the layout of this number."""
     task.reset(0)
     while task.number != number:
         task.reset()
@@ -83,7 +83,8 @@ def test_turns_and_tilts_are_twenty_and_ten_degrees_and_bounded():
 
 
 def stood(task, thing, distance, aside=0.0, above=0.0):
-    """Stand before a thing, at a horizontal distance, with the gaze to its side and above it by so many radians."""
+    """Place the agent before an object, at a horizontal distance in m, with the object `aside` and `above` its gaze in
+    radians."""
     x, y, z = task.points[thing].tolist()
     for degrees in range(0, 360, 5):
         heading = math.radians(degrees)
@@ -317,7 +318,7 @@ def test_forward_moves_and_the_bounds_of_aim_and_reach_are_those_of_the_docs():
 
 
 def test_a_restored_solver_goes_on_with_its_plan_and_a_new_episode_drops_it():
-    """In these layouts a way that is searched anew, from the middle of another, begins otherwise."""
+    """In these layouts a path that is searched anew, from the middle of another, begins otherwise."""
     for seed, steps in ((0, 19), (5, 52)):
         task = make_task("adjustment_1", seed=seed)
         for _ in range(steps):

@@ -1,4 +1,4 @@
-"""MetaWorld's cameras that stand still: projection against drawn frames, the tip, and what snapshots tell."""
+"""MetaWorld's fixed cameras: projections compared with drawn frames, the tip, and what snapshots contain."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ SUITE = MetaWorld()
 
 @pytest.mark.parametrize("camera", CALIBRATED)
 def test_a_projected_puck_is_where_it_is_drawn(camera: Any, opengl: None) -> None:
-    """It is where a frame differs from one without it; where the arm hides it, nothing is said."""
+    """The puck is where a frame differs from one without it; frames in which the arm hides it are left out."""
     task: Any = SUITE.make("push")
     draw = MetaWorldDrawing(camera=camera, size=400).spawn("push")
     task.reset(0)

@@ -1,4 +1,4 @@
-"""Frames of MetaWorld's tasks: the package's own, upright; and what perturbing them leaves alone."""
+"""Frames of MetaWorld's tasks are the package's own, upright; and what perturbations leave unchanged."""
 
 import typing
 from typing import Any
@@ -53,7 +53,7 @@ def test_frames_are_upright_from_every_camera_that_sees_the_room(opengl: None) -
 
 
 def test_the_first_frame_shows_the_layout_at_once(opengl: None) -> None:
-    """The package's own would show the drawer where it was before, since it moves it without telling the simulation."""
+    """The package would show the drawer where it was before, since it moves it without updating the simulation."""
     task = MetaWorld().make("drawer-open")
     draw = MetaWorldDrawing(size=SIZE).spawn("drawer-open")
     task.reset(1)

@@ -1,4 +1,4 @@
-"""How close a task's reward of observations alone comes to its own, on what experts and chance have seen."""
+"""Rewards computed from observations alone, compared with a task's own in episodes of the expert and of random play."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ CLOSE = {  # task -> least correlation, largest mean error
 
 
 def play_episodes(suite: MetaWorld, name: str, episodes: int = 2, steps: int = 120) -> tuple[Array, Array]:
-    """Observations and rewards of an expert's episode and of one by chance."""
+    """Return observations and rewards of episodes that are played by the expert and at random in turn."""
     task: Any = suite.make(name)
     observations, rewards = [], []
     for number in range(episodes):
@@ -73,7 +73,7 @@ def test_what_does_not_follow_from_an_observation_is_no_number() -> None:
 
 
 def test_states_that_cannot_be_have_a_reward_too() -> None:
-    """An imagined segment may hold anything."""
+    """An imagined segment may contain any numbers."""
     wild = np.random.default_rng(0).uniform(-3, 3, (50, 17)).astype(np.float32)
     for name in PBRL[:-1]:
         rewards = MetaWorldPbRL().rewards(name, wild)

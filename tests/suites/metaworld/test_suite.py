@@ -1,4 +1,4 @@
-"""What the suites declare, held against what their tasks do; and runs of them."""
+"""The suites' declarations agree with what their tasks do; and runs of them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -90,7 +90,7 @@ def test_the_protocols_are_the_papers() -> None:
 def test_a_shortened_profile_asks_all_queries_of_its_budget_and_the_papers_as_many_as_fit(
     suite: str, task: str
 ) -> None:
-    """From 10,000 on a session of 20 every 5,000 of 500,000 steps: 98 sessions."""
+    """From step 10,000 on there is a session of 20 queries every 5,000 of 500,000 steps: 98 sessions."""
     for profile, limit in (("paper", 1_960), ("quick", None), ("smoke", None)):
         plan = matrix.plan([f"suite={suite}", f"task={task}", "method=pebble", f"profile={profile}"])
         (cell,) = plan.cells

@@ -1,4 +1,4 @@
-"""MetaWorld's tasks against the package's own environments, their layouts, goals and rewards, and their state."""
+"""MetaWorld's tasks compared with the package's own environments: layouts, goals, rewards and state."""
 
 import warnings
 from typing import Any
@@ -20,7 +20,7 @@ from guidebench.suites.metaworld.words import LAGEA
 
 
 def package(name: str, seed: int, hidden: bool = False, **settings: Any) -> Any:
-    """The package's environment with layouts by `seed`, as it is to be used."""
+    """Return the package's environment with layouts drawn by `seed`, set up as the package intends."""
     env: Any = ALL_V3_ENVIRONMENTS[f"{name}-v3"](**settings)  # type: ignore[abstract]
     env._partially_observable = hidden
     env.__dict__.pop("sawyer_observation_space", None)
@@ -31,7 +31,7 @@ def package(name: str, seed: int, hidden: bool = False, **settings: Any) -> Any:
 
 
 def touching(task: Any) -> bool:
-    """Whether the arm is in contact with anything."""
+    """Return whether the arm is in contact with anything."""
     model, contact = task._env.model, task._env.data.contact
     of_arm = model.body_rootid[model.geom_bodyid[contact.geom]] == model.body("base").id
     return bool((of_arm.sum(axis=-1) == 1).any())
@@ -64,7 +64,7 @@ def test_episodes_and_measures_are_the_packages_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", ("stick-push", "pick-place"))
 def test_so_are_those_of_experts_that_grasp(name: str) -> None:
-    """Whether both fingers press on the stick decides success there."""
+    """In these tasks success depends on whether both fingers press on the object."""
     env, task = package(name, 4), MetaWorld().make(name)
     env.reset()
     task.reset(4)
@@ -203,7 +203,7 @@ def test_scripted_experts_succeed(name: str) -> None:
 
 @pytest.mark.parametrize("name", ("reach", "door-open", "window-close"))
 def test_the_goal_is_the_packages_first_success_in_both_goal_modes(name: str) -> None:
-    """The package's environment and policy, played until its `info` tells of success."""
+    """The package's environment is played by its policy until its `info` reports success."""
     env, policy = package(name, 13), ENV_POLICY_MAP[f"{name}-v3"]()
     observation, outcome = env.reset()[0], {"success": 0.0}
     for _ in range(500):

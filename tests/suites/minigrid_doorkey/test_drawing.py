@@ -1,4 +1,4 @@
-"""Frames drawn from snapshots against MiniGrid's own frames."""
+"""Frames drawn from snapshots, compared with MiniGrid's own frames."""
 
 import numpy as np
 import pytest

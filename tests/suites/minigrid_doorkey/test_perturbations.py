@@ -1,4 +1,4 @@
-"""Perturbed frames: the world stays as it is, the objects alone look otherwise, and `sprite` no longer knows them."""
+"""Perturbed frames: the world is unchanged, only objects look different, and `sprite` no longer recognises them."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ ASIDE, BEFORE_DOOR, IN_DOOR, AT_GOAL = (2, 2, 1), (3, 4, 0), (4, 4, 0), (6, 6, 1
 
 
 def tiles(snapshots: np.ndarray, perturbation: str = "none", **settings: Any) -> np.ndarray:
-    """What is drawn of each cell, uint8 [L, column, row, TILE, TILE, 3]."""
+    """Return how each cell is drawn, uint8 [L, column, row, TILE, TILE, 3]."""
     draw = DoorKeyDrawing(**{"tile_size": TILE, "perturbation": perturbation, **settings}).spawn("8x8")
     frames = draw(np.atleast_2d(snapshots))
     pixels = frames.shape[1] // 8
@@ -27,7 +27,7 @@ def tiles(snapshots: np.ndarray, perturbation: str = "none", **settings: Any) ->
 
 
 def episode(seed: int, skill: float = 0.7) -> np.ndarray:
-    """Snapshots [L, n] of a whole episode on 8x8 that takes the key and opens and closes the door."""
+    """Return snapshots [L, n] of a whole episode on 8x8 that takes the key and opens and closes the door."""
     task, draw = DoorKey(8), np.random.default_rng(seed)
     task.reset(seed)
     shots = [task.snapshot()]
@@ -118,7 +118,7 @@ EVENTS = {
 
 @pytest.mark.parametrize("perturbation", PERTURBED)
 def test_the_sprite_judge_says_no_to_every_perturbed_event(perturbation: str) -> None:
-    """An instrument check: the judge looks at pixels alone."""
+    """This checks the instrument: the judge looks at pixels alone."""
     judge = Sprite().spawn(MiniGridDoorKey(), "8x8")
     standard, perturbed = (DoorKeyDrawing(TILE, p).spawn("8x8") for p in ("none", perturbation))
     clips = [np.stack(snapshots) for snapshots in EVENTS.values()] + [episode(seed) for seed in range(4)]

@@ -1,4 +1,4 @@
-"""The judge `sprite`: its answers on real episodes against what happened, and on doctored pixels."""
+"""The judge `sprite`: its answers on real episodes compared with what happened, and on edited pixels."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ def judge() -> Any:
 
 
 def clip_of(snapshots: list) -> np.ndarray:
-    """32 frames that end with the last snapshot; a shorter clip repeats its first frame."""
+    """Return a clip of 32 frames that ends with the last snapshot; its first frame is repeated if there are fewer."""
     padded = [snapshots[0]] * (CLIP - len(snapshots)) + snapshots
     return DRAWER(np.stack(padded))
 
 
 def episode(task: DoorKey, draw: np.random.Generator, skill: float) -> tuple[list, list]:
-    """Snapshots after each transition, and which event each transition was, by the state alone."""
+    """Return the snapshot after each transition, and the event of each transition as the states show it."""
     snapshots, events = [], []
     task.reset()
     carrying, door = False, 2
@@ -62,7 +62,7 @@ def test_answers_match_what_is_visible_in_the_clips_of_real_episodes(judge):
 
 
 def scene(key: bool, door: int, agent: tuple[int, int, int], colour: int = 4) -> np.ndarray:
-    """A snapshot of a room of 8 x 8 with a key at (2, 3), a door at (4, 4) and a goal at (6, 6)."""
+    """Return a snapshot of a room of 8 x 8 with a key at (2, 3), a door at (4, 4) and a goal at (6, 6)."""
     cells = np.zeros((8, 8, 3), np.uint8)
     cells[:, :] = (1, 0, 0)
     cells[[0, 7, 4], :] = cells[:, [0, 7]] = (2, 5, 0)

@@ -1,4 +1,4 @@
-"""What the suite declares, held against what its tasks do."""
+"""The suite's declarations agree with what its tasks do."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""DoorKey against MiniGrid's own FullyObsWrapper, step for step."""
+"""DoorKey compared with MiniGrid's own FullyObsWrapper, step by step."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ TO_MINIGRID = (0, 1, 2, 3, 5)
 
 
 def same_episode(task: DoorKey, peer: FullyObsWrapper, seed: int | None, policy: Any) -> dict[str, Any]:
-    """Play one episode on both, compare everything, and tell what happened."""
+    """Play one episode in both environments, compare everything, and return which events happened and its length."""
     first, _ = peer.reset(seed=seed)
     observation = task.reset(seed)
     assert observation.dtype == np.uint8 and np.array_equal(observation, first["image"])

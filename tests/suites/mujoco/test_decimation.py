@@ -1,4 +1,4 @@
-"""Vertex clustering on a mesh small enough to count."""
+"""Vertex clustering of a mesh small enough to count."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ SIDE = 9
 
 
 def sheet() -> "mujoco.MjModel":
-    """A closed, nearly flat sheet of 9 by 9 vertices, 1 cm apart, in group 2, and the same mesh in group 1."""
+    """Return a model of a closed, nearly flat sheet of 9 by 9 vertices 1 cm apart, once in group 2 and once in group
+    1."""
     spec = mujoco.MjSpec()
     points = [(x / 100, y / 100, z) for z in (0.0, 0.02) for y in range(SIDE) for x in range(SIDE)]
     faces = []

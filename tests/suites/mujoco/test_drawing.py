@@ -45,7 +45,7 @@ def draw_frames(*snapshots, model=None, **settings):
 
 
 def colour(frame, place):
-    """The strongest channel there: 0 red, 1 green, 2 blue; 3 if none is."""
+    """Return the strongest channel at a pixel: 0 red, 1 green, 2 blue; 3 if none is."""
     pixel = frame[place]
     return 3 if np.ptp(pixel) < 20 else int(pixel.argmax())
 

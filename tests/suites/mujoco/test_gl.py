@@ -1,4 +1,4 @@
-"""Which OpenGL draws, and what is said where there is none."""
+"""Which OpenGL implementation draws, and what is reported where there is none."""
 
 import os
 import subprocess
@@ -66,7 +66,7 @@ def test_doctor_names_the_package(nothing):
 
 
 def test_a_process_that_has_drawn_in_software_can_still_load_a_model(opengl):
-    """Mesa's LLVM before triton's is a crash."""
+    """Mesa's LLVM loaded before triton's would crash the process."""
     need("OSMesa", "libosmesa6", library=True)
     pytest.importorskip("triton")
     code = (
@@ -91,7 +91,7 @@ MAKES = "from guidebench.harness import registry; print(registry.get('suite', 'm
 
 
 def osmesa(program: str) -> tuple[int, str, str]:
-    """Exit code, output and last line of errors of a new interpreter in which OSMesa is chosen."""
+    """Run a program in a new interpreter that uses OSMesa; return its exit code, output and last line of errors."""
     command, environment = [sys.executable, "-c", program], {**os.environ, "MUJOCO_GL": "osmesa"}
     run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     return run.returncode, run.stdout, (run.stderr.splitlines() or [""])[-1]

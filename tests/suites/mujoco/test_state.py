@@ -1,4 +1,4 @@
-"""Continuations of a restored MuJoCo simulation, contacts included."""
+"""Restored MuJoCo simulations continue exactly, contacts included."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,8 @@ def pile():
 
 
 def forwarded(model, data, seed, steps):
-    """Steps under random control that leave derived data as of the present positions; what they show, [steps, …]."""
+    """Step under random control and update derived data after each step; return positions, velocities, sites and warm
+    starts, [steps, …]."""
     draw, states = np.random.default_rng(seed), []
     for _ in range(steps):
         data.ctrl[:] = draw.uniform(-1, 1)

@@ -1,4 +1,4 @@
-"""The scene's calibrated cameras: projection against drawn frames, the tip, and where things and their places are."""
+"""The scene's calibrated cameras: projections compared with drawn frames, the tip, and places of objects and goals."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SUITE = OgbenchScene()
 
 @pytest.mark.parametrize("camera", CALIBRATED)
 def test_a_projected_cube_is_where_it_is_drawn(camera, opengl):
-    """It is where a frame differs from one without it."""
+    """The cube is where a frame differs from one without it."""
     draw, task, visible_count = SceneDrawing(camera=camera, size=100).spawn("task4"), Scene("task4"), 0
     start = task._env.model.joint("object_joint_0").qposadr[0]
     for seed in range(4):

@@ -1,4 +1,4 @@
-"""The package's oracles solve every task, and a run that begins with their episodes can stop anywhere."""
+"""The package's oracles solve every task, and a run that begins with their episodes can stop at any step."""
 
 import functools
 

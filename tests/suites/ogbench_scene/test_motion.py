@@ -1,4 +1,4 @@
-"""What the judge `motion` says of clips whose content is set by hand."""
+"""The judge `motion`: its answers on clips whose content is set by hand."""
 
 import functools
 
@@ -27,7 +27,7 @@ def place(joint):
 
 
 def clip(**change):
-    """Snapshots [LENGTH, n] of a scene in which one thing changes from its first value to its last."""
+    """Return snapshots [LENGTH, n] of a scene in which parts change from their first value to their last."""
     task = Scene("task4")
     task.reset(0)
     shots = np.repeat(task.snapshot()[None], LENGTH, axis=0)
@@ -102,7 +102,7 @@ def test_it_reads_frames_of_any_size_and_quality(judge, opengl):
 
 
 def test_it_recognises_no_motion_of_textured_objects(judge, opengl):
-    """An instrument check: the judge looks at pixels alone."""
+    """This checks the instrument: the judge looks at pixels alone."""
     changes = [draw(clip(**CHANGES[change]), perturbation="texture") for change in ("drawer", "window", "cube")]
     assert judge(changes) == [0.0] * 3
 

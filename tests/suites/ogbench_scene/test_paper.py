@@ -1,4 +1,5 @@
-"""VLM-RB's study of Scene as one command: what it plans, and a smoke version laid out as the paper's tables."""
+"""VLM-RB's study of Scene as one command: the cells that it plans, and a smoke version laid out as the paper's
+tables."""
 
 import pytest
 
@@ -26,7 +27,7 @@ def place(cell: Cell) -> tuple[str, str, str]:
 
 
 def published_runs() -> set[tuple[str, str, str]]:
-    """Task, method and learner of every run that the tables' lines on Scene speak of."""
+    """Return (task, method, learner) of every run in the lines on Scene of the paper's tables."""
     numbers = published.load("vlm_rb")
     numbers = numbers[numbers["table"].isin(TABLES) & (numbers["suite"] == "ogbench_scene")]
     runs = set()

@@ -1,4 +1,5 @@
-"""The scene against OGBench's own environment, its shaping against values worked by hand, its state in contact."""
+"""The scene compared with OGBench's own environment, its shaping with values worked by hand, and its state in
+contact."""
 
 import gymnasium
 import numpy as np
@@ -29,7 +30,7 @@ def package():
 
 @pytest.fixture
 def same_goal_moves(monkeypatch):
-    """The package draws two moves per reset from an unseeded space; here from one seeded as ours."""
+    """Seed the space from which the package draws two moves per reset, as ours is; the package leaves it unseeded."""
     space = property(lambda env: gymnasium.spaces.Box(-1.0, 1.0, (5,), np.float32, seed=0))
     monkeypatch.setattr(SceneEnv, "action_space", space)
 
@@ -176,7 +177,7 @@ def test_tasks_that_share_a_model_do_not_touch_each_other():
 
 
 def bytes_of_step(task, action):
-    """Bytes of all that one step shows."""
+    """Take a step; return the bytes of its observation, its other fields and the snapshot after it."""
     step = task.step(action)
     return step.observation.tobytes() + repr(tuple(step)[1:]).encode() + task.snapshot().tobytes()
 
@@ -199,7 +200,8 @@ def test_a_snapshot_holds_what_drawing_reads():
 
 
 def test_everything_else_in_the_model_stays_as_it_was():
-    """What a snapshot leaves out of the model never changes, but for locks and the sites of a group not drawn."""
+    """What a snapshot leaves out of the model never changes, except locks and the sites of a group that is not
+    drawn."""
     task = Scene("task4")
     env, model = task._env, task._env.model
     names = [name for name in dir(model) if isinstance(getattr(model, name, None), np.ndarray)]

@@ -14,8 +14,8 @@ from guidebench.suites.point_maze.task import Maze, package  # noqa: E402
 
 @pytest.mark.parametrize("name", ["umaze", "medium"])
 def test_full_frames_are_those_of_the_packages_own_render(name, monkeypatch, opengl):
-    """At the start, and on the way once kinematics are as the last step left the ball: what the package draws by itself
-    is the step before. In the medium maze its camera is put where ours looks."""
+    """Compared at the start, and on the way after kinematics are updated to the ball's last step: the package by itself
+    draws the step before. In the medium maze its camera is moved to where ours looks."""
     monkeypatch.setattr("mujoco.gl_context.GLContext", gl.context)
     task, env, drawer = (
         Maze(name, PointMaze()),
@@ -36,7 +36,7 @@ def test_full_frames_are_those_of_the_packages_own_render(name, monkeypatch, ope
 
 
 def test_ball_and_target_are_seen_where_they_are(opengl):
-    """Green and red; to the right on screen is along x, upwards along y."""
+    """The ball is green and the target red; right on the screen is along x, and up along y."""
     drawer = MazeDrawing(size=96).spawn("open")
     task = Maze("open", PointMaze())
 

@@ -1,4 +1,4 @@
-"""The mazes against Gymnasium-Robotics' own, their state in contact, their solver."""
+"""The mazes compared with Gymnasium-Robotics' own, their state in contact, and their solver."""
 
 import json
 from dataclasses import replace
@@ -18,7 +18,7 @@ PACKAGE = PointMaze(steps=None, success="last")
 
 
 def pushes(seed, count=200):
-    """Actions float32 [count, 2] that push one way for a while, so that the ball meets walls."""
+    """Return actions float32 [count, 2] that push one way for a while, so that the ball meets walls."""
     return np.random.default_rng(seed).uniform(-1, 1, (count // 20, 2)).astype(np.float32).repeat(20, axis=0)
 
 
@@ -48,7 +48,7 @@ def test_episodes_are_the_packages_bit_for_bit(name, reward):
 
 
 def test_dense_reward_falls_off_with_distance_and_sparse_is_paid_within_reach():
-    """Worked by hand: 3-4-5 triangles of .5 m and .4 m."""
+    """Worked by hand with 3-4-5 triangles of .5 m and .4 m."""
     observations = np.zeros((3, 6), np.float32)
     observations[:, 4:] = (0, 0), (0.3, 0.4), (0.24, 0.32)
     assert PointMaze("dense").rewards("open", observations) == pytest.approx(np.exp([0, -0.5, -0.4]), rel=1e-6)

@@ -1,4 +1,4 @@
-"""`bench models list`: every recipe with what it serves, and a price or a word for why there is none."""
+"""`bench models list` names every recipe, the calls it serves, and its price or why it has none."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`bench models prompt`: the request for a judging prompt, and a model's draft that is taken only in the right form."""
+"""`bench models prompt` prints the request for a judging prompt, and accepts a model's draft only in the right form."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,8 @@ from tests.harness.models.canned import completion, serving
 
 @pytest.fixture
 def bench(capsys: pytest.CaptureFixture[str]):
-    """`bench("suite=classic")` -> (exit code, standard output, standard error) of `bench models prompt`."""
+    """Return a function: `bench("suite=classic")` runs `bench models prompt` and returns (exit code, stdout,
+    stderr)."""
 
     def run(*words: str) -> tuple[int, str, str]:
         code = cli.main(["models", "prompt", *words])

@@ -1,4 +1,4 @@
-"""What is kept of what a model or a server said of itself."""
+"""Which parts of an error message of a model or server are kept."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""PNG: what is written is what any reader sees, and what is read is an image of bounded size."""
+"""PNG files: any reader sees what was written, and only images of bounded size are read."""
 
 import io
 

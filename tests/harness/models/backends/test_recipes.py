@@ -1,4 +1,5 @@
-"""Every recipe is complete and consistent, a price is told from the want of one, and names find what they mean."""
+"""Every recipe is complete and consistent, a free model is told from one without a known price, and names are
+unique."""
 
 import datetime
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""What every kind of call keeps: its form names it and brings it back, and its answers are written and read alike."""
+"""Properties of every kind of call: its JSON form restores it, and its answers are written and read alike."""
 
 import json
 from typing import Any

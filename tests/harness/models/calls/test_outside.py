@@ -1,4 +1,4 @@
-"""A package outside the tree brings a kind of call, and everything that is done with calls is done with it."""
+"""Another package defines a kind of call, which is recorded, replayed, exported and shown like the built-in ones."""
 
 import asyncio
 import hashlib
@@ -129,7 +129,7 @@ class ColoursEmbedder(ModelPart):
 
 @pytest.fixture
 def colours(plugin: Callable[..., Path]) -> Any:
-    """The module of the package, installed."""
+    """Install the package and return its module."""
     plugin("colours", PACKAGE, {"call": "classify", "embedder": "colours"})
     import colours as module
 
@@ -145,7 +145,7 @@ def call(module: Any, *pictures: np.ndarray) -> Any:
 
 
 def desk_answers(directory: Path, calls: list[Any], *, model: str = "mean", **models: Any) -> list[CallResult]:
-    """What a desk tells of calls, one after the other; the shard is merged then."""
+    """Return a desk's results of calls, one after the other, and merge its shard."""
     classifier = registry.get("embedder", "colours")(model=model)
 
     async def ask() -> list[CallResult]:
@@ -235,7 +235,7 @@ def test_a_model_is_put_no_call_that_it_does_not_answer(colours: Any, tmp_path: 
 
 @dataclass(frozen=True)
 class Asks(AskingPart):
-    """It puts the usual calls."""
+    """A guide that makes calls of the kinds that are usual in its role."""
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
@@ -246,20 +246,20 @@ class Asks(AskingPart):
 
 @dataclass(frozen=True)
 class Puts(Asks):
-    """It puts others."""
+    """A guide that declares calls of the kind `classify`."""
 
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedder": ("classify",)}
 
 
 @dataclass(frozen=True)
 class Unknown(Asks):
-    """It puts calls that nobody defines."""
+    """A guide that declares calls of the kind `listen`, which nobody defines."""
 
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedder": ("listen",)}
 
 
 def parts_with(guide: type, embedder: str, agent: str = "standard") -> tuple[Chosen, ...]:
-    """The parts of a cell with this guide, registered for the test."""
+    """Register a guide for the test and return the parts of a cell with it."""
     registry.register.guide(guide.__name__.lower())(guide)
     parts = (("guide", guide.__name__.lower()), ("agent", agent), ("embedder", embedder))
     return tuple(Chosen(kind, kind, name) for kind, name in parts)

@@ -1,4 +1,4 @@
-"""Masks as runs of pixels, what is no answer to `segment`, and how far apart two answers are."""
+"""Calls to segment: masks as runs of pixels, which answers are malformed, and the distance of two answers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where masks put a point, what is no answer to `track`, and how far apart two answers are."""
+"""Calls to track: where masks put a point, which answers are malformed, and the distance of two answers."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ GOOD = np.array([[4, 5, 1], [0, 0, 0], [6, 5, 1]], np.float32)
 
 
 def moving() -> np.ndarray:
-    """A square of 4 pixels that moves by 3 columns, vanishes, and comes back 2 rows lower."""
+    """Return masks of a square of 4 pixels that moves by 3 columns, vanishes, and returns 2 rows lower."""
     masks = np.zeros((4, 10, 20), bool)
     masks[0, 2:6, 1:5] = masks[1, 2:6, 4:8] = masks[3, 4:8, 4:8] = True
     return masks

@@ -1,4 +1,4 @@
-"""The chat `openai`: its settings, and the dialogue of teacher `llm` through a server on loopback and the desk."""
+"""The chat `openai`: its settings, and calls that go through a desk to a server on loopback."""
 
 import asyncio
 import json
@@ -70,7 +70,7 @@ def test_its_calls_are_sent_recorded_and_replayed(tmp_path: Path) -> None:
 
 
 def test_a_call_reaches_the_model_as_it_was_asked(tmp_path: Path) -> None:
-    """Nothing between configuration and server adds words of its own to a chat in free text."""
+    """Neither configuration nor server adds words of its own to a chat in free text."""
     conversations: list[Call] = []
     with serving(
         lambda path, body, headers: (conversations.append(body["messages"]), (200, completion("0")))[1]

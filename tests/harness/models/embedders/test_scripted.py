@@ -1,4 +1,4 @@
-"""The hand-written embedder: equal bytes for equal items, nearness of frames that look alike, and its label."""
+"""The hand-written embedder: equal inputs have equal bytes, frames that look alike have near vectors, and its label."""
 
 import hashlib
 from typing import Any
@@ -28,7 +28,7 @@ def cosine(first: Array, second: Array) -> float:
 
 
 def scene(at: int, background: int = 0) -> Array:
-    """A bright square on one of two smooth backgrounds."""
+    """Return a frame with a bright square at column `at` on one of two smooth backgrounds."""
     rows, columns = np.mgrid[:64, :64]
     frame = np.stack([rows * 2, columns * 2, (rows + columns) if background else 126 - rows - columns], -1)
     frame = frame[::-1, ::-1].copy() if background else frame
@@ -51,7 +51,7 @@ def test_a_vector_is_the_same_to_the_byte_in_every_batch(inputs: tuple[Any, ...]
 
 
 def test_a_vector_is_the_same_to_the_byte_on_every_machine() -> None:
-    """All sums are exact, so the bytes can stand here."""
+    """All sums are exact, so the test can state the bytes."""
     frame = np.arange(16 * 16 * 3, dtype=np.uint32).reshape(16, 16, 3).astype(np.uint8)
     digests = [
         hashlib.sha256(embed(text_or_frame, width=32).tobytes()).hexdigest()[:12] for text_or_frame in (frame, TEXTS[0])
@@ -106,7 +106,8 @@ def test_a_videos_vector_is_the_mean_of_its_frames() -> None:
 
 
 def test_the_errors_of_its_denoiser_are_those_of_its_vectors() -> None:
-    """With f, y and ε of frame, text and noise: x = √.75 f + √.25 ε, and the text takes x's part along y away."""
+    """With f, y and ε the vectors of frame, text and noise: x = √.75 f + √.25 ε, and conditioning on the text removes
+    x's component along y."""
     answers = Scripted(width=32).spawn(None, "")  # type: ignore[arg-type]
     call = DenoiseCall(FRAMES[:2], "open the drawer", 250, (7, 8))
     errors = call.answered_by(answers)

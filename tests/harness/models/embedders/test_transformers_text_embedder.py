@@ -1,4 +1,4 @@
-"""Feedback is embedded by the real GPT-2 architecture, whose tokenizer has no padding token."""
+"""The real GPT-2 architecture, whose tokenizer has no padding token, embeds feedback."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def vectors(model: Path, *texts: str, **settings: Any) -> Array:
 
 
 def states(model: Path, text: str) -> Array:
-    """Last hidden states of one text alone, [tokens, 32]."""
+    """Return the last hidden states of one text by itself, [tokens, 32]."""
     import torch
     from transformers import AutoTokenizer, GPT2LMHeadModel
 

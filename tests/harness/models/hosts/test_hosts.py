@@ -1,4 +1,5 @@
-"""Real model hosts and their askers: one load for all, errors as if the model were loaded by the asker, and ends."""
+"""Real model hosts: many askers share one loaded model, errors are those of a model loaded by the asker, and hosts
+end."""
 
 import asyncio
 import contextlib
@@ -116,7 +117,8 @@ def environment(gpus: str | None) -> dict[str, str]:
 def hosts(
     plugin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Hosts]:
-    """The hosts of a command; a parameter is the seconds of silence after which they count as hung."""
+    """Return the hosts of a command; the fixture's parameter is the seconds without a beat after which a host counts as
+    hung."""
     plugin("obedient_module", SOURCE, {"judge": "obedient"})
     monkeypatch.setattr(client, "PAUSE", 0.1)
     command_hosts = Hosts(tmp_path / "models.log", environment, getattr(request, "param", SILENT_AFTER))
@@ -127,7 +129,7 @@ def hosts(
 
 @pytest.fixture
 def model(hosts: Hosts, tmp_path: Path) -> Callable[..., HostedModel]:
-    """`model("whole", "cpu")` is a model of an asker, not connected yet."""
+    """Return a function: `model("whole")` is an asker's model that is not connected yet."""
 
     def make(name: str = "whole", **settings: Any) -> HostedModel:
         part = Registered("judge", "obedient", {"model": name, "folder": str(tmp_path), **settings})
@@ -137,7 +139,7 @@ def model(hosts: Hosts, tmp_path: Path) -> Callable[..., HostedModel]:
 
 
 def answers(model: HostedModel, *prompts: str, device: str = "cpu") -> list[Any]:
-    """The values of answers to prompts, one after the other on one connection, which is closed then."""
+    """Return the values of the answers to prompts, asked one after the other on one connection that is then closed."""
 
     async def ask() -> list[Any]:
         model.spawn(device)
@@ -154,12 +156,12 @@ def loads(tmp_path: Path) -> list[str]:
 
 
 def have_ended(*pids: int) -> bool:
-    """Whether none of these processes is left."""
+    """Return whether none of these processes exists any more."""
     return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def hosts_of(log: Path) -> list[int]:
-    """The processes that print into a log: hosts, and their forks after them."""
+    """Return the ids of the processes that print into a log: hosts first, then their forks."""
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended

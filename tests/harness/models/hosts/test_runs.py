@@ -1,4 +1,4 @@
-"""Real weights shared by the workers of a real command: loaded once, the same rows, and whatever is killed."""
+"""Workers of a real command share real weights: they are loaded once, rows are unchanged, and kills do no harm."""
 
 import os
 import signal
@@ -79,7 +79,7 @@ def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def own_models(train_once: Callable[..., Path], qwen: Path) -> Path:
-    """A study of the runs of SETTINGS, each with a model of its own; only to be read."""
+    """Return a study of the runs of SETTINGS in which each run loaded its own model; only to be read."""
     return train_once(*SETTINGS, "judge=transformers", f"judge.model={qwen}", packs=[(0,), (1,)])
 
 
@@ -88,13 +88,13 @@ def rows(study: Path, name: str) -> list[bytes]:
 
 
 def evaluations(study: Path) -> list[list[Any]]:
-    """The numbers of evaluations, without the names of their cells."""
+    """Return the numbers of all evaluations, without the names of their cells."""
     paths = sorted(study.glob("*/*/*/seed-*/evaluations.parquet"))
     return [pq.read_table(path, columns=NUMBERS, partitioning=None).to_pylist() for path in paths]
 
 
 def start_study(study: Path, qwen: Path, judge: str = "transformers") -> fork_server.Process:
-    """Start the command of a study, which prints into a file beside it."""
+    """Start the command of a study, which prints into a file beside the study."""
     command = ["run", "suite=minigrid_doorkey", "profile=smoke", *SETTINGS, f"judge={judge}", f"judge.model={qwen}"]
     command += [f"output={study}", "workers=2", "probes=0", "report=false", "checkpoint_every=40"]
     with open(study.with_suffix(".out"), "w") as out:
@@ -103,23 +103,23 @@ def start_study(study: Path, qwen: Path, judge: str = "transformers") -> fork_se
 
 
 def until(true: Callable[[], object], study: Path) -> None:
-    """Wait as long as the study's files or its processes change."""
+    """Wait until `true()` holds, as long as the study's files or processes change."""
     scheduled.wait_until(true, moves=lambda: (scheduled.progress(study), hosts(study)))
 
 
 def output_of(command: fork_server.Process, study: Path) -> str:
-    """What the command has printed at its end."""
+    """Wait for the command to end and return what it printed."""
     command.wait()
     return study.with_suffix(".out").read_text()
 
 
 def workers(study: Path) -> list[int]:
-    """The processes that hold a run."""
+    """Return the ids of the processes that hold a run."""
     return [holder.pid for run in study.glob("*/*/*/seed-*") if (holder := leases.holder(run)) is not None]
 
 
 def hosts(study: Path) -> list[int]:
-    """The model host, and then its forks."""
+    """Return the id of the model host, followed by those of its forks."""
     return hosts_of(study / "logs" / "models.log")
 
 
@@ -135,7 +135,7 @@ def training(command: fork_server.Process, study: Path) -> None:
 
 
 def nobody_is_left(study: Path) -> None:
-    """Wait until no worker and no host of a study is left."""
+    """Wait until no worker and no host of a study exists."""
     until(lambda: not workers(study) and not hosts(study), study)
 
 
@@ -158,7 +158,7 @@ def test_two_workers_load_the_weights_once_and_write_the_rows_of_runs_that_load_
 def test_a_host_and_a_worker_that_are_killed_change_no_score(
     plugin: Any, qwen: Path, own_models: Path, tmp_path: Path
 ) -> None:
-    """Calls without an answer are made again, beside others than before."""
+    """Calls that were not answered are made again, batched with other calls than before."""
     plugin("mortal_module", MORTAL, {"judge": "mortal"})
     study = tmp_path / "study"
     output = output_of(command := start_study(study, qwen, "mortal"), study)

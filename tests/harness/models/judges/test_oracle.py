@@ -1,4 +1,5 @@
-"""The judge `oracle`: the task's events with stated error rates, the same in any packing and after any resume."""
+"""The judge `oracle` reports the task's events with stated error rates, the same in any packing and after any
+resume."""
 
 from typing import Any
 
@@ -25,7 +26,7 @@ def oracle(false_positive: float = 0.0, false_negative: float = 0.0) -> Oracle:
 
 
 def events(*happened: tuple[int, int], length: int = 4) -> np.ndarray:
-    """bool [length, 3] with these (transition, event) true."""
+    """Return bool [length, 3], true at these (transition, event)."""
     flags = np.zeros((length, 3), bool)
     for entry in happened:
         flags[entry] = True
@@ -45,7 +46,7 @@ def question_queue(seeds: tuple[int, ...], answers: Oracle, delay: int | None = 
 
 
 def scores(asks: QuestionQueue, step: int) -> dict[tuple[int, int], float]:
-    """Score by (row, ordinal) of all that is due."""
+    """Return (row, ordinal) -> score of all answers that are due."""
     return {(due.answer.row, due.item.ordinal): due.answer.value for due in asks.due(step)}
 
 

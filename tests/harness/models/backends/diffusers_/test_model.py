@@ -1,5 +1,5 @@
-"""A tiny Stable Diffusion saved and loaded: its errors against a computation by diffusers' own scheduler, its noise,
-and what cannot be loaded."""
+"""A tiny Stable Diffusion pipeline, saved and loaded: its errors equal those computed with diffusers' own scheduler,
+and what cannot be loaded is refused."""
 
 import asyncio
 import shutil
@@ -41,7 +41,7 @@ def answered(directory: Path, call: Any, **settings: Any) -> Array:
 
 @torch.inference_mode()
 def by_pipeline(directory: Path, frame: Array, text: str, level: int, seed: int) -> list[float]:
-    """The three errors of one frame, with the parts of the pipeline as diffusers loads it."""
+    """Return the three errors of one frame, computed with the parts of the pipeline as diffusers loads it."""
     from diffusers import StableDiffusionPipeline
 
     pipe = StableDiffusionPipeline.from_pretrained(directory)

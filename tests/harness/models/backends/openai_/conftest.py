@@ -1,4 +1,4 @@
-"""Real servers on loopback, each a process of its own that serves one tiny model, and a proxy before one of them."""
+"""Real servers on loopback, each a process that serves one tiny model, and a proxy in front of one of them."""
 
 import functools
 import os
@@ -27,7 +27,7 @@ STARTING = 600.0
 
 
 class ModelServer(NamedTuple):
-    """A model's directory and the server that has it."""
+    """A model's directory, and the URL and model name of the server that serves it."""
 
     directory: Path
     url: str
@@ -37,7 +37,7 @@ class ModelServer(NamedTuple):
 
 @pytest.fixture(scope="session")
 def speaking(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny Qwen2.5-VL, which says a word for yes or no, whichever a clip makes likelier, and then ends."""
+    """Return a tiny Qwen2.5-VL that answers yes or no, whichever a clip makes likelier, and then ends its text."""
     import torch
     from safetensors.torch import load_file, save_file
     from transformers import AutoTokenizer
@@ -60,7 +60,8 @@ def speaking(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def transformers_serve(speaking: Path) -> Iterator[ModelServer]:
-    """`transformers serve`: it continues no message and tells no log-probabilities, so it can only be read."""
+    """Run `transformers serve`, which neither continues messages nor returns log-probabilities: its answers are read as
+    text."""
     pytest.importorskip("fastapi")
     port = free_port()
     words = ["serve", speaking, "--device=cpu", "--dtype=float32", "--host=127.0.0.1", f"--port={port}"]
@@ -71,7 +72,7 @@ def transformers_serve(speaking: Path) -> Iterator[ModelServer]:
 
 @pytest.fixture(scope="session")
 def vllm(speaking: Path) -> Iterator[ModelServer]:
-    """vLLM, where VLLM names its program: it needs an environment of its own, since it pins what is used here."""
+    """Run vLLM, if the variable VLLM names its program: it needs its own environment because of its pinned packages."""
     program = os.environ.get("VLLM", "")
     if not program:
         pytest.skip("set VLLM to the program `vllm` of an environment that has it")
@@ -87,7 +88,7 @@ def vllm(speaking: Path) -> Iterator[ModelServer]:
 
 @pytest.fixture
 def proxy(transformers_serve: ModelServer) -> Iterator[Proxy]:
-    """Before the server `transformers_serve`."""
+    """Run a proxy in front of the server `transformers_serve`."""
     with proxied(transformers_serve.url) as proxy:
         yield proxy
 
@@ -100,7 +101,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(start: Callable[..., Any], port: int, log: Path, **settings: str) -> Iterator[None]:
-    """A server's process with those that it starts, up while the context lasts."""
+    """Run a server's process and the processes it starts, while the context lasts."""
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | settings
     with log.open("wb") as output:
         process = start(env=environment, stdout=output, stderr=output, start_new_session=True)

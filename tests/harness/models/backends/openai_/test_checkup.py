@@ -1,4 +1,4 @@
-"""The doctor in front of real servers: which ways of scoring each bears."""
+"""The doctor with real servers: which ways of scoring each server supports."""
 
 import pytest
 

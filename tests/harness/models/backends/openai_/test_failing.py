@@ -1,4 +1,4 @@
-"""With calls failing at random every question ends, every attempt is billed once, and the key stays secret."""
+"""When calls fail at random every question still ends, every attempt is billed once, and the key stays secret."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ LIMITS = Limits(usd=1e6)
 
 
 def desk_results(url: str, model: str, directory: Path, calls: Any, mode: str = "record") -> list[CallResult]:
-    """What becomes of calls over a desk with a cassette and a budget in `directory`."""
+    """Return the results of calls sent through a desk with a cassette and a budget in `directory`."""
 
     async def ask() -> list[CallResult]:
         server = Server(url, "SOME_KEY", POLICY.timeout)

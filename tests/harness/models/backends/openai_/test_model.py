@@ -1,4 +1,5 @@
-"""Judgements are read where the way of scoring says, objects fit their schema, and what was asked is what is billed."""
+"""The backend `openai`: judgements are read where the way of scoring says, objects fit their schema, and each call is
+billed."""
 
 import asyncio
 import base64
@@ -25,7 +26,8 @@ Says = Callable[[dict[str, Any]], tuple[int, Any]]
 
 
 def ask(says: Says, *calls: Any, model: str = "m", **settings: Any) -> tuple[list[Any], list[dict[str, Any]]]:
-    """What became of the calls, and the bodies of the requests."""
+    """Answer calls from a server that replies by `says`; return the replies or failures, and the bodies of the
+    requests."""
     bodies: list[dict[str, Any]] = []
 
     def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:

@@ -1,4 +1,4 @@
-"""A clip has the same score from the model loaded here and from a real server of the same weights."""
+"""A clip has the same score from a model loaded in this process and from a real server with the same weights."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Scores follow from the likeliest tokens as worked out by hand, and a body of any other form is a failure."""
+"""Scores computed from the likeliest tokens equal those worked out by hand; a body of any other form is a failure."""
 
 import math
 
@@ -11,7 +11,7 @@ from tests.harness.models.canned import completion
 
 
 def logprobs(*tokens: tuple[str, dict[str, float]]) -> dict:
-    """Said tokens with the probabilities of the likeliest in their place."""
+    """Return the `logprobs` of a completion of these (token, probability of each likely token) pairs."""
 
     def listed(likeliest: dict[str, float]) -> list[dict]:
         return [{"token": text, "logprob": math.log(p)} for text, p in likeliest.items()]

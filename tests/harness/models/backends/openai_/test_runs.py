@@ -1,4 +1,4 @@
-"""VLM-RB on DoorKey judged by a real server: recorded, replayed with the server off, and bearing calls that fail."""
+"""VLM-RB on DoorKey judged by a real server: recorded, replayed without the server, and robust to failing calls."""
 
 import json
 from pathlib import Path

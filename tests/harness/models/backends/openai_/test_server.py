@@ -1,4 +1,4 @@
-"""Whatever a server or a network does, a request ends soon, in an answer or in a failure that says what happened."""
+"""Whatever a server or the network does, a request ends soon, with an answer or a failure that says what happened."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ KINDS = {
 
 
 def ask(url: str, timeout: float = 60.0, **fields: Any) -> Any:
-    """The body of a tiny completion, or the Failure."""
+    """Return the body of a tiny completion, or the Failure."""
 
     async def complete() -> Any:
         server = Server(url, "SOME_KEY", timeout)

@@ -14,7 +14,7 @@ CPU = torch.device("cpu")
 
 
 class Squares:
-    """Squares numbers, remembers its batches, and has room for `room` items at a time."""
+    """A computation that squares numbers, records its batches, and fits `room` numbers into memory at a time."""
 
     def __init__(self, room: int = 1000) -> None:
         self.room, self.batches = room, list[list[int]]()
@@ -137,7 +137,8 @@ def test_on_a_cpu_memory_is_not_asked() -> None:
     ],
 )
 def test_what_fits_follows_from_what_one_and_two_took(one: int, two: int, free: int, size: int) -> None:
-    """An item takes two - one, the rest is fixed; of free memory .8 is used, a power of two of items at most ON_GPU."""
+    """One more number takes two - one bytes, the rest is fixed; 80 % of the free memory is used, for a power of two of
+    numbers up to ON_GPU."""
     assert fitting(one, two, free) == size
 
 

@@ -26,7 +26,7 @@ def ask(model: TransformersModel, *calls: ChatCall) -> list[Any]:
 
 
 def script_replies(model: TransformersModel, monkeypatch: pytest.MonkeyPatch, *texts: str) -> list[str]:
-    """Lets the real model say these texts, one a call; returns what it is shown each time."""
+    """Let the real model generate these texts, one for each call; return the list of prompts it is given."""
     import torch
 
     replies, prompts, tokenizer = list(texts), [], model._loaded.tokenizer

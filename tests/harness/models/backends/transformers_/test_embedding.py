@@ -24,7 +24,7 @@ def vectors(directory: Path, items: Any) -> Any:
 
 @pytest.mark.parametrize(("name", "states"), [("gpt2", "transformer"), ("sentence_bert", "")])
 def test_texts_are_the_mean_of_their_own_last_hidden_states(tiny: Callable[..., Path], name: str, states: str) -> None:
-    """Text by text, so without padding: what padding a batch adds is left out of the mean."""
+    """The expected vectors are computed text by text, so without the padding that a batch adds."""
     loaded = load(Source(str(tiny(name)), dtype="float32"))
     body = getattr(loaded.model, states) if states else loaded.model
     expected = [body(**loaded.tokenizer(t, return_tensors="pt")).last_hidden_state[0].mean(0).numpy() for t in TEXTS]

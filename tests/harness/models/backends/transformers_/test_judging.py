@@ -32,7 +32,8 @@ def scores(judge: Judging, clips: list[Any]) -> list[float]:
 def test_the_score_is_the_share_of_yes_in_what_plain_generate_would_say_next(
     tiny: Callable[..., Path], clips: list[Any], name: str, media_kind: str
 ) -> None:
-    """By hand: the chat template ends in "Answer:", `generate` is asked for one token, and its probabilities summed."""
+    """Computed by hand: the chat template ends in "Answer:", `generate` returns one token, and its probabilities are
+    summed."""
     directory = tiny(name)
     judge = judging(directory, clips=media_kind)
     verdicts = judge([JudgeCall(clip, PROMPT) for clip in clips])
@@ -204,7 +205,7 @@ def test_a_literal_answer_is_read_as_text(
 
 @contextmanager
 def steered(judge: Judging, *steps: dict[str, float]) -> Iterator[None]:
-    """The real `generate`, with the logits given for some tokens, step by step."""
+    """Replace the logits of some tokens at each step of the real `generate`, while the context lasts."""
     words, queue = judge._loaded.tokenizer.get_vocab(), list(steps)
 
     def hook(module: Any, inputs: Any, logits: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,5 @@
-"""S3D as published, against the same network written with functions alone; its texts by hand; and its file."""
+"""S3D as published equals the same network written with functions; its text tower is computed by hand; its file is read
+back."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,7 +33,7 @@ def embedding(tiny: Callable[..., Path]) -> S3DEmbedding:
 
 
 def unit(w: Weights, name: str, number: int, x: torch.Tensor, padding: Any) -> torch.Tensor:
-    """Convolution `number` of a unit, its norm over the statistics of training, and ReLU."""
+    """Apply convolution `number` of a unit, batch norm with training statistics, and ReLU."""
     norm = [
         w[f"{name}.bn{number}.{statistic}"][:, None, None, None]
         for statistic in ("running_mean", "running_var", "weight")
@@ -105,7 +106,7 @@ def test_the_network_is_that_of_functions_over_the_same_weights(weights: Weights
 
 
 def test_the_published_sizes_have_the_published_count_of_numbers() -> None:
-    """The checkpoint of Miech et al. has 66,250 words of 300 numbers, 2,048 features and vectors of 512."""
+    """The checkpoint of Miech et al. has 66,250 words of 300 numbers, 2,048 features and vectors of 512 numbers."""
     with torch.device("meta"):
         model = S3D(66_250)
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}

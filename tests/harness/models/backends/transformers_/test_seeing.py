@@ -21,8 +21,9 @@ PROMPT = 'Is the goal reached in this clip? Reply with exactly "Answer: Yes" or 
 def test_the_vision_tower_sees_each_different_frame_once(
     tiny: Callable[..., Path], clips: list[Any], name: str, media_kind: Any, patches: int
 ) -> None:
-    """Clips of frames a a b b and b b a c show three; Qwen's tower takes 4 x 4 patches of each, and of a video two
-    frames at a time, so aa, bb and ac. The part is filled up to what two clips without equal frames would fill."""
+    """Clips of the frames a a b b and b b a c hold three different frames. Qwen's tower takes 4 x 4 patches of each
+    frame, and two frames of a video at a time: aa, bb and ac. The batch is padded to the size of two clips without
+    equal frames."""
     judge = Judging(load(Source(str(tiny(name)), dtype="float32")), "prefill", media_kind)
     a, b, c = clips[0][:3]
     calls = [JudgeCall(np.stack(frames), PROMPT) for frames in ((a, a, b, b), (b, b, a, c))]

@@ -1,5 +1,5 @@
-"""A tiny SAM 2 saved and loaded: its masks and its tracks against transformers' own classes, batches, and what is
-refused."""
+"""A tiny SAM 2, saved and loaded: its masks and tracks equal those of transformers' own classes, in batches too, and
+what cannot work is refused."""
 
 import asyncio
 import shutil
@@ -46,7 +46,7 @@ def answered(config: Segmenter, *calls: Call) -> list[Any]:
 
 @torch.inference_mode()
 def by_transformers(directory: Path, image: Array, point: tuple[float, float]) -> tuple[Array, float]:
-    """The best of the three masks of one point, by a plain forward pass of the model."""
+    """Return the best of the three masks of one point and its score, from a plain forward pass of the model."""
     from transformers import Sam2Model, Sam2Processor
 
     model, prepare = Sam2Model.from_pretrained(directory).eval(), Sam2Processor.from_pretrained(directory)
