@@ -207,7 +207,7 @@ def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert limits == [(60.0, 3 * 2**30), (160.0, 4 * 10**10), (260.0, 8 * 10**10)]
 
 
-def leaking(flag: str) -> str:
+def crash_if_called_before(flag: str) -> str:
     """Crash if an earlier call has left a trace."""
     if flag in os.environ:
         os.abort()
@@ -216,8 +216,8 @@ def leaking(flag: str) -> str:
 
 
 def test_what_earlier_calls_left_behind_is_not_held_against_the_next(call: Caller) -> None:
-    assert call("reading x", 60.0, leaking, "GUIDEBENCH_TEST_LEFT") == "read"
-    assert call("reading y", 60.0, leaking, "GUIDEBENCH_TEST_LEFT") == "read"
+    assert call("reading x", 60.0, crash_if_called_before, "GUIDEBENCH_TEST_LEFT") == "read"
+    assert call("reading y", 60.0, crash_if_called_before, "GUIDEBENCH_TEST_LEFT") == "read"
 
 
 def nested() -> int:

@@ -74,12 +74,12 @@ WORDS = ("method=marked", "training.steps=200", "evaluation.every=100", "evaluat
 
 
 @pytest.fixture
-def marking(plugin: Callable[..., Path]) -> None:
+def marking_method(plugin: Callable[..., Path]) -> None:
     plugin("marking_module", GUIDE, {"guide": "marks", "method": "marked"})
 
 
 def test_a_guide_of_another_package_logs_rows_that_outlive_a_stop_and_the_package(
-    marking: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    marking_method: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uninterrupted = train(*WORDS, packs=[(0,)], checkpoint_every=30)
     (file,) = uninterrupted.glob("*/*/*/seed-0/waypoints.parquet")
@@ -114,13 +114,15 @@ def test_a_guide_of_another_package_logs_rows_that_outlive_a_stop_and_the_packag
     ],
 )
 def test_a_row_that_was_not_declared_ends_the_run_by_part_log_and_column(
-    marking: None, train: Callable[..., Path], wrong: str, message: str
+    marking_method: None, train: Callable[..., Path], wrong: str, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
         train(*WORDS, f"guide.wrong={wrong}", packs=[(0,)])
 
 
-def test_a_log_that_changed_since_its_record_was_written_is_refused(marking: None, train: Callable[..., Path]) -> None:
+def test_a_log_that_changed_since_its_record_was_written_is_refused(
+    marking_method: None, train: Callable[..., Path]
+) -> None:
     study = train(*WORDS, packs=[])
     (file,) = study.glob("*/*/*/cell.json")
     cell_record = json.loads(file.read_text())

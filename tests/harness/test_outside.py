@@ -14,7 +14,7 @@ from guidebench.harness.errors import UserError
 GIB = 2**30
 
 
-def sized(path: Path, bytes_: int) -> Path:
+def sparse_file(path: Path, bytes_: int) -> Path:
     with path.open("wb") as file:
         file.truncate(bytes_)  # sparse: it takes no room
     return path
@@ -29,21 +29,21 @@ def sized(path: Path, bytes_: int) -> Path:
     ],
 )
 def test_what_a_compressed_file_may_declare(tmp_path: Path, bytes_: int, most: int) -> None:
-    file = sized(tmp_path / "file", bytes_)
+    file = sparse_file(tmp_path / "file", bytes_)
     outside.check_packed(file, most)
     with pytest.raises(UserError, match=f"its arrays declare {most + 1:,}; at most {most:,} are read"):
         outside.check_packed(file, most + 1)
 
 
 def test_what_an_uncompressed_file_may_declare(tmp_path: Path) -> None:
-    file = sized(tmp_path / "file", 1_000)
+    file = sparse_file(tmp_path / "file", 1_000)
     outside.check_plain(file, 4_000)
     with pytest.raises(UserError, match="has 1,000 bytes and its arrays declare 4,001; at most 4 times the file"):
         outside.check_plain(file, 4_001)
 
 
 def test_rows_of_equal_values_are_read_up_to_64_mib(tmp_path: Path) -> None:
-    file = sized(tmp_path / "file", 100)
+    file = sparse_file(tmp_path / "file", 100)
     outside.check_rows(file, 2**22, 2)
     with pytest.raises(UserError, match="its 4,194,305 rows of 2 columns declare"):
         outside.check_rows(file, 2**22 + 1, 2)

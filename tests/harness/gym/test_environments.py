@@ -68,7 +68,7 @@ class Sure:
         )
 
 
-def train(environment: environments.RecordedTraining, episodes: int) -> list[tuple[int, float, bool, int]]:
+def train_foreign_loop(environment: environments.RecordedTraining, episodes: int) -> list[tuple[int, float, bool, int]]:
     """Train with a user's own loop; return (step, return, success, length) of each evaluation episode."""
     episode_rows, agent = [], Sure()
     observation, _ = environment.reset()
@@ -97,7 +97,7 @@ def test_a_foreign_loop_is_evaluated_on_the_layouts_of_our_own_runs_and_stands_i
     assert cli.main([*command, f"output={tmp_path}", "report=false"]) == 0
     environment = guidebench.make(TASK, record=tmp_path, method="mine", seed=0, profile="smoke", settings={"lr": 0.1})
     assert (environment.steps, environment.every, environment.episodes) == (600, 200, 2)
-    episode_rows = train(environment, environment.episodes)
+    episode_rows = train_foreign_loop(environment, environment.episodes)
     environment.close()
     environment.close()
     rows = results.load(tmp_path)
@@ -114,17 +114,17 @@ def test_a_foreign_loop_is_evaluated_on_the_layouts_of_our_own_runs_and_stands_i
 
 
 def test_what_is_closed_early_has_failed_and_can_be_recorded_anew(tmp_path: Path) -> None:
-    def recorded() -> environments.RecordedTraining:
+    def record_training() -> environments.RecordedTraining:
         return guidebench.make(TASK, record=tmp_path, method="mine", profile="smoke", steps=20)
 
-    first = recorded()
+    first = record_training()
     first.reset()
     first.step(0)
     first.close()
     (run,) = tmp_path.glob("*/*/*/seed-0")
     run_record = json.loads((run / "run.json").read_text())
     assert (run_record["status"], run_record["error"]) == ("failed", "closed after 1 of 20 training steps")
-    second = recorded()
+    second = record_training()
     second.reset()
     for _ in range(20):
         *_, over, cut, _ = second.step(0)

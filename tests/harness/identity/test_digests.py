@@ -169,7 +169,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def remembered(cache: Path, file: Path) -> str:
+def digest_by_cache(cache: Path, file: Path) -> str:
     """Return a file's SHA-256 as a new process computes it that starts with the cache `cache`."""
     ((_, digest),) = Memory(cache).of([NamedFile("weights", file)], "a model")
     return digest
@@ -182,11 +182,11 @@ def test_a_file_is_read_once_and_again_when_it_has_changed(
     file.write_bytes(b"first")
     status = file.stat()
     monkeypatch.setattr(digests.time, "time", lambda: status.st_mtime + 60)
-    assert remembered(cache, file) == remembered(cache, file) == sha(b"first")
+    assert digest_by_cache(cache, file) == digest_by_cache(cache, file) == sha(b"first")
     assert reads == ["weights"]
     file.write_bytes(b"other")  # of equal size
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert remembered(cache, file) == sha(b"other"), "its status has changed all the same"
+    assert digest_by_cache(cache, file) == sha(b"other"), "its status has changed all the same"
     assert len(reads) == 2
 
 
@@ -197,7 +197,7 @@ def test_a_file_that_has_just_changed_is_not_remembered(
     file, cache = tmp_path / "weights", tmp_path / "digests.json"
     file.write_bytes(b"first")
     monkeypatch.setattr(digests.time, "time", lambda: file.stat().st_mtime + 1)
-    assert remembered(cache, file) == remembered(cache, file)
+    assert digest_by_cache(cache, file) == digest_by_cache(cache, file)
     assert len(reads) == 2 and not cache.exists()
 
 
@@ -205,7 +205,7 @@ def test_a_file_that_has_just_changed_is_not_remembered(
 def test_a_damaged_cache_only_costs_time(tmp_path: Path, content: str) -> None:
     (tmp_path / "digests.json").write_text(content)
     (tmp_path / "weights").write_bytes(b"first")
-    assert remembered(tmp_path / "digests.json", tmp_path / "weights") == sha(b"first")
+    assert digest_by_cache(tmp_path / "digests.json", tmp_path / "weights") == sha(b"first")
 
 
 def test_much_is_read_with_progress(
@@ -213,21 +213,21 @@ def test_much_is_read_with_progress(
 ) -> None:
     file = tmp_path / "weights"
     file.write_bytes(bytes(3 * 2**20))
-    remembered(tmp_path / "digests.json", file)
+    digest_by_cache(tmp_path / "digests.json", file)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(digests, "LARGE", 2**20)
     monkeypatch.setattr(digests, "BLOCK", 2**20)
     monkeypatch.setattr(digests, "PAUSE", 0.0)
-    remembered(tmp_path / "digests.json", file)
+    digest_by_cache(tmp_path / "digests.json", file)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "bench: reading 3.0 MiB of a model to identify it; this is done once"
     assert lines[1:] == [f"bench: {count}.0 MiB of 3.0 MiB read" for count in (1, 2, 3)]
 
 
 def test_a_file_that_cannot_be_read_is_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(file: NamedFile, *rest: object) -> str:
+    def refuse(file: NamedFile, *rest: object) -> str:
         raise PermissionError(13, "Permission denied", str(file.path))
 
-    monkeypatch.setattr(digests, "sha256", refused)
+    monkeypatch.setattr(digests, "sha256", refuse)
     with pytest.raises(UserError, match=rf"{model}/config.json cannot be read \(Permission denied\)"):
         digests.of_model(model)

@@ -220,7 +220,7 @@ def _program(name: str) -> str:
     return path
 
 
-def missing() -> list[str]:
+def missing_packages() -> list[str]:
     """Return the packages that this host lacks for a cluster."""
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
     return [package for program, package in PACKAGES.items() if shutil.which(program, path=path) is None]

@@ -174,7 +174,7 @@ def test_silence_is_judged_by_the_command_and_changes_no_cell(tmp_path: Path) ->
 
 
 @pytest.fixture
-def sleeping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[local.Processes]:
+def sleeper_launcher(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[local.Processes]:
     """Return a launcher with one worker that sleeps beside a second process and counts as hung after 1.5 s without a
     beat."""
     monkeypatch.setattr(local, "WORKER", "tests.harness.launchers.sleeper")
@@ -201,26 +201,26 @@ def exists(*processes: int) -> bool:
 
 
 def test_a_worker_that_is_stopped_is_killed_with_what_is_beside_it_and_retried_as_after_a_crash(
-    sleeping: local.Processes,
+    sleeper_launcher: local.Processes,
 ) -> None:
-    first_start = event(sleeping, "started").content
+    first_start = event(sleeper_launcher, "started").content
     stop(first_start["worker"])
     stop(first_start["beside"])
-    error = str(event(sleeping, "retry").content["error"])
+    error = str(event(sleeper_launcher, "retry").content["error"])
     assert error == "the worker gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)"
-    second_start = event(sleeping, "started").content
+    second_start = event(sleeper_launcher, "started").content
     assert second_start["worker"] != first_start["worker"] and not exists(first_start["worker"], first_start["beside"])
     stop(second_start["worker"])
-    assert "it is stopped" in str(event(sleeping, "crashed").content["error"])
+    assert "it is stopped" in str(event(sleeper_launcher, "crashed").content["error"])
 
 
 def test_a_stop_kills_what_has_not_ended_in_time_with_what_is_beside_it(
-    sleeping: local.Processes, monkeypatch: pytest.MonkeyPatch
+    sleeper_launcher: local.Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert local.GRACE < 10.0
     monkeypatch.setattr(local, "GRACE", 0.5)
-    start = event(sleeping, "started").content
+    start = event(sleeper_launcher, "started").content
     stop(start["beside"])  # it holds the pipe of the worker, which the signal ends
-    sleeping.cancel()
-    event(sleeping, "stopped")
+    sleeper_launcher.cancel()
+    event(sleeper_launcher, "stopped")
     wait_until(lambda: not exists(start["worker"], start["beside"]))

@@ -76,7 +76,7 @@ def nodes() -> Iterator[Any]:
 
 
 @pytest.fixture
-def running(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def ray_cluster(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Return the cluster that a test's commands connect to. After the test, even a failed one, no job is left and all
     nodes are back."""
     monkeypatch.setenv("RAY_ADDRESS", nodes.address)
@@ -94,11 +94,11 @@ def running(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.fixture
-def until(running: Any, tmp_path: Path) -> Callable[..., None]:
+def wait_until(ray_cluster: Any, tmp_path: Path) -> Callable[..., None]:
     """Return `wait_until(is_done)`, which waits as long as the nodes or the files of the test's study change."""
 
     def moves() -> object:
-        return keepers(running), scheduled.progress(tmp_path)
+        return keepers(ray_cluster), scheduled.progress(tmp_path)
 
     return partial(scheduled.wait_until, moves=moves)
 
@@ -119,7 +119,7 @@ def keepers(cluster: Any) -> list[int]:
 
 @pytest.mark.waits
 def test_a_study_with_a_served_judge_loses_its_command_a_worker_and_a_node_and_equals_that_of_local(
-    running: Any, until: Callable[..., None], tmp_path: Path
+    ray_cluster: Any, wait_until: Callable[..., None], tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
 
@@ -132,15 +132,17 @@ def test_a_study_with_a_served_judge_loses_its_command_a_worker_and_a_node_and_e
         words = ["run", *STUDY, f"judge.base_url={url}", f"models.budget_calls={LIMIT}", "launcher=ray"]
         words += ["launcher.cpus=2", "launcher.wait=true", f"output={study}"]
         command = start_bench(*words)
-        until(lambda: has_begun() or command.poll() is not None)
+        wait_until(lambda: has_begun() or command.poll() is not None)
         command.kill()
         command.wait()
         holder = leases.holder(next(study.glob("*/*/vlm_rb-*/seed-0")))
         assert holder is not None
         os.kill(holder.pid, signal.SIGSTOP)  # or it might finish before its node is lost
         raylet = parent(parent(holder.pid))
-        (lost_node,) = (node for node in running.worker_nodes if node.all_processes["raylet"][0].process.pid == raylet)
-        running.remove_node(lost_node, allow_graceful=False)
+        (lost_node,) = (
+            node for node in ray_cluster.worker_nodes if node.all_processes["raylet"][0].process.pid == raylet
+        )
+        ray_cluster.remove_node(lost_node, allow_graceful=False)
         os.kill(holder.pid, signal.SIGKILL)
         done = bench(*words)  # the command comes back, submits nothing again and listens
         assert done.code == 0 and f"{study}: {RUNS} finished" in done.out, done.out + done.err
@@ -155,7 +157,7 @@ def test_a_study_with_a_served_judge_loses_its_command_a_worker_and_a_node_and_e
 
 @pytest.mark.waits
 def test_jobs_of_the_command_of_the_page_on_clusters_are_submitted_once_share_the_cores_and_are_cancelled(
-    running: Any, until: Callable[..., None], tmp_path: Path
+    ray_cluster: Any, wait_until: Callable[..., None], tmp_path: Path
 ) -> None:
     """The command is as printed there, except for a smaller study and its directory."""
     page = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text().partition("## Ray")[2]
@@ -172,18 +174,18 @@ def test_jobs_of_the_command_of_the_page_on_clusters_are_submitted_once_share_th
     done = bench(*submit)
     assert done.code == 0 and "3 jobs in the queue" in done.out and f"bench cancel {study}" in done.out
     assert "3 jobs in the queue" in bench(*submit).out  # a second command submits none of them again
-    until(lambda: statuses(study) == ["running", "running"])
+    wait_until(lambda: statuses(study) == ["running", "running"])
     status = bench("status", str(study)).out
     assert status.count("running in Ray on ") == 2 and status.count("pending in Ray: no node has 2 CPU free") == 1
     done = bench("cancel", str(study))
     assert done.code == 0 and "3 jobs cancelled" in done.out
-    until(lambda: events(study) == [["started", "stopped"]] * 2)  # told last, after the state of its run
+    wait_until(lambda: events(study) == [["started", "stopped"]] * 2)  # told last, after the state of its run
     assert statuses(study) == ["stopped", "stopped"] and list(study.glob("*/*/*/seed-0/checkpoint-*"))
-    until(lambda: not keepers(running))
+    wait_until(lambda: not keepers(ray_cluster))
     assert bench("cancel", str(study)).code == 1
 
 
-def submitted(study: Path, script: str, jobs: dict[str, dict[str, Any]], **changes: Any) -> Tasks:
+def submit_scripts(study: Path, script: str, jobs: dict[str, dict[str, Any]], **changes: Any) -> Tasks:
     """Submit jobs (name -> fields of the order) whose worker is a script, and return the study's launcher. The script
     reads the job's name from $NAME and its node from $NODE."""
     (study / "logs").mkdir(parents=True)
@@ -203,21 +205,21 @@ def submitted(study: Path, script: str, jobs: dict[str, dict[str, Any]], **chang
 
 @pytest.mark.waits
 def test_a_node_that_cannot_work_is_left_out_and_named(
-    running: Any, until: Callable[..., None], tmp_path: Path
+    ray_cluster: Any, wait_until: Callable[..., None], tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
     first = "mkdir odd 2>/dev/null && echo $NODE > odd/node"
     script = f'{first}; [ "$(cat odd/node)" = $NODE ] && echo other packages && exit 69; {UNTIL_GO}; echo $NAME >> done'
-    tasks = submitted(study, script, {"a": {}, "b": {}}, workers=1)
-    until(lambda: any("other packages" in task.words for task in tasks.queued()))
+    tasks = submit_scripts(study, script, {"a": {}, "b": {}}, workers=1)
+    wait_until(lambda: any("other packages" in task.words for task in tasks.queued()))
     (study / "go").touch()
-    until(lambda: (study / "done").exists() and len((study / "done").read_text().split()) == 2)
+    wait_until(lambda: (study / "done").exists() and len((study / "done").read_text().split()) == 2)
     assert sorted((study / "done").read_text().split()) == ["a-c-0", "b-c-1"]
 
 
 @pytest.mark.waits
 def test_a_job_begins_again_unless_it_dies_again_and_again_or_no_node_is_left_for_it(
-    running: Any, until: Callable[..., None], tmp_path: Path
+    ray_cluster: Any, wait_until: Callable[..., None], tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
     script = """
@@ -226,8 +228,8 @@ def test_a_job_begins_again_unless_it_dies_again_and_again_or_no_node_is_left_fo
         [ $NAME = a-c-0 ] && kill -9 $$
         exit $((73 + 2 * ($(grep -c b begun) - 1)))
     """
-    submitted(study, script, {"a": {}, "b": {}, "c": {}}, losses=1)
-    until(lambda: events(study) == [["crashed"]] * 3)
+    submit_scripts(study, script, {"a": {}, "b": {}, "c": {}}, losses=1)
+    wait_until(lambda: events(study) == [["crashed"]] * 3)
     starts = (study / "begun").read_text().split()
     assert starts.count("a-c-0") == 2 and starts.count("b-c-1") == 2  # held, then stopped
     runs = [json.loads(path.read_text()) for path in sorted(study.glob("s/t/*/seed-*/run.json"))]
@@ -239,51 +241,51 @@ def test_a_job_begins_again_unless_it_dies_again_and_again_or_no_node_is_left_fo
 
 
 @pytest.mark.waits
-def test_two_workers_share_a_gpu(running: Any, until: Callable[..., None], tmp_path: Path) -> None:
+def test_two_workers_share_a_gpu(ray_cluster: Any, wait_until: Callable[..., None], tmp_path: Path) -> None:
     study = tmp_path / "study"
     script = f"echo +$CUDA_VISIBLE_DEVICES >> log; {UNTIL_GO}; echo - >> log"
     resources = {"num_cpus": 0.0, "num_gpus": 0.5}
-    tasks = submitted(study, script, {name: {} for name in ("a", "b", "c")}, resources=resources)
+    tasks = submit_scripts(study, script, {name: {} for name in ("a", "b", "c")}, resources=resources)
 
     def lines() -> list[str]:
         return (study / "log").read_text().split() if (study / "log").exists() else []
 
-    until(lambda: len(lines()) == 2)
+    wait_until(lambda: len(lines()) == 2)
     assert lines() == ["+0", "+0"] and sum("pending" in task.words for task in tasks.queued()) == 1
     (study / "go").touch()
-    until(lambda: len(lines()) == 6)
+    wait_until(lambda: len(lines()) == 6)
     assert lines().count("+0") == lines().count("-") == 3
 
 
 @pytest.mark.waits
 def test_jobs_wait_for_their_stages_and_for_their_number(
-    running: Any, until: Callable[..., None], tmp_path: Path
+    ray_cluster: Any, wait_until: Callable[..., None], tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
     script = "echo +$NAME >> log; sleep 0.5; echo -$NAME >> log"
-    submitted(study, script, {"a": {"after": ["c/1"]}, "b": {}, "c": {}}, workers=1)
-    until(lambda: (study / "log").exists() and len((study / "log").read_text().split()) == 6)
+    submit_scripts(study, script, {"a": {"after": ["c/1"]}, "b": {}, "c": {}}, workers=1)
+    wait_until(lambda: (study / "log").exists() and len((study / "log").read_text().split()) == 6)
     assert (study / "log").read_text().split() == ["+b-c-1", "-b-c-1", "+a-c-0", "-a-c-0", "+c-c-2", "-c-c-2"]
 
 
 @pytest.mark.waits
 def test_a_keeper_that_is_killed_begins_again_with_its_jobs(
-    running: Any, until: Callable[..., None], tmp_path: Path
+    ray_cluster: Any, wait_until: Callable[..., None], tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
-    submitted(study, f"echo x >> begun; {UNTIL_GO}; echo x >> ended", {"a": {}})
-    until(lambda: (study / "begun").exists())
-    (keeper,) = keepers(running)
+    submit_scripts(study, f"echo x >> begun; {UNTIL_GO}; echo x >> ended", {"a": {}})
+    wait_until(lambda: (study / "begun").exists())
+    (keeper,) = keepers(ray_cluster)
     os.kill(keeper, signal.SIGKILL)
-    until(lambda: (study / "begun").read_text() == "x\nx\n")
+    wait_until(lambda: (study / "begun").read_text() == "x\nx\n")
     (study / "go").touch()
-    until(lambda: (study / "ended").exists() and not keepers(running))
+    wait_until(lambda: (study / "ended").exists() and not keepers(ray_cluster))
     assert (study / "begun").read_text() == "x\nx\n", "the job began once more, and no more"
 
 
 @pytest.mark.waits
 def test_what_the_cluster_cannot_give_or_see_is_named_before_anything_starts(
-    running: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ray_cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = tmp_path / "study"
     for words, says in [
@@ -407,7 +409,7 @@ def test_a_job_tells_its_worker_what_its_node_must_have(tmp_path: Path) -> None:
     assert not prepared.code
 
 
-def listening(pids: set[int]) -> list[tuple[str, int]]:
+def listening_addresses(pids: set[int]) -> list[tuple[str, int]]:
     """Return (address, port) on which processes listen, read from /proc."""
     sockets = set()
     for pid in pids:
@@ -446,7 +448,7 @@ def test_a_head_that_is_started_as_the_page_says_listens_on_its_own_machine_alon
                 break
         assert probe.out.strip().endswith("True"), probe.err
         family = {int(folder.name) for folder in Path("/proc").glob("[0-9]*") if session_of(folder) == head.pid}
-        places = listening(family)
+        places = listening_addresses(family)
         assert port in {number for _, number in places}
         loopback = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
         assert [place for place in places if place[0] not in loopback] == []

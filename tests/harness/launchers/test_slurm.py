@@ -26,7 +26,7 @@ from guidebench.harness.run import study as studies
 from guidebench.harness.run.study import Study
 from tests.harness.launchers import scheduled
 from tests.harness.launchers.scheduled import LIMIT, RUNS, STUDY, check_finished_study, events, judging, rows, statuses
-from tests.harness.launchers.slurm_cluster import Cluster, cluster, missing, parent
+from tests.harness.launchers.slurm_cluster import Cluster, cluster, missing_packages, parent
 from tests.programs import bench, start_bench
 
 SMALL = (
@@ -40,7 +40,7 @@ SLURM = ("launcher=slurm", "launcher.minutes=5")
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Cluster]:
-    if absent := missing():
+    if absent := missing_packages():
         message = f"SLURM is missing here; install {', '.join(absent)}"
         if os.environ.get("CI_REQUIRES_SYSTEM"):
             pytest.fail(message)
@@ -50,7 +50,7 @@ def nodes() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def running(nodes: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def slurm_cluster(nodes: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """Return the cluster that a test's commands connect to. After the test, even a failed one, no task is left."""
     for name, value in nodes.environment.items():
         monkeypatch.setenv(name, value)
@@ -59,14 +59,14 @@ def running(nodes: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
 
 
 @pytest.fixture
-def until(running: Cluster, tmp_path: Path) -> Callable[..., None]:
+def wait_until(slurm_cluster: Cluster, tmp_path: Path) -> Callable[..., None]:
     """Return `wait_until(is_done)`, which waits as long as the queue, the nodes or the files of the test's study
     change."""
 
     def moves() -> object:
-        return running.queue(), running.states(), scheduled.progress(tmp_path)
+        return slurm_cluster.queue(), slurm_cluster.states(), scheduled.progress(tmp_path)
 
-    return functools.partial(scheduled.wait_until, moves=moves, describe=running.report)
+    return functools.partial(scheduled.wait_until, moves=moves, describe=slurm_cluster.report)
 
 
 def node_of(worker: int) -> str:
@@ -88,7 +88,7 @@ def workers_on(node: str, study: Path) -> set[int]:
 
 @pytest.mark.waits
 def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_that_of_local(
-    running: Cluster, until: Callable[..., None], train: Callable[..., Path], tmp_path: Path
+    slurm_cluster: Cluster, wait_until: Callable[..., None], train: Callable[..., Path], tmp_path: Path
 ) -> None:
     """The commands are as printed there, except for a smaller study, this cluster's partition and directory, and a
     tracker that needs no account."""
@@ -106,15 +106,15 @@ def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_
     assert [words[0] for words in commands] == ["run", "status", "cancel", "report", "track"]
     submit, status, cancel, report, track = commands
     study = tmp_path / "mt10"
-    running.hold()
+    slurm_cluster.hold()
     done = bench(*submit)
     assert done.code == 0 and "2 jobs in the queue" in done.out and f"bench cancel {study}" in done.out
-    assert "2 jobs in the queue" in bench(*submit).out and len(running.queue()) == 2, "none is submitted again"
+    assert "2 jobs in the queue" in bench(*submit).out and len(slurm_cluster.queue()) == 2, "none is submitted again"
     assert job_files.read(next((study / "jobs").glob("*-0.json"))).code, "a node is checked against what is here"
     assert bench(*status).out.count("pending in SLURM as") == 2
     assert "2 jobs cancelled" in bench(*cancel).out
-    until(lambda: not running.queue())
-    running.go_on()
+    wait_until(lambda: not slurm_cluster.queue())
+    slurm_cluster.go_on()
     done = bench(*submit, "launcher.wait=true")
     assert done.code == 0, done.out + done.err
     assert done.out.count(": started") == done.out.count(": finished") == 2 and "2 finished" in done.out
@@ -131,30 +131,32 @@ def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_
 
 @pytest.mark.waits
 def test_a_task_continues_after_its_limit_a_killed_one_is_marked_failed_and_a_cancelled_one_stops(
-    running: Cluster, until: Callable[..., None], tmp_path: Path
+    slurm_cluster: Cluster, wait_until: Callable[..., None], tmp_path: Path
 ) -> None:
     """Workers are killed as when memory runs out: a killed worker is reported by its batch script, a killed script by
     SLURM."""
     study = tmp_path / "study"
     assert bench("run", *LONG, "seeds=3", *SLURM, f"output={study}").code == 0
-    until(lambda: [path.read_text().count('"progress"') > 0 for path in study.glob("jobs/*.events.*")] == [True] * 3)
-    number = next(line.split("_")[0] for line in running.queue())
-    running.call("scancel", "--batch", "--signal=USR1", f"{number}_0")  # as SLURM does some time before the limit
-    until(lambda: events(study)[0] == ["started", "stopped"] and f"{number}_0 PENDING" in running.queue())
+    wait_until(
+        lambda: [path.read_text().count('"progress"') > 0 for path in study.glob("jobs/*.events.*")] == [True] * 3
+    )
+    number = next(line.split("_")[0] for line in slurm_cluster.queue())
+    slurm_cluster.call("scancel", "--batch", "--signal=USR1", f"{number}_0")  # as SLURM does some time before the limit
+    wait_until(lambda: events(study)[0] == ["started", "stopped"] and f"{number}_0 PENDING" in slurm_cluster.queue())
     runs = sorted(study.glob("*/*/*/seed-*"))
     step = json.loads((runs[0] / "run.json").read_text())["step"]
-    running.hasten()
-    until(lambda: events(study)[0] == ["started", "stopped", "started"])
+    slurm_cluster.hasten()
+    wait_until(lambda: events(study)[0] == ["started", "stopped", "started"])
     lines = min((study / "jobs").glob("*.events.jsonl")).read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines if '"started"' in line] == [0, step] and step > 0
     first, second = (leases.holder(run) for run in runs[:2])
     assert first is not None and second is not None
     for process in (first.pid, parent(second.pid), second.pid):
         os.kill(process, signal.SIGKILL)
-    until(lambda: running.queue() == [f"{number}_2 RUNNING"] and statuses(study)[0] == "failed")
+    wait_until(lambda: slurm_cluster.queue() == [f"{number}_2 RUNNING"] and statuses(study)[0] == "failed")
     assert statuses(study)[1:] == ["running", "running"]
     assert "1 job cancelled" in bench("cancel", str(study)).out
-    until(lambda: not running.queue() and events(study)[2] == ["started", "stopped"])
+    wait_until(lambda: not slurm_cluster.queue() and events(study)[2] == ["started", "stopped"])
     output = bench("status", str(study)).out
     for seed, error in [
         (0, "the worker was killed (SIGKILL), by the system if memory ran out: then lower workers, pack or capacity"),
@@ -170,15 +172,15 @@ def test_a_task_continues_after_its_limit_a_killed_one_is_marked_failed_and_a_ca
 
 @pytest.mark.waits
 def test_a_node_that_does_not_see_the_study_is_named_and_its_task_waits(
-    running: Cluster, until: Callable[..., None], tmp_path: Path
+    slurm_cluster: Cluster, wait_until: Callable[..., None], tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
-    running.hold()
+    slurm_cluster.hold()
     assert bench("run", *SMALL, "seeds=1", *SLURM, f"output={study}").code == 0
     study.rename(tmp_path / "elsewhere")  # what a directory looks like to a node that has not mounted it
-    running.go_on()
+    slurm_cluster.go_on()
     try:
-        until(lambda: "does not see" in running.call("squeue", "-h", "-o", "%k"))
+        wait_until(lambda: "does not see" in slurm_cluster.call("squeue", "-h", "-o", "%k"))
     finally:
         (tmp_path / "elsewhere").rename(study)
     status = bench("status", str(study)).out
@@ -187,7 +189,7 @@ def test_a_node_that_does_not_see_the_study_is_named_and_its_task_waits(
 
 @pytest.mark.waits
 def test_what_slurm_refuses_is_named_before_anything_is_written(
-    running: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    slurm_cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words, says in [
         (
@@ -207,7 +209,7 @@ def test_what_slurm_refuses_is_named_before_anything_is_written(
 
 @pytest.mark.waits
 def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equals_that_of_local(
-    running: Cluster, until: Callable[..., None], tmp_path: Path
+    slurm_cluster: Cluster, wait_until: Callable[..., None], tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
 
@@ -218,16 +220,16 @@ def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equ
         ]
         return any(any(run.glob("checkpoint-*")) for run in held_runs)
 
-    def over() -> bool:
+    def has_recovered() -> bool:
         """Return whether no task is left and both nodes are idle after a node was lost."""
-        running.hasten()
-        return running.mend() and not running.queue()
+        slurm_cluster.hasten()
+        return slurm_cluster.mend() and not slurm_cluster.queue()
 
     with judging() as (url, requests):
         words = ["run", *STUDY, f"judge.base_url={url}", f"models.budget_calls={LIMIT}", *SLURM]
         words += ["launcher.partition=alone", "launcher.wait=true", f"output={study}"]
         command = start_bench(*words)
-        until(lambda: have_begun("*/*/uer-*/seed-0") or command.poll() is not None)
+        wait_until(lambda: have_begun("*/*/uer-*/seed-0") or command.poll() is not None)
         command.kill()
         command.wait()
         kept_node = node_of(*workers_of(study, "*/*/uer-*/seed-0"))
@@ -235,15 +237,15 @@ def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equ
         paused = [*workers_on(kept_node, study)]
         for worker in paused:  # or they might finish before SLURM preempts them, which continues them
             os.kill(worker, signal.SIGSTOP)
-        until(lambda: have_begun(node=lost_node))
+        wait_until(lambda: have_begun(node=lost_node))
         for worker in workers_on(lost_node, study):
             os.kill(worker, signal.SIGSTOP)
-        running.call("sbatch", "-p", "high", "-w", kept_node, "-n2", "--output=/dev/null", "--wrap", "true")
-        until(lambda: any("stopped" in kinds for kinds in events(study)))
-        running.kill_node(lost_node, *workers_on(lost_node, study))
-        running.call("scontrol", "update", f"NodeName={lost_node}", "State=DOWN", "Reason=test")
-        running.start_node(lost_node)
-        until(over)
+        slurm_cluster.call("sbatch", "-p", "high", "-w", kept_node, "-n2", "--output=/dev/null", "--wrap", "true")
+        wait_until(lambda: any("stopped" in kinds for kinds in events(study)))
+        slurm_cluster.kill_node(lost_node, *workers_on(lost_node, study))
+        slurm_cluster.call("scontrol", "update", f"NodeName={lost_node}", "State=DOWN", "Reason=test")
+        slurm_cluster.start_node(lost_node)
+        wait_until(has_recovered)
         done = bench(*words)  # it merges what the nodes have recorded
         assert done.code == 0 and f"{study}: {RUNS} finished" in done.out, done.out + done.err
         check_finished_study(study, len(requests))

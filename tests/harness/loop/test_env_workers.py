@@ -21,7 +21,7 @@ from tests.harness.run.test_resume import rows
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[EnvWorkers]:
+def env_workers() -> Iterator[EnvWorkers]:
     """Start two processes that step tasks, for all tests of this file."""
     workers = EnvWorkers(2)
     yield workers
@@ -29,10 +29,10 @@ def started() -> Iterator[EnvWorkers]:
 
 
 @pytest.fixture
-def stepping(started: EnvWorkers) -> EnvWorkers:
+def two_env_workers(env_workers: EnvWorkers) -> EnvWorkers:
     """Return the started processes; the first task stays in this process."""
     workers = EnvWorkers(0)
-    workers.processes = started.processes
+    workers.processes = env_workers.processes
     return workers
 
 
@@ -63,10 +63,10 @@ def equal(first: Any, second: Any) -> bool:
         ("classic", "CartPole-v1"),
     ],
 )
-def test_a_task_in_another_process_is_the_task(stepping: EnvWorkers, suite: str, task: str) -> None:
+def test_a_task_in_another_process_is_the_task(two_env_workers: EnvWorkers, suite: str, task: str) -> None:
     built_suite = registry.get("suite", suite)()
     local = [built_suite.make(task) for _ in range(3)]
-    remote = [stepping.make(built_suite, task) for _ in range(3)]
+    remote = [two_env_workers.make(built_suite, task) for _ in range(3)]
     assert [type(env).__name__ == "RemoteTask" for env in remote] == [False, True, True]
     for kind in (HasExpert, HasSubgoals, Measured, Telling):
         assert {isinstance(env, kind) for env in remote} == {isinstance(local[0], kind)}

@@ -178,7 +178,7 @@ def test_no_probes_write_nothing() -> None:
     assert rows == []
 
 
-def read(study: Path, name: str) -> list[list[dict[str, Any]]]:
+def read_logs(study: Path, name: str) -> list[list[dict[str, Any]]]:
     return [logged(run, name) for run in sorted(study.glob("*/*/*/seed-*"))]
 
 
@@ -196,17 +196,17 @@ def test_a_run_is_the_same_byte_for_byte_with_probes_and_without(train) -> None:
             [file.read_bytes() for file in sorted(d.glob(f"*/*/*/*/{name}"))] for d in (without, probed)
         )
         assert plain == with_probes and len(plain) == 2, name
-    assert read(without, "probes") == [[], []]
+    assert read_logs(without, "probes") == [[], []]
     episode = reference(SUITE, "5x5")
     assert episode is not None
-    for rows in read(probed, "probes"):
+    for rows in read_logs(probed, "probes"):
         looks = [row["step"] for row in rows if row["quantity"] == "critic"]
         assert looks == [step for step in (20, 60, 80) for _ in episode.expert]
         scores = [row["t"] for row in rows if row["quantity"] == "judge"]
         assert scores == [start + 16 for start in clip_starts(len(episode.expert), 32)]
         assert {row["step"] for row in rows if row["quantity"] != "critic"} == {0}
-    values = [[row["value"] for row in rows if row["quantity"] == "critic"] for rows in read(probed, "probes")]
+    values = [[row["value"] for row in rows if row["quantity"] == "critic"] for rows in read_logs(probed, "probes")]
     assert values[0] != values[1], "each seed has a critic of its own"
     assert len(set(values[0])) > probes.STRETCH
-    clips = [[row["clips"] for row in rows] for rows in (*read(probed, "timings"), *read(without, "timings"))]
+    clips = [[row["clips"] for row in rows] for rows in (*read_logs(probed, "timings"), *read_logs(without, "timings"))]
     assert clips[0] == clips[1] == clips[2] == clips[3] and clips[0][-1] > 0

@@ -83,7 +83,7 @@ TINY = (
 
 
 @pytest.fixture
-def staging(plugin: Callable[..., Path]) -> None:
+def staged_method(plugin: Callable[..., Path]) -> None:
     plugin("staging_module", GUIDE, {"guide": "staging", "method": "staging"})
 
 
@@ -92,7 +92,7 @@ def run_bytes(study: Path) -> dict[str, bytes]:
     return {str(file.relative_to(study)): file.read_bytes() for name in names for file in study.glob(f"**/{name}")}
 
 
-def test_phases_come_in_any_order_with_updates_of_their_own(staging: None, train: Callable[..., Path]) -> None:
+def test_phases_come_in_any_order_with_updates_of_their_own(staged_method: None, train: Callable[..., Path]) -> None:
     """60 updates happen in 20 steps of 3, although learning starts at 100; then one at each of the steps 100, 104, …,
     200."""
     study = train(*TINY, "seeds=[0,1]", packs=[(0, 1)])
@@ -105,7 +105,7 @@ def test_phases_come_in_any_order_with_updates_of_their_own(staging: None, train
 
 
 def test_a_run_stopped_in_every_phase_resumes_to_the_same_bytes(
-    staging: None, train: Callable[..., Path], tmp_path: Path
+    staged_method: None, train: Callable[..., Path], tmp_path: Path
 ) -> None:
     uninterrupted, moments = train(*TINY, "seeds=[0]", packs=[(0,)]), []
     for steps in (2, 28, 35, 5, 50, 70):
@@ -124,13 +124,15 @@ def test_a_run_stopped_in_every_phase_resumes_to_the_same_bytes(
     assert run_bytes(resumed) == run_bytes(uninterrupted) and len(run_bytes(uninterrupted)) == 3
 
 
-def test_updates_before_anything_is_stored_are_refused_by_the_phase(staging: None, train: Callable[..., Path]) -> None:
+def test_updates_before_anything_is_stored_are_refused_by_the_phase(
+    staged_method: None, train: Callable[..., Path]
+) -> None:
     says = r"phase 'wait' takes gradient steps at step 1, and nothing is stored to learn from; let a phase with"
     with pytest.raises(UserError, match=says):
         train(*TINY, "guide.first=1", "seeds=[0]", packs=[(0,)])
 
 
-def test_a_run_is_timed_whatever_its_first_phase_is(staging: None, tmp_path: Path) -> None:
+def test_a_run_is_timed_whatever_its_first_phase_is(staged_method: None, tmp_path: Path) -> None:
     estimate = estimates.measure(cell_of(*TINY), (0,), "cpu", 0.2, tmp_path / "scratch")
     assert estimate.training > 0
 
@@ -193,7 +195,7 @@ def test_the_actor_takes_its_share_of_updates_over_the_steps(updates: int | None
     assert actor_steps == acted
 
 
-def test_the_phase_is_shown_where_progress_is(staging: None, train: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_phase_is_shown_where_progress_is(staged_method: None, train: Callable[..., Path], tmp_path: Path) -> None:
     from guidebench.harness.run import journal
 
     states: list[dict[str, Any]] = []

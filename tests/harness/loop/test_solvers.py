@@ -28,7 +28,7 @@ from guidebench.harness.streams import Streams
 ASK = Question(0, np.array([-1]), None, np.zeros((1, 0), bool), "{}", "prior", solver=lambda: 3)
 
 
-def planned(*words: str) -> Any:
+def plan_cell(*words: str) -> Any:
     (cell,) = matrix.plan(["profile=smoke", *words]).cells
     return cell
 
@@ -52,17 +52,17 @@ def test_a_question_keeps_its_solver_only_on_the_way_to_an_oracle_that_declares_
 
 def test_models_that_are_no_oracle_or_do_not_declare_it_get_none(monkeypatch: pytest.MonkeyPatch) -> None:
     linvit = ("suite=housekeep", "method=linvit")
-    assert follows(planned(*linvit, "prior=oracle")) == {"prior": True}
-    scripted = planned(*linvit, "prior=scripted")
+    assert follows(plan_cell(*linvit, "prior=oracle")) == {"prior": True}
+    scripted = plan_cell(*linvit, "prior=scripted")
     assert follows(scripted) == {"prior": False}
     monkeypatch.setattr(registry.get("chat", "scripted_prior"), "follows_solver", True)
     assert follows(scripted) == {"prior": False}
     dsadf = ("suite=crafter_ood", "method=dsadf", "reflector=scripted", "scorer=scripted", "text_embedder=scripted")
     dsadf += ("text_embedder.width=384", "planner=oracle", "task=wood_sword")
     assert [
-        role for role, follows_solver in follows(planned(*dsadf, "performer=oracle")).items() if follows_solver
+        role for role, follows_solver in follows(plan_cell(*dsadf, "performer=oracle")).items() if follows_solver
     ] == ["performer"]
-    assert not any(follows(planned(*dsadf, "performer=scripted")).values()), "the planner's oracle declares nothing"
+    assert not any(follows(plan_cell(*dsadf, "performer=scripted")).values()), "the planner's oracle declares nothing"
 
 
 def test_it_is_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_an_oracle_whose_question_holds_no_solver_says_why() -> None:
 )  # fmt: skip
 def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], reason: str) -> None:
     with pytest.raises(UserError, match=re.escape(reason)):
-        planned(*words)
+        plan_cell(*words)
 
 
 def test_a_task_whose_solver_plans_whole_episodes_is_refused_as_the_run_begins(
@@ -115,6 +115,6 @@ def test_a_task_whose_solver_plans_whole_episodes_is_refused_as_the_run_begins(
 
 def test_nothing_of_an_oracle_is_recorded_so_it_works_without_recording() -> None:
     live = Models(mode="live")
-    readiness.consultable(live, [planned("suite=housekeep", "method=linvit", "prior=oracle")])
+    readiness.consultable(live, [plan_cell("suite=housekeep", "method=linvit", "prior=oracle")])
     with pytest.raises(UserError, match=r"models\.mode=live records nothing"):
-        readiness.consultable(live, [planned("suite=housekeep", "method=linvit", "prior=openai", "prior.model=m")])
+        readiness.consultable(live, [plan_cell("suite=housekeep", "method=linvit", "prior=openai", "prior.model=m")])

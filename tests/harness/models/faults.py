@@ -22,7 +22,7 @@ Plan = Callable[[int], str]
 """The number of a request -> its fault, or PASSED."""
 
 
-def seeded(share: float, seed: int, faults: Sequence[str] = FAULTS) -> Plan:
+def random_plan(share: float, seed: int, faults: Sequence[str] = FAULTS) -> Plan:
     """Return a plan in which a share of requests fails with a random fault; the fault of request n depends on n
     alone."""
 
@@ -122,7 +122,7 @@ class Proxy:
         else:
             status, body_bytes = await asyncio.to_thread(self._forward, method, path, body, headers)
             if fault in ALTERED:
-                body_bytes = altered(fault, body_bytes)
+                body_bytes = alter(fault, body_bytes)
             await _answer(writer, status, body_bytes, cut=fault == "dropped")
 
     def _forward(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
@@ -145,7 +145,7 @@ class Proxy:
             self.sent += 2**16
 
 
-def altered(fault: str, body_bytes: bytes) -> bytes:
+def alter(fault: str, body_bytes: bytes) -> bytes:
     """Return the body of a completion, changed by the fault."""
     if fault == "truncated":
         return body_bytes[: len(body_bytes) // 2]
@@ -171,7 +171,7 @@ async def _answer(
 
 
 @contextmanager
-def proxied(upstream: str) -> Iterator[Proxy]:
+def run_proxy(upstream: str) -> Iterator[Proxy]:
     """Run a proxy in front of the server at a base URL while the context lasts."""
     proxy = Proxy(upstream)
     try:

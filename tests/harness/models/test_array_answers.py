@@ -144,7 +144,7 @@ def studies() -> dict[str, Path]:
 
 
 @pytest.fixture
-def recorded(studies: dict[str, Path], train_once: Callable[..., Path], glimpses: tuple[str, ...]) -> Path:
+def recorded_study(studies: dict[str, Path], train_once: Callable[..., Path], glimpses: tuple[str, ...]) -> Path:
     """Return a settled study of the guide; only to be read."""
     if "recorded" not in studies:
         studies["recorded"] = train_once(*glimpses, packs=[(0, 1)])
@@ -178,7 +178,7 @@ class Killed(BaseException):
     """Raised in place of the death of the process."""
 
 
-def killing(call: int) -> Callable[[], bool]:
+def kill_at(call: int) -> Callable[[], bool]:
     """Return a `stop` whose call number `call` kills the run."""
     calls = iter(range(10_000))
 
@@ -191,15 +191,15 @@ def killing(call: int) -> Callable[[], bool]:
 
 
 def test_vectors_of_a_real_clip_train_alike_killed_repacked_and_without_the_model(
-    train: Callable[..., Path], glimpses: tuple[str, ...], clip: Path, recorded: Path, tmp_path: Path
+    train: Callable[..., Path], glimpses: tuple[str, ...], clip: Path, recorded_study: Path, tmp_path: Path
 ) -> None:
-    ((answers, array_count),) = arrays(recorded)
+    ((answers, array_count),) = arrays(recorded_study)
     assert answers == array_count >= 2 * 96 / 8, "a call for each stretch, and those that were consulted"
-    replay = {"mode": "replay", "cassette": str(recorded)}
+    replay = {"mode": "replay", "cassette": str(recorded_study)}
     directory, hidden_clip = tmp_path / "interrupted", clip.rename(clip.with_name("gone"))
     try:
         with pytest.raises(Killed):
-            train(*glimpses, packs=[(0, 1)], directory=directory, stop=killing(70), models=replay, checkpoint_every=30)
+            train(*glimpses, packs=[(0, 1)], directory=directory, stop=kill_at(70), models=replay, checkpoint_every=30)
         (run, _) = sorted(directory.glob("*/*/*/seed-*"))
         assert 0 < checkpoints.step_of(checkpoints.existing(run)[-1]) < 70
         assert (run / "replay" / "frames.bin").stat().st_size % (16 * 2) == 0
@@ -207,7 +207,7 @@ def test_vectors_of_a_real_clip_train_alike_killed_repacked_and_without_the_mode
     finally:
         hidden_clip.rename(clip)
     for name in RUN_FILES:
-        assert len(rows(recorded, name)) == 2 and rows(directory, name) == rows(recorded, name), name
+        assert len(rows(recorded_study, name)) == 2 and rows(directory, name) == rows(recorded_study, name), name
 
 
 def test_a_model_of_another_width_ends_the_run_with_the_declaration(

@@ -105,7 +105,7 @@ TOKENS = {"content": [{"token": " Yes", "logprob": -0.1, "top_logprobs": [
 """Log-probabilities of 0.9 and 0.1."""
 
 
-def hosted(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
+def answer_as_hosted(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
     """Answer as a hosted server does: with log-probabilities, but without continuing a partial answer."""
     if path == "/models":
         return 200, {"object": "list", "data": [{"id": "canned-1"}, {"id": "gpt-4o-mini-2024-07-18"}]}
@@ -116,7 +116,7 @@ def hosted(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[in
 
 def test_a_server_s_ways_of_scoring_are_told_by_trying_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with serving(hosted) as url:
+    with serving(answer_as_hosted) as url:
         findings = findings_of("openai", base_url=url)
         strange = findings_of("openai", base_url=url, model="strange", scoring="prefill")
     assert list(findings) == ["recipe", "key", "server", "prefill", "logprobs", "literal"]

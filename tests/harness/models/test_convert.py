@@ -19,7 +19,7 @@ from guidebench.harness.models.convert import RN50, convert
 from guidebench.harness.models.embedders.transformers_ import Transformers
 
 
-def saved(path: Path, value: Any) -> Path:
+def save_checkpoint(path: Path, value: Any) -> Path:
     torch.save(value, path)
     return path
 
@@ -27,7 +27,7 @@ def saved(path: Path, value: Any) -> Path:
 def test_nested_and_wrapped_weights_become_plain_ones(tmp_path: Path) -> None:
     weight = torch.arange(6.0).reshape(2, 3)
     inside = {"module.model.a": weight, "module.model.b": weight.T, "module.model.step": torch.tensor(3)}
-    source = saved(tmp_path / "model.pt", {"liv": inside, "epoch": 7, "optimizer": {"state": {}}})
+    source = save_checkpoint(tmp_path / "model.pt", {"liv": inside, "epoch": 7, "optimizer": {"state": {}}})
     done = convert(source, tmp_path / "out.safetensors")
     assert (done.tensors, done.parameters, done.architecture) == (3, 13, "")
     with safe_open(tmp_path / "out.safetensors", "pt") as tensors:
@@ -46,7 +46,7 @@ class WritesOnLoad:
 
 
 def test_a_checkpoint_that_would_run_code_is_refused_and_runs_nothing(tmp_path: Path) -> None:
-    source = saved(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": WritesOnLoad(tmp_path / "ran")})
+    source = save_checkpoint(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": WritesOnLoad(tmp_path / "ran")})
     with pytest.raises(UserError, match="could run code"):
         convert(source, tmp_path / "out.safetensors")
     assert not (tmp_path / "ran").exists() and not (tmp_path / "out.safetensors").exists()
@@ -57,7 +57,7 @@ def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     for source, message in (
         (tmp_path / "none.pt", "is no file"),
         (tmp_path / "text.pt", "text.pt"),
-        (saved(tmp_path / "empty.pt", {"epoch": 3}), "holds no named tensors"),
+        (save_checkpoint(tmp_path / "empty.pt", {"epoch": 3}), "holds no named tensors"),
     ):
         with pytest.raises(UserError, match=message):
             convert(source, tmp_path / "out.safetensors")
@@ -66,7 +66,7 @@ def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
 def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
     (tmp_path / "out.safetensors").write_text("mine")
     with pytest.raises(UserError, match="exists"):
-        convert(saved(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")
+        convert(save_checkpoint(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")
     assert (tmp_path / "out.safetensors").read_text() == "mine"
 
 
@@ -77,7 +77,7 @@ def test_clips_rn50_is_known_by_its_shapes(tmp_path: Path) -> None:
         names = open_clip.model.CLIP(**open_clip.get_model_config("RN50")).state_dict()
     weights = {f"module.model.{name}": torch.zeros(1) for name in names}
     weights["module.model.visual.attnpool.c_proj.weight"] = torch.zeros(1024, 1)
-    done = convert(saved(tmp_path / "model.pt", {"liv": weights}), tmp_path / "out.safetensors")
+    done = convert(save_checkpoint(tmp_path / "model.pt", {"liv": weights}), tmp_path / "out.safetensors")
     assert done.architecture == RN50
     pytest.importorskip("transformers")
     assert Transformers(model="liv").dimensions() == 1024
@@ -101,7 +101,7 @@ def as_liv(model: Any, wrapping: str) -> dict[str, Any]:
     return {"liv": weights, "optimizer": optimizer, "global_step": 7}
 
 
-def embedded(model: Any, texts_or_images: tuple[Any, ...]) -> Any:
+def embed(model: Any, texts_or_images: tuple[Any, ...]) -> Any:
     call = EmbedCall(texts_or_images)
     reply = asyncio.run(model.answer(call))
     assert call.fault(reply.value) == ""
@@ -129,7 +129,7 @@ def test_the_command_converts_a_checkpoint_of_livs_form_that_then_embeds(
     for name, tensor in model.visual.named_parameters():
         if name.endswith("bn3.weight"):
             torch.nn.init.ones_(tensor)  # they begin at zero, and then little of an image comes through
-    saved(tmp_path / "model.pt", as_liv(model, wrapping))
+    save_checkpoint(tmp_path / "model.pt", as_liv(model, wrapping))
     file = tmp_path / "liv.safetensors"
     assert main(["models", "convert", str(tmp_path / "model.pt"), str(file), "--architecture", "tiny-rn"]) == 0
     assert "name it as a model" in capsys.readouterr().out
@@ -140,7 +140,7 @@ def test_the_command_converts_a_checkpoint_of_livs_form_that_then_embeds(
     texts = ("open the door", "a key")
     ramp = np.linspace(0, 255, 80 * 70 * 3).astype(np.uint8).reshape(80, 70, 3)
     images = (ramp, np.ascontiguousarray(ramp[::-1, :, [1, 0, 2]] // 4))
-    words, frames = embedded(embedding_model, texts), embedded(embedding_model, images)
+    words, frames = embed(embedding_model, texts), embed(embedding_model, images)
     prepare = open_clip.image_transform(64, is_train=False, resize_mode="shortest")
     with torch.inference_mode():
         expected = model.encode_text(open_clip.get_tokenizer("tiny-rn")(list(texts)))
@@ -163,7 +163,7 @@ def test_a_model_that_is_not_converted_yet_says_how_to(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"there is no file liv\.safetensors; `bench models convert`"):
         Transformers(model="liv.safetensors").ready()
-    saved(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": WritesOnLoad(tmp_path / "ran")})
+    save_checkpoint(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": WritesOnLoad(tmp_path / "ran")})
     with pytest.raises(UserError, match=r"model\.pt is no safetensors file; `bench models convert model\.pt"):
         Transformers(model="model.pt").ready()
     assert not (tmp_path / "ran").exists()
@@ -174,7 +174,7 @@ def test_a_single_file_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -
     from guidebench.harness.models.backends.transformers_.loaded import Source
     from guidebench.harness.models.backends.transformers_.loading import load
 
-    convert(saved(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")
+    convert(save_checkpoint(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")
     with pytest.raises(UserError, match="does not say what it is"):
         load(Source(str(tmp_path / "out.safetensors")))
     with pytest.raises(UserError, match="is no file"):
@@ -184,7 +184,7 @@ def test_a_single_file_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -
 def of_s3d(path: Path) -> Path:
     """Write the three tensors by which an S3D checkpoint is recognised."""
     names = ("conv1.conv1.weight", "mixed_5c.conv_b0.conv1.weight", "text_module.word_embd.weight")
-    return saved(path, {name: torch.ones(2, 2) for name in names})
+    return save_checkpoint(path, {name: torch.ones(2, 2) for name in names})
 
 
 @pytest.mark.parametrize("form", ["npy", "txt"])
@@ -207,7 +207,9 @@ def test_s3d_without_words_and_words_without_s3d_are_refused(tmp_path: Path) -> 
         convert(of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors")
     with pytest.raises(UserError, match="is not S3D"):
         convert(
-            saved(tmp_path / "m.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors", words=tmp_path / "words.txt"
+            save_checkpoint(tmp_path / "m.pt", {"a": torch.ones(1)}),
+            tmp_path / "out.safetensors",
+            words=tmp_path / "words.txt",
         )
     assert not (tmp_path / "out.safetensors").exists()
 

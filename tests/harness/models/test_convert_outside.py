@@ -16,7 +16,7 @@ import torch
 from guidebench.harness.commands.cli import main
 
 
-def shared(levels: int) -> dict[str, Any]:
+def shared_dictionary(levels: int) -> dict[str, Any]:
     """Return a dictionary that holds the next one twice, and so on: 2^levels paths to the last one."""
     inside: dict[str, Any] = {"weight": torch.ones(1)}
     for _ in range(levels):
@@ -88,7 +88,7 @@ def test_a_deflated_checkpoint_is_refused_before_it_is_unpacked(
 
 
 def test_a_dictionary_shared_forty_levels_deep_is_visited_once(tmp_path: Path) -> None:
-    torch.save(shared(40), tmp_path / "model.pth")
+    torch.save(shared_dictionary(40), tmp_path / "model.pth")
     started = time.monotonic()
     assert main(["models", "convert", str(tmp_path / "model.pth"), str(tmp_path / "out.safetensors")]) == 0
     assert time.monotonic() - started < 20

@@ -261,11 +261,11 @@ def test_a_server_that_asks_to_wait_is_waited_for_in_reason(
 ) -> None:
     slept, sleep = [0.0], asyncio.sleep
 
-    async def skipped(seconds: float) -> None:
+    async def skip_sleep(seconds: float) -> None:
         slept.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr(asyncio, "sleep", skipped)
+    monkeypatch.setattr(asyncio, "sleep", skip_sleep)
     study.tell(
         ScriptedModel(fails("rate_limited", retry_after=retry_after)),
         [(clip(), who())],

@@ -144,7 +144,7 @@ def change(file: Path, *statements: str, parameters: tuple = ()) -> None:
     db.close()
 
 
-def forged(request: dict, value: str, data: bytes | None = None) -> Callable[[Path], None]:
+def forge(request: dict, value: str, data: bytes | None = None) -> Callable[[Path], None]:
     """Return a change of a file: it adds a call, with the bytes of an array, that no study made."""
 
     def add(file: Path) -> None:
@@ -161,7 +161,7 @@ def forged(request: dict, value: str, data: bytes | None = None) -> Callable[[Pa
 
 def vectors(shape: str, data: bytes, items: tuple[str, ...] = ("a",)) -> Callable[[Path], None]:
     """Return a change of a file: it adds an answer to a call to embed."""
-    return forged({"kind": "embed", "items": [*items]}, f'{{"array":"float32","shape":{shape}}}', data)
+    return forge({"kind": "embed", "items": [*items]}, f'{{"array":"float32","shape":{shape}}}', data)
 
 
 def chat(schema: object) -> dict:
@@ -199,29 +199,29 @@ HOSTILE = {
         file, "INSERT INTO images VALUES ('0', ?)", parameters=(png(np.zeros((4_200, 4_100, 3), np.uint8)),)
     ),
     "blob of 70 MB": lambda file: change(file, "INSERT INTO images VALUES ('0', zeroblob(70000000))"),
-    "object with a number beyond floats": forged(chat(SCHEMA), '{"object": {"steps": [1e999]}}'),
-    "object with NaN": forged(chat(SCHEMA), '{"object": {"steps": [NaN]}}'),
+    "object with a number beyond floats": forge(chat(SCHEMA), '{"object": {"steps": [1e999]}}'),
+    "object with NaN": forge(chat(SCHEMA), '{"object": {"steps": [NaN]}}'),
     "detail with NaN": sets("answers", "detail", '{"mass": NaN}'),
-    "object that does not fit": forged(chat(SCHEMA), '{"object": {"steps": 1}}'),
-    "schema elsewhere": forged(chat({"$ref": "http://127.0.0.1:9/schema.json"}), '{"object": {}}'),
-    "schema without end": forged(chat({"$ref": "#"}), '{"object": {}}'),
-    "no schema": forged(chat({"type": 7}), '{"object": {}}'),
-    "schema with a pattern": forged(chat({"properties": {"x": {"pattern": "^(a|a)*$"}}}), '{"object": {"x": "aaa!"}}'),
-    "schema of doubled references": forged(
+    "object that does not fit": forge(chat(SCHEMA), '{"object": {"steps": 1}}'),
+    "schema elsewhere": forge(chat({"$ref": "http://127.0.0.1:9/schema.json"}), '{"object": {}}'),
+    "schema without end": forge(chat({"$ref": "#"}), '{"object": {}}'),
+    "no schema": forge(chat({"type": 7}), '{"object": {}}'),
+    "schema with a pattern": forge(chat({"properties": {"x": {"pattern": "^(a|a)*$"}}}), '{"object": {"x": "aaa!"}}'),
+    "schema of doubled references": forge(
         chat({"$defs": {"1": {"allOf": [{"$ref": "#/$defs/1"}] * 2}}, "$ref": "#/$defs/1"}), '{"object": {}}'
     ),
-    "schema that compares each with each": forged(
+    "schema that compares each with each": forge(
         chat({"properties": {"x": {"uniqueItems": True}}}), json.dumps({"object": {"x": [{"n": n} for n in range(9)]}})
     ),
-    "schema of another kind": forged(chat({"required": 5}), '{"object": {}}'),
-    "long schema": forged(chat({"title": "x" * 70_000}), '{"object": {}}'),
-    "deep schema": forged(chat(functools.reduce(lambda inner, _: {"items": inner}, range(20), {})), '{"object": {}}'),
+    "schema of another kind": forge(chat({"required": 5}), '{"object": {}}'),
+    "long schema": forge(chat({"title": "x" * 70_000}), '{"object": {}}'),
+    "deep schema": forge(chat(functools.reduce(lambda inner, _: {"items": inner}, range(20), {})), '{"object": {}}'),
     "vectors for other items": vectors("[0,4]", b""),
     "shape of truths": vectors("[true,true]", bytes(4)),
     "shape beyond its bytes": vectors("[1,5]", bytes(16)),
     "shape beyond all memory": vectors("[1,99999999999999]", bytes(16)),
     "vector that is not finite": vectors("[1,1]", b"\0\0\xc0\x7f"),
-    "vector of another type": forged({"kind": "embed", "items": ["a"]}, '{"array":"object","shape":[1,1]}', bytes(8)),
+    "vector of another type": forge({"kind": "embed", "items": ["a"]}, '{"array":"object","shape":[1,1]}', bytes(8)),
     "vector as text": sets("arrays", "data", "0" * 24),
     "array of 70 MB": sets("arrays", "data", bytes(70_000_000)),
     "array without an answer": lambda file: change(file, "INSERT INTO arrays VALUES ('0', 'cell/0', X'00')"),

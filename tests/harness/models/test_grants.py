@@ -179,12 +179,12 @@ def test_a_grant_whose_reply_was_lost_is_this_process_s_own_and_one_of_another_i
     first, second = (open_grants(tmp_path, calls=1280) for _ in range(2))
     link = os.link
 
-    def repeated(source: Path, target: Path) -> None:
+    def link_twice(source: Path, target: Path) -> None:
         link(source, target)
         raise FileExistsError(17, "File exists")
 
     with monkeypatch.context() as patched:
-        patched.setattr("os.link", repeated)
+        patched.setattr("os.link", link_twice)
         assert first.reserve(CALL)
     assert second.reserve(CALL)
     assert sorted(path.name for path in (tmp_path / "grants").iterdir() if path.is_file()) == ["1", "2"]
@@ -194,9 +194,9 @@ def test_a_grant_whose_reply_was_lost_is_this_process_s_own_and_one_of_another_i
 def test_a_disk_without_hard_links_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = open_grants(tmp_path, calls=10)
 
-    def refused(*_: object) -> None:
+    def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("os.link", refused)
+    monkeypatch.setattr("os.link", refuse)
     with pytest.raises(UserError, match="its file system makes no hard links; choose another output=…"):
         first.reserve(CALL)

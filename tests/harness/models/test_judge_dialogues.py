@@ -91,11 +91,11 @@ COMMAND = ("suite=minigrid_doorkey", "task=5x5", "method=watched", "profile=smok
 
 
 @pytest.fixture
-def watching(plugin: Any) -> None:
+def watching_method(plugin: Any) -> None:
     plugin("watching_module", SOURCE, {"judge": "measuring", "guide": "watching", "method": "watched"})
 
 
-def test_its_answers_are_the_arrays_that_the_dialogue_makes_and_it_reads_the_prompt(watching: None) -> None:
+def test_its_answers_are_the_arrays_that_the_dialogue_makes_and_it_reads_the_prompt(watching_method: None) -> None:
     (cell,) = matrix.plan(COMMAND).cells
     voice = asking._voice(cell, "critic")
     suite = asking.Registered("suite", "minigrid_doorkey")
@@ -113,14 +113,14 @@ def test_its_answers_are_the_arrays_that_the_dialogue_makes_and_it_reads_the_pro
     assert due.answer.value.tolist() == pytest.approx([11 / 100 + 1 / 10] * 3)
 
 
-def test_it_is_asked_for_no_clips_so_it_has_no_log_of_them_and_no_probe(watching: None) -> None:
+def test_it_is_asked_for_no_clips_so_it_has_no_log_of_them_and_no_probe(watching_method: None) -> None:
     (dialogue_cell,) = matrix.plan(COMMAND).cells
     (clip_cell,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=vlm_rb", "profile=smoke"]).cells
     assert "judgements" in clip_cell.logs and clip_cell.judge == "judge"
     assert "judgements" not in dialogue_cell.logs and dialogue_cell.judge == ""
 
 
-def test_it_needs_no_prompt_of_its_own(watching: None) -> None:
+def test_it_needs_no_prompt_of_its_own(watching_method: None) -> None:
     (cell,) = matrix.plan([*COMMAND, "critic=openai", "critic.prompt=''"]).cells
     assert cell.section("critic").prompt == ""
     with pytest.raises(UserError, match=r"it has no prompt there; .* judge\.prompt="):

@@ -158,7 +158,7 @@ SHORT = (
 
 
 @pytest.fixture
-def criticised(plugin: Callable[..., Path]) -> None:
+def criticised_method(plugin: Callable[..., Path]) -> None:
     chats = "oracle_critic = criticising\nscripted_critic = criticising"
     plugin(
         "criticising",
@@ -167,27 +167,29 @@ def criticised(plugin: Callable[..., Path]) -> None:
     )
 
 
-def planned(*words: str) -> Any:
+def plan_cell(*words: str) -> Any:
     (cell,) = matrix.plan(["profile=smoke", *SHORT, *words]).cells
     return cell
 
 
-def test_a_name_means_the_part_of_that_role_and_records_hold_the_registered_one(criticised: None) -> None:
-    cell = planned()
+def test_a_name_means_the_part_of_that_role_and_records_hold_the_registered_one(criticised_method: None) -> None:
+    cell = plan_cell()
     assert cell.names.part("critic") == "oracle_critic", "the method's own chat is `oracle`"
-    assert cell.id == planned("critic=oracle").id == planned("critic=oracle_critic").id
+    assert cell.id == plan_cell("critic=oracle").id == plan_cell("critic=oracle_critic").id
     assert record(cell)["parts"]["critic"]["name"] == "oracle_critic"
-    assert planned("critic=oracle", "critic.oracle.delay=3").section("critic").delay == 3
-    assert planned("critic.oracle_critic.delay=4").section("critic").delay == 4
-    scripted = planned("critic=scripted")
+    assert plan_cell("critic=oracle", "critic.oracle.delay=3").section("critic").delay == 3
+    assert plan_cell("critic.oracle_critic.delay=4").section("critic").delay == 4
+    scripted = plan_cell("critic=scripted")
     assert scripted.names.part("critic") == "scripted_critic" and scripted.section("critic").delay == 7
     cells = matrix.plan(["profile=smoke", *SHORT, "critic=scripted,oracle,oracle_critic"]).cells
     assert [chat_cell.names.part("critic") for chat_cell in cells] == ["scripted_critic", "oracle_critic"]
 
 
-def test_an_unknown_name_is_told_with_the_known_ones(criticised: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name_is_told_with_the_known_ones(
+    criticised_method: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(UserError, match="unknown chat 'scriptet'; did you mean 'scripted'"):
-        planned("critic=scriptet")
+        plan_cell("critic=scriptet")
     with pytest.raises(UserError, match=r"critic=scripted_critic .scripted. stands for no foundation model"):
         from guidebench.harness.models import once
 
@@ -199,7 +201,7 @@ def test_an_unknown_name_is_told_with_the_known_ones(criticised: None, capsys: p
 
 
 def test_a_run_with_an_oracle_chat_starts_no_process_and_hears_of_each_stretch_after_its_delay(
-    criticised: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    criticised_method: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("an oracle needs no process")
@@ -212,7 +214,7 @@ def test_a_run_with_an_oracle_chat_starts_no_process_and_hears_of_each_stretch_a
         assert all(row["steps"] == 10 and 0.04 < row["far"] < 1 for row in rows)
 
 
-def test_a_chat_that_is_no_oracle_gets_no_measures(criticised: None, train: Callable[..., Path]) -> None:
+def test_a_chat_that_is_no_oracle_gets_no_measures(criticised_method: None, train: Callable[..., Path]) -> None:
     study = train(*SHORT, "critic=scripted", "seeds=[0]", packs=[(0,)])
     rows = logged(next(study.glob("*/*/*/seed-0")), "heard")
     assert [row["about"] for row in rows] == list(range(10, 80, 10)) and {row["far"] for row in rows} == {-1.0}
@@ -271,9 +273,9 @@ def test_measures_of_questions_in_flight_are_in_their_state_and_absent_without_a
 
 
 def test_planning_and_readiness_accept_it_and_another_suite_is_refused(
-    criticised: None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    criticised_method: None, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert estimates.by_model(planned()) == []
+    assert estimates.by_model(plan_cell()) == []
     assert cli.main(["run", *SHORT, "profile=smoke", "seeds=1", f"output={tmp_path / 'study'}", "--dry-run"]) == 0
     assert "oracle_critic" in capsys.readouterr().out
     with pytest.raises(UserError, match=r"critic 'oracle_critic' does not fit suite 'classic'.*measures nothing"):
@@ -281,7 +283,7 @@ def test_planning_and_readiness_accept_it_and_another_suite_is_refused(
 
 
 def test_an_agent_that_wants_measures_of_a_task_without_any_is_refused(
-    criticised: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    criticised_method: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry.get("chat", "oracle_critic"), "fits", lambda self, cell: "")
     words = ("method=criticised", "suite=classic", "task=CartPole-v1", "training.steps=1500", "seeds=[0]")

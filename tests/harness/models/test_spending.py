@@ -152,7 +152,7 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def acting(server: Server) -> tuple[str, ...]:
+def acting_run(server: Server) -> tuple[str, ...]:
     """Return the words of a run whose performer is asked, at a temperature, in each step of two evaluations."""
     return (
         "suite=crafter_ood", "task=wood_sword", "suite.actions=find", "suite.impossible=masked", "suite.area=32",
@@ -190,9 +190,9 @@ def test_a_run_that_is_stopped_inside_an_evaluation_reports_what_was_made_before
     study, budget = tmp_path / "study", {"budget_calls": 10_000}
     server.failing = {3, 30}
     with pytest.raises(Stopped):
-        train(*acting(server), packs=[(0,)], directory=study, stop=lambda: server.posts >= 25, models=budget)
+        train(*acting_run(server), packs=[(0,)], directory=study, stop=lambda: server.posts >= 25, models=budget)
     before = server.posts
-    train(*acting(server), packs=[(0,)], directory=study, models=budget)
+    train(*acting_run(server), packs=[(0,)], directory=study, models=budget)
     assert 25 <= before < server.posts
     (ledger,) = [logged(run, "ledger")[-1] for run in study.glob("*/*/*/seed-*")]
     assert assert_equal_counts(study, server, capsys) == {"runs": server.posts}
@@ -214,7 +214,7 @@ def test_the_counts_of_a_command_agree_although_its_worker_is_killed(
 
     server.at = {20: kill}
     words = ("profile=smoke", "workers=1", "models.budget_calls=10000", "report=false", f"output={study}")
-    done = programs.bench("run", *acting(server), *words)
+    done = programs.bench("run", *acting_run(server), *words)
     assert "was killed (SIGKILL)" in done.out + done.err and done.code == 0, done.out + done.err
     assert assert_equal_counts(study, server, capsys)["first calls"] == 1
     assert cli.main(["models", "stats", str(study)]) == 0

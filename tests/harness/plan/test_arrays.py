@@ -44,7 +44,7 @@ class Judging(Seeing):
     role: ClassVar[str] = "critic"
 
 
-def declared(spec: Any, kind: type[Seeing] = Seeing) -> None:
+def check_declaration(spec: Any, kind: type[Seeing] = Seeing) -> None:
     arrays.every([Chosen("guide", "guide", "seeing")], there({"guide": kind(spec)}))
 
 
@@ -55,8 +55,8 @@ def test_what_is_declared_is_told_by_role() -> None:
     assert declaration is not None and declaration.spec == ("frames", (3, 4), "float16")
     assert str(declaration) == "guide 'seeing' declares its answers of 'seer' as 'frames', float16 [n, 3, 4]"
     assert arrays.of(parts, place, "critic") is None and declaration.bytes == 3 * 4 * 2
-    declared(None)
-    declared(ArraySpec("one"))
+    check_declaration(None)
+    check_declaration(ArraySpec("one"))
     column = declaration.spec.column()
     assert (column.name, column.kind, column.shape, column.dtype) == ("frames", "late", (3, 4), "float16")
     assert np.isnan(column.initial)
@@ -81,12 +81,12 @@ def test_what_is_declared_is_told_by_role() -> None:
 )
 def test_a_declaration_that_cannot_be_kept_is_refused_by_part_and_role(spec: Any, says: str) -> None:
     with pytest.raises(UserError, match=rf"guide 'seeing' declares an array of answers in its role 'seer': .*{says}"):
-        declared(spec)
+        check_declaration(spec)
 
 
 def test_a_judge_answers_with_no_array() -> None:
     with pytest.raises(UserError, match="'critic': a judge that gets clips has answers of a fixed form"):
-        declared(ArraySpec("frames", (4,)), Judging)
+        check_declaration(ArraySpec("frames", (4,)), Judging)
 
 
 def test_a_ring_has_room_for_arrays_that_come_late(monkeypatch: pytest.MonkeyPatch) -> None:

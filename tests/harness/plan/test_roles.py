@@ -84,11 +84,11 @@ def install(plugin: Callable[..., Path], source: str) -> None:
 
 
 @pytest.fixture
-def criticised(plugin: Callable[..., Path]) -> None:
+def criticised_method(plugin: Callable[..., Path]) -> None:
     install(plugin, CRITICISED)
 
 
-def planned(*words: str) -> Cell:
+def plan_cell(*words: str) -> Cell:
     (cell,) = matrix.plan(["profile=smoke", *words]).cells
     return cell
 
@@ -101,7 +101,7 @@ def filmstrip(study: Path) -> dict:
 
 
 def test_the_judge_of_a_guide_is_probed_and_scores_the_frames_of_an_episode(
-    criticised: None, train: Callable[..., Path]
+    criticised_method: None, train: Callable[..., Path]
 ) -> None:
     study = train("method=criticised", *SHORT, packs=[(0,)], probes=1)
     judged = results.load(study, what="judgements")
@@ -112,7 +112,7 @@ def test_the_judge_of_a_guide_is_probed_and_scores_the_frames_of_an_episode(
     assert strip["judge"] == "sprite" and all("score" in clip for clip in strip["clips"])
 
 
-def test_of_two_judges_that_of_the_replay_is_probed(criticised: None, train: Callable[..., Path]) -> None:
+def test_of_two_judges_that_of_the_replay_is_probed(criticised_method: None, train: Callable[..., Path]) -> None:
     words = ("method=criticised_vlm_rb", "critic=oracle", "critic.false_positive=1.0", "critic.false_negative=1.0")
     study = train(*words, *SHORT, "judge.delay=1", packs=[(0,)], probes=1)
     rows = results.load(study, what="judgements")
@@ -135,22 +135,24 @@ def test_a_guide_whose_judge_is_called_judge_hears_it_unless_the_replay_has_it(
     study = train("method=criticised", *words, "judge=oracle", packs=[(0,)])
     assert results.load(study, what="heard")["role"].tolist() == ["judge"] * 10
     with pytest.raises(UserError, match=r"the replay and the guide both ask in the role 'judge'.* of another name"):
-        planned("method=criticised_vlm_rb")
+        plan_cell("method=criticised_vlm_rb")
 
 
-def test_what_a_judge_is_asked_is_estimated_by_who_asks_it(criticised: None) -> None:
+def test_what_a_judge_is_asked_is_estimated_by_who_asks_it(criticised_method: None) -> None:
     words = ("method=criticised_vlm_rb", "training.steps=640", "replay.clip_length=32")
     models = ("judge=openai", "critic=openai", "judge.prompt=?", "critic.prompt=?")
-    assert [usage.calls for _, usage in estimates.by_model(planned(*words, *models))] == [20], "no clip of the replay's"
-    assert estimates.by_model(planned(*words, "critic=openai", "critic.prompt=?")) == [], "its guide does not tell"
+    assert [usage.calls for _, usage in estimates.by_model(plan_cell(*words, *models))] == [20], (
+        "no clip of the replay's"
+    )
+    assert estimates.by_model(plan_cell(*words, "critic=openai", "critic.prompt=?")) == [], "its guide does not tell"
 
 
 def test_what_is_wrong_with_a_model_is_told_by_the_section_of_its_role(
-    criticised: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    criticised_method: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=r"^critic 'openai' does not fit .* to be given as critic\.prompt=…$"):
-        planned("method=criticised", "critic=openai", "critic.prompt=")
-    cell = planned("method=criticised", "critic=openai")
+        plan_cell("method=criticised", "critic=openai", "critic.prompt=")
+    cell = plan_cell("method=criticised", "critic=openai")
     assert cell.section("critic").prompt, "a suite's prompt for its judges reaches a judge in any role"
     served = ("method=criticised", "critic=openai", "critic.prompt=?")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -193,13 +195,13 @@ def test_what_a_learner_has_against_its_settings_is_told_by_the_section_of_its_r
     plugin: Callable[..., Path],
 ) -> None:
     plugin("pairing", PAIRED, {"agent": "paired = pairing", "method": "paired = pairing"})
-    assert planned("method=paired", "high=iqn", "low.batch_size=16").learner == "iqn+dqn"
+    assert plan_cell("method=paired", "high=iqn", "low.batch_size=16").learner == "iqn+dqn"
     with pytest.raises(UserError, match=r"^high.batch_size=32 is larger than high.learning_starts=16: .* at most 16$"):
-        planned("method=paired", "high.learning_starts=16", "high.batch_size=32")
+        plan_cell("method=paired", "high.learning_starts=16", "high.batch_size=32")
 
 
-def test_answers_come_in_the_same_order_whoever_shares_a_process(criticised: None) -> None:
-    cell = planned("method=criticised_vlm_rb", "judge=oracle", "critic=oracle")
+def test_answers_come_in_the_same_order_whoever_shares_a_process(criticised_method: None) -> None:
+    cell = plan_cell("method=criticised_vlm_rb", "judge=oracle", "critic=oracle")
     job = Job(study="s", directory="", cell=record(cell), seeds=(0,))
     judge_backend, critic_backend = OracleBackend(None, []), OracleBackend(None, [])  # type: ignore[arg-type]
     assert [*asks_of({"judge": judge_backend, "critic": critic_backend}, job, cell)] == ["critic", "judge"]

@@ -95,13 +95,13 @@ SHORT = (
 
 
 @pytest.fixture(scope="module")
-def trained(train_once: Callable[..., Path]) -> Path:
+def trained_study(train_once: Callable[..., Path]) -> Path:
     return train_once("method=uer", *SHORT, packs=[(0,)])
 
 
 @pytest.fixture
-def run(trained: Path, tmp_path: Path) -> Path:
-    return next(Path(shutil.copytree(trained, tmp_path / "study")).glob("*/*/*/seed-0"))
+def run(trained_study: Path, tmp_path: Path) -> Path:
+    return next(Path(shutil.copytree(trained_study, tmp_path / "study")).glob("*/*/*/seed-0"))
 
 
 def test_failures_come_first_and_a_success_last() -> None:

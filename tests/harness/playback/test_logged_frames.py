@@ -27,7 +27,7 @@ EPISODE_LOG = Log("one episode", {"step": count("s"), "episode": count("e"), "su
 DECLARED = {"moments": FRAME_LOG, "told": EPISODE_LOG, "other": Log("x", {"step": count("s"), "y": Column(float, "y")})}
 
 
-def packed(content: bytes) -> str:
+def pack(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content)).decode()
 
 
@@ -46,7 +46,7 @@ def rows(episode: int, frames: tuple[int, ...] = (0, 2, 3), **more: Any) -> list
     states = snapshots(4)
     return [
         {"step": 10 * episode, "episode": episode, "frame": frame, "weight": frame / 2,
-         "snapshot": packed(states[frame].tobytes()), **more}
+         "snapshot": pack(states[frame].tobytes()), **more}
         for frame in frames
     ]  # fmt: skip
 
@@ -112,14 +112,14 @@ PLACE = "the log 'x', episode 1, frame 2"
 
 
 def test_a_snapshot_has_exactly_the_bytes_of_its_task() -> None:
-    assert unpacked(packed(b"\x01\x02"), 2, PLACE).tolist() == [1, 2]
+    assert unpacked(pack(b"\x01\x02"), 2, PLACE).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (packed(b"a"), "its snapshot has 1 bytes; a snapshot of this task has 2"),
-        (packed(bytes(2**24)), "its snapshot has more than 2 bytes"),
+        (pack(b"a"), "its snapshot has 1 bytes; a snapshot of this task has 2"),
+        (pack(bytes(2**24)), "its snapshot has more than 2 bytes"),
         (base64.b64encode(zlib.compress(b"ab") + b"more").decode(), "2 and further bytes"),
         (base64.b64encode(zlib.compress(b"ab")[:-2]).decode(), "2 and further bytes"),
         ("é", "cannot be unpacked"),
@@ -141,7 +141,7 @@ def test_any_other_snapshot_is_refused_by_name(text: str, says: str) -> None:
         ({"weight": float("nan")}, "column 'weight': 'nan'"),
         ({"weight": None}, "a row without the column 'weight'"),
         ({"snapshot": "a" * 10_001}, "at most 10,000 characters"),
-        ({"snapshot": packed(b"abc")}, "the log 'moments', episode 0, frame 0: its snapshot has 3 bytes"),
+        ({"snapshot": pack(b"abc")}, "the log 'moments', episode 0, frame 0: its snapshot has 3 bytes"),
         ({"frame": 2}, "frame 2 is there twice"),
     ],
 )
@@ -178,7 +178,7 @@ def test_bench_eval_draws_a_method_s_key_frames_and_refuses_damaged_ones_by_name
     for frame in about["frames"]:
         assert set(frame["numbers"]) == {"weight", "similarity"}
         assert np.asarray(imageio.imread(run / "logged" / frame["file"])).shape == (32, 32, 3)
-    keyframes = {"step": 500, "episode": 3, "frame": 7, "weight": 1.0, "similarity": 0.5, "snapshot": packed(b"abc")}
+    keyframes = {"step": 500, "episode": 3, "frame": 7, "weight": 1.0, "similarity": 0.5, "snapshot": pack(b"abc")}
     (run / "keyframes.parquet").unlink()
     write(run, "keyframes", [keyframes])
     assert cli.main(["eval", str(run), "--episodes", "1", "--frames"]) == 0

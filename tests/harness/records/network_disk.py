@@ -212,15 +212,15 @@ class NetworkDisk:
     def _delay(self) -> float:
         return self.random.choice((2.0, 15.0, 45.0, 100.0, 300.0)) * self.random.random()
 
-    def _repeated(self) -> bool:
+    def _loses_reply(self) -> bool:
         return self.random.random() < REPEATED
 
-    def _missed(self, machine: Machine, path: str) -> None:
+    def _check_missing(self, machine: Machine, path: str) -> None:
         """Raise FileNotFoundError if the machine has cached that the name does not exist."""
         if machine.missing.get(path, 0.0) > self.now:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
 
-    def _miss(self, machine: Machine, path: str) -> None:
+    def _cache_missing(self, machine: Machine, path: str) -> None:
         machine.missing[path] = self.now + CACHED * self.random.random()
 
     def _stamp(self, machine: Machine, path: str) -> None:
@@ -240,7 +240,7 @@ class NetworkDisk:
         patch.setattr(socket, "gethostname", lambda: me.machine.name if (me := process()) else host())
         patch.setattr(os, "getpid", lambda: me.pid if (me := process()) else pid())
         patch.setattr(leases, "machine", lambda: me.machine.name if (me := process()) else "none")
-        patch.setattr(leases, "_process", lambda pid: self._standing(pid) if process() else alive(pid))
+        patch.setattr(leases, "_process", lambda pid: self._process_identity(pid) if process() else alive(pid))
         patch.setattr(leases, "_elapsed", self._elapsed)
         patch.setattr(leases, "_sleep", lambda seconds: me.rest(10 * seconds) if (me := process()) else None)
         patch.setattr(leases.Lease, "__del__", lambda lease: None)  # a killed process releases nothing
@@ -252,7 +252,7 @@ class NetworkDisk:
         me = process()
         return self.now + (me.machine.boot - me.machine.paused if me else 0.0)
 
-    def _standing(self, pid: int) -> str:
+    def _process_identity(self, pid: int) -> str:
         me = process()
         assert me is not None
         processes = [other for other in self.processes if other.machine is me.machine and other.pid == pid]
@@ -268,7 +268,7 @@ class NetworkDisk:
     def _names(self, machine: Machine, path: str) -> list[str]:
         until, names = machine.listings.get(path, (0.0, []))
         if until <= self.now:
-            self._missed(machine, path)
+            self._check_missing(machine, path)
             names = sorted(self._real.listdir(path))
             machine.listings[path] = self.now + CACHED * self.random.random(), names
         return list(names)
@@ -285,11 +285,11 @@ class NetworkDisk:
         if own_path is None:
             return self._real.stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
         machine = self._request(own_path)
-        self._missed(machine, own_path)
+        self._check_missing(machine, own_path)
         try:
             status = self._real.stat(own_path)
         except FileNotFoundError:
-            self._miss(machine, own_path)
+            self._cache_missing(machine, own_path)
             raise
         until, cached = machine.attributes.get(own_path, (0.0, status))
         if until <= self.now or cached.st_ino != status.st_ino:
@@ -305,9 +305,9 @@ class NetworkDisk:
     def _note_open(self, path: str, creates: bool) -> None:
         machine = self._request(path)
         if not creates:
-            self._missed(machine, path)
+            self._check_missing(machine, path)
         if creates or not self._exists(path):
-            machine.forget(os.path.dirname(path)) if creates else self._miss(machine, path)
+            machine.forget(os.path.dirname(path)) if creates else self._cache_missing(machine, path)
         machine.attributes.pop(path, None)
 
     def _exists(self, path: str) -> bool:
@@ -334,14 +334,14 @@ class NetworkDisk:
         self._real.link(source, target)
         machine.forget(os.path.dirname(own_path))
         self._stamp(machine, own_path)
-        if self._repeated():
+        if self._loses_reply():
             raise OSError(self.random.choice((errno.EEXIST, errno.ESTALE)), "done, but its reply was lost", own_path)
 
     def _utime(self, path: Any, *times: Any, **settings: Any) -> None:
         if (own_path := self._simulated_path(path)) is None or times or settings:
             return self._real.utime(path, *times, **settings)
         machine = self._request(own_path)
-        self._missed(machine, own_path)
+        self._check_missing(machine, own_path)
         self._stamp(machine, own_path)
 
     def _replace(self, source: Any, target: Any, **settings: Any) -> None:
@@ -352,7 +352,7 @@ class NetworkDisk:
         for changed_path in (own_path, os.path.normpath(source)):
             machine.forget(os.path.dirname(changed_path))
             machine.attributes.pop(changed_path, None)
-        if self._repeated():
+        if self._loses_reply():
             raise FileNotFoundError(errno.ENOENT, "done, but its reply was lost", str(source))
 
     def _rename(self, source: Any, target: Any, **settings: Any) -> None:
@@ -360,7 +360,7 @@ class NetworkDisk:
             return self._real.rename(source, target, **settings)
         self._replace(source, target)
 
-    def _changed(self, change: Callable[..., None], path: Any, *arguments: Any, **settings: Any) -> None:
+    def _change_directory(self, change: Callable[..., None], path: Any, *arguments: Any, **settings: Any) -> None:
         own_path = self._simulated_path(path) if settings.get("dir_fd") is None else None
         if own_path is None:
             return change(path, *arguments, **settings)
@@ -370,16 +370,16 @@ class NetworkDisk:
         machine.attributes.pop(own_path, None)
 
     def _unlink(self, path: Any, **settings: Any) -> None:
-        self._changed(self._real.unlink, path, **settings)
+        self._change_directory(self._real.unlink, path, **settings)
 
     def _remove(self, path: Any, **settings: Any) -> None:
-        self._changed(self._real.unlink, path, **settings)
+        self._change_directory(self._real.unlink, path, **settings)
 
     def _mkdir(self, path: Any, *arguments: Any, **settings: Any) -> None:
-        self._changed(self._real.mkdir, path, *arguments, **settings)
+        self._change_directory(self._real.mkdir, path, *arguments, **settings)
 
     def _rmdir(self, path: Any, **settings: Any) -> None:
-        self._changed(self._real.rmdir, path, **settings)
+        self._change_directory(self._real.rmdir, path, **settings)
 
 
 class _PerProcess(dict[Any, Any]):

@@ -159,7 +159,7 @@ def lives(disk: NetworkDisk, home: Path, watch: Watch, machines: list[Machine]) 
 
 
 @pytest.fixture
-def simulated(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., NetworkDisk]]:
+def make_disk(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., NetworkDisk]]:
     disks: list[NetworkDisk] = []
 
     def make(seed: int, **settings: Any) -> NetworkDisk:
@@ -189,10 +189,10 @@ def check_finished(home: Path, disk: NetworkDisk) -> None:
 @pytest.mark.parametrize("clocks", CLOCKS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_is_written_by_one_worker_at_a_time_and_ends_once_with_each_row_once(
-    simulated: Callable[..., NetworkDisk], place: Path, seed: int, clocks: str
+    make_disk: Callable[..., NetworkDisk], place: Path, seed: int, clocks: str
 ) -> None:
     server, by_clients = CLOCKS[clocks]
-    disk = simulated(seed, server=server, by_clients=by_clients)
+    disk = make_disk(seed, server=server, by_clients=by_clients)
     home, watch = place / "cell" / "seed-0", Watch(disk)
     lives(disk, home, watch, machines())
     check_finished(home, disk)
@@ -201,10 +201,10 @@ def test_a_run_is_written_by_one_worker_at_a_time_and_ends_once_with_each_row_on
 @pytest.mark.parametrize("clocks", CLOCKS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_whose_holder_is_lost_goes_on_within_bounded_time(
-    simulated: Callable[..., NetworkDisk], place: Path, seed: int, clocks: str
+    make_disk: Callable[..., NetworkDisk], place: Path, seed: int, clocks: str
 ) -> None:
     server, by_clients = CLOCKS[clocks]
-    disk = simulated(seed, server=server, by_clients=by_clients)
+    disk = make_disk(seed, server=server, by_clients=by_clients)
     disk.held_up = 0.0
     home, watch = place / "cell" / "seed-0", Watch(disk)
     for machine in machines():
@@ -226,10 +226,10 @@ def test_a_run_whose_holder_is_lost_goes_on_within_bounded_time(
 
 
 def test_commands_that_write_a_study_at_the_same_time_lose_no_cell(
-    simulated: Callable[..., NetworkDisk], place: Path
+    make_disk: Callable[..., NetworkDisk], place: Path
 ) -> None:
     for seed in SEEDS:
-        disk = simulated(seed)
+        disk = make_disk(seed)
 
         def adds(name: str, disk: NetworkDisk = disk, seed: int = seed) -> Callable[[], None]:
             def work() -> None:

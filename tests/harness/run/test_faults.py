@@ -168,7 +168,7 @@ def undisturbed(train_once: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stopped_study(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the same study, whose worker was stopped at step 120, with checkpoints at 100 and 120."""
     study = tmp_path_factory.mktemp("stopped") / "study"
     stop = (call == 120 for call in range(1, 10_000)).__next__
@@ -178,39 +178,39 @@ def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture
-def broken(stopped: Path, tmp_path: Path) -> Path:
+def damaged_study(stopped_study: Path, tmp_path: Path) -> Path:
     """Return a copy of the stopped study that a test may damage."""
-    study = Path(shutil.copytree(stopped, tmp_path / "broken"))
+    study = Path(shutil.copytree(stopped_study, tmp_path / "broken"))
     for run in study.glob("*/*/*/seed-*"):
         assert [checkpoints.step_of(path) for path in checkpoints.existing(run)] == [100, 120]
     return study
 
 
 def test_a_corrupted_checkpoint_is_told_and_the_one_before_it_continues_without_changing_a_byte(
-    undisturbed, broken: Path, bench
+    undisturbed, damaged_study: Path, bench
 ) -> None:
-    arrays = only(broken, "*/*/*/seed-1/checkpoint-0000000120/arrays.safetensors")
+    arrays = only(damaged_study, "*/*/*/seed-1/checkpoint-0000000120/arrays.safetensors")
     damaged = bytearray(arrays.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     arrays.write_bytes(damaged)
-    code, out, _ = bench(*STEPS, "seeds=[0,1]", "pack=2", "checkpoint_every=50", f"output={broken}")
+    code, out, _ = bench(*STEPS, "seeds=[0,1]", "pack=2", "checkpoint_every=50", f"output={damaged_study}")
     assert code == 0 and "resumed at step 100" in out
     (notice,) = (line for line in out.splitlines() if "notice" in line)
     assert f"{arrays.parent} is damaged (ValueError: arrays.safetensors does not match its checksum)" in notice
-    assert str(arrays.parent) in only(broken, "logs/*.log").read_text()
-    assert rows(broken) == rows(undisturbed)
+    assert str(arrays.parent) in only(damaged_study, "logs/*.log").read_text()
+    assert rows(damaged_study) == rows(undisturbed)
 
 
-def test_without_any_intact_checkpoint_a_run_begins_anew(train, undisturbed, broken: Path) -> None:
-    for state in broken.glob("*/*/*/seed-0/checkpoint-*/state.json"):
+def test_without_any_intact_checkpoint_a_run_begins_anew(train, undisturbed, damaged_study: Path) -> None:
+    for state in damaged_study.glob("*/*/*/seed-0/checkpoint-*/state.json"):
         state.unlink()
     with pytest.warns(Notice) as notices:
-        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
+        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=damaged_study)
     *damaged, last = [str(notice.message) for notice in notices]
     for step, message in zip((120, 100), damaged, strict=True):
         assert f"seed-0/checkpoint-{step:010d} is damaged (No such file or directory: state.json)" in message
     assert last == "not every seed has a usable checkpoint; all seeds restart"
-    assert rows(broken) == rows(undisturbed)
+    assert rows(damaged_study) == rows(undisturbed)
 
 
 def cut(path: Path, size: int) -> None:
@@ -223,38 +223,40 @@ def offsets(study: Path, step: int) -> dict[str, int]:
     return checkpoint.state["offsets"]
 
 
-def test_half_a_line_after_the_checkpoint_is_dropped(train, undisturbed, broken: Path, recwarn) -> None:
+def test_half_a_line_after_the_checkpoint_is_dropped(train, undisturbed, damaged_study: Path, recwarn) -> None:
     for name in ("evaluations", "metrics"):
-        with open(only(broken, f"*/*/*/seed-0/{name}.jsonl"), "ab") as log:
+        with open(only(damaged_study, f"*/*/*/seed-0/{name}.jsonl"), "ab") as log:
             log.write(b'{"study": "min')
-    train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
-    assert rows(broken) == rows(undisturbed)
+    train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=damaged_study)
+    assert rows(damaged_study) == rows(undisturbed)
     assert not [warning for warning in recwarn if warning.category is Notice]
 
 
 def test_rows_lost_before_the_checkpoint_are_told_and_made_again_from_the_one_before(
-    train, undisturbed, broken: Path
+    train, undisturbed, damaged_study: Path
 ) -> None:
-    log = only(broken, "*/*/*/seed-0/timings.jsonl")
-    before, after = (offsets(broken, step)["timings"] for step in (100, 120))
+    log = only(damaged_study, "*/*/*/seed-0/timings.jsonl")
+    before, after = (offsets(damaged_study, step)["timings"] for step in (100, 120))
     assert before < after - 5
     cut(log, after - 5)
     with pytest.warns(Notice) as notices:
-        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
+        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=damaged_study)
     (message,) = {str(notice.message) for notice in notices}
     shortfall = f"timings.jsonl has {after - 5} of the {after} bytes that the checkpoint counts"
     assert f"checkpoint-0000000120 is damaged ({shortfall})" in message
-    assert rows(broken) == rows(undisturbed)
+    assert rows(damaged_study) == rows(undisturbed)
 
 
-def test_rows_lost_before_every_checkpoint_are_told_and_the_run_begins_anew(train, undisturbed, broken: Path) -> None:
-    only(broken, "*/*/*/seed-0/evaluations.jsonl").unlink()
+def test_rows_lost_before_every_checkpoint_are_told_and_the_run_begins_anew(
+    train, undisturbed, damaged_study: Path
+) -> None:
+    only(damaged_study, "*/*/*/seed-0/evaluations.jsonl").unlink()
     with pytest.warns(Notice) as notices:
-        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
+        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=damaged_study)
     *losses, last = [str(notice.message) for notice in notices]
     assert len(losses) == 2 and all(re.search(r"evaluations.jsonl has 0 of the \d+ bytes", text) for text in losses)
     assert "all seeds restart" in last
-    assert rows(broken) == rows(undisturbed)
+    assert rows(damaged_study) == rows(undisturbed)
 
 
 @pytest.fixture

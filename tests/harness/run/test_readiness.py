@@ -11,7 +11,7 @@ SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
 VLM_RB = (*SMOKE, "method=vlm_rb")
 
 
-def refused(capsys: pytest.CaptureFixture[str], directory: Path, *overrides: str) -> str:
+def refusal(capsys: pytest.CaptureFixture[str], directory: Path, *overrides: str) -> str:
     """Return the message with which both a dry run and a run refuse the same plan."""
     command = ["run", *overrides, f"output={directory}"]
     assert cli.main([*command, "--dry-run"]) == 1
@@ -27,7 +27,7 @@ def test_device_cuda_without_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    message = refused(capsys, tmp_path / "s", *SMOKE, "method=uer", "device=cuda")
+    message = refusal(capsys, tmp_path / "s", *SMOKE, "method=uer", "device=cuda")
     assert "finds no GPU here; use device=cpu" in message
 
 
@@ -45,7 +45,7 @@ def test_a_missing_package(
 ) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == package else real(name, *rest))
-    message = refused(capsys, tmp_path / "s", *overrides, "profile=smoke")
+    message = refusal(capsys, tmp_path / "s", *overrides, "profile=smoke")
     assert f"needs the package {package}" in message and "install the extra mujoco (312 MB): " in message
 
 
@@ -61,4 +61,4 @@ def test_a_missing_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, overrides, says: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    assert says in refused(capsys, tmp_path / "s", *VLM_RB, *overrides)
+    assert says in refusal(capsys, tmp_path / "s", *VLM_RB, *overrides)

@@ -43,7 +43,7 @@ def undisturbed(train_once: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stopped_study(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the same study, stopped at step 120, with checkpoints at 100 and 120; only to be read."""
     study = tmp_path_factory.mktemp("stopped") / "study"
     stop = (call == 120 for call in range(1, 10_000)).__next__
@@ -53,9 +53,9 @@ def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture
-def lost_study(stopped: Path, tmp_path: Path) -> Path:
+def lost_study(stopped_study: Path, tmp_path: Path) -> Path:
     """Return the stopped study as a machine leaves it that vanished an hour ago."""
-    study = Path(shutil.copytree(stopped, tmp_path / "lost"))
+    study = Path(shutil.copytree(stopped_study, tmp_path / "lost"))
     for run in runs(study):
         (lease,) = (run / ".lease").iterdir()
         lease.write_bytes(lease.read_bytes().replace(b"over", b"held").replace(leases.machine().encode(), b"another"))
@@ -213,9 +213,9 @@ def test_a_command_waits_for_the_silence_of_a_machine_that_had_its_study(
 
 
 def test_a_worker_that_lost_its_run_writes_no_checkpoint_and_no_status(
-    train: Callable[..., Path], stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Callable[..., Path], stopped_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = Path(shutil.copytree(stopped, tmp_path / "fenced"))
+    study = Path(shutil.copytree(stopped_study, tmp_path / "fenced"))
     calls = iter(range(1, 10_000))
 
     def stop() -> bool:

@@ -40,7 +40,7 @@ sys.exit(worker.main(*sys.argv[1:]))
 """
 
 
-def carried_out(job: Job, *words: str) -> tuple[int, str]:
+def carry_out_job(job: Job, *words: str) -> tuple[int, str]:
     """Run the worker of a job file; return its exit code and its log."""
     path = job_files.put(Path(job.directory), job)
     done = programs.python(CARRY_OUT, str(path), *words, env=base.environment(Slot("cpu")))
@@ -57,13 +57,13 @@ def test_a_machine_with_other_sources_or_packages_is_named_and_fails_the_run_onl
     job: Job,
 ) -> None:
     foreign_job = replace(job, code={**job.code, "harness.loop": "0", "package torch": "1.0"})
-    code, output = carried_out(foreign_job, "--attached")
+    code, output = carry_out_job(foreign_job, "--attached")
     assert code == EXIT_UNUSABLE and not run_of(job).exists()
     torch = job.code["package torch"]
     assert (
         f"other sources or packages than the command had: harness.loop, package torch {torch} instead of 1.0" in output
     )
-    code, _ = carried_out(foreign_job)
+    code, _ = carry_out_job(foreign_job)
     assert code == EXIT_UNUSABLE and json.loads((run_of(job) / "run.json").read_text())["status"] == "failed"
 
 
@@ -81,7 +81,7 @@ def test_an_attached_worker_that_finds_its_run_held_says_so_and_leaves_it(
     run_of(job).mkdir(parents=True)
     lease = Lease(run_of(job), "run")
     lease.acquire()
-    code, output = carried_out(job, "--attached")
+    code, output = carry_out_job(job, "--attached")
     assert code == EXIT_HELD and "is being written by another process" in output
     assert not (run_of(job) / "run.json").exists()
 
@@ -186,7 +186,7 @@ def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_
 
 
 @pytest.fixture
-def trained(job: Job, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, ...]]]:
+def train_groups(job: Job, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, ...]]]:
     """Return a function: `trained(seeds, pack, failing)` returns the groups that a worker trains; groups with a failing
     seed raise."""
 
@@ -213,10 +213,10 @@ def trained(job: Job, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tup
 
 
 def test_only_seeds_at_the_same_step_train_together_and_one_group_s_error_leaves_the_others(
-    job: Job, trained: Callable[..., list[tuple[int, ...]]]
+    job: Job, train_groups: Callable[..., list[tuple[int, ...]]]
 ) -> None:
-    assert trained(range(5), 2) == [(0, 1), (2, 3), (4,)]
-    assert trained(range(5), 2, failing=[1, 4]) == [(0, 1), (2, 3), (4,)]
+    assert train_groups(range(5), 2) == [(0, 1), (2, 3), (4,)]
+    assert train_groups(range(5), 2, failing=[1, 4]) == [(0, 1), (2, 3), (4,)]
     for seed, step in [
         (0, 250),
         (1, 250),
@@ -224,5 +224,5 @@ def test_only_seeds_at_the_same_step_train_together_and_one_group_s_error_leaves
         (3, 500),
     ]:  # as a group of three leaves them that ran out of memory
         checkpoints.save(run_of(job).with_name(f"seed-{seed}"), step, {})
-    assert trained(range(6), 2) == [(0, 1), (2,), (3,), (4, 5)]
-    assert trained(range(6), 6) == [(0, 1, 2), (3,), (4, 5)]
+    assert train_groups(range(6), 2) == [(0, 1), (2,), (3,), (4, 5)]
+    assert train_groups(range(6), 6) == [(0, 1, 2), (3,), (4, 5)]

@@ -50,7 +50,7 @@ def test_the_power_of_the_t_test_is_that_of_each_study() -> None:
     assert power.t_test_power(first, second)[0] == 0
 
 
-def scattered(seed: int, tasks: int, gap: float) -> Array:
+def scattered_scores(seed: int, tasks: int, gap: float) -> Array:
     return np.random.default_rng(seed).normal(gap, 1, (6, tasks))
 
 
@@ -73,6 +73,8 @@ def test_over_tasks_the_normal_test_rejects_about_as_often_as_all_relabellings(t
 
 
 def test_more_tasks_of_the_same_gap_need_fewer_seeds_and_a_table_waits_little_for_them() -> None:
-    counts = [seeds_needed(scattered(0, tasks, 0.9), scattered(1, tasks, 0)) for tasks in (2, 5, 10)]
+    counts = [seeds_needed(scattered_scores(0, tasks, 0.9), scattered_scores(1, tasks, 0)) for tasks in (2, 5, 10)]
     assert counts == sorted(counts, reverse=True) and 2 <= counts[-1] < counts[0] < 40
-    assert np.isnan(seeds_needed(scattered(0, 31, 1), scattered(1, 31, 0))) and "30 tasks" in power.unknown(6, 6, 31)
+    assert np.isnan(
+        seeds_needed(scattered_scores(0, 31, 1), scattered_scores(1, 31, 0))
+    ) and "30 tasks" in power.unknown(6, 6, 31)

@@ -63,7 +63,9 @@ def wandb(study: Path, stores: Path) -> list[TrackedRun]:
     from wandb.proto import wandb_internal_pb2
 
     until = time.monotonic() + 30  # W&B's own process writes the end of a run after `finish` has returned
-    while time.monotonic() < until and not all(_ended(path) for path in stores.glob("wandb/offline-run-*/run-*.wandb")):
+    while time.monotonic() < until and not all(
+        _has_ended(path) for path in stores.glob("wandb/offline-run-*/run-*.wandb")
+    ):
         time.sleep(0.1)
     files: dict[str, list[Path]] = {}
     for path in sorted(stores.glob("wandb/offline-run-*/run-*.wandb")):
@@ -92,7 +94,7 @@ def wandb(study: Path, stores: Path) -> list[TrackedRun]:
     return [tracked for tracked in runs if "seed" in tracked.settings]
 
 
-def _ended(path: Path) -> bool:
+def _has_ended(path: Path) -> bool:
     from wandb.proto import wandb_internal_pb2
 
     return any(wandb_internal_pb2.Record.FromString(record).HasField("exit") for record in _records(path.read_bytes()))

@@ -76,14 +76,14 @@ def look(study: Path, name: str) -> dict[str, str]:
         return dict(follower.errors)
 
 
-def killed(study: Path, name: str) -> None:
+def kill_follower(study: Path, name: str) -> None:
     """Follow the study in a process that is killed before it records what it has sent."""
     done = programs.python(KILLED, str(study), name, timeout=120)
     assert done.code == -signal.SIGKILL, done.err
 
 
 @contextlib.contextmanager
-def training(study: Path) -> Iterator[None]:
+def hold_run(study: Path) -> Iterator[None]:
     """Make the study's only run look as if a worker held it, while the context lasts."""
     (run,) = (run for _, run in StudyDirectory(study).runs())
     status, lock = run.status, Lease(run.path, "run")
@@ -94,7 +94,7 @@ def training(study: Path) -> Iterator[None]:
     lock.release()
 
 
-def expected(study: Path, until: int = ALL) -> dict[str, list[tuple[int, float]]]:
+def expected_points(study: Path, until: int = ALL) -> dict[str, list[tuple[int, float]]]:
     """Return series -> points of the study's only run."""
     (run,) = following.runs(StudyDirectory(study))
     points: dict[str, list[tuple[int, float]]] = {}
@@ -122,10 +122,10 @@ def test_a_run_that_was_killed_and_resumed_has_each_point_once(
     study, stop = tmp_path / "study", (call == 330 for call in range(1, 10_000)).__next__
     with pytest.raises(Stopped):
         train(*SETTINGS, packs=[(0,)], directory=study, stop=stop, checkpoint_every=130)
-    with training(study):  # the tracker has the run open when it is killed
-        killed(study, name)
+    with hold_run(study):  # the tracker has the run open when it is killed
+        kill_follower(study, name)
     assert look(study, name) == {}
-    first = expected(study, 330)
+    first = expected_points(study, 330)
     assert [step for step, _ in first["evaluations/return"]] == [50, 100, 150, 200, 250, 300]
     check_single_run(READERS[name](study, store_directory), first)
 
@@ -135,9 +135,9 @@ def test_a_run_that_was_killed_and_resumed_has_each_point_once(
     check_single_run(READERS[name](study, store_directory), first)
 
     train(*SETTINGS, packs=[(0,)], directory=study, checkpoint_every=130)
-    killed(study, name)
+    kill_follower(study, name)
     assert look(study, name) == {} and look(study, name) == {}
-    all_points = expected(study)
+    all_points = expected_points(study)
     assert [step for step, _ in all_points["evaluations/return"]] == [*range(50, 401, 50)] and len(all_points) > 5
     runs = READERS[name](study, store_directory)
     for series in [series for series in all_points if series.startswith("timings/")]:
@@ -149,17 +149,17 @@ def test_a_run_that_was_killed_and_resumed_has_each_point_once(
 
 
 @pytest.fixture(scope="module")
-def finished(train_once) -> Path:
+def finished_study(train_once) -> Path:
     return train_once(*SETTINGS, packs=[(0,)], checkpoint_every=130)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", registry.names("tracker"))
 def test_a_run_that_was_deleted_at_the_other_end_is_sent_again(
-    finished: Path, store_directory: Path, tmp_path, name
+    finished_study: Path, store_directory: Path, tmp_path, name
 ) -> None:
     study = tmp_path / "study"
-    shutil.copytree(finished, study)
+    shutil.copytree(finished_study, study)
     assert look(study, name) == {}
     if name == "tensorboard":
         shutil.rmtree(study / "tensorboard")
@@ -180,7 +180,7 @@ def test_a_run_that_was_deleted_at_the_other_end_is_sent_again(
         client.delete_run(run.info.run_id)
         client.delete_experiment(experiment.experiment_id)
     assert look(study, name) == {}
-    check_single_run(READERS[name](study, store_directory), expected(study))
+    check_single_run(READERS[name](study, store_directory), expected_points(study))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_run_that_was_deleted_at_the_other_end_is_sent_again(
     ],
 )
 def test_a_store_that_cannot_be_written_loses_nothing(
-    finished: Path,
+    finished_study: Path,
     store_directory: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -201,7 +201,7 @@ def test_a_store_that_cannot_be_written_loses_nothing(
     value: str,
 ) -> None:
     study = tmp_path / "study"
-    shutil.copytree(finished, study)
+    shutil.copytree(finished_study, study)
     (tmp_path / "file").write_text("")
     with monkeypatch.context() as patched:
         if variable:
@@ -213,7 +213,7 @@ def test_a_store_that_cannot_be_written_loses_nothing(
     if not variable:
         (study / "tensorboard").unlink()
     assert look(study, name) == {}
-    check_single_run(READERS[name](study, store_directory), expected(study))
+    check_single_run(READERS[name](study, store_directory), expected_points(study))
 
 
 def test_without_a_login_wandb_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from .conftest import STATE
 LAYOUTS = 5
 
 
-def played(task: Any, seed: int, act: Callable[[], Any]) -> bool:
+def play(task: Any, seed: int, act: Callable[[], Any]) -> bool:
     """Return whether an episode of layout `seed` ends in success."""
     task.reset(seed)
     for _ in range(task.max_steps):
@@ -27,12 +27,12 @@ def played(task: Any, seed: int, act: Callable[[], Any]) -> bool:
 @pytest.mark.parametrize("name", ["forward", "backward", "other"])
 def test_the_scripted_policy_solves_layouts_within_the_horizon(name, tasks):
     task = tasks(name)
-    assert [played(task, seed, task.expert) for seed in range(LAYOUTS)] == [True] * LAYOUTS
+    assert [play(task, seed, task.expert) for seed in range(LAYOUTS)] == [True] * LAYOUTS
 
 
 def test_random_actions_solve_none(tasks):
     rng = np.random.default_rng(0)
-    assert not any(played(tasks("forward"), seed, lambda: rng.uniform(-1, 1, 7)) for seed in range(LAYOUTS))
+    assert not any(play(tasks("forward"), seed, lambda: rng.uniform(-1, 1, 7)) for seed in range(LAYOUTS))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_policy_that_is_to_fail_fails(name, how):
 
 def test_the_wrong_place_of_a_bin_is_the_other_bin(tasks):
     task = tasks("forward")
-    assert not played(task, 2, lambda: task.fail("wrong place"))
+    assert not play(task, 2, lambda: task.fail("wrong place"))
     assert task.outcomes() == {"lifted": 1.0, "wrong_bin": 1.0, "out_of_reach": 0.0, "put_back": 0.0}
 
 

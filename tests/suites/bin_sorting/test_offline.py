@@ -15,13 +15,13 @@ from tests.refusals import check_refused
 from .conftest import STATE
 
 
-def obtained(suite: Any = STATE, **counts: Any) -> Dataset:
+def obtain_dataset(suite: Any = STATE, **counts: Any) -> Dataset:
     return datasets.obtain(Wanted("offline", BinSortingData(**counts), suite, "sorting"))
 
 
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
-    return obtained(demonstrations=2, failures=6, others=2)
+    return obtain_dataset(demonstrations=2, failures=6, others=2)
 
 
 def test_demonstrations_come_first_then_failures_then_other_tasks(dataset):
@@ -40,7 +40,7 @@ def test_rewards_are_the_true_sparse_ones_and_a_time_limit_ends_every_episode(da
 
 def test_the_grippers_action_has_the_size_that_is_set(dataset):
     assert {round(float(abs(grip)), 6) for episode in dataset.episodes for grip in episode.action[:, 6]} == {0.7}
-    full = obtained(demonstrations=1, failures=0, others=0, grip=1.0)
+    full = obtain_dataset(demonstrations=1, failures=0, others=0, grip=1.0)
     np.testing.assert_array_equal(full.episodes[0].observation, dataset.episodes[0].observation)
     np.testing.assert_array_equal(full.episodes[0].action[:, 6], np.sign(dataset.episodes[0].action[:, 6]))
     check_refused(r"offline.grip=0.5", matrix.plan, ["suite=bin_sorting", "method=bc", "offline.grip=0.5"])
@@ -71,7 +71,7 @@ def test_the_three_ways_to_fail_take_turns_in_both_directions(dataset, tasks):
 
 
 def test_fewer_demonstrations_are_the_first_of_more_and_change_nothing_else(dataset):
-    fewer = obtained(demonstrations=1, failures=6, others=2)
+    fewer = obtain_dataset(demonstrations=1, failures=6, others=2)
     expected = [dataset.episodes[number] for number in (0, 2, *range(4, 12))]
     for episode, original in zip(fewer.episodes, expected, strict=True):
         assert episode.task == original.task
@@ -109,7 +109,7 @@ def test_an_episode_too_short_to_succeed_is_told_by_its_length():
     short = BinSorting(observation="state", length=3)
     check_refused(
         r"0 of 5 attempts gave demonstrations of forward and 1 are needed: raise",
-        obtained,
+        obtain_dataset,
         short,
         demonstrations=1,
         failures=0,

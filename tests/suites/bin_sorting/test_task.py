@@ -17,7 +17,7 @@ from .conftest import STATE
 STILL = np.zeros(7, np.float32)
 
 
-def put(task, xy, number=None):
+def put_block(task, xy, number=None):
     """Lay a block at rest at `xy`: block `number`, by default the named one."""
     task._world.place(task._block if number is None else number, np.array(xy), 0.0)
     task._world.refresh()
@@ -35,7 +35,7 @@ def test_forward_succeeds_in_the_named_bin_alone_and_does_not_end(xy, succeeds, 
     seed = next(seed for seed in range(20) if "left" in (task.reset(seed), task.instruction)[1])
     task.reset(seed)
     assert not task.step(STILL).success
-    put(task, xy)
+    put_block(task, xy)
     step = task.step(STILL)
     assert (step.success, step.reward, step.terminated) == (succeeds, float(succeeds), False)
     assert task.events().tolist() == [False, succeeds, succeeds]
@@ -47,7 +47,7 @@ def test_forward_succeeds_in_the_named_bin_alone_and_does_not_end(xy, succeeds, 
 def test_a_block_that_the_gripper_holds_in_the_bin_is_no_success_yet(tasks):
     task = tasks("forward")
     task.reset(0)
-    put(task, layout.BINS[task._place.removesuffix(" bin")])
+    put_block(task, layout.BINS[task._place.removesuffix(" bin")])
     task.step((0, 0, 0, 0, 0, 0, -1))
     assert not task.step(STILL).success  # the command to be closed is held
     assert task.step((0, 0, 0, 0, 0, 0, 0.6)).success
@@ -60,7 +60,7 @@ def test_backward_succeeds_on_the_tray(xy, succeeds, tasks):
     task = tasks("backward")
     task.reset(0)
     assert layout.bin_of(task._world.poses[task._block]) and not task.step(STILL).success
-    put(task, xy)
+    put_block(task, xy)
     assert task.step(STILL).success == succeeds
 
 
@@ -75,7 +75,7 @@ def test_sides_of_the_tray_begin_three_centimetres_from_its_middle():
 def test_termination_at_success_is_a_setting():
     task = BinTask("forward", replace(STATE, terminate=True))
     assert not task.step(STILL).terminated
-    put(task, layout.BINS[task._place.removesuffix(" bin")])
+    put_block(task, layout.BINS[task._place.removesuffix(" bin")])
     assert task.step(STILL).terminated
 
 
@@ -192,7 +192,7 @@ def test_a_block_beside_tray_and_bins_or_at_a_wall_is_put_back(xy, tasks):
     task = tasks("sorting")
     task.reset(0)
     others = [number for number in range(3) if number != task._block]
-    put(task, xy)
+    put_block(task, xy)
     rest = task._world.poses[others, :2].copy()
     assert task.outcomes()["out_of_reach"] == 1 and task.outcomes()["put_back"] == 0
     named = task._block
@@ -205,13 +205,13 @@ def test_the_next_episode_takes_out_what_lies_in_a_bin_and_else_sorts(tasks):
     task = tasks("sorting")
     task.reset(0)
     named = task._block
-    put(task, (0.42, -0.24))
+    put_block(task, (0.42, -0.24))
     task.reset()
     assert (task._block, task._place, task._origin) == (named, "tray", "right")
     task.reset()  # it was not taken out; after the attempt another block is sorted
     assert task._place.endswith("bin") and task._block != named
     for number in range(3):
-        put(task, (layout.TRAY[0], 0.09 * (number - 1)), number)
+        put_block(task, (layout.TRAY[0], 0.09 * (number - 1)), number)
     task.reset()
     assert task._place.endswith("bin")  # nothing lies in a bin
 

@@ -75,7 +75,7 @@ def test_every_achievement_has_a_phrase_of_ellms_actions():
     assert {phrase for phrase in PHRASES.values() if phrase not in action_names} == {"wake up"}
 
 
-def facing(game, cls, *rest):
+def put_before_player(game, cls, *rest):
     x, y = game.player.pos.tolist()
     creature = cls(game.world, (x, y + 1), *rest)
     game.world.add(creature)
@@ -88,7 +88,7 @@ def do(game, action="do"):
 
 
 def test_a_cow_is_attacked_until_it_is_eaten(field):
-    cow = facing(field, objects.Cow)
+    cow = put_before_player(field, objects.Cow)
     cow.random = np.random.RandomState(0)
     cow.move = lambda direction: None
     assert [do(field) for _ in range(3)] == ["attack cow", "attack cow", "eat cow"]  # of health 3
@@ -97,7 +97,7 @@ def test_a_cow_is_attacked_until_it_is_eaten(field):
 
 @pytest.mark.parametrize(("cls", "name"), [(objects.Zombie, "zombie"), (objects.Skeleton, "skeleton")])
 def test_a_blow_and_a_defeat_are_captioned_alike(field, cls, name):
-    enemy = facing(field, cls, field.player)
+    enemy = put_before_player(field, cls, field.player)
     enemy.move = lambda direction: None
     field.player.inventory["stone_sword"] = 1  # damage 3
     enemy.health = 4
@@ -106,7 +106,7 @@ def test_a_blow_and_a_defeat_are_captioned_alike(field, cls, name):
 
 
 def test_a_plant_is_eaten_when_it_is_ripe(field):
-    plant = facing(field, objects.Plant)
+    plant = put_before_player(field, objects.Plant)
     assert do(field) == ""
     plant.grown = 400
     assert do(field) == "eat plant"

@@ -37,7 +37,7 @@ def act():
     return take
 
 
-def put(task, thing):
+def put_before_player(task, thing):
     """Put a material or a creature in front of the player, who is turned to face down."""
     from crafter import objects
 

@@ -8,7 +8,7 @@ pytest.importorskip("crafter")
 from crafter import objects
 
 from guidebench.suites.crafter_ood.actions import actions, primitive
-from tests.suites.crafter_ood.conftest import put
+from tests.suites.crafter_ood.conftest import put_before_player
 
 
 def primitives(task):
@@ -41,7 +41,7 @@ def test_there_are_28_pairs_36_with_find_and_ellms_139():
 )
 def test_do_is_possible_with_the_noun_that_the_player_faces_alone(field, thing, inventory, possible):
     task = field(actions="product")
-    put(task, thing)
+    put_before_player(task, thing)
     task._game.player.inventory.update(inventory)
     assert {name for name, does in primitives(task).items() if does == "do"} == possible
 
@@ -70,7 +70,7 @@ def test_placing_takes_the_materials_and_the_place(field):
     }
     inventory.update(wood=1, stone=3)
     assert (primitives(task)["place crafting table"], primitives(task)["place furnace"]) == (None, None)
-    put(task, "water")
+    put_before_player(task, "water")
     assert (primitives(task)["place stone"], primitives(task)["place plant"]) == ("place_stone", None)
 
 
@@ -91,8 +91,8 @@ def test_making_takes_the_materials_and_what_must_be_near(field):
 
 def test_an_impossible_action_changes_no_more_than_doing_nothing_and_is_counted(field, act):
     task, other = field(), field()
-    put(task, "tree")
-    put(other, "tree")
+    put_before_player(task, "tree")
+    put_before_player(other, "tree")
     for wrong in ("mine stone", "eat cow", "make wood sword", "sleep", "place furnace"):
         act(task, wrong)
         act(other, "do nothing")
@@ -108,7 +108,7 @@ def test_an_impossible_action_changes_no_more_than_doing_nothing_and_is_counted(
 
 def test_possible_actions_are_shown_if_asked_for(field, act):
     task = field(impossible="masked")
-    put(task, "tree")
+    put_before_player(task, "tree")
     admissible = act(task, "do nothing").observation["admissible"]
     names = [str(action) for action, possible in zip(task._actions, admissible, strict=True) if possible]
     assert names == ["do nothing", "move left", "move right", "move up", "move down", "chop tree"]

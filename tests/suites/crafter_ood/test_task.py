@@ -13,7 +13,7 @@ from guidebench.suites.crafter_ood.expert import Expert
 from guidebench.suites.crafter_ood.quests import FREE_PLAY, QUESTS, Subgoal
 from guidebench.suites.crafter_ood.task import OodTask
 from tests.refusals import check_refused
-from tests.suites.crafter_ood.conftest import put
+from tests.suites.crafter_ood.conftest import put_before_player
 
 WITH_GOAL = [name for name in TASKS if name != FREE_PLAY]
 
@@ -50,15 +50,15 @@ def test_zombies_neither_begin_nor_appear_without_them_and_do_with_them(keep_wel
 def test_subgoals_are_met_in_order_and_the_goal_ends_the_episode(field, act):
     task = field("wood_sword")
     assert task.completion() == 0
-    put(task, "tree")
+    put_before_player(task, "tree")
     act(task, "do nothing")
     assert task.events().nonzero()[0].tolist() == [0]  # beside a tree
     for count in range(3):
         assert not act(task, "chop tree").success
         assert task.events().any() == (count == 2)
-        put(task, "tree")
+        put_before_player(task, "tree")
     assert task._game.player.inventory["wood"] == 3 and task.completion() == 0.5
-    put(task, "grass")
+    put_before_player(task, "grass")
     step = act(task, "place crafting table")
     assert task.events().nonzero()[0].tolist() == [2]
     assert (step.reward, step.success, step.terminated) == (0, False, False)
@@ -74,7 +74,7 @@ def test_deforestation_finds_anew_before_each_tree(field, act):
     task = field("deforestation")
     met = []
     for _ in range(4):
-        put(task, "tree")
+        put_before_player(task, "tree")
         met.append(act(task, "do nothing").success or task.events().nonzero()[0].tolist())
         act(task, "chop tree")
         met.append(task.events().nonzero()[0].tolist())
@@ -97,12 +97,12 @@ def test_a_goal_reached_without_its_steps_is_a_success_of_less_completion(field,
 
 def test_death_ends_the_episode_or_begins_it_anew(field, act):
     task = field("wood_sword")
-    put(task, "lava")
+    put_before_player(task, "lava")
     step = act(task, "move down")
     assert step.terminated and not step.success and task.deaths == 1 and task.outcomes()["alive"] == 0
     task = field("stone_sword_short", death="restart", length=20)
     task._game.player.inventory["wood"] = 0
-    put(task, "lava")
+    put_before_player(task, "lava")
     step = act(task, "move down")
     assert not step.terminated and not step.truncated and task.deaths == 1
     assert task._game.player.inventory["wood"] == 2 and task._game.player.health == 9

@@ -82,7 +82,7 @@ def test_turns_and_tilts_are_twenty_and_ten_degrees_and_bounded():
     assert task.heading == before
 
 
-def stood(task, thing, distance, aside=0.0, above=0.0):
+def stand_before(task, thing, distance, aside=0.0, above=0.0):
     """Place the agent before an object, at a horizontal distance in m, with the object `aside` and `above` its gaze in
     radians."""
     x, y, z = task.points[thing].tolist()
@@ -115,7 +115,7 @@ def test_what_is_near_and_close_to_the_gaze_is_grabbed(distance, aside, above, g
     for other in task.rules.items[1:]:  # nothing else to grab
         task.put(other, -1, -1)
     task.put(thing, task.floor.names.index("table"), 0)
-    stood(task, thing, distance, aside, above)
+    stand_before(task, thing, distance, aside, above)
     task.step(GRAB_RELEASE)
     assert (task.held == thing) == grabbed
 
@@ -127,7 +127,7 @@ def test_of_two_things_the_one_closer_to_the_gaze_is_grabbed():
     task.put(first, table, 0), task.put(second, table, 1)
     for target in (first, second):
         begun_at = task.state()
-        stood(task, target, 1.2)
+        stand_before(task, target, 1.2)
         task.step(GRAB_RELEASE)
         assert task.held == target
         task.load_state(begun_at)
@@ -145,7 +145,7 @@ def test_an_empty_release_does_nothing_and_a_full_receptacle_takes_nothing():
     assert SIZE + sink not in task.reachable() and len(task.reachable()) == 15
     task.put(distractors[3], -1, -1)
     assert SIZE + sink in task.reachable()
-    stood(task, SIZE + sink, 1.0)
+    stand_before(task, SIZE + sink, 1.0)
     task.step(GRAB_RELEASE)
     assert task.held < 0 and (task.place[thing], task.slot[thing]) == (sink, 3)
 
@@ -204,7 +204,7 @@ def test_an_item_taken_from_its_place_costs_what_it_paid():
     lamp, table = task.rules.items[0], task.floor.names.index("table")
     task.put(lamp, table, 0)
     task._share = task.score()
-    stood(task, lamp, 1.0)
+    stand_before(task, lamp, 1.0)
     assert task.step(GRAB_RELEASE).reward == pytest.approx(-1 / 5)
 
 
@@ -232,7 +232,7 @@ def test_observations_hold_what_is_in_view_by_its_number():
     task = make_task(distractors=0)
     thing, table = task.rules.items[2], task.floor.names.index("table")
     task.put(thing, table, 0)
-    stood(task, thing, 1.0, aside=0.2)
+    stand_before(task, thing, 1.0, aside=0.2)
     record = task._observation()
     numbers = record["objects"].reshape(SIZE, 5)
     height = task.points[thing, 2] - 1.5
@@ -252,7 +252,7 @@ def test_the_text_says_what_is_in_view_and_held():
     task = make_task(observation="text", distractors=0)
     thing, table = task.rules.items[2], task.floor.names.index("table")
     task.put(thing, table, 0)
-    stood(task, thing, 1.0)
+    stand_before(task, thing, 1.0)
     task.tilts = -4
     task._turned()
     description = task.text()

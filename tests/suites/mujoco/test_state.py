@@ -29,7 +29,7 @@ def pile():
     return model, mujoco.MjData(model)
 
 
-def forwarded(model, data, seed, steps):
+def step_forward(model, data, seed, steps):
     """Step under random control and update derived data after each step; return positions, velocities, sites and warm
     starts, [steps, …]."""
     draw, states = np.random.default_rng(seed), []
@@ -46,12 +46,12 @@ def test_continuations_in_contact_are_bit_identical():
     twin = pile()
     identical = in_contact = 0
     for number in range(10):
-        forwarded(model, data, number, 3)
+        step_forward(model, data, number, 3)
         in_contact += data.ncon > 0
         saved = state(model, data)
-        forwarded(*twin, 1000 + number, 2)  # leaves a warm start and derived data of its own
+        step_forward(*twin, 1000 + number, 2)  # leaves a warm start and derived data of its own
         load(*twin, saved)
-        identical += np.array_equal(forwarded(model, data, 99, 20), forwarded(*twin, 99, 20))
+        identical += np.array_equal(step_forward(model, data, 99, 20), step_forward(*twin, 99, 20))
     assert (identical, in_contact) == (10, 10)
 
 
@@ -76,7 +76,7 @@ def test_mocap_control_and_time_are_in_it():
 
 def test_derived_data_are_of_the_loaded_state():
     model, data = pile()
-    forwarded(model, data, 0, 3)
+    step_forward(model, data, 0, 3)
     twin = pile()
     load(*twin, state(model, data))
     assert np.array_equal(twin[1].site_xpos, data.site_xpos) and twin[1].ncon == data.ncon > 0

@@ -18,7 +18,7 @@ def package(monkeypatch, opengl):
     monkeypatch.setattr("mujoco.gl_context.GLContext", gl.context)
 
 
-def played(name, moments):
+def play_to(name, moments):
     """Yield the task each time after one of these numbers of steps of an expert."""
     task = Scene(name)
     observation = task.reset(0)
@@ -33,7 +33,7 @@ def test_full_frames_are_those_of_the_packages_own_render(package):
     """Compared at the start, and after the button and the drawer's handle have changed colour."""
     drawer = SceneDrawing(quality="full").spawn("button")
     handles = set()
-    for task in played("button", (0, 20)):
+    for task in play_to("button", (0, 20)):
         task._put_back()
         expected, (frame,) = task._env.render(), drawer(task.snapshot()[None])
         assert expected.shape == (200, 200, 3) and np.array_equal(frame, expected)

@@ -299,7 +299,7 @@ def test_a_call_that_is_no_longer_wanted_is_cancelled_and_the_others_go_on(model
 
 @pytest.mark.parametrize("device", ["cpu", SHARED])
 def test_calls_of_an_asker_that_has_ended_are_dropped(model, tmp_path: Path, device: str) -> None:
-    async def gone() -> None:
+    async def close_while_waiting() -> None:
         hosted_model = model()
         hosted_model.spawn(device)
         task = asyncio.create_task(hosted_model.answer(clip("wait")))
@@ -308,13 +308,13 @@ def test_calls_of_an_asker_that_has_ended_are_dropped(model, tmp_path: Path, dev
         await hosted_model.close()
         task.cancel()
 
-    asyncio.run(asyncio.wait_for(gone(), 60))
+    asyncio.run(asyncio.wait_for(close_while_waiting(), 60))
     wait_until((tmp_path / "cancelled").exists)
     assert answers(model(), "yes", device=device) == [1.0]
 
 
 def test_a_model_makes_room_for_another_one_on_its_device_unless_somebody_uses_it(model, tmp_path: Path) -> None:
-    async def used() -> tuple[int, int]:
+    async def use_two_models() -> tuple[int, int]:
         hosted_model = model()
         hosted_model.spawn("cpu")
         host = (await hosted_model.answer(clip("who"))).value["parent"]
@@ -323,7 +323,7 @@ def test_a_model_makes_room_for_another_one_on_its_device_unless_somebody_uses_i
         await hosted_model.close()
         return host, other["parent"]
 
-    host, other = asyncio.run(used())
+    host, other = asyncio.run(use_two_models())
     answers(model("third"), "who", device=SHARED)
     assert Path(f"/proc/{host}").exists() and Path(f"/proc/{other}").exists(), "another device has memory of its own"
     answers(model("third"), "who")

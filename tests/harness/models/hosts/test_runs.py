@@ -102,7 +102,7 @@ def start_study(study: Path, qwen: Path, judge: str = "transformers") -> fork_se
         return start_bench(*command, stdout=out, stderr=out, env=environment)
 
 
-def until(true: Callable[[], object], study: Path) -> None:
+def wait_until(true: Callable[[], object], study: Path) -> None:
     """Wait until `true()` holds, as long as the study's files or processes change."""
     scheduled.wait_until(true, moves=lambda: (scheduled.progress(study), hosts(study)))
 
@@ -128,15 +128,15 @@ def loads(study: Path) -> int:
     return log.read_text().count("loaded judge '") if log.exists() else 0
 
 
-def training(command: fork_server.Process, study: Path) -> None:
+def wait_for_checkpoint(command: fork_server.Process, study: Path) -> None:
     """Wait until a run has a checkpoint."""
-    until(lambda: command.poll() is not None or [*study.glob("*/*/*/seed-*/**/checkpoint-*")], study)
+    wait_until(lambda: command.poll() is not None or [*study.glob("*/*/*/seed-*/**/checkpoint-*")], study)
     assert command.poll() is None, study.with_suffix(".out").read_text()
 
 
 def nobody_is_left(study: Path) -> None:
     """Wait until no worker and no host of a study exists."""
-    until(lambda: not workers(study) and not hosts(study), study)
+    wait_until(lambda: not workers(study) and not hosts(study), study)
 
 
 def test_two_workers_load_the_weights_once_and_write_the_rows_of_runs_that_load_their_own(
@@ -144,7 +144,7 @@ def test_two_workers_load_the_weights_once_and_write_the_rows_of_runs_that_load_
 ) -> None:
     study = tmp_path / "study"
     command = start_study(study, qwen)
-    training(command, study)
+    wait_for_checkpoint(command, study)
     host, *forks = hosts(study)
     assert 1 <= len(forks) <= 2 and {parent(fork) for fork in forks} == {host}
     output = output_of(command, study)
@@ -172,13 +172,13 @@ def test_a_host_and_a_worker_that_are_killed_change_no_score(
 def test_a_command_that_is_stopped_or_killed_leaves_no_process(qwen: Path, tmp_path: Path) -> None:
     study = tmp_path / "study"
     command = start_study(study, qwen)
-    training(command, study)
+    wait_for_checkpoint(command, study)
     os.kill(command.pid, signal.SIGINT)
     output = output_of(command, study)
     assert command.returncode == 130 and "the same command continues" in output
     assert not hosts(study), "hosts end before the command"
     command = start_study(study, qwen)
-    until(lambda: len(hosts(study)) >= 2 or command.poll() is not None, study)
+    wait_until(lambda: len(hosts(study)) >= 2 or command.poll() is not None, study)
     command.kill()
     command.wait()
     nobody_is_left(study)

@@ -26,7 +26,7 @@ require("diffusers")
 FRAMES = tuple(np.random.default_rng(0).integers(0, 256, (3, 48, 48, 3), np.uint8))
 
 
-def answered(directory: Path, call: Any, **settings: Any) -> Array:
+def answer_of(directory: Path, call: Any, **settings: Any) -> Array:
     async def ask() -> Any:
         model = Diffusers(model=str(directory), **settings).spawn_model("cpu")
         try:
@@ -62,7 +62,7 @@ def by_pipeline(directory: Path, frame: Array, text: str, level: int, seed: int)
 
 def test_its_errors_are_those_of_the_pipeline_frame_by_frame(tiny: Callable[..., Path]) -> None:
     text = "a robot opens the door"
-    errors = answered(tiny("diffusion"), DenoiseCall(FRAMES, text, 512, (5, 6, 7)))
+    errors = answer_of(tiny("diffusion"), DenoiseCall(FRAMES, text, 512, (5, 6, 7)))
     expected = [by_pipeline(tiny("diffusion"), f, text, 512, s) for f, s in zip(FRAMES, (5, 6, 7), strict=True)]
     assert errors == pytest.approx(np.array(expected), rel=1e-3) and (errors > 0).all()
     assert len(np.unique(errors[:, 1])) == 3
@@ -70,7 +70,7 @@ def test_its_errors_are_those_of_the_pipeline_frame_by_frame(tiny: Callable[...,
 
 def test_a_frames_noise_follows_from_its_seed_alone(tiny: Callable[..., Path]) -> None:
     def errors(*seeds: int, level: int = 512) -> Array:
-        return answered(tiny("diffusion"), DenoiseCall(FRAMES[: len(seeds)], "a door", level, seeds), batch_size=1)
+        return answer_of(tiny("diffusion"), DenoiseCall(FRAMES[: len(seeds)], "a door", level, seeds), batch_size=1)
 
     torch.manual_seed(1)
     first = errors(5, 6)
@@ -82,15 +82,15 @@ def test_a_frames_noise_follows_from_its_seed_alone(tiny: Callable[..., Path]) -
 
 
 def test_the_empty_text_makes_no_difference(tiny: Callable[..., Path]) -> None:
-    errors = answered(tiny("diffusion"), DenoiseCall(FRAMES[:1], "", 500, (0,)))
+    errors = answer_of(tiny("diffusion"), DenoiseCall(FRAMES[:1], "", 500, (0,)))
     assert errors[0, 0] < 1e-9 and errors[0, 1] == pytest.approx(errors[0, 2], rel=1e-5)
 
 
 def test_a_level_that_the_model_lacks_and_other_calls_are_refused(tiny: Callable[..., Path]) -> None:
     with pytest.raises(UserError, match=r"levels 0 to 999, and 1000 is asked for; .*guide\.least_noise"):
-        answered(tiny("diffusion"), DenoiseCall(FRAMES[:1], "a", 1000, (0,)))
+        answer_of(tiny("diffusion"), DenoiseCall(FRAMES[:1], "a", 1000, (0,)))
     with pytest.raises(UserError, match="answers no call of kind 'embed'"):
-        answered(tiny("diffusion"), EmbedCall(("a",)))
+        answer_of(tiny("diffusion"), EmbedCall(("a",)))
 
 
 def test_a_model_that_predicts_no_noise_is_refused(tiny: Callable[..., Path]) -> None:

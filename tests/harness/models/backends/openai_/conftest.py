@@ -17,7 +17,7 @@ import pytest
 
 from tests import programs
 from tests.conftest import require
-from tests.harness.models.faults import Proxy, proxied
+from tests.harness.models.faults import Proxy, run_proxy
 
 require("openai")
 TRANSFORMERS = "from transformers.cli.transformers import main; raise SystemExit(main())"
@@ -36,7 +36,7 @@ class ModelServer(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def speaking(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def yes_no_model(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a tiny Qwen2.5-VL that answers yes or no, whichever a clip makes likelier, and then ends its text."""
     import torch
     from safetensors.torch import load_file, save_file
@@ -59,37 +59,37 @@ def speaking(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="session")
-def transformers_serve(speaking: Path) -> Iterator[ModelServer]:
+def transformers_serve(yes_no_model: Path) -> Iterator[ModelServer]:
     """Run `transformers serve`, which neither continues messages nor returns log-probabilities: its answers are read as
     text."""
     pytest.importorskip("fastapi")
     port = free_port()
-    words = ["serve", speaking, "--device=cpu", "--dtype=float32", "--host=127.0.0.1", f"--port={port}"]
+    words = ["serve", yes_no_model, "--device=cpu", "--dtype=float32", "--host=127.0.0.1", f"--port={port}"]
     start = functools.partial(programs.start_python, TRANSFORMERS, *words)
-    with serving(start, port, speaking.parent / "transformers.log"):
-        yield ModelServer(speaking, f"http://127.0.0.1:{port}/v1", str(speaking))
+    with run_server(start, port, yes_no_model.parent / "transformers.log"):
+        yield ModelServer(yes_no_model, f"http://127.0.0.1:{port}/v1", str(yes_no_model))
 
 
 @pytest.fixture(scope="session")
-def vllm(speaking: Path) -> Iterator[ModelServer]:
+def vllm(yes_no_model: Path) -> Iterator[ModelServer]:
     """Run vLLM, if the variable VLLM names its program: it needs its own environment because of its pinned packages."""
     program = os.environ.get("VLLM", "")
     if not program:
         pytest.skip("set VLLM to the program `vllm` of an environment that has it")
     port = free_port()
-    command = [program, "serve", str(speaking), "--served-model-name=tiny", "--host=127.0.0.1", f"--port={port}"]
+    command = [program, "serve", str(yes_no_model), "--served-model-name=tiny", "--host=127.0.0.1", f"--port={port}"]
     command += ["--dtype=float32", "--max-model-len=1024", "--enforce-eager", "--max-num-seqs=8"]
     command += ['--limit-mm-per-prompt={"image": 16, "video": 0}']
     settings = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "DO_NOT_TRACK": "1"}
     start = functools.partial(subprocess.Popen, command)
-    with serving(start, port, speaking.parent / "vllm.log", **settings):
-        yield ModelServer(speaking, f"http://127.0.0.1:{port}/v1", "tiny")
+    with run_server(start, port, yes_no_model.parent / "vllm.log", **settings):
+        yield ModelServer(yes_no_model, f"http://127.0.0.1:{port}/v1", "tiny")
 
 
 @pytest.fixture
 def proxy(transformers_serve: ModelServer) -> Iterator[Proxy]:
     """Run a proxy in front of the server `transformers_serve`."""
-    with proxied(transformers_serve.url) as proxy:
+    with run_proxy(transformers_serve.url) as proxy:
         yield proxy
 
 
@@ -100,7 +100,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(start: Callable[..., Any], port: int, log: Path, **settings: str) -> Iterator[None]:
+def run_server(start: Callable[..., Any], port: int, log: Path, **settings: str) -> Iterator[None]:
     """Run a server's process and the processes it starts, while the context lasts."""
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | settings
     with log.open("wb") as output:

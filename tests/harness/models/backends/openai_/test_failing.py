@@ -17,7 +17,7 @@ from guidebench.harness.models.calls import Asker, CallResult, ChatCall, Failure
 from guidebench.harness.models.cassette import Cassette
 from guidebench.harness.models.desk import Desk, Policy
 from guidebench.harness.models.judges.openai_ import OpenAI
-from tests.harness.models.faults import FAULTS, PASSED, Proxy, seeded
+from tests.harness.models.faults import FAULTS, PASSED, Proxy, random_plan
 
 pytestmark = pytest.mark.waits
 KEY = "sk-distinctive-0123456789"
@@ -50,7 +50,7 @@ def desk_results(url: str, model: str, directory: Path, calls: Any, mode: str = 
 
 
 def test_with_a_third_of_calls_failing_all_end_and_the_ledger_adds_up(proxy, transformers_serve, tmp_path) -> None:
-    proxy.plan = seeded(0.3, seed=3)
+    proxy.plan = random_plan(0.3, seed=3)
     calls = [JudgeCall(clip, "Answer: Yes or Answer: No?") for clip in CLIPS]
     answers = desk_results(proxy.url, transformers_serve.name, tmp_path, calls)
 

@@ -29,7 +29,7 @@ def served_model(server: ModelServer, scoring: Scoring) -> Model:
     return OpenAIModel(server.name, Server(server.url, "SOME_KEY", 300.0), scoring)
 
 
-def judged(model: Model) -> list[Reply]:
+def judge_clips(model: Model) -> list[Reply]:
     async def judge_all() -> Any:
         try:
             return await asyncio.gather(*(model.answer(JudgeCall(clip, PROMPT)) for clip in CLIPS))
@@ -41,8 +41,8 @@ def judged(model: Model) -> list[Reply]:
 
 def test_transformers_serve_says_what_the_model_says(transformers_serve) -> None:
     local, remote = (
-        judged(local_model(transformers_serve.directory, "literal")),
-        judged(served_model(transformers_serve, "literal")),
+        judge_clips(local_model(transformers_serve.directory, "literal")),
+        judge_clips(served_model(transformers_serve, "literal")),
     )
     assert [reply.value for reply in remote] == [reply.value for reply in local]
     assert {reply.value for reply in local} == {0.0, 1.0}, "the clips tell the answers apart"
@@ -52,13 +52,13 @@ def test_transformers_serve_says_what_the_model_says(transformers_serve) -> None
 @pytest.mark.parametrize("scoring", ["prefill", "logprobs"])
 def test_transformers_serve_is_told_apart_from_servers_that_score(transformers_serve, scoring: Scoring) -> None:
     with pytest.raises(UserError, match="literal"):
-        judged(served_model(transformers_serve, scoring))
+        judge_clips(served_model(transformers_serve, scoring))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scoring", ["prefill", "logprobs", "literal"])
 def test_vllm_scores_what_the_model_scores(vllm, scoring: Scoring) -> None:
-    local, remote = judged(local_model(vllm.directory, scoring)), judged(served_model(vllm, scoring))
+    local, remote = judge_clips(local_model(vllm.directory, scoring)), judge_clips(served_model(vllm, scoring))
     # A server tells the 20 likeliest tokens alone; of our variants of yes and no, those beyond them hold this much.
     np.testing.assert_allclose([reply.value for reply in remote], [reply.value for reply in local], atol=5e-3)
     assert [reply.usage.tokens_in for reply in remote] == [reply.usage.tokens_in for reply in local]

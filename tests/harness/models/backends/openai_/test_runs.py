@@ -7,7 +7,7 @@ import pytest
 
 from guidebench.harness.errors import Stopped
 from guidebench.harness.models import exchange
-from tests.harness.models.faults import FAULTS, PASSED, seeded
+from tests.harness.models.faults import FAULTS, PASSED, random_plan
 from tests.harness.models.test_runs import SETTINGS, lines, rows
 
 pytestmark = pytest.mark.waits
@@ -24,7 +24,7 @@ def command(model: str, url: str, timeout: float) -> tuple[str, ...]:
 def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
     train, proxy, transformers_serve, tmp_path: Path
 ) -> None:
-    proxy.plan = seeded(0.3, seed=5, faults=[fault for fault in FAULTS if fault != "hang"])
+    proxy.plan = random_plan(0.3, seed=5, faults=[fault for fault in FAULTS if fault != "hang"])
     study, stop = tmp_path / "failing", (call == 130 for call in range(1, 10_000)).__next__
     words = command(transformers_serve.name, proxy.url, 60)
     with pytest.raises(Stopped):

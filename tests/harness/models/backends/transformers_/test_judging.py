@@ -18,7 +18,7 @@ PROMPT = 'Is the goal reached in this clip? Reply with exactly "Answer: Yes" or 
 VISION = ("qwen_vl", "perception_lm")
 
 
-def judging(directory: Path, scoring: Any = "prefill", clips: Any = "video", worth: float = 0.05) -> Judging:
+def load_judge(directory: Path, scoring: Any = "prefill", clips: Any = "video", worth: float = 0.05) -> Judging:
     return Judging(load(Source(str(directory), dtype="float32")), scoring, clips, worth)
 
 
@@ -35,7 +35,7 @@ def test_the_score_is_the_share_of_yes_in_what_plain_generate_would_say_next(
     """Computed by hand: the chat template ends in "Answer:", `generate` returns one token, and its probabilities are
     summed."""
     directory = tiny(name)
-    judge = judging(directory, clips=media_kind)
+    judge = load_judge(directory, clips=media_kind)
     verdicts = judge([JudgeCall(clip, PROMPT) for clip in clips])
     loaded = load(Source(str(directory), dtype="float32"))
     processor, frames = loaded.processor, list(clips[1])
@@ -83,11 +83,11 @@ def test_a_kept_prefix_equal_frames_and_a_batch_leave_scores_as_they_are(
 ) -> None:
     if repeats:
         clips[1][1], clips[2][2], clips[4][:] = clips[1][0], clips[0][2], clips[3]
-    plain = judging(tiny(name), clips=media_kind)
+    plain = load_judge(tiny(name), clips=media_kind)
     monkeypatch.setattr(plain, "next_token", lambda inputs, clips: plain._whole(inputs))
     cached, uncached = (
-        judging(tiny(name), clips=media_kind, worth=0.0),
-        judging(tiny(name), clips=media_kind, worth=1.0),
+        load_judge(tiny(name), clips=media_kind, worth=0.0),
+        load_judge(tiny(name), clips=media_kind, worth=1.0),
     )
     one_by_one = [scores(plain, [clip])[0] for clip in clips]
     assert scores(cached, clips[:1]) == pytest.approx(one_by_one[:1], abs=1e-4)
@@ -105,13 +105,13 @@ def test_a_score_is_the_same_bits_in_every_batch_of_one_size_and_as_the_first_af
     tiny: Callable[..., Path], clips: list[Any], name: str, media_kind: str
 ) -> None:
     clips[1][1], clips[2][2], clips[4][:] = clips[1][0], clips[0][2], clips[3]  # equal frames are encoded once
-    judge = judging(tiny(name), clips=media_kind)
+    judge = load_judge(tiny(name), clips=media_kind)
     first = scores(judge, clips[:4])
     assert scores(judge, clips[:4]) == first
     assert scores(judge, [clips[2], clips[4], clips[0], clips[1]]) == [first[2], first[3], *first[:2]]
     assert [scores(judge, [clip] * 4) for clip in clips[:4]] == [[score] * 4 for score in first]
     alone = [scores(judge, [clip]) for clip in clips]
-    assert [scores(judging(tiny(name), clips=media_kind), [clip]) for clip in clips[::2]] == alone[::2]
+    assert [scores(load_judge(tiny(name), clips=media_kind), [clip]) for clip in clips[::2]] == alone[::2]
 
 
 def test_the_prompt_comes_before_the_clip_where_the_template_keeps_the_order(
@@ -119,7 +119,7 @@ def test_the_prompt_comes_before_the_clip_where_the_template_keeps_the_order(
 ) -> None:
     shared = {}
     for name in VISION:
-        judge = judging(tiny(name))
+        judge = load_judge(tiny(name))
         ids = judge.inputs([JudgeCall(clips[0], PROMPT)])["input_ids"]
         text = judge._loaded.tokenizer.decode(ids[0, : judge._shared(ids)])
         shared[name] = PROMPT in text
@@ -129,8 +129,8 @@ def test_the_prompt_comes_before_the_clip_where_the_template_keeps_the_order(
 def test_an_architecture_that_a_kept_prefix_would_change_is_computed_whole(
     tiny: Callable[..., Path], clips: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = scores(judging(tiny("qwen_vl")), clips)
-    judge = judging(tiny("qwen_vl"))
+    expected = scores(load_judge(tiny("qwen_vl")), clips)
+    judge = load_judge(tiny("qwen_vl"))
     positions = judge._positions
     monkeypatch.setattr(judge, "_positions", lambda inputs: 3 * positions(inputs))  # as a model that counts otherwise
     assert scores(judge, clips) == pytest.approx(expected, abs=1e-4)
@@ -141,13 +141,13 @@ def test_an_architecture_that_a_kept_prefix_would_change_is_computed_whole(
 def test_an_architecture_that_bears_no_kept_prefix_is_computed_whole_and_the_log_says_why(
     tiny: Callable[..., Path], clips: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    expected = scores(judging(tiny("qwen_vl")), clips[:2])
+    expected = scores(load_judge(tiny("qwen_vl")), clips[:2])
     for error in (TypeError("no cache here"), RuntimeError("shapes do not fit"), KeyError("features")):
 
         def refuse(*_: Any, error: Exception = error) -> None:
             raise error
 
-        judge = judging(tiny("qwen_vl"))
+        judge = load_judge(tiny("qwen_vl"))
         monkeypatch.setattr(judge, "_resumed", refuse)
         assert scores(judge, clips[:2]) == pytest.approx(expected, abs=1e-4)
         log = capsys.readouterr().err
@@ -161,7 +161,7 @@ def test_too_little_memory_for_the_short_way_is_not_taken_for_an_architecture_th
     def refuse(*_: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    judge = judging(tiny("qwen_vl"))
+    judge = load_judge(tiny("qwen_vl"))
     monkeypatch.setattr(judge, "_resumed", refuse)
     with pytest.raises(torch.OutOfMemoryError):
         scores(judge, clips)
@@ -169,7 +169,7 @@ def test_too_little_memory_for_the_short_way_is_not_taken_for_an_architecture_th
 
 
 def test_many_prompts_keep_few_prefixes(tiny: Callable[..., Path], clips: list[Any]) -> None:
-    judge = judging(tiny("qwen_vl"), worth=0.0)
+    judge = load_judge(tiny("qwen_vl"), worth=0.0)
     for number in range(8):
         judge([JudgeCall(clips[0], f"{PROMPT} ({number})")])
     assert len(judge._prefixes) == 4
@@ -179,14 +179,14 @@ def test_many_prompts_keep_few_prefixes(tiny: Callable[..., Path], clips: list[A
 def test_an_answer_of_its_own_is_scored_where_it_says_yes_or_no(
     tiny: Callable[..., Path], clips: list[Any], name: str
 ) -> None:
-    judge = judging(tiny(name), scoring="logprobs")
-    with steered(judge, *({letter: 30.0} for letter in "Answer:"), {"ĠYes": 30.0, "ĠNo": 29.0}):
+    judge = load_judge(tiny(name), scoring="logprobs")
+    with steer_generation(judge, *({letter: 30.0} for letter in "Answer:"), {"ĠYes": 30.0, "ĠNo": 29.0}):
         (verdict,) = judge([JudgeCall(clips[0], PROMPT)])
     assert isinstance(verdict, Verdict)
     assert verdict.yes == pytest.approx(1 / (1 + torch.e**-1), abs=1e-3)
     assert verdict.mass == pytest.approx(1.0, abs=1e-3)
     assert verdict.tokens_out == 8
-    with steered(judge, *[{"A": 30.0}] * 8):
+    with steer_generation(judge, *[{"A": 30.0}] * 8):
         (failure,) = judge([JudgeCall(clips[0], PROMPT)])
     assert isinstance(failure, Failure) and failure.kind == "malformed" and "'AAAAAAAA'" in str(failure)
     assert failure.usage.tokens_out == 8 and failure.usage.images == 4
@@ -196,15 +196,15 @@ def test_an_answer_of_its_own_is_scored_where_it_says_yes_or_no(
 def test_a_literal_answer_is_read_as_text(
     tiny: Callable[..., Path], clips: list[Any], token: str, score: float
 ) -> None:
-    judge = judging(tiny("qwen_vl"), scoring="literal")
-    with steered(judge, *({letter: 30.0} for letter in ("Ċ", "*", "*")), {token: 30.0}, {"<|im_end|>": 30.0}):
+    judge = load_judge(tiny("qwen_vl"), scoring="literal")
+    with steer_generation(judge, *({letter: 30.0} for letter in ("Ċ", "*", "*")), {token: 30.0}, {"<|im_end|>": 30.0}):
         verdicts = judge([JudgeCall(clip, PROMPT) for clip in clips[:2]])
     assert [verdict.yes for verdict in verdicts if isinstance(verdict, Verdict)] == [score, score]
     assert all(isinstance(verdict, Verdict) and verdict.tokens_out == 5 for verdict in verdicts)
 
 
 @contextmanager
-def steered(judge: Judging, *steps: dict[str, float]) -> Iterator[None]:
+def steer_generation(judge: Judging, *steps: dict[str, float]) -> Iterator[None]:
     """Replace the logits of some tokens at each step of the real `generate`, while the context lasts."""
     words, queue = judge._loaded.tokenizer.get_vocab(), list(steps)
 
@@ -229,13 +229,13 @@ def test_variants_are_every_token_that_reads_the_word(tiny: Callable[..., Path])
 
 def test_a_model_without_eyes_cannot_judge(tiny: Callable[..., Path]) -> None:
     with pytest.raises(UserError, match="reads no images"):
-        judging(tiny("llama"))
+        load_judge(tiny("llama"))
 
 
 def test_a_clip_longer_than_the_model_reads_is_an_error_that_says_what_to_do(
     tiny: Callable[..., Path], clips: list[Any]
 ) -> None:
-    judge = judging(tiny("perception_lm"))
+    judge = load_judge(tiny("perception_lm"))
     judge._loaded.model.config.text_config.max_position_embeddings = 50
     with pytest.raises(UserError, match=r"4 frames of 56 x 56 pixels takes \d+ tokens .* reads 50; shorten the clip"):
         judge([JudgeCall(clips[0], PROMPT)])

@@ -30,7 +30,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (3, 48, 40, 3), np.uint8)
 POINTS = ((10.0, 12.5), (30.0, 31.0))
 
 
-def answered(config: Segmenter, *calls: Call) -> list[Any]:
+def answers_of(config: Segmenter, *calls: Call) -> list[Any]:
     async def ask() -> Sequence[Any]:
         model = config.spawn_model("cpu")
         try:
@@ -61,7 +61,7 @@ def by_transformers(directory: Path, image: Array, point: tuple[float, float]) -
 
 def test_its_masks_are_those_of_the_model_image_by_image(tiny: Callable[..., Path]) -> None:
     calls = [SegmentCall(image, POINTS, "not read") for image in IMAGES]
-    answers = answered(Segmenter(model=str(tiny("sam2"))), *calls)
+    answers = answers_of(Segmenter(model=str(tiny("sam2"))), *calls)
     for image, masks in zip(IMAGES, answers, strict=True):
         assert len(masks) == len(POINTS) and all(mask["means"] == "" for mask in masks)
         for point, mask in zip(POINTS, masks, strict=True):
@@ -74,13 +74,13 @@ def test_its_masks_are_those_of_the_model_image_by_image(tiny: Callable[..., Pat
 def test_points_beyond_one_pass_have_the_masks_of_each_alone(tiny: Callable[..., Path]) -> None:
     points = tuple((2.0 * at, 45.0 - 2 * at) for at in range(POINTS_AT_A_TIME + 3))
     segmenter = Segmenter(model=str(tiny("sam2")), batch_size=1)
-    (together,) = answered(segmenter, SegmentCall(IMAGES[0], points))
-    alone = answered(segmenter, *(SegmentCall(IMAGES[0], (point,)) for point in points[::6]))
+    (together,) = answers_of(segmenter, SegmentCall(IMAGES[0], points))
+    alone = answers_of(segmenter, *(SegmentCall(IMAGES[0], (point,)) for point in points[::6]))
     assert len(together) == len(points)
     assert SegmentCall(IMAGES[0], points[::6]).distance([masks[0] for masks in alone], together[::6]) < 0.01
     assert len({tuple(mask["runs"]) for mask in together}) > 5
-    assert answered(segmenter, SegmentCall(IMAGES[0], points)) == [together], "the same masks again, pixel by pixel"
-    assert answered(segmenter, SegmentCall(IMAGES[0], ())) == [[]]
+    assert answers_of(segmenter, SegmentCall(IMAGES[0], points)) == [together], "the same masks again, pixel by pixel"
+    assert answers_of(segmenter, SegmentCall(IMAGES[0], ())) == [[]]
 
 
 @torch.inference_mode()
@@ -89,7 +89,7 @@ def test_its_tracks_are_those_of_the_video_model(tiny: Callable[..., Path]) -> N
 
     calls = [TrackCall(IMAGES, POINTS[0]), TrackCall(IMAGES[::-1], POINTS[1])]
     tracker = Tracker(model=str(tiny("sam2")))
-    tracks = answered(tracker, *calls)
+    tracks = answers_of(tracker, *calls)
     model = Sam2VideoModel.from_pretrained(tiny("sam2")).eval()
     prepare = Sam2VideoProcessor.from_pretrained(tiny("sam2"))
     for call, track in zip(calls, tracks, strict=True):
@@ -101,16 +101,16 @@ def test_its_tracks_are_those_of_the_video_model(tiny: Callable[..., Path]) -> N
         masks = [prepare.post_process_masks([output], [[48, 40]])[0][0, 0].numpy() for output in outputs]
         assert track == pytest.approx(followed(np.stack(masks), call.point), abs=0.05)
         assert (track[:, 2] == 1).any() and len(np.unique(track[:, 0])) > 1
-    assert [track.tobytes() for track in answered(tracker, *calls)] == [track.tobytes() for track in tracks]
+    assert [track.tobytes() for track in answers_of(tracker, *calls)] == [track.tobytes() for track in tracks]
 
 
 def test_other_calls_and_other_models_are_refused(tiny: Callable[..., Path], tmp_path: Path) -> None:
     from transformers import Sam2Model, Sam2Processor
 
     with pytest.raises(UserError, match="is here to segment, and answers no call of kind 'embed'"):
-        answered(Segmenter(model=str(tiny("sam2"))), EmbedCall(("a",)))
+        answers_of(Segmenter(model=str(tiny("sam2"))), EmbedCall(("a",)))
     with pytest.raises(UserError, match="is here to track, and answers no call of kind 'segment'"):
-        answered(Tracker(model=str(tiny("sam2"))), SegmentCall(IMAGES[0], POINTS))
+        answers_of(Tracker(model=str(tiny("sam2"))), SegmentCall(IMAGES[0], POINTS))
     with pytest.raises(UserError, match="is of type 'clip', which cannot segment; choose a SAM 2 such as sam2"):
         Segmenter(model=str(tiny("clip"))).spawn_model("cpu")
     Sam2Model.from_pretrained(tiny("sam2")).save_pretrained(tmp_path / "images")
