@@ -196,7 +196,7 @@ def _stat(pid: str) -> str:
 def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "weights"
     with file.open("wb") as stream:
-        stream.truncate(10 * 10**9)  # sparse: it takes no room
+        stream.truncate(10 * 10**9)  # sparse: uses no disk space
     limits: list[tuple[float, int]] = []
     caller = Caller()
     monkeypatch.setattr(

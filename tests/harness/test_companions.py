@@ -17,7 +17,7 @@ from tests.harness.stopping import stop
 
 SILENT_AFTER = 1.5
 LARGE = 2**22
-"""More bytes than the system keeps of what nobody reads."""
+"""More bytes than the buffer of a connection holds."""
 
 
 def serve(connection: Connection) -> None:
@@ -77,7 +77,7 @@ def test_a_stopped_process_is_killed_and_the_reason_told(companion: Callable[...
 def test_a_process_that_is_stopped_while_it_answers_is_killed(companion: Callable[..., Companion]) -> None:
     process = companion()
     process.send(("bytes", LARGE))
-    assert process._channel is not None and process._channel.poll(60.0)  # only a part of the answer has come
+    assert process._channel is not None and process._channel.poll(60.0)  # only a part of the answer has arrived
     stop(process.pid)
     with pytest.raises(Silent, match="it is stopped"):
         process.receive()

@@ -99,7 +99,7 @@ def test_pipes_and_passed_descriptors_lead_to_it(kind: str) -> None:
         process.wait(0.01)
     process.terminate()
     assert process.wait(60) == -signal.SIGTERM and process.stdout.read() == ""
-    process.kill()  # it has ended, so nothing is killed
+    process.kill()  # the process has ended, so nothing is killed
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ class SuiteView:
 @cache
 def most(steps: int, length: int, shortest: int, horizon: int) -> int:
     """Return the largest number of stretches of `length` into which a run of `steps` steps can be cut."""
-    going_on = min(steps, horizon - 1) // length  # of an episode that has not ended, full stretches count alone
+    going_on = min(steps, horizon - 1) // length  # of an unfinished episode only full stretches count
     ended = [
         -(-episode // length) + most(steps - episode, length, shortest, horizon)
         for episode in range(shortest, min(steps, horizon) + 1)

@@ -95,7 +95,7 @@ def test_a_guide_of_another_package_logs_rows_that_outlive_a_stop_and_the_packag
     train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=interrupted)
     assert (interrupted / file.relative_to(uninterrupted)).read_bytes() == file.read_bytes()
 
-    monkeypatch.undo()  # the package is gone
+    monkeypatch.undo()  # the package is no longer installed
     rows = results.load(uninterrupted, what="waypoints")
     assert rows["number"].tolist() == list(range(1, 21)) and rows["step"].tolist() == list(range(10, 210, 10))
     assert rows["x"].dtype == "float64" and set(rows["method"]) == {"marked"}

@@ -16,7 +16,7 @@ GIB = 2**30
 
 def sparse_file(path: Path, bytes_: int) -> Path:
     with path.open("wb") as file:
-        file.truncate(bytes_)  # sparse: it takes no room
+        file.truncate(bytes_)  # sparse: uses no disk space
     return path
 
 
@@ -25,7 +25,7 @@ def sparse_file(path: Path, bytes_: int) -> Path:
     [
         (1_000, 1_000_000),  # a thousand times
         (10_000_000, 2 * GIB),
-        (GIB, 4 * GIB),  # a large file may hold its numbers plainly
+        (GIB, 4 * GIB),  # a large file may hold uncompressed numbers
     ],
 )
 def test_what_a_compressed_file_may_declare(tmp_path: Path, bytes_: int, most: int) -> None:

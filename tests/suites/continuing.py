@@ -25,9 +25,9 @@ CASES: list[tuple[str, dict[str, Any], str, int]] = [
     ("ogbench_scene", {}, "task4", 20),
     ("point_maze", {"steps": None}, "medium", 40),
 ]
-"""Suite, its settings, task, and after how many steps of its solver, or of chance, the state is saved."""
+"""Suite, its settings, task, and the number of solver or random steps after which the state is saved."""
 AHEAD = 20
-"""Steps that are compared."""
+"""Number of steps that are compared after the state was loaded."""
 
 
 def make(number: int) -> tuple[Any, Any]:

@@ -46,7 +46,7 @@ def test_every_value_of_every_layer_and_every_setting_has_a_source(name: str) ->
 CALLS = ("make", "spaces", "horizon", "ready", "seconds_per_step", "coordinates", "cameras_of", "action_names", "deeds",
          "measures", "surroundings")  # fmt: skip
 UNNAMED = {"classic": ("ready",), "minigrid_doorkey": ("ready", "seconds_per_step")}
-"""What looks at no task."""
+"""Suite -> calls that accept any name of a task."""
 
 
 @EVERY
@@ -54,7 +54,7 @@ def test_an_unknown_task_is_named_with_the_nearest(name: str) -> None:
     suite = built(name)
     task = suite.tasks[-1]
     calls = [getattr(suite, call) for call in CALLS if hasattr(suite, call) and call not in UNNAMED.get(name, ())]
-    if not name.startswith("crafter"):  # whose tasks all look alike
+    if not name.startswith("crafter"):  # tasks of these suites all look alike
         calls.append(suite.drawing().spawn)
     for call in calls:
         check_refused(f"unknown task '{task}~'; did you mean '{task}'", call, f"{task}~")

@@ -30,7 +30,7 @@ def test_every_skeleton_installs_passes_its_tests_is_listed_and_runs(
     """All packages share one installation, in a folder of its own and without network access, and one study."""
     write(tmp_path)
     site = tmp_path / "site"
-    monkeypatch.syspath_prepend(str(site))  # of the processes that are started here
+    monkeypatch.syspath_prepend(str(site))  # the path of processes started here
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(site)]))
 
     def output(done: programs.Done) -> str:

@@ -81,7 +81,7 @@ def test_it_stands_in_the_report_beside_the_others(tmp_path: Path, capsys: pytes
     assert "my_dqn · external · smoke" in out and "uer · smoke" in out
     assert cli.main(["status", str(tmp_path)]) == 0
     assert "4 of 4 runs finished" in capsys.readouterr().out
-    # The harness's own command goes on as if nothing had joined.
+    # The harness's own command continues although the recorder has added runs.
     assert cli.main(command) == 0
 
 
@@ -110,7 +110,7 @@ def test_an_error_in_the_loop_leaves_the_run_failed_with_its_reason_and_it_can_b
 def test_a_finished_run_is_not_overwritten(tmp_path: Path) -> None:
     with recorder(tmp_path) as log:
         log.episode(step=100, ret=2.0, success=True, length=1)
-        log.finish()  # by hand, and once more by leaving the block
+        log.finish()  # closed by hand and again at the end of the block
     with pytest.raises(UserError, match="is finished; delete it to record it anew"):
         recorder(tmp_path)
 
@@ -185,7 +185,7 @@ def test_a_script_that_slept_records_nothing_of_a_run_that_another_machine_took_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "EXPIRES", 0.5)
-    monkeypatch.setattr(leases, "_keep", lambda lease: None)  # it sleeps: it gives no sign of life
+    monkeypatch.setattr(leases, "_keep", lambda lease: None)  # it sleeps and gives no sign of life
     slept = recorder(tmp_path)
     slept.episode(step=50, ret=1.0, success=False, length=1)
     run = only_run(tmp_path)

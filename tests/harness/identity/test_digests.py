@@ -88,7 +88,7 @@ def test_code_counts_where_a_configuration_names_it_as_the_model_s_own(model: Pa
     (model / "modeling_own.py").write_text("scale = 2")
     assert len({before, named, digests.of_model(model)}) == 3
     changed = digests.of_model(model)
-    (model / "layers.py").write_text("")  # which the first may import
+    (model / "layers.py").write_text("")  # the first file may import it
     assert digests.of_model(model) != changed
 
 

@@ -64,7 +64,7 @@ def test_an_edit_is_told_by_the_group_it_lies_in_and_only_where_it_counts(tree: 
     edit(tree / "methods" / "vlm_rb" / "sampler.py", "import numpy as np", "import numpy as np\n\nCHANGED = 1")
     assert sources.differing(before, sources_of("method=vlm_rb")) == ["methods.vlm_rb"]
     assert sources_of("method=uer") == uniform
-    # Reached by an import inside a function, through another module.
+    # The cell imports these through another module, inside a function.
     edit(tree / "harness" / "loop" / "training.py", "METRICS_EVERY = 1_000", "METRICS_EVERY = 999")
     edit(tree / "harness" / "models" / "backends" / "recipes.toml", "gpt-4o", "gpt-5o")
     changed = ["harness.loop", "harness.models", "methods.vlm_rb"]

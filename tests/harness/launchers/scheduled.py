@@ -17,7 +17,7 @@ from tests.harness.models.canned import completion, serving
 from tests.programs import bench
 
 LIMIT = 2_000
-"""Calls that the study with a served judge may make, more than it needs."""
+"""Budget of calls of the study with a served judge; it needs fewer."""
 STUDY = (
     "suite=minigrid_doorkey", "method=uer,vlm_rb", "judge=openai", "judge.model=canned", "judge.scoring=literal",
     "judge.delay=64", "replay.clip_length=4", "drawing.tile_size=8", "profile=smoke", "training.steps=600",
@@ -29,7 +29,7 @@ RUNS = 4
 
 
 STILL, MOST = 60.0, 600.0
-"""Seconds after which a wait fails: where nothing moves, and in any case."""
+"""Seconds after which a wait fails if nothing changes, and in any case."""
 
 
 def wait_until(

@@ -20,7 +20,7 @@ from tests import guardian
 from tests.harness.launchers.scheduled import wait_until
 
 PACKAGES = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "munged": "munge"}
-"""Program -> the package that has it."""
+"""Program -> the Debian package that provides it."""
 CONFIG = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -105,7 +105,7 @@ class Cluster:
             if self._started[node].poll() is not None:
                 self.start_node(node)
             elif state.startswith(("down", "drain")):
-                with contextlib.suppress(AssertionError):  # a node that has not registered yet refuses
+                with contextlib.suppress(AssertionError):  # refused for a node that has not registered yet
                     self.call("scontrol", "update", f"NodeName={node}", "State=RESUME")
         return [*states.values()] == ["idle", "idle"]
 

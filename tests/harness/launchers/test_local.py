@@ -110,7 +110,7 @@ def test_a_gpu_that_others_fill_or_that_takes_one_process_is_refused_by_name(
     gpus: list[Gpu] = []
     monkeypatch.setattr(machine, "gpus", lambda: gpus)
     two = [Slot("cuda", "0"), Slot("cuda", "0")]
-    local._usable(two)  # the driver tells nothing
+    local._usable(two)  # the driver reports no GPU
     gpus[:] = [gpu(free=300 * 2**20)]
     with pytest.raises(UserError, match=r"GPU 0 \(NVIDIA H200\) has 300.* of 141.* free, and other processes hold"):
         local._usable([Slot("cuda", "0")])
@@ -220,7 +220,7 @@ def test_a_stop_kills_what_has_not_ended_in_time_with_what_is_beside_it(
     assert local.GRACE < 10.0
     monkeypatch.setattr(local, "GRACE", 0.5)
     start = event(sleeper_launcher, "started").content
-    stop(start["beside"])  # it holds the pipe of the worker, which the signal ends
+    stop(start["beside"])  # this process holds the pipe of the worker, which the signal ends
     sleeper_launcher.cancel()
     event(sleeper_launcher, "stopped")
     wait_until(lambda: not exists(start["worker"], start["beside"]))

@@ -12,7 +12,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 
-# Each worker is a session of its own whose output goes nowhere: what is heard of it is what it wrote into the study.
+# Each worker runs in its own session without output: only what it writes into the study is heard.
 FAR = """
     import subprocess, time
     from dataclasses import dataclass, replace

@@ -37,12 +37,12 @@ SMALL = (
     "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16",
 )  # fmt: skip
 RAYLET = "NODE=$(grep PPid /proc/$PPID/status | cut -f2)"
-"""Sets $NODE in the script of a worker to what tells nodes of one host apart, the process id of its raylet."""
+"""Sets $NODE in a worker's script to the process id of its raylet, which identifies its node on this host."""
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.05; done"
 NODE = {"num_cpus": 2, "object_store_memory": 80 * 2**20}
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    # A node that was killed is noticed by refused connections, soon; one that is slow has a minute for each answer.
+    # Refused connections soon show that a node was killed; a slow node has a minute for each answer.
     "RAY_health_check_initial_delay_ms": "500",
     "RAY_health_check_period_ms": "300",
     "RAY_health_check_timeout_ms": "60000",
@@ -69,7 +69,7 @@ def nodes() -> Iterator[Any]:
         try:
             for node in (NODE, NODE, {**NODE, "num_cpus": 0, "num_gpus": 1}):
                 cluster.add_node(**node)
-            signal.signal(signal.SIGTERM, before)  # Ray's handler lets this process go on
+            signal.signal(signal.SIGTERM, before)  # Ray's handler would keep this process alive
             yield cluster
         finally:
             cluster.shutdown()
@@ -83,7 +83,7 @@ def ray_cluster(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield nodes
     if keepers(nodes):
         with contextlib.suppress(AssertionError):
-            scheduled.wait_until(lambda: not keepers(nodes), still=5.0)  # it ends with its last job
+            scheduled.wait_until(lambda: not keepers(nodes), still=5.0)  # a keeper ends with its last job
     if keepers(nodes):
         assert python(END_ALL, nodes.address).code == 0
         scheduled.wait_until(lambda: not keepers(nodes))
@@ -137,14 +137,14 @@ def test_a_study_with_a_served_judge_loses_its_command_a_worker_and_a_node_and_e
         command.wait()
         holder = leases.holder(next(study.glob("*/*/vlm_rb-*/seed-0")))
         assert holder is not None
-        os.kill(holder.pid, signal.SIGSTOP)  # or it might finish before its node is lost
+        os.kill(holder.pid, signal.SIGSTOP)  # otherwise it might finish before its node is lost
         raylet = parent(parent(holder.pid))
         (lost_node,) = (
             node for node in ray_cluster.worker_nodes if node.all_processes["raylet"][0].process.pid == raylet
         )
         ray_cluster.remove_node(lost_node, allow_graceful=False)
         os.kill(holder.pid, signal.SIGKILL)
-        done = bench(*words)  # the command comes back, submits nothing again and listens
+        done = bench(*words)  # the repeated command submits nothing and listens to the jobs
         assert done.code == 0 and f"{study}: {RUNS} finished" in done.out, done.out + done.err
         check_finished_study(study, len(requests))
     starts = {path.name: path.read_text().count('"started"') for path in (study / "jobs").glob("*.events.jsonl")}
@@ -179,7 +179,9 @@ def test_jobs_of_the_command_of_the_page_on_clusters_are_submitted_once_share_th
     assert status.count("running in Ray on ") == 2 and status.count("pending in Ray: no node has 2 CPU free") == 1
     done = bench("cancel", str(study))
     assert done.code == 0 and "3 jobs cancelled" in done.out
-    wait_until(lambda: events(study) == [["started", "stopped"]] * 2)  # told last, after the state of its run
+    wait_until(
+        lambda: events(study) == [["started", "stopped"]] * 2
+    )  # this event is written last, after the run's state
     assert statuses(study) == ["stopped", "stopped"] and list(study.glob("*/*/*/seed-0/checkpoint-*"))
     wait_until(lambda: not keepers(ray_cluster))
     assert bench("cancel", str(study)).code == 1
@@ -347,7 +349,7 @@ def test_a_task_whose_end_was_heard_did_not_crash_and_a_lost_one_did(
         (tmp_path / kind / "jobs").mkdir(parents=True)
         path = job_files.put(tmp_path / kind, Job("mine", str(tmp_path / kind), cell, (0,)))
         cluster["queued"] = [(path.stem, "running in Ray on n")]
-        tasks.submit([job_files.read(path)])  # the cluster has it: it is listened to, and not submitted
+        tasks.submit([job_files.read(path)])  # the cluster has this job: it is listened to, not submitted
         assert tasks.open == 1 and tasks.poll(0.0) == []
         job_files.tell(path, {"event": kind})
         cluster["queued"] = []

@@ -141,7 +141,9 @@ def test_a_task_continues_after_its_limit_a_killed_one_is_marked_failed_and_a_ca
         lambda: [path.read_text().count('"progress"') > 0 for path in study.glob("jobs/*.events.*")] == [True] * 3
     )
     number = next(line.split("_")[0] for line in slurm_cluster.queue())
-    slurm_cluster.call("scancel", "--batch", "--signal=USR1", f"{number}_0")  # as SLURM does some time before the limit
+    slurm_cluster.call(
+        "scancel", "--batch", "--signal=USR1", f"{number}_0"
+    )  # SLURM sends this some time before the limit
     wait_until(lambda: events(study)[0] == ["started", "stopped"] and f"{number}_0 PENDING" in slurm_cluster.queue())
     runs = sorted(study.glob("*/*/*/seed-*"))
     step = json.loads((runs[0] / "run.json").read_text())["step"]
@@ -177,7 +179,7 @@ def test_a_node_that_does_not_see_the_study_is_named_and_its_task_waits(
     study = tmp_path / "study"
     slurm_cluster.hold()
     assert bench("run", *SMALL, "seeds=1", *SLURM, f"output={study}").code == 0
-    study.rename(tmp_path / "elsewhere")  # what a directory looks like to a node that has not mounted it
+    study.rename(tmp_path / "elsewhere")  # as on a node that has not mounted the directory
     slurm_cluster.go_on()
     try:
         wait_until(lambda: "does not see" in slurm_cluster.call("squeue", "-h", "-o", "%k"))
@@ -235,7 +237,7 @@ def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equ
         kept_node = node_of(*workers_of(study, "*/*/uer-*/seed-0"))
         lost_node = {"n1": "n2", "n2": "n1"}[kept_node]
         paused = [*workers_on(kept_node, study)]
-        for worker in paused:  # or they might finish before SLURM preempts them, which continues them
+        for worker in paused:  # otherwise they might finish before SLURM preempts them, which continues them
             os.kill(worker, signal.SIGSTOP)
         wait_until(lambda: have_begun(node=lost_node))
         for worker in workers_on(lost_node, study):

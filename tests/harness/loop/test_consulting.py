@@ -137,7 +137,7 @@ class Planner:
     def __init__(self) -> None:
         self.url, self.questions = "", list[str]()
         self.hold_point: tuple[str, int] | None = None
-        """Where, and from which step on, questions are answered only after `release`."""
+        """The phase, and the step from which on its questions are answered only after `release`."""
         self.waiting, self._released = threading.Event(), threading.Event()
         """Set while such a question waits."""
 

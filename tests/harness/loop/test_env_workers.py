@@ -126,7 +126,7 @@ def test_processes_are_started_where_they_save_time() -> None:
     doorkey = Work(3e-6, steps=10**6, seeds=5, evaluated=10**6, episodes=50)
     assert worthwhile(doorkey, cores=16) == 0
     scene = Work(1.6e-3, steps=10**6, seeds=5, evaluated=0, episodes=50)
-    # with one process 3 of 5 steps come one after another, with two 2, with three and four 2 and 1
+    # with one extra process 3 of 5 tasks step one after another, with two or three 2, with four 1
     assert worthwhile(scene, cores=1) == 0 and worthwhile(scene, cores=2) == 1
     assert worthwhile(scene, cores=4) == 2 and worthwhile(scene, cores=16) == 4
     alone = Work(1.6e-3, steps=10**6, seeds=1, evaluated=10**5, episodes=10)

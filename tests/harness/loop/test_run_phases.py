@@ -144,7 +144,7 @@ def test_a_run_is_timed_whatever_its_first_phase_is(staged_method: None, tmp_pat
         ((RunPhase("offline", 100, "data", updates=1), RunPhase("online", 900)), 1),
         ((RunPhase("explore", 600, updates=0), RunPhase("train", 400)), 601),
         ((RunPhase("explore", 200, updates=0), RunPhase("train", 800)), 500),
-        ((RunPhase("wait", 400),), 1),  # nothing is learnt
+        ((RunPhase("wait", 400),), 1),  # learns nothing
     ],
 )
 def test_a_run_begins_to_learn_where_a_phase_or_the_learner_s_schedule_says(phases, first: int) -> None:

@@ -17,7 +17,7 @@ STATUSES = {"rate_limited": 429, "broken": 500, "bad_gateway": 502, "unavailable
 ALTERED = ("truncated", "malformed", "refused", "empty", "wrong")
 FAULTS = (*STATUSES, *ALTERED, "dropped", "megabyte", "hang")
 ENDLESS = 2**26
-"""Bytes of the fault `megabyte`, for who reads on."""
+"""Bytes that the fault `megabyte` sends if the client keeps reading."""
 Plan = Callable[[int], str]
 """The number of a request -> its fault, or PASSED."""
 
@@ -47,14 +47,14 @@ class Proxy:
         self._port = 0
         self.plan: Plan = lambda number: PASSED
         self.retry_after = "0"
-        """What it asks for with HTTP 429, as seconds or a date."""
+        """The header Retry-After of replies with HTTP 429, in seconds or as a date."""
         self.faults: list[str] = []
-        """What became of each request."""
+        """The fault of each request, or PASSED."""
         self.bodies: list[Any] = []
         self.keys: set[str] = set()
-        """What requests carried for authorization."""
+        """The authorization headers of requests."""
         self.sent = 0
-        """Bytes of the last answer of a megabyte that were taken."""
+        """Bytes of the last `megabyte` answer that the client read."""
         self.revive()
 
     @property

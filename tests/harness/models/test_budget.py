@@ -85,7 +85,7 @@ def test_what_a_killed_process_had_reserved_is_released(tmp_path: Path) -> None:
         assert budget.reserve(Usage(calls=1)) and not budget.reserve(Usage(calls=1))
         os.kill(holder.pid, signal.SIGKILL)
         while Path(f"/proc/{holder.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-            pass  # it is not waited for: an ended child that nobody has asked after counts as ended
+            pass  # a zombie, since nobody waits for it, counts as ended
         for _ in range(3):
             assert budget.reserve(Usage(calls=1))
     finally:

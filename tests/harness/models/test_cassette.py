@@ -121,7 +121,7 @@ def test_each_run_is_told_again_what_it_was_told_once(tmp_path: Path) -> None:
     shard(tmp_path, "a", (A, who("cell/1"), 0.75, ""))
     third = Cassette([tmp_path / "shard-b.sqlite"], tmp_path / "shard-0.sqlite")
     assert third.hear(A, who("cell/2", 5)).value == 0.25
-    assert third.find(B, who("cell/2", 6)).value == 0.1  # found, not heard
+    assert third.find(B, who("cell/2", 6)).value == 0.1  # `find` copies nothing into this run's records, `hear` does
     third.close()
     merge(tmp_path)
     merged = Cassette([tmp_path / MERGED], None)
@@ -187,7 +187,7 @@ def test_a_process_killed_at_any_moment_loses_nothing_that_it_had_told(tmp_path:
         answers += [(process.stdout.readline().strip(), f"cell/{number}") for _ in range(draw.randrange(1, 40))]
         process.kill()
         answers += [(line.strip(), f"cell/{number}") for line in process.stdout.read().splitlines()]
-    unmerged = Cassette(files(tmp_path), None)  # readable as they were left
+    unmerged = Cassette(files(tmp_path), None)  # the files of killed processes are readable
     assert len(answers) >= 6 and all(
         unmerged.find(TEXT._replace(key=key), Asker(run, -1, 0)).value == "yes" for key, run in answers
     )
@@ -207,7 +207,7 @@ def test_two_processes_write_shards_of_their_own_while_both_read_what_is_merged(
         for n in (1, 2)
     ]
     while any(process.poll() is None for process in processes):
-        merge(tmp_path)  # takes what has ended and leaves what has not
+        merge(tmp_path)  # merges shards of ended processes and leaves the others
         time.sleep(0.01)
     assert [len(process.stdout.read().splitlines()) for process in processes] == [50, 50]
     assert [process.returncode for process in processes] == [0, 0]

@@ -72,7 +72,7 @@ def test_a_server_that_is_not_there_ends_the_command_before_anything_is_trained(
     assert f"judge canned-1 at {NOBODY} did not answer a first call, so nothing was trained" in message
     assert "judge.base_url" in message and "bench doctor judge=openai" in message
     assert not list(directory.glob("*/*/*/cell.json")), "no cell was begun"
-    # The same directory serves once the server is there.
+    # The same directory can be used once the server is up.
     study._check_directory(directory)
 
 

@@ -128,7 +128,7 @@ def test_the_command_converts_a_checkpoint_of_livs_form_that_then_embeds(
     model = open_clip.create_model("tiny-rn", load_weights=False).eval()
     for name, tensor in model.visual.named_parameters():
         if name.endswith("bn3.weight"):
-            torch.nn.init.ones_(tensor)  # they begin at zero, and then little of an image comes through
+            torch.nn.init.ones_(tensor)  # zero at first, which lets little of an image through
     save_checkpoint(tmp_path / "model.pt", as_liv(model, wrapping))
     file = tmp_path / "liv.safetensors"
     assert main(["models", "convert", str(tmp_path / "model.pt"), str(file), "--architecture", "tiny-rn"]) == 0

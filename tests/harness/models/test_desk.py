@@ -184,7 +184,7 @@ def test_a_run_that_is_resumed_finds_its_own_answers_and_its_own_failures(study:
     assert study.tell(model, questions) == free and model.calls == []
     merge(study.directory)
     assert study.tell(None, questions, mode="replay") == free
-    # Another run asks what failed anew, and so does this run at another question.
+    # Another run repeats the failed call, and so does this run for another question.
     for asker in (who("cell/1", 1), who(ordinal=11)):
         assert study.tell(model, [(clip(1), asker)])[0].value == 0.9
     assert study.tell(None, questions, mode="replay") == free
@@ -370,7 +370,7 @@ def test_a_budget_stops_before_it_is_exceeded_and_raising_it_continues(study: St
     model = ScriptedModel(fails("server"))
     with pytest.raises(BudgetReached, match=r"models.budget_usd=1\.4 is reached"):
         study.tell(model, questions, limits=Limits(usd=1.4))
-    # One lost and three answered: 0.875 USD; the next might have taken 0.5. After a fourth there would be 0.275 left.
+    # One lost and three answered calls cost 0.875 USD; the next may cost 0.5. After a fourth answer 0.275 are left.
     assert len(model.calls) == 5 and study.spent.usd == 4 * 0.25 + 0.125
     second_model = ScriptedModel()
     answers = study.tell(second_model, questions, limits=Limits(usd=10.0))

@@ -12,7 +12,7 @@ from guidebench.harness.models.messages import Assignment, Registered, Voice
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
 
-# The chat counts the letters of the last thing said; the dialogue asks a second time about what it was told.
+# The chat counts the letters of the last message; the dialogue then asks about that answer.
 SOURCE = """
     import json
     from dataclasses import dataclass

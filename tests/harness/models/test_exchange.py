@@ -73,7 +73,7 @@ def test_an_exported_study_answers_the_same_where_it_is_imported(study: Path, fi
         *(len(CALLS) * field for field in TOOK)
     )
     assert imported.models[0][:3] == original.models[0][:3] and imported[1:] == original[1:]
-    assert import_(file, tmp_path / "new") == len(CALLS)  # again: nothing is there twice
+    assert import_(file, tmp_path / "new") == len(CALLS)  # importing twice adds nothing
     assert stats(tmp_path / "new") == imported
 
 
@@ -121,7 +121,7 @@ def test_questions_are_counted_once_and_models_apart(study: Path) -> None:
     merge(study / "models")
     statistics = stats(study)
     tiny, other = (next(model for model in statistics.models if model.model == name) for name in ("tiny", "other"))
-    # Judgements, chats without temperature and embeddings of three runs are three questions; warm chats are three more.
+    # Three runs share a judgement, a chat without temperature and an embedding; chats at a temperature are three more.
     assert tiny.answers.calls + other.answers.calls == 6
     assert (tiny.failures, other.failures) == ({"timeout": 2}, {"timeout": 1})
     assert (tiny.spent.calls, tiny.spent.usd, other.spent.calls) == (10, 5.0, 5)

@@ -52,7 +52,7 @@ def test_a_grant_ends_once_its_last_call_is_settled_if_others_were_to_have_it(tm
     first, second = (open_grants(tmp_path, calls=9) for _ in range(2))
     assert first.reserve(CALL) and first.reserve(CALL)
     first.rest()
-    assert not first.reserve(CALL)  # nothing more is begun on it
+    assert not first.reserve(CALL)  # no call is begun on it any more
     first.settle(CALL, CALL)
     assert not (tmp_path / "grants" / "1.spent").exists()
     first.settle(CALL, CALL)
@@ -62,11 +62,11 @@ def test_a_grant_ends_once_its_last_call_is_settled_if_others_were_to_have_it(tm
 def test_it_is_not_exceeded_and_its_end_is_told_when_all_is_spent(tmp_path: Path) -> None:
     first, second = (open_grants(tmp_path, calls=9) for _ in range(2))
     assert all(first.reserve(CALL) for _ in range(8)) and second.reserve(CALL)
-    assert not first.reserve(CALL) and not second.reserve(CALL)  # what is under way may take less
+    assert not first.reserve(CALL) and not second.reserve(CALL)  # calls under way may cost less than reserved
     for _ in range(8):
         first.settle(CALL, CALL)
     second.settle(CALL, Usage())  # it failed, and cost nothing
-    assert not first.reserve(CALL)  # second may spend its rest
+    assert not first.reserve(CALL)  # the second process may spend the rest of its grant
     second.rest()
     assert first.reserve(CALL)
     first.settle(CALL, CALL)
@@ -158,7 +158,9 @@ def test_a_process_that_gave_no_sign_of_life_spends_nothing_more(
     assert late.reserve(CALL)
     monkeypatch.setattr("guidebench.harness.records.leases._elapsed", lambda: time.monotonic() + 10_000)
     other = next(path for path in (tmp_path / "grants").iterdir() if path.is_dir())
-    (other / ".lease" / "2").write_text("held{}")  # others judged it, as a command that settles the budget does
+    (other / ".lease" / "2").write_text(
+        "held{}"
+    )  # another process judged it dead, as a command that settles the budget does
     with pytest.raises(UserError, match="could give no sign of life"):
         late.reserve(CALL)
 

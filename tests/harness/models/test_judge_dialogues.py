@@ -15,7 +15,7 @@ from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.plan import matrix
 
-# The judge tells how bright a frame is, and how long the prompt; the dialogue asks about each frame.
+# The judge returns a frame's brightness and the prompt's length; the dialogue asks about each frame.
 SOURCE = """
     from dataclasses import dataclass
 

@@ -23,7 +23,7 @@ WORDS = (
     "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=8",
     "learner.learning_starts=64",
 )  # fmt: skip
-"""Random actions among the possible ones, which achieve something in every episode."""
+"""A run with random possible actions, which achieve something in every episode."""
 RUN_FILES = ("evaluations.parquet", "policy.safetensors", "achieved.parquet")
 
 
@@ -85,7 +85,7 @@ def test_a_study_that_was_recorded_by_the_name_of_its_model_replays_under_its_ol
     keeping.settle(keeping.folder(first))
     (file,) = first.glob("*/*/*/cell.json")
     cell_record = read_json(file)
-    del cell_record["settings"]["text_embedder.digest"]  # as such a study has it
+    del cell_record["settings"]["text_embedder.digest"]  # as in a study recorded by the model's name
     write_json(file, cell_record)
     anew = [f"output={tmp_path / 'anew'}", f"models.cassette={first}", "models.mode=replay"]
     with pytest.raises(UserError, match=r"recorded by its name alone; replay that with text_embedder\.digest=null"):

@@ -22,8 +22,8 @@ from guidebench.harness.run import estimates
 from guidebench.harness.streams import Streams
 from tests.logs import logged
 
-# A guide asks its critic about stretches of ten steps. An oracle is sent what was measured, a scripted chat only says
-# what it can see of the question.
+# A guide asks its critic about stretches of ten steps. An oracle gets the measures; a scripted chat reports only
+# what it sees of the question.
 SOURCE = """
     import json
     from dataclasses import dataclass

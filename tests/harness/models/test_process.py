@@ -193,7 +193,7 @@ def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.
     keep: list[Connection] = []
     monkeypatch.setattr(judge, "_start", start)
     judge.ask(item(0, 3))
-    keep[0].recv()  # a pipe that is closed with something unread in it is an error of another kind
+    keep[0].recv()  # closing a pipe with unread data would raise another error
     keep[0].close()
     assert judge.take(0)[0].value.shape == (1_000,) and judge.restarts == 1
 

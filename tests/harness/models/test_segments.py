@@ -55,7 +55,7 @@ def test_what_is_published_is_found_on_another_machine_and_what_is_not_is_lost_w
     second = Machine(tmp_path / "2", study).process()  # the first machine died
     assert second.find(A, who()).value == 0.25 and second.find(B, who()) is None  # type: ignore[union-attr]
     other_cell = Machine(tmp_path / "3", study, "other").process()
-    assert other_cell.find(A, who()) is None  # it reads what other cells recorded once that is merged
+    assert other_cell.find(A, who()) is None  # answers of other cells are read once they are merged
     for process in (second, other_cell):
         process.publish()
     merge(study)
@@ -79,7 +79,7 @@ def test_a_process_that_died_leaves_its_shard_to_the_next_one_of_its_machine(tmp
     machine = Machine(tmp_path / "1", study)
     died = machine.process()
     tell(died, A, who(), 0.25)
-    Cassette.close(died)  # as a kill does, it closes the files
+    Cassette.close(died)  # closes the files, as a kill does
     next_ = machine.process()
     assert shards(study) == [] and next_.find(A, who()).value == 0.25  # type: ignore[union-attr]
     tell(next_, B, who(), 0.5)

@@ -280,7 +280,7 @@ def s3d(directory: Path) -> Path:
             if "bn" in name and tensor.is_floating_point():
                 tensor.uniform_(0.5, 1.5) if name.endswith(("weight", "var")) else tensor.uniform_(-0.1, 0.2)
             elif tensor.ndim == 5:
-                tensor.mul_(3.0)  # else activations vanish on their way through the layers
+                tensor.mul_(3.0)  # otherwise activations vanish layer by layer
     directory.mkdir(parents=True, exist_ok=True)
     torch.save(model.state_dict(), directory / "s3d.pth")
     np.save(directory / "words.npy", np.array(S3D_WORDS))
@@ -408,5 +408,5 @@ def _save(architecture: Any, config: Any, processor: Any, directory: Path) -> Pa
         model = architecture(config)
     directory.mkdir(parents=True, exist_ok=True)
     processor.save_pretrained(directory)
-    model.save_pretrained(directory)  # writes config.json, by which a directory that is done is known
+    model.save_pretrained(directory)  # writes config.json, which marks a complete directory
     return directory

@@ -117,7 +117,7 @@ def test_a_plan_with_such_a_declaration_is_refused(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_floats_of_the_declared_shape_are_cast_to_the_declared_dtype(dtype: Any) -> None:
-    value = np.array([[0.1, -2], [3, 4], [5, 6]], dtype).T.copy().T  # in columns, as a slice may be
+    value = np.array([[0.1, -2], [3, 4], [5, 6]], dtype).T.copy().T  # column-major, as a slice may be
     cast, wrong = fitted(value, HALF, 3)
     assert cast is not None and not wrong and cast.dtype == np.float16 and cast.flags.c_contiguous
     assert np.array_equal(cast, value.astype(np.float16))
@@ -167,7 +167,7 @@ def test_a_number_that_is_not_finite_before_or_behind_the_cast_fails_this_answer
     assert fitted(np.array([[0, 1], [2, 65_519.0]]), HALF, 2)[1] == "", "65,519 rounds to float16's largest"
 
 
-# The embedder turns a text into the length of its words; the dialogue says what to make of it.
+# The embedder returns the lengths of a text's words; the question's text decides what the dialogue does with them.
 SOURCE = """
     from dataclasses import dataclass
     import numpy as np
@@ -305,7 +305,7 @@ def test_large_questions_and_large_answers_do_not_wait_for_each_other(
     def ask() -> None:
         for step in range(20):
             reader.submit(question(0, '["' + "a " * 2**17 + '"]', 1), step)
-        for _ in range(4):  # meanwhile answers come, and for each that is read at once a question is sent
+        for _ in range(4):  # answers arrive meanwhile, and each one that is read makes room for a question
             time.sleep(0.1)
             reader._backend.poll()
         assert len(reader.due(100)) == 20

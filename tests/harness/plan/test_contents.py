@@ -208,7 +208,7 @@ def test_a_call_that_is_recorded_under_another_role_tells_the_digest_of_an_equal
 def test_a_cell_whose_id_is_not_known_is_estimated_and_cannot_start(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "300")  # a pipe, whose lines are not broken
+    monkeypatch.setenv("COLUMNS", "300")  # wide enough that lines are not broken
     (model / "model.safetensors").unlink()
     command = ["run", *WORDS, f"text_embedder.model={model}"]
     assert cli.main([*command, "--dry-run"]) == 1

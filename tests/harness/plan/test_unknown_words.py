@@ -12,7 +12,7 @@ SAC = ("suite=metaworld_mt10", "method=sac", "profile=smoke")
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        # words that the field uses for ours, with what their values mean here
+        # words of other tools, with the meaning of their values here
         ((*BASE, "seed=3"), r"'seed'; write seeds=3 for 3 seeds, or seeds=\[3\] for seed 3 alone$"),
         (("env=8x8", "method=uer"), "'env'; write suite=minigrid_doorkey task=8x8$"),
         (("env=classic", "method=uer"), "'env'; write suite=classic$"),

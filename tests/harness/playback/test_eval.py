@@ -42,7 +42,7 @@ def test_as_many_episodes_as_asked_are_played_and_summed_up(trained_runs, evalua
     code, out, _ = evaluate(trained_runs["classic"], "--episodes", 5, "--json")
     episodes = json.loads(out)
     assert code == 0 and [episode["episode"] for episode in episodes] == [0, 1, 2, 3, 4]
-    assert all(episode["return"] == episode["length"] >= 1 for episode in episodes)  # one point a step
+    assert all(episode["return"] == episode["length"] >= 1 for episode in episodes)  # a point for each step
     mean = sum(episode["return"] for episode in episodes) / 5
     code, out, _ = evaluate(trained_runs["classic"], "--episodes", 5)
     assert code == 0 and out == f"5 episodes; mean return {mean:.3f}, mean length {mean:.1f}\n"
@@ -124,7 +124,7 @@ def test_the_film_shows_the_episodes_in_the_drawn_size(
     with imageio.get_reader(film) as reader:
         frames = [np.asarray(frame)[..., :3] for frame in reader]
     assert {frame.shape for frame in frames} == {(side, side, 3)}
-    # Two episodes of at least two frames, each last one held for half a second; a GIF joins frames that are equal.
+    # Two episodes of at least two frames, with each last frame shown for half a second; a GIF joins equal frames.
     assert len(frames) >= (2 if film.suffix == ".gif" else 2 * (2 + 5))
     # The first frame is the first layout that the seed gives, drawn as the suite draws it unless told.
     suite = registry.get("suite", "minigrid_doorkey")()

@@ -48,7 +48,7 @@ class Machine:
     def __init__(self, name: str, boot: float, wall: float) -> None:
         self.name, self.boot, self.wall = name, boot, wall
         self.paused = 0.0
-        """Seconds for which it was paused, as a virtual machine is, without its clocks noticing."""
+        """Seconds for which the machine was paused, like a virtual machine, without its clocks noticing."""
         self.listings: dict[str, tuple[float, list[str]]] = {}
         self.missing: dict[str, float] = {}
         self.attributes: dict[str, tuple[float, os.stat_result]] = {}
@@ -68,7 +68,7 @@ class Process(threading.Thread):
         self.turn = threading.Semaphore(0)
         self.wakes, self.killed, self.ended = 0.0, False, False
         self.last_request = False
-        """Whether its machine is lost, and the request on its way arrives and is the last."""
+        """Whether the machine is lost: the request on its way still arrives and is the last."""
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -190,7 +190,7 @@ class NetworkDisk:
         while self.go_on():
             pass
 
-    # What a request meets
+    # Faults and delays of requests
 
     def _simulated_path(self, path: Any) -> str | None:
         """Return the absolute path if a simulated process asks for a path on the disk, else None."""
@@ -243,7 +243,7 @@ class NetworkDisk:
         patch.setattr(leases, "_process", lambda pid: self._process_identity(pid) if process() else alive(pid))
         patch.setattr(leases, "_elapsed", self._elapsed)
         patch.setattr(leases, "_sleep", lambda seconds: me.rest(10 * seconds) if (me := process()) else None)
-        patch.setattr(leases.Lease, "__del__", lambda lease: None)  # a killed process releases nothing
+        patch.setattr(leases.Lease, "__del__", lambda lease: None)  # a killed process must not release its lease
         patch.setattr(leases, "_keep", lambda lease: None)
         patch.setattr(leases, "_seen", _PerProcess())
         patch.setattr(worker, "time", SimpleNamespace(monotonic=self._elapsed))
@@ -258,7 +258,7 @@ class NetworkDisk:
         processes = [other for other in self.processes if other.machine is me.machine and other.pid == pid]
         return f"{pid} 1" if processes and not (processes[0].killed or processes[0].ended) else ""
 
-    # The requests
+    # The functions of `os` that send requests
 
     def _listdir(self, path: Any = ".") -> list[str]:
         if (own_path := self._simulated_path(path)) is None:

@@ -111,7 +111,7 @@ def test_a_run_stays_finished_if_it_is_killed_while_an_emptied_attempt_is_delete
     def killed(path: Path, *arguments: object) -> None:
         if killed_in == "rename" or path.name == ".attempt-2":
             if killed_in == "rmtree":
-                (path / ".publishing").unlink()  # it was half done
+                (path / ".publishing").unlink()  # the deletion was half done
             raise KeyboardInterrupt
         delete(path)
 
@@ -130,7 +130,7 @@ def test_a_run_is_moved_by_the_holder_of_its_lease_alone(run: Path) -> None:
     lease = Lease(run, "run")
     lease.acquire()
     directory, before = RunDirectory(run), files(run)
-    (run / ".lease" / "2").write_text("held{}")  # another machine followed
+    (run / ".lease" / "2").write_text("held{}")  # another machine took over
     with pytest.raises(Fenced):
         directory.publish(lease)
     (run / ".lease" / "2").unlink()
@@ -178,7 +178,7 @@ def test_a_worker_that_slept_between_its_fence_and_its_rename_changes_nothing_of
     def late(source: Path, target: Path) -> None:
         if Path(target).name not in ("run.json", "checkpoint-0000000200") or Path(source).parent != run:
             return replace(source, target)
-        sleeper._epoch = 0  # it sleeps: the other cannot see that it lives
+        sleeper._epoch = 0  # it sleeps, so the other sees no sign of life
         (run / ".lease" / "1").write_bytes(b"over")
         monkeypatch.setattr(os, "replace", replace)
         other.acquire()

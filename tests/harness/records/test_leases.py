@@ -27,12 +27,12 @@ class Disk:
     def __init__(self, patch: pytest.MonkeyPatch, offset: float = 3600.0) -> None:
         self.now, self.offset, self._patch = 1_000.0, offset, patch
         patch.setattr(leases, "_elapsed", lambda: self.now)
-        patch.setattr(leases, "_keep", lambda lease: None)  # a test beats itself
+        patch.setattr(leases, "_keep", lambda lease: None)  # tests call `beat` themselves
         patch.setattr(leases, "_touch", self._touch)
         patch.setattr(leases, "_link", self._link)
         patch.setattr(leases, "_sleep", self._sleep)
         self.meanwhile: Callable[[], None] = lambda: None
-        """What happens while somebody waits for a lease."""
+        """Called while a process waits for a lease."""
         self._linked = leases_link
         self.on(THIS_MACHINE)
 
@@ -96,7 +96,7 @@ def test_another_machine_follows_when_signs_of_life_end_whatever_the_clocks_say(
     disk.now += EXPIRES - 1
     assert_refused(tmp_path)
     disk.on(THIS_MACHINE)
-    first_lease.beat()  # it is late by now, and takes the next epoch, as nobody else did
+    first_lease.beat()  # it is late, and takes the next epoch itself, since nobody else did
     assert first_lease.held() and first_lease.attempt == 0
     disk.on(OTHER_MACHINE)
     assert_refused(tmp_path)
@@ -104,12 +104,12 @@ def test_another_machine_follows_when_signs_of_life_end_whatever_the_clocks_say(
     assert_refused(tmp_path)
     disk.now += 1
     second = acquire_lease(tmp_path)
-    assert second.attempt == 3  # the first holder may be alive: it writes elsewhere
+    assert second.attempt == 3  # the first holder may be alive, so this one writes elsewhere
     disk.on(THIS_MACHINE)
     assert not first_lease.held() and first_lease.lost
     with pytest.raises(Fenced, match=f"the run {tmp_path} was taken over by another process"):
         first_lease.fence()
-    first_lease.release()  # and this frees nothing
+    first_lease.release()  # which must not free the other's lease
     disk.on(OTHER_MACHINE)
     assert second.held() and leases.holder(tmp_path) is not None
 
@@ -128,7 +128,7 @@ def test_a_holder_that_gives_signs_of_life_is_never_followed(disk: Disk, tmp_pat
 
 def test_a_holder_fences_itself_before_another_may_follow(disk: Disk, tmp_path: Path) -> None:
     lease = acquire_lease(tmp_path)
-    (tmp_path / ".lease" / "2").write_bytes(b"held{}")  # another machine was faster, when nothing had been heard
+    (tmp_path / ".lease" / "2").write_bytes(b"held{}")  # another machine took over after a silence
     disk.now += LATE - 1
     assert lease.held()
     disk.now += 1
@@ -291,7 +291,7 @@ def test_a_holder_that_is_on_time_learns_that_it_was_followed(disk: Disk, tmp_pa
 
 
 def test_an_epoch_that_cannot_be_read_counts_as_held(disk: Disk, tmp_path: Path) -> None:
-    (tmp_path / ".lease" / "1").mkdir(parents=True)  # opening it fails, and not because it is missing
+    (tmp_path / ".lease" / "1").mkdir(parents=True)  # opening it fails although it exists
     with pytest.raises(Held, match=r"pid unknown.*\.lease/1 cannot be read: Is a directory"):
         acquire_lease(tmp_path)
     assert leases.holder(tmp_path) is not None
@@ -322,7 +322,7 @@ def hidden(patch: pytest.MonkeyPatch, kill: type[OSError] | None = None) -> Iter
 def test_a_process_that_proc_hides_is_judged_by_its_age(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: type[OSError] | None
 ) -> None:
-    acquire_lease(tmp_path)._epoch = 0  # its file stays
+    acquire_lease(tmp_path)._epoch = 0  # so that its file is not removed
     with hidden(monkeypatch, kill):
         disk.now += 5
         assert_refused(tmp_path, "last sign of life 5 s ago; a process that sees none for 60 s may take over")
@@ -429,7 +429,7 @@ def test_a_scheduler_that_says_that_a_holder_has_ended_spares_the_watching(disk:
     with pytest.raises(Held):
         Lease(tmp_path, "run").acquire(abandoned=True)
     disk.now += EXPIRES
-    disk._patch.setattr(leases, "_seen", {})  # another process
+    disk._patch.setattr(leases, "_seen", {})  # as a new process begins
     began, lease = disk.now, Lease(tmp_path, "run")
     lease.acquire(abandoned=True)
     assert lease.attempt == 2 and disk.now == began

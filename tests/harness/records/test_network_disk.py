@@ -24,7 +24,7 @@ STEPS = 12
 PACE = 8.0
 """Seconds of a step."""
 FAULTS = 0.004
-"""Probability, at each request, that a process or a machine is struck."""
+"""Probability, at each request, that a process or a machine fails."""
 BOUND = EXPIRES + CACHED + PACE + 20.0
 """Seconds within which a run whose holder is dead goes on, while somebody tries again every 20 seconds."""
 SEEDS = range(10)
@@ -144,7 +144,7 @@ def lives(disk: NetworkDisk, home: Path, watch: Watch, machines: list[Machine]) 
             case "kill":
                 victim.killed = True
                 disk.start(victim.machine, comes_back(home, watch))
-            case "vanish" if len({process.machine for process in alive}) > 1:  # its node is lost; another boots
+            case "vanish" if len({process.machine for process in alive}) > 1:  # its node is lost and another boots
                 victim.last_request, victim.wakes = True, disk.now + 200 * disk.random.random()
                 another = Machine(f"{victim.machine.name}{len(disk.processes)}", 5.0, disk.random.uniform(-4000, 4000))
                 disk.start(another, comes_back(home, watch))

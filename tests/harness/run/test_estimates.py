@@ -54,7 +54,7 @@ def _plan(*overrides: str) -> Plan:
         (("workers=1",), 0.0, 600.0),  # two cells, three seeds, 100 seconds each
         (("workers=2",), 0.0, 300.0),
         (("workers=16",), 0.0, 300.0),  # six at a time on two cores: each takes three times as long
-        (("workers=2",), 100.0, 600.0),  # beside each worker something draws for as long
+        (("workers=2",), 100.0, 600.0),  # beside each worker a process draws for as long
         (("workers=4", "seeds=1"), 0.0, 100.0),
     ],
 )

@@ -100,7 +100,7 @@ def test_a_worker_that_crashes_is_retried_once_told_with_its_traceback_and_the_o
     run = json.loads(only(study, "*/*/faulty-*/seed-1/run.json").read_text())
     assert run["status"] == "failed" and run["error"].endswith("ValueError: no batch today")
     assert len(rows(study)) == 1
-    # Nothing of it is hidden, and nothing finished is trained again, when the same command is given once more.
+    # The same command given again reports the failure again and trains no finished run.
     code, out, _ = bench("method=faulty", "seeds=2", "training.steps=160", *TINY, f"output={study}")
     assert code == 1 and out.count(": started") == 2 and out.count("seed 1: started") == 2
 
@@ -286,7 +286,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 @pytest.mark.parametrize(
     ("fault", "size", "settings"),
     [
-        # The ring takes 3,000 × 83 bytes, which is there; pages half filled, logs and last observations are too much.
+        # The replay takes 3,000 × 83 bytes, which fit; half-filled pages, logs and last observations do not.
         ("stored transitions", "252k", ("checkpoint_every=100000", *TINY[2:])),
         # Parameters, target and Adam's moments take 500 KiB, twice.
         ("checkpoint", "1m", ("checkpoint_every=500", "learner.channels=4", "learner.hidden=[256]", *TINY[5:])),
@@ -338,7 +338,7 @@ def test_what_a_resumed_run_has_stored_already_is_not_counted_again(small_disk) 
     stored = replay / "observation.bin"
     stored.write_bytes(b"0" * 3_000_000)
     study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
-    stored.rename(place / "another.bin")  # as much of the disk, which no ring of this run has
+    stored.rename(place / "another.bin")  # uses as much of the disk, but not for this run's replay
     with pytest.raises(UserError, match=r"the stored transitions need up to .* MiB free"):
         study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
 

@@ -130,7 +130,7 @@ def test_a_measurement_is_remembered_for_the_gpu(tmp_path: Path, monkeypatch: py
 
 
 def test_a_measurement_that_fails_is_none() -> None:
-    assert memory.in_process(cell()) is None  # there is no GPU, or it has measured
+    assert memory.in_process(cell()) is None  # without a GPU, or after measuring
     assert not [*Path.cwd().glob("seed-*")]
 
 

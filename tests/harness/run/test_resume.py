@@ -70,7 +70,9 @@ def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Pat
     while process.poll() is None and not [*(tmp_path / "study").glob("*/*/*/seed-*/.live.json")]:
         time.sleep(0.05)  # until a run has taken a step
     process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGTERM)  # at once, as `timeout` does: not a second wish, which would kill
+    process.send_signal(
+        signal.SIGTERM
+    )  # sent at once, as `timeout` does: it must not count as a second request, which would kill
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130 and "the same command continues" in output
     assert list((tmp_path / "study").glob("*/*/*/seed-*/checkpoint-*"))

@@ -37,7 +37,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
     for name in ("guidebench", "harness", "suites", "methods", "results"):
         (directory / f"{name}.py").write_text("raise SystemExit('imported from the current directory')")
     command = [sys.executable, "-P", "-m", "guidebench", *COMMAND, "seeds=2", "output=study", "pack=2"]
-    environment = {name: value for name, value in os.environ.items() if name != "MATPLOTLIBRC"}  # as a user has it
+    environment = {name: value for name, value in os.environ.items() if name != "MATPLOTLIBRC"}
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     return directory / "study", Done(done.returncode, done.stdout, done.stderr)
@@ -116,7 +116,7 @@ def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> N
     assert done.code == 0, done.out + done.err
     (relative, row_bytes), *_ = rows(elsewhere).items()
     assert rows(train(*words, packs=[(0,)])) == {relative: row_bytes}
-    # Beside other methods the study has another name; all else is the same.
+    # With other methods the study has another name; everything else is equal.
     moved_rows, original_rows = (pq.read_table(path / relative).to_pylist() for path in (elsewhere, directory))
     assert [{**row, "study": ""} for row in moved_rows] == [{**row, "study": ""} for row in original_rows]
     assert moved_rows[0]["study"] != original_rows[0]["study"]
@@ -145,11 +145,11 @@ def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monk
 
     def vanish() -> bool:
         if next(calls) == 124:
-            raise KeyboardInterrupt  # no checkpoint of this moment
+            raise KeyboardInterrupt  # without a checkpoint at this step
         return False
 
     broken = seldom.with_name("broken")
-    with pytest.raises(KeyboardInterrupt) as interruption:  # and with it what the broken loop left in memory
+    with pytest.raises(KeyboardInterrupt) as interruption:  # keeps the broken loop in memory
         train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken, stop=vanish)
     (run,) = broken.glob("*/*/*/seed-0")
     assert interruption and logged(run, "evaluations")[-1]["step"] == 120, (

@@ -75,7 +75,7 @@ def test_a_stopped_process_of_tasks_is_told_in_one_line_and_its_worker_started_a
     assert "gave no sign of life for 2 s and was killed: it is stopped (SIGSTOP)" in line
     assert not group(worker)
     worker, beside = command.training()
-    stop(worker)  # it hears no signal
+    stop(worker)  # a stopped worker gets no signal
     stop(beside)
     began = time.monotonic()
     os.kill(command.process.pid, signal.SIGINT)

@@ -33,7 +33,7 @@ TINY = ("training.steps=200", "evaluation.every=100", "evaluation.episodes=2", "
 
 
 FOUR = ("relo", "ero", "aer", "sparse")
-"""Methods of further stages before the first."""
+"""Methods of four stages before the first one."""
 
 
 DIGESTS = variations.Digests(Execution())

@@ -78,7 +78,7 @@ def test_a_run_that_a_vanished_machine_held_goes_on_beside_what_that_machine_may
         return False
 
     train(*WORDS, packs=[(0, 1)], directory=lost_study, stop=look)
-    assert all(checks) and len(checks) == 2 * 39  # asked at each step after 120 but the last
+    assert all(checks) and len(checks) == 2 * 39  # called at each step after 120 except the last
     assert rows(lost_study) == rows(undisturbed)
     for run, twin in zip(runs(lost_study), runs(undisturbed), strict=True):
         assert {path.name for path in run.iterdir()} == {path.name for path in twin.iterdir()}
@@ -167,7 +167,7 @@ def test_the_end_of_a_lost_job_is_recorded_only_by_who_obtains_the_run(lost_stud
     state = RunDirectory(run).read()
     assert (state["status"], state["error"]) == ("failed", "out of memory") and not RunDirectory(run).held()
     holder.acquire()
-    assert holder.attempt == 2  # it goes on in a copy, since the lost worker was not seen to end
+    assert holder.attempt == 2  # it continues in a copy, since the lost worker may still be alive
 
 
 def test_a_copy_for_which_the_disk_has_no_room_is_refused_before_it_is_begun(
@@ -204,7 +204,7 @@ def test_a_command_waits_for_the_silence_of_a_machine_that_had_its_study(
         patched.setattr(leases, "machine", lambda: "this one before its restart")
         earlier_lease = Lease(tmp_path, "study")
         earlier_lease.acquire()
-        earlier_lease._epoch = 0  # killed: it gives no sign of life, and frees nothing
+        earlier_lease._epoch = 0  # killed: it gives no sign of life and releases nothing
     (tmp_path / "study.json").write_text('{"schema": 0, "cells": {}}')  # an error once the lease is held
     plan = matrix.plan([*WORDS, "suite=minigrid_doorkey", f"output={tmp_path}"])
     monkeypatch.setattr(studies, "name_of", lambda plan: "mine")
@@ -219,7 +219,7 @@ def test_a_worker_that_lost_its_run_writes_no_checkpoint_and_no_status(
     calls = iter(range(1, 10_000))
 
     def stop() -> bool:
-        if next(calls) == 20:  # it slept, and meanwhile another machine took the next epoch of seed 1
+        if next(calls) == 20:  # while it slept another machine took the next epoch of seed 1
             (runs(study)[1] / ".lease" / "3").write_bytes(b"held{}")
             monkeypatch.setattr(leases, "LATE", 0.0)
         return False

@@ -222,7 +222,7 @@ def test_only_seeds_at_the_same_step_train_together_and_one_group_s_error_leaves
         (1, 250),
         (2, 250),
         (3, 500),
-    ]:  # as a group of three leaves them that ran out of memory
+    ]:  # as after a group of three that ran out of memory
         checkpoints.save(run_of(job).with_name(f"seed-{seed}"), step, {})
     assert train_groups(range(6), 2) == [(0, 1), (2,), (3,), (4, 5)]
     assert train_groups(range(6), 6) == [(0, 1, 2), (3,), (4, 5)]

@@ -122,7 +122,9 @@ def test_a_side_with_one_run_has_a_difference_and_nothing_else() -> None:
     assert comparisons["one"].difference.estimate == pytest.approx(0.35)
     assert np.isnan([*comparisons["one"].difference[1:], *comparisons["one"].adjusted[1:], comparisons["one"].p]).all()
     assert np.isnan(comparisons["one"].adjusted_p)
-    assert comparisons["more"].adjusted_p == comparisons["more"].p  # the other is not counted
+    assert (
+        comparisons["more"].adjusted_p == comparisons["more"].p
+    )  # the row with one run does not count as a comparison
 
 
 def test_the_best_are_the_smallest_top_set_that_differs_from_all_others() -> None:

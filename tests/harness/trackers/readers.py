@@ -39,7 +39,7 @@ def mlflow(study: Path, stores: Path) -> list[TrackedRun]:
         names = run.data.metrics
         series = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)] for name in names}
         runs.append(TrackedRun({name: sorted(points) for name, points in series.items()}, run.data.params))
-    return [tracked for tracked in runs if tracked.settings]  # the report has none
+    return [tracked for tracked in runs if tracked.settings]  # the run of the report has no settings
 
 
 def trackio(study: Path, stores: Path) -> list[TrackedRun]:
@@ -109,7 +109,7 @@ def _records(content: bytes) -> Iterator[bytes]:
             place += 32_768 - place % 32_768
             continue
         _, length, kind = struct.unpack_from("<IHB", content, place)
-        if place + 7 + length > len(content):  # being written
+        if place + 7 + length > len(content):  # this record is still being written
             return
         piece = content[place + 7 : place + 7 + length]
         place += 7 + length
@@ -122,4 +122,4 @@ def _records(content: bytes) -> Iterator[bytes]:
 READERS: dict[str, Callable[[Path, Path], list[TrackedRun]]] = {
     "tensorboard": tensorboard, "mlflow": mlflow, "trackio": trackio, "wandb": wandb,
 }  # fmt: skip
-"""Tracker -> its reader, given the study and the directory of local stores."""
+"""Tracker -> function (study, directory of local stores) -> its runs."""

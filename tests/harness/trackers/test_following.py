@@ -157,7 +157,7 @@ def test_a_tracker_waits_for_the_silence_of_a_machine_that_followed(
         patched.setattr(leases, "machine", lambda: "this one before its restart")
         before = Lease(study / ".trackers/notebook", "tracker")
         before.acquire()
-        before._epoch = 0  # killed: it gives no sign of life, and frees nothing
+        before._epoch = 0  # killed: it gives no sign of life and releases nothing
     with pytest.warns(Notice, match="last sign of life"), following.Following(study, "notebook") as follower:
         follower.look()
     assert lines(study) == SENT
@@ -165,7 +165,7 @@ def test_a_tracker_waits_for_the_silence_of_a_machine_that_followed(
 
 def test_a_tracker_that_slept_sends_and_notes_nothing_once_another_process_follows(study: Path) -> None:
     slept = following.Following(study, "notebook")
-    (study / ".trackers/notebook/.lease/2").write_bytes(b"held{}")  # another machine followed
+    (study / ".trackers/notebook/.lease/2").write_bytes(b"held{}")  # another machine took over
     before = (study / ".trackers/notebook/offsets.json").read_bytes()
     for act in (slept.look, lambda: slept.__exit__(None, None, None)):
         with pytest.raises(UserError, match="which follows the study now"):

@@ -36,7 +36,7 @@ one._save = lambda: os.kill(os.getpid(), signal.SIGKILL)
 one.look()
 raise SystemExit(f"not killed: {one.errors}")
 """
-"""Follows a study and kills itself before it notes what it has sent."""
+"""A program that follows a study and kills itself before it records what it has sent."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def store_directory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch:
         "MLFLOW_TRACKING_URI": f"sqlite:///{stores / 'mlflow.db'}", "MLFLOW_DISABLE_TELEMETRY": "true",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    if "trackio" in sys.modules:  # it reads its directory when it is imported
+    if "trackio" in sys.modules:  # trackio reads its directory when it is imported
         from trackio import sqlite_storage, utils
 
         for module in (utils, sqlite_storage):
@@ -130,7 +130,7 @@ def test_a_run_that_was_killed_and_resumed_has_each_point_once(
     check_single_run(READERS[name](study, store_directory), first)
 
     (newest,) = sorted(study.glob("*/*/*/seed-0/checkpoint-*"))[-1:]
-    shutil.rmtree(newest)  # as after a kill between two checkpoints: the run goes back further than it had come
+    shutil.rmtree(newest)  # as after a kill between two checkpoints: the run restarts before its last point
     assert look(study, name) == {}
     check_single_run(READERS[name](study, store_directory), first)
 
@@ -141,7 +141,7 @@ def test_a_run_that_was_killed_and_resumed_has_each_point_once(
     assert [step for step, _ in all_points["evaluations/return"]] == [*range(50, 401, 50)] and len(all_points) > 5
     runs = READERS[name](study, store_directory)
     for series in [series for series in all_points if series.startswith("timings/")]:
-        # Times are written with each checkpoint, of which one was lost: the tracker has shown its time once.
+        # Times are written with each checkpoint; the tracker has shown that of the lost checkpoint too.
         del all_points[series]
         assert [step for step, _ in runs[0].series.pop(series)] == [130, 260, 330, 390, 400]
     check_single_run(runs, all_points)

@@ -41,7 +41,7 @@ def test_forward_succeeds_in_the_named_bin_alone_and_does_not_end(xy, succeeds, 
     assert task.events().tolist() == [False, succeeds, succeeds]
     assert task.outcomes()["wrong_bin"] == float(xy == (0.42, -0.24))
     task.step(STILL)
-    assert not task.events().any()  # it still holds, and did before
+    assert not task.events().any()  # the gripper still holds the block, as before
 
 
 def test_a_block_that_the_gripper_holds_in_the_bin_is_no_success_yet(tasks):
@@ -49,7 +49,7 @@ def test_a_block_that_the_gripper_holds_in_the_bin_is_no_success_yet(tasks):
     task.reset(0)
     put_block(task, layout.BINS[task._place.removesuffix(" bin")])
     task.step((0, 0, 0, 0, 0, 0, -1))
-    assert not task.step(STILL).success  # the command to be closed is held
+    assert not task.step(STILL).success  # the gripper keeps its command to close
     assert task.step((0, 0, 0, 0, 0, 0, 0.6)).success
 
 
@@ -208,7 +208,7 @@ def test_the_next_episode_takes_out_what_lies_in_a_bin_and_else_sorts(tasks):
     put_block(task, (0.42, -0.24))
     task.reset()
     assert (task._block, task._place, task._origin) == (named, "tray", "right")
-    task.reset()  # it was not taken out; after the attempt another block is sorted
+    task.reset()  # the block was not taken out; after this attempt another one is sorted
     assert task._place.endswith("bin") and task._block != named
     for number in range(3):
         put_block(task, (layout.TRAY[0], 0.09 * (number - 1)), number)

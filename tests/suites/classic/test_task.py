@@ -12,7 +12,7 @@ from guidebench.suites.classic.task import ClassicTask
 NAMES = Classic.tasks
 DISCRETE = ("CartPole-v1", "Acrobot-v1")
 LARGEST = {"Pendulum-v1": 2.0, "HalfCheetah-v5": 1.0, "Hopper-v5": 1.0}
-"""Torque that an action of 1 is."""
+"""Task -> torque of an action of 1."""
 
 
 def balance(observation: Any) -> int:

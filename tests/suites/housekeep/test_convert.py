@@ -56,7 +56,7 @@ def test_a_pickle_that_would_run_code_is_refused_by_name_and_runs_none(published
     check_refused(r"data\.npy: its pickle names posix\.mkdir.*could run code", convert, path, tmp_path / "out.parquet")
     assert not (tmp_path / "made").exists() and not (tmp_path / "out.parquet").exists()
     call, arguments = harmful.__reduce__()
-    call(*arguments)  # the call that the pickle names does make the directory
+    call(*arguments)  # the call in the pickle does make the directory
     assert (tmp_path / "made").exists()
 
 

@@ -56,7 +56,7 @@ def test_a_snapshot_tells_its_task_and_where_its_object_goes() -> None:
     instructions = set()
     for _ in range(6):
         task.reset()
-        task.step(np.zeros(4, np.float32))  # the package's reset leaves positions that follow from others as they were
+        task.step(np.zeros(4, np.float32))  # the package's reset does not update derived positions
         env, shot = task._env, task.snapshot()
         instructions.add(task.instruction)
         assert suite.instruction_at("mt10", shot) == task.instruction

@@ -36,7 +36,9 @@ def test_full_frames_are_those_of_the_packages_own_render(
         if number % 15 == 0:
             frames = {kind: drawer(task.snapshot()[None])[0] for kind, drawer in drawers.items()}
             rendered = env.render()
-            upright = rendered[::-1, ::-1] if camera.startswith("corner") else rendered  # those hang upside down
+            upright = (
+                rendered[::-1, ::-1] if camera.startswith("corner") else rendered
+            )  # these cameras hang upside down
             expected = {"upright": upright, "package": rendered, "mirrored": rendered[::-1]}
             for kind, frame in frames.items():
                 assert frame.shape == (SIZE, SIZE, 3) and (frame != expected[kind]).sum() == 0, kind

@@ -208,7 +208,7 @@ def test_the_goal_is_the_packages_first_success_in_both_goal_modes(name: str) ->
     observation, outcome = env.reset()[0], {"success": 0.0}
     for _ in range(500):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its own actions are clipped
+            warnings.simplefilter("ignore")  # the policy's actions are out of bounds before they are clipped
             action = np.float32(np.clip(policy.get_action(observation.copy()), -1, 1))
         observation, _, _, _, outcome = env.step(action)
         if outcome["success"]:

@@ -43,7 +43,7 @@ def test_faces_become_fewer_only_in_the_given_groups_and_stay_near():
     assert 0 < faces < before / 4
     used = model.mesh_face[start : start + faces]
     assert used.max() < count and all(len(set(face)) == 3 for face in used.tolist())
-    # No two of the vertices that are left lie in one cell, and each vertex has one within a cell's diagonal.
+    # No two remaining vertices share a cell, and each old vertex has a remaining one within a cell's diagonal.
     vertices = points[np.unique(used)]
     assert len(np.unique(np.floor(vertices / 0.03), axis=0)) == len(vertices)
     nearest = np.linalg.norm(points[:, None] - vertices, axis=-1).min(axis=1)

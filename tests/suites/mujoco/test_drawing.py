@@ -32,7 +32,7 @@ WORLD = f"""
 SNAPSHOT = np.dtype([("qpos", "<f8", 1), ("body_pos", "<f8", (1, 3)), ("geom_rgba", "<f4", (1, 4))])
 ROWS = {"body_pos": ["right"], "geom_rgba": ["lamp"]}
 LEFT_PLACE, RIGHT, LAMP = (35, 30), (35, 97), (86, 64)
-"""Pixels (row, column) of 128 x 128 in which the things are seen."""
+"""Pixels (row, column) of 128 x 128 at which the left box, the right ball and the lamp are visible."""
 
 
 def shot(slide=0.0, ball=(0.4, 0.3, 0.2), lamp=RED):

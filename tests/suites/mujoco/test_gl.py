@@ -24,7 +24,7 @@ def anew(monkeypatch):
 def nothing(monkeypatch):
     monkeypatch.setattr(gl, "gpu", lambda: False)
     monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
-    monkeypatch.delenv("PYOPENGL_PLATFORM", raising=False)  # of an earlier test that has drawn
+    monkeypatch.delenv("PYOPENGL_PLATFORM", raising=False)  # an earlier test may have drawn
 
 
 @pytest.mark.parametrize(("gpu", "expected"), [(True, "egl"), (False, "osmesa")])

@@ -53,7 +53,7 @@ def test_a_solution_ends_at_the_tasks_goal_and_repeats_in_another_scene(task: st
 def test_subgoals_are_met_in_the_order_of_the_solution_that_ends_with_the_last_lock() -> None:
     episode = solved_layouts("task5")
     order = [SUBGOALS[number] for _, number in np.argwhere(episode.events)]
-    # Buttons and drawer begin as they are to end, so what a press or a pull undoes is met again later.
+    # Buttons and drawer begin in their goal states, so a press or a pull undoes a sub-goal that is met again later.
     assert order[-4:] == ["drawer", "button_0", "window", "button_1"] and "cube" in order[:-3]
     assert len(SOLUTIONS["task5"]) == 8
 

@@ -41,7 +41,7 @@ def clip(**change):
         elif part == "cube":
             records["qpos"][:, place("object_joint_0") :][:, :3] += np.outer(ramp, np.subtract(last, first))
         elif part == "pink":
-            records["mocap_pos"][:] = 0.4, 0.0, 0.02  # the mark, at which a cube is pale
+            records["mocap_pos"][:] = 0.4, 0.0, 0.02  # the goal's mark, where a cube is pale
             records["geom_rgba"][:, 0, :3] = np.where(switch, last, first)
         else:
             number = int(part[-1])

@@ -20,7 +20,7 @@ GOALS = {
     "task4": ((0.33, -0.356, 0.065986), (1, 0), 0.0, 0.0),
     "task5": ((0.33, -0.356, 0.065986), (0, 0), 0.0, 0.2),
 }
-"""As REFERENCE and the package have them: cube, buttons, drawer, window."""
+"""Goals of each task, as in the package: cube, buttons, drawer, window."""
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def test_events_are_subgoals_that_begin_to_hold():
     task.step(STILL)
     assert task.events().tolist() == [False, True, False, False, False]  # button 1 ceased to hold: no event
     task.step(STILL)
-    assert not task.events().any()  # what goes on holding is none
+    assert not task.events().any()  # a state that continues is no event
 
 
 @pytest.mark.parametrize(("name", "subgoal"), [("button", "button_0"), ("drawer", "drawer")])

@@ -16,7 +16,7 @@ from tests.refusals import check_refused
 
 SUITE = PointMaze()
 PACKAGE = PointMaze(steps=None, success="last")
-"""Episodes as the package has them."""
+"""Settings with the package's own episodes."""
 
 
 @pytest.mark.parametrize(

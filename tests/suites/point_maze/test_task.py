@@ -14,7 +14,7 @@ from guidebench.suites.point_maze.task import SNAPSHOT, Maze, package
 
 TASKS = tuple(HORIZON)
 PACKAGE = PointMaze(steps=None, success="last")
-"""Episodes as the package has them."""
+"""Settings with the package's own episodes."""
 
 
 def pushes(seed, count=200):

@@ -128,7 +128,7 @@ def test_arrays_of_any_plain_type_are_written_and_read(dtype: str) -> None:
     assert json.loads(head) == {"array": dtype, "shape": [2, 3]} and len(data) == 6 * array.itemsize
     restored = arrays.decode(head, data, Form(dtype, 2))
     assert restored.dtype == array.dtype and np.array_equal(restored, array)
-    restored[0, 0] = 1  # whoever is told it may write into it
+    restored[0, 0] = 1  # the array is writable
 
 
 FORM = Form("float32", 2)

@@ -176,7 +176,7 @@ def test_it_is_asked_recorded_and_replayed_with_its_images(colours: Any, tmp_pat
 def test_a_budget_ends_it_and_wrong_answers_and_failures_are_counted(colours: Any, tmp_path: Path) -> None:
     with pytest.raises(BudgetReached, match=r"models.budget_usd=0.3 is reached"):
         desk_answers(tmp_path, [call(colours), call(colours, DARK)], budget_usd=0.3)
-    assert len(desk_answers(tmp_path, [call(colours)])) == 1  # what was paid for is kept
+    assert len(desk_answers(tmp_path, [call(colours)])) == 1  # billed calls are recorded
     (wrong,) = desk_answers(tmp_path / "nonsense", [call(colours)], model="nonsense")
     assert wrong.failure == "malformed" and wrong.detail["message"] == "its rows are no probabilities"
     (away,) = desk_answers(tmp_path / "away", [call(colours)], model="away")

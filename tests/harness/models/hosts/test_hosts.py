@@ -28,7 +28,7 @@ from tests import programs
 from tests.harness.launchers.scheduled import wait_until
 from tests.harness.stopping import stop
 
-# Does what the prompt says. Each load appends a line to a file.
+# A judge that does what the prompt says; each load appends a line to a file.
 SOURCE = """
     import asyncio, os
     from dataclasses import dataclass
@@ -100,9 +100,9 @@ SOURCE = """
     TOGETHER = []
 """
 SHARED = "elsewhere"
-"""A device that is no CPU, whose calls one event loop answers; the model above ignores it."""
+"""A device other than the CPU, so that one event loop answers all calls; the model above ignores it."""
 GPUS = "5,6"
-"""Of the command."""
+"""GPUs that the command may use."""
 
 
 def clip(prompt: str) -> JudgeCall:
@@ -164,7 +164,7 @@ def hosts_of(log: Path) -> list[int]:
     """Return the ids of the processes that print into a log: hosts first, then their forks."""
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the process has ended
             if os.readlink(folder / "fd" / "1") == str(log):
                 parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
     return sorted(parents, key=lambda pid: parents[pid] in parents)
@@ -410,4 +410,4 @@ def test_nothing_is_left_when_the_command_is_killed(plugin, tmp_path: Path, devi
     command.kill()
     command.wait()
     command.stdout.close()
-    wait_until(lambda: have_ended(pid, *([parent] if device == "cpu" else [])))  # there it is the fork of a host
+    wait_until(lambda: have_ended(pid, *([parent] if device == "cpu" else [])))

@@ -98,7 +98,7 @@ def test_questions_in_flight_get_the_same_answers_after_a_resume_in_another_pack
     for step in range(60):
         for row in (0, 1):
             asks.submit(question(row, step % 3 == 0), step)
-    answered = scores(asks, 110)  # those of steps 0 to 10; the others are in flight
+    answered = scores(asks, 110)  # questions of steps 0 to 10; the others are in flight
     state = asks.state(1)
     resumed = question_queue((4,), rates, delay=100)
     resumed.load_state(0, state)

@@ -21,7 +21,7 @@ from tests.harness.models.faults import Proxy, run_proxy
 
 require("openai")
 TRANSFORMERS = "from transformers.cli.transformers import main; raise SystemExit(main())"
-"""The program `transformers`, which starts faster where its imports are there already."""
+"""The program `transformers`, started in a process that has imported it already."""
 STARTING = 600.0
 """Seconds that a server may take until it answers; most of them load a library on a busy machine."""
 
@@ -32,7 +32,7 @@ class ModelServer(NamedTuple):
     directory: Path
     url: str
     name: str
-    """By which the server knows it."""
+    """The model's name at the server."""
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,7 @@ def yes_no_model(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFac
     from transformers import AutoTokenizer
 
     directory = tmp_path_factory.mktemp("speaking") / "qwen_vl"
-    shutil.copytree(tiny("qwen_vl", hidden=128), directory)  # of heads that vLLM's attention has
+    shutil.copytree(tiny("qwen_vl", hidden=128), directory)  # a head size that vLLM's attention supports
     words = AutoTokenizer.from_pretrained(directory)
     reads = {number: words.convert_tokens_to_string([token]) for token, number in words.get_vocab().items()}
     weights = load_file(directory / "model.safetensors")
@@ -52,7 +52,7 @@ def yes_no_model(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFac
     heads[answer_tokens] *= 8
     embeddings[answer_tokens] = 20 * torch.ones(
         embeddings.shape[1]
-    )  # unlike any other token, and what makes the end likeliest
+    )  # unlike any other token; after it the end is likeliest
     heads[words.eos_token_id] = torch.ones(heads.shape[1])
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
     return directory

@@ -59,7 +59,7 @@ def test_transformers_serve_is_told_apart_from_servers_that_score(transformers_s
 @pytest.mark.parametrize("scoring", ["prefill", "logprobs", "literal"])
 def test_vllm_scores_what_the_model_scores(vllm, scoring: Scoring) -> None:
     local, remote = judge_clips(local_model(vllm.directory, scoring)), judge_clips(served_model(vllm, scoring))
-    # A server tells the 20 likeliest tokens alone; of our variants of yes and no, those beyond them hold this much.
+    # A server returns only the 20 likeliest tokens; variants of yes and no beyond them hold at most this much.
     np.testing.assert_allclose([reply.value for reply in remote], [reply.value for reply in local], atol=5e-3)
     assert [reply.usage.tokens_in for reply in remote] == [reply.usage.tokens_in for reply in local]
     if scoring != "literal":

@@ -132,7 +132,7 @@ def test_an_architecture_that_a_kept_prefix_would_change_is_computed_whole(
     expected = scores(load_judge(tiny("qwen_vl")), clips)
     judge = load_judge(tiny("qwen_vl"))
     positions = judge._positions
-    monkeypatch.setattr(judge, "_positions", lambda inputs: 3 * positions(inputs))  # as a model that counts otherwise
+    monkeypatch.setattr(judge, "_positions", lambda inputs: 3 * positions(inputs))  # as a model with other position ids
     assert scores(judge, clips) == pytest.approx(expected, abs=1e-4)
     assert judge._exact == {(True, clips[0].shape): False}
     assert scores(judge, clips) == pytest.approx(expected, abs=1e-4)
