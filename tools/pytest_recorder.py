@@ -78,6 +78,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def _close_readers() -> None:
     """Let each test start the process that reads files, which else would be recorded for the first of them only."""
-    from guidebench.harness import apart
+    from guidebench.harness import reader_process
 
-    apart._SHARED.close()
+    reader_process._SHARED.close()

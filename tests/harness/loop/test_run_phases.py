@@ -97,7 +97,7 @@ def test_phases_come_in_any_order_with_updates_of_their_own(staged_method: None,
     200."""
     study = train(*TINY, "seeds=[0,1]", packs=[(0, 1)])
     assert set(results.load(study)["step"]) == {60, 120, 180, 200}, "the last step is evaluated too"
-    rows = results.load(study, what="stages")
+    rows = results.load(study, log="stages")
     for seed in (0, 1):
         stages = rows[rows["seed"] == seed].sort_values("step")[["step", "stored", "updates"]].to_numpy().tolist()
         assert stages == [[1, 0, 0], [6, 1, 0], [66, 60, 0], [86, 61, 60], [181, 155, 60 + 21]]

@@ -12,7 +12,7 @@ import pytest
 from guidebench.harness.commands import cli
 from guidebench.harness.findings import Finding
 from guidebench.harness.identity import digests
-from guidebench.harness.models import checkup, once
+from guidebench.harness.models import checkup, single_calls
 from tests.conftest import require
 from tests.harness.models.canned import completion, serving
 
@@ -31,7 +31,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def findings_of(judge: str = "transformers", **settings: Any) -> dict[str, Finding]:
     """Return name -> finding for a judge with these settings."""
-    config = once.judge({"judge": judge} | {f"judge.{key}": value for key, value in settings.items()})
+    config = single_calls.judge({"judge": judge} | {f"judge.{key}": value for key, value in settings.items()})
     return {finding.name: finding for finding in checkup.findings(config)}
 
 

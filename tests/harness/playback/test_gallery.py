@@ -109,7 +109,7 @@ def test_failures_come_first_and_a_success_last() -> None:
         return [Result(0, episode, 0.0, episode in successes, 5, 0.0) for episode in range(number)]
 
     def chosen(successes: set[int], number: int = 10) -> list[int]:
-        return [result.episode for result in gallery.shown(results(successes, number))]
+        return [result.episode for result in gallery.chosen_results(results(successes, number))]
 
     assert chosen({0, 1}) == [2, 3, 4, 5, 6, 0] and EPISODES == 6
     assert chosen(set()) == [0, 1, 2, 3, 4, 5]
@@ -121,7 +121,7 @@ def test_a_long_episode_is_kept_thinned_with_its_end() -> None:
     reel = Reel()
     for step in range(1_001):
         reel.add(step, np.zeros(1, np.uint8))
-    steps = [moment.step for moment in reel.shown]
+    steps = [moment.step for moment in reel.all_moments]
     assert steps[0] == 0 and steps[-1] == 1_000 and 60 <= len(steps) <= 121
     assert len(set(np.diff(steps[:-1]).tolist())) == 1
 
@@ -172,8 +172,15 @@ def test_bench_eval_draws_the_episodes_that_it_played(run: Path, capsys: pytest.
 
 def test_where_no_episode_can_score_success_the_worst_come_first_and_the_best_last() -> None:
     episode_results = [Result(0, episode, 0.0, False, 5, float(episode * 7 % 10)) for episode in range(10)]
-    assert [episode_result.score for episode_result in gallery.shown(episode_results, "return")] == [0, 1, 2, 3, 4, 9]
-    assert [episode_result.score for episode_result in gallery.shown(episode_results, "return", -1)] == [
+    assert [episode_result.score for episode_result in gallery.chosen_results(episode_results, "return")] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        9,
+    ]
+    assert [episode_result.score for episode_result in gallery.chosen_results(episode_results, "return", -1)] == [
         9,
         8,
         7,
@@ -181,7 +188,7 @@ def test_where_no_episode_can_score_success_the_worst_come_first_and_the_best_la
         5,
         0,
     ]
-    assert [episode_result.episode for episode_result in gallery.shown(episode_results)] == [0, 1, 2, 3, 4, 5]
+    assert [episode_result.episode for episode_result in gallery.chosen_results(episode_results)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_an_old_gallery_is_replaced_and_a_failure_to_draw_is_explained(

@@ -170,7 +170,7 @@ def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_
             worker._carry_out(gpu_job, events.append, worker.Stop(), restart)
         text = str(events.pop()["error"])
         assert text.endswith("; the worker goes on with 1 seed at a time")
-        stopping = worker.Stop(asked=True)
+        stopping = worker.Stop(is_requested=True)
         assert worker._carry_out(gpu_job, events.append, stopping, restart) == (EXIT_STOPPED, "stopped", "")
     assert text.startswith(f"a worker with {'1 seed' if len(seeds) == 1 else '2 seeds'} needs more memory of the GPU")
     memory_text = "it held 1.5 GiB and another 2.00 GiB, " if kind == "torch" else "it held 1.5 GiB, "

@@ -61,7 +61,8 @@ def test_three_runs_cannot_tell_and_have_no_interval() -> None:
     comparison = statistics.compare(second, {"a": first})["a"]
     assert comparison.p == pytest.approx(0.1) and comparison.difference.estimate == pytest.approx(0.5)
     assert np.isnan([*comparison.difference[1:], *comparison.adjusted[1:]]).all()
-    assert comparison.told == "3 seeds cannot tell" and statistics.compare(LOW, {"a": HIGH})["a"].told == ""
+    assert comparison.interval_note == "3 seeds cannot tell"
+    assert statistics.compare(LOW, {"a": HIGH})["a"].interval_note == ""
     assert cannot_tell(1) == "1 seed cannot tell"
 
 
@@ -140,10 +141,10 @@ def test_equivalence_within_a_margin() -> None:
     """The runs differ by 0: a difference of the margin or more is 1 relabelling in 70 once the margin exceeds the
     range."""
     equivalence = statistics.equivalence(LOW, LOW, 0.5)
-    assert equivalence.p == pytest.approx(1 / 70) and equivalence.shown
+    assert equivalence.p == pytest.approx(1 / 70) and equivalence.is_equivalent
     assert equivalence.difference.low > -0.5 and equivalence.difference.high < 0.5
     near = statistics.equivalence(LOW, LOW, 0.01)
-    assert near.p > 0.3 and not near.shown and not statistics.equivalence(HIGH, LOW, 0.5).shown
+    assert near.p > 0.3 and not near.is_equivalent and not statistics.equivalence(HIGH, LOW, 0.5).is_equivalent
     with pytest.raises(ValueError, match="margin is 0"):
         statistics.equivalence(LOW, LOW, 0)
 
@@ -170,7 +171,7 @@ def test_the_measured_learners_are_not_shown_equal_to_their_peers(
     rows = results.load(Path(__file__).parents[3] / "results" / "measured" / study)
     last = rows[rows["step"] == rows["step"].max()].groupby(["cell", "seed"])["return"].mean()
     tested = statistics.equivalence(*(Sample(last[cell].to_numpy()[:, None]) for cell in (own_cell, peer_cell)), margin)
-    assert tested.p == pytest.approx(p, abs=0.005) and not tested.shown
+    assert tested.p == pytest.approx(p, abs=0.005) and not tested.is_equivalent
 
 
 def test_the_standard_error_of_a_difference_is_that_of_its_definition() -> None:

@@ -33,7 +33,7 @@ def test_the_final_score_less_the_baselines_with_p_and_seeds_needed(add: Add, sh
     ours, theirs = rows(found)["vlm_rb 8x8"], rows(found)["uer 8x8"]
     assert found.baseline(ours) is theirs and found.baseline(theirs) is None
     told = difference([(ours, theirs)])
-    assert told is not None and told.found.p == pytest.approx(2 / 252) and told.found.needed == 4
+    assert told is not None and told.comparison.p == pytest.approx(2 / 252) and told.comparison.needed == 4
     words = text.difference(told)
     assert words.startswith("final success 0.72 [0.55, 0.82") and words.endswith("] from uer, p 0.008, 4 seeds needed")
     assert difference([(theirs, None)]) is None and text.difference(None) == ""
@@ -60,8 +60,8 @@ def test_over_several_tasks_the_mean_is_compared_where_all_have_as_many_seeds(ad
     found = shelf()
     pairs = [(row, found.baseline(row)) for name, row in rows(found).items() if name.startswith("vlm_rb")]
     told = difference(pairs)
-    assert told is not None and told.found.p == pytest.approx(2 / 400) and told.found.needed == 3
-    assert float(told.found.difference.estimate) == pytest.approx(0.6) and told.found.difference.low > 0
+    assert told is not None and told.comparison.p == pytest.approx(2 / 400) and told.comparison.needed == 3
+    assert float(told.comparison.difference.estimate) == pytest.approx(0.6) and told.comparison.difference.low > 0
 
 
 def test_a_gain_is_cut_at_what_is_possible_beside_the_baseline(add: Add, shelf: Shelves) -> None:
@@ -72,4 +72,4 @@ def test_a_gain_is_cut_at_what_is_possible_beside_the_baseline(add: Add, shelf: 
     settings = [Setting(both["vlm_rb 8x8"], both["uer 8x8"])]
     found = Estimator(lambda _: 1.0, reps=500)("gain_percent", settings)
     assert float(found.interval.high) == pytest.approx(100) and found.interval.low >= -100
-    assert found.told == ""
+    assert found.interval_note == ""

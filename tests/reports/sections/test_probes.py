@@ -59,7 +59,7 @@ def test_curves_are_means_over_the_seeds_at_steps_that_all_of_them_have(writer: 
     assert list(found.change) == [100] and found.change[100].to_dict() == {1: 2.0, 2: 1.0, 3: -1.0, 4: 1.0}
     assert found.score.to_dict() == {1: 0.5, 3: 0.0} and found.events == ((2, "key"), (3, "door"), (5, "door"))
     assert found.expert.tolist() == [bool(value) for value in EXPERT]
-    assert (found.window, found.seeds, found.where) == (2, 2, "grid/8x8")
+    assert (found.window, found.seeds, found.task_id) == (2, 2, "grid/8x8")
 
 
 def test_a_cell_without_a_judge_has_no_scores_and_one_without_probes_no_entry(writer: Writer) -> None:

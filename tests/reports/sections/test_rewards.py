@@ -69,7 +69,7 @@ def test_each_runs_reward_is_scaled_before_the_mean(writer: Writer) -> None:
     assert float(each.correlation.estimate) == pytest.approx((4 / 3 / np.sqrt(8 / 3 * 8 / 9) + 1) / 2)
     assert each.accuracy is not None and each.accuracy.estimate.tolist() == [0.625, 0.875]
     assert each.steps.tolist() == [100, 200]
-    probes = results.load(study, what="probes")
+    probes = results.load(study, log="probes")
     assert rewards.accuracy_of_runs(probes[probes["cell"] == "rewards"]) == {0: 0.75, 1: 1.0}
 
 

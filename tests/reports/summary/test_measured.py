@@ -26,7 +26,7 @@ def test_a_measured_study_has_tables_by_every_kind_of_statistics(name: str) -> N
     own = _summary(name)
     for found in (own, engines.with_rliable_s(own, FEW)):
         assert tables.terminal(found) and latex.latex(found)
-        headings = [each.scores.where for each in found.overviews]
+        headings = [each.scores.heading for each in found.overviews]
         assert len(set(headings)) == len(headings), "headings are unique"
         for labels in tables.aggregates_by_label(found.aggregates).values():
             assert all(len(entries) == 4 for entries in labels.values()), "a row has each metric once"

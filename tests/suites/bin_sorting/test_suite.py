@@ -35,6 +35,6 @@ def smoke_run(train_once):
 
 @pytest.mark.slow
 def test_evaluations_tell_what_became_of_the_blocks(smoke_run):
-    rows = results.load(smoke_run, what="outcomes")
+    rows = results.load(smoke_run, log="outcomes")
     assert {"lifted", "wrong_bin", "out_of_reach", "put_back"} <= set(rows["outcome"])
     assert results.load(smoke_run)["length"].unique().tolist() == [40]

@@ -127,7 +127,7 @@ def test_runs_tell_of_success_at_any_step_and_of_each_task(train: Callable[..., 
     )
 
     def rows(*words: str) -> pd.DataFrame:
-        table: Any = results.load(train(*words, "method=uer", *short, packs=[(0,)]), what="subgoals")
+        table: Any = results.load(train(*words, "method=uer", *short, packs=[(0,)]), log="subgoals")
         return table
 
     alone = rows("suite=metaworld_pbrl", "task=reach", "evaluation.episodes=1")

@@ -76,7 +76,7 @@ def draw(snapshots, **settings):
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_is_seen_as_what_it_is(change, judge, opengl):
-    verdicts = judge.told(draw(clip(**CHANGES[change])))
+    verdicts = judge.changed_subgoals(draw(clip(**CHANGES[change])))
     assert [name for name, happened in verdicts.items() if happened] == ["cube" if change == "pink" else change]
 
 

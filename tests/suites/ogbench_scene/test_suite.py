@@ -56,10 +56,10 @@ def smoke_run(train_once):
 
 @pytest.mark.slow
 def test_a_smoke_run_tells_what_became_of_each_subgoal_and_has_no_phases(smoke_run):
-    rows, evaluations = results.load(smoke_run, what="subgoals"), results.load(smoke_run)
+    rows, evaluations = results.load(smoke_run, log="subgoals"), results.load(smoke_run)
     assert rows["subgoal"].unique().tolist() == ["drawer"] and len(rows) == 2
     columns = ["seed", "step", "episode"]
     assert rows[columns].to_numpy().tolist() == evaluations[columns].to_numpy().tolist()
     assert rows["met"].tolist() == evaluations["success"].tolist()
-    metrics = results.load(smoke_run, what="metrics")
+    metrics = results.load(smoke_run, log="metrics")
     assert not [name for name in metrics if name.startswith(("drawn/", "stored/"))]  # subgoals come in no order
