@@ -150,7 +150,7 @@ def test_a_stopped_process_whose_starter_was_killed_is_killed_by_the_server(monk
             signal.pidfd_send_signal(started, signal.SIGSTOP)
             starter.kill()
             assert starter.wait(60) == -signal.SIGKILL
-            assert select.select([started], [], [], 60.0)[0], "it is left"
+            assert select.select([started], [], [], 60.0)[0], "the process still runs"
             os.close(started)
 
 

@@ -31,7 +31,9 @@ def test_a_branch_has_generators_of_its_own_that_the_seed_s_state_holds() -> Non
     branch_state = branch.state()
     later = branch.explore.random(), streams.explore.random()
     branch.load_state(branch_state)
-    assert branch.explore.random() == later[0] and streams.explore.random() != later[1], "only the branch goes back"
+    assert branch.explore.random() == later[0] and streams.explore.random() != later[1], (
+        "loading a branch leaves the other streams alone"
+    )
 
 
 def test_each_evaluation_of_a_seed_has_layouts_of_its_own() -> None:

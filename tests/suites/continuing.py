@@ -49,7 +49,9 @@ def play(task: Any, actions: Any, steps: int, clumsy: float = 0.0) -> str:
         digest.update(task.events().tobytes() + task.snapshot().tobytes())
         if step.terminated or step.truncated:
             digest.update(task.reset().tobytes())
-    assert all(observation.tobytes() == copy for observation, copy in observations), "it is the caller's to keep"
+    assert all(observation.tobytes() == copy for observation, copy in observations), (
+        "a later step changed an observation"
+    )
     return digest.hexdigest()
 
 

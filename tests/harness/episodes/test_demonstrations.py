@@ -37,7 +37,7 @@ def test_each_is_an_episode_from_reset_to_success_that_its_seed_repeats(three) -
         np.testing.assert_array_equal(episode.observation[0], SUITE.make("5x5").reset(episode.seed))
         np.testing.assert_array_equal(episode.observation[1:], episode.next_observation[:-1])
         assert np.flatnonzero(episode.success).tolist() == [episode.length - 1] and episode.terminated[-1]
-        assert episode.events.any(axis=0).all(), "it takes the key, opens the door and reaches the goal"
+        assert episode.events.any(axis=0).all(), "the expert takes the key, opens the door and reaches the goal"
         assert episode.reward[-1] == np.float32(1 - 0.9 * episode.length / 250)
 
 
@@ -153,7 +153,7 @@ def test_a_goal_is_the_first_success_even_where_that_is_lost_again(ends: int, ex
     task.ends = ends
     goal = demonstrations.first_success(task, 0, lambda observation: 0)
     assert (None if goal is None else int(goal[0])) == expected
-    assert task.steps == (expected or ends), "nothing is played after it"
+    assert task.steps == (expected or ends), "no step follows the success"
 
 
 def cell(*overrides: str) -> config.Cell:

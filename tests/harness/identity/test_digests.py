@@ -45,7 +45,7 @@ def test_where_and_by_which_version_a_configuration_was_saved_does_not_count(mod
     (model / "config.json").write_text(json.dumps(inner))
     other = digests.of_model(model)
     (model / "config.json").write_text(json.dumps({**CONFIG, "text_config": {"hidden_size": 8, **saved}}))
-    assert digests.of_model(model) == other != before, "at any depth; and any other key counts"
+    assert digests.of_model(model) == other != before, "ignored at any depth, while any other key counts"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_nothing_else_counts(model: Path, name: str) -> None:
 def test_code_counts_where_a_configuration_names_it_as_the_model_s_own(model: Path, name: str) -> None:
     before = digests.of_model(model)
     (model / "modeling_own.py").write_text("scale = 1")
-    assert digests.of_model(model) == before, "nothing runs it"
+    assert digests.of_model(model) == before, "no configuration refers to the file"
     (model / name).write_text(json.dumps({**CONFIG, "auto_map": {"AutoModel": "modeling_own.Own"}}))
     named = digests.of_model(model)
     (model / "modeling_own.py").write_text("scale = 2")
@@ -186,7 +186,9 @@ def test_a_file_is_read_once_and_again_when_it_has_changed(
     assert reads == ["weights"]
     file.write_bytes(b"other")  # of equal size
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert digest_by_cache(cache, file) == sha(b"other"), "its status has changed all the same"
+    assert digest_by_cache(cache, file) == sha(b"other"), (
+        "its change time differs although its modification time does not"
+    )
     assert len(reads) == 2
 
 

@@ -115,7 +115,7 @@ def test_a_run_that_goes_on_by_changed_code_says_so() -> None:
     assert _continued(original, {**original, "commit": "b"}) == original
     once = _continued(original, current)
     assert once == original | {"continued_by": ["methods.x"]}
-    assert _continued(once, original)["continued_by"] == ["methods.x"], "what was mixed stays mixed"
+    assert _continued(once, original)["continued_by"] == ["methods.x"], "a mixture of sources stays on record"
     assert _continued({"commit": "a"}, current) == {"commit": "a"}
 
 
@@ -138,7 +138,7 @@ def test_files_that_git_does_not_know_make_a_tree_dirty(tmp_path: Path, monkeypa
         assert not dirty()
         (tmp_path / "runs").mkdir()
         (tmp_path / "runs" / "study.json").write_text("{}")
-        assert not dirty(), "a study beside the code is no change of it"
+        assert not dirty(), "files of a study are not a change of the code"
         (tmp_path / "methods" / "b.py").write_text("b = 1\n")
         assert dirty()
     finally:

@@ -282,7 +282,7 @@ def test_a_keeper_that_is_killed_begins_again_with_its_jobs(
     wait_until(lambda: (study / "begun").read_text() == "x\nx\n")
     (study / "go").touch()
     wait_until(lambda: (study / "ended").exists() and not keepers(ray_cluster))
-    assert (study / "begun").read_text() == "x\nx\n", "the job began once more, and no more"
+    assert (study / "begun").read_text() == "x\nx\n", "the job was restarted exactly once"
 
 
 @pytest.mark.waits

@@ -109,8 +109,8 @@ def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_
     slurm_cluster.hold()
     done = bench(*submit)
     assert done.code == 0 and "2 jobs in the queue" in done.out and f"bench cancel {study}" in done.out
-    assert "2 jobs in the queue" in bench(*submit).out and len(slurm_cluster.queue()) == 2, "none is submitted again"
-    assert job_files.read(next((study / "jobs").glob("*-0.json"))).code, "a node is checked against what is here"
+    assert "2 jobs in the queue" in bench(*submit).out and len(slurm_cluster.queue()) == 2, "no job is submitted twice"
+    assert job_files.read(next((study / "jobs").glob("*-0.json"))).code, "the job records the sources of this machine"
     assert bench(*status).out.count("pending in SLURM as") == 2
     assert "2 jobs cancelled" in bench(*cancel).out
     wait_until(lambda: not slurm_cluster.queue())

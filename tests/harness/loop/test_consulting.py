@@ -224,13 +224,13 @@ def test_a_run_whose_budget_ends_and_that_is_stopped_as_it_waits_goes_on_as_if_i
     replayed = train(*words, packs=[(1,), (0,)], models={"mode": "replay", "cassette": str(directory)})
     assert run_bytes(directory) == run_bytes(replayed) and len(run_bytes(replayed)) == 6
     questions = results.load(directory, log="ledger").sort_values("step").groupby("seed").tail(1)["questions"].sum()
-    assert len(planner.questions) == questions, "nothing that was recorded is asked, or paid, twice"
+    assert len(planner.questions) == questions, "no recorded question is asked or paid twice"
     assert {text.partition(",")[0] for text in planner.questions} == {"training", "evaluation"}
     plans = results.load(replayed, log="plans")
     assert plans.groupby(["seed", "step"]).size().to_dict() == {
         (seed, step): 2 for seed in (0, 1) for step in (30, 60, 90)
     }
-    assert set(plans["plan"]) == {0, 1}, "both plans are made, so that a wrong one would be seen"
+    assert set(plans["plan"]) == {0, 1}, "both plans occur, so a wrong one would be noticed"
 
 
 def test_an_evaluation_that_waits_for_answers_shows_how_many_it_has(
@@ -280,7 +280,7 @@ def test_an_evaluation_by_itself_asks_where_it_is_told_to_and_a_submission_is_re
         assert replayed["passed"] is passed and says in replayed["detail"], replayed
         assert verdict["standing"] == "self-reported"
     assert checks["layouts"]["passed"] is None and "name a server that has 'm'" in checks["layouts"]["detail"]
-    assert len(planner.questions) == 3, "verifying asks nobody of itself"
+    assert len(planner.questions) == 3, "verification makes no call by default"
 
     server_options = [f"planner.base_url={planner.url}", "--episodes", "4"]
     for budget, calls, says in (
@@ -354,7 +354,7 @@ class Echo:
         self.items: dict[int, InFlight] = {}
 
     def ask(self, item: InFlight, ahead: bool = False) -> None:
-        assert ahead, "who waits comes first"
+        assert ahead, "awaited questions are answered first"
         self.items[item.number] = item
 
     def take(self, number: int, stop: Any = None) -> tuple[CallResult, float]:

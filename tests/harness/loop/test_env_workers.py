@@ -173,6 +173,6 @@ def test_a_process_ends_with_its_killed_worker() -> None:
     try:
         worker.kill()
         worker.wait()
-        assert select.select([beside], [], [], 60.0)[0], "it still runs"
+        assert select.select([beside], [], [], 60.0)[0], "the process outlived its worker"
     finally:
         os.close(beside)

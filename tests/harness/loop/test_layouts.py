@@ -60,7 +60,7 @@ def test_a_task_whose_episodes_are_alike_has_one_evaluation_episode_whoever_asks
     assert several.id == default.id and several.variant == cell("suite.layouts=by_goal").variant
     assert cell("suite.goal=observable").section("evaluation").episodes == 10
     assert cell("suite.goal=observable", "evaluation.episodes=7").section("evaluation").episodes == 7
-    assert not MetaWorldMT10().repeats("mt10"), "which of the ten an episode is differs"
+    assert not MetaWorldMT10().repeats("mt10"), "episodes differ in their task"
     turned = variations._varied(default, {"suite.goal": "observable"}, "test", DIGESTS)
     assert turned.section("evaluation").episodes == 10
     assert variations._varied(turned, {"suite.goal": "hidden"}, "test", DIGESTS).section("evaluation").episodes == 1

@@ -73,7 +73,7 @@ def test_it_is_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch) -> N
     (message,) = process._waiting
     with pytest.raises((pickle.PicklingError, AttributeError)):
         pickle.dumps(ASK)
-    assert pickle.dumps(message), "what is sent holds no solver, which could not be pickled"
+    assert pickle.dumps(message), "the message holds no solver, which could not be pickled"
 
 
 def test_an_oracle_whose_question_holds_no_solver_says_why() -> None:

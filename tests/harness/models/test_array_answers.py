@@ -194,7 +194,7 @@ def test_vectors_of_a_real_clip_train_alike_killed_repacked_and_without_the_mode
     train: Callable[..., Path], glimpses: tuple[str, ...], clip: Path, recorded_study: Path, tmp_path: Path
 ) -> None:
     ((answers, array_count),) = arrays(recorded_study)
-    assert answers == array_count >= 2 * 96 / 8, "a call for each stretch, and those that were consulted"
+    assert answers == array_count >= 2 * 96 / 8, "one call for each stretch and each consultation"
     replay = {"mode": "replay", "cassette": str(recorded_study)}
     directory, hidden_clip = tmp_path / "interrupted", clip.rename(clip.with_name("gone"))
     try:
@@ -243,8 +243,8 @@ def test_arrays_of_a_finished_run_are_dropped_where_that_is_asked_for_and_a_repl
     with pytest.raises(UserError, match=rf"\({answers} of .*\): models.keep_arrays=finished dropped them") as error:
         study.carry_out(replay_plan)
     assert "models.mode=record" in str(error.value)
-    assert not [*(tmp_path / "again").glob("*/*/*/seed-*")], "before anything is trained"
+    assert not [*(tmp_path / "again").glob("*/*/*/seed-*")], "refused before training"
     assert study.carry_out(matrix.plan(words)).finished
-    assert arrays(tmp_path / "again") == [(answers, answers)], "the model was asked for them again"
+    assert arrays(tmp_path / "again") == [(answers, answers)], "the model computed the dropped arrays again"
     for name in RUN_FILES:
         assert rows(tmp_path / "again", name) == rows(first, name)

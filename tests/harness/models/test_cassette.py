@@ -429,7 +429,9 @@ def test_arrays_of_finished_runs_are_dropped_and_their_answers_say_what_they_wer
     assert rows(path, "SELECT COUNT(*) FROM answers") == [(4,)]
     cassette = Cassette([path], tmp_path / "shard-3.sqlite")
     assert cassette.find(request_a, who("cell/0")) is None and cassette.dropped(request_a)
-    assert np.array_equal(cassette.find(request_b, who("cell/0", 2)).value, second), "that another run was told is kept"
+    assert np.array_equal(cassette.find(request_b, who("cell/0", 2)).value, second), (
+        "the array of the unfinished run is kept"
+    )
     assert cassette.find(A, who("cell/0", 1)).value == 0.5 and not cassette.dropped(A)
     assert (
         lost_arrays([path], ["cell/0"]) == {"tiny": 1}

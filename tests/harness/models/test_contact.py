@@ -71,7 +71,7 @@ def test_a_server_that_is_not_there_ends_the_command_before_anything_is_trained(
     message = capsys.readouterr().err
     assert f"judge canned-1 at {NOBODY} did not answer a first call, so nothing was trained" in message
     assert "judge.base_url" in message and "bench doctor judge=openai" in message
-    assert not list(directory.glob("*/*/*/cell.json")), "no cell was begun"
+    assert not list(directory.glob("*/*/*/cell.json")), "no cell has been started"
     # The same directory can be used once the server is up.
     study._check_directory(directory)
 

@@ -88,7 +88,7 @@ def test_arrays_that_were_not_kept_are_handed_on_as_that(study: Path, tmp_path: 
         None,
         "timeout",
     ]
-    assert stats(tmp_path / "new").models[0].answers.calls == 4, "what it took is known"
+    assert stats(tmp_path / "new").models[0].answers.calls == 4, "the cost of a dropped answer stays known"
     record(tmp_path / "whole").close()
     export(tmp_path / "whole", tmp_path / "all.sqlite")
     import_(tmp_path / "all.sqlite", tmp_path / "new")

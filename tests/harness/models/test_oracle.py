@@ -252,7 +252,7 @@ def test_errors_differ_between_episodes_of_an_evaluation_and_come_again_in_its_r
         first, second = draw(asks, *episodes), draw(asks, *episodes)
         assert len({*first, *second}) == 12
         asks.begin_scopes()
-        assert draw(asks, *reversed(episodes)) == first[::-1], "in whatever order they are played"
+        assert draw(asks, *reversed(episodes)) == first[::-1], "independent of the order of episodes"
         training = [Streams(0).of_question(ordinal, role).random() for ordinal in range(2)]
         assert draw(asks, "", "") == training, "questions of training keep their errors"
 

@@ -120,7 +120,9 @@ def test_a_call_that_a_kill_cuts_off_counts_as_one(tmp_path: Path) -> None:
         process.wait()
         release.set()
     usage = spending.spent(tmp_path / "models")[Account("cell/0", "planner", "runs")]
-    assert len(posts) == usage.calls == 4 and usage.tokens_in == 15, "nothing is known of the last but that it was sent"
+    assert len(posts) == usage.calls == 4 and usage.tokens_in == 15, (
+        "the request cut off counts as one call without tokens"
+    )
     assert Budget(tmp_path / "models" / "budget.json", Limits()).spent["calls"] == 4
 
 
@@ -236,6 +238,6 @@ def test_the_clips_of_probes_are_counted_apart(
     assert done.code == 0, done.out + done.err
     parts = assert_equal_counts(tmp_path / "study", server, capsys)
     assert parts["first calls"] == 1 and parts["probes"] > 3
-    assert 0 < parts["runs"] < 96 // 8, "a clip that a probe has shown is not sent again"
+    assert 0 < parts["runs"] < 96 // 8, "a clip judged by a probe is not sent again"
     assert cli.main(["status", str(tmp_path / "study")]) == 0
     assert f"and 1 call before training, and {parts['probes']} calls for probes" in capsys.readouterr().out

@@ -130,7 +130,7 @@ def test_a_row_is_named_by_recipe_repository_or_digest_and_never_by_a_path(
     digest = digests.of_model(model)
     assert digest is not None
     assert plan_cell(model).model == f"scripted_goals+local-{digest[:8]}"
-    assert plan_cell("models/encoder").model == plan_cell(model).model, "which looks like the name of a repository"
+    assert plan_cell("models/encoder").model == plan_cell(model).model, "the path looks like the name of a repository"
     download = tmp_path / "hub" / "models--me--my-encoder" / "snapshots" / "1a2b"
     shutil.copytree(model, download)
     assert plan_cell(download).model == "scripted_goals+my-encoder"
@@ -179,7 +179,7 @@ def test_a_study_with_a_name_of_its_ids_tells_its_digest_too(model: Path) -> Non
     on_record(cell, Path("runs") / "housekeep-ellm_exploration-smoke-123456")
     shutil.rmtree(model)
     assert plan_cell(model).id == cell.id
-    assert digest_and_layer(plan_cell(model, "guide.weight=2"))[0] is None, "another cell's record tells nothing"
+    assert digest_and_layer(plan_cell(model, "guide.weight=2"))[0] is None, "the record of another cell is not used"
 
 
 def test_two_digests_on_record_are_refused_by_name(model: Path, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_cell_whose_id_is_not_known_is_estimated_and_cannot_start(
     assert cli.main([*command, "--dry-run"]) == 1
     output = capsys.readouterr().out
     assert f"id: known once {model} is here" in output and "core-hours" in output and "about" in output
-    assert plan_cell(model).id not in output, "it is not the cell's"
+    assert plan_cell(model).id not in output, "this id is not the cell's"
     assert f"missing: text_embedder.model={model}: its files are not here, or not all of them" in output
     assert cli.main([*command, "--dry-run", "--json"]) == 1
     (row,) = json.loads(capsys.readouterr().out)["cells"]

@@ -183,7 +183,7 @@ def test_an_asking_part_says_how_long_an_answer_in_a_role_may_be_and_other_layer
     ]  # fmt: skip
     (other,) = matrix.plan([*words, "scorer=scripted", "performer.max_tokens=500"]).cells
     assert other.settings["performer.max_tokens"].value == other.section("performer").max_tokens == 500
-    assert "scorer.max_tokens" not in other.settings, "a chat without such a setting gets none"
+    assert "scorer.max_tokens" not in other.settings, "a chat that lacks the setting is left alone"
 
 
 def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() -> None:

@@ -128,7 +128,7 @@ def test_sets_sweep_and_those_that_give_the_same_cell_run_once() -> None:
     sweep = matrix.plan([*VLM_RB, "profile=smoke", "models=scripted,oracle"])
     assert [models(cell)["judge"] for cell in sweep.cells] == ["sprite", "oracle"]
     (single,) = matrix.plan(["suite=bin_sorting", "method=vlm_rb", "profile=smoke", "models=scripted,oracle"]).cells
-    assert single.variant == "", "the cell of the set whose own part it is"
+    assert single.variant == "", "the variant names no set that uses its own part"
     mixed = matrix.plan(["suite=minigrid_doorkey", "method=uer,vlm_rb", "profile=smoke", "models=scripted,oracle"])
     assert [cell.names.method for cell in mixed.cells] == ["uer", "vlm_rb", "vlm_rb"]
 
@@ -269,7 +269,7 @@ def test_a_width_follows_the_embedder_that_gives_it_unless_the_command_sets_it()
     says = r"the text_embedder's vectors have 1024 numbers, and agent\.width=384; set agent\.width=1024, or leave"
     check_refused(says, plan_cell, *DSADF, "agent.width=384")
     unasked = plan_cell(*DSADF, "agent=seeing_dual_system", "agent.images=false")
-    assert unasked.section("agent").image_width == 768, "nothing gives a width that nobody asks for"
+    assert unasked.section("agent").image_width == 768, "the default stays where no model is asked"
 
 
 def test_an_ablation_that_names_a_foundation_model_has_the_set_s_part_where_the_command_names_a_set() -> None:

@@ -119,7 +119,9 @@ def test_of_two_judges_that_of_the_replay_is_probed(criticised_method: None, tra
     judged, criticised_ = rows[rows["role"].isna()], rows[rows["role"] == "critic"]
     assert len(judged) and ((judged["score"] > 0.5) == (judged["events"] > 0)).all(), "a sprite is always right"
     assert len(criticised_) == 10 and ((criticised_["score"] > 0.5) != (criticised_["events"] > 0)).all()
-    assert results.load(study, log="heard")["role"].tolist() == ["critic"] * 10, "and none of the replay's"
+    assert results.load(study, log="heard")["role"].tolist() == ["critic"] * 10, (
+        "the guide hears only answers of its own critic"
+    )
     probes = results.load(study, log="probes")
     events = probes[probes["quantity"].str.startswith("event/")]["t"]
     for middle, score in probes[probes["quantity"] == "judge"][["t", "value"]].itertuples(index=False):
@@ -144,7 +146,9 @@ def test_what_a_judge_is_asked_is_estimated_by_who_asks_it(criticised_method: No
     assert [usage.calls for _, usage in estimates.by_model(plan_cell(*words, *models))] == [20], (
         "no clip of the replay's"
     )
-    assert estimates.by_model(plan_cell(*words, "critic=openai", "critic.prompt=?")) == [], "its guide does not tell"
+    assert estimates.by_model(plan_cell(*words, "critic=openai", "critic.prompt=?")) == [], (
+        "its guide does not state how often it asks"
+    )
 
 
 def test_what_is_wrong_with_a_model_is_told_by_the_section_of_its_role(

@@ -44,7 +44,7 @@ def test_of_the_last_evaluation_failures_come_first_and_a_success_last() -> None
 
 def test_frames_are_those_at_changes_of_sub_goal_and_action() -> None:
     some = [row(0, 2, subgoal="a"), row(2, 3, "left", "a"), row(5, 4, "left", "b")]
-    assert moments(some) == [*range(10)], "nine steps: fewer than are spread over an episode"
+    assert moments(some) == [*range(10)], "nine steps, fewer than the number of frames of an episode"
     many = [row(100 * number, 100, subgoal=str(number % 2)) for number in range(SPREAD)]
     assert moments(many) == [100 * number for number in range(SPREAD + 1)]
     assert moments([row(0, 1_100)]) == [*range(0, 1_101, 100)] and SPREAD == 12

@@ -47,7 +47,7 @@ def test_clips_of_demonstrations_steps_and_the_reference_episode_are_counted() -
     bound = call_bounds.of_run(cell, part)
     calls = 2 * sum(conversation.questions for conversation in bounds)
     assert bound is not None and bound.calls == calls + 2 * 8 and bound.images == 32 * calls
-    assert bound.tokens_out == 8 * calls, "a judge says little"
+    assert bound.tokens_out == 8 * calls, "a judge's answer has at most 8 tokens"
 
 
 def test_clips_of_episodes_that_nothing_ends_are_whole() -> None:

@@ -89,7 +89,7 @@ def test_an_estimate_rests_on_the_best_that_is_known(monkeypatch: pytest.MonkeyP
     assert costs[0.1, 1000] == estimates.Cost(50.0 + 2 * 4.0, 6.0, "timed")
     assert costs[0.1, 2000] == estimates.Cost(100.0 + 4 * 4.0, 12.0, "timed")
     assert {costs[0.2, 1000].basis, costs[0.2, 2000].basis} == {"scaled"}
-    assert costs[0.2, 1000].seconds == pytest.approx(58.0, rel=0.01), "as long as the one that was timed"
+    assert costs[0.2, 1000].seconds == pytest.approx(58.0, rel=0.01), "the scaled cell takes as long as the timed one"
 
 
 def test_a_worker_waits_for_a_judge_that_takes_longer_than_training() -> None:

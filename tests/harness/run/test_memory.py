@@ -107,7 +107,9 @@ def test_seeds_are_grouped_so_that_groups_fit_and_are_equally_large() -> None:
     assert CONTEXT == 700 * MIB and fitting(need, 10 * gib, 20) == 10  # two groups of ten rather than 16 and 4
     assert fitting(need, 10 * gib, 16) == 16 and fitting(need, 10 * gib, 5) == 5
     assert fitting(need, 10 * gib, 17) == 9
-    assert fitting(need, gib, 5) == 1 and fitting(need, 0, 5) == 1, "one that does not fit says so itself"
+    assert fitting(need, gib, 5) == 1 and fitting(need, 0, 5) == 1, (
+        "a single seed that does not fit raises its own error"
+    )
     assert fitting(Need(300 * MIB, 0), 10 * gib, 5) == 5
 
 

@@ -49,7 +49,7 @@ def test_one_command_ends_in_a_table_and_a_report(study) -> None:
     assert done.out.count("seeds 0,1: finished") == 3 and "study: 6 finished" in done.out
     table = done.out.split("study: 6 finished")[1]
     rows = {line.split("  ")[1] for line in table.splitlines() if line.startswith("  ") and line.count("  ") > 3}
-    assert {"uer", "per", "vlm_rb · sprite"} <= rows, "of the profile the table speaks once"
+    assert {"uer", "per", "vlm_rb · sprite"} <= rows, "row names do not repeat the profile"
     sizes = {path.name: path.stat().st_size for path in (directory / "report").iterdir()}
     assert {"report.html", "table.tex"} <= set(sizes)
     assert {Path(name).suffix for name in sizes} >= {".png", ".pdf"} and all(sizes.values())
@@ -102,7 +102,7 @@ def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None
             "run.json", "evaluations.parquet", "policy.safetensors",
             "metrics.parquet", "timings.parquet", "probes.parquet", "ledger.jsonl",
         }  # fmt: skip
-        assert (run / "judgements.parquet").exists() == ("vlm_rb" in str(run)), "a log without rows is no file"
+        assert (run / "judgements.parquet").exists() == ("vlm_rb" in str(run)), "a log without rows has no file"
         run_record = json.loads((run / "run.json").read_text())
         assert (run_record["status"], run_record["step"], run_record["error"]) == ("finished", 150, None)
         assert run_record["provenance"]["packages"]["torch"] and run_record["provenance"]["hardware"]["device"] == "cpu"

@@ -48,7 +48,7 @@ def test_an_interval_holds_that_of_runs_and_that_of_episodes_and_is_cut_at_what_
     low, high = permutation.interval(first.scores, second.scores)
     newcombe = samples.newcombe((40, 40), (1, 40))
     assert (float(interval.low), float(interval.high)) == (min(low, newcombe[0]), max(high, newcombe[1]))
-    assert newcombe[0] < low, "runs alike show less spread than their episodes"
+    assert newcombe[0] < low, "similar runs spread less than their episodes"
     wide = statistics.interval(HIGH, LOW, level=0.98, bounds=(-1.0, 1.0))
     assert (float(wide.low), float(wide.high)) == (-1, 1), "at this level four runs reject nothing"
     # runs that are all alike show no spread, and their episodes do
@@ -132,7 +132,9 @@ def test_the_best_are_the_smallest_top_set_that_differs_from_all_others() -> Non
     pairs = {(0, 1): 0.5, (0, 2): 0.02, (1, 2): 0.01}
     assert statistics.leading([0.8, 0.9, 0.2], pairs) == [True, True, False]
     assert statistics.leading([0.8, 0.9, 0.2], {**pairs, (0, 1): 0.04}) == [False, True, False]
-    assert statistics.leading([0.8, 0.9, 0.2], {**pairs, (0, 2): 0.05}) == [False] * 3, "one pair is not told apart"
+    assert statistics.leading([0.8, 0.9, 0.2], {**pairs, (0, 2): 0.05}) == [False] * 3, (
+        "one pair does not differ significantly"
+    )
     assert statistics.leading([0.8, 0.9, 0.2], dict.fromkeys(pairs, np.nan)) == [False] * 3
     assert statistics.leading([1.0], {}) == [False] and statistics.leading([0.04, 0.85], {(0, 1): 0.1}) == [False] * 2
 

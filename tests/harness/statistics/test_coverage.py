@@ -30,4 +30,6 @@ def test_where_seeds_solve_the_task_or_fail_the_coverage_is_that_of_every_number
         ways = float(np.prod([(runs - i) / (i + 1) for i in range(solved)]))
         covered += ways * chance * (interval.low <= coverage.SOLVED <= interval.high)
     assert coverage.coverage(runs)[1] == pytest.approx(covered)
-    assert coverage.solved(3) == pytest.approx(1 - 0.8**3 - 0.2**3), "all three do in .512 of cases: then it is a point"
+    assert coverage.solved(3) == pytest.approx(1 - 0.8**3 - 0.2**3), (
+        "the interval is a point where all three seeds solve the task (.512) or none does"
+    )

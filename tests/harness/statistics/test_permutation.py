@@ -146,4 +146,4 @@ def test_four_runs_beside_four_are_the_fewest_that_can_tell() -> None:
 
 def test_so_many_pairs_can_be_separated_at_once() -> None:
     assert [permutation.separable_pairs(runs) for runs in (3, 4, 5, 6)] == [0, 1, 6, 23]
-    assert permutation.separable_pairs(10) == 500, "of drawn relabellings p is at least 1 / 10,001"
+    assert permutation.separable_pairs(10) == 500, "with drawn relabellings p is at least 1 / 10,001"

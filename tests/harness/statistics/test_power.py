@@ -17,8 +17,8 @@ def exact(first: Array, second: Array, most: int = 9) -> float:
 
 
 def test_seeds_that_are_all_better_need_the_fewest_that_can_tell() -> None:
-    assert seeds_needed(np.ones(3), np.zeros(3)) == 4, "three beside three are never told apart"
-    assert seeds_needed(np.ones(3), np.ones(3)) == np.inf, "equal seeds never are"
+    assert seeds_needed(np.ones(3), np.zeros(3)) == 4, "three against three seeds never differ significantly"
+    assert seeds_needed(np.ones(3), np.ones(3)) == np.inf, "equal seeds never differ significantly"
     assert np.isnan(seeds_needed(np.ones(1), np.zeros(3)))
 
 

@@ -45,7 +45,7 @@ def test_episodes_widen_it_and_what_is_undefined_or_cannot_be_told_has_no_ends()
     noisy = [row._replace(variances=np.full(row.shape, 0.08)) for row in (first, second)]
     wide = ratio(*noisy)
     assert wide.low < alone.low and wide.high > alone.high
-    assert np.isnan(ratio(sample(1, 3), sample(2, 3)).low), "three runs tell nothing apart"
+    assert np.isnan(ratio(sample(1, 3), sample(2, 3)).low), "three runs are too few for an interval"
     assert np.isnan(ratio(first, Sample(np.zeros((5, 1)))).estimate)
     nothing = ratio(Sample(np.zeros((5, 1))), second)
     assert (float(nothing.estimate), float(nothing.low)) == (0.0, 0.0) and 0 < nothing.high < 1

@@ -210,7 +210,7 @@ def test_following_ends_with_the_study_and_shows_what_came_meanwhile(study: Path
     until = time.monotonic() + 60
     while not (study / "notebook.jsonl").exists() and time.monotonic() < until:
         time.sleep(0.1)
-    assert lines(study) == SENT[:1], "no checkpoint holds a point yet"
+    assert lines(study) == SENT[:1], "points are sent once a checkpoint holds them"
     (run / "run.json").write_text(json.dumps({"status": "finished"}))
     (run / "evaluations.jsonl").touch()
     lock.release()

@@ -113,9 +113,9 @@ def test_a_plant_is_eaten_when_it_is_ripe(field):
 
 
 def test_sleep_and_waking_are_captioned_and_what_is_done_on_waking_comes_first(field):
-    assert do(field, "sleep") == "", "it is not tired"
+    assert do(field, "sleep") == "", "the player is not tired"
     field.player.inventory["energy"] = 8
-    assert do(field, "sleep") == "sleep" and do(field, "move_left") == "sleep", "it sleeps on, whatever is chosen"
+    assert do(field, "sleep") == "sleep" and do(field, "move_left") == "sleep", "a sleeping player takes no action"
     field.player.inventory["energy"] = 9
     assert do(field, "noop") == "wake up"
     field.player.inventory["energy"] = 8

@@ -69,7 +69,7 @@ def test_the_thing_closest_to_the_gaze_counts_and_a_full_hand_puts():
     at = {receptacles.index("table"): (1.2, 0, 10), receptacles.index("sink"): (1.0, 12, 0)}
     assert [*possible(objects=near, receptacles=at)] == ["grab mug"]
     assert [*possible(objects=near, receptacles=at, held=PLATE)] == ["put plate on table"]
-    assert possible(objects=near, held=PLATE) == {}, "nothing to put it on"
+    assert possible(objects=near, held=PLATE) == {}, "no receptacle is within reach"
     assert possible() == {}
 
 

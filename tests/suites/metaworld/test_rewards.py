@@ -65,7 +65,7 @@ def test_sparse_reward_follows_success() -> None:
 
 def test_what_does_not_follow_from_an_observation_is_no_number() -> None:
     observation = np.zeros((2, 39), np.float32)
-    assert np.isnan(MetaWorld().rewards("push", observation)).all(), "it depends on where the block was at first"
+    assert np.isnan(MetaWorld().rewards("push", observation)).all(), "the reward depends on the block's first position"
     assert np.isnan(MetaWorld(goal="hidden").rewards("reach", observation)).all()
     assert np.isnan(MetaWorldMT10().rewards("mt10", np.zeros((2, 49), np.float32))).all()
     observation[1, 4] = np.nan

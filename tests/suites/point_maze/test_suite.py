@@ -28,7 +28,7 @@ def test_horizons_and_maps_are_those_of_the_packages_registry(name, registered):
     for suffix in ("", "Dense"):
         spec = gymnasium.spec(f"PointMaze_{registered}{suffix}-v3")
         assert spec.max_episode_steps == PACKAGE.horizon(name) and spec.kwargs["maze_map"] == MAPS[name]
-        assert not {"continuing_task", "reset_target"} & set(spec.kwargs), "what it does by default is what we take"
+        assert not {"continuing_task", "reset_target"} & set(spec.kwargs), "the package's defaults are used"
 
 
 @pytest.mark.parametrize("name", SUITE.tasks)

@@ -97,7 +97,7 @@ def test_a_snapshot_holds_ball_and_target():
     assert np.array_equal(np.float32(drawn["qpos"]), observation[:2])
     assert np.float32(drawn["site_pos"]).tolist() == [[*observation[4:].tolist(), np.float32(0.2)]]
     task.step(pushes(0)[30])
-    assert not np.array_equal(task.snapshot(), shot), "what was taken is the caller's to keep"
+    assert not np.array_equal(task.snapshot(), shot), "a later step changed the snapshot"
 
 
 def test_nothing_else_in_the_model_ever_changes():

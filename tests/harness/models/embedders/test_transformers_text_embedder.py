@@ -98,7 +98,7 @@ def test_the_width_of_a_local_model_is_in_its_configuration(gpt2: Path, tiny: Ca
 def test_the_width_is_unknown_where_the_configuration_does_not_tell_it(
     tiny: Callable[..., Path], tmp_path: Path
 ) -> None:
-    assert TextTransformers(model=str(tiny("clip"))).dimensions() is None, "its texts' is 16"
+    assert TextTransformers(model=str(tiny("clip"))).dimensions() is None, "its text vectors have 16 numbers"
     for content in ("[]", "{", '{"hidden_size": "32"}', '{"hidden_size": true}'):
         (tmp_path / "config.json").write_text(content)
         assert TextTransformers(model=str(tmp_path)).dimensions() is None

@@ -319,7 +319,7 @@ def test_a_model_makes_room_for_another_one_on_its_device_unless_somebody_uses_i
         hosted_model.spawn("cpu")
         host = (await hosted_model.answer(clip("who"))).value["parent"]
         (other,) = await asyncio.to_thread(answers, model("other"), "who")
-        assert (await hosted_model.answer(clip("who"))).value["parent"] == host, "it was in use"
+        assert (await hosted_model.answer(clip("who"))).value["parent"] == host, "a host in use is not ended"
         await hosted_model.close()
         return host, other["parent"]
 
@@ -347,7 +347,7 @@ def test_a_host_to_which_nobody_is_connected_for_some_time_ends(
     connection.close()
     assert receive_now(asker_end) == Greeting()
     host.join(0.5)
-    assert host.is_alive(), "somebody is connected"
+    assert host.is_alive(), "an asker is still connected"
     asker_end.close()
     host.join(60.0)
     assert not host.is_alive()

@@ -75,7 +75,7 @@ def test_a_frames_noise_follows_from_its_seed_alone(tiny: Callable[..., Path]) -
     torch.manual_seed(1)
     first = errors(5, 6)
     torch.manual_seed(2)
-    assert errors(5, 6).tobytes() == first.tobytes(), "the process's own generator has no part in it"
+    assert errors(5, 6).tobytes() == first.tobytes(), "independent of the process's own generator"
     assert errors(5).tobytes() == first[:1].tobytes()
     assert (errors(6, 6)[0] != first[0]).all() and (errors(6, 6)[1] == first[1]).all()
     assert (errors(5, level=513) != first[0]).all()

@@ -60,7 +60,7 @@ def test_with_a_third_of_calls_failing_all_end_and_the_ledger_adds_up(proxy, tra
     )
     assert {answer.failure for answer in failed} <= set(get_args(FailureKind))
     assert all(answer.value is None and answer.detail["message"] for answer in failed)
-    assert len(set(proxy.faults) - {PASSED}) >= 6, "many faults were met"
+    assert len(set(proxy.faults) - {PASSED}) >= 6, "many kinds of faults occurred"
 
     billed = sum((answer.billed.calls for answer in answers), 0)
     assert billed == len(proxy.faults)

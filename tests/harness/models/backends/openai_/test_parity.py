@@ -45,7 +45,7 @@ def test_transformers_serve_says_what_the_model_says(transformers_serve) -> None
         judge_clips(served_model(transformers_serve, "literal")),
     )
     assert [reply.value for reply in remote] == [reply.value for reply in local]
-    assert {reply.value for reply in local} == {0.0, 1.0}, "the clips tell the answers apart"
+    assert {reply.value for reply in local} == {0.0, 1.0}, "the clips have different answers"
     assert [reply.usage.tokens_in for reply in remote] == [reply.usage.tokens_in for reply in local]
 
 

@@ -58,7 +58,7 @@ def test_every_fault_ends_in_a_failure_of_its_kind(proxy, transformers_serve, fa
 def test_a_body_without_end_is_cut_off_as_it_streams_in(proxy) -> None:
     proxy.plan = lambda number: "megabyte"
     assert str(LONGEST).replace("1048576", "1,048,576") in str(ask(proxy.url))
-    assert proxy.sent < 8 * LONGEST < faults.ENDLESS, "what was on its way included"
+    assert proxy.sent < 8 * LONGEST < faults.ENDLESS, "including the bytes under way"
 
 
 def test_a_server_that_died_and_came_back_is_asked_again(proxy, transformers_serve) -> None:

@@ -39,7 +39,7 @@ def test_the_vision_tower_sees_each_different_frame_once(
     assert sizes == [of_two * patches]
     sizes.clear()
     judge(calls[:1])
-    assert sizes == [2 * patches], "a clip that is computed alone fills nothing up"
+    assert sizes == [2 * patches], "a single clip is not padded"
 
 
 def test_stretches_of_frames_are_told_apart_by_their_pixels() -> None:
