@@ -98,7 +98,7 @@ def asked_hours(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return estimates
 
 
-def test_it_is_asked_of_new_studies_of_a_command_alone(asked_hours: list[float], tmp_path: Path) -> None:
+def test_only_commands_ask_and_only_about_new_studies(asked_hours: list[float], tmp_path: Path) -> None:
     words = [*LONG, f"output={tmp_path / 'study'}"]
     for also, questions in (([], 1), (["yes=true"], 0), (["--json"], 0)):
         asked_hours.clear()

@@ -390,7 +390,7 @@ def test_doctor_names_what_a_suite_lacks(bench, monkeypatch: pytest.MonkeyPatch)
     assert bench("doctor", "suite=crafte")[0] == 2
 
 
-def test_one_is_singular_in_a_plan(bench, tmp_path, monkeypatch) -> None:
+def test_a_count_of_one_in_a_plan_is_singular(bench, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     out = bench("run", *SMOKE, "method=uer", "task=5x5", "seeds=1", "workers=1", "device=cpu", "--dry-run")[1]
     assert "1 cell × 1 seed (0)" in out and "with 1 worker (cpu)" in out

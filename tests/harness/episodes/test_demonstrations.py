@@ -41,7 +41,7 @@ def test_each_is_an_episode_from_reset_to_success_that_its_seed_repeats(three) -
         assert episode.reward[-1] == np.float32(1 - 0.9 * episode.length / 250)
 
 
-def test_they_are_made_once_and_again_to_the_same_bytes(three, monkeypatch, tmp_path: Path) -> None:
+def test_demonstrations_are_made_once_and_again_to_the_same_bytes(three, monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr(demonstrations, "make", None)
     assert demonstrations.obtain(THREE).digest == three.digest
     monkeypatch.undo()
@@ -77,7 +77,7 @@ def test_a_damaged_file_is_told_and_made_anew(three, monkeypatch, tmp_path: Path
         assert demonstrations.obtain(THREE).digest == three.digest
 
 
-def test_one_that_differs_when_replayed_is_refused_with_its_name_the_step_and_both_values(three) -> None:
+def test_a_demonstration_that_differs_when_replayed_is_refused_with_its_name_the_step_and_both_values(three) -> None:
     episode, task = three.episodes[1], SUITE.make("5x5")
     demonstrations.verify(episode, task, "demonstration 1")
     reward = episode.reward.copy()
@@ -91,7 +91,7 @@ def test_one_that_differs_when_replayed_is_refused_with_its_name_the_step_and_bo
         demonstrations.verify(episode._replace(observation=observations), task, "demonstration 1")
 
 
-def test_one_that_fails_or_goes_on_after_its_end_is_refused(three) -> None:
+def test_a_demonstration_that_fails_or_goes_on_after_its_end_is_refused(three) -> None:
     episode, task = three.episodes[0], SUITE.make("5x5")
     failed = episode._replace(success=np.zeros_like(episode.success))
     with pytest.raises(UserError, match=f"not end in success after its {episode.length} steps"):
@@ -192,7 +192,7 @@ def test_every_method_and_seed_stores_the_same_ones_first_and_trains_as_many_ste
             assert later[:160].any(axis=(1, 2, 3)).all() and not later[160:].any()
 
 
-def test_their_clips_are_asked_about_at_step_0_as_those_of_the_agent_are_later(train, three) -> None:
+def test_clips_of_demonstrations_are_asked_about_at_step_0_as_those_of_the_agent_are_later(train, three) -> None:
     judged = ("method=vlm_rb", "judge=oracle", "judge.delay=64", "replay.clip_length=4")
     study = train(*judged, *SHORT, "seeds=[0]", packs=[(0,)])
     (run,) = study.glob("*/*/*/seed-0")

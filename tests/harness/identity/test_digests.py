@@ -69,7 +69,7 @@ def test_what_a_loader_reads_counts(model: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["README.md", "pytorch_model.bin", "model-of-another.safetensors", "training_args.bin", "unet/config.json"]
 )
-def test_nothing_else_counts(model: Path, name: str) -> None:
+def test_other_files_do_not_count(model: Path, name: str) -> None:
     before = digests.of_model(model)
     (model / name).parent.mkdir(exist_ok=True)
     (model / name).write_text("{}")

@@ -65,7 +65,7 @@ def test_models_that_are_no_oracle_or_do_not_declare_it_get_none(monkeypatch: py
     assert not any(follows(plan_cell(*dsadf, "performer=scripted")).values()), "the planner's oracle declares nothing"
 
 
-def test_it_is_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_is_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelProcess, "_send", lambda self: None)
     voices = {"prior": Voice(RegisteredPart("chat", "scripted_prior"))}
     process = ModelProcess(Assignment(RegisteredPart("suite", "housekeep"), "adjustment_2", voices), 1.0)

@@ -107,7 +107,7 @@ def test_a_failure_counts_in_its_own_run_at_its_own_question_alone(tmp_path: Pat
     ]  # fmt: skip
 
 
-def test_it_counts_however_the_files_are_ordered(tmp_path: Path) -> None:
+def test_a_failure_is_found_in_whatever_order_the_files_are_read(tmp_path: Path) -> None:
     """The run failed, was killed, and asked again later in another process."""
     failed = shard(tmp_path, "z", (A, who("cell/0", 3), None, "server"))
     retried = shard(tmp_path, "a", (A, who("cell/0", 9), 0.5, ""))

@@ -60,7 +60,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_it_ends_in_one_line(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hostile_checkpoint_ends_in_one_line(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make, words = REFUSED[name]
     torch.save(make(), tmp_path / "model.pth")
     assert_refused(tmp_path, capsys, words)

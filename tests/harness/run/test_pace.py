@@ -51,5 +51,5 @@ def test_a_study_in_words() -> None:
     assert counted(["finished"]) == "1 of 1 run finished"
 
 
-def test_one_is_singular() -> None:
+def test_a_count_of_one_is_singular() -> None:
     assert [count(number, "run") for number in (0, 1, 2, 1_234)] == ["0 runs", "1 run", "2 runs", "1,234 runs"]

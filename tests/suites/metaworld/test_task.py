@@ -63,7 +63,7 @@ def test_episodes_and_measures_are_the_packages_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ("stick-push", "pick-place"))
-def test_so_are_those_of_experts_that_grasp(name: str) -> None:
+def test_episodes_in_which_the_expert_grasps_are_the_packages_own_too(name: str) -> None:
     """In these tasks success depends on whether both fingers press on the object."""
     env, task = package(name, 4), MetaWorld().make(name)
     env.reset()
