@@ -30,11 +30,11 @@ class SuiteView:
 def most(steps: int, length: int, shortest: int, horizon: int) -> int:
     """Return the largest number of stretches of `length` into which a run of `steps` steps can be cut."""
     going_on = min(steps, horizon - 1) // length  # of an unfinished episode only full stretches count
-    ended = [
+    counts = [
         -(-episode // length) + most(steps - episode, length, shortest, horizon)
         for episode in range(shortest, min(steps, horizon) + 1)
     ]
-    return max([going_on, *ended])
+    return max([going_on, *counts])
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 7])

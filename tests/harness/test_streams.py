@@ -9,25 +9,25 @@ def test_a_state_takes_back_what_was_drawn_since_also_of_a_purpose_that_it_did_n
     generator.random()
     state = streams.state()
     assert state.keys() == {*PURPOSES, "named"}
-    drawn = streams.explore.random(), generator.random(), streams.named("new").random()
+    numbers = streams.explore.random(), generator.random(), streams.named("new").random()
     streams.load_state(state)
-    assert (streams.explore.random(), generator.random(), streams.named("new").random()) == drawn
+    assert (streams.explore.random(), generator.random(), streams.named("new").random()) == numbers
     restored = Streams(3)
     new_generator = restored.named("new")
     new_generator.random()
     restored.load_state(state)
-    assert (restored.explore.random(), restored.named("known").random(), new_generator.random()) == drawn
+    assert (restored.explore.random(), restored.named("known").random(), new_generator.random()) == numbers
 
 
 def test_a_branch_has_generators_of_its_own_that_the_seed_s_state_holds() -> None:
     streams = Streams(3)
     branch = streams.branch("second")
     state = streams.state()
-    drawn = branch.noise.random(), branch.named("own").random()
-    assert drawn == (Streams(3).named("second/noise").random(), Streams(3).named("second/own").random())
+    numbers = branch.noise.random(), branch.named("own").random()
+    assert numbers == (Streams(3).named("second/noise").random(), Streams(3).named("second/own").random())
     assert streams.noise.random() == Streams(3).noise.random(), "the seed's own stream has not moved"
     streams.load_state(state)
-    assert (branch.noise.random(), branch.named("own").random()) == drawn
+    assert (branch.noise.random(), branch.named("own").random()) == numbers
     branch_state = branch.state()
     later = branch.explore.random(), streams.explore.random()
     branch.load_state(branch_state)

@@ -33,17 +33,17 @@ def test_drawing_changes_no_snapshot_and_no_episode(
     name: str, settings: dict[str, Any], task: str, drawing_settings: dict[str, Any], opengl: None
 ) -> None:
     suite, rng = built(name, **settings), np.random.default_rng(0)
-    drawer, drawn, plain = suite.drawing(**drawing_settings).spawn(task), suite.make(task), suite.make(task)
-    assert drawn.reset(5).tobytes() == plain.reset(5).tobytes()
+    drawer, drawn_task, plain_task = suite.drawing(**drawing_settings).spawn(task), suite.make(task), suite.make(task)
+    assert drawn_task.reset(5).tobytes() == plain_task.reset(5).tobytes()
     for _ in range(8):
-        snapshot = drawn.snapshot()
+        snapshot = drawn_task.snapshot()
         drawer(snapshot[None])
-        assert snapshot.tobytes() == drawn.snapshot().tobytes() == plain.snapshot().tobytes()
+        assert snapshot.tobytes() == drawn_task.snapshot().tobytes() == plain_task.snapshot().tobytes()
         action = testing._action(suite.spaces(task)[1], rng)
-        drawn_step, plain_step = drawn.step(action), plain.step(action)
+        drawn_step, plain_step = drawn_task.step(action), plain_task.step(action)
         assert drawn_step.observation.tobytes() == plain_step.observation.tobytes() and drawn_step[1:] == plain_step[1:]
-        assert drawn.events().tolist() == plain.events().tolist()
-    assert same(drawn.state(), plain.state()) and drawn.reset().tobytes() == plain.reset().tobytes()
+        assert drawn_task.events().tolist() == plain_task.events().tolist()
+    assert same(drawn_task.state(), plain_task.state()) and drawn_task.reset().tobytes() == plain_task.reset().tobytes()
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ HEAVY = (
 def test_naming_the_suites_imports_no_environment() -> None:
     folders = sorted(path.parent.name for root in suites.__path__ for path in Path(root).glob("*/__init__.py"))
     assert {"classic", "mujoco", "point_maze"} < set(folders)
-    named = "".join(f"import guidebench.suites.{folder}\n" for folder in folders)
-    code = f"import sys\n{named}print(sorted(set({HEAVY!r}) & set(sys.modules)))"
+    imports = "".join(f"import guidebench.suites.{folder}\n" for folder in folders)
+    code = f"import sys\n{imports}print(sorted(set({HEAVY!r}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -84,9 +84,9 @@ def test_code_counts_where_a_configuration_names_it_as_the_model_s_own(model: Pa
     (model / "modeling_own.py").write_text("scale = 1")
     assert digests.of_model(model) == before, "no configuration refers to the file"
     (model / name).write_text(json.dumps({**CONFIG, "auto_map": {"AutoModel": "modeling_own.Own"}}))
-    named = digests.of_model(model)
+    with_code = digests.of_model(model)
     (model / "modeling_own.py").write_text("scale = 2")
-    assert len({before, named, digests.of_model(model)}) == 3
+    assert len({before, with_code, digests.of_model(model)}) == 3
     changed = digests.of_model(model)
     (model / "layers.py").write_text("")  # the first file may import it
     assert digests.of_model(model) != changed

@@ -96,12 +96,12 @@ def test_a_ring_has_room_for_arrays_that_come_late(monkeypatch: pytest.MonkeyPat
     def bytes_of() -> int:
         return ring_bytes(matrix.plan(["suite=point_maze", "task=open", "method=vlm_rm"]).cells[0])
 
-    one = bytes_of()
+    scalar_bytes = bytes_of()
     monkeypatch.setattr(VlmRm, "array", lambda self, view, role: ArraySpec("frame_reward", (1024,), "float16"))
-    many = bytes_of()
+    array_bytes = bytes_of()
     monkeypatch.setattr(VlmRm, "array", AskingPart.array)
-    none = bytes_of()
-    assert (many - none) == 512 * (one - none) > 10**6
+    bytes_without = bytes_of()
+    assert (array_bytes - bytes_without) == 512 * (scalar_bytes - bytes_without) > 10**6
 
 
 def test_a_plan_with_such_a_declaration_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

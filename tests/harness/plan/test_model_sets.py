@@ -87,8 +87,8 @@ def test_a_profile_has_a_usual_set_and_a_role_that_the_command_names_keeps_its_p
     paper = plan_cell(*CRAFTER, "method=dsadf")
     assert paper.id == plan_cell(*CRAFTER, "method=dsadf", "models=paper").id
     assert {part.name for part in paper.models} == {"openai", "transformers_text_embedder"}
-    named = plan_cell(*DSADF, "models=oracle", "performer=openai", "performer.temperature=0.5")
-    assert models(named)["performer"] == "openai" and models(named)["planner"] == "oracle_planner"
+    with_performer = plan_cell(*DSADF, "models=oracle", "performer=openai", "performer.temperature=0.5")
+    assert models(with_performer)["performer"] == "openai" and models(with_performer)["planner"] == "oracle_planner"
 
 
 def test_what_stands_in_is_told_by_row_name_and_record_and_is_in_no_id() -> None:
@@ -280,9 +280,9 @@ def test_an_ablation_that_names_a_foundation_model_has_the_set_s_part_where_the_
         return {plan.matrix[cell.id].name: [part.name for part in cell.names.parts if part.role == "performer"]
                 for cell in plan.cells}  # fmt: skip
 
-    named = ablated("models=scripted")
-    assert {name for (name,) in named.values()} == {"scripted_performer"}
-    assert [*named] == [
+    with_set = ablated("models=scripted")
+    assert {name for (name,) in with_set.values()} == {"scripted_performer"}
+    assert [*with_set] == [
         "full: performer=llava-1.5 (models=scripted), performer=Llama-3.1-8B-Instruct (models=scripted)",
         "threshold=0.5", "threshold=0.9",
     ]  # fmt: skip

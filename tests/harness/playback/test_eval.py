@@ -130,8 +130,8 @@ def test_the_film_shows_the_episodes_in_the_drawn_size(
     suite = registry.get("suite", "minigrid_doorkey")()
     world = suite.make(task)
     world.reset(Streams(SHIFT).evaluation_seed(0, 0))
-    drawn = suite.drawing().spawn(task)(world.snapshot()[None])[0]
-    assert np.abs(frames[0].astype(int) - drawn).mean() < 6
+    expected_frame = suite.drawing().spawn(task)(world.snapshot()[None])[0]
+    assert np.abs(frames[0].astype(int) - expected_frame).mean() < 6
 
 
 def test_a_film_that_cannot_be_written_is_told(trained_runs, evaluate, tmp_path: Path) -> None:

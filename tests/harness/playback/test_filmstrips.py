@@ -52,8 +52,8 @@ def test_without_a_judge_the_frames_are_drawn_as_the_suite_draws_them(train: Cal
     task = suite.make("5x5")
     task.reset(Streams(3 + SHIFT).evaluation_seed(0, 0))
     first = np.asarray(imageio.imread(folder / strip["clips"][0]["file"]))
-    drawn = suite.drawing().spawn("5x5")(task.snapshot()[None])[0]
-    assert first.shape[0] == len(drawn) and strip["clips"][0]["last"] <= STRETCH
+    expected_frame = suite.drawing().spawn("5x5")(task.snapshot()[None])[0]
+    assert first.shape[0] == len(expected_frame) and strip["clips"][0]["last"] <= STRETCH
 
 
 def test_on_another_task_of_its_suite_the_judge_answers_too(train: Callable[..., Path]) -> None:

@@ -71,12 +71,12 @@ class Picky:
     def spawn(self, task: str) -> Callable[[Array], Array]:
         draw = self.from_.spawn(task)
 
-        def drawn(snapshots: Array) -> Array:
+        def draw_or_fail(snapshots: Array) -> Array:
             if len(snapshots) == self.moments:
                 raise UserError("this episode cannot be drawn")
             return np.asarray(draw(snapshots))
 
-        return drawn
+        return draw_or_fail
 
 
 def moments(number: int) -> list[Moment]:
@@ -108,13 +108,13 @@ def test_failures_come_first_and_a_success_last() -> None:
     def results(successes: set[int], number: int) -> list[Result]:
         return [Result(0, episode, 0.0, episode in successes, 5, 0.0) for episode in range(number)]
 
-    def chosen(successes: set[int], number: int = 10) -> list[int]:
+    def chosen_episodes(successes: set[int], number: int = 10) -> list[int]:
         return [result.episode for result in gallery.chosen_results(results(successes, number))]
 
-    assert chosen({0, 1}) == [2, 3, 4, 5, 6, 0] and EPISODES == 6
-    assert chosen(set()) == [0, 1, 2, 3, 4, 5]
-    assert chosen(set(range(10))) == [0, 1, 2, 3, 4, 5]
-    assert chosen({0}, 2) == [1, 0]
+    assert chosen_episodes({0, 1}) == [2, 3, 4, 5, 6, 0] and EPISODES == 6
+    assert chosen_episodes(set()) == [0, 1, 2, 3, 4, 5]
+    assert chosen_episodes(set(range(10))) == [0, 1, 2, 3, 4, 5]
+    assert chosen_episodes({0}, 2) == [1, 0]
 
 
 def test_a_long_episode_is_kept_thinned_with_its_end() -> None:

@@ -178,9 +178,9 @@ class NetworkDisk:
         if not ready:
             self.now = min(process.wakes for process in alive)
             return True
-        chosen = self.random.choice(ready)
+        next_process = self.random.choice(ready)
         self.now += self.random.expovariate(200.0)
-        chosen.turn.release()
+        next_process.turn.release()
         self.control.acquire()
         return True
 

@@ -335,8 +335,8 @@ def test_a_process_that_has_ended_is_known_also_where_proc_hides_others(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pid: int | None
 ) -> None:
     if pid is None:
-        with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-            pid = ended.pid
+        with subprocess.Popen([sys.executable, "-c", ""]) as finished_process:
+            pid = finished_process.pid
     (tmp_path / ".lease").mkdir()
     content = {"machine": THIS_MACHINE, "process": f"{pid} 1", "host": "here", "pid": pid, "attempt": 0}
     (tmp_path / ".lease" / "1").write_text(f"held{json.dumps(content)}")

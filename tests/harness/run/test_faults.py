@@ -335,10 +335,10 @@ def test_what_a_resumed_run_has_stored_already_is_not_counted_again(small_disk) 
     study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
     replay = StudyDirectory(place).run(plan.cells[0].directory, 0).path / "replay"
     replay.mkdir(parents=True)
-    stored = replay / "observation.bin"
-    stored.write_bytes(b"0" * 3_000_000)
+    observation_file = replay / "observation.bin"
+    observation_file.write_bytes(b"0" * 3_000_000)
     study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
-    stored.rename(place / "another.bin")  # uses as much of the disk, but not for this run's replay
+    observation_file.rename(place / "another.bin")  # uses as much of the disk, but not for this run's replay
     with pytest.raises(UserError, match=r"the stored transitions need up to .* MiB free"):
         study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
 

@@ -183,9 +183,9 @@ def test_a_copy_for_which_the_disk_has_no_room_is_refused_before_it_is_begun(
     ):
         train(*WORDS, packs=[(0, 1)], directory=lost_study)
     assert not (run / "attempt-2").exists() and not (run / ".attempt-2").exists()
-    stored = recorded(json.loads((run.parent / "cell.json").read_text()))
+    recorded_cell = recorded(json.loads((run.parent / "cell.json").read_text()))
     plan = matrix.plan([*WORDS, "suite=minigrid_doorkey", "profile=smoke", f"output={lost_study}"])
-    (cell,) = (candidate for candidate in plan.trained if candidate.directory == stored.directory)
+    (cell,) = (candidate for candidate in plan.trained if candidate.directory == recorded_cell.directory)
     jobs = [Job("lost", str(lost_study), record(cell), (0, 1))]
     ring = studies.ring_bytes(cell)
     missing = sum(max(0, ring - attempts.allocated(directory / "replay")) for directory in runs(lost_study))

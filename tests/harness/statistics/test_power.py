@@ -7,11 +7,11 @@ from guidebench.harness.statistics import permutation, power, seeds_needed
 from guidebench.harness.statistics.resampling import Array, rejects
 
 
-def exact(first: Array, second: Array, most: int = 9) -> float:
-    """Return the number of seeds needed by the exact test, over the same resampled studies; infinity above `most`."""
-    drawn = power._resampled(first, second)
-    for runs in range(4, most + 1):
-        if np.mean(rejects(permutation.p_of_means(*(side[:runs, :500] for side in drawn)))) >= power.POWER:
+def exact(first: Array, second: Array, largest: int = 9) -> float:
+    """Return the number of seeds needed by the exact test, over the same resampled studies; infinity above `largest`."""
+    resampled = power._resampled(first, second)
+    for runs in range(4, largest + 1):
+        if np.mean(rejects(permutation.p_of_means(*(side[:runs, :500] for side in resampled)))) >= power.POWER:
             return runs
     return np.inf
 

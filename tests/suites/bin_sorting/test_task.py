@@ -195,21 +195,21 @@ def test_a_block_beside_tray_and_bins_or_at_a_wall_is_put_back(xy, tasks):
     put_block(task, xy)
     rest = task._world.poses[others, :2].copy()
     assert task.outcomes()["out_of_reach"] == 1 and task.outcomes()["put_back"] == 0
-    named = task._block
+    block = task._block
     task.reset()
-    assert task.outcomes()["put_back"] == 1 and layout.on_tray(task._world.poses[named])
+    assert task.outcomes()["put_back"] == 1 and layout.on_tray(task._world.poses[block])
     np.testing.assert_allclose(task._world.poses[others, :2], rest, atol=2e-3)
 
 
 def test_the_next_episode_takes_out_what_lies_in_a_bin_and_else_sorts(tasks):
     task = tasks("sorting")
     task.reset(0)
-    named = task._block
+    block = task._block
     put_block(task, (0.42, -0.24))
     task.reset()
-    assert (task._block, task._place, task._origin) == (named, "tray", "right")
+    assert (task._block, task._place, task._origin) == (block, "tray", "right")
     task.reset()  # the block was not taken out; after this attempt another one is sorted
-    assert task._place.endswith("bin") and task._block != named
+    assert task._place.endswith("bin") and task._block != block
     for number in range(3):
         put_block(task, (layout.TRAY[0], 0.09 * (number - 1)), number)
     task.reset()
@@ -238,9 +238,9 @@ def test_the_world_is_laid_out_anew_after_so_many_episodes_and_when_it_is_evalua
 def test_a_snapshot_holds_joints_and_colours(tasks):
     task = tasks("other")
     task.reset(0)
-    (drawn,) = task.snapshot().view(SNAPSHOT)
-    assert task.snapshot().shape == (331,) and drawn["qpos"].tobytes() == task._world.data.qpos.tobytes()
-    np.testing.assert_allclose(drawn["geom_rgba"], [words.RGBA[colour] for colour in words.OTHERS], rtol=1e-6)
+    (record,) = task.snapshot().view(SNAPSHOT)
+    assert task.snapshot().shape == (331,) and record["qpos"].tobytes() == task._world.data.qpos.tobytes()
+    np.testing.assert_allclose(record["geom_rgba"], [words.RGBA[colour] for colour in words.OTHERS], rtol=1e-6)
 
 
 # Imprecise resets, and moving to places

@@ -66,9 +66,9 @@ def test_a_task_of_continuous_actions_means_sac_and_is_the_cell_that_naming_it_g
     assert [(cell.names.method, cell.names.part("learner")) for cell in plan.cells] == [
         (method, learner) for method in ("uer", "per") for learner in ("dqn", "sac", "sac", "sac")
     ]
-    (named,) = matrix.plan(["suite=classic", "task=Pendulum-v1", "method=uer", "learner=sac"]).cells
-    assert named.id == plan.cells[1].id
-    assert (named.variant, plan.cells[1].variant) == ("", "")
+    (explicit,) = matrix.plan(["suite=classic", "task=Pendulum-v1", "method=uer", "learner=sac"]).cells
+    assert explicit.id == plan.cells[1].id
+    assert (explicit.variant, plan.cells[1].variant) == ("", "")
     both = matrix.plan(["suite=classic", "task=Pendulum-v1", "method=uer", "learner=sac,td3"])
     assert [cell.variant for cell in both.cells] == ["", "learner=td3"]
 

@@ -45,21 +45,21 @@ def expected_caption(before, after, action):
 def test_captions_tell_what_changed_in_the_packages_environment(peer, keep_alive):
     captions = collections.Counter()
     for seed in (0, 5):
-        task, other = Crafter(area=48).make("game"), peer(seed, always=False, area=(48, 48))
+        task, package_env = Crafter(area=48).make("game"), peer(seed, always=False, area=(48, 48))
         task.reset(seed)
-        other.reset()
+        package_env.reset()
         for number in np.random.default_rng(seed).integers(0, 17, 400).tolist():
-            keep_alive(task._game.player, other._player)
-            for player in (task._game.player, other._player):
+            keep_alive(task._game.player, package_env._player)
+            for player in (task._game.player, package_env._player):
                 player.inventory.update(RICH, energy=9)  # fewer than nine things, so that what is gathered shows
                 player.sleeping = False
             before = {
-                "inventory": dict(other._player.inventory),
-                "achievements": dict(other._player.achievements),
-                "player_pos": other._player.pos.copy(),
+                "inventory": dict(package_env._player.inventory),
+                "achievements": dict(package_env._player.achievements),
+                "player_pos": package_env._player.pos.copy(),
             }
             task.step(number)
-            _, _, _, after = other.step(number)
+            _, _, _, after = package_env.step(number)
             expected = expected_caption(before, after, ACTIONS[number])
             if expected is not None:
                 assert task.caption() == expected

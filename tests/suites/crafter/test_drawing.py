@@ -26,25 +26,25 @@ def scene(materials="grass", creature="", noise=None, daylight=0.8, sleeping=Fal
 
 def test_pictures_of_a_day_and_a_night_are_the_packages(peer, keep_alive):
     """Pictures of another size than that of the dynamics too, for which the package would use other random numbers."""
-    game, other = Game(64, 9, 64, 10_000), peer(4)
+    game, package_env = Game(64, 9, 64, 10_000), peer(4)
     game.begin(4)
-    first = other.reset()
+    first = package_env.reset()
     drawer, larger = CrafterDrawer(64), CrafterDrawer(101)
     assert np.array_equal(drawer(pack(game.scene())[None])[0], first)
     random, asleep, nights, edge = np.random.default_rng(0), 0, 0, 0
     for number in range(330):
         action = int(random.integers(17)) if number < 100 else 6 if 220 < number < 260 else int(random.integers(1, 6))
         game.step(action)
-        picture, _, _, _ = other.step(action)
+        picture, _, _, _ = package_env.step(action)
         snapshot = pack(game.scene())
         assert np.array_equal(drawer(snapshot[None])[0], picture), number
         if number % 10 == 0:
-            assert np.array_equal(larger(snapshot[None])[0], other.again(101)), number
+            assert np.array_equal(larger(snapshot[None])[0], package_env.again(101)), number
         asleep, nights = asleep + game.player.sleeping, nights + (game.noise is not None)
         edge += (game.visible_cells()[0] == 0).any()
         if number < 220:
-            keep_alive(game.player, other._player)
-            game.player.inventory["energy"] = other._player.inventory["energy"] = 5
+            keep_alive(game.player, package_env._player)
+            game.player.inventory["energy"] = package_env._player.inventory["energy"] = 5
     assert nights > 100 and asleep > 20
 
 
@@ -52,10 +52,10 @@ def test_every_cell_and_item_looks_as_in_the_package(peer):
     """The player stands at the edge of the world, with every object around and every item in the inventory."""
     from crafter import objects
 
-    game, other = Game(16, 9, 64, 100), peer(0, area=(16, 16))
+    game, package_env = Game(16, 9, 64, 100), peer(0, area=(16, 16))
     game.begin(0)
-    other.reset()
-    for world, player in ((game.world, game.player), (other._world, other._player)):
+    package_env.reset()
+    for world, player in ((game.world, game.player), (package_env._world, package_env._player)):
         world.move(player, np.array((1, 8)))
         for number, material in enumerate(MATERIALS):
             world[2 + number % 3, 6 + number // 3] = material
@@ -70,20 +70,20 @@ def test_every_cell_and_item_looks_as_in_the_package(peer):
         player.inventory.update({name: number % 10 for number, name in enumerate(player.inventory)})
     game.changed()
     assert len(np.unique(game.visible_cells()[1])) == 10
-    assert np.array_equal(CrafterDrawer(64)(pack(game.scene())[None])[0], other.render())
+    assert np.array_equal(CrafterDrawer(64)(pack(game.scene())[None])[0], package_env.render())
 
 
 def test_drawing_changes_neither_world_nor_stream(keep_alive):
-    drawn, plain, drawer = Game(32, 9, 64, 400), Game(32, 9, 64, 400), CrafterDrawer(64)
-    for game in (drawn, plain):
+    drawn_game, plain, drawer = Game(32, 9, 64, 400), Game(32, 9, 64, 400), CrafterDrawer(64)
+    for game in (drawn_game, plain):
         game.begin(0)
     for _ in range(250):
-        drawer.draw(drawn.scene())
-        for game in (drawn, plain):
+        drawer.draw(drawn_game.scene())
+        for game in (drawn_game, plain):
             game.step(0)
             keep_alive(game.player)
-        assert pack(drawn.scene()).tobytes() == pack(plain.scene()).tobytes()
-    assert drawn.noise is not None
+        assert pack(drawn_game.scene()).tobytes() == pack(plain.scene()).tobytes()
+    assert drawn_game.noise is not None
 
 
 def test_a_snapshot_is_read_as_it_was_packed():
@@ -115,14 +115,14 @@ def test_what_a_perturbation_names_looks_otherwise_and_nothing_else(perturbation
     for name in (*MATERIALS, *OBJECT_PICTURES[:-1]):
         world_scene = scene(name) if name in MATERIALS else scene("grass", name)
         differs = (cells(plain, world_scene) != cells(other, world_scene)).any((0, 3, 4, 5))
-        named = name in SWAP if perturbation == "sprite_swap" else name not in FLOOR
-        assert differs.any() == named, name
+        is_perturbed = name in SWAP if perturbation == "sprite_swap" else name not in FLOOR
+        assert differs.any() == is_perturbed, name
         if name in OBJECT_PICTURES:
-            assert differs.sum() == named
+            assert differs.sum() == is_perturbed
 
 
 def test_swapped_sprites_are_the_packages():
     swapped, plain = (CrafterDrawing(size=64, perturbation=name).spawn("game") for name in ("sprite_swap", "none"))
-    for name, drawn in SWAP.items():
-        original, stand_in = ((scene(n) if n in MATERIALS else scene("grass", n)) for n in (name, drawn))
+    for name, shown_name in SWAP.items():
+        original, stand_in = ((scene(n) if n in MATERIALS else scene("grass", n)) for n in (name, shown_name))
         assert np.array_equal(cells(swapped, original), cells(plain, stand_in))

@@ -17,8 +17,8 @@ def same_step(game, peer, action):
     """Take one action in both games and compare everything that the package reports; return (done, the package's
     info)."""
     _, reward, done, _ = game.step(action)
-    _, expected, ended, info = peer.step(action)
-    assert (reward, done) == (expected, ended)
+    _, expected, peer_done, info = peer.step(action)
+    assert (reward, done) == (expected, peer_done)
     assert game.player.inventory == info["inventory"] and game.player.achievements == info["achievements"]
     assert np.array_equal(game.player.pos, info["player_pos"])
     assert game.dead == (info["discount"] == 0)
@@ -27,35 +27,41 @@ def same_step(game, peer, action):
 
 def test_two_thousand_random_steps_are_the_packages(peer):
     """Nights are included: the package draws noise at every step, and the game uses as many numbers without drawing."""
-    game, other = Game(40, 9, 64, 10_000), peer(5, always=False, area=(40, 40))  # a world of 64 takes long to make
+    game, package_env = (
+        Game(40, 9, 64, 10_000),
+        peer(5, always=False, area=(40, 40)),
+    )  # a world of 64 takes long to make
     random = np.random.default_rng(0)
     game.begin(5)
-    other.reset()
+    package_env.reset()
     episodes, lives = 0, 0
     for number, action in enumerate(random.integers(0, 17, 2_000).tolist()):
-        done, info = same_step(game, other, action)
+        done, info = same_step(game, package_env, action)
         if number % 10 == 0:
             assert np.array_equal(game.semantic(), info["semantic"])
         if done:
             episodes, lives = episodes + 1, lives + game.dead
             game.begin(None)
-            other.reset()
-    assert np.array_equal(game.world.random.get_state()[1], other._world.random.get_state()[1])
-    assert episodes > 5 and lives == episodes and other.nights > 100
+            package_env.reset()
+    assert np.array_equal(game.world.random.get_state()[1], package_env._world.random.get_state()[1])
+    assert episodes > 5 and lives == episodes and package_env.nights > 100
 
 
 @pytest.mark.parametrize(("view", "size"), [(9, 84), (7, 40)])
 def test_another_picture_takes_other_numbers_and_stays_the_packages(peer, keep_alive, view, size):
-    game, other = Game(32, view, size, 400), peer(2, area=(32, 32), view=(view, view), size=(size, size), length=400)
+    game, package_env = (
+        Game(32, view, size, 400),
+        peer(2, area=(32, 32), view=(view, view), size=(size, size), length=400),
+    )
     game.begin(2)
-    other.reset()
+    package_env.reset()
     actions = np.random.default_rng(1).integers(0, 17, 400).tolist()
     for action in actions:
-        done, info = same_step(game, other, action)
+        done, info = same_step(game, package_env, action)
         assert np.array_equal(game.semantic(), info["semantic"])
         if not game.dead:
-            keep_alive(game.player, other._player)
-    assert done and other.nights > 50
+            keep_alive(game.player, package_env._player)
+    assert done and package_env.nights > 50
 
 
 def test_the_size_of_the_picture_changes_what_happens_at_night(keep_alive):

@@ -27,9 +27,9 @@ def test_zombies_are_in_task_seven_alone():
 
 def test_the_wood_to_chop_is_what_table_and_tools_take():
     def takes(quest):
-        made = [step.achievement.removeprefix("make_") for step in quest.subgoals if step.achievement[:5] == "make_"]
+        tools = [step.achievement.removeprefix("make_") for step in quest.subgoals if step.achievement[:5] == "make_"]
         table = constants.place["table"]["uses"]["wood"] * any(s.achievement == "place_table" for s in quest.subgoals)
-        return table + sum(constants.make[tool]["uses"]["wood"] for tool in made)
+        return table + sum(constants.make[tool]["uses"]["wood"] for tool in tools)
 
     for name, count in {"stone_sword": 4, "mine_iron": 4, "attack_cow": 3, "mine_diamond": 5, "iron_sword": 5,
                         "attack_cow_zombies": 3, "wood_sword": 3}.items():  # fmt: skip

@@ -72,13 +72,13 @@ def test_subgoals_are_met_in_order_and_the_goal_ends_the_episode(field, act):
 
 def test_deforestation_finds_anew_before_each_tree(field, act):
     task = field("deforestation")
-    met = []
+    event_numbers = []
     for _ in range(4):
         put_before_player(task, "tree")
-        met.append(act(task, "do nothing").success or task.events().nonzero()[0].tolist())
+        event_numbers.append(act(task, "do nothing").success or task.events().nonzero()[0].tolist())
         act(task, "chop tree")
-        met.append(task.events().nonzero()[0].tolist())
-    assert met == [[0], [1], [2], [3], [4], [5], [6], [7]]
+        event_numbers.append(task.events().nonzero()[0].tolist())
+    assert event_numbers == [[0], [1], [2], [3], [4], [5], [6], [7]]
 
 
 def test_a_goal_reached_without_its_steps_is_a_success_of_less_completion(field, act):
@@ -173,14 +173,14 @@ def test_the_scripted_player_reaches_the_goal(name):
     task = CrafterOod().make(name)
     for seed in (0, 1):
         task.reset(seed)
-        met = np.zeros(15, int)
+        event_counts = np.zeros(15, int)
         while True:
             step = task.step(task.expert())
-            met += task.events()
+            event_counts += task.events()
             if step.terminated or step.truncated:
                 break
         assert step.success and task.completion() == 1 and task.deaths == 0
-        assert met[: len(QUESTS[name].subgoals)].tolist() == [1] * len(QUESTS[name].subgoals)
+        assert event_counts[: len(QUESTS[name].subgoals)].tolist() == [1] * len(QUESTS[name].subgoals)
 
 
 def test_the_scripted_player_eats_drinks_and_sleeps():

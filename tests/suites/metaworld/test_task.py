@@ -221,8 +221,8 @@ def test_the_goal_is_the_packages_first_success_in_both_goal_modes(name: str) ->
     for suite, seed in ((observable, 13), (hidden, 13), (hidden, 5)):  # the layout of a hidden goal is the run's
         goal = suite.goal_snapshot(name, seed)
         assert goal is not None and goal.dtype == np.uint8 and goal.ndim == 1
-        drawn = np.frombuffer(goal.tobytes(), record(env.model))[0]
-        assert all(np.array_equal(drawn[field], value) for field, value in expected.items())
+        goal_state = np.frombuffer(goal.tobytes(), record(env.model))[0]
+        assert all(np.array_equal(goal_state[field], value) for field, value in expected.items())
     repeated = hidden.goal_snapshot(name, 5)
     assert repeated is not None and repeated.tobytes() == goal.tobytes()
     other = observable.goal_snapshot(name, 14)

@@ -83,20 +83,20 @@ def test_a_texture_follows_from_its_seed_in_every_episode_and_drawer() -> None:
 def test_each_object_has_one_texture_and_each_state_and_direction_its_own() -> None:
     doors = [scene(True, state, ASIDE) for state in range(3)]
     agents = [scene(True, 2, (2, 2, direction)) for direction in range(4)]
-    drawn = tiles(np.stack([*doors, *agents]), "texture")
-    first = drawn[0]
+    drawn_tiles = tiles(np.stack([*doors, *agents]), "texture")
+    first = drawn_tiles[0]
     walls = np.argwhere(scene(True, 0, ASIDE)[:-3].reshape(8, 8, 3)[..., 0] == WALL)
     assert len({first[x, y].tobytes() for x, y in walls}) == 1
     looks = {first[0, 0].tobytes(), first[2, 3].tobytes(), first[6, 6].tobytes()}
-    looks |= {drawn[i, 4, 4].tobytes() for i in range(3)} | {drawn[3 + i, 2, 2].tobytes() for i in range(4)}
+    looks |= {drawn_tiles[i, 4, 4].tobytes() for i in range(3)} | {drawn_tiles[3 + i, 2, 2].tobytes() for i in range(4)}
     assert len(looks) == sum(map(len, TEXTURED.values())) == 10
 
 
 @pytest.mark.parametrize("tile_size", [4, 5, 8, 32])
 def test_every_channel_of_a_textured_pixel_is_at_an_end_and_both_ends_are_there(tile_size: int) -> None:
-    drawn = tiles(scene(True, 2, ASIDE), "texture", tile_size=tile_size)[0]
+    drawn_tiles = tiles(scene(True, 2, ASIDE), "texture", tile_size=tile_size)[0]
     for x, y in ((0, 0), (2, 3), (4, 4), (6, 6)):
-        pixels = drawn[x, y].reshape(-1, 3)
+        pixels = drawn_tiles[x, y].reshape(-1, 3)
         colours = np.unique(pixels, axis=0).astype(int)
         assert len(colours) == 2 and (colours.sum(axis=0) == 255).all()
 

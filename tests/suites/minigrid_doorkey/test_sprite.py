@@ -37,8 +37,8 @@ def episode(task: DoorKey, draw: np.random.Generator, skill: float) -> tuple[lis
         state = task.state()
         codes = state["codes"]
         now_carrying, now_door = state["carrying"] is not None, int(codes[codes[:, :, 0] == 4][0][2])
-        taken, opened = now_carrying and not carrying, now_door == 0 and door != 0
-        events.append("key" if taken else "door" if opened else "goal" if step.success else "")
+        has_taken_key, has_opened = now_carrying and not carrying, now_door == 0 and door != 0
+        events.append("key" if has_taken_key else "door" if has_opened else "goal" if step.success else "")
         carrying, door = now_carrying, now_door
         snapshots.append(task.snapshot())
         if step.terminated or step.truncated:
@@ -77,10 +77,10 @@ OUTSIDE = (2, 2, 1)
 
 @pytest.mark.parametrize("colour", range(6))
 def test_each_event_alone_is_a_yes_in_any_colour(judge, colour):
-    taken = [scene(True, 2, OUTSIDE, colour), scene(False, 2, OUTSIDE, colour)]
+    key_taken = [scene(True, 2, OUTSIDE, colour), scene(False, 2, OUTSIDE, colour)]
     unlocked = [scene(False, 2, (3, 4, 0), colour), scene(False, 0, (3, 4, 0), colour)]
     reopened = [scene(False, 1, (3, 4, 0), colour), scene(False, 0, (4, 4, 0), colour)]
-    assert judge([clip_of(taken), clip_of(unlocked), clip_of(reopened)]) == [1.0, 1.0, 1.0]
+    assert judge([clip_of(key_taken), clip_of(unlocked), clip_of(reopened)]) == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("direction", range(4))
@@ -132,10 +132,10 @@ def test_answers_do_not_depend_on_earlier_clips_or_on_the_batch():
 
 
 def test_tiles_may_be_of_any_size_but_must_be_as_many_as_the_grid_has_cells(judge):
-    taken = np.stack([scene(True, 2, OUTSIDE), scene(False, 2, OUTSIDE)])
-    drawn = [DoorKeyDrawing(tile_size=pixels).spawn("8x8")(taken) for pixels in (6, 12, 6)]
-    assert judge(drawn) == [1.0] * 3 and judge([clip[:1] for clip in drawn]) == [0.0] * 3
-    for misshapen in (drawn[0][:, :-1, :-1], drawn[0][:, :-6], np.zeros((1, 0, 0, 3), np.uint8)):
+    snapshots = np.stack([scene(True, 2, OUTSIDE), scene(False, 2, OUTSIDE)])
+    clips = [DoorKeyDrawing(tile_size=pixels).spawn("8x8")(snapshots) for pixels in (6, 12, 6)]
+    assert judge(clips) == [1.0] * 3 and judge([clip[:1] for clip in clips]) == [0.0] * 3
+    for misshapen in (clips[0][:, :-1, :-1], clips[0][:, :-6], np.zeros((1, 0, 0, 3), np.uint8)):
         height, width = misshapen.shape[1:3]
         check_refused(f"{height}x{width} pixels given; expected a square of 8x8 tiles", judge, [misshapen])
 

@@ -119,9 +119,9 @@ def test_events_are_what_the_state_tells_of_the_last_step():
         before = task.state()
         step = task.step(task.expert() if draw.random() < 0.5 else int(draw.integers(5)))
         after = task.state()
-        taken = before["carrying"] is None and after["carrying"] is not None
-        opened = door_of(before) != 0 and door_of(after) == 0
-        assert task.events().dtype == bool and task.events().tolist() == [taken, opened, step.success]
+        has_taken_key = before["carrying"] is None and after["carrying"] is not None
+        has_opened = door_of(before) != 0 and door_of(after) == 0
+        assert task.events().dtype == bool and task.events().tolist() == [has_taken_key, has_opened, step.success]
         counts += task.events()
         if step.terminated or step.truncated:
             task.reset()
@@ -157,10 +157,10 @@ def test_position_forgets_clock_and_random_stream_but_not_the_world():
         task.step(task.expert())
     shut = task.position()
     task.step(TOGGLE)
-    opened = task.position()
+    open_position = task.position()
     task.step(TOGGLE)
     task.step(TOGGLE)
-    assert opened != shut and task.position() == opened
+    assert open_position != shut and task.position() == open_position
 
 
 def test_a_snapshot_keeps_what_lies_under_the_agent():

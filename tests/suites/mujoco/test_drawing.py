@@ -73,8 +73,8 @@ def test_a_frame_shows_positions_and_colours_of_its_snapshot_alone(opengl):
     first, moved, again = draw_frames(shot(), shot(-0.6, (0.4, -0.3, 0.2), (0.1, 0.1, 0.9)), shot())
     assert np.array_equal(first, again)
     assert [colour(first, place) for place in (LEFT_PLACE, RIGHT, LAMP)] == [1, 2, 0]
-    gone = [(moved[place] != first[place]).any() for place in (LEFT_PLACE, RIGHT)]
-    assert gone == [True, True] and colour(moved, LAMP) == 2
+    has_changed = [(moved[place] != first[place]).any() for place in (LEFT_PLACE, RIGHT)]
+    assert has_changed == [True, True] and colour(moved, LAMP) == 2
 
 
 def test_the_callers_model_is_never_touched(opengl):

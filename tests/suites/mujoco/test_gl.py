@@ -101,9 +101,9 @@ def test_where_osmesa_is_chosen_any_order_of_imports_draws_or_is_told_why_not():
     """MuJoCo loads Mesa when it is imported, by whichever package."""
     need("OSMesa", "libosmesa6", library=True)
     pytest.importorskip("triton")
-    drawn = (0, "(1, 100, 100, 3)\n", "")
-    assert osmesa("import guidebench.suites.bin_sorting.task\n" + DRAWS) == drawn
-    assert osmesa("import triton, mujoco\n" + DRAWS) == drawn
+    expected = (0, "(1, 100, 100, 3)\n", "")
+    assert osmesa("import guidebench.suites.bin_sorting.task\n" + DRAWS) == expected
+    assert osmesa("import triton, mujoco\n" + DRAWS) == expected
     code, _, error = osmesa("import metaworld\n" + MAKES)
     assert code == 1 and "imported with MUJOCO_GL=osmesa before guidebench" in error and "unset MUJOCO_GL" in error
 

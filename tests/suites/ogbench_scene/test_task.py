@@ -97,16 +97,16 @@ def test_each_subgoal_alone(name):
     assert not any(task.subgoals().values())
     for subgoal, layout in at.items():
         arrange(task, **{**away, **layout})
-        assert [reached for reached, met in task.subgoals().items() if met] == [subgoal]
+        assert [reached for reached, is_met in task.subgoals().items() if is_met] == [subgoal]
         assert task._potential(task._met) == 0.2
 
 
 def test_a_subgoal_holds_up_to_four_centimetres():
     task = Scene("task4")
     x, y, z = GOALS["task4"][0]
-    for offset, met in ((0.0399, True), (0.0401, False)):
+    for offset, is_met in ((0.0399, True), (0.0401, False)):
         arrange(task, drawer=-offset, window=offset, cube=(x + offset, y, z))
-        assert [task.subgoals()[name] for name in ("cube", "drawer", "window")] == [met] * 3
+        assert [task.subgoals()[name] for name in ("cube", "drawer", "window")] == [is_met] * 3
 
 
 def test_rewards_worked_by_hand():
@@ -188,15 +188,15 @@ def test_a_snapshot_holds_what_drawing_reads():
     data = task._env.data
     locked = task.snapshot()
     assert locked.dtype == np.uint8 and locked.shape == (SNAPSHOT.itemsize,) == (352,)
-    (drawn,) = np.frombuffer(locked, SNAPSHOT)
-    assert np.array_equal(drawn["qpos"], data.qpos) and np.array_equal(drawn["mocap_pos"], data.mocap_pos)
-    colours = dict(zip(DRAWN_GEOMS, drawn["geom_rgba"].tolist(), strict=True))
-    assert colours["btngeom_0"] == colours["btngeom_1"] == drawn["mat_rgba"][0].tolist()  # red: locked
+    (record,) = np.frombuffer(locked, SNAPSHOT)
+    assert np.array_equal(record["qpos"], data.qpos) and np.array_equal(record["mocap_pos"], data.mocap_pos)
+    colours = dict(zip(DRAWN_GEOMS, record["geom_rgba"].tolist(), strict=True))
+    assert colours["btngeom_0"] == colours["btngeom_1"] == record["mat_rgba"][0].tolist()  # red: locked
     assert colours["target_object_0"][3] == pytest.approx(0.2)
     arrange(task, buttons=(1, 0))
-    (drawn,) = np.frombuffer(task.snapshot(), SNAPSHOT)
-    assert np.allclose(drawn["geom_rgba"][2], 0.9 + 0.1 * np.eye(4)[3]) and drawn["mat_rgba"][0].tolist()[0] < 0.95
-    assert np.array_equal(np.frombuffer(locked, SNAPSHOT)["geom_rgba"][0][2], drawn["geom_rgba"][3])  # not a view
+    (record,) = np.frombuffer(task.snapshot(), SNAPSHOT)
+    assert np.allclose(record["geom_rgba"][2], 0.9 + 0.1 * np.eye(4)[3]) and record["mat_rgba"][0].tolist()[0] < 0.95
+    assert np.array_equal(np.frombuffer(locked, SNAPSHOT)["geom_rgba"][0][2], record["geom_rgba"][3])  # not a view
 
 
 def test_everything_else_in_the_model_stays_as_it_was():

@@ -46,8 +46,8 @@ def test_coordinates_are_where_the_task_has_ball_and_target(name):
 def test_the_map_in_words_is_the_packages_and_tells_where_its_cells_are(name):
     maze = SUITE.make(name)._env.maze
     surroundings = SUITE.surroundings(name)
-    drawn = [line for line in surroundings.description.splitlines() if line.startswith("[")]
-    assert [[int(cell) for cell in row.strip("[]").split(", ")] for row in drawn] == maze.maze_map
+    map_lines = [line for line in surroundings.description.splitlines() if line.startswith("[")]
+    assert [[int(cell) for cell in row.strip("[]").split(", ")] for row in map_lines] == maze.maze_map
     x_left, top = maze.cell_rowcol_to_xy(np.array([0, 0]))
     assert f"({x_left:g}, {top:g})" in surroundings.description
     x, y = maze.cell_rowcol_to_xy(np.array([1, 2]))

@@ -93,9 +93,9 @@ def test_a_snapshot_holds_ball_and_target():
         observation = task.step(action).observation
     shot = task.snapshot()
     assert shot.dtype == np.uint8 and shot.shape == (40,)
-    (drawn,) = np.frombuffer(shot, SNAPSHOT)
-    assert np.array_equal(np.float32(drawn["qpos"]), observation[:2])
-    assert np.float32(drawn["site_pos"]).tolist() == [[*observation[4:].tolist(), np.float32(0.2)]]
+    (record,) = np.frombuffer(shot, SNAPSHOT)
+    assert np.array_equal(np.float32(record["qpos"]), observation[:2])
+    assert np.float32(record["site_pos"]).tolist() == [[*observation[4:].tolist(), np.float32(0.2)]]
     task.step(pushes(0)[30])
     assert not np.array_equal(task.snapshot(), shot), "a later step changed the snapshot"
 

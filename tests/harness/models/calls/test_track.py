@@ -52,6 +52,6 @@ def test_other_answers_are_refused(value: Any, fault: str) -> None:
 def test_the_distance_is_in_parts_of_a_frames_width() -> None:
     moved = GOOD + np.array([[0, 0, 0], [0, 0, 0], [3, 4, 0]], np.float32)
     assert CALL.distance(GOOD, moved) == pytest.approx(5 / 20) and CALL.distance(GOOD, GOOD) == 0
-    lost = GOOD * np.array([[1], [1], [0]], np.float32)
-    assert CALL.distance(GOOD, lost) == np.inf == CALL.distance(GOOD, GOOD[:2])
+    half_lost = GOOD * np.array([[1], [1], [0]], np.float32)
+    assert CALL.distance(GOOD, half_lost) == np.inf == CALL.distance(GOOD, GOOD[:2])
     assert CALL.words(GOOD) == "the point in 3 frames; it is seen in 2"
