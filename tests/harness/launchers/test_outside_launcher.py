@@ -57,13 +57,13 @@ FAR = """
 
         def poll(self, seconds):
             time.sleep(seconds)
-            found = []
+            events = []
             for job, hearing, process in list(self.jobs.values()):
-                found += [base.Event(job, kind, content) for kind, content in hearing]
-                if any(each.job is job and each.kind in base.ENDS for each in found):
+                events += [base.Event(job, kind, content) for kind, content in hearing]
+                if any(event.job is job and event.kind in base.ENDS for event in events):
                     del self.jobs[job.name]
                     process.wait()
-            return found
+            return events
 
         def cancel(self, now=False):
             for _, _, process in self.jobs.values():

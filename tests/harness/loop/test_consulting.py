@@ -71,7 +71,7 @@ PLANNING = '''
 
         def begin(self, rows, observation, ctx):
             super().begin(rows, observation, ctx)
-            self.plans[rows] = consulted(rows, observation, ctx, "training")
+            self.plans[rows] = consult_planner(rows, observation, ctx, "training")
 
         def act(self, observation, ctx):
             return (super().act(observation, ctx) + self.plans[ctx.rows]) % self.count
@@ -93,7 +93,7 @@ PLANNING = '''
 
         def begin(self, observation, ctx):
             episodes = [place.episode for place in self.places]
-            self.plans[:] = consulted(ctx.rows, observation, ctx, "evaluation", episodes)
+            self.plans[:] = consult_planner(ctx.rows, observation, ctx, "evaluation", episodes)
             for row, plan in zip(ctx.rows, self.plans):
                 ctx.note("plans", int(row), {"plan": int(plan)})
 
@@ -104,21 +104,21 @@ PLANNING = '''
             self.plans[numbers] = -1
 
 
-    def consulted(rows, observation, ctx, where, episodes=None):
-        nothing = np.zeros((1, 0), bool)
-        told = ctx.consult([
-            Question(int(row), np.array([0]), None, nothing, f'"{where}, step {ctx.step}"', "planner", episode)
+    def consult_planner(rows, observation, ctx, phase, episodes=None):
+        no_events = np.zeros((1, 0), bool)
+        plans = ctx.consult([
+            Question(int(row), np.array([0]), None, no_events, f'"{phase}, step {ctx.step}"', "planner", episode)
             for row, episode in zip(rows, episodes or [0] * len(rows))
         ])
-        return [value or 0 for value in told]
+        return [value or 0 for value in plans]
 
 
     class Plan:
         calls = 1
 
         async def __call__(self, content, frames, ask):
-            told = await ask(ChatCall((Message("user", (content,)),)))
-            return None if told.failure else int(told.value)
+            answer = await ask(ChatCall((Message("user", (content,)),)))
+            return None if answer.failure else int(answer.value)
 
 
     register.method("planning")(Method(summary="plans", agent="planning", citation="% a test"))

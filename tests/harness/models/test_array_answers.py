@@ -55,7 +55,7 @@ GLIMPSES = '''
         def dialogue(self, suite, task, role):
             return Embed()
 
-        def array(self, there, role):
+        def array(self, view, role):
             return (FRAMES if role == "seer" else NAME)._replace(shape=(self.width,))
 
 
@@ -63,8 +63,8 @@ GLIMPSES = '''
         calls = 1
 
         async def __call__(self, content, frames, ask):
-            told = await ask(EmbedCall((content,) if frames is None else tuple(frames)))
-            return None if told.failure else told.value
+            answer = await ask(EmbedCall((content,) if frames is None else tuple(frames)))
+            return None if answer.failure else answer.value
 
 
     class Guide(BaseGuide):
@@ -97,8 +97,8 @@ GLIMPSES = '''
             return 0
 
         def shape(self, batch):
-            seen = np.nan_to_num(batch.columns["frames"].astype(np.float32))
-            return batch._replace(reward=batch.reward + np.einsum("sbd,sd->sb", seen, self.name))
+            features = np.nan_to_num(batch.columns["frames"].astype(np.float32))
+            return batch._replace(reward=batch.reward + np.einsum("sbd,sd->sb", features, self.name))
 
         def state(self, row):
             return {"open": self.open[row].state(), "name": self.name[row], "number": self.number}

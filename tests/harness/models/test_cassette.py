@@ -168,13 +168,13 @@ from guidebench.harness.models.keys import request
 shard, run, count, *sources = sys.argv[1:]
 cassette = Cassette([Path(source) for source in sources], Path(shard))
 for number in range(int(count)):
-    asked = request({"model": "tiny"}, ChatCall((Message("user", (f"{run} {number}" * 50,)),)), None)
+    call_request = request({"model": "tiny"}, ChatCall((Message("user", (f"{run} {number}" * 50,)),)), None)
     once = Usage(calls=1)
-    cassette.record(CassetteEntry(asked, Asker(run, number, 0), "tiny", CallResult("yes", "", once), {}, once))
+    cassette.record(CassetteEntry(call_request, Asker(run, number, 0), "tiny", CallResult("yes", "", once), {}, once))
     for source in sources:
-        known = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
-        assert cassette.find(known, Asker(run, 0, 0)).value == "known"
-    print(asked.key, flush=True)
+        merged = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
+        assert cassette.find(merged, Asker(run, 0, 0)).value == "known"
+    print(call_request.key, flush=True)
 cassette.close()
 """
 
@@ -296,11 +296,11 @@ cassette, number = Cassette([], Path(sys.argv[1])), 0
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))  # the kernel refuses to let any file grow beyond
 try:
     while True:
-        asked = request({"model": "tiny"}, ChatCall((Message("user", (f"{number}" * 999,)),)), None)
+        call_request = request({"model": "tiny"}, ChatCall((Message("user", (f"{number}" * 999,)),)), None)
         once = Usage(calls=1)
         who = Asker("cell/0", number, 0)
-        cassette.record(CassetteEntry(asked, who, "tiny", CallResult("yes", "", once), {}, once))
-        print(asked.key)
+        cassette.record(CassetteEntry(call_request, who, "tiny", CallResult("yes", "", once), {}, once))
+        print(call_request.key)
         number += 1
 except UserError as error:
     print(error, file=sys.stderr)

@@ -48,8 +48,8 @@ SOURCE = """
                 return Unusable("of no use")
             first = await ask(ChatCall((Message("user", (content,)),)))
             second = await ask(ChatCall((Message("user", (first.value * 3,)),)))
-            seen = None if frames is None else list(frames.shape)
-            return {"first": first.value, "second": second.value, "frames": seen}
+            shape = None if frames is None else list(frames.shape)
+            return {"first": first.value, "second": second.value, "frames": shape}
 
     @register.teacher("curious")
     @dataclass(frozen=True)

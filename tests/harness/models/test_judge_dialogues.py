@@ -45,12 +45,12 @@ SOURCE = """
         def judge(self, clip, prompt):
             return min(1.0, len(prompt) / 100 + float(clip.shape[0]) / 10)
 
-    class Each:
+    class EachFrame:
         calls = 9
 
         async def __call__(self, content, frames, ask):
-            told = [await ask(JudgeCall(frame[None], content["prompt"])) for frame in frames]
-            return np.array([each.value for each in told], np.float32)
+            answers = [await ask(JudgeCall(frame[None], content["prompt"])) for frame in frames]
+            return np.array([answer.value for answer in answers], np.float32)
 
     @register.guide("watching")
     @dataclass(frozen=True)
@@ -66,9 +66,9 @@ SOURCE = """
             return BaseGuide()
 
         def dialogue(self, suite, task, role):
-            return Each()
+            return EachFrame()
 
-        def array(self, there, role):
+        def array(self, view, role):
             return ArraySpec("told")
 
     register.method("watched")(Method(summary="", guide="watching", roles={"critic": "measuring"}))

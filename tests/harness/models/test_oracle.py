@@ -54,8 +54,8 @@ SOURCE = """
         backend: ClassVar[str] = "oracle"
         privileged: ClassVar[bool] = True
 
-        def fits(self, there):
-            return "" if isinstance(there.suite, HasMeasures) else "its suite measures nothing"
+        def fits(self, view):
+            return "" if isinstance(view.suite, HasMeasures) else "its suite measures nothing"
 
         def spawn(self, suite, task):
             def answer(question, generator):
@@ -70,7 +70,7 @@ SOURCE = """
     @register.chat("scripted_critic")
     @dataclass(frozen=True)
     class Sees(ModelPart):
-        '''Says what it was asked.'''
+        '''Answers with the question itself.'''
 
         delay: int = 40
         timeout: float = 20.0
@@ -87,8 +87,8 @@ SOURCE = """
         calls = 1
 
         async def __call__(self, content, frames, ask):
-            told = await ask(ChatCall((Message("user", (json.dumps(content),)),)))
-            return {"far": -1.0, "steps": 0, "about": json.loads(told.value)["step"], "drawn": 0.0}
+            answer = await ask(ChatCall((Message("user", (json.dumps(content),)),)))
+            return {"far": -1.0, "steps": 0, "about": json.loads(answer.value)["step"], "drawn": 0.0}
 
 
     @register.guide("criticised")

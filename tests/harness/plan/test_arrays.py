@@ -194,8 +194,8 @@ SOURCE = """
         async def __call__(self, content, frames, ask):
             if content == "as JSON":
                 return [1.0, 2.0]
-            told = await ask(EmbedCall(tuple(content)))
-            return told.value if told.value.max() < 9 else np.log(told.value - 9)
+            answer = await ask(EmbedCall(tuple(content)))
+            return answer.value if answer.value.max() < 9 else np.log(answer.value - 9)
 
     @register.guide("reading")
     @dataclass(frozen=True)

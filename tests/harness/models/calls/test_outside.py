@@ -56,10 +56,10 @@ class ClassifyCall(Call):
         return {"pictures": [named(image) for image in self.pictures], "labels": list(self.labels)}
 
     @classmethod
-    def read(cls, asked, image):
-        match asked:
-            case {"pictures": list(pictures), "labels": list(labels)} if all(isinstance(each, str) for each in labels):
-                return cls(tuple(part(each, image) for each in pictures), tuple(labels))
+    def read(cls, form, image):
+        match form:
+            case {"pictures": list(pictures), "labels": list(labels)} if all(isinstance(name, str) for name in labels):
+                return cls(tuple(part(picture, image) for picture in pictures), tuple(labels))
         raise ValueError("a call to classify has pictures and labels")
 
     @classmethod
@@ -73,11 +73,11 @@ class ClassifyCall(Call):
         shape = (len(self.pictures), len(self.labels))
         if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.shape != shape:
             return f"expected float32 {list(shape)}, got {getattr(value, 'shape', type(value).__name__)}"
-        whole = bool(np.isfinite(value).all()) and bool((value >= 0).all())
-        return "" if whole and np.allclose(value.sum(1), 1, atol=1e-3) else "its rows are no probabilities"
+        is_valid = bool(np.isfinite(value).all()) and bool((value >= 0).all())
+        return "" if is_valid and np.allclose(value.sum(1), 1, atol=1e-3) else "its rows are no probabilities"
 
-    def distance(self, recorded, now):
-        return float(np.abs(recorded - now).max())
+    def distance(self, recorded, repeated):
+        return float(np.abs(recorded - repeated).max())
 
     @classmethod
     def words(cls, value):
@@ -88,15 +88,15 @@ class Colours:
     """Tells the labels "dark" and "bright" apart, or answers nonsense, or fails, as its name says."""
 
     def __init__(self, model):
-        self.model, self.asked = model, 0
+        self.model, self.calls = model, 0
 
     async def answer(self, call):
-        self.asked += 1
+        self.calls += 1
         if self.model == "away":
             raise Failure("rejected", "colours are out")
         bright = np.array([image.mean() / 255 for image in call.pictures], np.float32)
-        said = np.stack([1 - bright, bright], axis=1)
-        return Reply(said * 3 if self.model == "nonsense" else said, Usage(1, images=len(bright), usd=0.25))
+        probabilities = np.stack([1 - bright, bright], axis=1) * (3 if self.model == "nonsense" else 1)
+        return Reply(probabilities, Usage(1, images=len(bright), usd=0.25))
 
     def estimate(self, call):
         return Usage(1, images=len(call.images()), usd=0.25)

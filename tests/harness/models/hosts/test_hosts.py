@@ -43,7 +43,7 @@ SOURCE = """
     @register.judge("obedient")
     @dataclass(frozen=True)
     class Obedient(ModelPart):
-        '''A model of this machine that does what it is told.'''
+        '''A model of this machine that does what the prompt says.'''
         version = 1
         backend = "transformers"
         model: str = "whole"
@@ -64,32 +64,32 @@ SOURCE = """
             return self
 
         async def answer(self, call):
-            said, flag = call.prompt, Path(self.folder) / "flag"
-            if said == "who":
+            prompt, flag = call.prompt, Path(self.folder) / "flag"
+            if prompt == "who":
                 visible = os.environ["CUDA_VISIBLE_DEVICES"]
                 return Reply({"pid": os.getpid(), "parent": os.getppid(), "visible": visible})
-            if said == "mean":
+            if prompt == "mean":
                 return Reply(call.clip.astype(float).mean((1, 2, 3)), Usage(1, seconds=2.5), {"mass": 0.5})
-            if said == "fail":
+            if prompt == "fail":
                 raise Failure("rate_limited", "come later", Usage(1, seconds=2.0), 7.5)
-            if said == "refuse":
+            if prompt == "refuse":
                 raise UserError("such calls are not answered")
-            if said == "raise":
+            if prompt == "raise":
                 raise ValueError("a mistake")
-            if said == "die" or (said == "die once" and not flag.exists()):
+            if prompt == "die" or (prompt == "die once" and not flag.exists()):
                 flag.touch()
                 os._exit(9)
-            if said == "lambda":
+            if prompt == "lambda":
                 return Reply(lambda: 0)
-            if said == "wait":
+            if prompt == "wait":
                 (Path(self.folder) / "began").touch()
                 try:
                     await asyncio.sleep(60)
                 except asyncio.CancelledError:
                     (Path(self.folder) / "cancelled").touch()
                     raise
-            if said == "meet":  # answers when two such calls wait at the same time
-                TOGETHER.append(said)
+            if prompt == "meet":  # answers when two such calls wait at the same time
+                TOGETHER.append(prompt)
                 while len(TOGETHER) < 2:
                     await asyncio.sleep(0.01)
                 return Reply(os.getpid())
@@ -401,8 +401,8 @@ def test_nothing_is_left_when_the_command_is_killed(plugin, tmp_path: Path, devi
         async def work():
             model = HostedModel(hosts._requests, RegisteredPart("judge", "obedient", {{"folder": {str(tmp_path)!r}}}))
             model.spawn({device!r})
-            found = (await model.answer(clip("who"))).value
-            print(found["pid"], found["parent"], flush=True)
+            pids = (await model.answer(clip("who"))).value
+            print(pids["pid"], pids["parent"], flush=True)
             await model.answer(clip("wait"))
         asyncio.run(work())
     """
