@@ -8,7 +8,7 @@ from guidebench.harness.statistics.resampling import Array, rejects
 
 
 def exact(first: Array, second: Array, largest: int = 9) -> float:
-    """Return the number of seeds that the exact test needs on the same resampled studies, or infinity above `largest`."""
+    """Return the number of seeds that the exact test needs on the same resampled studies; infinity above `largest`."""
     resampled = power._resampled(first, second)
     for runs in range(4, largest + 1):
         if np.mean(rejects(permutation.p_of_means(*(side[:runs, :500] for side in resampled)))) >= power.POWER:
