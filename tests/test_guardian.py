@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import guardian, programs
-from tests.harness.launchers.scheduled import progress, until
+from tests.harness.launchers.scheduled import progress, wait_until
 
 CONFTEST = """
 from tests import guardian
@@ -48,25 +48,25 @@ def test_a_killed_run_takes_its_processes_along(small_run: Callable[..., Path]) 
     place = small_run("    time.sleep(600)\n")
     quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     run = programs.start("tests.programs", "python", RUN, cwd=place, **quiet)
-    until(lambda: left(place) or run.poll() is not None, moves=lambda: progress(place))
+    wait_until(lambda: left(place) or run.poll() is not None, moves=lambda: progress(place))
     assert guardian.command(left(place)).endswith("time.sleep(600)")
     run.kill()
     run.wait()
-    until(lambda: not guardian.command(left(place)))
+    wait_until(lambda: not guardian.command(left(place)))
 
 
 def test_what_a_run_leaves_ends_after_it(small_run: Callable[..., Path]) -> None:
     place = small_run()
     done = programs.python(RUN, cwd=place)
     assert done.code == 0 and "1 passed" in done.out
-    until(lambda: not guardian.command(left(place)))
+    wait_until(lambda: not guardian.command(left(place)))
 
 
 def test_processes_are_found_by_what_they_inherited(tmp_path: Path) -> None:
     mine = f"MINE={tmp_path}"
     reading = [sys.executable, "-I", "-S", "-c", "input()"]
     with subprocess.Popen(reading, stdin=subprocess.PIPE, env={"MINE": str(tmp_path)}) as process:
-        until(lambda: guardian.marked(mine) == [process.pid])
+        wait_until(lambda: guardian.marked(mine) == [process.pid])
         assert os.getpid() not in guardian.marked("PATH=")
         process.communicate(b"\n")
     assert guardian.marked(mine) == []

@@ -15,7 +15,7 @@ from guidebench.harness.registry import register
 from guidebench.harness.trajectories import Demonstration
 
 LENGTH, HORIZON = 5, 12
-SEEN = Observations(
+OBSERVATIONS = Observations(
     parts={
         "map": Observations((1, LENGTH, 1), "uint8", (3,)),
         "place": Observations((2,), "float32"),
@@ -34,7 +34,8 @@ class CorridorDrawing(DrawingPart):
 @register.suite("seen_corridor")
 @dataclass(frozen=True)
 class Corridor(SuitePart):
-    """A walk to a goal on five cells, by steps or by distances; `wide` has two rows of cells in its map."""
+    """A suite: walk to a goal on five cells, by steps or by distances; the task `wide` has two rows of cells in its
+    map."""
 
     version: ClassVar[int] = 1
     title, source, citation, method = "Corridor", "a test", "% a test", "uer"
@@ -44,7 +45,7 @@ class Corridor(SuitePart):
     profiles: ClassVar[Mapping[str, Any]] = {"smoke": {"training.steps": 120}}
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
-        parts = dict(SEEN.parts)
+        parts = dict(OBSERVATIONS.parts)
         if task == "wide":
             parts["map"] = Observations((2, LENGTH, 1), "uint8", (3,))
         if task == "blind":
@@ -66,7 +67,7 @@ class Corridor(SuitePart):
 
 
 class Walk:
-    """Where it is and where the goal is, cell 0 to 4; frames show both as lit columns."""
+    """The task: agent and goal each stand on a cell from 0 to 4; frames show both as bright columns."""
 
     instruction, max_steps = "Go to the goal.", HORIZON
 
@@ -80,14 +81,14 @@ class Walk:
             self.rng = np.random.default_rng(seed)
         self.at, self.goal = (int(cell) for cell in self.rng.permutation(LENGTH)[:2])
         self.time, self.former = 0, self.frame()
-        return self.seen()
+        return self.observe()
 
     def frame(self) -> Array:
         frame = np.zeros((7, 7), np.uint8)
         frame[:3, round(self.at)], frame[4:, self.goal] = 255, 128
         return frame
 
-    def seen(self) -> Array:
+    def observe(self) -> Array:
         record = np.zeros((), self.space.numpy)
         record["map"][:, self.goal, 0] = 2
         record["map"][:, round(self.at), 0] = 1
@@ -100,8 +101,8 @@ class Walk:
         self.former = self.frame()
         change = float(action[0]) if self.slides else (-1.0, 1.0)[int(action)]
         self.at, self.time = float(np.clip(self.at + change, 0, LENGTH - 1)), self.time + 1
-        there = round(self.at) == self.goal
-        return Step(self.seen(), float(there), there, not there and self.time == HORIZON, there)
+        is_at_goal = round(self.at) == self.goal
+        return Step(self.observe(), float(is_at_goal), is_at_goal, not is_at_goal and self.time == HORIZON, is_at_goal)
 
     def expert(self) -> Any:
         towards = np.sign(self.goal - self.at)

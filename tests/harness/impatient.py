@@ -1,4 +1,4 @@
-"""Imported into a fork server of a test: it kills processes whose asker has ended after half a second."""
+"""Imported into a test's fork server, so that it kills processes half a second after their parent has ended."""
 
 from guidebench.harness import heartbeats
 

@@ -1,4 +1,4 @@
-"""No wait for a process that serves another is without limit: not for an answer, and not within a message."""
+"""Waits for a process that serves another are limited in time: for an answer, and within a message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.harness.stopping import stop
 
 SILENT_AFTER = 1.5
 LARGE = 2**22
-"""More bytes than the system keeps of what nobody reads."""
+"""More bytes than the buffer of a connection holds."""
 
 
 def serve(connection: Connection) -> None:
@@ -35,17 +35,17 @@ def serve(connection: Connection) -> None:
 
 @pytest.fixture
 def companion() -> Iterator[Callable[..., Companion]]:
-    """`companion()` is a process that serves, and has answered once."""
-    made: list[Companion] = []
+    """Return a function: `companion()` starts a process that serves and has answered once."""
+    companions: list[Companion] = []
 
     def start(stopping: Callable[[], bool] = lambda: False) -> Companion:
-        made.append(Companion(serve, SILENT_AFTER, stopping))
-        made[-1].send(("begin", b""))
-        assert made[-1].receive() == "begin"
-        return made[-1]
+        companions.append(Companion(serve, SILENT_AFTER, stopping))
+        companions[-1].send(("begin", b""))
+        assert companions[-1].receive() == "begin"
+        return companions[-1]
 
     yield start
-    for process in made:
+    for process in companions:
         process.close()
 
 
@@ -77,7 +77,7 @@ def test_a_stopped_process_is_killed_and_the_reason_told(companion: Callable[...
 def test_a_process_that_is_stopped_while_it_answers_is_killed(companion: Callable[..., Companion]) -> None:
     process = companion()
     process.send(("bytes", LARGE))
-    assert process._channel is not None and process._channel.poll(60.0)  # only a part of the answer has come
+    assert process._channel is not None and process._channel.poll(60.0)  # only a part of the answer has arrived
     stop(process.pid)
     with pytest.raises(Silent, match="it is stopped"):
         process.receive()

@@ -1,5 +1,4 @@
-"""Processes that are forked from a server and those that are started afresh behave alike; the server ends with its
-starter."""
+"""Processes forked from a server behave like processes that are started afresh; the server ends with its parent."""
 
 import json
 import os
@@ -20,7 +19,8 @@ from tests.harness.stopping import stop
 
 @pytest.fixture(params=["forked", "fresh"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Both ways in which a process starts; a server of its own that has imported this module."""
+    """Run each test with processes forked from a fresh server that has imported this module, and with fresh
+    processes."""
     monkeypatch.setattr(fork_server, "_server", None)
     if request.param == "fresh":
         yield "fresh"
@@ -29,9 +29,9 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield "forked"
 
 
-def main(what: str, *words: str) -> int:
-    """What the started processes do."""
-    if what == "describe":
+def main(action: str, *words: str) -> int:
+    """Run in the started process; `action` says what it does."""
+    if action == "describe":
         description = {
             "words": words, "directory": os.getcwd(), "given": sys.stdin.read(), "environment": os.environ["GIVEN"],
             "argv": sys.argv[1:], "threads": len(os.listdir("/proc/self/task")), "path": sys.path,
@@ -39,25 +39,25 @@ def main(what: str, *words: str) -> int:
         }  # fmt: skip
         print(json.dumps(description))
         print("to stderr", file=sys.stderr)
-    if what == "write":
+    if action == "write":
         os.write(int(words[0]), b"passed")
-    if what == "exit":
+    if action == "exit":
         sys.exit(words[0] if words[1:] else int(words[0]))
-    if what == "raise":
+    if action == "raise":
         raise RuntimeError("broken")
-    if what == "wait":
+    if action == "wait":
         print("ready", flush=True)
         time.sleep(600)
-    if what == "start":
-        mine = fork_server.start(__name__, "watch", stdout=1)
-        print(mine.pid, flush=True)
+    if action == "start":
+        watcher = fork_server.start(__name__, "watch", stdout=1)
+        print(watcher.pid, flush=True)
         time.sleep(600)
-    if what == "watch":
+    if action == "watch":
         parent_ended = fork_server.parent_watch()
         while not parent_ended():
             time.sleep(0.01)
         print("noticed", flush=True)
-    if what == "random":
+    if action == "random":
         import numpy as np
 
         print(np.random.randint(2**30))
@@ -67,9 +67,9 @@ def main(what: str, *words: str) -> int:
 def test_a_process_has_what_popen_would_give_it(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "given").write_text("input")
-    with open("given") as given, open("printed", "w") as printed, open("errors", "w") as errors:
+    with open("given") as stdin_file, open("printed", "w") as printed, open("errors", "w") as errors:
         process = fork_server.start(
-            __name__, "describe", "a", "b", stdin=given, stdout=printed, stderr=errors,
+            __name__, "describe", "a", "b", stdin=stdin_file, stdout=printed, stderr=errors,
             env={**os.environ, "GIVEN": "yes"}, start_new_session=True,
         )  # fmt: skip
         assert process.wait(60) == 3 == process.poll() == process.returncode
@@ -99,21 +99,21 @@ def test_pipes_and_passed_descriptors_lead_to_it(kind: str) -> None:
         process.wait(0.01)
     process.terminate()
     assert process.wait(60) == -signal.SIGTERM and process.stdout.read() == ""
-    process.kill()  # it has ended, so nothing is killed
+    process.kill()  # the process has ended, so nothing is killed
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("exit", "7"), 7, ""),
         (("exit", "full", "text"), 1, "full"),
         (("raise",), 1, "RuntimeError: broken"),
     ],
 )
-def test_its_exit_code_tells_how_it_ended(kind: str, words: tuple[str, ...], code: int, said: str) -> None:
+def test_its_exit_code_tells_how_it_ended(kind: str, words: tuple[str, ...], code: int, message: str) -> None:
     process = fork_server.start(__name__, *words, stderr=subprocess.PIPE, text=True)
     with process.stderr as errors:
-        assert said in errors.read()
+        assert message in errors.read()
     assert process.wait(60) == code
 
 
@@ -150,7 +150,7 @@ def test_a_stopped_process_whose_starter_was_killed_is_killed_by_the_server(monk
             signal.pidfd_send_signal(started, signal.SIGSTOP)
             starter.kill()
             assert starter.wait(60) == -signal.SIGKILL
-            assert select.select([started], [], [], 60.0)[0], "it is left"
+            assert select.select([started], [], [], 60.0)[0], "the process still runs"
             os.close(started)
 
 
@@ -186,13 +186,13 @@ def test_forks_draw_different_numbers_and_a_server_that_was_killed_is_done_witho
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(fork_server, "_server", None)
         with fork_server.running("numpy"):
-            assert len({drawn() for _ in range(3)}) == 3
+            assert len({draw_number() for _ in range(3)}) == 3
             assert fork_server._server is not None and fork_server._server._process is not None
             fork_server._server._process.kill()
-            assert drawn()
+            assert draw_number()
 
 
-def drawn() -> str:
+def draw_number() -> str:
     process = fork_server.start(__name__, "random", stdout=subprocess.PIPE, text=True)
     with process.stdout as lines:
         return lines.read()

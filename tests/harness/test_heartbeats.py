@@ -1,4 +1,5 @@
-"""A process is hung when it has not beaten for long enough of its waiter's own running time, and the reason is told."""
+"""A process counts as hung when it has not beaten during enough of the waiter's own running time; the reason is
+reported."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from tests import programs
 
 
 class Time:
-    """A clock that tests move."""
+    """A clock that a test advances."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         monkeypatch.setattr(heartbeats.time, "monotonic", lambda: self.now)
 
     def wait(self, watch: Watch, seconds: float) -> None:
-        """Look as a waiter does, for some seconds."""
+        """Call `watch.look` as a waiter does, for some seconds of this clock."""
         for _ in range(round(seconds / LOOK)):
             self.now += LOOK
             watch.look()
@@ -64,7 +65,7 @@ def test_beats_come_often_enough_for_a_short_limit() -> None:
     assert [Pulse(seconds).interval for seconds in (120.0, 10.0, 1.0)] == [5.0, 2.0, 0.2]
 
 
-AGAIN = """
+REPLACES_ITSELF = """
 import os, sys, time
 from guidebench.harness import heartbeats
 print("first", flush=True)
@@ -76,7 +77,7 @@ os.execv(sys.executable, [sys.executable, "-c", second + "input()"])
 
 def test_a_program_that_replaces_another_goes_on_beating() -> None:
     pulse = Pulse(0.5)
-    process = programs.start_python(AGAIN, pulse=pulse, stdin=subprocess.PIPE)
+    process = programs.start_python(REPLACES_ITSELF, pulse=pulse, stdin=subprocess.PIPE)
     try:
         with process.stdout as lines:
             assert [lines.readline(), lines.readline()] == ["first\n", "second\n"]

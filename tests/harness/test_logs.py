@@ -1,4 +1,4 @@
-"""Logs that parts declare: checked before a run, while rows are noted, and when a record is read."""
+"""Logs that parts declare are checked before a run, when rows are written, and when a record is read."""
 
 import json
 from collections.abc import Callable
@@ -74,32 +74,32 @@ WORDS = ("method=marked", "training.steps=200", "evaluation.every=100", "evaluat
 
 
 @pytest.fixture
-def marking(plugin: Callable[..., Path]) -> None:
+def marking_method(plugin: Callable[..., Path]) -> None:
     plugin("marking_module", GUIDE, {"guide": "marks", "method": "marked"})
 
 
 def test_a_guide_of_another_package_logs_rows_that_outlive_a_stop_and_the_package(
-    marking: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    marking_method: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = train(*WORDS, packs=[(0,)], checkpoint_every=30)
-    (file,) = whole.glob("*/*/*/seed-0/waypoints.parquet")
-    asked = iter(range(10_000))
+    uninterrupted = train(*WORDS, packs=[(0,)], checkpoint_every=30)
+    (file,) = uninterrupted.glob("*/*/*/seed-0/waypoints.parquet")
+    polls = iter(range(10_000))
     with pytest.raises(Stopped):
         train(
             *WORDS,
             packs=[(0,)],
             checkpoint_every=30,
-            directory=(other := whole.with_name("other")),
-            stop=lambda: next(asked) > 110,
+            directory=(interrupted := uninterrupted.with_name("other")),
+            stop=lambda: next(polls) > 110,
         )
-    train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=other)
-    assert (other / file.relative_to(whole)).read_bytes() == file.read_bytes()
+    train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=interrupted)
+    assert (interrupted / file.relative_to(uninterrupted)).read_bytes() == file.read_bytes()
 
-    monkeypatch.undo()  # the package is gone
-    rows = results.load(whole, log="waypoints")
+    monkeypatch.undo()  # the package is no longer installed
+    rows = results.load(uninterrupted, log="waypoints")
     assert rows["number"].tolist() == list(range(1, 21)) and rows["step"].tolist() == list(range(10, 210, 10))
     assert rows["x"].dtype == "float64" and set(rows["method"]) == {"marked"}
-    assert results.study(whole).logs["waypoints"].columns["x"] == Column(float, "its place")
+    assert results.study(uninterrupted).logs["waypoints"].columns["x"] == Column(float, "its place")
 
 
 @pytest.mark.parametrize(
@@ -114,18 +114,20 @@ def test_a_guide_of_another_package_logs_rows_that_outlive_a_stop_and_the_packag
     ],
 )
 def test_a_row_that_was_not_declared_ends_the_run_by_part_log_and_column(
-    marking: None, train: Callable[..., Path], wrong: str, message: str
+    marking_method: None, train: Callable[..., Path], wrong: str, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
         train(*WORDS, f"guide.wrong={wrong}", packs=[(0,)])
 
 
-def test_a_log_that_changed_since_its_record_was_written_is_refused(marking: None, train: Callable[..., Path]) -> None:
+def test_a_log_that_changed_since_its_record_was_written_is_refused(
+    marking_method: None, train: Callable[..., Path]
+) -> None:
     study = train(*WORDS, packs=[])
     (file,) = study.glob("*/*/*/cell.json")
-    content = json.loads(file.read_text())
-    del content["logs"]["waypoints"]["columns"]["name"]
-    file.write_text(json.dumps(content))
+    cell_record = json.loads(file.read_text())
+    del cell_record["logs"]["waypoints"]["columns"]["name"]
+    file.write_text(json.dumps(cell_record))
     with pytest.raises(UserError, match=r"columns step, number, x, and guide 'marks' now declares 'waypoints' with"):
         train(*WORDS, packs=[], directory=study)
 
@@ -143,9 +145,9 @@ def test_parts_that_declare_one_log_differently_are_refused_before_anything_runs
 
 
 def test_parts_may_share_a_log_and_differ_only_in_what_they_say_of_it() -> None:
-    said = Log("the same", {**PLACES.columns, "x": Column(float, "in other words")})
-    found = logs.together([("guide 'a'", {"places": PLACES}), ("teacher 'b'", {"places": said})])
-    assert list(found) == ["places"] and list(found["places"].columns) == ["step", "x", "at"]
+    reworded = Log("the same", {**PLACES.columns, "x": Column(float, "in other words")})
+    merged = logs.together([("guide 'a'", {"places": PLACES}), ("teacher 'b'", {"places": reworded})])
+    assert list(merged) == ["places"] and list(merged["places"].columns) == ["step", "x", "at"]
 
 
 def test_a_part_adds_optional_columns_to_a_log_of_another_whichever_comes_first() -> None:
@@ -153,21 +155,21 @@ def test_a_part_adds_optional_columns_to_a_log_of_another_whichever_comes_first(
     alone = Log("how it was", {"mood": share("of the teacher", optional=True)})
     parts = [("guide 'a'", {"places": PLACES}), ("teacher 'b'", {"places": more}), ("judge 'c'", {"places": alone})]
     for order in (parts, parts[::-1]):
-        (found,) = logs.together(order).values()
-        assert set(found.columns) == {"step", "x", "at", "mood"} and found.required == {"step": int, "x": float}
+        (merged,) = logs.together(order).values()
+        assert set(merged.columns) == {"step", "x", "at", "mood"} and merged.required == {"step": int, "x": float}
     assert logs.together(parts)["places"].meaning == PLACES.meaning
     assert logs.together([parts[2], parts[0]])["places"].meaning == PLACES.meaning
 
 
 def test_a_log_has_64_columns_beside_its_step_whoever_declares_them() -> None:
-    def named(letter: str, number: int) -> dict[str, Column]:
+    def columns(letter: str, number: int) -> dict[str, Column]:
         return {f"{letter}{n}": count("n", optional=True) for n in range(number)}
 
-    found = logs.together([("guide 'a'", {"places": Log("many", named("a", 60) | named("b", 4))})])
-    assert logs.read(logs.plain(found)) == found
+    merged = logs.together([("guide 'a'", {"places": Log("many", columns("a", 60) | columns("b", 4))})])
+    assert logs.read(logs.plain(merged)) == merged
     declared = [
-        ("guide 'a'", {"places": Log("many", named("a", 60))}),
-        ("teacher 'b'", {"places": Log("b", named("b", 5))}),
+        ("guide 'a'", {"places": Log("many", columns("a", 60))}),
+        ("teacher 'b'", {"places": Log("b", columns("b", 5))}),
     ]
     with pytest.raises(
         UserError, match="teacher 'b' declares the log 'places', which has 65 columns with those of others"
@@ -243,36 +245,36 @@ def test_declarations_come_back_from_a_record_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda told: told.clear(), "expected an object with meaning, columns"),
-        (lambda told: told.update(more=1), "expected an object with meaning, columns"),
-        (lambda told: told.update(meaning=["x"]), "its meaning is one line"),
-        (lambda told: told.update(meaning="\x1b[31m"), "its meaning is one line"),
-        (lambda told: told.update(columns=[]), "without an object of columns"),
-        (lambda told: told.update(columns={}), "with 0 columns"),
-        (lambda told: told.update(columns={str(n): {} for n in range(65)}), "with 65 columns; at most 64"),
-        (lambda told: told["columns"].update({'"; DROP': told["columns"]["n"]}), "the name of a column"),
-        (lambda told: told["columns"]["n"].update(kind="object"), "of kind 'object'; expected one of int, float"),
-        (lambda told: told["columns"]["n"].update(kind=[]), "of kind"),
-        (lambda told: told["columns"]["n"].update(optional="yes"), "optional is 'yes'"),
-        (lambda told: told["columns"]["n"].update(low="a"), "its bounds are"),
-        (lambda told: told["columns"]["n"].update(low=True), "its bounds are"),
-        (lambda told: told["columns"]["n"].update(code="import os"), "expected an object with kind, meaning"),
+        (lambda log: log.clear(), "expected an object with meaning, columns"),
+        (lambda log: log.update(more=1), "expected an object with meaning, columns"),
+        (lambda log: log.update(meaning=["x"]), "its meaning is one line"),
+        (lambda log: log.update(meaning="\x1b[31m"), "its meaning is one line"),
+        (lambda log: log.update(columns=[]), "without an object of columns"),
+        (lambda log: log.update(columns={}), "with 0 columns"),
+        (lambda log: log.update(columns={str(n): {} for n in range(65)}), "with 65 columns; at most 64"),
+        (lambda log: log["columns"].update({'"; DROP': log["columns"]["n"]}), "the name of a column"),
+        (lambda log: log["columns"]["n"].update(kind="object"), "of kind 'object'; expected one of int, float"),
+        (lambda log: log["columns"]["n"].update(kind=[]), "of kind"),
+        (lambda log: log["columns"]["n"].update(optional="yes"), "optional is 'yes'"),
+        (lambda log: log["columns"]["n"].update(low="a"), "its bounds are"),
+        (lambda log: log["columns"]["n"].update(low=True), "its bounds are"),
+        (lambda log: log["columns"]["n"].update(code="import os"), "expected an object with kind, meaning"),
     ],
 )
 def test_declarations_in_a_record_of_a_stranger_are_checked(change: Callable[[Any], Any], message: str) -> None:
-    content = json.loads(json.dumps(logs.plain({"row": ROW})))
-    change(content["row"])
+    declarations = json.loads(json.dumps(logs.plain({"row": ROW})))
+    change(declarations["row"])
     with pytest.raises(UserError, match=message):
-        logs.read(content)
+        logs.read(declarations)
 
 
 def test_a_record_of_a_stranger_declares_few_logs_under_names_of_files() -> None:
-    one = logs.plain({"row": ROW})["row"]
-    for content, message in (
-        ({f"log_{n}": one for n in range(33)}, "declares 33 logs; at most 32"),
-        ({"../row": one}, "the name of a log"),
-        ({"metrics": one}, "which every run writes"),
-        ([one], "expected an object"),
+    log = logs.plain({"row": ROW})["row"]
+    for declarations, message in (
+        ({f"log_{n}": log for n in range(33)}, "declares 33 logs; at most 32"),
+        ({"../row": log}, "the name of a log"),
+        ({"metrics": log}, "which every run writes"),
+        ([log], "expected an object"),
     ):
         with pytest.raises(UserError, match=message):
-            logs.read(content, ("evaluations", "metrics"))
+            logs.read(declarations, ("evaluations", "metrics"))

@@ -1,4 +1,4 @@
-"""What is known of GPUs without a GPU library: by the driver's program, and by the daemon of CUDA MPS."""
+"""What is known about GPUs without a GPU library: from the driver's program and the daemon of CUDA MPS."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ echo "2, GPU-bb, NVIDIA A100 MIG 1g.5gb, [N/A], [N/A], Default"
 
 @pytest.fixture
 def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A driver's program that tells of three GPUs."""
+    """Install a driver's program that lists three GPUs."""
     program = tmp_path / "bin" / "nvidia-smi"
     program.parent.mkdir()
     program.write_text(SMI)

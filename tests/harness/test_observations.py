@@ -1,4 +1,4 @@
-"""Observations of named parts from a task to trained, killed, evaluated and demonstrated runs."""
+"""Observations with named parts, from a task to runs that are trained, killed, evaluated and demonstrated."""
 
 import json
 import re
@@ -87,20 +87,20 @@ def test_a_trained_run_plays_where_its_parts_are_the_same_and_another_is_named(
 def test_an_encoder_of_another_package_is_used_where_it_is_named_and_is_among_a_run_s_sources(
     plugin: Callable[..., Path], train: Callable[..., Path]
 ) -> None:
-    """The one of docs/observations.md."""
+    """The encoder is that of docs/observations.md."""
     page = (Path(__file__).parents[2] / "docs" / "observations.md").read_text()
     (source,) = re.findall(r'```python title="mean_colour.py"\n(.*?)```', page, flags=re.DOTALL)
     plugin("mean_colour", source, {"encoder": "mean_colour"})
-    named = SOURCE.read_text().replace('@register.suite("seen_corridor")', '@register.suite("coloured")')
-    named = named.replace('"uint8", stack=2)', '"uint8", stack=2, encoder="mean_colour")')
-    plugin("coloured", named, {"suite": "coloured"})
+    suite_source = SOURCE.read_text().replace('@register.suite("seen_corridor")', '@register.suite("coloured")')
+    suite_source = suite_source.replace('"uint8", stack=2)', '"uint8", stack=2, encoder="mean_colour")')
+    plugin("coloured", suite_source, {"suite": "coloured"})
     words = ("suite=coloured", "method=uer", *LEARNERS["dqn"], "seeds=[0]")
     (run,) = train(*words, packs=[(0,)]).glob("*/*/*/seed-0")
     policy = load_file(run / "policy.safetensors")
     assert policy["encoder.frames.weight"].shape == (2, 8) and policy["encoder.frames.weight"].std() > 0
     (cell,) = matrix.plan([*words, "profile=smoke"]).cells
-    found = sources.of(cell.names)
-    assert found["package mean_colour"] == "1.0" and "mean_colour" in found
+    digests = sources.of(cell.names)
+    assert digests["package mean_colour"] == "1.0" and "mean_colour" in digests
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -109,8 +109,8 @@ def test_a_dry_run_tells_hours_and_bytes_of_records(
 ) -> None:
     words = ["suite=seen_corridor", "profile=smoke", "method=uer", *LEARNERS[learner], f"output={tmp_path / 'study'}"]
     assert cli.main(["run", *words, "--dry-run"]) == 0
-    told = capsys.readouterr().out
-    assert "corridor" in told and "uer" in told
+    output = capsys.readouterr().out
+    assert "corridor" in output and "uer" in output
     (cell,) = matrix.plan(words).cells
     observations, actions = cell.section("suite").spaces(cell.names.task)
     reading = cell.section("learner").reading(observations)
@@ -129,10 +129,10 @@ def test_a_foreign_method_records_a_run_on_records(tmp_path: Path) -> None:
         _, _, terminated, truncated, _ = environment.step(environment.action_space.sample())
         if terminated or truncated:
             environment.reset()
-    seen, _ = environment.evaluation.reset()
+    observation, _ = environment.evaluation.reset()
     while True:
-        assert environment.observation_space.contains(seen)
-        seen, _, terminated, truncated, _ = environment.evaluation.step(int(seen["word"][0]))
+        assert environment.observation_space.contains(observation)
+        observation, _, terminated, truncated, _ = environment.evaluation.step(int(observation["word"][0]))
         if terminated or truncated:
             break
     environment.close()
@@ -140,29 +140,29 @@ def test_a_foreign_method_records_a_run_on_records(tmp_path: Path) -> None:
     assert [row["success"] for row in logged(run, "evaluations")] == [True]
 
 
-def wanted(count: int = 2) -> DemonstrationSpec:
+def demonstration_request(count: int = 2) -> DemonstrationSpec:
     return DemonstrationSpec("seen_corridor", registry.get("suite", "seen_corridor")(), "steps", count)
 
 
 def test_demonstrations_of_records_are_kept_and_read_back(cache: Path) -> None:
-    made = demonstrations.make(wanted())
-    demonstrations.keep(made, wanted())
-    found = demonstrations.read(wanted().file)
-    assert found is not None
-    for one, other in zip(made, found.episodes, strict=True):
-        assert one.observation.dtype == other.observation.dtype and one.observation.dtype.names
-        assert all(getattr(one, name).tobytes() == getattr(other, name).tobytes() for name in one._fields[1:])
-    description = json.loads(wanted().file.read_text())
+    episodes = demonstrations.make(demonstration_request())
+    demonstrations.keep(episodes, demonstration_request())
+    reread = demonstrations.read(demonstration_request().file)
+    assert reread is not None
+    for episode, copy in zip(episodes, reread.episodes, strict=True):
+        assert episode.observation.dtype == copy.observation.dtype and episode.observation.dtype.names
+        assert all(getattr(episode, name).tobytes() == getattr(copy, name).tobytes() for name in episode._fields[1:])
+    description = json.loads(demonstration_request().file.read_text())
     assert description["fields"]["observation"][1] == ["place", "<f4", [2]]
     description["fields"]["observation"][1][1] = "|O8"
-    wanted().file.write_text(json.dumps(description))
+    demonstration_request().file.write_text(json.dumps(description))
     with pytest.warns(UserWarning, match="is damaged"):
-        assert demonstrations.read(wanted().file) is None
+        assert demonstrations.read(demonstration_request().file) is None
 
 
 def test_a_demonstration_that_replays_otherwise_is_told_by_its_part() -> None:
-    (episode,) = demonstrations.make(wanted(1))
-    task = wanted().suite.make("steps")
+    (episode,) = demonstrations.make(demonstration_request(1))
+    task = demonstration_request().suite.make("steps")
     demonstrations.verify(episode, task, "it")
     episode.next_observation["place"][-1, 1] += 2
     with pytest.raises(UserError, match=rf"next_observation\.place\[1\] of step {episode.length - 1} is"):
@@ -176,28 +176,28 @@ def test_gymnasium_sees_a_dict_of_spaces() -> None:
     frames, word = space["frames"], space["word"]
     assert isinstance(frames, gymnasium.spaces.Box) and frames.dtype == np.uint8 and frames.high.max() == 255
     assert isinstance(word, gymnasium.spaces.Box) and word.high.tolist() == [1] and word.low.tolist() == [0]
-    seen, _ = environment.reset(seed=3)
-    assert space.contains(seen)
-    before = {name: part.copy() for name, part in seen.items()}
+    observation, _ = environment.reset(seed=3)
+    assert space.contains(observation)
+    copies = {name: part.copy() for name, part in observation.items()}
     following, *_ = environment.step(1)
-    assert space.contains(following) and all(np.array_equal(seen[name], before[name]) for name in seen)
-    assert np.array_equal(following["frames"][..., 0], seen["frames"][..., 1])
+    assert space.contains(following) and all(np.array_equal(observation[name], copies[name]) for name in observation)
+    assert np.array_equal(following["frames"][..., 0], observation["frames"][..., 1])
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("method=pebble", "task=slides"), "a vector of numbers, and these are the parts map, place, frames, word"),
         (("method=uer", "task=steps", "learner=sac"), "it needs continuous actions"),
     ],
 )
-def test_what_needs_a_vector_says_so_while_a_command_is_planned(words: tuple[str, ...], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_what_needs_a_vector_says_so_while_a_command_is_planned(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         matrix.plan(["suite=seen_corridor", "profile=smoke", *words])
 
 
 @pytest.mark.parametrize(
-    ("kept", "broken", "says"),
+    ("original", "broken", "says"),
     [
         ('"place": Observations((2,), "float32")', '"place": Observations((2,), "float64")', ""),
         ("np.zeros((), self.space.numpy)", "np.zeros((2,), self.space.numpy)[0]", ""),
@@ -217,11 +217,11 @@ def test_what_needs_a_vector_says_so_while_a_command_is_planned(words: tuple[str
     ],
 )
 def test_a_suite_of_records_that_breaks_its_contract_is_told_by_the_part(
-    plugin: Callable[..., Path], kept: str, broken: str, says: str
+    plugin: Callable[..., Path], original: str, broken: str, says: str
 ) -> None:
     source = SOURCE.read_text().replace('@register.suite("seen_corridor")', '@register.suite("broken")')
-    assert kept in source
-    plugin("broken_corridor", source.replace(kept, broken), {"suite": "broken"})
+    assert original in source
+    plugin("broken_corridor", source.replace(original, broken), {"suite": "broken"})
     if not says:
         testing.check_suite("broken", ["steps"], steps=60)
         return
@@ -229,14 +229,16 @@ def test_a_suite_of_records_that_breaks_its_contract_is_told_by_the_part(
         testing.check_suite("broken", ["steps"], steps=60)
 
 
-@pytest.mark.parametrize(("encoder", "told"), [("vecto", "did you mean 'vector'"), ("image", "'image' reads an image")])
+@pytest.mark.parametrize(
+    ("encoder", "message"), [("vecto", "did you mean 'vector'"), ("image", "'image' reads an image")]
+)
 def test_an_encoder_that_a_part_cannot_have_is_refused_with_the_plan(
-    plugin: Callable[..., Path], encoder: str, told: str
+    plugin: Callable[..., Path], encoder: str, message: str
 ) -> None:
     source = SOURCE.read_text().replace('@register.suite("seen_corridor")', '@register.suite("named")')
     source = source.replace('Observations((2,), "float32")', f'Observations((2,), "float32", encoder="{encoder}")')
     plugin("named_corridor", source, {"suite": "named"})
-    with pytest.raises(UserError, match=rf"part 'place' of the observations.*{told}"):
+    with pytest.raises(UserError, match=rf"part 'place' of the observations.*{message}"):
         matrix.plan(["suite=named", "task=steps", "method=uer", "profile=smoke"])
 
 

@@ -1,4 +1,4 @@
-"""What a file may declare, by its own bytes."""
+"""How much a file from outside may declare, given its own size."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from guidebench.harness.errors import UserError
 GIB = 2**30
 
 
-def sized(path: Path, bytes_: int) -> Path:
+def sparse_file(path: Path, bytes_: int) -> Path:
     with path.open("wb") as file:
-        file.truncate(bytes_)  # sparse: it takes no room
+        file.truncate(bytes_)  # sparse: uses no disk space
     return path
 
 
@@ -25,25 +25,25 @@ def sized(path: Path, bytes_: int) -> Path:
     [
         (1_000, 1_000_000),  # a thousand times
         (10_000_000, 2 * GIB),
-        (GIB, 4 * GIB),  # a large file may hold its numbers plainly
+        (GIB, 4 * GIB),  # a large file may hold uncompressed numbers
     ],
 )
 def test_what_a_compressed_file_may_declare(tmp_path: Path, bytes_: int, most: int) -> None:
-    file = sized(tmp_path / "file", bytes_)
+    file = sparse_file(tmp_path / "file", bytes_)
     outside.check_packed(file, most)
     with pytest.raises(UserError, match=f"its arrays declare {most + 1:,}; at most {most:,} are read"):
         outside.check_packed(file, most + 1)
 
 
 def test_what_an_uncompressed_file_may_declare(tmp_path: Path) -> None:
-    file = sized(tmp_path / "file", 1_000)
+    file = sparse_file(tmp_path / "file", 1_000)
     outside.check_plain(file, 4_000)
     with pytest.raises(UserError, match="has 1,000 bytes and its arrays declare 4,001; at most 4 times the file"):
         outside.check_plain(file, 4_001)
 
 
 def test_rows_of_equal_values_are_read_up_to_64_mib(tmp_path: Path) -> None:
-    file = sized(tmp_path / "file", 100)
+    file = sparse_file(tmp_path / "file", 100)
     outside.check_rows(file, 2**22, 2)
     with pytest.raises(UserError, match="its 4,194,305 rows of 2 columns declare"):
         outside.check_rows(file, 2**22 + 1, 2)

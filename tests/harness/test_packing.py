@@ -1,4 +1,4 @@
-"""Records as bytes and back."""
+"""Structured records are packed into bytes and restored."""
 
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ def test_records_come_back_as_they_were(shape: tuple[int, ...]) -> None:
     raw, fields = packed(records)
     assert raw.dtype == np.uint8 and raw.shape == (*shape, 22)
     assert fields == [["code", "|u1", [2]], ["place", "<f4", [3]], ["one", "<i8", []]]
-    found = unpacked(raw, fields)
-    assert found.dtype == KIND and found.shape == shape and found.tobytes() == records.tobytes()
+    restored = unpacked(raw, fields)
+    assert restored.dtype == KIND and restored.shape == shape and restored.tobytes() == records.tobytes()
 
 
 def test_other_arrays_are_left_alone() -> None:

@@ -1,4 +1,4 @@
-"""Which parts a cell has: teachers and models are there where another part asks for them, and nowhere else."""
+"""Which parts a cell has: teachers and models exist only where another part asks for them."""
 
 import pytest
 
@@ -9,21 +9,25 @@ from guidebench.harness.plan.config import Cell
 
 
 def cell(*overrides: str) -> Cell:
-    (found,) = matrix.plan(["suite=metaworld_pbrl", "task=button-press", "profile=smoke", *overrides]).cells
-    return found
+    (planned_cell,) = matrix.plan(["suite=metaworld_pbrl", "task=button-press", "profile=smoke", *overrides]).cells
+    return planned_cell
 
 
 def test_a_guide_that_is_taught_has_a_teacher_and_a_teacher_that_asks_a_chat_has_one() -> None:
     plain, scripted = cell("method=sac"), cell("method=pebble")
-    told = cell("method=pebble", "teacher=llm", "chat=scripted")
+    llm_taught = cell("method=pebble", "teacher=llm", "chat=scripted")
     first = ["learner", "replay", "guide", "agent"]
-    assert [[part.role for part in each.names.parts] for each in (plain, scripted, told)] == [
+    assert [[part.role for part in planned_cell.names.parts] for planned_cell in (plain, scripted, llm_taught)] == [
         first,
         [*first, "teacher"],
         [*first, "teacher", "chat"],
     ]
-    assert [str(part) for part in told.names.of("teacher", "chat")] == ["teacher 'llm'", "chat 'scripted'"]
-    assert [each.section("teacher") is None for each in (plain, scripted, told)] == [True, False, False]
+    assert [str(part) for part in llm_taught.names.of("teacher", "chat")] == ["teacher 'llm'", "chat 'scripted'"]
+    assert [planned_cell.section("teacher") is None for planned_cell in (plain, scripted, llm_taught)] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_rows_are_named_after_what_answers() -> None:
@@ -51,7 +55,7 @@ def test_how_a_chat_is_reached_changes_no_id_and_its_model_does() -> None:
 
 def test_a_task_goes_by_its_other_names_too() -> None:
     by_alias = matrix.plan(["suite=metaworld_pbrl", "task=button-press-v2,button-press", "method=sac", "profile=smoke"])
-    assert [each.id for each in by_alias.cells] == [cell("method=sac").id]
+    assert [alias_cell.id for alias_cell in by_alias.cells] == [cell("method=sac").id]
     with pytest.raises(UserError, match="did you mean 'button-press'"):
         matrix.plan(["suite=metaworld_pbrl", "task=buttonpress", "method=sac"])
 

@@ -1,4 +1,4 @@
-"""Whatever a function meets in a process apart, whoever called it gets an answer or a refusal, and can go on."""
+"""Whatever happens to a function in a process of its own, its caller gets an answer or a refusal and can continue."""
 
 import ctypes
 import errno
@@ -47,9 +47,9 @@ def hang() -> None:
 
 
 def hoard() -> None:
-    held = []
+    blocks = []
     for _ in range(10_000):
-        held.append(b"x" * 2**24)
+        blocks.append(b"x" * 2**24)
         time.sleep(0.001)
 
 
@@ -147,7 +147,7 @@ def stop() -> None:
 
 
 def stop_halfway() -> bytes:
-    """Stops its process while the answer is being sent, which is larger than what the connection holds."""
+    """Stop this process while it sends an answer that is larger than the connection's buffer."""
     pid = os.getpid()
     subprocess.Popen(["sh", "-c", f"sleep 0.2; kill -STOP {pid}"])
     return b"x" * 2**28
@@ -196,19 +196,19 @@ def _stat(pid: str) -> str:
 def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "weights"
     with file.open("wb") as stream:
-        stream.truncate(10 * 10**9)  # sparse: it takes no room
+        stream.truncate(10 * 10**9)  # sparse: uses no disk space
     limits: list[tuple[float, int]] = []
     caller = Caller()
     monkeypatch.setattr(
-        caller, "_exchange", lambda what, seconds, memory, *wanted: limits.append((seconds, memory)) or (None, [])
+        caller, "_exchange", lambda label, seconds, memory, *arguments: limits.append((seconds, memory)) or (None, [])
     )
     for files in (tmp_path / "missing", file, [file, file]):
         caller.read_files("reading", files, double, 2)
     assert limits == [(60.0, 3 * 2**30), (160.0, 4 * 10**10), (260.0, 8 * 10**10)]
 
 
-def leaking(flag: str) -> str:
-    """Crashes where an earlier call has left something."""
+def crash_if_called_before(flag: str) -> str:
+    """Crash if an earlier call has left a trace."""
     if flag in os.environ:
         os.abort()
     os.environ[flag] = "1"
@@ -216,8 +216,8 @@ def leaking(flag: str) -> str:
 
 
 def test_what_earlier_calls_left_behind_is_not_held_against_the_next(call: Caller) -> None:
-    assert call("reading x", 60.0, leaking, "GUIDEBENCH_TEST_LEFT") == "read"
-    assert call("reading y", 60.0, leaking, "GUIDEBENCH_TEST_LEFT") == "read"
+    assert call("reading x", 60.0, crash_if_called_before, "GUIDEBENCH_TEST_LEFT") == "read"
+    assert call("reading y", 60.0, crash_if_called_before, "GUIDEBENCH_TEST_LEFT") == "read"
 
 
 def nested() -> int:

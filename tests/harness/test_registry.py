@@ -1,4 +1,4 @@
-"""Everything is found by name, lightly; a broken plug-in is a warning with its name, never a crash."""
+"""Parts are found by name without heavy imports; a broken plug-in is a warning that names it, never a crash."""
 
 import importlib
 import os
@@ -37,8 +37,8 @@ def test_finding_every_built_in_name_imports_nothing_heavy() -> None:
         "heavy = {'torch', 'numba', 'gymnasium', 'minigrid', 'pandas', 'matplotlib', 'pyarrow', 'hydra', 'rich'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_plug_in_is_found_by_name_and_listed(plugin) -> None:
@@ -267,7 +267,7 @@ def test_a_broken_command_hurts_no_other(plugin, capsys, tmp_path, source: str, 
     assert capsys.readouterr() == ("word day\n", "")
     assert cli.main(["report", str(tmp_path / "nowhere")]) == 2
     assert "no study at" in (err := capsys.readouterr().err) and "bad" not in err
-    assert cli.main([]) == 0  # help tries all of them
+    assert cli.main([]) == 0  # printing the help loads all of them
     out, err = capsys.readouterr()
     assert "does 100 % of it" in out
     assert re.fullmatch(f"bench: plug-in command 'bad' is broken and left out: .*{says}.*\n", err)

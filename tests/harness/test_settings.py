@@ -1,4 +1,4 @@
-"""Fields carry type, bounds, unit and source, and a wrong value is named with what fits."""
+"""Settings have a type, bounds, a unit and a source; a wrong value is reported with what would fit."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_a_field_carries_bounds_unit_meaning_and_source() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "typed"),
+    ("name", "setting", "typed"),
     [
         ("rate", 1, 1.0),
         ("limit", None, None),
@@ -43,13 +43,13 @@ def test_a_field_carries_bounds_unit_meaning_and_source() -> None:
         ("kind", "maximum", "maximum"),
     ],
 )
-def test_values_are_taken_as_the_field_s_type(name: str, given: object, typed: object) -> None:
-    value = settings.check(settings.fields(Example)[name], given, name)
+def test_values_are_taken_as_the_field_s_type(name: str, setting: object, typed: object) -> None:
+    value = settings.check(settings.fields(Example)[name], setting, name)
     assert value == typed and type(value) is type(typed)
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "says"),
+    ("name", "setting", "says"),
     [
         ("rate", 1.5, r"part.rate=1.5: expected float in \[0, 1\] \(per step\)"),
         ("rate", "abc", "part.rate=abc"),
@@ -60,9 +60,9 @@ def test_values_are_taken_as_the_field_s_type(name: str, given: object, typed: o
         ("limit", 0, "int or null at least 1"),
     ],
 )
-def test_a_wrong_value_is_named_with_what_fits(name: str, given: object, says: str) -> None:
+def test_a_wrong_value_is_named_with_what_fits(name: str, setting: object, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        settings.check(settings.fields(Example)[name], given, f"part.{name}")
+        settings.check(settings.fields(Example)[name], setting, f"part.{name}")
 
 
 def test_building_names_the_nearest_setting() -> None:
@@ -71,14 +71,14 @@ def test_building_names_the_nearest_setting() -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PromptedPart:
     prompt: Annotated[str, Text] = ""
     """What is asked."""
     name: str = ""
     """Who is asked."""
 
 
-PROMPT = settings.fields(Asked)["prompt"]
+PROMPT = settings.fields(PromptedPart)["prompt"]
 
 
 def test_a_text_may_be_named_by_a_file_and_the_text_is_the_value(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_a_text_that_begins_like_a_file_s_name_is_not_read_once_it_is_a_value(tm
     file = tmp_path / "prompt.txt"
     file.write_text(f"file:{tmp_path / 'secret'}")
     text = settings.from_command(PROMPT, f"file:{file}", "judge.prompt")
-    assert settings.build(Asked, {"prompt": text}, "judge").prompt == f"file:{tmp_path / 'secret'}"
-    assert settings.from_command(settings.fields(Asked)["name"], "file:none", "judge.name") == "file:none"
+    assert settings.build(PromptedPart, {"prompt": text}, "judge").prompt == f"file:{tmp_path / 'secret'}"
+    assert settings.from_command(settings.fields(PromptedPart)["name"], "file:none", "judge.name") == "file:none"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Texts from outside, made safe to keep and to print."""
+"""Texts from outside are made safe to store and to print."""
 
 import pytest
 

@@ -18,7 +18,7 @@ from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.dialogue import WaypointDialogue
 from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
 from tests.harness.models.canned import completion, serving
-from tests.harness.models.conversing import held, said
+from tests.harness.models.dialogues import hold_dialogue, unwrap_answer
 from tests.methods.kagi import test_dialogue as kagi
 from tests.methods.kagi.scenes import CANDIDATES, QUESTION, painted
 from tests.methods.lagea.feedback import replies as lagea
@@ -60,7 +60,7 @@ CASES = {
 
 def converse(case: Case, directory: Path, chat: Any, models: Models) -> tuple[Any, int]:
     """Return the answer and the number of calls that reached the model."""
-    return held(case.dialogue, case.content, case.frames, chat, directory, models)
+    return hold_dialogue(case.dialogue, case.content, case.frames, chat, directory, models)
 
 
 def pixels(part: Any) -> Array:
@@ -95,7 +95,7 @@ def test_a_vision_language_model_that_runs_here_ends_without_an_answer(
 
     torch.manual_seed(0)
     outcome, billed = converse(CASES[name], tmp_path, babbling, Models())
-    answer, answered = said(outcome)
+    answer, answered = unwrap_answer(outcome)
     assert billed == 2 and not answered and (answer is None) == (name == "kagi")
     assert answer is None or (answer["empty"], answer["text"], answer["retries"]) == (True, "", 1)
     assert converse(CASES[name], tmp_path, babbling, Models(mode="replay")) == (outcome, 0)

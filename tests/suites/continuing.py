@@ -1,4 +1,4 @@
-"""A task that goes on from a state on disk, played where a test runs and in a process of its own."""
+"""Tasks restored from a state on disk and played on, in a test's process and in another one."""
 
 import hashlib
 import json
@@ -25,9 +25,9 @@ CASES: list[tuple[str, dict[str, Any], str, int]] = [
     ("ogbench_scene", {}, "task4", 20),
     ("point_maze", {"steps": None}, "medium", 40),
 ]
-"""Suite, its settings, task, and after how many steps of its solver, or of chance, the state is saved."""
+"""Suite, its settings, task, and the number of solver or random steps after which the state is saved."""
 AHEAD = 20
-"""Steps that are compared."""
+"""Number of steps that are compared after the state was loaded."""
 
 
 def make(number: int) -> tuple[Any, Any]:
@@ -38,18 +38,20 @@ def make(number: int) -> tuple[Any, Any]:
 
 
 def play(task: Any, actions: Any, steps: int, clumsy: float = 0.0) -> str:
-    """Return a digest of all that so many steps and the next episode show, which later steps must not change; a solver
-    is followed but for a share of random steps."""
-    digest, rng, kept = hashlib.sha256(), np.random.default_rng(steps), []
+    """Play for `steps` steps and one reset; return a digest of everything observed, and check that later steps leave
+    earlier observations unchanged. Actions are the solver's, except a share `clumsy` of random ones."""
+    digest, rng, observations = hashlib.sha256(), np.random.default_rng(steps), []
     for _ in range(steps):
         skilled = rng.random() >= clumsy and isinstance(task, HasExpert)
         step = task.step(task.expert() if skilled else testing._action(actions, rng))
-        kept.append((step.observation, step.observation.tobytes()))
-        digest.update(kept[-1][1] + repr([float(step.reward), *map(bool, step[2:])]).encode())
+        observations.append((step.observation, step.observation.tobytes()))
+        digest.update(observations[-1][1] + repr([float(step.reward), *map(bool, step[2:])]).encode())
         digest.update(task.events().tobytes() + task.snapshot().tobytes())
         if step.terminated or step.truncated:
             digest.update(task.reset().tobytes())
-    assert all(observation.tobytes() == before for observation, before in kept), "it is the caller's to keep"
+    assert all(observation.tobytes() == copy for observation, copy in observations), (
+        "a later step changed an observation"
+    )
     return digest.hexdigest()
 
 

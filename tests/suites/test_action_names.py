@@ -1,4 +1,4 @@
-"""Names of actions and of what steps achieve, which prompts list."""
+"""Names of actions and captions of steps, which prompts list."""
 
 import numpy as np
 import pytest
@@ -39,13 +39,13 @@ def test_random_play_has_deeds_moves_and_no_other_captions():
     from guidebench.suites.crafter.captions import DEEDS
 
     config = registry.get("suite", "crafter")(area=32)
-    task, told = config.make("game"), set()
+    task, captions = config.make("game"), set()
     assert isinstance(task, Telling)
     rng = np.random.default_rng(0)
     task.reset(1)
     for _ in range(1_000):
         if (step := task.step(int(rng.integers(17)))).terminated or step.truncated:
             task.reset()
-        told.add(task.caption())
-    assert told - set(DEEDS) == {"", "wake up", "move left", "move right", "move up", "move down"}
-    assert len(told & set(DEEDS)) > 5
+        captions.add(task.caption())
+    assert captions - set(DEEDS) == {"", "wake up", "move left", "move right", "move up", "move down"}
+    assert len(captions & set(DEEDS)) > 5

@@ -1,4 +1,4 @@
-"""What holds for the frames of every suite."""
+"""Properties of the frames of every suite."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def built(name: str, **settings: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "task", "how"),
+    ("name", "settings", "task", "drawing_settings"),
     [
         ("bin_sorting", STATE, "forward", {"size": 48, "perturbation": "sprite_swap"}),
         ("metaworld", {}, "drawer-open", {"size": 48, "perturbation": "texture"}),
@@ -30,20 +30,20 @@ def built(name: str, **settings: Any) -> Any:
     ],
 )
 def test_drawing_changes_no_snapshot_and_no_episode(
-    name: str, settings: dict[str, Any], task: str, how: dict[str, Any], opengl: None
+    name: str, settings: dict[str, Any], task: str, drawing_settings: dict[str, Any], opengl: None
 ) -> None:
     suite, rng = built(name, **settings), np.random.default_rng(0)
-    drawer, drawn, plain = suite.drawing(**how).spawn(task), suite.make(task), suite.make(task)
-    assert drawn.reset(5).tobytes() == plain.reset(5).tobytes()
+    drawer, drawn_task, plain_task = suite.drawing(**drawing_settings).spawn(task), suite.make(task), suite.make(task)
+    assert drawn_task.reset(5).tobytes() == plain_task.reset(5).tobytes()
     for _ in range(8):
-        snapshot = drawn.snapshot()
+        snapshot = drawn_task.snapshot()
         drawer(snapshot[None])
-        assert snapshot.tobytes() == drawn.snapshot().tobytes() == plain.snapshot().tobytes()
+        assert snapshot.tobytes() == drawn_task.snapshot().tobytes() == plain_task.snapshot().tobytes()
         action = testing._action(suite.spaces(task)[1], rng)
-        one, other = drawn.step(action), plain.step(action)
-        assert one.observation.tobytes() == other.observation.tobytes() and one[1:] == other[1:]
-        assert drawn.events().tolist() == plain.events().tolist()
-    assert same(drawn.state(), plain.state()) and drawn.reset().tobytes() == plain.reset().tobytes()
+        drawn_step, plain_step = drawn_task.step(action), plain_task.step(action)
+        assert drawn_step.observation.tobytes() == plain_step.observation.tobytes() and drawn_step[1:] == plain_step[1:]
+        assert drawn_task.events().tolist() == plain_task.events().tolist()
+    assert same(drawn_task.state(), plain_task.state()) and drawn_task.reset().tobytes() == plain_task.reset().tobytes()
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_drawing_changes_no_snapshot_and_no_episode(
 def test_textures_follow_from_their_seed(
     name: str, settings: dict[str, Any], task: str, seeds: tuple[int, ...], opengl: None
 ) -> None:
-    """Of simulations the tests of `mujoco` show that a seed has one texture."""
+    """For simulations the tests of `mujoco` show that a seed has one texture."""
     suite = built(name, **settings)
-    made = suite.make(task)
-    made.reset(0)
-    shot = made.snapshot()[None]
+    world = suite.make(task)
+    world.reset(0)
+    shot = world.snapshot()[None]
     frames = [suite.drawing(size=64, perturbation="texture", seed=seed).spawn(task)(shot) for seed in seeds]
     assert frames[0].shape[:3] == (1, 64, 64)
     assert [np.array_equal(frames[0], frame) for frame in frames[1:]] == [seed == 0 for seed in seeds[1:]]
@@ -83,23 +83,23 @@ def test_fast_frames_differ_from_full_ones_by_shadows_and_edges_alone(
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "task", "how"),
+    ("name", "settings", "task", "drawing_settings"),
     [
         ("bin_sorting", STATE, "forward", {}), ("metaworld_mt10", {}, "mt10", {}),
         ("ogbench_scene", {}, "task3", {"perturbation": "sprite_swap"}),
     ],
 )  # fmt: skip
 def test_both_cameras_are_shown_side_by_side(
-    name: str, settings: dict[str, Any], task: str, how: dict[str, Any], opengl: None
+    name: str, settings: dict[str, Any], task: str, drawing_settings: dict[str, Any], opengl: None
 ) -> None:
     suite = built(name, **settings)
     shots = np.stack([suite.make(task).snapshot()] * 2)
-    both, left, right = (
-        suite.drawing(camera=camera, size=48, **how).spawn(task)(shots)
+    both, first_view, second_view = (
+        suite.drawing(camera=camera, size=48, **drawing_settings).spawn(task)(shots)
         for camera in ("both", *suite.cameras_of(task)[:2])
     )
-    assert both.shape == (2, 48, 96, 3) and not np.array_equal(left, right)
-    assert np.array_equal(both[:, :, :48], left) and np.array_equal(both[:, :, 48:], right)
+    assert both.shape == (2, 48, 96, 3) and not np.array_equal(first_view, second_view)
+    assert np.array_equal(both[:, :, :48], first_view) and np.array_equal(both[:, :, 48:], second_view)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""What holds for every suite: what it declares and imports, the contract of its tasks, a state in another process."""
+"""Properties of every suite: its declarations and imports, the contract of its tasks, and a state in another
+process."""
 
 import copy
 import importlib.util
@@ -45,7 +46,7 @@ def test_every_value_of_every_layer_and_every_setting_has_a_source(name: str) ->
 CALLS = ("make", "spaces", "horizon", "ready", "seconds_per_step", "coordinates", "cameras_of", "action_names", "deeds",
          "measures", "surroundings")  # fmt: skip
 UNNAMED = {"classic": ("ready",), "minigrid_doorkey": ("ready", "seconds_per_step")}
-"""What looks at no task."""
+"""Suite -> calls that accept any name of a task."""
 
 
 @EVERY
@@ -53,7 +54,7 @@ def test_an_unknown_task_is_named_with_the_nearest(name: str) -> None:
     suite = built(name)
     task = suite.tasks[-1]
     calls = [getattr(suite, call) for call in CALLS if hasattr(suite, call) and call not in UNNAMED.get(name, ())]
-    if not name.startswith("crafter"):  # whose tasks all look alike
+    if not name.startswith("crafter"):  # tasks of these suites all look alike
         calls.append(suite.drawing().spawn)
     for call in calls:
         check_refused(f"unknown task '{task}~'; did you mean '{task}'", call, f"{task}~")
@@ -78,7 +79,9 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
     name: str, call: Callable[[Any], Any], package: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda wanted: None if wanted == package else find(wanted))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda requested: None if requested == package else find(requested)
+    )
     check_refused(f"{package}.*install the extra {extra}" if extra else package, call, built(name))
 
 
@@ -91,8 +94,8 @@ HEAVY = (
 def test_naming_the_suites_imports_no_environment() -> None:
     folders = sorted(path.parent.name for root in suites.__path__ for path in Path(root).glob("*/__init__.py"))
     assert {"classic", "mujoco", "point_maze"} < set(folders)
-    named = "".join(f"import guidebench.suites.{folder}\n" for folder in folders)
-    code = f"import sys\n{named}print(sorted(set({HEAVY!r}) & set(sys.modules)))"
+    imports = "".join(f"import guidebench.suites.{folder}\n" for folder in folders)
+    code = f"import sys\n{imports}print(sorted(set({HEAVY!r}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -131,7 +134,7 @@ def test_tasks_keep_the_contract_of_suites_over_several_episodes(
 
 
 def test_a_state_is_not_changed_by_later_steps_and_continues_in_another_process(tmp_path: Path) -> None:
-    """Also what a seed lays out does not depend on what was played before."""
+    """The layout of a seed does not depend on what was played before, either."""
     expected = []
     for number, (name, _, _, steps) in enumerate(continuing.CASES):
         task, actions = continuing.make(number)
@@ -141,9 +144,9 @@ def test_a_state_is_not_changed_by_later_steps_and_continues_in_another_process(
         continuing.play(task, actions, steps)
         state = task.state()
         checkpoints.save(tmp_path / str(number), 0, state)
-        kept = copy.deepcopy(state)
+        saved = copy.deepcopy(state)
         expected.append(continuing.play(task, actions, continuing.AHEAD, 0.5) + task.reset().tobytes().hex()[:32])
-        assert same(state, kept), name
+        assert same(state, saved), name
         assert (task.position() is None) == (name not in ("housekeep", "minigrid_doorkey"))
         assert (task.reset(number).tobytes(), continuing.play(task, actions, 5)) == first, name
     done = run("tests.suites.continuing", str(tmp_path))
@@ -162,7 +165,7 @@ def test_a_demonstration_ends_in_success_and_the_goal_is_its_first(
     name: str, settings: dict[str, Any], task: str
 ) -> None:
     suite = built(name, **settings)
-    shown = suite.demonstrate(task, 2)
-    assert shown is not None and shown.success[-1] and shown.length <= suite.horizon(task)
+    demonstration = suite.demonstrate(task, 2)
+    assert demonstration is not None and demonstration.success[-1] and demonstration.length <= suite.horizon(task)
     for _ in range(2):
-        assert np.array_equal(suite.goal_snapshot(task, 2), shown.snapshot[shown.success.argmax()])
+        assert np.array_equal(suite.goal_snapshot(task, 2), demonstration.snapshot[demonstration.success.argmax()])

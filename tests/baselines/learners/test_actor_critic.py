@@ -19,7 +19,7 @@ from guidebench.harness.loop.evaluation import Evaluator
 from guidebench.harness.loop.training import Loop
 from tests.baselines.learners.conftest import beside, same
 from tests.baselines.learners.continuous import SMALL, Reach, batch, build
-from tests.harness.loop.notes import Notes
+from tests.harness.loop.memory_journal import MemoryJournal
 from tests.refusals import check_refused
 from tests.there import there
 
@@ -166,7 +166,7 @@ def run(
     """Run the line task to the end; return the agent, its notes and the loop."""
     parts = {"learner": learner, "guide": guide or Unguided(), "replay": replay or Uer()}
     run_build = build(seeds, path=path, steps=steps, parts=parts)
-    agent, notes = Standard().spawn(run_build), Notes()
+    agent, notes = Standard().spawn(run_build), MemoryJournal()
     notes.rows = len(seeds)
     if spoil:
         spoil(agent, notes)

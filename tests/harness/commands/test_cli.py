@@ -1,4 +1,4 @@
-"""The command line: what it prints for people and for programs, and how a mistake looks on the screen."""
+"""The command line: what it prints for people and for programs, and how it reports a user's mistake."""
 
 import json
 import re
@@ -44,7 +44,7 @@ TABLE_3_PER = {"replay.alpha": 0.7, "replay.beta": 1.0, "replay.importance_weigh
 
 @pytest.fixture
 def bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    """`bench("list", "--json")` -> (exit code, standard output, standard error), in this process."""
+    """Return a function: `bench("list", "--json")` runs in this process and returns (exit code, stdout, stderr)."""
     monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it
 
     def run(*words: str) -> tuple[int, str, str]:
@@ -58,7 +58,7 @@ def bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
 
 
 def one_screen(code: int, out: str, err: str) -> str:
-    """The text of a refused command: one short message on standard error and nothing else."""
+    """Return the text of a refused command, after checking that it is one short message on standard error."""
     assert code == 2 and out == ""
     assert err.startswith("bench: ") and "Traceback" not in err
     assert len(err) < 1_000 and err.count("\n") <= 5, err
@@ -82,10 +82,10 @@ def test_one_kind_can_be_listed_in_the_singular_or_plural(bench) -> None:
 
 def test_help_names_every_command_and_shows_examples(bench) -> None:
     commands = [line.split()[0] for line in bench("--help")[1].splitlines() if re.match(r" {4}[a-z]", line)]
-    shown = ("cite", "compare", "export", "import")
+    documented = ("cite", "compare", "export", "import")
     others = ("dataset", "label", "leaderboard", "report", "submit", "verify", "watch")
-    assert set(commands) == {*cli.COMMANDS, *shown, *others}
-    for command in shown:
+    assert set(commands) == {*cli.COMMANDS, *documented, *others}
+    for command in documented:
         assert f"\n  bench {command} " in bench(command, "--help")[1]
     assert "bench leaderboard --add" in bench("submit", "--help")[1]
 
@@ -105,14 +105,14 @@ def settings(bench, *overrides: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("overrides", [("suite=minigrid_doorkey", "method=vlm_rb"), ("method=vlm_rb",)])
 def test_show_lets_one_check_table_3_with_the_source_of_each_value(bench, overrides: tuple[str, ...]) -> None:
-    shown = settings(bench, *overrides)
+    resolved = settings(bench, *overrides)
     for key, value in TABLE_3.items():
-        assert shown[key]["value"] == value, key
-        assert type(shown[key]["value"]) is type(value), key
-        assert shown[key]["source"].startswith("VLM-RB, table 3"), key
+        assert resolved[key]["value"] == value, key
+        assert type(resolved[key]["value"]) is type(value), key
+        assert resolved[key]["source"].startswith("VLM-RB, table 3"), key
     # 500k steps, as a share of the run
-    assert shown["replay.schedule_share"]["value"] * shown["training.steps"]["value"] == 500_000
-    assert "table 3: 500k steps" in shown["replay.schedule_share"]["source"]
+    assert resolved["replay.schedule_share"]["value"] * resolved["training.steps"]["value"] == 500_000
+    assert "table 3: 500k steps" in resolved["replay.schedule_share"]["source"]
     per = settings(bench, *overrides[:-1], "method=per")
     for key, value in TABLE_3_PER.items():
         assert per[key]["value"] == value and "table" in per[key]["source"] and "3" in per[key]["source"], key
@@ -140,8 +140,8 @@ def test_the_paper_is_judged_by_its_model_and_what_is_missing_of_it_is_said_firs
     assert "missing: judge=transformers judge.model=perception_lm_1b: Perception-LM 1B" in out and get in out
     code, out, _ = bench("run", *command, "--dry-run", "--json")
     assert code == 1 and get in json.loads(out)["missing"][0]
-    code, _, told = bench("run", *command, "output=study")
-    assert code == 2 and get in told and "bench doctor judge=transformers" in told
+    code, _, error = bench("run", *command, "output=study")
+    assert code == 2 and get in error and "bench doctor judge=transformers" in error
     assert not list(tmp_path.rglob("run.json"))
     code, out, _ = bench("run", *command, "models.mode=replay", "--dry-run")
     assert code == 1 and "holds no recorded calls" in out and get not in out, "replay needs answers and no weights"
@@ -186,10 +186,10 @@ def test_show_prints_a_long_text_in_full_below_the_table(bench, tmp_path: Path) 
 
 
 def test_show_tells_which_layer_set_a_value(bench) -> None:
-    shown = settings(bench, *SMOKE, "method=vlm_rb", "replay.clip_length=8")
-    assert (shown["replay.clip_length"]["value"], shown["replay.clip_length"]["layer"]) == (8, "command line")
-    assert (shown["learner.batch_size"]["value"], shown["learner.batch_size"]["layer"]) == (32, "profile smoke")
-    assert shown["judge.delay"]["unit"] == "environment steps"
+    resolved = settings(bench, *SMOKE, "method=vlm_rb", "replay.clip_length=8")
+    assert (resolved["replay.clip_length"]["value"], resolved["replay.clip_length"]["layer"]) == (8, "command line")
+    assert (resolved["learner.batch_size"]["value"], resolved["learner.batch_size"]["layer"]) == (32, "profile smoke")
+    assert resolved["judge.delay"]["unit"] == "environment steps"
 
 
 def test_a_dry_run_prints_cells_seeds_steps_and_hours_and_writes_nothing(bench, tmp_path, monkeypatch) -> None:
@@ -211,17 +211,17 @@ def test_a_dry_run_as_json_says_the_same(bench, tmp_path, monkeypatch) -> None:
     command = (*SMOKE, "method=uer,vlm_rb", "replay.lambda_max=0.25,1", "seeds=3", "workers=2", "device=cpu")
     code, out, _ = bench("run", *command, "--dry-run", "--json")
     assert code == 0 and list(tmp_path.iterdir()) == []
-    content, plan = json.loads(out), matrix.plan(command)
-    assert content["study"] == plan.name and content["workers"] == 2
-    assert [row["cell"] for row in content["cells"]] == [cell.id for cell in plan.cells]
-    assert [row["row"] for row in content["cells"]] == [
+    dry_run, plan = json.loads(out), matrix.plan(command)
+    assert dry_run["study"] == plan.name and dry_run["workers"] == 2
+    assert [row["cell"] for row in dry_run["cells"]] == [cell.id for cell in plan.cells]
+    assert [row["row"] for row in dry_run["cells"]] == [
         "uer · smoke",
         "vlm_rb (replay.lambda_max=0.25) · sprite · smoke",
         "vlm_rb (replay.lambda_max=1.0) · sprite · smoke",
     ]
-    assert all(row["seeds"] == [0, 1, 2] and row["steps"] == 600 for row in content["cells"])
+    assert all(row["seeds"] == [0, 1, 2] and row["steps"] == 600 for row in dry_run["cells"])
     # two workers share the hours of all runs
-    assert content["hours"] == pytest.approx(sum(row["hours"] for row in content["cells"]) / 2, abs=1e-3)
+    assert dry_run["hours"] == pytest.approx(sum(row["hours"] for row in dry_run["cells"]) / 2, abs=1e-3)
 
 
 def test_a_matrix_of_a_thousand_cells_is_planned_without_importing_torch() -> None:
@@ -232,8 +232,8 @@ def test_a_matrix_of_a_thousand_cells_is_planned_without_importing_torch() -> No
     )
     sweep = ("learner.target_every=range(1,101)", "training.steps=range(600,610)")
     command = [sys.executable, "-c", program, "run", *SMOKE, *sweep, "--dry-run"]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    lines = result.stdout.splitlines()
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    lines = done.stdout.splitlines()
     assert lines[-1] == "0 []"
     cells = [line.split()[0] for line in lines if re.match(r"[0-9a-f]{10} ", line)]
     assert len(cells) == len(set(cells)) == 1_000
@@ -330,20 +330,20 @@ def test_status_tells_how_far_each_run_is(bench, tmp_path: Path) -> None:
 def test_status_tells_what_a_worker_of_another_process_does_now(bench, train, tmp_path: Path, monkeypatch) -> None:
     for module, name in ((journal, "TELL_EVERY"), (journal, "LIVE_EVERY"), (pace, "SHORTEST")):
         monkeypatch.setattr(module, name, 1e-9)
-    seen: list[tuple[int, dict[str, Any], str]] = []
+    looks: list[tuple[int, dict[str, Any], str]] = []
     steps = iter(range(1, 1_000))
 
     def look() -> bool:
-        """The loop asks at the end of every step whether to stop: a moment at which a run can be looked at."""
+        """Note what `bench status` prints; the loop calls this after every step to ask whether to stop."""
         if (step := next(steps)) == 250:  # the first evaluation was at step 200, the first checkpoint comes at 5,000
-            content = json.loads(bench("status", str(tmp_path / "study"), "--json")[1])
-            seen.append((step, content, bench("status", str(tmp_path / "study"))[1]))
+            status = json.loads(bench("status", str(tmp_path / "study"), "--json")[1])
+            looks.append((step, status, bench("status", str(tmp_path / "study"))[1]))
         return False
 
     train("method=uer", "seeds=1", packs=[(0,)], directory=tmp_path / "study", stop=look)
-    (step, content, out), (row,) = seen[0], seen[0][1]["runs"]
+    (step, status, out), (row,) = looks[0], looks[0][1]["runs"]
     assert row["status"] == "running" and row["step"] == step - 1 and 0.0 <= row["score"] <= 1.0
-    assert row["steps_per_second"] > 0 and row["seconds_left"] == content["seconds_left"] >= 0
+    assert row["steps_per_second"] > 0 and row["seconds_left"] == status["seconds_left"] >= 0
     assert re.search(r"seed 0 +running +249 of 600  success \d\.\d\d  [\d,]+ steps/s  \d+ s left", out)
     row = json.loads(bench("status", str(tmp_path / "study"), "--json")[1])["runs"][0]
     assert row["status"] == "finished" and row["score"] is not None and row["steps_per_second"] is None
@@ -390,23 +390,25 @@ def test_doctor_names_what_a_suite_lacks(bench, monkeypatch: pytest.MonkeyPatch)
     assert bench("doctor", "suite=crafte")[0] == 2
 
 
-def test_one_is_singular_in_a_plan(bench, tmp_path, monkeypatch) -> None:
+def test_a_count_of_one_in_a_plan_is_singular(bench, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     out = bench("run", *SMOKE, "method=uer", "task=5x5", "seeds=1", "workers=1", "device=cpu", "--dry-run")[1]
     assert "1 cell × 1 seed (0)" in out and "with 1 worker (cpu)" in out
 
 
 def test_a_second_command_into_a_study_leaves_its_name(tmp_path: Path, monkeypatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(following, "follow", lambda launcher, jobs, watch: asked.extend(job.study for job in jobs))
+    study_names: list[str] = []
+    monkeypatch.setattr(
+        following, "follow", lambda launcher, jobs, watch: study_names.extend(job.study for job in jobs)
+    )
     first, second = (
         matrix.plan([*SMOKE, "task=5x5", "seeds=1", "workers=1", f"method={method}", f"output={tmp_path}"])
         for method in ("uer", "per")
     )
     assert study.carry_out(first).name == first.name != second.name
     assert study.carry_out(second).name == first.name
-    content = json.loads((tmp_path / "study.json").read_text())
-    assert content["study"] == first.name and len(content["cells"]) == 2 and set(asked) == {first.name}
+    study_record = json.loads((tmp_path / "study.json").read_text())
+    assert study_record["study"] == first.name and len(study_record["cells"]) == 2 and set(study_names) == {first.name}
 
 
 @pytest.mark.parametrize(
@@ -443,12 +445,12 @@ def test_a_study_is_printed_with_its_errors_and_shown_as_a_table(tmp_path: Path)
     directory.write(plan.name, [], {cell.id: {"directory": cell.directory, "seeds": [0, 1], "label_variant": "a=1"}})
     write_cell(directory, cell)
     directory.run(cell.directory, 1).update(status="failed", seed=1, step=0, steps=600, error="Traceback\nNo: <b>&")
-    for found in (study.look(plan), results.study(tmp_path)):
-        line, error = repr(found).splitlines()
-        assert str(found) == repr(found)
+    for view in (study.look(plan), results.study(tmp_path)):
+        line, error = repr(view).splitlines()
+        assert str(view) == repr(view)
         assert line == f"study {plan.name} in {tmp_path}: 0 of 2 runs finished, 1 waiting, 1 failed"
         assert error.endswith(f"{cell.id}, seed 1: No: <b>&")
-        html = found._repr_html_()
+        html = view._repr_html_()
         assert html.startswith("<table>") and html.count("<tr>") == 3
         assert "<td>No: &lt;b&gt;&amp;</td>" in html and "Traceback" not in html
 
@@ -460,7 +462,7 @@ def test_overrides_may_stand_after_an_option(bench) -> None:
 
 @pytest.mark.parametrize("words", [("help", "run"), ("help",), ("help", "models", "stats")])
 def test_help_explains_a_command(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit:
         cli.main(words)
     out = capsys.readouterr().out
-    assert not ended.value.code and out.startswith(f"usage: bench {' '.join(words[1:])}".rstrip()) and "options:" in out
+    assert not exit.value.code and out.startswith(f"usage: bench {' '.join(words[1:])}".rstrip()) and "options:" in out

@@ -1,4 +1,4 @@
-"""What `bench new` writes installs, passes its own tests and runs as it stands."""
+"""Every package that `bench new` writes installs, passes its own tests and runs unchanged."""
 
 import json
 import os
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def write(directory: Path) -> None:
-    """A package of each kind."""
+    """Write one package of each kind below a directory."""
     for kind in SKELETONS:
         assert cli.main(["new", kind, f"my_{kind}", "--directory", str(directory / f"my_{kind}")]) == 0
 
@@ -27,10 +27,10 @@ def write(directory: Path) -> None:
 def test_every_skeleton_installs_passes_its_tests_is_listed_and_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All three share one installation, into a folder of its own and without the network, and one study."""
+    """All packages share one installation, in a folder of its own and without network access, and one study."""
     write(tmp_path)
     site = tmp_path / "site"
-    monkeypatch.syspath_prepend(str(site))  # of the processes that are started here
+    monkeypatch.syspath_prepend(str(site))  # the path of processes started here
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(site)]))
 
     def output(done: programs.Done) -> str:
@@ -41,8 +41,8 @@ def test_every_skeleton_installs_passes_its_tests_is_listed_and_runs(
     install = [sys.executable, "-m", "pip", "install", *options, "--target", str(site)]
     subprocess.run([*install, *(f"./my_{kind}" for kind in SKELETONS)], cwd=tmp_path, check=True, timeout=240)
     words = ["-q", "-p", "no:cacheprovider", *(f"my_{kind}/tests" for kind in SKELETONS)]
-    told = output(programs.python("import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))", *words, cwd=tmp_path))
-    assert re.search(r"^10 passed", told, re.MULTILINE)
+    summary = output(programs.python("import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))", *words, cwd=tmp_path))
+    assert re.search(r"^10 passed", summary, re.MULTILINE)
     listed = json.loads(output(programs.bench("list", "--json", cwd=tmp_path)))
     for kind, skeleton in SKELETONS.items():
         assert {other for other in listed if f"my_{kind}" in listed[other]} == set(skeleton.registers)

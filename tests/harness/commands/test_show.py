@@ -1,4 +1,4 @@
-"""`bench show` reads well in terminals of every width."""
+"""`bench show` stays readable in terminals of any width."""
 
 import re
 

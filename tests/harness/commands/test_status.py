@@ -1,4 +1,4 @@
-"""`bench status` says in a line what a run does, and what is wrong with the files of a study."""
+"""`bench status` prints one line for each run and names damaged files of a study."""
 
 import json
 import os
@@ -23,8 +23,8 @@ RUN = f"{CELL}/seed-0"
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Iterator[Path]:
-    """A study of one run, which this process holds."""
+def held_study(tmp_path: Path) -> Iterator[Path]:
+    """Return the directory of a study with one run, whose lease this process holds."""
     root = tmp_path / "study"
     study = StudyDirectory(root)
     study.write("mine", [], {"c0ffee": {"directory": CELL, "seeds": [0], "label_variant": ""}})
@@ -52,23 +52,23 @@ def held(tmp_path: Path) -> Iterator[Path]:
     ],
 )
 def test_a_fifo_in_place_of_a_record_is_told_and_not_waited_for(
-    held: Path, capsys: pytest.CaptureFixture[str], name: str, says: str
+    held_study: Path, capsys: pytest.CaptureFixture[str], name: str, says: str
 ) -> None:
-    path = held / name
+    path = held_study / name
     assert path.is_file(), "it is a record of this study"
     path.unlink()
     os.mkfifo(path)
     signal.alarm(60)
     try:
-        cli.main(["status", str(held)])
+        cli.main(["status", str(held_study)])
     finally:
         signal.alarm(0)
-    said = capsys.readouterr()
-    assert says in said.out + said.err
+    captured = capsys.readouterr()
+    assert says in captured.out + captured.err
 
 
 def study(directory: Path, *words: str) -> StudyDirectory:
-    """A study of smoke runs, none of which has begun."""
+    """Return a study of smoke runs that have not begun."""
     plan = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", *words])
     home = StudyDirectory(directory)
     seeds = {"seeds": [*plan.seeds], "label_variant": ""}
@@ -103,12 +103,12 @@ def test_a_study_whose_rows_were_deleted_is_not_finished_and_the_same_command_tr
     plan = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "seeds=2", f"output={tmp_path}"])
     assert execution.look(plan).finished and results.study(tmp_path).runs[0].status == "finished"
 
-    (lost, _) = tmp_path.rglob("evaluations.parquet")
-    lost.unlink()
+    (rows_file, _) = tmp_path.rglob("evaluations.parquet")
+    rows_file.unlink()
     assert cli.main(["status", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "1 of 2 runs finished, 1 failed" in out and "its evaluations.parquet was deleted: restore it, or type" in out
-    for found in (execution.look(plan), results.study(tmp_path)):
-        (failed,) = [run for run in found.runs if run.status == "failed"]
-        assert "evaluations.parquet was deleted" in str(failed.error) and repr(found).count("deleted") == 1
+    for view in (execution.look(plan), results.study(tmp_path)):
+        (failed,) = [run for run in view.runs if run.status == "failed"]
+        assert "evaluations.parquet was deleted" in str(failed.error) and repr(view).count("deleted") == 1
     assert [cell.id for cell in execution._unfinished(plan, home)] == [plan.cells[0].id]

@@ -1,4 +1,4 @@
-"""Runs begin with the same verified episodes, and otherwise are what they were."""
+"""Demonstrations: every run of a cell begins with the same verified episodes, and is otherwise unchanged."""
 
 import itertools
 import json
@@ -37,23 +37,23 @@ def test_each_is_an_episode_from_reset_to_success_that_its_seed_repeats(three) -
         np.testing.assert_array_equal(episode.observation[0], SUITE.make("5x5").reset(episode.seed))
         np.testing.assert_array_equal(episode.observation[1:], episode.next_observation[:-1])
         assert np.flatnonzero(episode.success).tolist() == [episode.length - 1] and episode.terminated[-1]
-        assert episode.events.any(axis=0).all(), "it takes the key, opens the door and reaches the goal"
+        assert episode.events.any(axis=0).all(), "the expert takes the key, opens the door and reaches the goal"
         assert episode.reward[-1] == np.float32(1 - 0.9 * episode.length / 250)
 
 
-def test_they_are_made_once_and_again_to_the_same_bytes(three, monkeypatch, tmp_path: Path) -> None:
+def test_demonstrations_are_made_once_and_again_to_the_same_bytes(three, monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr(demonstrations, "make", None)
     assert demonstrations.obtain(THREE).digest == three.digest
     monkeypatch.undo()
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
-    told: list[tuple[int, int]] = []
-    assert demonstrations.obtain(THREE, lambda *at: told.append(at)).digest == three.digest
-    assert told == [(1, 1), (2, 2), (3, 3)]
+    progress: list[tuple[int, int]] = []
+    assert demonstrations.obtain(THREE, lambda *at: progress.append(at)).digest == three.digest
+    assert progress == [(1, 1), (2, 2), (3, 3)]
 
 
 def test_another_task_count_version_or_space_is_kept_apart(monkeypatch) -> None:
     others = [DemonstrationSpec(THREE.name, SUITE, "6x6", 3), DemonstrationSpec(THREE.name, SUITE, "5x5", 4)]
-    files = {what.file for what in (THREE, *others)}
+    files = {demonstration_set.file for demonstration_set in (THREE, *others)}
     monkeypatch.setattr(MiniGridDoorKey, "version", 99)
     assert len({*files, THREE.file}) == 4
     monkeypatch.undo()
@@ -77,21 +77,21 @@ def test_a_damaged_file_is_told_and_made_anew(three, monkeypatch, tmp_path: Path
         assert demonstrations.obtain(THREE).digest == three.digest
 
 
-def test_one_that_differs_when_replayed_is_refused_with_its_name_the_step_and_both_values(three) -> None:
+def test_a_demonstration_that_differs_when_replayed_is_refused_with_its_name_the_step_and_both_values(three) -> None:
     episode, task = three.episodes[1], SUITE.make("5x5")
     demonstrations.verify(episode, task, "demonstration 1")
     reward = episode.reward.copy()
     reward[4] = 0.5
     with pytest.raises(UserError, match=r"demonstration 1 fails .*reward\[0\] of step 4 is 0\.0 and was 0\.5"):
         demonstrations.verify(episode._replace(reward=reward), task, "demonstration 1")
-    seen = episode.observation.copy()
-    seen[2, 0, 0, 1] += 3
-    was = seen[2, 0, 0, 1]
+    observations = episode.observation.copy()
+    observations[2, 0, 0, 1] += 3
+    was = observations[2, 0, 0, 1]
     with pytest.raises(UserError, match=rf"observation\[1\] of step 2 is {was - 3} and was {was}"):
-        demonstrations.verify(episode._replace(observation=seen), task, "demonstration 1")
+        demonstrations.verify(episode._replace(observation=observations), task, "demonstration 1")
 
 
-def test_one_that_fails_or_goes_on_after_its_end_is_refused(three) -> None:
+def test_a_demonstration_that_fails_or_goes_on_after_its_end_is_refused(three) -> None:
     episode, task = three.episodes[0], SUITE.make("5x5")
     failed = episode._replace(success=np.zeros_like(episode.success))
     with pytest.raises(UserError, match=f"not end in success after its {episode.length} steps"):
@@ -102,14 +102,14 @@ def test_one_that_fails_or_goes_on_after_its_end_is_refused(three) -> None:
 
 
 class Clumsy(MiniGridDoorKey):
-    """Solves every third layout."""
+    """A suite whose solver solves every third layout."""
 
     def demonstrate(self, task, seed):
         return super().demonstrate(task, seed) if seed % 3 == 0 else None
 
 
 class Restless(MiniGridDoorKey):
-    """Succeeds, and goes on until the success is lost."""
+    """A suite whose solver succeeds and then goes on until the success is lost."""
 
     def demonstrate(self, task, seed):
         episode = super().demonstrate(task, seed)
@@ -122,8 +122,8 @@ class Hopeless(MiniGridDoorKey):
 
 
 def test_attempts_that_fail_are_left_out_and_too_many_are_an_error() -> None:
-    found = demonstrations.make(DemonstrationSpec("clumsy", Clumsy(), "5x5", 3))
-    assert len(found) == 3 and all(episode.seed % 3 == 0 for episode in found)
+    episodes = demonstrations.make(DemonstrationSpec("clumsy", Clumsy(), "5x5", 3))
+    assert len(episodes) == 3 and all(episode.seed % 3 == 0 for episode in episodes)
     with pytest.raises(UserError, match="0 of 20 attempts to demonstrate hopeless/5x5 ended in success and 2 are"):
         demonstrations.make(DemonstrationSpec("hopeless", Hopeless(), "5x5", 2))
     with pytest.raises(UserError, match="0 of 10 attempts to demonstrate restless/5x5 ended in success and 1 are"):
@@ -131,7 +131,7 @@ def test_attempts_that_fail_are_left_out_and_too_many_are_an_error() -> None:
 
 
 class Swinging:
-    """Succeeds after steps 3 and 4 alone; a snapshot is the number of steps so far."""
+    """A task that is solved after steps 3 and 4 only; its snapshot is the number of steps so far."""
 
     max_steps = 6
 
@@ -151,14 +151,14 @@ class Swinging:
 def test_a_goal_is_the_first_success_even_where_that_is_lost_again(ends: int, expected: int | None) -> None:
     task = Swinging()
     task.ends = ends
-    found = demonstrations.first_success(task, 0, lambda observation: 0)
-    assert (None if found is None else int(found[0])) == expected
-    assert task.steps == (expected or ends), "nothing is played after it"
+    goal = demonstrations.first_success(task, 0, lambda observation: 0)
+    assert (None if goal is None else int(goal[0])) == expected
+    assert task.steps == (expected or ends), "no step follows the success"
 
 
 def cell(*overrides: str) -> config.Cell:
-    (found,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "profile=smoke", *overrides]).cells
-    return found
+    (planned_cell,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "profile=smoke", *overrides]).cells
+    return planned_cell
 
 
 def test_how_many_there_are_is_part_of_a_cells_id() -> None:
@@ -172,7 +172,7 @@ def test_the_ring_has_room_for_them_beside_every_step() -> None:
     assert building.ring_slots(cell("training.demonstrations=3", "training.capacity=500")) == 500 + 10_001
 
 
-def stored(run: Path, name: str, dtype: str, shape: tuple[int, ...] = ()) -> np.ndarray:
+def read_column(run: Path, name: str, dtype: str, shape: tuple[int, ...] = ()) -> np.ndarray:
     content = np.fromfile(run / "replay" / f"{name}.bin", dtype)
     return content.reshape(-1, *shape)
 
@@ -181,28 +181,28 @@ def test_every_method_and_seed_stores_the_same_ones_first_and_trains_as_many_ste
     for method in ("uer", "aer"):
         study = train(f"method={method}", *SHORT, "seeds=[0,3]", packs=[(0, 3)], keep_replay=True)
         for run in study.glob("*/*/*/seed-*"):
-            content = json.loads((run / "run.json").read_text())
-            assert content["provenance"]["demonstrations"] == three.digest and content["step"] == 160
+            run_record = json.loads((run / "run.json").read_text())
+            assert run_record["provenance"]["demonstrations"] == three.digest and run_record["step"] == 160
             first = slice(three.length)
             for name, dtype, shape in [("observation", "uint8", (5, 5, 3)), ("action", "int16", ()),
                                        ("reward", "float32", ()), ("terminated", "bool", ())]:  # fmt: skip
-                wanted = np.concatenate([getattr(episode, name) for episode in three.episodes])
-                np.testing.assert_array_equal(stored(run, name, dtype, shape)[first], wanted)
-            rest = stored(run, "observation", "uint8", (5, 5, 3))[three.length :]
-            assert rest[:160].any(axis=(1, 2, 3)).all() and not rest[160:].any()
+                expected = np.concatenate([getattr(episode, name) for episode in three.episodes])
+                np.testing.assert_array_equal(read_column(run, name, dtype, shape)[first], expected)
+            later = read_column(run, "observation", "uint8", (5, 5, 3))[three.length :]
+            assert later[:160].any(axis=(1, 2, 3)).all() and not later[160:].any()
 
 
-def test_their_clips_are_asked_about_at_step_0_as_those_of_the_agent_are_later(train, three) -> None:
+def test_clips_of_demonstrations_are_asked_about_at_step_0_as_those_of_the_agent_are_later(train, three) -> None:
     judged = ("method=vlm_rb", "judge=oracle", "judge.delay=64", "replay.clip_length=4")
     study = train(*judged, *SHORT, "seeds=[0]", packs=[(0,)])
     (run,) = study.glob("*/*/*/seed-0")
     rows = logged(run, "judgements")
-    shown = [row for row in rows if row["asked"] == 0]
+    first_rows = [row for row in rows if row["asked"] == 0]
     clips = [[min(4, e.length - start) for start in range(0, e.length, 4)] for e in three.episodes]
-    assert [row["slots"] for row in shown] == [size for each in clips for size in each]
-    assert {row["applied"] for row in shown} == {64} and sum(row["events"] for row in shown) == 9
-    assert all((row["score"] > 0) == (row["events"] > 0) for row in shown)
-    assert [row["ordinal"] for row in rows] == list(range(len(rows))) and len(rows) > len(shown)
+    assert [row["slots"] for row in first_rows] == [size for sizes in clips for size in sizes]
+    assert {row["applied"] for row in first_rows} == {64} and sum(row["events"] for row in first_rows) == 9
+    assert all((row["score"] > 0) == (row["events"] > 0) for row in first_rows)
+    assert [row["ordinal"] for row in rows] == list(range(len(rows))) and len(rows) > len(first_rows)
 
 
 def test_a_ring_that_comes_round_over_them_changes_no_byte_however_often_it_is_saved(train, monkeypatch) -> None:
@@ -212,16 +212,16 @@ def test_a_ring_that_comes_round_over_them_changes_no_byte_however_often_it_is_s
     def policy(study: Path) -> bytes:
         return next(study.glob("*/*/*/seed-0/policy.safetensors")).read_bytes()
 
-    whole = train(*settings, packs=[(0,)], checkpoint_every=1_000)
-    directory = whole.with_name("interrupted")
+    uninterrupted = train(*settings, packs=[(0,)], checkpoint_every=1_000)
+    directory = uninterrupted.with_name("interrupted")
     stop = (call == 117 for call in itertools.count(1)).__next__
     with pytest.raises(Stopped):
         train(*settings, packs=[(0,)], checkpoint_every=11, directory=directory, stop=stop)
-    assert policy(train(*settings, packs=[(0,)], checkpoint_every=11, directory=directory)) == policy(whole)
+    assert policy(train(*settings, packs=[(0,)], checkpoint_every=11, directory=directory)) == policy(uninterrupted)
 
 
 def test_a_run_with_them_differs_from_one_without_in_what_it_learns_from_alone(train) -> None:
-    """The same layouts, seeds and exploring: before the first gradient step both do the same."""
+    """Layouts, seeds and exploration are the same: before the first gradient step both runs act alike."""
     few = (*SMALL, "training.steps=80", "learner.learning_starts=79", "evaluation.every=40")
 
     def first(study: Path) -> list[bytes]:
@@ -251,8 +251,8 @@ def test_a_dry_run_says_what_will_be_made_and_makes_nothing(capsys, monkeypatch,
     assert code == 0 and f"{line}: made first" in out and not any(tmp_path.iterdir())
     demonstrations.obtain(DemonstrationSpec("minigrid_doorkey", SUITE, "5x5", 2))
     assert f"{line}: made already" in bench(capsys, *RUN, "training.demonstrations=2", "--dry-run")[1]
-    told = json.loads(bench(capsys, *RUN, "training.demonstrations=2", "--dry-run", "--json")[1])
-    assert told["demonstrations"] == [{"suite": "minigrid_doorkey", "task": "5x5", "count": 2, "made": True}]
+    dry_run = json.loads(bench(capsys, *RUN, "training.demonstrations=2", "--dry-run", "--json")[1])
+    assert dry_run["demonstrations"] == [{"suite": "minigrid_doorkey", "task": "5x5", "count": 2, "made": True}]
     assert "demonstrations" not in bench(capsys, *RUN, "--dry-run")[1]
 
 
@@ -293,9 +293,9 @@ def test_the_command_makes_what_is_missing_and_verifies_what_is_kept(capsys, mon
     copied = demonstrations.read(tmp_path / "copy" / "minigrid_doorkey-5x5.json")
     assert copied is not None and copied.digest == first["sha256"]
 
-    what = DemonstrationSpec("minigrid_doorkey", SUITE, "5x5", 2)
+    demonstration_set = DemonstrationSpec("minigrid_doorkey", SUITE, "5x5", 2)
     spoilt = copied.episodes[1]._replace(action=copied.episodes[1].action * 0)
-    demonstrations.keep((copied.episodes[0], spoilt), what)
+    demonstrations.keep((copied.episodes[0], spoilt), demonstration_set)
     code, _, err = bench(capsys, *words)
     assert code == 2 and "demonstration 1 of minigrid_doorkey/5x5 in" in err and "of step" in err
     assert len(err.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""Solvers of episodes: those that follow the state, and those that plan whole episodes."""
+"""Solvers that choose an action from the present state, and solvers that plan a whole episode in advance."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -25,22 +25,22 @@ def test_a_task_that_has_an_expert_is_followed_from_any_state() -> None:
 
 
 @pytest.mark.parametrize("actions", [Actions(4), Actions(shape=(2,))])
-@pytest.mark.parametrize("found", [True, False])
-def test_a_planned_episode_is_repeated_and_then_nothing_is_done(actions: Actions, found: bool) -> None:
+@pytest.mark.parametrize("is_solved", [True, False])
+def test_a_planned_episode_is_repeated_and_then_nothing_is_done(actions: Actions, is_solved: bool) -> None:
     planned = np.array([3, 1]) if actions.discrete else np.ones((2, 2), np.float32)
 
     class Planned:
         def demonstrate(self, task: str, seed: int) -> Any:
             assert (task, seed) == ("there", 8)
-            return SimpleNamespace(action=planned) if found else None
+            return SimpleNamespace(action=planned) if is_solved else None
 
         def spaces(self, task: str) -> Any:
             return None, actions
 
     act = solver(Planned(), "there", object(), 8)  # type: ignore[arg-type]
-    taken = np.array([act() for _ in range(3)])
+    moves = np.array([act() for _ in range(3)])
     still = np.zeros_like(planned[:1])
-    assert (taken == np.concatenate([planned, still] if found else [still] * 3)).all()
+    assert (moves == np.concatenate([planned, still] if is_solved else [still] * 3)).all()
 
 
 def test_a_suite_without_solver_is_refused() -> None:

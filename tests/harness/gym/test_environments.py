@@ -1,4 +1,4 @@
-"""A training script of one's own steps our tasks as Gymnasium environments, and is evaluated as our own runs are."""
+"""A user's own training script steps our tasks as Gymnasium environments and is evaluated like our own runs."""
 
 import json
 from pathlib import Path
@@ -30,9 +30,9 @@ TASK = "minigrid_doorkey/5x5"
 def test_every_suite_is_an_environment_as_gymnasium_has_them(name: str) -> None:
     environment = guidebench.make(name)
     check_env(environment, skip_render_check=True)
-    _, told = environment.reset(seed=3)
-    *_, told = environment.step(environment.action_space.sample())
-    assert told == {"is_success": False}
+    _, info = environment.reset(seed=3)
+    *_, info = environment.step(environment.action_space.sample())
+    assert info == {"is_success": False}
 
 
 def test_frames_are_those_that_judges_see() -> None:
@@ -43,10 +43,10 @@ def test_frames_are_those_that_judges_see() -> None:
 
 
 def test_settings_of_a_suite_are_those_of_the_command_line() -> None:
-    hidden, shown = (guidebench.make("metaworld/reach", goal=goal) for goal in ("hidden", "observable"))
-    hidden.reset(seed=0), shown.reset(seed=0)
-    found, beside = hidden.step(np.zeros(4))[0], shown.step(np.zeros(4))[0]
-    assert not found[-3:].any() and beside[-3:].all()
+    hidden, observable = (guidebench.make("metaworld/reach", goal=goal) for goal in ("hidden", "observable"))
+    hidden.reset(seed=0), observable.reset(seed=0)
+    without_goal, with_goal = hidden.step(np.zeros(4))[0], observable.step(np.zeros(4))[0]
+    assert not without_goal[-3:].any() and with_goal[-3:].all()
 
 
 def test_an_episode_that_nobody_seeded_is_drawn_at_random() -> None:
@@ -55,7 +55,7 @@ def test_an_episode_that_nobody_seeded_is_drawn_at_random() -> None:
 
 
 class Sure:
-    """An agent whose actions follow from what it sees, and do not repeat a position for long."""
+    """An agent whose action is a function of its observation and that rarely stays at one position."""
 
     deterministic = False
 
@@ -63,12 +63,14 @@ class Sure:
         return Memoryless(self)  # type: ignore[arg-type]
 
     def act(self, observations: Any, ctx: Any = None) -> Any:
-        return np.array([int(each.astype(np.int64).sum() * 2654435761 % 7919) % 5 for each in observations])
+        return np.array(
+            [int(observation.astype(np.int64).sum() * 2654435761 % 7919) % 5 for observation in observations]
+        )
 
 
-def train(environment: environments.RecordedTraining, episodes: int) -> list[tuple[int, float, bool, int]]:
-    """A foreign loop: (step, return, success, length) of each evaluation episode."""
-    told, agent = [], Sure()
+def train_foreign_loop(environment: environments.RecordedTraining, episodes: int) -> list[tuple[int, float, bool, int]]:
+    """Train with a user's own loop; return (step, return, success, length) of each evaluation episode."""
+    episode_rows, agent = [], Sure()
     observation, _ = environment.reset()
     for step in range(1, environment.steps + 1):
         observation, _, terminated, truncated, _ = environment.step(agent.act([observation])[0])
@@ -76,14 +78,16 @@ def train(environment: environments.RecordedTraining, episodes: int) -> list[tup
             observation, _ = environment.reset()
         if step % environment.every == 0 or step == environment.steps:
             for _ in range(episodes):
-                seen, _ = environment.evaluation.reset()
+                trial_observation, _ = environment.evaluation.reset()
                 total, length, over, won = 0.0, 0, False, False
                 while not over:
-                    seen, reward, terminated, truncated, info = environment.evaluation.step(agent.act([seen])[0])
+                    trial_observation, reward, terminated, truncated, info = environment.evaluation.step(
+                        agent.act([trial_observation])[0]
+                    )
                     total, length, over = total + reward, length + 1, terminated or truncated
                     won = info["is_success"]
-                told.append((step, total, won, length))
-    return told
+                episode_rows.append((step, total, won, length))
+    return episode_rows
 
 
 def test_a_foreign_loop_is_evaluated_on_the_layouts_of_our_own_runs_and_stands_in_the_report(
@@ -93,16 +97,16 @@ def test_a_foreign_loop_is_evaluated_on_the_layouts_of_our_own_runs_and_stands_i
     assert cli.main([*command, f"output={tmp_path}", "report=false"]) == 0
     environment = guidebench.make(TASK, record=tmp_path, method="mine", seed=0, profile="smoke", settings={"lr": 0.1})
     assert (environment.steps, environment.every, environment.episodes) == (600, 200, 2)
-    told = train(environment, environment.episodes)
+    episode_rows = train_foreign_loop(environment, environment.episodes)
     environment.close()
     environment.close()
     rows = results.load(tmp_path)
     mine, ours = (rows[rows["method"] == method] for method in ("mine", "uer"))
     assert mine["step"].tolist() == ours["step"].tolist() and mine["episode"].tolist() == ours["episode"].tolist()
-    assert [tuple(row) for row in mine[["step", "return", "success", "length"]].itertuples(index=False)] == told
+    assert [tuple(row) for row in mine[["step", "return", "success", "length"]].itertuples(index=False)] == episode_rows
     play = Evaluator(lambda row: guidebench.make(TASK, profile="smoke").task, environment.episodes, [Streams(0)])
-    found = [each for step in (200, 400, 600) for each in play(Sure(), step, [0])]  # type: ignore[arg-type]
-    assert [(each.ret, each.success, each.length) for each in found] == [row[1:] for row in told]
+    replayed = [result for step in (200, 400, 600) for result in play(Sure(), step, [0])]  # type: ignore[arg-type]
+    assert [(result.ret, result.success, result.length) for result in replayed] == [row[1:] for row in episode_rows]
     capsys.readouterr()
     assert cli.main(["report", str(tmp_path), "--resamples", "100"]) == 0
     out = capsys.readouterr().out
@@ -110,23 +114,23 @@ def test_a_foreign_loop_is_evaluated_on_the_layouts_of_our_own_runs_and_stands_i
 
 
 def test_what_is_closed_early_has_failed_and_can_be_recorded_anew(tmp_path: Path) -> None:
-    def recorded() -> environments.RecordedTraining:
+    def record_training() -> environments.RecordedTraining:
         return guidebench.make(TASK, record=tmp_path, method="mine", profile="smoke", steps=20)
 
-    first = recorded()
+    first = record_training()
     first.reset()
     first.step(0)
     first.close()
     (run,) = tmp_path.glob("*/*/*/seed-0")
-    content = json.loads((run / "run.json").read_text())
-    assert (content["status"], content["error"]) == ("failed", "closed after 1 of 20 training steps")
-    again = recorded()
-    again.reset()
+    run_record = json.loads((run / "run.json").read_text())
+    assert (run_record["status"], run_record["error"]) == ("failed", "closed after 1 of 20 training steps")
+    second = record_training()
+    second.reset()
     for _ in range(20):
-        *_, over, cut, _ = again.step(0)
+        *_, over, cut, _ = second.step(0)
         if over or cut:
-            again.reset()
-    again.close()
+            second.reset()
+    second.close()
     assert json.loads((run / "run.json").read_text())["error"] == "closed without an evaluation episode"
 
 

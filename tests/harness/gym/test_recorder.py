@@ -1,4 +1,4 @@
-"""A training script of one's own takes part: it records, and stands in the report beside what the harness trained."""
+"""A user's own training script records its episodes and appears in the report beside runs of the harness."""
 
 import json
 from pathlib import Path
@@ -17,15 +17,16 @@ from guidebench.harness.records.schema import EVALUATION
 
 
 def recorder(output: Path, **changes) -> guidebench.Recorder:
-    known = {"suite": "classic", "task": "CartPole-v1", "method": "my_dqn", "seed": 0, "steps": 100}
-    return guidebench.Recorder(output, **{**known, **changes})
+    defaults = {"suite": "classic", "task": "CartPole-v1", "method": "my_dqn", "seed": 0, "steps": 100}
+    return guidebench.Recorder(output, **{**defaults, **changes})
 
 
 def cartpole_at_random(log: guidebench.Recorder, seed: int, episodes: int = 3) -> list[tuple[int, float, int]]:
-    """A foreign loop: evaluates a random policy after 50 and 100 steps; (step, return, length) of each episode."""
+    """Evaluate a random policy after 50 and 100 steps of a user's own loop; return (step, return, length) of each
+    episode."""
     environment = gymnasium.make("CartPole-v1")
     environment.action_space.seed(seed)
-    told = []
+    episode_rows = []
     for step in (50, 100):
         for episode in range(episodes):
             environment.reset(seed=1_000 * seed + 10 * step + episode)
@@ -34,8 +35,8 @@ def cartpole_at_random(log: guidebench.Recorder, seed: int, episodes: int = 3) -
                 _, reward, terminated, truncated, _ = environment.step(environment.action_space.sample())
                 total, length, over = total + float(reward), length + 1, terminated or truncated
             log.episode(step=step, ret=total, success=False, length=length)
-            told.append((step, total, length))
-    return told
+            episode_rows.append((step, total, length))
+    return episode_rows
 
 
 def only_run(study: Path) -> Path:
@@ -45,17 +46,17 @@ def only_run(study: Path) -> Path:
 
 def test_a_foreign_loop_is_recorded_in_the_columns_of_every_other_run(tmp_path: Path) -> None:
     with recorder(tmp_path, settings={"lr": 1e-3}, learner="dqn") as log:
-        told = cartpole_at_random(log, seed=0)
+        episode_rows = cartpole_at_random(log, seed=0)
     run = only_run(tmp_path)
     rows = pq.read_table(run / "evaluations.parquet").to_pylist()
     assert list(rows[0]) == list(EVALUATION)
-    assert [(row["step"], row["return"], row["length"]) for row in rows] == told
+    assert [(row["step"], row["return"], row["length"]) for row in rows] == episode_rows
     assert [row["episode"] for row in rows] == [0, 1, 2, 0, 1, 2]
     assert {(row["method"], row["learner"], row["backend"], row["seed"]) for row in rows} == {
         ("my_dqn", "dqn", "external", 0)
     }
-    content = json.loads((run / "run.json").read_text())
-    assert (content["status"], content["step"], content["steps"]) == ("finished", 100, 100)
+    run_record = json.loads((run / "run.json").read_text())
+    assert (run_record["status"], run_record["step"], run_record["steps"]) == ("finished", 100, 100)
     assert not (run / "evaluations.jsonl").exists()
 
 
@@ -80,7 +81,7 @@ def test_it_stands_in_the_report_beside_the_others(tmp_path: Path, capsys: pytes
     assert "my_dqn · external · smoke" in out and "uer · smoke" in out
     assert cli.main(["status", str(tmp_path)]) == 0
     assert "4 of 4 runs finished" in capsys.readouterr().out
-    # The harness's own command goes on as if nothing had joined.
+    # The harness's own command continues although the recorder has added runs.
     assert cli.main(command) == 0
 
 
@@ -97,9 +98,9 @@ def test_an_error_in_the_loop_leaves_the_run_failed_with_its_reason_and_it_can_b
         log.episode(step=50, ret=1.0, success=True, length=1)
         1 / 0  # noqa: B018
     run = only_run(tmp_path)
-    content = json.loads((run / "run.json").read_text())
-    assert (content["status"], content["step"]) == ("failed", 50)
-    assert content["error"] == "ZeroDivisionError: division by zero"
+    run_record = json.loads((run / "run.json").read_text())
+    assert (run_record["status"], run_record["step"]) == ("failed", 50)
+    assert run_record["error"] == "ZeroDivisionError: division by zero"
     assert not (run / "evaluations.parquet").exists()
     with recorder(tmp_path) as log:
         log.episode(step=100, ret=2.0, success=True, length=1)
@@ -109,7 +110,7 @@ def test_an_error_in_the_loop_leaves_the_run_failed_with_its_reason_and_it_can_b
 def test_a_finished_run_is_not_overwritten(tmp_path: Path) -> None:
     with recorder(tmp_path) as log:
         log.episode(step=100, ret=2.0, success=True, length=1)
-        log.finish()  # by hand, and once more by leaving the block
+        log.finish()  # closed by hand and again at the end of the block
     with pytest.raises(UserError, match="is finished; delete it to record it anew"):
         recorder(tmp_path)
 
@@ -184,7 +185,7 @@ def test_a_script_that_slept_records_nothing_of_a_run_that_another_machine_took_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "EXPIRES", 0.5)
-    monkeypatch.setattr(leases, "_keep", lambda lease: None)  # it sleeps: it gives no sign of life
+    monkeypatch.setattr(leases, "_keep", lambda lease: None)  # it sleeps and gives no sign of life
     slept = recorder(tmp_path)
     slept.episode(step=50, ret=1.0, success=False, length=1)
     run = only_run(tmp_path)

@@ -1,4 +1,4 @@
-"""A cell's record is read back as the very cell, and a record that another version wrote is refused by what differs."""
+"""A cell's record is read back as the same cell; a record of another version is refused with the difference."""
 
 import json
 from collections import Counter
@@ -85,11 +85,11 @@ def test_a_setting_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     checked: Counter[str] = Counter()
     check = settings.check
 
-    def counting(field: settings.Field, value: Any, where: str) -> Any:
-        checked[where] += 1
-        return check(field, value, where)
+    def counting(field: settings.Field, value: Any, key: str) -> Any:
+        checked[key] += 1
+        return check(field, value, key)
 
     monkeypatch.setattr(settings, "check", counting)
     (cell,) = matrix.plan([*WORDS, "replay.lambda_max=0.321"]).cells
     assert cell.section("replay").lambda_max == 0.321
-    assert [times for where, times in checked.items() if where == "replay.lambda_max"] == [1]
+    assert [times for key, times in checked.items() if key == "replay.lambda_max"] == [1]

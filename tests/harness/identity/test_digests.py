@@ -1,4 +1,4 @@
-"""Digests of files: of which, in which form, and each file read once."""
+"""Digests of model files: which files they cover, in which form, and that each file is read once."""
 
 import hashlib
 import itertools
@@ -21,7 +21,7 @@ def sha(content: bytes) -> str:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A directory with the files of a model, as far as digests are concerned."""
+    """Return a directory with the files of a model that digests depend on."""
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(CONFIG))
@@ -45,7 +45,7 @@ def test_where_and_by_which_version_a_configuration_was_saved_does_not_count(mod
     (model / "config.json").write_text(json.dumps(inner))
     other = digests.of_model(model)
     (model / "config.json").write_text(json.dumps({**CONFIG, "text_config": {"hidden_size": 8, **saved}}))
-    assert digests.of_model(model) == other != before, "at any depth; and any other key counts"
+    assert digests.of_model(model) == other != before, "ignored at any depth, while any other key counts"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_a_loader_reads_counts(model: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["README.md", "pytorch_model.bin", "model-of-another.safetensors", "training_args.bin", "unet/config.json"]
 )
-def test_nothing_else_counts(model: Path, name: str) -> None:
+def test_other_files_do_not_count(model: Path, name: str) -> None:
     before = digests.of_model(model)
     (model / name).parent.mkdir(exist_ok=True)
     (model / name).write_text("{}")
@@ -82,13 +82,13 @@ def test_nothing_else_counts(model: Path, name: str) -> None:
 def test_code_counts_where_a_configuration_names_it_as_the_model_s_own(model: Path, name: str) -> None:
     before = digests.of_model(model)
     (model / "modeling_own.py").write_text("scale = 1")
-    assert digests.of_model(model) == before, "nothing runs it"
+    assert digests.of_model(model) == before, "no configuration refers to the file"
     (model / name).write_text(json.dumps({**CONFIG, "auto_map": {"AutoModel": "modeling_own.Own"}}))
-    named = digests.of_model(model)
+    with_code = digests.of_model(model)
     (model / "modeling_own.py").write_text("scale = 2")
-    assert len({before, named, digests.of_model(model)}) == 3
+    assert len({before, with_code, digests.of_model(model)}) == 3
     changed = digests.of_model(model)
-    (model / "layers.py").write_text("")  # which the first may import
+    (model / "layers.py").write_text("")  # the first file may import it
     assert digests.of_model(model) != changed
 
 
@@ -147,17 +147,17 @@ def test_a_pipeline_is_the_folders_that_its_loader_reads(tmp_path: Path) -> None
         (tmp_path / name / "diffusion_pytorch_model.safetensors").write_bytes(name.encode())
     assert digests.of_model(tmp_path) is None, "the encoder of texts is missing"
     (tmp_path / "text_encoder" / "model.safetensors").write_bytes(b"text")
-    found = [digests.of_model(tmp_path)]
+    hashes = [digests.of_model(tmp_path)]
     for name in ("safety_checker/model.safetensors", "scheduler/scheduler_config.json", "tokenizer/vocab.json"):
         (tmp_path / name).write_text('{"beta": 1}')
-        found.append(digests.of_model(tmp_path))
-    assert found[0] is not None
-    assert [before == after for before, after in itertools.pairwise(found)] == [True, False, False]
+        hashes.append(digests.of_model(tmp_path))
+    assert hashes[0] is not None
+    assert [before == after for before, after in itertools.pairwise(hashes)] == [True, False, False]
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of files that were read to be hashed."""
+    """Return the list of names of files that are read to be hashed."""
     names: list[str] = []
     real = digests.sha256
 
@@ -169,10 +169,10 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def remembered(cache: Path, file: Path) -> str:
-    """The SHA-256 of a file by a process that begins with the cache."""
-    ((_, found),) = Memory(cache).of([NamedFile("weights", file)], "a model")
-    return found
+def digest_by_cache(cache: Path, file: Path) -> str:
+    """Return a file's SHA-256 as a new process computes it that starts with the cache `cache`."""
+    ((_, digest),) = Memory(cache).of([NamedFile("weights", file)], "a model")
+    return digest
 
 
 def test_a_file_is_read_once_and_again_when_it_has_changed(
@@ -180,24 +180,26 @@ def test_a_file_is_read_once_and_again_when_it_has_changed(
 ) -> None:
     file, cache = tmp_path / "weights", tmp_path / "digests.json"
     file.write_bytes(b"first")
-    told = file.stat()
-    monkeypatch.setattr(digests.time, "time", lambda: told.st_mtime + 60)
-    assert remembered(cache, file) == remembered(cache, file) == sha(b"first")
+    status = file.stat()
+    monkeypatch.setattr(digests.time, "time", lambda: status.st_mtime + 60)
+    assert digest_by_cache(cache, file) == digest_by_cache(cache, file) == sha(b"first")
     assert reads == ["weights"]
     file.write_bytes(b"other")  # of equal size
-    os.utime(file, ns=(told.st_atime_ns, told.st_mtime_ns))
-    assert remembered(cache, file) == sha(b"other"), "its status has changed all the same"
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert digest_by_cache(cache, file) == sha(b"other"), (
+        "its change time differs although its modification time does not"
+    )
     assert len(reads) == 2
 
 
 def test_a_file_that_has_just_changed_is_not_remembered(
     tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may change again within the resolution of its times."""
+    """The file may change again within the resolution of its modification time."""
     file, cache = tmp_path / "weights", tmp_path / "digests.json"
     file.write_bytes(b"first")
     monkeypatch.setattr(digests.time, "time", lambda: file.stat().st_mtime + 1)
-    assert remembered(cache, file) == remembered(cache, file)
+    assert digest_by_cache(cache, file) == digest_by_cache(cache, file)
     assert len(reads) == 2 and not cache.exists()
 
 
@@ -205,7 +207,7 @@ def test_a_file_that_has_just_changed_is_not_remembered(
 def test_a_damaged_cache_only_costs_time(tmp_path: Path, content: str) -> None:
     (tmp_path / "digests.json").write_text(content)
     (tmp_path / "weights").write_bytes(b"first")
-    assert remembered(tmp_path / "digests.json", tmp_path / "weights") == sha(b"first")
+    assert digest_by_cache(tmp_path / "digests.json", tmp_path / "weights") == sha(b"first")
 
 
 def test_much_is_read_with_progress(
@@ -213,21 +215,21 @@ def test_much_is_read_with_progress(
 ) -> None:
     file = tmp_path / "weights"
     file.write_bytes(bytes(3 * 2**20))
-    remembered(tmp_path / "digests.json", file)
+    digest_by_cache(tmp_path / "digests.json", file)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(digests, "LARGE", 2**20)
     monkeypatch.setattr(digests, "BLOCK", 2**20)
     monkeypatch.setattr(digests, "PAUSE", 0.0)
-    remembered(tmp_path / "digests.json", file)
-    said = capsys.readouterr().err.splitlines()
-    assert said[0] == "bench: reading 3.0 MiB of a model to identify it; this is done once"
-    assert said[1:] == [f"bench: {read}.0 MiB of 3.0 MiB read" for read in (1, 2, 3)]
+    digest_by_cache(tmp_path / "digests.json", file)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "bench: reading 3.0 MiB of a model to identify it; this is done once"
+    assert lines[1:] == [f"bench: {count}.0 MiB of 3.0 MiB read" for count in (1, 2, 3)]
 
 
 def test_a_file_that_cannot_be_read_is_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(file: NamedFile, *rest: object) -> str:
+    def refuse(file: NamedFile, *rest: object) -> str:
         raise PermissionError(13, "Permission denied", str(file.path))
 
-    monkeypatch.setattr(digests, "sha256", refused)
+    monkeypatch.setattr(digests, "sha256", refuse)
     with pytest.raises(UserError, match=rf"{model}/config.json cannot be read \(Permission denied\)"):
         digests.of_model(model)

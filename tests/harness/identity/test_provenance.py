@@ -1,4 +1,4 @@
-"""Where a result comes from, and by which OpenGL the frames that a judge saw were drawn."""
+"""Provenance of a result: commit, packages and hardware, and the OpenGL that drew the frames a judge saw."""
 
 import pytest
 
@@ -9,8 +9,8 @@ from guidebench.suites.mujoco import gl
 
 
 def cell(*overrides: str) -> Cell:
-    (found,) = matrix.plan(["profile=smoke", *overrides]).cells
-    return found
+    (planned_cell,) = matrix.plan(["profile=smoke", *overrides]).cells
+    return planned_cell
 
 
 @pytest.mark.parametrize("backend", ["egl", "osmesa"])
@@ -18,8 +18,8 @@ def test_a_run_whose_judge_sees_frames_tells_which_opengl_drew_them(
     monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     monkeypatch.setattr(gl, "backend", lambda: backend)
-    made = provenance("cpu", cell("suite=ogbench_scene", "method=vlm_rb"))
-    assert made["hardware"]["opengl"] == backend
+    record = provenance("cpu", cell("suite=ogbench_scene", "method=vlm_rb"))
+    assert record["hardware"]["opengl"] == backend
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,6 @@ def test_where_no_frames_are_looked_at_or_no_opengl_draws_none_is_asked_for(
 
 
 def test_it_names_no_machine() -> None:
-    made = provenance("cpu")
-    assert made.keys() == {"commit", "dirty", "packages", "hardware"}
-    assert made["hardware"].keys() == {"processor", "cores", "device"} and made["hardware"]["device"] == "cpu"
+    record = provenance("cpu")
+    assert record.keys() == {"commit", "dirty", "packages", "hardware"}
+    assert record["hardware"].keys() == {"processor", "cores", "device"} and record["hardware"]["device"] == "cpu"

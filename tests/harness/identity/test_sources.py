@@ -1,4 +1,4 @@
-"""Code that changed is noticed by name: of a cell's own parts and the engine, and of nothing else."""
+"""Changed code is reported by the name of its group: a cell's own parts and the engine, and no other code."""
 
 import shutil
 import subprocess
@@ -29,7 +29,7 @@ class Strange(Uer):
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the project's packages, from which digests are taken."""
+    """Return a copy of the project's packages from which source digests are computed."""
     for name in sources.PROJECT:
         ignored = shutil.ignore_patterns("__pycache__", "templates")
         place = Path(*name.split("."))
@@ -38,7 +38,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "tree" / "guidebench"
 
 
-def found(*overrides: str) -> dict[str, str]:
+def sources_of(*overrides: str) -> dict[str, str]:
     cell, *_ = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", *overrides]).cells
     return sources.of(cell.names)
 
@@ -50,34 +50,34 @@ def edit(file: Path, old: str, new: str) -> None:
 
 
 def test_a_cell_s_sources_are_those_of_its_parts_and_of_the_engine() -> None:
-    groups = found("method=vlm_rb")
+    groups = sources_of("method=vlm_rb")
     expected = {"harness.loop", "harness.models", "methods.vlm_rb", "suites.minigrid_doorkey",
                 "baselines.learners.dqn", "baselines.sum_tree"}  # fmt: skip
     assert expected <= groups.keys()
     others = ("baselines.learners.sac", "baselines.learners.actor_critic", "suites.metaworld", "methods.rl_vlm_f")
     assert not groups.keys() & {*others, "harness.playback", "harness.gym", "harness.commands"}
-    assert "methods.vlm_rb" not in found("method=uer")
+    assert "methods.vlm_rb" not in sources_of("method=uer")
 
 
 def test_an_edit_is_told_by_the_group_it_lies_in_and_only_where_it_counts(tree: Path) -> None:
-    before, uniform = found("method=vlm_rb"), found("method=uer")
+    before, uniform = sources_of("method=vlm_rb"), sources_of("method=uer")
     edit(tree / "methods" / "vlm_rb" / "sampler.py", "import numpy as np", "import numpy as np\n\nCHANGED = 1")
-    assert sources.differing(before, found("method=vlm_rb")) == ["methods.vlm_rb"]
-    assert found("method=uer") == uniform
-    # Reached by an import inside a function, through another module.
+    assert sources.differing(before, sources_of("method=vlm_rb")) == ["methods.vlm_rb"]
+    assert sources_of("method=uer") == uniform
+    # The cell imports these through another module, inside a function.
     edit(tree / "harness" / "loop" / "training.py", "METRICS_EVERY = 1_000", "METRICS_EVERY = 999")
     edit(tree / "harness" / "models" / "backends" / "recipes.toml", "gpt-4o", "gpt-5o")
     changed = ["harness.loop", "harness.models", "methods.vlm_rb"]
-    assert sources.differing(before, found("method=vlm_rb")) == changed
+    assert sources.differing(before, sources_of("method=vlm_rb")) == changed
 
 
 def test_words_about_code_change_nothing(tree: Path) -> None:
-    before = found("method=vlm_rb")
+    before = sources_of("method=vlm_rb")
     training = tree / "harness" / "loop" / "training.py"
     edit(training, '"""Environment steps over which losses', '"""Steps over which losses')
     edit(training, "METRICS_EVERY = 1_000", "# A comment.\n\n\nMETRICS_EVERY = 1_000")
     (tree / "harness" / "unused.py").write_text("raise RuntimeError\n")
-    assert found("method=vlm_rb") == before
+    assert sources_of("method=vlm_rb") == before
 
 
 @pytest.mark.parametrize(
@@ -100,23 +100,23 @@ def test_what_counts_as_a_change_of_code(old: str, new: str, same: bool) -> None
 
 def test_a_plug_in_s_code_and_version_are_recorded(plugin: Callable[..., Path]) -> None:
     site = plugin("strange_replay", PLUGIN, {"replay": "strange"})
-    before = found("method=uer", "replay=strange")
+    before = sources_of("method=uer", "replay=strange")
     assert before["package strange_replay"] == "1.0" and "strange_replay" in before
     assert "baselines.replay.uer" in before
     cell, *_ = matrix.plan(["suite=minigrid_doorkey", "method=uer", "replay=strange"]).cells
     assert provenance.provenance("cpu", cell)["packages"]["strange_replay"] == "1.0"
     edit(site / "strange_replay.py", "class Strange(Uer):", "class Strange(Uer):\n    more = 1\n")
-    assert sources.differing(before, found("method=uer", "replay=strange")) == ["strange_replay"]
+    assert sources.differing(before, sources_of("method=uer", "replay=strange")) == ["strange_replay"]
 
 
 def test_a_run_that_goes_on_by_changed_code_says_so() -> None:
-    begun = {"commit": "a", "sources": {"harness.loop": "1", "methods.x": "2"}}
-    now = {"commit": "b", "sources": {"harness.loop": "1", "methods.x": "3"}}
-    assert _continued(begun, {**begun, "commit": "b"}) == begun
-    once = _continued(begun, now)
-    assert once == begun | {"continued_by": ["methods.x"]}
-    assert _continued(once, begun)["continued_by"] == ["methods.x"], "what was mixed stays mixed"
-    assert _continued({"commit": "a"}, now) == {"commit": "a"}
+    original = {"commit": "a", "sources": {"harness.loop": "1", "methods.x": "2"}}
+    current = {"commit": "b", "sources": {"harness.loop": "1", "methods.x": "3"}}
+    assert _continued(original, {**original, "commit": "b"}) == original
+    once = _continued(original, current)
+    assert once == original | {"continued_by": ["methods.x"]}
+    assert _continued(once, original)["continued_by"] == ["methods.x"], "a mixture of sources stays on record"
+    assert _continued({"commit": "a"}, current) == {"commit": "a"}
 
 
 def test_files_that_git_does_not_know_make_a_tree_dirty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_files_that_git_does_not_know_make_a_tree_dirty(tmp_path: Path, monkeypa
         assert not dirty()
         (tmp_path / "runs").mkdir()
         (tmp_path / "runs" / "study.json").write_text("{}")
-        assert not dirty(), "a study beside the code is no change of it"
+        assert not dirty(), "files of a study are not a change of the code"
         (tmp_path / "methods" / "b.py").write_text("b = 1\n")
         assert dirty()
     finally:

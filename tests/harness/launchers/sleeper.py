@@ -1,4 +1,4 @@
-"""A worker that trains nothing: it starts a process beside it, says that it has started, and sleeps."""
+"""A worker that trains nothing: it starts a second process, reports that it has started, and sleeps."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from guidebench.harness.companions import Companion
 
 
 def serve(connection: Connection) -> None:
-    """Tell the process's id."""
+    """Send this process's id and sleep."""
     connection.recv()
     connection.send(os.getpid())
     time.sleep(600)

@@ -1,6 +1,6 @@
-"""A real SLURM cluster of two nodes on this host: slurmctld, two slurmd and a private munge, of Debian's packages.
+"""A real SLURM cluster of two nodes on this host: slurmctld, two slurmd and a private munge, from Debian's packages.
 
-A task that is queued again waits until its old credential has expired, which is `cred_expire`.
+A requeued task waits until its old credential has expired (setting `cred_expire`).
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests import guardian
-from tests.harness.launchers.scheduled import until
+from tests.harness.launchers.scheduled import wait_until
 
 PACKAGES = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "munged": "munge"}
-"""Program -> the package that has it."""
+"""Program -> the Debian package that provides it."""
 CONFIG = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -60,19 +60,19 @@ PartitionName=closed Nodes=n1 AllowAccounts=others State=UP
 
 
 def _ports(count: int) -> list[int]:
-    """Return ports that are free now, below those that the system gives to connections: a daemon that is started again
-    after minutes must still find its own free."""
-    found: list[int] = []
-    while len(found) < count:
+    """Return free ports below the range that the system assigns to connections: a daemon that is restarted minutes
+    later must find its port free again."""
+    ports: list[int] = []
+    while len(ports) < count:
         port = random.randrange(10_000, 32_000)
         with socket.socket() as tried, contextlib.suppress(OSError):
             tried.bind(("127.0.0.1", port))
-            found += [port] if port not in found else []
-    return found
+            ports += [port] if port not in ports else []
+    return ports
 
 
 class Cluster:
-    """The running cluster; `environment` leads SLURM's commands to it."""
+    """The running cluster; `environment` makes SLURM's commands use it."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -98,14 +98,14 @@ class Cluster:
         return self.call("sinfo", "-h", "-N", "-p", "low", "-o", "%T").split()
 
     def mend(self) -> bool:
-        """Return whether both nodes are idle. A daemon that has ended is started, and a node that is down or drained is
-        asked to return, as an administrator would."""
+        """Return whether both nodes are idle. Restart a daemon that has ended, and resume a node that is down or
+        drained, as an administrator would."""
         states = dict(zip(("n1", "n2"), self.states(), strict=True))
         for node, state in states.items():
             if self._started[node].poll() is not None:
                 self.start_node(node)
             elif state.startswith(("down", "drain")):
-                with contextlib.suppress(AssertionError):  # a node that has not registered yet refuses
+                with contextlib.suppress(AssertionError):  # refused for a node that has not registered yet
                     self.call("scontrol", "update", f"NodeName={node}", "State=RESUME")
         return [*states.values()] == ["idle", "idle"]
 
@@ -114,8 +114,8 @@ class Cluster:
         return self.call("squeue", "-h", "-r", "-o", "%i %T").splitlines()
 
     def hasten(self) -> None:
-        """Let tasks that are queued again begin soon: in another second than that in which they were queued, since a
-        node refuses a credential of the second in which it revoked the one before."""
+        """Let requeued tasks begin soon: after one second, since a node refuses a credential made in the second in
+        which it revoked the previous one."""
         pending = [line.split()[0] for line in self.queue() if "PENDING" in line]
         if pending:
             time.sleep(1.1)
@@ -124,32 +124,37 @@ class Cluster:
                 self.call("scontrol", "update", f"JobId={task}", "StartTime=now")
 
     def hold(self) -> None:
-        """Let nothing in the partition `low` begin."""
+        """Let no task in the partition `low` begin."""
         self.call("scontrol", "update", "PartitionName=low", "State=DOWN")
 
     def go_on(self) -> None:
         self.call("scontrol", "update", "PartitionName=low", "State=UP")
 
     def empty(self) -> None:
-        """Leave no task and two idle nodes for the next test. Where SLURM does not do so, the cluster is made anew."""
+        """End all tasks and wait for two idle nodes, for the next test. Restart the cluster where SLURM does not get
+        there."""
         try:
             self.go_on()
             for line in self.queue():
                 self.call("scancel", "--signal=KILL", "--full", line.split()[0])
                 self.call("scancel", line.split()[0])
-            until(lambda: self.mend() and not self.queue(), moves=lambda: (self.queue(), self.states()), told=self.told)
+            wait_until(
+                lambda: self.mend() and not self.queue(),
+                moves=lambda: (self.queue(), self.states()),
+                describe=self.report,
+            )
         except AssertionError as error:
             print(f"the cluster is made anew, since a test left it so: {error}")
             self.end()
             self.begin()
 
-    def told(self) -> str:
-        """Return what the cluster says of its nodes and jobs, and the ends of its logs."""
-        said = []
-        for what in ("node", "job"):
+    def report(self) -> str:
+        """Return SLURM's description of its nodes and jobs, and the last lines of its logs."""
+        reports = []
+        for kind in ("node", "job"):
             with contextlib.suppress(AssertionError):
-                said.append(self.call("scontrol", "show", what))
-        return "\n\n".join([*said, self.logs()])
+                reports.append(self.call("scontrol", "show", kind))
+        return "\n\n".join([*reports, self.logs()])
 
     def logs(self) -> str:
         paths = sorted([*self.place.glob("slurm*.log"), *self.place.glob("*.out")])
@@ -167,7 +172,7 @@ class Cluster:
         files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "seed-file": "seed", "log-file": "log"}
         options = [f"--{option}={self.place}/munge.{end}" for option, end in files.items()]
         self.start("munged", _program("munged"), "--foreground", "--force", *options)
-        until((self.place / "munge.socket").exists, told=self.logs)
+        wait_until((self.place / "munge.socket").exists, describe=self.logs)
         self.start("slurmctld", _program("slurmctld"), "-D", "-f", str(self.place / "slurm.conf"))
         for node in ("n1", "n2"):
             self.start_node(node)
@@ -178,10 +183,10 @@ class Cluster:
             except AssertionError:
                 return False
 
-        until(up, told=self.logs)
+        wait_until(up, describe=self.logs)
 
     def end(self) -> None:
-        """End the daemons, and the tasks that they have left."""
+        """End the daemons and the tasks that they leave behind."""
         for name in ("n1", "n2", "slurmctld", "munged"):
             if (process := self._started.get(name)) is not None:
                 process.terminate()
@@ -193,8 +198,8 @@ class Cluster:
         (self.place / "munge.socket").unlink(missing_ok=True)
 
     def kill_node(self, node: str, *workers: int) -> None:
-        """End a node's daemon and the tasks of which `workers` are processes, as when power fails. The daemons of the
-        tasks come first, or they would still tell that their tasks were killed."""
+        """Kill a node's daemon and the tasks of `workers`, as a power failure does. The tasks' own daemons are killed
+        first, or they would still report that their tasks were killed."""
         self._started[node].kill()
         self._started[node].wait()
         for worker in workers:
@@ -205,17 +210,17 @@ class Cluster:
 
 
 def parent(process: int) -> int:
-    """Return the process that started another."""
+    """Return the id of the parent of a process."""
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
-    assert found is not None
-    return found
+    path = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    assert path is not None
+    return path
 
 
-def missing() -> list[str]:
+def missing_packages() -> list[str]:
     """Return the packages that this host lacks for a cluster."""
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
     return [package for program, package in PACKAGES.items() if shutil.which(program, path=path) is None]
@@ -223,12 +228,12 @@ def missing() -> list[str]:
 
 @contextlib.contextmanager
 def cluster() -> Iterator[Cluster]:
-    """Run a cluster. Its directory has a short name, since sockets allow no long ones."""
+    """Run a cluster. Its directory has a short name because the paths of sockets are limited."""
     with tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp") as place:
         Path(place).chmod(0o755)
-        found = Cluster(Path(place))
+        slurm = Cluster(Path(place))
         try:
-            found.begin()
-            yield found
+            slurm.begin()
+            yield slurm
         finally:
-            found.end()
+            slurm.end()

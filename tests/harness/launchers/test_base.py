@@ -1,4 +1,4 @@
-"""What a launcher's jobs say of the machine that submits them."""
+"""What a launcher's jobs record about the machine that submits them."""
 
 from pathlib import Path
 
@@ -18,12 +18,12 @@ def test_jobs_name_sources_and_packages_and_the_sources_are_read_once(
     cells = matrix.plan(["suite=minigrid_doorkey", "method=uer,per", "profile=smoke", "learner.lr=1e-3,1e-4"]).cells
     jobs = [Job("mine", str(tmp_path), record(cell), (seed,)) for cell in cells for seed in (0, 1)]
     assert len(jobs) == 8
-    taken: list[sources.Sources] = []
+    snapshots: list[sources.Sources] = []
     snapshot = sources.Sources
-    monkeypatch.setattr(sources, "Sources", lambda: (taken.append(snapshot()), taken[-1])[1])
-    found = base.elsewhere(jobs, Execution())
-    assert len(taken) == 1
-    assert [job.code for job in found] == [provenance.code(cell.names) for cell in cells for _ in (0, 1)]
-    assert found[0].code != found[-1].code and "package torch" in found[0].code
-    assert all(job.shared for job in found)
+    monkeypatch.setattr(sources, "Sources", lambda: (snapshots.append(snapshot()), snapshots[-1])[1])
+    prepared = base.elsewhere(jobs, Execution())
+    assert len(snapshots) == 1
+    assert [job.code for job in prepared] == [provenance.code(cell.names) for cell in cells for _ in (0, 1)]
+    assert prepared[0].code != prepared[-1].code and "package torch" in prepared[0].code
+    assert all(job.shared for job in prepared)
     assert not any(job.code for job in base.elsewhere(jobs, Execution(mixed_commits=True)))

@@ -1,4 +1,4 @@
-"""Jobs and events as files: what a worker far away is given, and what is heard of it."""
+"""Jobs and events as files: what a remote worker receives, and what it reports back."""
 
 import json
 import subprocess
@@ -18,8 +18,8 @@ def test_a_job_is_read_where_its_study_is_mounted(tmp_path: Path) -> None:
     path = job_files.put(tmp_path, JOB)
     assert path == tmp_path / "jobs" / "uer-abc-3_4.json"
     moved = tmp_path.rename(tmp_path.with_name("moved"))
-    found = job_files.read(moved / "jobs" / path.name)
-    assert found == Job("mine", str(moved), JOB.cell, (3, 4))
+    job = job_files.read(moved / "jobs" / path.name)
+    assert job == Job("mine", str(moved), JOB.cell, (3, 4))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"cell": 3, "seeds": []}', '{"cell": {}, "seeds": [0], "more": 1}'])
@@ -56,8 +56,12 @@ def test_a_worker_whose_job_file_is_not_seen_says_so(tmp_path: Path) -> None:
 
 
 def test_a_worker_gets_one_thread_and_only_its_gpu() -> None:
-    found = base.environment(Slot("cuda", "1"), {"PYTHONPATH": "/mine", "CUDA_VISIBLE_DEVICES": "0,1", "HOME": "/h"})
-    assert found["CUDA_VISIBLE_DEVICES"] == "1" and found["HOME"] == "/h" and found["OMP_NUM_THREADS"] == "1"
-    assert found["PYTHONPATH"].endswith(":/mine")
+    variables = base.environment(
+        Slot("cuda", "1"), {"PYTHONPATH": "/mine", "CUDA_VISIBLE_DEVICES": "0,1", "HOME": "/h"}
+    )
+    assert (
+        variables["CUDA_VISIBLE_DEVICES"] == "1" and variables["HOME"] == "/h" and variables["OMP_NUM_THREADS"] == "1"
+    )
+    assert variables["PYTHONPATH"].endswith(":/mine")
     assert base.environment(Slot("cpu"), {})["CUDA_VISIBLE_DEVICES"] == ""
     assert json.loads(JOB.dumps())["seeds"] == [3, 4]

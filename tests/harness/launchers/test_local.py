@@ -1,4 +1,4 @@
-"""Where workers go: CPU cores, or slots of the GPUs that may be used; and which seeds share one."""
+"""Where workers run: on CPU cores or on slots of the usable GPUs, and which seeds share a slot."""
 
 import os
 import time
@@ -21,7 +21,7 @@ from guidebench.harness.machine import Gpu, cores
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study
-from tests.harness.launchers.scheduled import until
+from tests.harness.launchers.scheduled import wait_until
 from tests.harness.stopping import stop
 
 PLAN = ["suite=minigrid_doorkey", "profile=smoke", "method=uer,per", "seeds=[0,1,2,3,4]"]
@@ -87,7 +87,7 @@ def gpu(free: int, exclusive: bool = False) -> Gpu:
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Two visible GPUs, no daemon of CUDA MPS until the function is called."""
+    """Simulate two visible GPUs; return a function that starts a daemon of CUDA MPS."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
     return lambda: (tmp_path / "nvidia-cuda-mps-control.pid").write_text(str(os.getpid()))  # type: ignore[return-value]
@@ -107,19 +107,19 @@ def test_workers_share_a_gpu_only_if_told_or_under_mps(
 def test_a_gpu_that_others_fill_or_that_takes_one_process_is_refused_by_name(
     daemon: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[Gpu] = []
-    monkeypatch.setattr(machine, "gpus", lambda: told)
+    gpus: list[Gpu] = []
+    monkeypatch.setattr(machine, "gpus", lambda: gpus)
     two = [Slot("cuda", "0"), Slot("cuda", "0")]
-    local._usable(two)  # the driver tells nothing
-    told[:] = [gpu(free=300 * 2**20)]
+    local._usable(two)  # the driver reports no GPU
+    gpus[:] = [gpu(free=300 * 2**20)]
     with pytest.raises(UserError, match=r"GPU 0 \(NVIDIA H200\) has 300.* of 141.* free, and other processes hold"):
         local._usable([Slot("cuda", "0")])
     local._usable([Slot("cuda", "1")])
-    told[:] = [gpu(free=2**37, exclusive=True)]
+    gpus[:] = [gpu(free=2**37, exclusive=True)]
     local._usable([Slot("cuda", "GPU-a")])
     with pytest.raises(UserError, match=r"takes one process at a time .*2 workers are to share it; use per_gpu=1"):
         local._usable(two)
-    told[:] = [gpu(free=2**37)]
+    gpus[:] = [gpu(free=2**37)]
     with pytest.warns(Notice, match=r"2 workers share GPU 0 and take turns on it, since CUDA MPS does not run here"):
         local._usable(two)
     daemon()
@@ -174,8 +174,9 @@ def test_silence_is_judged_by_the_command_and_changes_no_cell(tmp_path: Path) ->
 
 
 @pytest.fixture
-def sleeping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[local.Processes]:
-    """A launcher with one worker, which sleeps beside a process of its own and is hung after 1.5 s of silence."""
+def sleeper_launcher(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[local.Processes]:
+    """Return a launcher with one worker that sleeps beside a second process and counts as hung after 1.5 s without a
+    beat."""
     monkeypatch.setattr(local, "WORKER", "tests.harness.launchers.sleeper")
     workers = local.Processes([Slot("cpu")], tmp_path, silent_after=1.5)
     workers.submit([Job("s", str(tmp_path), {"cell": "c", "method": "m"}, (0,))])
@@ -186,12 +187,12 @@ def sleeping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[local.
 
 
 def event(workers: local.Processes, kind: str) -> Event:
-    """The next event of a kind."""
+    """Return the next event of a kind, within a minute."""
     end = time.monotonic() + 60.0
     while time.monotonic() < end:
-        for told in workers.poll(0.2):
-            if told.kind == kind:
-                return told
+        for next_event in workers.poll(0.2):
+            if next_event.kind == kind:
+                return next_event
     raise AssertionError(f"no event {kind!r}")
 
 
@@ -200,26 +201,26 @@ def exists(*processes: int) -> bool:
 
 
 def test_a_worker_that_is_stopped_is_killed_with_what_is_beside_it_and_retried_as_after_a_crash(
-    sleeping: local.Processes,
+    sleeper_launcher: local.Processes,
 ) -> None:
-    begun = event(sleeping, "started").content
-    stop(begun["worker"])
-    stop(begun["beside"])
-    error = str(event(sleeping, "retry").content["error"])
+    first_start = event(sleeper_launcher, "started").content
+    stop(first_start["worker"])
+    stop(first_start["beside"])
+    error = str(event(sleeper_launcher, "retry").content["error"])
     assert error == "the worker gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)"
-    again = event(sleeping, "started").content
-    assert again["worker"] != begun["worker"] and not exists(begun["worker"], begun["beside"])
-    stop(again["worker"])
-    assert "it is stopped" in str(event(sleeping, "crashed").content["error"])
+    second_start = event(sleeper_launcher, "started").content
+    assert second_start["worker"] != first_start["worker"] and not exists(first_start["worker"], first_start["beside"])
+    stop(second_start["worker"])
+    assert "it is stopped" in str(event(sleeper_launcher, "crashed").content["error"])
 
 
 def test_a_stop_kills_what_has_not_ended_in_time_with_what_is_beside_it(
-    sleeping: local.Processes, monkeypatch: pytest.MonkeyPatch
+    sleeper_launcher: local.Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert local.GRACE < 10.0
     monkeypatch.setattr(local, "GRACE", 0.5)
-    begun = event(sleeping, "started").content
-    stop(begun["beside"])  # it holds the pipe of the worker, which the signal ends
-    sleeping.cancel()
-    event(sleeping, "stopped")
-    until(lambda: not exists(begun["worker"], begun["beside"]))
+    start = event(sleeper_launcher, "started").content
+    stop(start["beside"])  # this process holds the pipe of the worker, which the signal ends
+    sleeper_launcher.cancel()
+    event(sleeper_launcher, "stopped")
+    wait_until(lambda: not exists(start["worker"], start["beside"]))

@@ -1,4 +1,4 @@
-"""A launcher from a package outside the tree: it hands jobs over as files, and hears of its workers by files."""
+"""A launcher from another package hands jobs over as files and receives the events of its workers as files."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
 
-# Each worker is a session of its own whose output goes nowhere: what is heard of it is what it wrote into the study.
+# Each worker runs in its own session without output: only what it writes into the study is heard.
 FAR = """
     import subprocess, time
     from dataclasses import dataclass, replace
@@ -57,13 +57,13 @@ FAR = """
 
         def poll(self, seconds):
             time.sleep(seconds)
-            found = []
+            events = []
             for job, hearing, process in list(self.jobs.values()):
-                found += [base.Event(job, kind, content) for kind, content in hearing]
-                if any(each.job is job and each.kind in base.ENDS for each in found):
+                events += [base.Event(job, kind, content) for kind, content in hearing]
+                if any(event.job is job and event.kind in base.ENDS for event in events):
                     del self.jobs[job.name]
                     process.wait()
-            return found
+            return events
 
         def cancel(self, now=False):
             for _, _, process in self.jobs.values():
@@ -82,7 +82,7 @@ def far(plugin) -> None:
 
 
 def rows(study: Path) -> pd.DataFrame:
-    """The evaluations of the only run that has some."""
+    """Return the evaluations of the only run that has any."""
     (path,) = study.glob("*/*/*/seed-*/evaluations.parquet")
     return pd.read_parquet(path).drop(columns="study")
 
@@ -125,9 +125,9 @@ def test_its_workers_train_what_local_ones_train_and_one_that_fails_marks_its_ru
 def test_its_settings_are_checked_and_are_in_no_id(far, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*SMOKE, f"output={tmp_path / 'study'}"]
     plain = matrix.plan(words)
-    other = matrix.plan([*words, "launcher=far", "launcher.host=mars"])
-    assert [cell.id for cell in other.cells] == [cell.id for cell in plain.cells] and other.name == plain.name
-    assert matrix.launcher_of(other.execution).host == "mars"  # type: ignore[attr-defined]
+    far_plan = matrix.plan([*words, "launcher=far", "launcher.host=mars"])
+    assert [cell.id for cell in far_plan.cells] == [cell.id for cell in plain.cells] and far_plan.name == plain.name
+    assert matrix.launcher_of(far_plan.execution).host == "mars"  # type: ignore[attr-defined]
     assert cli.main(["run", *words, "launcher=far", "launcher.host=mars"]) == 2
     assert "launcher.host=mars: nobody is there; write launcher.host=moon" in capsys.readouterr().err
     assert not (tmp_path / "study").exists()

@@ -1,4 +1,5 @@
-"""launcher=slurm on a real SLURM of two nodes: submitted, preempted, warned, cancelled, and refused by name."""
+"""launcher=slurm on a real SLURM of two nodes: jobs are submitted, preempted, warned, cancelled, and refused by
+name."""
 
 import functools
 import json
@@ -24,8 +25,8 @@ from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study as studies
 from guidebench.harness.run.study import Study
 from tests.harness.launchers import scheduled
-from tests.harness.launchers.scheduled import LIMIT, RUNS, STUDY, events, is_whole, judging, rows, statuses
-from tests.harness.launchers.slurm_cluster import Cluster, cluster, missing, parent
+from tests.harness.launchers.scheduled import LIMIT, RUNS, STUDY, check_finished_study, events, judging, rows, statuses
+from tests.harness.launchers.slurm_cluster import Cluster, cluster, missing_packages, parent
 from tests.programs import bench, start_bench
 
 SMALL = (
@@ -39,7 +40,7 @@ SLURM = ("launcher=slurm", "launcher.minutes=5")
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Cluster]:
-    if absent := missing():
+    if absent := missing_packages():
         message = f"SLURM is missing here; install {', '.join(absent)}"
         if os.environ.get("CI_REQUIRES_SYSTEM"):
             pytest.fail(message)
@@ -49,8 +50,8 @@ def nodes() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def running(nodes: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """The cluster that commands of a test find. A test leaves no task in it, also one that failed."""
+def slurm_cluster(nodes: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Return the cluster that a test's commands connect to. After the test, even a failed one, no task is left."""
     for name, value in nodes.environment.items():
         monkeypatch.setenv(name, value)
     yield nodes
@@ -58,23 +59,26 @@ def running(nodes: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
 
 
 @pytest.fixture
-def until(running: Cluster, tmp_path: Path) -> Callable[..., None]:
-    """`until(true)` waits as long as the queue, the nodes or the files of a test's study change."""
+def wait_until(slurm_cluster: Cluster, tmp_path: Path) -> Callable[..., None]:
+    """Return `wait_until(is_done)`, which waits as long as the queue, the nodes or the files of the test's study
+    change."""
 
     def moves() -> object:
-        return running.queue(), running.states(), scheduled.progress(tmp_path)
+        return slurm_cluster.queue(), slurm_cluster.states(), scheduled.progress(tmp_path)
 
-    return functools.partial(scheduled.until, moves=moves, told=running.told)
+    return functools.partial(scheduled.wait_until, moves=moves, describe=slurm_cluster.report)
 
 
 def node_of(worker: int) -> str:
-    """The node of a worker."""
+    """Return the name of a worker's node."""
     variables = Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
-    return next(each for each in variables if each.startswith(b"SLURMD_NODENAME=")).partition(b"=")[2].decode()
+    return (
+        next(variable for variable in variables if variable.startswith(b"SLURMD_NODENAME=")).partition(b"=")[2].decode()
+    )
 
 
 def workers_of(study: Path, runs: str = "*/*/*/seed-*") -> set[int]:
-    """The workers that hold runs now."""
+    """Return the ids of the workers that hold runs now."""
     return {holder.pid for run in study.glob(runs) if (holder := leases.holder(run)) is not None}
 
 
@@ -84,33 +88,33 @@ def workers_on(node: str, study: Path) -> set[int]:
 
 @pytest.mark.waits
 def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_that_of_local(
-    running: Cluster, until: Callable[..., None], train: Callable[..., Path], tmp_path: Path
+    slurm_cluster: Cluster, wait_until: Callable[..., None], train: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """As they stand there, but for a smaller study, this cluster's partition and directory, and a tracker that needs no
-    account."""
+    """The commands are as printed there, except for a smaller study, this cluster's partition and directory, and a
+    tracker that needs no account."""
     page = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text().partition("## Settings")[0]
-    here = {
+    replacements = {
         "suite=metaworld_mt10 method=sac,furl seeds=5": " ".join((*SMALL, *SHORT, "seeds=2")),
         "partition=short": "partition=low",
         "/shared": str(tmp_path),
         "wandb --follow": "tensorboard",
     }
-    for there, smaller in here.items():
-        assert there in page
-        page = page.replace(there, smaller)
+    for original, smaller in replacements.items():
+        assert original in page
+        page = page.replace(original, smaller)
     commands = [shlex.split(line, comments=True)[1:] for line in page.splitlines() if line.startswith("    bench ")]
     assert [words[0] for words in commands] == ["run", "status", "cancel", "report", "track"]
     submit, status, cancel, report, track = commands
     study = tmp_path / "mt10"
-    running.hold()
+    slurm_cluster.hold()
     done = bench(*submit)
     assert done.code == 0 and "2 jobs in the queue" in done.out and f"bench cancel {study}" in done.out
-    assert "2 jobs in the queue" in bench(*submit).out and len(running.queue()) == 2, "none is submitted again"
-    assert job_files.read(next((study / "jobs").glob("*-0.json"))).code, "a node is checked against what is here"
+    assert "2 jobs in the queue" in bench(*submit).out and len(slurm_cluster.queue()) == 2, "no job is submitted twice"
+    assert job_files.read(next((study / "jobs").glob("*-0.json"))).code, "the job records the sources of this machine"
     assert bench(*status).out.count("pending in SLURM as") == 2
     assert "2 jobs cancelled" in bench(*cancel).out
-    until(lambda: not running.queue())
-    running.go_on()
+    wait_until(lambda: not slurm_cluster.queue())
+    slurm_cluster.go_on()
     done = bench(*submit, "launcher.wait=true")
     assert done.code == 0, done.out + done.err
     assert done.out.count(": started") == done.out.count(": finished") == 2 and "2 finished" in done.out
@@ -118,8 +122,8 @@ def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_
     local = train("method=uer", *SMALL[4:], *SHORT, packs=[(0,), (1,)])
     assert rows(study) == rows(local) and len(rows(study)) == 2
     assert "2 of 2 runs finished" in bench(*status).out
-    again = bench(*submit)
-    assert again.code == 0 and "2 finished" in again.out and "0 jobs in the queue" in again.out
+    resubmitted = bench(*submit)
+    assert resubmitted.code == 0 and "2 finished" in resubmitted.out and "0 jobs in the queue" in resubmitted.out
     assert bench(*cancel).out == f"{study}: no job of it is in a queue\n"
     assert bench(*report).code == 0 and (study / "report" / "report.html").exists()
     assert bench(*track).code == 0 and [*study.rglob("events.out.tfevents*")]
@@ -127,60 +131,67 @@ def test_the_commands_of_the_page_on_clusters_submit_a_study_once_and_it_equals_
 
 @pytest.mark.waits
 def test_a_task_continues_after_its_limit_a_killed_one_is_marked_failed_and_a_cancelled_one_stops(
-    running: Cluster, until: Callable[..., None], tmp_path: Path
+    slurm_cluster: Cluster, wait_until: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Workers are killed, as where memory runs out: a batch script reports its worker, SLURM a killed script."""
+    """Workers are killed as when memory runs out: a killed worker is reported by its batch script, a killed script by
+    SLURM."""
     study = tmp_path / "study"
     assert bench("run", *LONG, "seeds=3", *SLURM, f"output={study}").code == 0
-    until(lambda: [path.read_text().count('"progress"') > 0 for path in study.glob("jobs/*.events.*")] == [True] * 3)
-    number = next(line.split("_")[0] for line in running.queue())
-    running.call("scancel", "--batch", "--signal=USR1", f"{number}_0")  # as SLURM does some time before the limit
-    until(lambda: events(study)[0] == ["started", "stopped"] and f"{number}_0 PENDING" in running.queue())
+    wait_until(
+        lambda: [path.read_text().count('"progress"') > 0 for path in study.glob("jobs/*.events.*")] == [True] * 3
+    )
+    number = next(line.split("_")[0] for line in slurm_cluster.queue())
+    slurm_cluster.call(
+        "scancel", "--batch", "--signal=USR1", f"{number}_0"
+    )  # SLURM sends this some time before the limit
+    wait_until(lambda: events(study)[0] == ["started", "stopped"] and f"{number}_0 PENDING" in slurm_cluster.queue())
     runs = sorted(study.glob("*/*/*/seed-*"))
     step = json.loads((runs[0] / "run.json").read_text())["step"]
-    running.hasten()
-    until(lambda: events(study)[0] == ["started", "stopped", "started"])
+    slurm_cluster.hasten()
+    wait_until(lambda: events(study)[0] == ["started", "stopped", "started"])
     lines = min((study / "jobs").glob("*.events.jsonl")).read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines if '"started"' in line] == [0, step] and step > 0
     first, second = (leases.holder(run) for run in runs[:2])
     assert first is not None and second is not None
     for process in (first.pid, parent(second.pid), second.pid):
         os.kill(process, signal.SIGKILL)
-    until(lambda: running.queue() == [f"{number}_2 RUNNING"] and statuses(study)[0] == "failed")
+    wait_until(lambda: slurm_cluster.queue() == [f"{number}_2 RUNNING"] and statuses(study)[0] == "failed")
     assert statuses(study)[1:] == ["running", "running"]
     assert "1 job cancelled" in bench("cancel", str(study)).out
-    until(lambda: not running.queue() and events(study)[2] == ["started", "stopped"])
-    shown = bench("status", str(study)).out
-    for seed, said in [
+    wait_until(lambda: not slurm_cluster.queue() and events(study)[2] == ["started", "stopped"])
+    output = bench("status", str(study)).out
+    for seed, error in [
         (0, "the worker was killed (SIGKILL), by the system if memory ran out: then lower workers, pack or capacity"),
         (1, f"SLURM ended its task {number}_1: FAILED on node n"),
     ]:
-        assert f"seed {seed}    failed" in shown and said in shown
-        content = json.loads((runs[seed] / "run.json").read_text())
-        assert content["status"] == "failed" and said in content["error"] and events(study)[seed][-1] == "crashed"
-    assert "seed 2    stopped" in shown and bench("status", str(study)).out == shown
+        assert f"seed {seed}    failed" in output and error in output
+        run_record = json.loads((runs[seed] / "run.json").read_text())
+        assert (
+            run_record["status"] == "failed" and error in run_record["error"] and events(study)[seed][-1] == "crashed"
+        )
+    assert "seed 2    stopped" in output and bench("status", str(study)).out == output
 
 
 @pytest.mark.waits
 def test_a_node_that_does_not_see_the_study_is_named_and_its_task_waits(
-    running: Cluster, until: Callable[..., None], tmp_path: Path
+    slurm_cluster: Cluster, wait_until: Callable[..., None], tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
-    running.hold()
+    slurm_cluster.hold()
     assert bench("run", *SMALL, "seeds=1", *SLURM, f"output={study}").code == 0
-    study.rename(tmp_path / "elsewhere")  # what a directory looks like to a node that has not mounted it
-    running.go_on()
+    study.rename(tmp_path / "elsewhere")  # as on a node that has not mounted the directory
+    slurm_cluster.go_on()
     try:
-        until(lambda: "does not see" in running.call("squeue", "-h", "-o", "%k"))
+        wait_until(lambda: "does not see" in slurm_cluster.call("squeue", "-h", "-o", "%k"))
     finally:
         (tmp_path / "elsewhere").rename(study)
-    shown = bench("status", str(study)).out
-    assert f"does not see {study}" in shown and "seed 0    waiting" in shown
+    status = bench("status", str(study)).out
+    assert f"does not see {study}" in status and "seed 0    waiting" in status
 
 
 @pytest.mark.waits
 def test_what_slurm_refuses_is_named_before_anything_is_written(
-    running: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    slurm_cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words, says in [
         (
@@ -200,44 +211,46 @@ def test_what_slurm_refuses_is_named_before_anything_is_written(
 
 @pytest.mark.waits
 def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equals_that_of_local(
-    running: Cluster, until: Callable[..., None], tmp_path: Path
+    slurm_cluster: Cluster, wait_until: Callable[..., None], tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
 
-    def begun(runs: str = "*/*/*/seed-*", node: str = "") -> bool:
-        """Whether runs have checkpoints, of those that are held by workers on a node."""
-        held = [run for run in study.glob(runs) if (holder := leases.holder(run)) and node in ("", node_of(holder.pid))]
-        return any(any(run.glob("checkpoint-*")) for run in held)
+    def have_begun(runs: str = "*/*/*/seed-*", node: str = "") -> bool:
+        """Return whether any run that a worker on `node` holds has a checkpoint."""
+        held_runs = [
+            run for run in study.glob(runs) if (holder := leases.holder(run)) and node in ("", node_of(holder.pid))
+        ]
+        return any(any(run.glob("checkpoint-*")) for run in held_runs)
 
-    def over() -> bool:
-        """Whether no task is left after a node was lost."""
-        running.hasten()
-        return running.mend() and not running.queue()
+    def has_recovered() -> bool:
+        """Return whether no task is left and both nodes are idle after a node was lost."""
+        slurm_cluster.hasten()
+        return slurm_cluster.mend() and not slurm_cluster.queue()
 
     with judging() as (url, requests):
         words = ["run", *STUDY, f"judge.base_url={url}", f"models.budget_calls={LIMIT}", *SLURM]
         words += ["launcher.partition=alone", "launcher.wait=true", f"output={study}"]
         command = start_bench(*words)
-        until(lambda: begun("*/*/uer-*/seed-0") or command.poll() is not None)
+        wait_until(lambda: have_begun("*/*/uer-*/seed-0") or command.poll() is not None)
         command.kill()
         command.wait()
-        kept = node_of(*workers_of(study, "*/*/uer-*/seed-0"))
-        lost = {"n1": "n2", "n2": "n1"}[kept]
-        paused = [*workers_on(kept, study)]
-        for worker in paused:  # or they might finish before SLURM preempts them, which continues them
+        kept_node = node_of(*workers_of(study, "*/*/uer-*/seed-0"))
+        lost_node = {"n1": "n2", "n2": "n1"}[kept_node]
+        paused = [*workers_on(kept_node, study)]
+        for worker in paused:  # otherwise they might finish before SLURM preempts them, which continues them
             os.kill(worker, signal.SIGSTOP)
-        until(lambda: begun(node=lost))
-        for worker in workers_on(lost, study):
+        wait_until(lambda: have_begun(node=lost_node))
+        for worker in workers_on(lost_node, study):
             os.kill(worker, signal.SIGSTOP)
-        running.call("sbatch", "-p", "high", "-w", kept, "-n2", "--output=/dev/null", "--wrap", "true")
-        until(lambda: any("stopped" in kinds for kinds in events(study)))
-        running.kill_node(lost, *workers_on(lost, study))
-        running.call("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=test")
-        running.start_node(lost)
-        until(over)
+        slurm_cluster.call("sbatch", "-p", "high", "-w", kept_node, "-n2", "--output=/dev/null", "--wrap", "true")
+        wait_until(lambda: any("stopped" in kinds for kinds in events(study)))
+        slurm_cluster.kill_node(lost_node, *workers_on(lost_node, study))
+        slurm_cluster.call("scontrol", "update", f"NodeName={lost_node}", "State=DOWN", "Reason=test")
+        slurm_cluster.start_node(lost_node)
+        wait_until(has_recovered)
         done = bench(*words)  # it merges what the nodes have recorded
         assert done.code == 0 and f"{study}: {RUNS} finished" in done.out, done.out + done.err
-        is_whole(study, len(requests))
+        check_finished_study(study, len(requests))
     assert sum(kinds.count("started") for kinds in events(study)) >= 4
 
 
@@ -253,8 +266,8 @@ def test_without_slurm_here_a_command_says_so_and_a_status_is_still_told(
 
 @pytest.fixture
 def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program `squeue` that prints a file, which this returns, and fails while there is none. No controller can be
-    told to fail just once."""
+    """Install a program `squeue` that prints the returned file and fails while the file is missing. A real controller
+    cannot be made to fail just once."""
     answer, program = tmp_path / "answer", tmp_path / "bin" / "squeue"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\nexec cat {answer}\n")
@@ -265,7 +278,7 @@ def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def waited_for(study: Path) -> tuple[slurm.Arrays, Path, str]:
-    """The arrays of a study with one task, its job file, and what squeue prints of the task."""
+    """Return the arrays of a study with one task, its job file, and the line that squeue prints for the task."""
     cell = {"suite": "s", "task": "t", "method": "m", "cell": "c0ffee"}
     path = job_files.put(study, Job("mine", str(study), cell, (0,)))
     job = job_files.read(path)
@@ -317,7 +330,7 @@ def test_what_slurm_says_of_a_task_comes_from_its_controller_or_its_accounting(s
 def test_a_task_that_left_the_queue_is_told_once_its_run_is_free(
     tmp_path: Path, squeue: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its worker was on another machine, so only the silence of its lease shows that it writes nothing more."""
+    """Its worker ran on another machine, so only the silence of its lease shows that it writes nothing more."""
     arrays, path, _ = waited_for(tmp_path)
     job = job_files.read(path)
     (run,) = ending.runs_of(StudyDirectory(tmp_path), job)
@@ -340,13 +353,13 @@ def test_a_task_that_left_the_queue_is_told_once_its_run_is_free(
 def test_the_queue_is_asked_once_for_a_command_and_arrays_wait_for_those_of_their_stage(
     tmp_path: Path, squeue: Path
 ) -> None:
-    """One stage is in the queue as array 17, the other is submitted by the same command."""
+    """One stage is queued as array 17; the other is submitted by the same command."""
     study = tmp_path / "study"
     _, _, line = waited_for(study)
     squeue.write_text(line)
-    asked, sbatch = tmp_path / "asked", squeue.parent / "bin" / "sbatch"
-    (squeue.parent / "bin" / "squeue").write_text(f"#!/bin/sh\necho squeue >>{asked}\nexec cat {squeue}\n")
-    sbatch.write_text(f'#!/bin/sh\ncat >/dev/null\necho sbatch "$@" >>{asked}\ngrep -c sbatch {asked}\n')
+    log, sbatch = tmp_path / "asked", squeue.parent / "bin" / "sbatch"
+    (squeue.parent / "bin" / "squeue").write_text(f"#!/bin/sh\necho squeue >>{log}\nexec cat {squeue}\n")
+    sbatch.write_text(f'#!/bin/sh\ncat >/dev/null\necho sbatch "$@" >>{log}\ngrep -c sbatch {log}\n')
     sbatch.chmod(0o755)
     names = {"suite": "s", "task": "t", "method": "m"}
     cells = [
@@ -356,9 +369,9 @@ def test_the_queue_is_asked_once_for_a_command_and_arrays_wait_for_those_of_thei
     ]
     jobs = [Job("mine", str(study), cell, (seed,)) for cell in cells for seed in (0, 1)]
     Slurm().spawn(Execution(mixed_commits=True), study).submit(jobs)
-    told = [line.split() for line in asked.read_text().splitlines()]
-    assert [words[0] for words in told] == ["squeue", "sbatch", "sbatch", "sbatch"]
-    arrays = [{word.partition("=")[0]: word.partition("=")[2] for word in words[1:]} for words in told[1:]]
+    commands = [line.split() for line in log.read_text().splitlines()]
+    assert [words[0] for words in commands] == ["squeue", "sbatch", "sbatch", "sbatch"]
+    arrays = [{word.partition("=")[0]: word.partition("=")[2] for word in words[1:]} for words in commands[1:]]
     assert [array["--job-name"] for array in arrays] == ["bench-m-first.1", "bench-m-after.1", "bench-m-late.1"]
     assert [array.get("--dependency") for array in arrays] == [None, "afterany:1", "afterany:17"]
     assert all(array["--array"] == "0-1" for array in arrays)
@@ -367,8 +380,8 @@ def test_the_queue_is_asked_once_for_a_command_and_arrays_wait_for_those_of_thei
 def test_programs_of_slurm_see_no_filters_of_the_user_and_no_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SQUEUE_STATES", "SBATCH_TEST_ONLY", "SCANCEL_STATE", "SLURM_CONF"):
         monkeypatch.setenv(name, "x")
-    left = "[name for name in os.environ if name.startswith(('SQUEUE_', 'SBATCH_', 'SCANCEL_'))]"
-    program = f"import os; print(os.getsid(0), *{left})"
+    filters = "[name for name in os.environ if name.startswith(('SQUEUE_', 'SBATCH_', 'SCANCEL_'))]"
+    program = f"import os; print(os.getsid(0), *{filters})"
     assert int(slurm._call(sys.executable, "-c", program)) != os.getsid(0)
     assert slurm._call(sys.executable, "-c", "import os; print(os.environ['SLURM_CONF'])") == "x\n"
 
@@ -384,10 +397,10 @@ def test_a_command_that_returns_tells_how_its_trackers_go_on(
 
 
 def test_printed_commands_are_quoted_for_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    where = tmp_path / "it's; touch $HOME here"
-    run_._close_submitted(Study("mine", where, (), submitted=2), ("wandb",))
+    directory = tmp_path / "it's; touch $HOME here"
+    run_._close_submitted(Study("mine", directory, (), submitted=2), ("wandb",))
     commands = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  bench ")]
-    assert len(commands) == 4 and all(shlex.split(command)[2] == str(where) for command in commands)
+    assert len(commands) == 4 and all(shlex.split(command)[2] == str(directory) for command in commands)
 
 
 def test_a_path_with_a_line_break_is_refused_since_the_queue_lists_directories_line_by_line(

@@ -1,4 +1,4 @@
-"""A checkpoint gives back what was saved, and a damaged one is never used unnoticed."""
+"""A checkpoint restores what was saved, and a damaged one is always reported."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Answers that are waited for while an agent acts: a planner asked as an episode begins, in training and evaluation."""
+"""Answers that an agent waits for before it acts: a planner is asked as each episode begins, in training and
+evaluation."""
 
 import hashlib
 import json
@@ -70,7 +71,7 @@ PLANNING = '''
 
         def begin(self, rows, observation, ctx):
             super().begin(rows, observation, ctx)
-            self.plans[rows] = consulted(rows, observation, ctx, "training")
+            self.plans[rows] = consult_planner(rows, observation, ctx, "training")
 
         def act(self, observation, ctx):
             return (super().act(observation, ctx) + self.plans[ctx.rows]) % self.count
@@ -92,7 +93,7 @@ PLANNING = '''
 
         def begin(self, observation, ctx):
             episodes = [place.episode for place in self.places]
-            self.plans[:] = consulted(ctx.rows, observation, ctx, "evaluation", episodes)
+            self.plans[:] = consult_planner(ctx.rows, observation, ctx, "evaluation", episodes)
             for row, plan in zip(ctx.rows, self.plans):
                 ctx.note("plans", int(row), {"plan": int(plan)})
 
@@ -103,21 +104,21 @@ PLANNING = '''
             self.plans[numbers] = -1
 
 
-    def consulted(rows, observation, ctx, where, episodes=None):
-        nothing = np.zeros((1, 0), bool)
-        told = ctx.consult([
-            Question(int(row), np.array([0]), None, nothing, f'"{where}, step {ctx.step}"', "planner", episode)
+    def consult_planner(rows, observation, ctx, phase, episodes=None):
+        no_events = np.zeros((1, 0), bool)
+        plans = ctx.consult([
+            Question(int(row), np.array([0]), None, no_events, f'"{phase}, step {ctx.step}"', "planner", episode)
             for row, episode in zip(rows, episodes or [0] * len(rows))
         ])
-        return [value or 0 for value in told]
+        return [value or 0 for value in plans]
 
 
     class Plan:
         calls = 1
 
         async def __call__(self, content, frames, ask):
-            told = await ask(ChatCall((Message("user", (content,)),)))
-            return None if told.failure else int(told.value)
+            answer = await ask(ChatCall((Message("user", (content,)),)))
+            return None if answer.failure else int(answer.value)
 
 
     register.method("planning")(Method(summary="plans", agent="planning", citation="% a test"))
@@ -127,43 +128,43 @@ TINY = (
     "planner.model=m", "training.steps=90", "evaluation.every=30", "evaluation.episodes=2", "learner.hidden=[8]",
     "learner.batch_size=16", "learner.learning_starts=20",
 )  # fmt: skip
-KEPT = ("evaluations.parquet", "plans.parquet", "policy.safetensors")
+RUN_FILES = ("evaluations.parquet", "plans.parquet", "policy.safetensors")
 
 
 class Planner:
-    """A server whose answers are as good as chance, and what it was asked."""
+    """A server whose answers are random, with the questions that it received."""
 
     def __init__(self) -> None:
-        self.url, self.heard = "", list[str]()
-        self.held: tuple[str, int] | None = None
-        """Where, and from which step on, questions are answered only after `release`."""
+        self.url, self.questions = "", list[str]()
+        self.hold_point: tuple[str, int] | None = None
+        """The phase, and the step from which on its questions are answered only after `release`."""
         self.waiting, self._released = threading.Event(), threading.Event()
         """Set while such a question waits."""
 
     def answer(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
         if not body:
             return 200, {"data": [{"id": "m"}]}
-        self.heard.append(body["messages"][0]["content"])
-        kind, _, step = self.heard[-1].partition(", step ")
-        answer = completion(str(int(hashlib.sha256(f"{len(self.heard)}".encode()).hexdigest()[:4], 16) % 2))
-        if self.held and kind == self.held[0] and int(step) >= self.held[1]:
+        self.questions.append(body["messages"][0]["content"])
+        kind, _, step = self.questions[-1].partition(", step ")
+        answer = completion(str(int(hashlib.sha256(f"{len(self.questions)}".encode()).hexdigest()[:4], 16) % 2))
+        if self.hold_point and kind == self.hold_point[0] and int(step) >= self.hold_point[1]:
             self.waiting.set()
             self._released.wait(600)
         return 200, answer  # the temperature is above 0: the same words may be answered otherwise next time
 
     def hold(self, kind: str, step: int) -> None:
-        """Answer questions of this kind from a step on only after `release`."""
+        """Delay answers to questions of this kind, from a step on, until `release`."""
         self.waiting.clear()
         self._released.clear()
-        self.held = kind, step
+        self.hold_point = kind, step
 
     def release(self) -> None:
-        """Answer the questions that wait, and those to come at once."""
-        self.held = None
+        """Answer the waiting questions now and later ones at once."""
+        self.hold_point = None
         self._released.set()
 
     def stop(self) -> bool:
-        """Whether a question waits or has waited, which is answered then."""
+        """Return whether a question waits or has waited, and release it."""
         if self.waiting.is_set():
             self.release()
         return self.waiting.is_set()
@@ -177,8 +178,8 @@ def planner(plugin: Callable[..., Path]) -> Iterator[Planner]:
         yield planner
 
 
-def kept(study: Path) -> dict[str, bytes]:
-    files = [file for name in KEPT for file in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
+def run_bytes(study: Path) -> dict[str, bytes]:
+    files = [file for name in RUN_FILES for file in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
     return {f"{file.parent.name}/{file.name}": file.read_bytes() for file in files}
 
 
@@ -189,26 +190,28 @@ def test_a_run_whose_budget_ends_and_that_is_stopped_as_it_waits_goes_on_as_if_i
     directory, job = tmp_path / "stopped", {"checkpoint_every": 18}
 
     def saved() -> list[tuple[int, bool]]:
-        """The step of each seed's checkpoint, and whether an evaluation follows it."""
+        """Return (step, whether an evaluation is pending) of each seed's newest checkpoint."""
         states = [checkpoints.newest(run) for run in sorted(directory.glob("*/*/*/seed-*"))]
         return [(state.step, state.state["loop"].get("pending", False)) for state in states if state]
 
     with pytest.raises(BudgetReached, match=r"models\.budget_calls=5 is reached"):
         train(*words, packs=[(0, 1)], directory=directory, models={"budget_calls": 5}, **job)
     for run in directory.glob("*/*/*/seed-*"):
-        content, checkpoint = json.loads((run / "run.json").read_text()), checkpoints.newest(run)
-        assert content["status"] == "stopped" and "models.budget_calls=5 is reached" in content["error"]
-        assert content["step"] == (checkpoint.step if checkpoint else 0)
-    assert len(planner.heard) == 5
+        run_record, checkpoint = json.loads((run / "run.json").read_text()), checkpoints.newest(run)
+        assert run_record["status"] == "stopped" and "models.budget_calls=5 is reached" in run_record["error"]
+        assert run_record["step"] == (checkpoint.step if checkpoint else 0)
+    assert len(planner.questions) == 5
 
-    for where, step in (("training", 45), ("evaluation", 60)):
-        planner.hold(where, step)
+    for phase, step in (("training", 45), ("evaluation", 60)):
+        planner.hold(phase, step)
         with pytest.raises(Stopped):
             train(*words, packs=[(0, 1)], directory=directory, stop=planner.stop, models={"budget_calls": 1_000}, **job)
         for run in directory.glob("*/*/*/seed-*"):
-            content, checkpoint = json.loads((run / "run.json").read_text()), checkpoints.newest(run)
-            assert content["status"] == "stopped" and checkpoint is not None and content["step"] == checkpoint.step
-            assert checkpoint.state["loop"].get("pending", False) == (where == "evaluation")
+            run_record, checkpoint = json.loads((run / "run.json").read_text()), checkpoints.newest(run)
+            assert (
+                run_record["status"] == "stopped" and checkpoint is not None and run_record["step"] == checkpoint.step
+            )
+            assert checkpoint.state["loop"].get("pending", False) == (phase == "evaluation")
 
     concluded, conclude = [], Loop._conclude
     monkeypatch.setattr(Loop, "_conclude", lambda loop: (concluded.append(loop.step), conclude(loop)))
@@ -218,16 +221,16 @@ def test_a_run_whose_budget_ends_and_that_is_stopped_as_it_waits_goes_on_as_if_i
     assert saved() == [(60, False), (60, True)]
 
     train(*words, packs=[(0, 1)], directory=directory, **job)
-    whole = train(*words, packs=[(1,), (0,)], models={"mode": "replay", "cassette": str(directory)})
-    assert kept(directory) == kept(whole) and len(kept(whole)) == 6
+    replayed = train(*words, packs=[(1,), (0,)], models={"mode": "replay", "cassette": str(directory)})
+    assert run_bytes(directory) == run_bytes(replayed) and len(run_bytes(replayed)) == 6
     questions = results.load(directory, log="ledger").sort_values("step").groupby("seed").tail(1)["questions"].sum()
-    assert len(planner.heard) == questions, "nothing that was recorded is asked, or paid, twice"
-    assert {text.partition(",")[0] for text in planner.heard} == {"training", "evaluation"}
-    plans = results.load(whole, log="plans")
+    assert len(planner.questions) == questions, "no recorded question is asked or paid twice"
+    assert {text.partition(",")[0] for text in planner.questions} == {"training", "evaluation"}
+    plans = results.load(replayed, log="plans")
     assert plans.groupby(["seed", "step"]).size().to_dict() == {
         (seed, step): 2 for seed in (0, 1) for step in (30, 60, 90)
     }
-    assert set(plans["plan"]) == {0, 1}, "both plans are made, so that a wrong one would be seen"
+    assert set(plans["plan"]) == {0, 1}, "both plans occur, so a wrong one would be noticed"
 
 
 def test_an_evaluation_that_waits_for_answers_shows_how_many_it_has(
@@ -236,17 +239,17 @@ def test_an_evaluation_that_waits_for_answers_shows_how_many_it_has(
     for spacing in ("TELL_EVERY", "LIVE_EVERY"):
         monkeypatch.setattr(journal, spacing, 0.0)
     planner.hold("evaluation", 30)
-    shown: list[dict[str, Any]] = []
+    live_states: list[dict[str, Any]] = []
 
     def stop() -> bool:
-        if planner.waiting.is_set() and not shown:
+        if planner.waiting.is_set() and not live_states:
             (live,) = tmp_path.rglob(".live.json")
-            shown.append(json.loads(live.read_text()))
+            live_states.append(json.loads(live.read_text()))
             planner.release()
         return False
 
     train(*TINY, f"planner.base_url={planner.url}", "seeds=[0]", packs=[(0,)], directory=tmp_path / "shown", stop=stop)
-    (live,) = shown
+    (live,) = live_states
     assert (live["step"], live["phase"]) == (30, "evaluation")
     assert live["answers"]["questions"] > 0 and live["answers"]["failures"] == 0 and time.time() - live["time"] < 60
 
@@ -257,44 +260,44 @@ def test_an_evaluation_by_itself_asks_where_it_is_told_to_and_a_submission_is_re
     study = train(*TINY, f"planner.base_url={planner.url}", "seeds=[0]", packs=[(0,)])
     study_models.settle(study_models.folder(study))
     (run,) = map(str, study.glob("*/*/*/seed-0"))
-    planner.heard.clear()
+    planner.questions.clear()
     assert cli.main(["eval", run, "--episodes", "3"]) == 2
     assert "was never recorded, and models.mode=replay asks nothing" in capsys.readouterr().err
     assert cli.main(["eval", run, "--episodes", "3", "--json", "models.mode=record"]) == 0
     first = capsys.readouterr().out
-    assert len(planner.heard) == 3
+    assert len(planner.questions) == 3
     assert cli.main(["eval", run, "--episodes", "3", "--json"]) == 0
-    assert capsys.readouterr().out == first and len(planner.heard) == 3
+    assert capsys.readouterr().out == first and len(planner.questions) == 3
     for cassette, passed, says in (([], None, "holds no recorded calls"), (["--cassette"], True, "")):
         archive = tmp_path / f"archive{len(cassette)}.zip"
         assert cli.main(["submit", str(study), *cassette, "--output", str(archive)]) == 0
         capsys.readouterr()
-        where = ["--leaderboard", str(tmp_path / "board"), "--calls", "0", "--json"]
-        assert cli.main(["verify", str(archive), *where]) == 0
+        options = ["--leaderboard", str(tmp_path / "board"), "--calls", "0", "--json"]
+        assert cli.main(["verify", str(archive), *options]) == 0
         (verdict,) = json.loads(capsys.readouterr().out)["cells"].values()
-        told = {check["what"]: check for check in verdict["checks"]}
-        replayed = next(check for what, check in told.items() if "seed 0" in what)
+        checks = {check["what"]: check for check in verdict["checks"]}
+        replayed = next(check for name, check in checks.items() if "seed 0" in name)
         assert replayed["passed"] is passed and says in replayed["detail"], replayed
         assert verdict["standing"] == "self-reported"
-    assert told["layouts"]["passed"] is None and "name a server that has 'm'" in told["layouts"]["detail"]
-    assert len(planner.heard) == 3, "verifying asks nobody of itself"
+    assert checks["layouts"]["passed"] is None and "name a server that has 'm'" in checks["layouts"]["detail"]
+    assert len(planner.questions) == 3, "verification makes no call by default"
 
-    own = [f"planner.base_url={planner.url}", "--episodes", "4"]
-    for budget, heard, says in (
+    server_options = [f"planner.base_url={planner.url}", "--episodes", "4"]
+    for budget, calls, says in (
         (100, 4, "new layouts: return better than"),
         (2, 2, "models.budget_calls=2 is reached"),
     ):
-        planner.heard.clear()
-        assert cli.main(["verify", str(archive), *where, *own, f"models.budget_calls={budget}"]) == 0
+        planner.questions.clear()
+        assert cli.main(["verify", str(archive), *options, *server_options, f"models.budget_calls={budget}"]) == 0
         (verdict,) = json.loads(capsys.readouterr().out)["cells"].values()
-        assert len(planner.heard) == heard and says in verdict["reason"], verdict
+        assert len(planner.questions) == calls and says in verdict["reason"], verdict
 
 
 def test_a_model_process_that_dies_while_an_evaluation_waits_costs_no_answer(
     planner: Planner, train: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that dies twice without an answer ends the run by its name, and the run goes on from the checkpoint before
-    the evaluation. One that dies once is started again and asked again."""
+    """A process that dies twice without an answer ends the run with an error that names it, and the run continues from
+    the checkpoint before the evaluation. A process that dies once is restarted and asked again."""
     words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0,1]")
     directory, killed, start = tmp_path / "dying", list[int](), ModelProcess._start
     processes: list[ModelProcess] = []
@@ -318,15 +321,15 @@ def test_a_model_process_that_dies_while_an_evaluation_waits_costs_no_answer(
     planner.hold("evaluation", 60)
     train(*words, packs=[(0, 1)], directory=directory, stop=lambda: kill(3))
     assert len(set(killed)) == 3
-    whole = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(directory)})
-    assert kept(directory) == kept(whole) and len(kept(whole)) == 6
+    replayed = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(directory)})
+    assert run_bytes(directory) == run_bytes(replayed) and len(run_bytes(replayed)) == 6
 
 
 def test_a_seed_that_has_stopped_is_asked_nothing(planner: Planner) -> None:
     asks = QuestionQueue(2, 0, Echo(), role="planner", kind="chat")
 
     class Bare(Loop):
-        """A loop without tasks, agent and journal."""
+        """A loop without tasks, agent or journal."""
 
         _phase_shown, _waited, _accounts = "", 0.0, ()  # type: ignore[assignment]
 
@@ -345,13 +348,13 @@ def test_a_seed_that_has_stopped_is_asked_nothing(planner: Planner) -> None:
 
 
 class Echo:
-    """A backend whose answer is the question."""
+    """A backend that answers each question with the question itself."""
 
     def __init__(self) -> None:
         self.items: dict[int, InFlight] = {}
 
     def ask(self, item: InFlight, ahead: bool = False) -> None:
-        assert ahead, "who waits comes first"
+        assert ahead, "awaited questions are answered first"
         self.items[item.number] = item
 
     def take(self, number: int, stop: Any = None) -> tuple[CallResult, float]:
@@ -364,8 +367,8 @@ def test_what_cannot_be_waited_for_is_refused_before_anything_runs(
     with pytest.raises(UserError, match=r"planner\.delay is given, but answers of 'planner' are awaited without delay"):
         matrix.plan([*TINY, "profile=smoke", "planner.delay=3"])
     live = matrix.plan([*TINY, "profile=smoke", "models.mode=live", f"planner.base_url={planner.url}"])
-    (said,) = readiness.missing(live, tmp_path)
-    assert "models.mode=live records nothing" in said and "use models.mode=record" in said
+    (problem,) = readiness.missing(live, tmp_path)
+    assert "models.mode=live records nothing" in problem and "use models.mode=record" in problem
     words = [*TINY, "profile=smoke", "models.mode=live", f"planner.base_url={planner.url}", f"output={tmp_path / 's'}"]
     assert cli.main(["run", *words]) == 2 and "method 'planning' waits for answers" in capsys.readouterr().err
     wrong = PLANNING.replace('"planner": "chat"}', '"other": "chat"}').replace(

@@ -1,4 +1,4 @@
-"""Which process steps a task changes no result; what goes wrong in one is told; none outlives its worker."""
+"""The process that steps a task does not change any result; errors in it are reported; none outlives its worker."""
 
 from __future__ import annotations
 
@@ -21,33 +21,35 @@ from tests.harness.run.test_resume import rows
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[EnvWorkers]:
-    """Two processes beside this one, for all tests of this file."""
+def env_workers() -> Iterator[EnvWorkers]:
+    """Start two processes that step tasks, for all tests of this file."""
     workers = EnvWorkers(2)
     yield workers
     workers.close()
 
 
 @pytest.fixture
-def stepping(started: EnvWorkers) -> EnvWorkers:
-    """The same processes; this one holds the first task."""
+def two_env_workers(env_workers: EnvWorkers) -> EnvWorkers:
+    """Return the started processes; the first task stays in this process."""
     workers = EnvWorkers(0)
-    workers.processes = started.processes
+    workers.processes = env_workers.processes
     return workers
 
 
-def told(task: Any) -> list[Any]:
-    """What a task says of its state, of each capability that it has."""
+def task_state(task: Any) -> list[Any]:
+    """Return what a task reports about its state, one entry for each capability (None where it lacks one)."""
     names = ("events", "snapshot", "position", "measures", "text", "caption", "subgoals", "outcomes", "instruction")
     return [getattr(task, name)() if callable(getattr(task, name, None)) else None for name in names]
 
 
-def equal(one: Any, other: Any) -> bool:
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(equal, one, other))
-    return type(one) is type(other) and (one.tobytes() == other.tobytes() if hasattr(one, "tobytes") else one == other)
+def equal(first: Any, second: Any) -> bool:
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(equal(first[key], second[key]) for key in first)
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(equal, first, second))
+    return type(first) is type(second) and (
+        first.tobytes() == second.tobytes() if hasattr(first, "tobytes") else first == second
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,35 +63,37 @@ def equal(one: Any, other: Any) -> bool:
         ("classic", "CartPole-v1"),
     ],
 )
-def test_a_task_in_another_process_is_the_task(stepping: EnvWorkers, suite: str, task: str) -> None:
-    made = registry.get("suite", suite)()
-    local = [made.make(task) for _ in range(3)]
-    remote = [stepping.make(made, task) for _ in range(3)]
-    assert [type(each).__name__ == "RemoteTask" for each in remote] == [False, True, True]
+def test_a_task_in_another_process_is_the_task(two_env_workers: EnvWorkers, suite: str, task: str) -> None:
+    built_suite = registry.get("suite", suite)()
+    local = [built_suite.make(task) for _ in range(3)]
+    remote = [two_env_workers.make(built_suite, task) for _ in range(3)]
+    assert [type(env).__name__ == "RemoteTask" for env in remote] == [False, True, True]
     for kind in (HasExpert, HasSubgoals, Measured, Telling):
-        assert {isinstance(each, kind) for each in remote} == {isinstance(local[0], kind)}
-    actions, generator = made.spaces(task)[1], np.random.default_rng(3)
-    assert equal(at_once(remote, "reset", ((n,) for n in range(3))), [each.reset(n) for n, each in enumerate(local)])
+        assert {isinstance(env, kind) for env in remote} == {isinstance(local[0], kind)}
+    actions, generator = built_suite.spaces(task)[1], np.random.default_rng(3)
+    assert equal(at_once(remote, "reset", ((n,) for n in range(3))), [env.reset(n) for n, env in enumerate(local)])
     for step in range(8):
         move = [
             generator.integers(actions.count) if actions.discrete else generator.uniform(-1, 1, actions.shape)
             for _ in remote
         ]
-        assert equal(at_once(remote, "step", ((each,) for each in move)), [*map(lambda a, b: a.step(b), local, move)])
-        assert equal([told(each) for each in remote], [told(each) for each in local])
-        assert [each.instruction for each in remote] == [each.instruction for each in local]
+        assert equal(
+            at_once(remote, "step", ((action,) for action in move)), [*map(lambda a, b: a.step(b), local, move)]
+        )
+        assert equal([task_state(env) for env in remote], [task_state(env) for env in local])
+        assert [env.instruction for env in remote] == [env.instruction for env in local]
         if step == 3:  # a state moves to another process, and back
-            states = [each.state() for each in remote]
-            assert equal(states, [each.state() for each in local])
-            for one, state in zip(remote, states[1:] + states[:1], strict=True):
-                one.load_state(state)
+            states = [env.state() for env in remote]
+            assert equal(states, [env.state() for env in local])
+            for restored, state in zip(remote, states[1:] + states[:1], strict=True):
+                restored.load_state(state)
             local = local[1:] + local[:1]
     if isinstance(local[0], HasExpert):
-        assert equal([each.expert() for each in remote], [each.expert() for each in local])
+        assert equal([env.expert() for env in remote], [env.expert() for env in local])
 
 
 class Broken:
-    """A suite whose task fails as its name says."""
+    """A suite whose task fails in the way that its name states."""
 
     def make(self, task: str) -> Broken:
         if task == "refused":
@@ -122,7 +126,7 @@ def test_processes_are_started_where_they_save_time() -> None:
     doorkey = Work(3e-6, steps=10**6, seeds=5, evaluated=10**6, episodes=50)
     assert worthwhile(doorkey, cores=16) == 0
     scene = Work(1.6e-3, steps=10**6, seeds=5, evaluated=0, episodes=50)
-    # with one process 3 of 5 steps come one after another, with two 2, with three and four 2 and 1
+    # with one extra process 3 of 5 tasks step one after another, with two or three 2, with four 1
     assert worthwhile(scene, cores=1) == 0 and worthwhile(scene, cores=2) == 1
     assert worthwhile(scene, cores=4) == 2 and worthwhile(scene, cores=16) == 4
     alone = Work(1.6e-3, steps=10**6, seeds=1, evaluated=10**5, episodes=10)
@@ -143,13 +147,13 @@ CONTINUOUS = ("suite=classic", "task=Pendulum-v1", "method=sac")
 @pytest.mark.parametrize("settings", [DISCRETE, CONTINUOUS])
 def test_any_number_of_processes_writes_the_same_bytes(train, settings: tuple[str, ...]) -> None:
     settings = (*settings, *SHORT)
-    whole = train(*settings, packs=[(0, 1, 2)], checkpoint_every=35, env_workers=0)
-    other = whole.with_name("interrupted")
+    serial = train(*settings, packs=[(0, 1, 2)], checkpoint_every=35, env_workers=0)
+    interrupted = serial.with_name("interrupted")
     stop = (call == 60 for call in range(1, 10_000)).__next__
     with pytest.raises(Stopped):
-        train(*settings, packs=[(0, 1, 2)], checkpoint_every=35, env_workers=2, directory=other, stop=stop)
-    train(*settings, packs=[(0, 1), (2,)], checkpoint_every=35, env_workers=1, directory=other)
-    assert rows(other) == rows(whole)
+        train(*settings, packs=[(0, 1, 2)], checkpoint_every=35, env_workers=2, directory=interrupted, stop=stop)
+    train(*settings, packs=[(0, 1), (2,)], checkpoint_every=35, env_workers=1, directory=interrupted)
+    assert rows(interrupted) == rows(serial)
 
 
 WORKER = """
@@ -169,6 +173,6 @@ def test_a_process_ends_with_its_killed_worker() -> None:
     try:
         worker.kill()
         worker.wait()
-        assert select.select([beside], [], [], 60.0)[0], "it still runs"
+        assert select.select([beside], [], [], 60.0)[0], "the process outlived its worker"
     finally:
         os.close(beside)

@@ -1,4 +1,4 @@
-"""Evaluation rows are what running every episode out would have written."""
+"""Evaluation rows equal those of running every episode to its end."""
 
 import zlib
 
@@ -14,7 +14,7 @@ from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
 
 class Fixed:
-    """Chooses by a fixed random table of the observation: deterministic, and mostly caught in cycles."""
+    """A deterministic agent that acts by a fixed random table of observations and mostly ends in cycles."""
 
     def __init__(self, deterministic: bool) -> None:
         self.deterministic = deterministic
@@ -26,10 +26,10 @@ class Fixed:
 
     def act(self, observation, ctx):
         self.batches.append(len(observation))
-        return np.array([zlib.crc32(each.tobytes()) % 5 for each in observation])
+        return np.array([zlib.crc32(frame.tobytes()) % 5 for frame in observation])
 
 
-def results(deterministic: bool):
+def evaluate(deterministic: bool):
     suite = MiniGridDoorKey()
     agent = Fixed(deterministic)
     evaluator = Evaluator(lambda row: suite.make("5x5"), 12, [Streams(0), Streams(1)])
@@ -37,11 +37,11 @@ def results(deterministic: bool):
 
 
 def test_stopping_at_a_repeated_state_equals_running_it_out() -> None:
-    stopped, short = results(deterministic=True)
-    run_out, long = results(deterministic=False)
+    stopped, short = evaluate(deterministic=True)
+    run_out, long = evaluate(deterministic=False)
     assert stopped == run_out
     assert len(short.batches) < len(long.batches)
-    assert any(not result.success and result.length == 250 for result in stopped)
+    assert any(not episode_result.success and episode_result.length == 250 for episode_result in stopped)
 
 
 def test_no_seed_is_no_episode() -> None:
@@ -49,22 +49,22 @@ def test_no_seed_is_no_episode() -> None:
 
 
 def test_finished_episodes_leave_the_batch() -> None:
-    _, agent = results(deterministic=True)
+    _, agent = evaluate(deterministic=True)
     assert agent.batches[0] == 24 and agent.batches == sorted(agent.batches, reverse=True) and agent.batches[-1] < 24
 
 
 class Countdown:
-    """Succeeds after as many steps as its reset seed modulo 3, plus one; no position, so it is never cut."""
+    """A task solved after (reset seed modulo 3) + 1 steps; without positions, so evaluation never cuts it short."""
 
     instruction, max_steps = "", 10
 
     def reset(self, seed=None):
-        self.left = seed % 3 + 1
+        self.steps_left = seed % 3 + 1
         return np.zeros(1, np.float32)
 
     def step(self, action):
-        self.left -= 1
-        return Step(np.zeros(1, np.float32), 1.0, self.left == 0, False, self.left == 0)
+        self.steps_left -= 1
+        return Step(np.zeros(1, np.float32), 1.0, self.steps_left == 0, False, self.steps_left == 0)
 
     def position(self):
         return None
@@ -72,38 +72,45 @@ class Countdown:
 
 def test_layouts_depend_on_seed_step_and_episode_alone() -> None:
     streams = [Streams(4), Streams(9)]
-    both = Evaluator(lambda row: Countdown(), 5, streams)(Fixed(True), 40, [0, 1])
+    together = Evaluator(lambda row: Countdown(), 5, streams)(Fixed(True), 40, [0, 1])
     alone = Evaluator(lambda row: Countdown(), 5, [Streams(9)])(Fixed(True), 40, [0])
-    assert [result[1:] for result in both if result.row == 1] == [result[1:] for result in alone]
+    assert [episode_result[1:] for episode_result in together if episode_result.row == 1] == [
+        episode_result[1:] for episode_result in alone
+    ]
     expected = [streams[0].evaluation_seed(40, episode) % 3 + 1 for episode in range(5)]
-    assert [result.length for result in both if result.row == 0] == expected
-    assert [result.ret for result in both if result.row == 0] == [float(length) for length in expected]
+    assert [episode_result.length for episode_result in together if episode_result.row == 0] == expected
+    assert [episode_result.ret for episode_result in together if episode_result.row == 0] == [
+        float(length) for length in expected
+    ]
     assert expected != [streams[0].evaluation_seed(41, episode) % 3 + 1 for episode in range(5)]
 
 
 def test_subgoals_are_those_that_hold_when_the_episode_ends() -> None:
     class Parted(Countdown):
         def subgoals(self):
-            return {"begun": True, "long": self.left == 0 and self.first == 3}
+            return {"begun": True, "long": self.steps_left == 0 and self.first == 3}
 
         def reset(self, seed=None):
             observation = super().reset(seed)
-            self.first = self.left
+            self.first = self.steps_left
             return observation
 
-    results = Evaluator(lambda row: Parted(), 12, [Streams(0)])(Fixed(True), 0, [0])
-    assert {result.length for result in results} == {1, 2, 3}
-    assert all(result.subgoals == {"begun": True, "long": result.length == 3} for result in results)
+    episode_results = Evaluator(lambda row: Parted(), 12, [Streams(0)])(Fixed(True), 0, [0])
+    assert {episode_result.length for episode_result in episode_results} == {1, 2, 3}
+    assert all(
+        episode_result.subgoals == {"begun": True, "long": episode_result.length == 3}
+        for episode_result in episode_results
+    )
     assert Evaluator(lambda row: Countdown(), 1, [Streams(0)])(Fixed(True), 0, [0])[0].subgoals == {}
 
 
 def test_outcomes_are_the_tasks_numbers_when_the_episode_ends() -> None:
     class Counting(Countdown):
         def outcomes(self):
-            return {"left": float(self.left), "half": 0.5}
+            return {"left": float(self.steps_left), "half": 0.5}
 
-    results = Evaluator(lambda row: Counting(), 3, [Streams(0)])(Fixed(True), 0, [0])
-    assert [result.outcomes for result in results] == [{"left": 0.0, "half": 0.5}] * 3
+    episode_results = Evaluator(lambda row: Counting(), 3, [Streams(0)])(Fixed(True), 0, [0])
+    assert [episode_result.outcomes for episode_result in episode_results] == [{"left": 0.0, "half": 0.5}] * 3
     assert Evaluator(lambda row: Countdown(), 1, [Streams(0)])(Fixed(True), 0, [0])[0].outcomes == {}
 
 
@@ -139,12 +146,12 @@ def test_an_episode_is_worth_what_the_suite_names(score: Score, worth: float) ->
         def score(self) -> float:
             return 7.0
 
-    (result,) = Evaluator(lambda row: Ended(), 1, [Streams(0)], score)(Fixed(True), 0, [0])  # type: ignore[arg-type, return-value]
-    assert result.score == worth and not result.success
+    (episode_result,) = Evaluator(lambda row: Ended(), 1, [Streams(0)], score)(Fixed(True), 0, [0])  # type: ignore[arg-type, return-value]
+    assert episode_result.score == worth and not episode_result.success
 
 
 class Following(Fixed):
-    """Its actor notes which solvers it gets."""
+    """An agent whose actor records the solvers it is given."""
 
     def __init__(self) -> None:
         super().__init__(False)
@@ -167,12 +174,12 @@ class Following(Fixed):
 def test_an_actor_follows_the_solver_of_each_of_its_episodes() -> None:
     agent, streams = Following(), [Streams(4), Streams(9)]
     evaluator = Evaluator(
-        lambda row: Countdown(), 2, streams, solve=lambda row, task, seed: lambda: (row, seed, task.left)
+        lambda row: Countdown(), 2, streams, solve=lambda row, task, seed: lambda: (row, seed, task.steps_left)
     )
-    results = evaluator(agent, 30, [0, 1])
+    episode_results = evaluator(agent, 30, [0, 1])
     places = [(row, streams[row].evaluation_seed(30, episode)) for row in (0, 1) for episode in (0, 1)]
-    assert [one[:2] for one in agent.solved[:4]] == places
-    assert len(agent.solved) == sum(result.length for result in results)
+    assert [call[:2] for call in agent.solved[:4]] == places
+    assert len(agent.solved) == sum(episode_result.length for episode_result in episode_results)
 
 
 def test_an_agent_that_is_not_labelled_as_privileged_gets_no_solver() -> None:
@@ -184,7 +191,7 @@ def test_an_agent_that_is_not_labelled_as_privileged_gets_no_solver() -> None:
 
 
 def test_an_actor_sees_the_snapshot_of_the_state_that_its_episode_is_in() -> None:
-    taken: list[tuple[int, bytes]] = []
+    snapshots: list[tuple[int, bytes]] = []
 
     class Looking(Fixed):
         def actor(self, places):
@@ -192,14 +199,16 @@ def test_an_actor_sees_the_snapshot_of_the_state_that_its_episode_is_in() -> Non
 
             class Actor(Memoryless):
                 def begin(self, observation, ctx):
-                    taken.extend((place.episode, ctx.snapshot(place.row, place.episode).tobytes()) for place in places)
+                    snapshots.extend(
+                        (place.episode, ctx.snapshot(place.row, place.episode).tobytes()) for place in places
+                    )
 
             return Actor(agent)
 
     suite, streams = MiniGridDoorKey(), [Streams(3)]
     Evaluator(lambda row: suite.make("5x5"), 2, streams)(Looking(True), 50, [0])
     task = suite.make("5x5")
-    for episode, shot in taken:
+    for episode, shot in snapshots:
         task.reset(streams[0].evaluation_seed(50, episode))
         assert shot == task.snapshot().tobytes()
-    assert len(taken) == 2 and taken[0][1] != taken[1][1]
+    assert len(snapshots) == 2 and snapshots[0][1] != snapshots[1][1]

@@ -1,4 +1,4 @@
-"""A suite whose layout follows from the run's seed, as MetaWorld's hidden goal does: five seeds are five goals."""
+"""A suite whose layout is a function of the run's seed, as MetaWorld's hidden goal is: five seeds have five goals."""
 
 import json
 from pathlib import Path
@@ -29,14 +29,14 @@ DIGESTS = variations.Digests(Execution())
 
 
 def cell(*overrides: str) -> Cell:
-    (found,) = matrix.plan([*REACH, *overrides]).cells
-    return found
+    (planned_cell,) = matrix.plan([*REACH, *overrides]).cells
+    return planned_cell
 
 
 def target(suite: Any, task: str = "reach") -> list[float]:
-    made = suite.make(task)
-    made.reset(11)
-    return np.round(made._env._target_pos, 9).tolist()
+    environment = suite.make(task)
+    environment.reset(11)
+    return np.round(environment._env._target_pos, 9).tolist()
 
 
 def test_the_hidden_goal_is_that_of_the_environment_seeded_as_the_run_and_the_same_in_all_its_episodes() -> None:
@@ -44,9 +44,9 @@ def test_the_hidden_goal_is_that_of_the_environment_seeded_as_the_run_and_the_sa
     goals = [target(hidden.of_run(seed)) for seed in range(5)]
     assert len({tuple(goal) for goal in goals}) == 5
     assert goals == [target(MetaWorldMT10(layouts="fixed", layout=seed)) for seed in range(5)]
-    made = hidden.of_run(3).make("reach")
-    first = made.reset(5)
-    assert np.array_equal(made.reset(6), first) and np.array_equal(made.reset(), first)
+    task = hidden.of_run(3).make("reach")
+    first = task.reset(5)
+    assert np.array_equal(task.reset(6), first) and np.array_equal(task.reset(), first)
     observable = MetaWorldMT10(goal="observable")
     assert observable.of_run(3) == observable and target(MetaWorld(layouts="fixed", layout=7).of_run(3)) == target(
         MetaWorld(layouts="fixed", layout=7)
@@ -54,14 +54,14 @@ def test_the_hidden_goal_is_that_of_the_environment_seeded_as_the_run_and_the_sa
 
 
 def test_a_task_whose_episodes_are_alike_has_one_evaluation_episode_whoever_asks_for_more() -> None:
-    one = cell()
-    assert one.section("evaluation").episodes == 1
-    asked = cell("evaluation.episodes=7", "suite.layouts=by_goal")
-    assert asked.id == one.id and asked.variant == cell("suite.layouts=by_goal").variant
+    default = cell()
+    assert default.section("evaluation").episodes == 1
+    several = cell("evaluation.episodes=7", "suite.layouts=by_goal")
+    assert several.id == default.id and several.variant == cell("suite.layouts=by_goal").variant
     assert cell("suite.goal=observable").section("evaluation").episodes == 10
     assert cell("suite.goal=observable", "evaluation.episodes=7").section("evaluation").episodes == 7
-    assert not MetaWorldMT10().repeats("mt10"), "which of the ten an episode is differs"
-    turned = variations._varied(one, {"suite.goal": "observable"}, "test", DIGESTS)
+    assert not MetaWorldMT10().repeats("mt10"), "episodes differ in their task"
+    turned = variations._varied(default, {"suite.goal": "observable"}, "test", DIGESTS)
     assert turned.section("evaluation").episodes == 10
     assert variations._varied(turned, {"suite.goal": "hidden"}, "test", DIGESTS).section("evaluation").episodes == 1
 
@@ -74,24 +74,24 @@ def test_seeds_train_and_are_evaluated_on_their_own_goal_alone_or_beside_others(
     make = MetaWorldMT10.make
 
     def watched(self: MetaWorldMT10, task: str) -> Any:
-        made = make(self, task)
-        began.append((self.layout, tuple(np.round(made._env._target_pos, 9))))
-        return made
+        environment = make(self, task)
+        began.append((self.layout, tuple(np.round(environment._env._target_pos, 9))))
+        return environment
 
     monkeypatch.setattr(MetaWorldMT10, "make", watched)
     together = train(*REACH, *SHORT, "seeds=[2,4]", packs=[(2, 4)])
     goals = {layout: goal for layout, goal in began}
     assert set(goals) == {2, 4} and len(set(began)) == 2, "training, evaluation and probes alike"
     alone = train(*REACH, *SHORT, "seeds=[2,4]", packs=[(4,)])
-    (one,), (other,) = (list(each.glob("*/*/*/seed-4")) for each in (together, alone))
+    (packed_run,), (lone_run,) = (list(study.glob("*/*/*/seed-4")) for study in (together, alone))
     for name in ("evaluations.parquet", "policy.safetensors"):
-        assert (one / name).read_bytes() == (other / name).read_bytes()
-    (again,) = evaluate_run(one, None, None, episodes=6, seed=0)
+        assert (packed_run / name).read_bytes() == (lone_run / name).read_bytes()
+    (replayed,) = evaluate_run(packed_run, None, None, episodes=6, seed=0)
     rows: Any = results.load(together)
     last = rows[(rows["seed"] == 4) & (rows["step"] == 80)]
-    assert len(last) == 1 and last["return"].item() == pytest.approx(again.ret) and last["length"].item() == 500
-    played = play(RunEvaluations(one.parent, one.parent.name.rpartition("-")[2], 4, 80, 1, 99, 8))
-    assert [result.ret for result in played.again] == [again.ret] and played.renewed == []
+    assert len(last) == 1 and last["return"].item() == pytest.approx(replayed.ret) and last["length"].item() == 500
+    replay = play(RunEvaluations(packed_run.parent, packed_run.parent.name.rpartition("-")[2], 4, 80, 1, 99, 8))
+    assert [result.ret for result in replay.again] == [replayed.ret] and replay.renewed == []
 
 
 def test_each_seed_begins_with_demonstrations_of_its_own_goal(train) -> None:
@@ -103,8 +103,8 @@ def test_each_seed_begins_with_demonstrations_of_its_own_goal(train) -> None:
         (episode,) = demonstrations.obtain(
             demonstrations.DemonstrationSpec("metaworld_mt10", suite, "reach", 1)
         ).episodes
-        held = np.fromfile(run / "replay" / "observation.bin", np.float32).reshape(-1, 39)[:500]
-        assert np.array_equal(held, episode.observation)
+        stored_observations = np.fromfile(run / "replay" / "observation.bin", np.float32).reshape(-1, 39)[:500]
+        assert np.array_equal(stored_observations, episode.observation)
         digests.add(json.loads((run / "run.json").read_text())["provenance"]["demonstrations"])
     assert len(digests) == 2
 
@@ -133,18 +133,18 @@ def _episode(length: int) -> Demonstration:
 
 
 def test_a_guide_is_told_of_the_suite_as_each_row_has_it() -> None:
-    there: Any = Build.__new__(Build)
-    object.__setattr__(there, "parts", {"suite": MetaWorldMT10()})
-    object.__setattr__(there, "seeds", (2, 4))
-    assert [there.suite(row).layout for row in (0, 1)] == [2, 4]
+    build: Any = Build.__new__(Build)
+    object.__setattr__(build, "parts", {"suite": MetaWorldMT10()})
+    object.__setattr__(build, "seeds", (2, 4))
+    assert [build.suite(row).layout for row in (0, 1)] == [2, 4]
 
 
 def test_a_foreign_script_trains_and_is_evaluated_on_the_goal_of_its_seed(tmp_path: Path) -> None:
     env = guidebench.make(
         "metaworld_mt10/reach", record=tmp_path / "study", method="mine", seed=4, steps=1, profile="smoke"
     )
-    wanted = target(MetaWorldMT10().of_run(4))
-    for each in (env, env.evaluation):
-        each.reset()
-        assert np.round(each.task._env._target_pos, 9).tolist() == wanted
+    goal = target(MetaWorldMT10().of_run(4))
+    for environment in (env, env.evaluation):
+        environment.reset()
+        assert np.round(environment.task._env._target_pos, 9).tolist() == goal
     assert env.episodes == 1

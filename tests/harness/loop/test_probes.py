@@ -29,7 +29,7 @@ MOVES = len(EPISODE.expert)
 def test_the_reference_episode_is_fixed_and_brings_about_every_event_between_random_moves(task: str) -> None:
     first, second = reference(SUITE, task), reference(SUITE, task)
     assert first is not None and second is not None
-    assert all(np.array_equal(ours, theirs) for ours, theirs in zip(first, second, strict=True))
+    assert all(np.array_equal(array, copy) for array, copy in zip(first, second, strict=True))
     assert len(first.expert) < SUITE.horizon(task)
     assert first.events.any(0).all()
     assert first.events[-1].tolist() == [False, False, True] and first.events[:, 2].sum() == 1
@@ -80,54 +80,53 @@ def test_clips_start_every_four_moves_and_the_last_ends_the_episode(length: int,
 
 
 class EventJudge:
-    """Says how many moves of a clip brought about an event, in hundredths; its clock runs."""
+    """A judge that answers the number of a clip's moves that brought about an event, in hundredths; its clock
+    advances."""
 
     def __init__(self) -> None:
         self.seconds, self.clips, self.restarts, self.memory = 7.0, 3, 0, Memory()
-        self.asked: dict[int, InFlight] = {}
+        self.in_flight: dict[int, InFlight] = {}
 
-    def ask(self, item: InFlight) -> None:
-        assert item.number not in self.asked
-        self.asked[item.number] = item
+    def ask(self, question: InFlight) -> None:
+        assert question.number not in self.in_flight
+        self.in_flight[question.number] = question
         self.seconds += 1.0
         self.clips += 1
 
     def take(self, number: int) -> tuple[CallResult, float]:
-        return CallResult(float(self.asked[number].question.events.sum()) / 100), 0.0
+        return CallResult(float(self.in_flight[number].question.events.sum()) / 100), 0.0
 
 
-def made(clip_length: int = 32, count: int = 2) -> tuple[Probes, list[tuple[int, int, int, str, float]]]:
-    """Probes of two looks in a run of 100 steps evaluated every 50, and the rows that they write."""
-    found: list[tuple[int, int, int, str, float]] = []
+def make_probes(clip_length: int = 32, count: int = 2) -> tuple[Probes, list[tuple[int, int, int, str, float]]]:
+    """Return probes that look twice during a run of 100 steps evaluated every 50, and the list of rows they write."""
+    rows: list[tuple[int, int, int, str, float]] = []
     replay = type("Replay", (ReplayPart,), {"judged_transitions": clip_length})()
     parts = {"suite": SUITE, "replay": replay, "evaluation": SimpleNamespace(every=50)}
     build: Any = SimpleNamespace(parts=parts, events=SUITE.events, suite=lambda row: SUITE)
-    return Probes(
-        build, TASK, count, 100, lambda row, step, points: found.extend((row, step, *p) for p in points)
-    ), found
+    return Probes(build, TASK, count, 100, lambda row, step, points: rows.extend((row, step, *p) for p in points)), rows
 
 
 def test_the_rows_name_every_move_every_event_and_the_window() -> None:
-    looks, rows = made()
+    looks, rows = make_probes()
     looks.describe([1], None, lambda: False)
     assert {(row, step) for row, step, *_ in rows} == {(1, 0)}
-    told = [tuple(rest) for _, _, *rest in rows]
-    assert told[0] == (0, "window", 32)
-    expert = [value for t, quantity, value in told if quantity == "expert"]
+    points = [tuple(point) for _, _, *point in rows]
+    assert points[0] == (0, "window", 32)
+    expert = [value for t, quantity, value in points if quantity == "expert"]
     assert np.array_equal(expert, EPISODE.expert)
-    events = [(t, quantity) for t, quantity, _ in told if quantity.startswith("event/")]
-    when = [(t, f"event/{SUITE.events[number]}") for t, number in np.argwhere(EPISODE.events).tolist()]
-    assert events == when and events[-1] == (MOVES - 1, "event/goal")
+    events = [(t, quantity) for t, quantity, _ in points if quantity.startswith("event/")]
+    expected_events = [(t, f"event/{SUITE.events[number]}") for t, number in np.argwhere(EPISODE.events).tolist()]
+    assert events == expected_events and events[-1] == (MOVES - 1, "event/goal")
 
 
 def test_without_a_clip_length_the_window_is_that_of_the_paper() -> None:
-    looks, rows = made(clip_length=0)
+    looks, rows = make_probes(clip_length=0)
     looks.describe([0], None, lambda: False)
     assert rows[0][2:] == (0, "window", 32)
 
 
 def test_the_judge_scores_clips_by_their_middle_and_its_clock_is_given_back() -> None:
-    looks, rows = made(clip_length=8)
+    looks, rows = make_probes(clip_length=8)
     judge: Any = EventJudge()
     looks.describe([0, 1], judge, lambda: False)
     scores = {t: value for row, _, t, quantity, value in rows if row == 1 and quantity == "judge"}
@@ -136,50 +135,50 @@ def test_the_judge_scores_clips_by_their_middle_and_its_clock_is_given_back() ->
     assert max(scores.values()) > 0 == min(scores.values())
     assert scores == {t: value for row, _, t, quantity, value in rows if row == 0 and quantity == "judge"}
     assert (judge.seconds, judge.clips) == (7.0, 3)
-    assert all(number < 0 and item.ordinal >= 2**32 for number, item in judge.asked.items())
-    last = judge.asked[-2 * len(starts)].question
+    assert all(number < 0 and question.ordinal >= 2**32 for number, question in judge.in_flight.items())
+    last = judge.in_flight[-2 * len(starts)].question
     assert last.row == 1 and np.array_equal(last.snapshots, EPISODE.snapshots[-8:])
 
 
 def test_a_stop_is_heard_while_the_judge_is_asked() -> None:
-    looks, _ = made()
+    looks, _ = make_probes()
     judge: Any = EventJudge()
     with pytest.raises(Stopped):
         looks.describe([0], judge, lambda: True)
 
 
 class ColumnAgent:
-    """Expects of a state its seed plus a hundredth of the agent's column; nothing that is a number in column 3."""
+    """An agent that values a state at its seed plus a hundredth of the agent's column, and at NaN in column 3."""
 
     def reward(self, observation, rows) -> None:
-        """None is learnt."""
+        """Return None: no reward is learnt."""
 
     def value(self, observation: Any, rows: Any) -> Any:
         assert len(set(rows.tolist())) == 1, "each seed is asked alone"
-        column = np.array([np.argwhere(each[:, :, 0] == 10)[0, 0] for each in observation])
+        column = np.array([np.argwhere(frame[:, :, 0] == 10)[0, 0] for frame in observation])
         return np.where(column == 3, np.nan, rows + column / 100)
 
 
 def test_the_critic_is_asked_at_its_steps_about_what_each_move_was_made_on() -> None:
-    looks, rows = made()
+    looks, rows = make_probes()
     agent: Any = ColumnAgent()
     for step in (0, 30, 50, 100):
         looks(agent, step, [0, 2])
     assert {(row, step) for row, step, *_ in rows} == {(0, 50), (2, 50), (0, 100), (2, 100)}
     agents = [int(np.argwhere(observation[:, :, 0] == 10)[0, 0]) for observation in EPISODE.observations]
     assert {3} < set(agents)
-    wanted = [(2, 100, t, "critic", 2 + x / 100) for t, x in enumerate(agents) if x != 3]
-    assert [row for row in rows if row[:2] == (2, 100)] == wanted
+    expected = [(2, 100, t, "critic", 2 + x / 100) for t, x in enumerate(agents) if x != 3]
+    assert [row for row in rows if row[:2] == (2, 100)] == expected
 
 
 def test_no_probes_write_nothing() -> None:
-    looks, rows = made(count=0)
+    looks, rows = make_probes(count=0)
     looks.describe([0], None, lambda: False)
     looks(None, 100, [0])  # type: ignore[arg-type]
     assert rows == []
 
 
-def read(study: Path, name: str) -> list[list[dict[str, Any]]]:
+def read_logs(study: Path, name: str) -> list[list[dict[str, Any]]]:
     return [logged(run, name) for run in sorted(study.glob("*/*/*/seed-*"))]
 
 
@@ -193,19 +192,21 @@ def test_a_run_is_the_same_byte_for_byte_with_probes_and_without(train) -> None:
     without = train(*settings, packs=[(0, 1)])
     probed = train(*settings, packs=[(0, 1)], probes=3)
     for name in ("evaluations.parquet", "policy.safetensors", "metrics.parquet", "judgements.parquet"):
-        ours, theirs = ([file.read_bytes() for file in sorted(d.glob(f"*/*/*/*/{name}"))] for d in (without, probed))
-        assert ours == theirs and len(ours) == 2, name
-    assert read(without, "probes") == [[], []]
+        plain, with_probes = (
+            [file.read_bytes() for file in sorted(d.glob(f"*/*/*/*/{name}"))] for d in (without, probed)
+        )
+        assert plain == with_probes and len(plain) == 2, name
+    assert read_logs(without, "probes") == [[], []]
     episode = reference(SUITE, "5x5")
     assert episode is not None
-    for rows in read(probed, "probes"):
+    for rows in read_logs(probed, "probes"):
         looks = [row["step"] for row in rows if row["quantity"] == "critic"]
         assert looks == [step for step in (20, 60, 80) for _ in episode.expert]
         scores = [row["t"] for row in rows if row["quantity"] == "judge"]
         assert scores == [start + 16 for start in clip_starts(len(episode.expert), 32)]
         assert {row["step"] for row in rows if row["quantity"] != "critic"} == {0}
-    values = [[row["value"] for row in rows if row["quantity"] == "critic"] for rows in read(probed, "probes")]
+    values = [[row["value"] for row in rows if row["quantity"] == "critic"] for rows in read_logs(probed, "probes")]
     assert values[0] != values[1], "each seed has a critic of its own"
     assert len(set(values[0])) > probes.STRETCH
-    clips = [[row["clips"] for row in rows] for rows in (*read(probed, "timings"), *read(without, "timings"))]
+    clips = [[row["clips"] for row in rows] for rows in (*read_logs(probed, "timings"), *read_logs(without, "timings"))]
     assert clips[0] == clips[1] == clips[2] == clips[3] and clips[0][-1] > 0

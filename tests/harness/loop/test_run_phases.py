@@ -1,4 +1,4 @@
-"""Phases of a run: in any order, with updates of their own."""
+"""Phases of a run come in any order, each with its own updates."""
 
 import json
 from collections.abc import Callable
@@ -83,30 +83,31 @@ TINY = (
 
 
 @pytest.fixture
-def staging(plugin: Callable[..., Path]) -> None:
+def staged_method(plugin: Callable[..., Path]) -> None:
     plugin("staging_module", GUIDE, {"guide": "staging", "method": "staging"})
 
 
-def kept(study: Path) -> dict[str, bytes]:
+def run_bytes(study: Path) -> dict[str, bytes]:
     names = ("evaluations.parquet", "stages.parquet", "policy.safetensors")
     return {str(file.relative_to(study)): file.read_bytes() for name in names for file in study.glob(f"**/{name}")}
 
 
-def test_phases_come_in_any_order_with_updates_of_their_own(staging: None, train: Callable[..., Path]) -> None:
-    """60 updates in 20 steps of 3, although learning starts at 100; then one at each of the steps 100, 104, …, 200."""
+def test_phases_come_in_any_order_with_updates_of_their_own(staged_method: None, train: Callable[..., Path]) -> None:
+    """60 updates happen in 20 steps of 3, although learning starts at 100; then one at each of the steps 100, 104, …,
+    200."""
     study = train(*TINY, "seeds=[0,1]", packs=[(0, 1)])
     assert set(results.load(study)["step"]) == {60, 120, 180, 200}, "the last step is evaluated too"
     rows = results.load(study, log="stages")
     for seed in (0, 1):
-        found = rows[rows["seed"] == seed].sort_values("step")[["step", "stored", "updates"]].to_numpy().tolist()
-        assert found == [[1, 0, 0], [6, 1, 0], [66, 60, 0], [86, 61, 60], [181, 155, 60 + 21]]
-    assert kept(train(*TINY, "seeds=[0,1]", packs=[(0,), (1,)])) == kept(study) and len(kept(study)) == 6
+        stages = rows[rows["seed"] == seed].sort_values("step")[["step", "stored", "updates"]].to_numpy().tolist()
+        assert stages == [[1, 0, 0], [6, 1, 0], [66, 60, 0], [86, 61, 60], [181, 155, 60 + 21]]
+    assert run_bytes(train(*TINY, "seeds=[0,1]", packs=[(0,), (1,)])) == run_bytes(study) and len(run_bytes(study)) == 6
 
 
 def test_a_run_stopped_in_every_phase_resumes_to_the_same_bytes(
-    staging: None, train: Callable[..., Path], tmp_path: Path
+    staged_method: None, train: Callable[..., Path], tmp_path: Path
 ) -> None:
-    whole, moments = train(*TINY, "seeds=[0]", packs=[(0,)]), []
+    uninterrupted, moments = train(*TINY, "seeds=[0]", packs=[(0,)]), []
     for steps in (2, 28, 35, 5, 50, 70):
         calls = iter(range(1, 1000))
         with pytest.raises(Stopped):
@@ -120,18 +121,20 @@ def test_a_run_stopped_in_every_phase_resumes_to_the_same_bytes(
         moments += [json.loads(file.read_text())["step"] for file in (tmp_path / "parts").glob("*/*/*/*/run.json")]
     assert moments == [2, 30, 65, 70, 120, 190]
     resumed = train(*TINY, "seeds=[0]", packs=[(0,)], directory=tmp_path / "parts")
-    assert kept(resumed) == kept(whole) and len(kept(whole)) == 3
+    assert run_bytes(resumed) == run_bytes(uninterrupted) and len(run_bytes(uninterrupted)) == 3
 
 
-def test_updates_before_anything_is_stored_are_refused_by_the_phase(staging: None, train: Callable[..., Path]) -> None:
+def test_updates_before_anything_is_stored_are_refused_by_the_phase(
+    staged_method: None, train: Callable[..., Path]
+) -> None:
     says = r"phase 'wait' takes gradient steps at step 1, and nothing is stored to learn from; let a phase with"
     with pytest.raises(UserError, match=says):
         train(*TINY, "guide.first=1", "seeds=[0]", packs=[(0,)])
 
 
-def test_a_run_is_timed_whatever_its_first_phase_is(staging: None, tmp_path: Path) -> None:
-    found = estimates.measure(cell_of(*TINY), (0,), "cpu", 0.2, tmp_path / "scratch")
-    assert found.training > 0
+def test_a_run_is_timed_whatever_its_first_phase_is(staged_method: None, tmp_path: Path) -> None:
+    estimate = estimates.measure(cell_of(*TINY), (0,), "cpu", 0.2, tmp_path / "scratch")
+    assert estimate.training > 0
 
 
 @pytest.mark.parametrize(
@@ -141,7 +144,7 @@ def test_a_run_is_timed_whatever_its_first_phase_is(staging: None, tmp_path: Pat
         ((RunPhase("offline", 100, "data", updates=1), RunPhase("online", 900)), 1),
         ((RunPhase("explore", 600, updates=0), RunPhase("train", 400)), 601),
         ((RunPhase("explore", 200, updates=0), RunPhase("train", 800)), 500),
-        ((RunPhase("wait", 400),), 1),  # nothing is learnt
+        ((RunPhase("wait", 400),), 1),  # learns nothing
     ],
 )
 def test_a_run_begins_to_learn_where_a_phase_or_the_learner_s_schedule_says(phases, first: int) -> None:
@@ -151,12 +154,12 @@ def test_a_run_begins_to_learn_where_a_phase_or_the_learner_s_schedule_says(phas
 def cell_of(*overrides: str) -> Any:
     from guidebench.harness.plan import matrix
 
-    (found,) = matrix.plan([*overrides, "profile=smoke"]).cells
-    return found
+    (planned_cell,) = matrix.plan([*overrides, "profile=smoke"]).cells
+    return planned_cell
 
 
 class Fixed:
-    """An agent of these phases."""
+    """An agent with these phases."""
 
     def __init__(self, *phases: RunPhase) -> None:
         self.phases = lambda: phases
@@ -180,26 +183,28 @@ def test_phases_that_cannot_be_are_refused_before_training_begins(says: str) -> 
 
 @pytest.mark.parametrize(("updates", "acted"), [(1, [2, 4, 6, 8]), (2, [1, 2, 3, 4]), (None, [])])
 def test_the_actor_takes_its_share_of_updates_over_the_steps(updates: int | None, acted: list[int]) -> None:
-    """utd = 4 and actor_utd = 2: every second update is also the actor's, over steps of one or two updates; one with
-    the learner's own schedule waits for learning_starts."""
+    """With utd = 4 and actor_utd = 2 every second update also updates the actor, for steps of one or two updates; the
+    learner's own schedule waits for learning_starts."""
     learner = Sac(**{**SMALL, "utd": 4, "actor_utd": 2, "learning_starts": 16}).spawn(build())
-    found = []
+    actor_steps = []
     for step in range(1, 9 if updates == 1 else 5):
-        told = [learner.update(batch(step), np.ones(1, bool), step) for _ in range(learner.updates_due(step, updates))]
-        found += [step for each in told if "actor_loss" in each.metrics]
-    assert found == acted
+        outcomes = [
+            learner.update(batch(step), np.ones(1, bool), step) for _ in range(learner.updates_due(step, updates))
+        ]
+        actor_steps += [step for outcome in outcomes if "actor_loss" in outcome.metrics]
+    assert actor_steps == acted
 
 
-def test_the_phase_is_shown_where_progress_is(staging: None, train: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_phase_is_shown_where_progress_is(staged_method: None, train: Callable[..., Path], tmp_path: Path) -> None:
     from guidebench.harness.run import journal
 
-    shown: list[dict[str, Any]] = []
+    states: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(journal, "TELL_EVERY", 0.0)
         patched.setattr(journal, "LIVE_EVERY", 0.0)
-        patched.setattr(journal.RunDirectory, "show", lambda self, **values: shown.append(values), raising=False)
+        patched.setattr(journal.RunDirectory, "show", lambda self, **values: states.append(values), raising=False)
         train(*TINY, "seeds=[0]", packs=[(0,)])
-    phases = {each["step"]: each["phase"] for each in shown}
+    phases = {state["step"]: state["phase"] for state in states}
     assert [phases[step] for step in (5, 6, 65, 66, 180, 200)] == [
         "wait",
         "collect",

@@ -1,4 +1,4 @@
-"""Who is told the action of the suite's solver in the present state: oracles that declare it, and no other model."""
+"""The solver's action in the present state reaches only oracles that declare that they follow it."""
 
 import pickle
 import re
@@ -28,13 +28,13 @@ from guidebench.harness.streams import Streams
 ASK = Question(0, np.array([-1]), None, np.zeros((1, 0), bool), "{}", "prior", solver=lambda: 3)
 
 
-def planned(*words: str) -> Any:
+def plan_cell(*words: str) -> Any:
     (cell,) = matrix.plan(["profile=smoke", *words]).cells
     return cell
 
 
 def follows(cell: Any) -> dict[str, bool]:
-    """Role -> whether its questions keep the solver."""
+    """Return role -> whether its questions keep the solver."""
     backend = OracleBackend(lambda question, rng: None, [Streams(0)])
     job = Job("t", "d", {}, (0,), models={})
     roles = [part.role for part in cell.models]
@@ -44,34 +44,36 @@ def follows(cell: Any) -> dict[str, bool]:
 
 
 def test_a_question_keeps_its_solver_only_on_the_way_to_an_oracle_that_declares_it() -> None:
-    for declared, told in ((True, 3), (False, None)):
+    for declared, answer in ((True, 3), (False, None)):
         backend = OracleBackend(lambda question, rng: question.solver and question.solver(), [Streams(0)])
         asks = QuestionQueue(1, 0, backend, role="prior", kind="chat", follows_solver=declared)
-        assert asks.values(asks.send([(ASK, "")], 1), lambda: False) == [told]
+        assert asks.values(asks.send([(ASK, "")], 1), lambda: False) == [answer]
 
 
 def test_models_that_are_no_oracle_or_do_not_declare_it_get_none(monkeypatch: pytest.MonkeyPatch) -> None:
     linvit = ("suite=housekeep", "method=linvit")
-    assert follows(planned(*linvit, "prior=oracle")) == {"prior": True}
-    scripted = planned(*linvit, "prior=scripted")
+    assert follows(plan_cell(*linvit, "prior=oracle")) == {"prior": True}
+    scripted = plan_cell(*linvit, "prior=scripted")
     assert follows(scripted) == {"prior": False}
     monkeypatch.setattr(registry.get("chat", "scripted_prior"), "follows_solver", True)
     assert follows(scripted) == {"prior": False}
     dsadf = ("suite=crafter_ood", "method=dsadf", "reflector=scripted", "scorer=scripted", "text_embedder=scripted")
     dsadf += ("text_embedder.width=384", "planner=oracle", "task=wood_sword")
-    assert [role for role, told in follows(planned(*dsadf, "performer=oracle")).items() if told] == ["performer"]
-    assert not any(follows(planned(*dsadf, "performer=scripted")).values()), "the planner's oracle declares nothing"
+    assert [
+        role for role, follows_solver in follows(plan_cell(*dsadf, "performer=oracle")).items() if follows_solver
+    ] == ["performer"]
+    assert not any(follows(plan_cell(*dsadf, "performer=scripted")).values()), "the planner's oracle declares nothing"
 
 
-def test_it_is_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_is_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelProcess, "_send", lambda self: None)
     voices = {"prior": Voice(RegisteredPart("chat", "scripted_prior"))}
     process = ModelProcess(Assignment(RegisteredPart("suite", "housekeep"), "adjustment_2", voices), 1.0)
     process.ask(InFlight(0, 0, 0, ASK))
-    (sent,) = process._waiting
+    (message,) = process._waiting
     with pytest.raises((pickle.PicklingError, AttributeError)):
         pickle.dumps(ASK)
-    assert pickle.dumps(sent), "what is sent holds no solver, which could not be pickled"
+    assert pickle.dumps(message), "the message holds no solver, which could not be pickled"
 
 
 def test_an_oracle_whose_question_holds_no_solver_says_why() -> None:
@@ -81,7 +83,7 @@ def test_an_oracle_whose_question_holds_no_solver_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reason"),
     [
         (("suite=crafter", "method=linvit", "prior=oracle"), "no solver comes with the task 'game' of suite 'crafter'"),
         (("suite=crafter_ood", "task=free_play", "method=linvit", "prior=oracle"), "no solver comes with the task"),
@@ -97,9 +99,9 @@ def test_an_oracle_whose_question_holds_no_solver_says_why() -> None:
         (("suite=housekeep", "method=model_as_agent", "performer=oracle_prior"), "it weighs actions"),
     ],
 )  # fmt: skip
-def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], told: str) -> None:
-    with pytest.raises(UserError, match=re.escape(told)):
-        planned(*words)
+def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(UserError, match=re.escape(reason)):
+        plan_cell(*words)
 
 
 def test_a_task_whose_solver_plans_whole_episodes_is_refused_as_the_run_begins(
@@ -113,6 +115,6 @@ def test_a_task_whose_solver_plans_whole_episodes_is_refused_as_the_run_begins(
 
 def test_nothing_of_an_oracle_is_recorded_so_it_works_without_recording() -> None:
     live = Models(mode="live")
-    readiness.consultable(live, [planned("suite=housekeep", "method=linvit", "prior=oracle")])
+    readiness.consultable(live, [plan_cell("suite=housekeep", "method=linvit", "prior=oracle")])
     with pytest.raises(UserError, match=r"models\.mode=live records nothing"):
-        readiness.consultable(live, [planned("suite=housekeep", "method=linvit", "prior=openai", "prior.model=m")])
+        readiness.consultable(live, [plan_cell("suite=housekeep", "method=linvit", "prior=openai", "prior.model=m")])

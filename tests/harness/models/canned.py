@@ -1,4 +1,4 @@
-"""A server on loopback that answers what a test tells it to, for answers that no tiny random model would give."""
+"""A server on loopback that gives the answers of a test, where no tiny random model would give them."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ Answers = Callable[[str, dict[str, Any], dict[str, str]], tuple[Any, ...]]
 
 @contextmanager
 def serving(answers: Answers) -> Iterator[str]:
-    """The base URL of a server that answers so while the context lasts."""
+    """Run a server that replies by `answers` while the context lasts; yield its base URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -36,7 +36,7 @@ def serving(answers: Answers) -> Iterator[str]:
             self.wfile.write(content)
 
         def log_message(self, *_: Any) -> None:
-            """Quiet."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)  # seconds until it ends
@@ -49,7 +49,7 @@ def serving(answers: Answers) -> Iterator[str]:
 
 
 def completion(text: str, logprobs: Any = None) -> dict[str, Any]:
-    """The body of a chat completion that says `text`."""
+    """Return the body of a chat completion whose message is `text`."""
     message = {"role": "assistant", "content": text}
     return {
         "id": "1",

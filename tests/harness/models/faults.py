@@ -1,4 +1,5 @@
-"""A proxy on loopback before a real server: it passes a request through, or does to it what servers and networks do."""
+"""A proxy on loopback in front of a real server: it forwards requests, or makes them fail as servers and networks
+do."""
 
 import asyncio
 import http.client
@@ -16,13 +17,14 @@ STATUSES = {"rate_limited": 429, "broken": 500, "bad_gateway": 502, "unavailable
 ALTERED = ("truncated", "malformed", "refused", "empty", "wrong")
 FAULTS = (*STATUSES, *ALTERED, "dropped", "megabyte", "hang")
 ENDLESS = 2**26
-"""Bytes of the fault `megabyte`, for who reads on."""
+"""Bytes that the fault `megabyte` sends if the client keeps reading."""
 Plan = Callable[[int], str]
 """The number of a request -> its fault, or PASSED."""
 
 
-def seeded(share: float, seed: int, faults: Sequence[str] = FAULTS) -> Plan:
-    """A share of requests fails, each with a fault drawn by itself; what becomes of request n depends on n alone."""
+def random_plan(share: float, seed: int, faults: Sequence[str] = FAULTS) -> Plan:
+    """Return a plan in which a share of requests fails with a random fault; the fault of request n depends on n
+    alone."""
 
     def plan(number: int) -> str:
         rng = np.random.default_rng((seed, number))
@@ -32,7 +34,7 @@ def seeded(share: float, seed: int, faults: Sequence[str] = FAULTS) -> Plan:
 
 
 class Proxy:
-    """Answers at `url` in a thread of its own; `plan` may be changed at any time."""
+    """Serves at `url` in its own thread; `plan` may be changed at any time."""
 
     def __init__(self, upstream: str) -> None:
         """`upstream`: base URL of the real server."""
@@ -45,14 +47,14 @@ class Proxy:
         self._port = 0
         self.plan: Plan = lambda number: PASSED
         self.retry_after = "0"
-        """What it asks for with HTTP 429, as seconds or a date."""
-        self.seen: list[str] = []
-        """What became of each request."""
+        """The header Retry-After of replies with HTTP 429, in seconds or as a date."""
+        self.faults: list[str] = []
+        """The fault of each request, or PASSED."""
         self.bodies: list[Any] = []
         self.keys: set[str] = set()
-        """What requests carried for authorization."""
+        """The authorization headers of requests."""
         self.sent = 0
-        """Bytes of the last answer of a megabyte that were taken."""
+        """Bytes of the last `megabyte` answer that the client read."""
         self.revive()
 
     @property
@@ -60,11 +62,11 @@ class Proxy:
         return f"http://127.0.0.1:{self._port}/v1"
 
     def die(self) -> None:
-        """No connection is taken any more, and those that are open break."""
+        """Refuse new connections and break the open ones."""
         self._do(self._die())
 
     def revive(self) -> None:
-        """It listens again, where it did before."""
+        """Listen again on the same port."""
         self._do(self._listen())
 
     def close(self) -> None:
@@ -100,31 +102,31 @@ class Proxy:
             writer.transport.abort() if task.cancelling() else writer.close()
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request of one connection."""
+        """Answer the one request of a connection."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         method, path, _ = head[0].split(" ")
         headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        fault = self.plan(len(self.seen))
-        self.seen.append(fault)
+        fault = self.plan(len(self.faults))
+        self.faults.append(fault)
         self.bodies.append(json.loads(body) if body else None)
         self.keys.add(headers.get("authorization", ""))
         if fault == "hang":
             await reader.read()  # until the other side gives up
         elif fault in STATUSES:
-            said = json.dumps({"error": {"message": "try again later"}}).encode()
+            message = json.dumps({"error": {"message": "try again later"}}).encode()
             extra = f"Retry-After: {self.retry_after}\r\n" if fault == "rate_limited" else ""
-            await _answer(writer, STATUSES[fault], said, extra)
+            await _answer(writer, STATUSES[fault], message, extra)
         elif fault == "megabyte":
             await self._endless(writer)
         else:
-            status, content = await asyncio.to_thread(self._asked, method, path, body, headers)
+            status, body_bytes = await asyncio.to_thread(self._forward, method, path, body, headers)
             if fault in ALTERED:
-                content = altered(fault, content)
-            await _answer(writer, status, content, cut=fault == "dropped")
+                body_bytes = alter(fault, body_bytes)
+            await _answer(writer, status, body_bytes, cut=fault == "dropped")
 
-    def _asked(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
-        """What the real server answers."""
+    def _forward(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+        """Return the status and body that the real server answers."""
         connection = http.client.HTTPConnection(self._upstream.hostname or "", self._upstream.port, timeout=60)
         passed = {name: headers[name] for name in ("authorization", "content-type", "accept") if name in headers}
         try:
@@ -143,34 +145,34 @@ class Proxy:
             self.sent += 2**16
 
 
-def altered(fault: str, content: bytes) -> bytes:
-    """The body of a completion with a fault."""
+def alter(fault: str, body_bytes: bytes) -> bytes:
+    """Return the body of a completion, changed by the fault."""
     if fault == "truncated":
-        return content[: len(content) // 2]
+        return body_bytes[: len(body_bytes) // 2]
     if fault == "malformed":
-        return content.replace(b'"choices"', b'"choices" "choices"')
-    body = json.loads(content)
-    said = {"refused": None, "empty": "", "wrong": "金の鍵はもう床にありません。"}[fault]
+        return body_bytes.replace(b'"choices"', b'"choices" "choices"')
+    body = json.loads(body_bytes)
+    text = {"refused": None, "empty": "", "wrong": "金の鍵はもう床にありません。"}[fault]
     for choice in body.get("choices", ()):
-        choice["message"] |= {"content": said} | ({"refusal": "I cannot help with that."} if said is None else {})
+        choice["message"] |= {"content": text} | ({"refusal": "I cannot help with that."} if text is None else {})
         if choice.get("logprobs"):
-            token = {"token": said, "logprob": -0.5, "top_logprobs": [], "bytes": None}
-            choice["logprobs"] = {"content": [token] if said else []}
+            token = {"token": text, "logprob": -0.5, "top_logprobs": [], "bytes": None}
+            choice["logprobs"] = {"content": [token] if text else []}
     return json.dumps(body).encode()
 
 
 async def _answer(
-    writer: asyncio.StreamWriter, status: int, content: bytes, extra: str = "", cut: bool = False
+    writer: asyncio.StreamWriter, status: int, body_bytes: bytes, extra: str = "", cut: bool = False
 ) -> None:
     head = f"HTTP/1.1 {status} Told\r\nContent-Type: application/json\r\nConnection: close\r\n{extra}"
-    writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode())
-    writer.write(content[: len(content) // 2] if cut else content)
+    writer.write(f"{head}Content-Length: {len(body_bytes)}\r\n\r\n".encode())
+    writer.write(body_bytes[: len(body_bytes) // 2] if cut else body_bytes)
     await writer.drain()
 
 
 @contextmanager
-def proxied(upstream: str) -> Iterator[Proxy]:
-    """A proxy before the server at a base URL, while the context lasts."""
+def run_proxy(upstream: str) -> Iterator[Proxy]:
+    """Run a proxy in front of the server at a base URL while the context lasts."""
     proxy = Proxy(upstream)
     try:
         yield proxy

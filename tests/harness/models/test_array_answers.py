@@ -1,4 +1,5 @@
-"""A guide whose embedder answers with vectors: late into a column of the ring, at once into its state, and replayed."""
+"""A guide whose embedder answers with vectors: some fill a column of the replay late, some its state at once; both
+replay."""
 
 import shutil
 import sqlite3
@@ -54,7 +55,7 @@ GLIMPSES = '''
         def dialogue(self, suite, task, role):
             return Embed()
 
-        def array(self, there, role):
+        def array(self, view, role):
             return (FRAMES if role == "seer" else NAME)._replace(shape=(self.width,))
 
 
@@ -62,8 +63,8 @@ GLIMPSES = '''
         calls = 1
 
         async def __call__(self, content, frames, ask):
-            told = await ask(EmbedCall((content,) if frames is None else tuple(frames)))
-            return None if told.failure else told.value
+            answer = await ask(EmbedCall((content,) if frames is None else tuple(frames)))
+            return None if answer.failure else answer.value
 
 
     class Guide(BaseGuide):
@@ -96,8 +97,8 @@ GLIMPSES = '''
             return 0
 
         def shape(self, batch):
-            seen = np.nan_to_num(batch.columns["frames"].astype(np.float32))
-            return batch._replace(reward=batch.reward + np.einsum("sbd,sd->sb", seen, self.name))
+            features = np.nan_to_num(batch.columns["frames"].astype(np.float32))
+            return batch._replace(reward=batch.reward + np.einsum("sbd,sd->sb", features, self.name))
 
         def state(self, row):
             return {"open": self.open[row].state(), "name": self.name[row], "number": self.number}
@@ -117,18 +118,18 @@ SMALL = (
     "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16",
     "learner.learning_starts=32",
 )  # fmt: skip
-KEPT = ("evaluations.parquet", "policy.safetensors")
+RUN_FILES = ("evaluations.parquet", "policy.safetensors")
 
 
 @pytest.fixture(scope="module")
 def clip(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny CLIP, whose vectors have 16 numbers."""
+    """Return a tiny CLIP whose vectors have 16 numbers."""
     return Path(shutil.copytree(tiny("clip"), tmp_path_factory.mktemp("models") / "clip"))
 
 
 @pytest.fixture
 def glimpses(plugin: Callable[..., Path], clip: Path) -> tuple[str, ...]:
-    """The words of a command with the guide and its models."""
+    """Return the words of a command with the guide and its models."""
     install(plugin)
     return (
         *SMALL, "method=glimpses", f"seer.model={clip}", f"reader.model={clip}", "seer.dtype=float32",
@@ -138,13 +139,13 @@ def glimpses(plugin: Callable[..., Path], clip: Path) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def studies() -> dict[str, Path]:
-    """What several tests read, by name."""
+    """Return name -> study, for studies that several tests read."""
     return {}
 
 
 @pytest.fixture
-def recorded(studies: dict[str, Path], train_once: Callable[..., Path], glimpses: tuple[str, ...]) -> Path:
-    """A study of the guide, settled; only to be read."""
+def recorded_study(studies: dict[str, Path], train_once: Callable[..., Path], glimpses: tuple[str, ...]) -> Path:
+    """Return a settled study of the guide; only to be read."""
     if "recorded" not in studies:
         studies["recorded"] = train_once(*glimpses, packs=[(0, 1)])
         study_models.settle(study_models.folder(studies["recorded"]))
@@ -160,25 +161,25 @@ def rows(directory: Path, name: str) -> list[bytes]:
 
 
 def arrays(directory: Path) -> list[tuple[int, int]]:
-    """How many answers of each file are on record, and how many arrays."""
-    found = []
+    """Return (answers on record, arrays on record) of each file."""
+    counts = []
     for file in sorted(study_models.folder(directory).glob("*.sqlite")):
         with closing(sqlite3.connect(file)) as db:
-            found.append(
+            counts.append(
                 (
                     *db.execute("SELECT COUNT(*) FROM answers").fetchone(),
                     *db.execute("SELECT COUNT(*) FROM arrays").fetchone(),
                 )
             )
-    return found
+    return counts
 
 
 class Killed(BaseException):
-    """As if the process had ended there."""
+    """Raised in place of the death of the process."""
 
 
-def killing(call: int) -> Callable[[], bool]:
-    """A `stop` at one call of which the process ends."""
+def kill_at(call: int) -> Callable[[], bool]:
+    """Return a `stop` whose call number `call` kills the run."""
     calls = iter(range(10_000))
 
     def kill() -> bool:
@@ -190,23 +191,23 @@ def killing(call: int) -> Callable[[], bool]:
 
 
 def test_vectors_of_a_real_clip_train_alike_killed_repacked_and_without_the_model(
-    train: Callable[..., Path], glimpses: tuple[str, ...], clip: Path, recorded: Path, tmp_path: Path
+    train: Callable[..., Path], glimpses: tuple[str, ...], clip: Path, recorded_study: Path, tmp_path: Path
 ) -> None:
-    ((answers, kept),) = arrays(recorded)
-    assert answers == kept >= 2 * 96 / 8, "a call for each stretch, and those that were consulted"
-    replay = {"mode": "replay", "cassette": str(recorded)}
-    directory, gone = tmp_path / "interrupted", clip.rename(clip.with_name("gone"))
+    ((answers, array_count),) = arrays(recorded_study)
+    assert answers == array_count >= 2 * 96 / 8, "one call for each stretch and each consultation"
+    replay = {"mode": "replay", "cassette": str(recorded_study)}
+    directory, hidden_clip = tmp_path / "interrupted", clip.rename(clip.with_name("gone"))
     try:
         with pytest.raises(Killed):
-            train(*glimpses, packs=[(0, 1)], directory=directory, stop=killing(70), models=replay, checkpoint_every=30)
+            train(*glimpses, packs=[(0, 1)], directory=directory, stop=kill_at(70), models=replay, checkpoint_every=30)
         (run, _) = sorted(directory.glob("*/*/*/seed-*"))
         assert 0 < checkpoints.step_of(checkpoints.existing(run)[-1]) < 70
         assert (run / "replay" / "frames.bin").stat().st_size % (16 * 2) == 0
         train(*glimpses, packs=[(1,), (0,)], directory=directory, models=replay)
     finally:
-        gone.rename(clip)
-    for name in KEPT:
-        assert len(rows(recorded, name)) == 2 and rows(directory, name) == rows(recorded, name), name
+        hidden_clip.rename(clip)
+    for name in RUN_FILES:
+        assert len(rows(recorded_study, name)) == 2 and rows(directory, name) == rows(recorded_study, name), name
 
 
 def test_a_model_of_another_width_ends_the_run_with_the_declaration(
@@ -235,15 +236,15 @@ def test_arrays_of_a_finished_run_are_dropped_where_that_is_asked_for_and_a_repl
     first = tmp_path / "first"
     done = study.carry_out(matrix.plan([*words, f"output={first}", "models.keep_arrays=finished"]))
     assert done.finished
-    ((answers, kept),) = arrays(first)
-    assert answers > 5 and kept == 0
+    ((answers, array_count),) = arrays(first)
+    assert answers > 5 and array_count == 0
     words = (*words, f"output={tmp_path / 'again'}", f"models.cassette={first}")
-    again = matrix.plan([*words, "models.mode=replay"])
+    replay_plan = matrix.plan([*words, "models.mode=replay"])
     with pytest.raises(UserError, match=rf"\({answers} of .*\): models.keep_arrays=finished dropped them") as error:
-        study.carry_out(again)
+        study.carry_out(replay_plan)
     assert "models.mode=record" in str(error.value)
-    assert not [*(tmp_path / "again").glob("*/*/*/seed-*")], "before anything is trained"
+    assert not [*(tmp_path / "again").glob("*/*/*/seed-*")], "refused before training"
     assert study.carry_out(matrix.plan(words)).finished
-    assert arrays(tmp_path / "again") == [(answers, answers)], "the model was asked for them again"
-    for name in KEPT:
+    assert arrays(tmp_path / "again") == [(answers, answers)], "the model computed the dropped arrays again"
+    for name in RUN_FILES:
         assert rows(tmp_path / "again", name) == rows(first, name)

@@ -1,4 +1,4 @@
-"""A budget is never exceeded, whoever spends it, and what was spent stays."""
+"""A budget is never exceeded, whoever spends it, and spending is never forgotten."""
 
 import os
 import signal
@@ -55,12 +55,12 @@ def test_what_a_call_really_took_counts(tmp_path: Path) -> None:
 
 
 def test_what_is_reserved_keeps_others_waiting_and_does_not_end_the_study(tmp_path: Path) -> None:
-    mine, yours = (Budget(tmp_path / "budget.json", Limits(usd=0.1)) for _ in range(2))
+    first, second = (Budget(tmp_path / "budget.json", Limits(usd=0.1)) for _ in range(2))
     dear = Usage(calls=1, usd=0.06)
-    assert mine.reserve(dear)
-    assert not yours.reserve(dear)
-    mine.settle(dear, Usage(calls=1, usd=0.01))
-    assert yours.reserve(dear)
+    assert first.reserve(dear)
+    assert not second.reserve(dear)
+    first.settle(dear, Usage(calls=1, usd=0.01))
+    assert second.reserve(dear)
 
 
 HOLD = """
@@ -85,7 +85,7 @@ def test_what_a_killed_process_had_reserved_is_released(tmp_path: Path) -> None:
         assert budget.reserve(Usage(calls=1)) and not budget.reserve(Usage(calls=1))
         os.kill(holder.pid, signal.SIGKILL)
         while Path(f"/proc/{holder.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-            pass  # it is not waited for: an ended child that nobody has asked after counts as ended
+            pass  # a zombie, since nobody waits for it, counts as ended
         for _ in range(3):
             assert budget.reserve(Usage(calls=1))
     finally:

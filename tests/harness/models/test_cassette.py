@@ -1,4 +1,4 @@
-"""Recorded answers: found again by those they belong to, whatever is killed, merged, damaged or full."""
+"""Recorded answers are found again by their own runs, whatever is killed, merged, damaged or full."""
 
 import random
 import shutil
@@ -25,31 +25,31 @@ def question(text: str) -> Request:
     return request({"model": "tiny"}, JudgeCall(np.zeros((0, 1, 1, 3), np.uint8), text), None)
 
 
-def who(run: str = "cell/0", ordinal: int = 0) -> Asker:
+def asker_of(run: str = "cell/0", ordinal: int = 0) -> Asker:
     return Asker(run, ordinal, 10 * ordinal)
 
 
-def tell(cassette: Cassette, asked: Request, asker: Asker, value: object, failure: str = "") -> None:
+def tell(cassette: Cassette, request: Request, asker: Asker, value: object, failure: str = "") -> None:
     cassette.record(
-        CassetteEntry(asked, asker, "tiny", CallResult(value, failure, TOOK, TOOK, {"mass": 0.5}), {}, TOOK)
+        CassetteEntry(request, asker, "tiny", CallResult(value, failure, TOOK, TOOK, {"mass": 0.5}), {}, TOOK)
     )  # type: ignore[arg-type]
 
 
-def shard(directory: Path, name: str, *told: tuple[Request, Asker, object, str]) -> Path:
-    """A shard whose process has ended."""
+def shard(directory: Path, name: str, *answers: tuple[Request, Asker, object, str]) -> Path:
+    """Write the shard of a process that has ended, and return its path."""
     path = directory / f"shard-{name}.sqlite"
     cassette = Cassette([], path)
-    for entry in told:
-        tell(cassette, *entry)
+    for answer in answers:
+        tell(cassette, *answer)
     cassette.close()
     return path
 
 
 def rows(path: Path, query: str) -> list[tuple]:
     db = sqlite3.connect(path)
-    found = db.execute(query).fetchall()
+    records = db.execute(query).fetchall()
     db.close()
-    return found
+    return records
 
 
 A, B = question("a"), question("b")
@@ -60,7 +60,7 @@ NO_VECTORS = request({"model": "tiny"}, EmbedCall(()), None)
 
 
 @pytest.mark.parametrize(
-    ("asked", "value"),
+    ("call_request", "value"),
     [
         (A, 0.1 + 0.2),
         (A, 0.0),
@@ -71,81 +71,91 @@ NO_VECTORS = request({"model": "tiny"}, EmbedCall(()), None)
         (NO_VECTORS, np.zeros((0, 4), np.float32)),
     ],
 )
-def test_an_answer_is_found_as_it_was_told(tmp_path: Path, asked: Request, value) -> None:
+def test_an_answer_is_found_as_it_was_told(tmp_path: Path, call_request: Request, value) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    assert cassette.find(asked, who()) is None
-    tell(cassette, asked, who(), value)
-    for found in (cassette.find(asked, who()), Cassette([tmp_path / "shard-1.sqlite"], None).find(asked, who())):
-        assert found is not None and found.failure == "" and type(found.value) is type(value)
-        assert np.array_equal(found.value, value)
-        assert (found.usage, found.billed, found.detail) == (TOOK, Usage(), {"mass": 0.5})
+    assert cassette.find(call_request, asker_of()) is None
+    tell(cassette, call_request, asker_of(), value)
+    for answer in (
+        cassette.find(call_request, asker_of()),
+        Cassette([tmp_path / "shard-1.sqlite"], None).find(call_request, asker_of()),
+    ):
+        assert answer is not None and answer.failure == "" and type(answer.value) is type(value)
+        assert np.array_equal(answer.value, value)
+        assert (answer.usage, answer.billed, answer.detail) == (TOOK, Usage(), {"mass": 0.5})
 
 
 def test_half_of_a_character_that_was_recorded_is_replaced(tmp_path: Path) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    tell(cassette, TEXT, who(), "yes \ud800")
-    tell(cassette, OBJECT, who(), {"plan\udc00": ["\ud83d"]})
-    assert [cassette.find(asked, who()).value for asked in (TEXT, OBJECT)] == ["yes \ufffd", {"plan\ufffd": ["\ufffd"]}]
+    tell(cassette, TEXT, asker_of(), "yes \ud800")
+    tell(cassette, OBJECT, asker_of(), {"plan\udc00": ["\ud83d"]})
+    assert [cassette.find(request, asker_of()).value for request in (TEXT, OBJECT)] == [
+        "yes \ufffd",
+        {"plan\ufffd": ["\ufffd"]},
+    ]
 
 
 def test_a_failure_counts_in_its_own_run_at_its_own_question_alone(tmp_path: Path) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    tell(cassette, A, who("cell/0", 3), None, "timeout")
-    assert cassette.find(A, who("cell/0", 3)) == CallResult(None, "timeout", TOOK, Usage(), {"mass": 0.5})
-    assert cassette.find(A, who("cell/0", 4)) is None
-    assert cassette.find(A, who("cell/1", 3)) is None
-    assert cassette.find(B, who("cell/0", 3)) is None
-    tell(cassette, A, who("cell/0", 4), 0.5)
-    assert [cassette.find(A, who(run, n)).failure for run, n in (("cell/0", 3), ("cell/0", 5), ("cell/1", 3))] == [
+    tell(cassette, A, asker_of("cell/0", 3), None, "timeout")
+    assert cassette.find(A, asker_of("cell/0", 3)) == CallResult(None, "timeout", TOOK, Usage(), {"mass": 0.5})
+    assert cassette.find(A, asker_of("cell/0", 4)) is None
+    assert cassette.find(A, asker_of("cell/1", 3)) is None
+    assert cassette.find(B, asker_of("cell/0", 3)) is None
+    tell(cassette, A, asker_of("cell/0", 4), 0.5)
+    assert [cassette.find(A, asker_of(run, n)).failure for run, n in (("cell/0", 3), ("cell/0", 5), ("cell/1", 3))] == [
         "timeout", "", "",
     ]  # fmt: skip
 
 
-def test_it_counts_however_the_files_are_ordered(tmp_path: Path) -> None:
+def test_a_failure_is_found_in_whatever_order_the_files_are_read(tmp_path: Path) -> None:
     """The run failed, was killed, and asked again later in another process."""
-    failed = shard(tmp_path, "z", (A, who("cell/0", 3), None, "server"))
-    asked = shard(tmp_path, "a", (A, who("cell/0", 9), 0.5, ""))
-    for sources in ([failed, asked], [asked, failed]):
-        assert Cassette(sources, None).find(A, who("cell/0", 3)).failure == "server"
+    failed = shard(tmp_path, "z", (A, asker_of("cell/0", 3), None, "server"))
+    retried = shard(tmp_path, "a", (A, asker_of("cell/0", 9), 0.5, ""))
+    for sources in ([failed, retried], [retried, failed]):
+        assert Cassette(sources, None).find(A, asker_of("cell/0", 3)).failure == "server"
 
 
 def test_each_run_is_told_again_what_it_was_told_once(tmp_path: Path) -> None:
-    """Two workers ask the same at a time, and a model's scores may depend on its batch."""
-    shard(tmp_path, "b", (A, who("cell/0"), 0.25, ""), (B, who("cell/0", 1), 0.1, ""))
-    shard(tmp_path, "a", (A, who("cell/1"), 0.75, ""))
+    """Two workers make the same call at the same time, and a model's scores may depend on its batch."""
+    shard(tmp_path, "b", (A, asker_of("cell/0"), 0.25, ""), (B, asker_of("cell/0", 1), 0.1, ""))
+    shard(tmp_path, "a", (A, asker_of("cell/1"), 0.75, ""))
     third = Cassette([tmp_path / "shard-b.sqlite"], tmp_path / "shard-0.sqlite")
-    assert third.adopt(A, who("cell/2", 5)).value == 0.25
-    assert third.find(B, who("cell/2", 6)).value == 0.1  # found, not heard
+    assert third.adopt(A, asker_of("cell/2", 5)).value == 0.25
+    assert (
+        third.find(B, asker_of("cell/2", 6)).value == 0.1
+    )  # `find` copies nothing into this run's records, `adopt` does
     third.close()
     merge(tmp_path)
     merged = Cassette([tmp_path / MERGED], None)
-    told = [merged.find(A, who(f"cell/{run}", 77)).value for run in range(3)]
-    assert told == [0.25, 0.75, 0.25]
+    scores = [merged.find(A, asker_of(f"cell/{run}", 77)).value for run in range(3)]
+    assert scores == [0.25, 0.75, 0.25]
     assert rows(tmp_path / MERGED, "SELECT key, run FROM answers WHERE run = 'cell/2'") == [(A.key, "cell/2")]
-    assert merged.find(A, who("cell/9")).value == 0.25  # of the first run by name, always the same
+    assert merged.find(A, asker_of("cell/9")).value == 0.25  # of the first run by name, always the same
 
 
 def test_hearing_a_stranger_s_answer_makes_the_study_s_record_complete(tmp_path: Path) -> None:
-    other = shard(tmp_path / "other", "1", (A, who("elsewhere/0"), 0.25, ""))
-    mine = Cassette([other], tmp_path / "shard-1.sqlite")
-    assert mine.adopt(A, who("cell/0", 2)).value == 0.25
-    mine.close()
-    alone = Cassette([tmp_path / "shard-1.sqlite"], None)
-    assert alone.find(A, who("cell/0", 2)).value == 0.25
+    elsewhere = shard(tmp_path / "other", "1", (A, asker_of("elsewhere/0"), 0.25, ""))
+    cassette = Cassette([elsewhere], tmp_path / "shard-1.sqlite")
+    assert cassette.adopt(A, asker_of("cell/0", 2)).value == 0.25
+    cassette.close()
+    reopened = Cassette([tmp_path / "shard-1.sqlite"], None)
+    assert reopened.find(A, asker_of("cell/0", 2)).value == 0.25
     assert rows(tmp_path / "shard-1.sqlite", "SELECT key, text FROM requests") == [(A.key, A.text)]
     assert rows(tmp_path / "shard-1.sqlite", "SELECT * FROM spent") == []
 
 
 def test_frames_are_kept_once_and_only_if_wanted(tmp_path: Path) -> None:
     clips = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 3), dtype=np.uint8)
-    asked = [request({}, JudgeCall(clips[begin : begin + 3], "p"), None) for begin in range(3)]
+    clip_requests = [request({}, JudgeCall(clips[begin : begin + 3], "p"), None) for begin in range(3)]
     for keep, count in ((True, 5), (False, 0)):
         cassette = Cassette([], tmp_path / f"shard-{keep}.sqlite", keep_images=keep)
         needed = []
-        for number, each in enumerate(asked):
-            needed.append(len(cassette.lacks(each.images)))
-            pngs = {digest: png(each.images[digest]) for digest in cassette.lacks(each.images)}
-            cassette.record(CassetteEntry(each, who(ordinal=number), "tiny", CallResult(0.5, "", TOOK), pngs, TOOK))
+        for number, clip_request in enumerate(clip_requests):
+            needed.append(len(cassette.lacks(clip_request.images)))
+            pngs = {digest: png(clip_request.images[digest]) for digest in cassette.lacks(clip_request.images)}
+            cassette.record(
+                CassetteEntry(clip_request, asker_of(ordinal=number), "tiny", CallResult(0.5, "", TOOK), pngs, TOOK)
+            )
         assert needed == ([3, 1, 1] if keep else [0, 0, 0])
         cassette.close()
         assert rows(tmp_path / f"shard-{keep}.sqlite", "SELECT COUNT(*) FROM images") == [(count,)]
@@ -160,46 +170,46 @@ from guidebench.harness.models.keys import request
 shard, run, count, *sources = sys.argv[1:]
 cassette = Cassette([Path(source) for source in sources], Path(shard))
 for number in range(int(count)):
-    asked = request({"model": "tiny"}, ChatCall((Message("user", (f"{run} {number}" * 50,)),)), None)
+    call_request = request({"model": "tiny"}, ChatCall((Message("user", (f"{run} {number}" * 50,)),)), None)
     once = Usage(calls=1)
-    cassette.record(CassetteEntry(asked, Asker(run, number, 0), "tiny", CallResult("yes", "", once), {}, once))
+    cassette.record(CassetteEntry(call_request, Asker(run, number, 0), "tiny", CallResult("yes", "", once), {}, once))
     for source in sources:
-        known = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
-        assert cassette.find(known, Asker(run, 0, 0)).value == "known"
-    print(asked.key, flush=True)
+        merged = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
+        assert cassette.find(merged, Asker(run, 0, 0)).value == "known"
+    print(call_request.key, flush=True)
 cassette.close()
 """
 
 
 def test_a_process_killed_at_any_moment_loses_nothing_that_it_had_told(tmp_path: Path) -> None:
     draw = random.Random(0)
-    told: list[tuple[str, str]] = []
+    answers: list[tuple[str, str]] = []
     for number in range(3):
         process = programs.start_python(RECORD, tmp_path / f"shard-{number}.sqlite", f"cell/{number}", 100_000)
-        told += [(process.stdout.readline().strip(), f"cell/{number}") for _ in range(draw.randrange(1, 40))]
+        answers += [(process.stdout.readline().strip(), f"cell/{number}") for _ in range(draw.randrange(1, 40))]
         process.kill()
-        told += [(line.strip(), f"cell/{number}") for line in process.stdout.read().splitlines()]
-    found = Cassette(files(tmp_path), None)  # readable as they were left
-    assert len(told) >= 6 and all(
-        found.find(TEXT._replace(key=key), Asker(run, -1, 0)).value == "yes" for key, run in told
+        answers += [(line.strip(), f"cell/{number}") for line in process.stdout.read().splitlines()]
+    unmerged = Cassette(files(tmp_path), None)  # the files of killed processes are readable
+    assert len(answers) >= 6 and all(
+        unmerged.find(TEXT._replace(key=key), Asker(run, -1, 0)).value == "yes" for key, run in answers
     )
-    found.close()
+    unmerged.close()
     merge(tmp_path)
     assert files(tmp_path) == [tmp_path / MERGED] and not list(tmp_path.glob("shard-*"))
     merged = Cassette([tmp_path / MERGED], None)
-    assert all(merged.find(TEXT._replace(key=key), Asker(run, -1, 0)).value == "yes" for key, run in told)
+    assert all(merged.find(TEXT._replace(key=key), Asker(run, -1, 0)).value == "yes" for key, run in answers)
 
 
 def test_two_processes_write_shards_of_their_own_while_both_read_what_is_merged(tmp_path: Path) -> None:
-    known = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
-    shard(tmp_path, "0", (known, who(), "known", ""))
+    merged_request = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
+    shard(tmp_path, "0", (merged_request, asker_of(), "known", ""))
     merge(tmp_path)
     processes = [
         programs.start_python(RECORD, tmp_path / f"shard-{n}.sqlite", f"cell/{n}", 50, tmp_path / MERGED)
         for n in (1, 2)
     ]
     while any(process.poll() is None for process in processes):
-        merge(tmp_path)  # takes what has ended and leaves what has not
+        merge(tmp_path)  # merges shards of ended processes and leaves the others
         time.sleep(0.01)
     assert [len(process.stdout.read().splitlines()) for process in processes] == [50, 50]
     assert [process.returncode for process in processes] == [0, 0]
@@ -210,18 +220,18 @@ def test_two_processes_write_shards_of_their_own_while_both_read_what_is_merged(
 
 def test_a_shard_in_use_is_left_until_its_process_has_ended(tmp_path: Path) -> None:
     writing = Cassette([], tmp_path / "shard-1.sqlite")
-    tell(writing, A, who(), 0.5)
+    tell(writing, A, asker_of(), 0.5)
     merge(tmp_path)
     assert files(tmp_path) == [tmp_path / MERGED, tmp_path / "shard-1.sqlite"]
-    tell(writing, B, who(ordinal=1), 0.75)
+    tell(writing, B, asker_of(ordinal=1), 0.75)
     writing.close()
     merge(tmp_path)
     assert files(tmp_path) == [tmp_path / MERGED]
-    assert Cassette(files(tmp_path), None).find(B, who()).value == 0.75
+    assert Cassette(files(tmp_path), None).find(B, asker_of()).value == 0.75
 
 
 def test_a_shard_that_is_merged_but_not_removed_counts_once(tmp_path: Path) -> None:
-    path = shard(tmp_path, "1", (A, who(), 0.5, ""))
+    path = shard(tmp_path, "1", (A, asker_of(), 0.5, ""))
     shutil.copy(path, tmp_path / "kept")
     merge(tmp_path)
     shutil.copy(tmp_path / "kept", path)  # as if killed just before it was removed
@@ -236,9 +246,9 @@ MERGE += "print('ready', flush=True); sys.stdin.readline(); merge(Path(sys.argv[
 
 
 def test_merging_that_is_killed_at_any_moment_is_finished_by_the_next(tmp_path: Path) -> None:
-    told = [[(question(f"{n} {m}" * 200), who(f"cell/{n}", m), 0.5, "") for m in range(60)] for n in range(5)]
-    for number, each in enumerate(told):
-        shard(tmp_path, str(number), *each)
+    shards = [[(question(f"{n} {m}" * 200), asker_of(f"cell/{n}", m), 0.5, "") for m in range(60)] for n in range(5)]
+    for number, records in enumerate(shards):
+        shard(tmp_path, str(number), *records)
     draw = random.Random(1)
     for _ in range(3):
         process = programs.start_python(MERGE, tmp_path, stdin=subprocess.PIPE)
@@ -247,9 +257,9 @@ def test_merging_that_is_killed_at_any_moment_is_finished_by_the_next(tmp_path: 
         time.sleep(draw.uniform(0.0, 0.15))
         process.kill()
         process.wait()
-        found = Cassette(files(tmp_path), None)
-        assert all(found.find(asked, asker).value == 0.5 for each in told for asked, asker, *_ in each)
-        found.close()
+        cassette = Cassette(files(tmp_path), None)
+        assert all(cassette.find(request, asker).value == 0.5 for records in shards for request, asker, *_ in records)
+        cassette.close()
     merge(tmp_path)
     assert files(tmp_path) == [tmp_path / MERGED]
     assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM answers") == [(300,)]
@@ -269,11 +279,11 @@ os.kill(os.getpid(), 9)
 
 
 def test_what_a_killed_writer_left_half_written_is_undone_when_it_is_read(tmp_path: Path) -> None:
-    shard(tmp_path, "1", *((question(str(n)), who(ordinal=n), 0.5, "") for n in range(50)))
+    shard(tmp_path, "1", *((question(str(n)), asker_of(ordinal=n), 0.5, "") for n in range(50)))
     merge(tmp_path)
     assert programs.python(HALF, str(tmp_path / MERGED)).code == -signal.SIGKILL
     assert (tmp_path / f"{MERGED}-journal").stat().st_size > 0
-    assert Cassette([tmp_path / MERGED], None).find(question("7"), who()).value == 0.5
+    assert Cassette([tmp_path / MERGED], None).find(question("7"), asker_of()).value == 0.5
     assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM requests") == [(50,)]
 
 
@@ -288,11 +298,11 @@ cassette, number = Cassette([], Path(sys.argv[1])), 0
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))  # the kernel refuses to let any file grow beyond
 try:
     while True:
-        asked = request({"model": "tiny"}, ChatCall((Message("user", (f"{number}" * 999,)),)), None)
+        call_request = request({"model": "tiny"}, ChatCall((Message("user", (f"{number}" * 999,)),)), None)
         once = Usage(calls=1)
         who = Asker("cell/0", number, 0)
-        cassette.record(CassetteEntry(asked, who, "tiny", CallResult("yes", "", once), {}, once))
-        print(asked.key)
+        cassette.record(CassetteEntry(call_request, who, "tiny", CallResult("yes", "", once), {}, once))
+        print(call_request.key)
         number += 1
 except UserError as error:
     print(error, file=sys.stderr)
@@ -303,11 +313,11 @@ def test_a_disk_that_is_full_is_said_and_costs_nothing_that_was_told(tmp_path: P
     path = tmp_path / "shard-1.sqlite"
     done = programs.python(FILL, str(path))
     assert f"{path} cannot be read or written" in done.err and "is the disk full?" in done.err
-    told = done.out.split()
+    keys = done.out.split()
     merge(tmp_path)
     merged = Cassette([tmp_path / MERGED], None)
-    assert len(told) > 10 and all(merged.find(TEXT._replace(key=key), who()).value == "yes" for key in told)
-    assert rows(tmp_path / MERGED, "SELECT SUM(calls) FROM spent") == [(len(told),)]
+    assert len(keys) > 10 and all(merged.find(TEXT._replace(key=key), asker_of()).value == "yes" for key in keys)
+    assert rows(tmp_path / MERGED, "SELECT SUM(calls) FROM spent") == [(len(keys),)]
 
 
 def foreign(path: Path, *statements: str) -> None:
@@ -331,7 +341,7 @@ def foreign(path: Path, *statements: str) -> None:
     ],
 )
 def test_a_damaged_or_foreign_file_is_named(tmp_path: Path, damage) -> None:
-    path = shard(tmp_path, "1", (A, who(), 0.5, ""))
+    path = shard(tmp_path, "1", (A, asker_of(), 0.5, ""))
     damage(path)
     for reading in (lambda: check(path), lambda: Cassette([path], None)):
         with pytest.raises(UserError, match=r"shard-1.sqlite( is no cassette|: no such cassette)"):
@@ -339,9 +349,9 @@ def test_a_damaged_or_foreign_file_is_named(tmp_path: Path, damage) -> None:
 
 
 def test_a_damaged_shard_is_named_once_all_others_are_merged(tmp_path: Path) -> None:
-    shard(tmp_path, "1", (A, who(), 0.5, ""))
+    shard(tmp_path, "1", (A, asker_of(), 0.5, ""))
     (tmp_path / "shard-0.sqlite").write_text("nothing of ours" * 100)
-    shard(tmp_path, "2", (B, who("cell/1"), 0.5, ""))
+    shard(tmp_path, "2", (B, asker_of("cell/1"), 0.5, ""))
     with pytest.raises(UserError, match=r"shard-0.sqlite is no cassette"):
         merge(tmp_path)
     assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM answers") == [(2,)]
@@ -352,40 +362,40 @@ def test_a_damaged_shard_is_named_once_all_others_are_merged(tmp_path: Path) -> 
     "value", ["", "{", "1", "2.5", "NaN", "[0.5]", '{"text": 1}', '{"float32": "AA", "shape": [1, 1]}']
 )
 def test_an_answer_that_cannot_be_read_is_damage_too(tmp_path: Path, value: str) -> None:
-    path = shard(tmp_path, "1", (A, who(), 0.5, ""))
+    path = shard(tmp_path, "1", (A, asker_of(), 0.5, ""))
     foreign(path, f"UPDATE answers SET value = '{value}'")
     with pytest.raises(UserError, match=r"shard-1.sqlite is damaged"):
-        Cassette([path], None).find(A, who())
+        Cassette([path], None).find(A, asker_of())
 
 
 def vectors(number: int) -> tuple[Request, np.ndarray]:
-    asked = request({"model": "tiny"}, EmbedCall((f"text {number}",)), None)
-    return asked, np.full((1, 300), number + 0.5, np.float32)
+    embed_request = request({"model": "tiny"}, EmbedCall((f"text {number}",)), None)
+    return embed_request, np.full((1, 300), number + 0.5, np.float32)
 
 
 def test_an_array_is_kept_as_its_bytes_beside_what_it_is(tmp_path: Path) -> None:
-    asked, value = vectors(1)
-    path = shard(tmp_path, "1", (asked, who(), value, ""))
+    request, vector = vectors(1)
+    path = shard(tmp_path, "1", (request, asker_of(), vector, ""))
     assert rows(path, "SELECT value FROM answers") == [('{"array":"float32","shape":[1,300]}',)]
-    assert rows(path, "SELECT key, run, data FROM arrays") == [(asked.key, "cell/0", value.tobytes())]
+    assert rows(path, "SELECT key, run, data FROM arrays") == [(request.key, "cell/0", vector.tobytes())]
     cassette = Cassette([path], tmp_path / "shard-2.sqlite")
-    assert np.array_equal(cassette.adopt(asked, who("cell/1", 3)).value, value), "another run hears it, and has its own"
+    assert np.array_equal(cassette.adopt(request, asker_of("cell/1", 3)).value, vector), "another run adopts the answer"
     cassette.close()
-    assert rows(tmp_path / "shard-2.sqlite", "SELECT run, data FROM arrays") == [("cell/1", value.tobytes())]
+    assert rows(tmp_path / "shard-2.sqlite", "SELECT run, data FROM arrays") == [("cell/1", vector.tobytes())]
 
 
 def test_answers_of_a_batch_are_one_transaction(tmp_path: Path) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    told = [
-        CassetteEntry(asked, who(), "tiny", CallResult(value, "", TOOK), {}, TOOK)
-        for asked, value in map(vectors, range(5))
+    records = [
+        CassetteEntry(request, asker_of(), "tiny", CallResult(vector, "", TOOK), {}, TOOK)
+        for request, vector in map(vectors, range(5))
     ]
     statements: list[str] = []
-    cassette.record(told[0])
+    cassette.record(records[0])
     cassette._shard_db.set_trace_callback(statements.append)
-    cassette.record(*told[1:])
+    cassette.record(*records[1:])
     assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") == 1
-    assert [cassette.find(each.request, who()).value[0, 0] for each in told] == [0.5, 1.5, 2.5, 3.5, 4.5]
+    assert [cassette.find(record.request, asker_of()).value[0, 0] for record in records] == [0.5, 1.5, 2.5, 3.5, 4.5]
 
 
 @pytest.mark.parametrize(
@@ -403,51 +413,56 @@ def test_answers_of_a_batch_are_one_transaction(tmp_path: Path) -> None:
     ],
 )
 def test_an_array_that_is_not_what_it_says_is_damage(tmp_path: Path, statement: str, says: str) -> None:
-    asked, value = vectors(1)
-    path = shard(tmp_path, "1", (asked, who(), value, ""))
+    request, vector = vectors(1)
+    path = shard(tmp_path, "1", (request, asker_of(), vector, ""))
     foreign(path, statement)
     with pytest.raises(UserError, match=rf"shard-1.sqlite is damaged .*{says}"):
-        Cassette([path], None).find(asked, who())
+        Cassette([path], None).find(request, asker_of())
 
 
 def test_arrays_of_finished_runs_are_dropped_and_their_answers_say_what_they_were(tmp_path: Path) -> None:
-    (one, first), (two, second) = vectors(1), vectors(2)
-    shard(tmp_path, "1", (one, who("cell/0"), first, ""), (A, who("cell/0", 1), 0.5, ""))
+    (request_a, first), (request_b, second) = vectors(1), vectors(2)
+    shard(tmp_path, "1", (request_a, asker_of("cell/0"), first, ""), (A, asker_of("cell/0", 1), 0.5, ""))
     merge(tmp_path)  # before it had finished
-    shard(tmp_path, "2", (two, who("cell/0", 2), second, ""), (two, who("cell/1"), second, ""))
+    shard(tmp_path, "2", (request_b, asker_of("cell/0", 2), second, ""), (request_b, asker_of("cell/1"), second, ""))
     merge(tmp_path, ["cell/0"])
     path = tmp_path / MERGED
-    assert rows(path, "SELECT run, key FROM arrays") == [("cell/1", two.key)]
+    assert rows(path, "SELECT run, key FROM arrays") == [("cell/1", request_b.key)]
     assert rows(path, "SELECT COUNT(*) FROM answers") == [(4,)]
     cassette = Cassette([path], tmp_path / "shard-3.sqlite")
-    assert cassette.find(one, who("cell/0")) is None and cassette.dropped(one)
-    assert np.array_equal(cassette.find(two, who("cell/0", 2)).value, second), "that another run was told is kept"
-    assert cassette.find(A, who("cell/0", 1)).value == 0.5 and not cassette.dropped(A)
+    assert cassette.find(request_a, asker_of("cell/0")) is None and cassette.dropped(request_a)
+    assert np.array_equal(cassette.find(request_b, asker_of("cell/0", 2)).value, second), (
+        "the array of the unfinished run is kept"
+    )
+    assert cassette.find(A, asker_of("cell/0", 1)).value == 0.5 and not cassette.dropped(A)
     assert (
         lost_arrays([path], ["cell/0"]) == {"tiny": 1}
         and lost_arrays([path], ["cell/1"]) == lost_arrays([path], []) == {}
     )
-    tell(cassette, one, who("cell/0"), first + 1)  # asked again
-    assert cassette.find(one, who("cell/0")).value[0, 0] == 2.5
+    tell(cassette, request_a, asker_of("cell/0"), first + 1)  # asked again
+    assert cassette.find(request_a, asker_of("cell/0")).value[0, 0] == 2.5
     cassette.close()
     assert lost_arrays([path, tmp_path / "shard-3.sqlite"], ["cell/0"]) == {}
     merge(tmp_path)
-    assert lost_arrays([path], ["cell/0"]) == {} and Cassette([path], None).find(one, who("cell/0")).value[0, 0] == 2.5
+    assert (
+        lost_arrays([path], ["cell/0"]) == {}
+        and Cassette([path], None).find(request_a, asker_of("cell/0")).value[0, 0] == 2.5
+    )
 
 
 def test_the_room_of_arrays_that_are_dropped_is_given_back(tmp_path: Path) -> None:
-    told = [vectors(number) for number in range(200)]
-    shard(tmp_path, "1", *((asked, who(), value, "") for asked, value in told))
+    records = [vectors(number) for number in range(200)]
+    shard(tmp_path, "1", *((request, asker_of(), vector, "") for request, vector in records))
     merge(tmp_path)
-    whole = (tmp_path / MERGED).stat().st_size
+    full_size = (tmp_path / MERGED).stat().st_size
     merge(tmp_path, ["cell/0"])
-    assert whole - (tmp_path / MERGED).stat().st_size > 200 * 4 * 300
+    assert full_size - (tmp_path / MERGED).stat().st_size > 200 * 4 * 300
 
 
 def test_chats_with_images_are_recorded_as_text_that_names_them(tmp_path: Path) -> None:
     image = np.zeros((4, 4, 3), np.uint8)
-    asked = request({"model": "tiny"}, ChatCall((Message("user", ("what is it?", image)),)), who())
+    chat_request = request({"model": "tiny"}, ChatCall((Message("user", ("what is it?", image)),)), asker_of())
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    tell(cassette, asked, who(), "a key")
+    tell(cassette, chat_request, asker_of(), "a key")
     ((text,),) = rows(tmp_path / "shard-1.sqlite", "SELECT text FROM requests")
-    assert "what is it?" in text and next(iter(asked.images)) in text
+    assert "what is it?" in text and next(iter(chat_request.images)) in text

@@ -1,4 +1,4 @@
-"""Configurations of models: what is part of a cell's id, that each setting is explained, and what they import."""
+"""Configurations of models: which settings enter a cell's id, that each is explained, and what they import."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Models are asked one small question before anything is trained, and a study whose model is not there ends at once."""
+"""Each model answers one small call before training; a study whose model cannot be reached ends at once."""
 
 import dataclasses
 import json
@@ -42,24 +42,24 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[Any]]]:
-    """A server that says yes, and what it was asked; an entry of `answers` put there is answered first."""
+    """Run a server that answers yes, and yield its URL and a list of answers that it gives first."""
     answers: list[tuple[int, Any]] = []
     with serving(lambda path, body, headers: answers.pop(0) if answers else (200, completion("Answer: Yes"))) as url:
         yield url, answers
 
 
-def judge(url: str, **given: Any) -> contact.StudyModel:
-    settings = {"model": "canned-1", "base_url": url, "scoring": "literal", "attempts": 1} | given
+def judge(url: str, **changes: Any) -> contact.StudyModel:
+    settings = {"model": "canned-1", "base_url": url, "scoring": "literal", "attempts": 1} | changes
     return contact.StudyModel(
         "judge", "judge", single_calls.judge({"judge": "openai"} | {f"judge.{k}": v for k, v in settings.items()})
     )
 
 
-def asked_once(*asked: contact.StudyModel, directory: Path, **models: Any) -> list[str]:
-    """What is told of a contact."""
-    said: list[str] = []
-    contact.check(asked, Models(**models), directory, "cpu", lambda each, text: said.append(text))
-    return said
+def contact_once(*contacts: contact.StudyModel, directory: Path, **models: Any) -> list[str]:
+    """Return the messages printed when these models are contacted."""
+    messages: list[str] = []
+    contact.check(contacts, Models(**models), directory, "cpu", lambda contact, text: messages.append(text))
+    return messages
 
 
 def test_a_server_that_is_not_there_ends_the_command_before_anything_is_trained(
@@ -71,8 +71,8 @@ def test_a_server_that_is_not_there_ends_the_command_before_anything_is_trained(
     message = capsys.readouterr().err
     assert f"judge canned-1 at {NOBODY} did not answer a first call, so nothing was trained" in message
     assert "judge.base_url" in message and "bench doctor judge=openai" in message
-    assert not list(directory.glob("*/*/*/cell.json")), "no cell was begun"
-    # The same directory serves once the server is there.
+    assert not list(directory.glob("*/*/*/cell.json")), "no cell has been started"
+    # The same directory can be used once the server is up.
     study._check_directory(directory)
 
 
@@ -84,24 +84,24 @@ def test_a_server_that_turns_such_calls_away_is_refused_by_name(tmp_path: Path, 
     url, answers = server
     answers.append((status, {"error": {"message": "no"}}))
     with pytest.raises(UserError, match=says) as raised:
-        asked_once(judge(url), directory=tmp_path)
+        contact_once(judge(url), directory=tmp_path)
     assert url in str(raised.value) and "sk-test" not in str(raised.value)
 
 
 def test_a_model_that_is_there_is_told_of_even_if_its_answer_is_of_no_use(tmp_path: Path, server: Any) -> None:
     url, answers = server
-    (said,) = asked_once(judge(url), directory=tmp_path)
-    assert said.startswith(f"judge canned-1 at {url} answered a first call in ")
+    (message,) = contact_once(judge(url), directory=tmp_path)
+    assert message.startswith(f"judge canned-1 at {url} answered a first call in ")
     answers.append((200, completion("I would rather not say.")))
-    (said,) = asked_once(judge(url), directory=tmp_path)
-    assert "is there; its answer to a first small call was of no use" in said
+    (message,) = contact_once(judge(url), directory=tmp_path)
+    assert "is there; its answer to a first small call was of no use" in message
 
 
 def test_each_model_is_asked_once_whatever_it_is_asked(tmp_path: Path, server: Any) -> None:
     url, _ = server
-    same = [judge(url), judge(url, prompt="Is the key held?"), judge(url, delay=7)]
-    assert len(contact.distinct(same)) == 1
-    assert len(contact.distinct([*same, judge(url, model="other"), judge(NOBODY)])) == 3
+    judges = [judge(url), judge(url, prompt="Is the key held?"), judge(url, delay=7)]
+    assert len(contact.distinct(judges)) == 1
+    assert len(contact.distinct([*judges, judge(url, model="other"), judge(NOBODY)])) == 3
     (cell,) = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb"]).cells
     scripted = contact.StudyModel("judge", "judge", cell.section("judge"))
     assert contact.distinct([scripted]) == []
@@ -109,15 +109,17 @@ def test_each_model_is_asked_once_whatever_it_is_asked(tmp_path: Path, server: A
 
 def test_replay_asks_nothing_and_a_budget_counts_the_call(tmp_path: Path, server: Any) -> None:
     url, _ = server
-    assert asked_once(judge(NOBODY), directory=tmp_path, mode="replay") == []
-    assert len(asked_once(judge(url), directory=tmp_path, budget_calls=5)) == 1
+    assert contact_once(judge(NOBODY), directory=tmp_path, mode="replay") == []
+    assert len(contact_once(judge(url), directory=tmp_path, budget_calls=5)) == 1
     assert json.loads((tmp_path / study_models.BUDGET).read_text())["spent"]["calls"] == 1
-    assert asked_once(judge(NOBODY), directory=tmp_path, budget_calls=1) == [], "a budget that is used up asks nothing"
+    assert contact_once(judge(NOBODY), directory=tmp_path, budget_calls=1) == [], (
+        "a budget that is used up asks nothing"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
-class Here(ModelPart):
-    """A model of this machine that says by which process it was asked, or cannot be loaded."""
+class LocalModel(ModelPart):
+    """A model of this machine that reports the process that called it, or that cannot be loaded."""
 
     model: str = "local"
     backend: ClassVar[str] = "transformers"
@@ -146,24 +148,28 @@ def test_a_model_of_this_machine_is_asked_in_a_process_of_its_own(
     (tmp_path / "multiprocessing.py").write_text("raise SystemExit('the working directory was searched')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COMMAND", str(os.getpid()))
-    (said,) = asked_once(contact.StudyModel("judge", "judge", Here()), directory=tmp_path)
-    assert said == "judge local answered a first call in 0.0 s"
+    (message,) = contact_once(contact.StudyModel("judge", "judge", LocalModel()), directory=tmp_path)
+    assert message == "judge local answered a first call in 0.0 s"
     with pytest.raises(UserError, match=r"judge broken did not answer a first call.*holds no weights"):
-        asked_once(contact.StudyModel("judge", "judge", Here("broken")), directory=tmp_path)
+        contact_once(contact.StudyModel("judge", "judge", LocalModel("broken")), directory=tmp_path)
 
 
 def test_progress_and_ledger_count_questions_with_and_without_an_answer(tmp_path: Path, server: Any) -> None:
     url, answers = server
     plan = matrix.plan([*RUN, f"judge.base_url={url}", "seeds=1", f"output={tmp_path / 'study'}"])
-    where = StudyDirectory(study.directory_of(plan))
+    directory = StudyDirectory(study.directory_of(plan))
     (cell,) = plan.cells
-    write_cell(where, cell)
+    write_cell(directory, cell)
     answers.extend([(400, {"error": {"message": "no"}})] * 5)
-    told: list[dict[str, Any]] = []
-    job = Job(study="s", directory=str(where.path), cell=record(cell), seeds=(0,), models=dataclasses.asdict(Models()))
-    work(job, told.append, lambda: False)
-    counts = [event["answers"] for event in told if event["event"] == "progress" and "answers" in event]
-    ledger = [json.loads(line) for line in next(where.path.glob("*/*/*/seed-0/ledger.jsonl")).read_text().splitlines()]
+    events: list[dict[str, Any]] = []
+    job = Job(
+        study="s", directory=str(directory.path), cell=record(cell), seeds=(0,), models=dataclasses.asdict(Models())
+    )
+    work(job, events.append, lambda: False)
+    counts = [event["answers"] for event in events if event["event"] == "progress" and "answers" in event]
+    ledger = [
+        json.loads(line) for line in next(directory.path.glob("*/*/*/seed-0/ledger.jsonl")).read_text().splitlines()
+    ]
     # A clip of four steps each: 60 in 240 steps, and shorter ones where an episode ends.
     assert counts[-1] == {"questions": ledger[-1]["questions"], "failures": 5}
     assert ledger[-1]["failures"] == 5 and ledger[-1]["questions"] >= 58

@@ -19,7 +19,7 @@ from guidebench.harness.models.convert import RN50, convert
 from guidebench.harness.models.embedders.transformers_ import Transformers
 
 
-def saved(path: Path, value: Any) -> Path:
+def save_checkpoint(path: Path, value: Any) -> Path:
     torch.save(value, path)
     return path
 
@@ -27,16 +27,16 @@ def saved(path: Path, value: Any) -> Path:
 def test_nested_and_wrapped_weights_become_plain_ones(tmp_path: Path) -> None:
     weight = torch.arange(6.0).reshape(2, 3)
     inside = {"module.model.a": weight, "module.model.b": weight.T, "module.model.step": torch.tensor(3)}
-    source = saved(tmp_path / "model.pt", {"liv": inside, "epoch": 7, "optimizer": {"state": {}}})
+    source = save_checkpoint(tmp_path / "model.pt", {"liv": inside, "epoch": 7, "optimizer": {"state": {}}})
     done = convert(source, tmp_path / "out.safetensors")
     assert (done.tensors, done.parameters, done.architecture) == (3, 13, "")
-    with safe_open(tmp_path / "out.safetensors", "pt") as read:
-        assert set(read.keys()) == {"a", "b", "step"}
-        assert torch.equal(read.get_tensor("b"), weight.T) and read.get_tensor("step") == 3
+    with safe_open(tmp_path / "out.safetensors", "pt") as tensors:
+        assert set(tensors.keys()) == {"a", "b", "step"}
+        assert torch.equal(tensors.get_tensor("b"), weight.T) and tensors.get_tensor("step") == 3
 
 
-class Opened:
-    """What a hostile checkpoint holds: opening it would write a file."""
+class WritesOnLoad:
+    """The content of a hostile checkpoint: unpickling it would write a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class Opened:
 
 
 def test_a_checkpoint_that_would_run_code_is_refused_and_runs_nothing(tmp_path: Path) -> None:
-    source = saved(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": Opened(tmp_path / "ran")})
+    source = save_checkpoint(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": WritesOnLoad(tmp_path / "ran")})
     with pytest.raises(UserError, match="could run code"):
         convert(source, tmp_path / "out.safetensors")
     assert not (tmp_path / "ran").exists() and not (tmp_path / "out.safetensors").exists()
@@ -54,38 +54,38 @@ def test_a_checkpoint_that_would_run_code_is_refused_and_runs_nothing(tmp_path: 
 
 def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     (tmp_path / "text.pt").write_text("weights")
-    for source, said in (
+    for source, message in (
         (tmp_path / "none.pt", "is no file"),
         (tmp_path / "text.pt", "text.pt"),
-        (saved(tmp_path / "empty.pt", {"epoch": 3}), "holds no named tensors"),
+        (save_checkpoint(tmp_path / "empty.pt", {"epoch": 3}), "holds no named tensors"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             convert(source, tmp_path / "out.safetensors")
 
 
 def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
     (tmp_path / "out.safetensors").write_text("mine")
     with pytest.raises(UserError, match="exists"):
-        convert(saved(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")
+        convert(save_checkpoint(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")
     assert (tmp_path / "out.safetensors").read_text() == "mine"
 
 
 def test_clips_rn50_is_known_by_its_shapes(tmp_path: Path) -> None:
-    """Names of the published architecture, one number each; 1024 features."""
+    """The published architecture's names with one number each; 1024 features."""
     open_clip = pytest.importorskip("open_clip")
     with torch.device("meta"):
         names = open_clip.model.CLIP(**open_clip.get_model_config("RN50")).state_dict()
     weights = {f"module.model.{name}": torch.zeros(1) for name in names}
     weights["module.model.visual.attnpool.c_proj.weight"] = torch.zeros(1024, 1)
-    done = convert(saved(tmp_path / "model.pt", {"liv": weights}), tmp_path / "out.safetensors")
+    done = convert(save_checkpoint(tmp_path / "model.pt", {"liv": weights}), tmp_path / "out.safetensors")
     assert done.architecture == RN50
     pytest.importorskip("transformers")
     assert Transformers(model="liv").dimensions() == 1024
 
 
 def as_liv(model: Any, wrapping: str) -> dict[str, Any]:
-    """A checkpoint as LIV's code writes it: what is no norm or embedding in half precision, to which the model is
-    rounded here, and the optimiser beside it."""
+    """Return a checkpoint as LIV's code writes it: all but norms and embeddings in half precision (the model is rounded
+    likewise), and the optimiser's state beside it."""
     half = (torch.nn.Conv2d, torch.nn.Linear, torch.nn.MultiheadAttention)
     halved = [tensor for part in model.modules() if isinstance(part, half) for tensor in part.parameters()]
     for tensor in halved:
@@ -101,8 +101,8 @@ def as_liv(model: Any, wrapping: str) -> dict[str, Any]:
     return {"liv": weights, "optimizer": optimizer, "global_step": 7}
 
 
-def embedded(model: Any, items: tuple[Any, ...]) -> Any:
-    call = EmbedCall(items)
+def embed(model: Any, texts_or_images: tuple[Any, ...]) -> Any:
+    call = EmbedCall(texts_or_images)
     reply = asyncio.run(model.answer(call))
     assert call.fault(reply.value) == ""
     return reply
@@ -112,8 +112,8 @@ def embedded(model: Any, items: tuple[Any, ...]) -> Any:
 def test_the_command_converts_a_checkpoint_of_livs_form_that_then_embeds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], wrapping: str
 ) -> None:
-    """A ResNet CLIP of open_clip's with few channels; the vectors are those of the model that was saved. The published
-    LIV has the longer prefix, of DataParallel, and what its training code writes the shorter one."""
+    """The model is open_clip's ResNet CLIP with few channels; the vectors equal those of the saved model. The published
+    LIV has the longer prefix, of DataParallel; its training code writes the shorter one."""
     open_clip = pytest.importorskip("open_clip")
     pytest.importorskip("transformers")
     config = {
@@ -128,42 +128,42 @@ def test_the_command_converts_a_checkpoint_of_livs_form_that_then_embeds(
     model = open_clip.create_model("tiny-rn", load_weights=False).eval()
     for name, tensor in model.visual.named_parameters():
         if name.endswith("bn3.weight"):
-            torch.nn.init.ones_(tensor)  # they begin at zero, and then little of an image comes through
-    saved(tmp_path / "model.pt", as_liv(model, wrapping))
+            torch.nn.init.ones_(tensor)  # zero at first, which lets little of an image through
+    save_checkpoint(tmp_path / "model.pt", as_liv(model, wrapping))
     file = tmp_path / "liv.safetensors"
     assert main(["models", "convert", str(tmp_path / "model.pt"), str(file), "--architecture", "tiny-rn"]) == 0
     assert "name it as a model" in capsys.readouterr().out
     embedder = Transformers(model=str(file))
     embedder.ready()
     assert embedder.dimensions() == 24
-    asked: Any = embedder.spawn_model("cpu")
+    embedding_model: Any = embedder.spawn_model("cpu")
     texts = ("open the door", "a key")
     ramp = np.linspace(0, 255, 80 * 70 * 3).astype(np.uint8).reshape(80, 70, 3)
     images = (ramp, np.ascontiguousarray(ramp[::-1, :, [1, 0, 2]] // 4))
-    words, frames = embedded(asked, texts), embedded(asked, images)
+    words, frames = embed(embedding_model, texts), embed(embedding_model, images)
     prepare = open_clip.image_transform(64, is_train=False, resize_mode="shortest")
     with torch.inference_mode():
         expected = model.encode_text(open_clip.get_tokenizer("tiny-rn")(list(texts)))
-        seen = model.encode_image(torch.stack([prepare(Image.fromarray(image)) for image in images]))
+        image_vectors = model.encode_image(torch.stack([prepare(Image.fromarray(image)) for image in images]))
     assert np.allclose(words.value, expected.numpy(), atol=1e-5) and not np.allclose(*words.value, atol=1e-3)
-    assert np.allclose(frames.value, seen.numpy(), atol=1e-5) and not np.allclose(*frames.value, atol=1e-3)
+    assert np.allclose(frames.value, image_vectors.numpy(), atol=1e-5) and not np.allclose(*frames.value, atol=1e-3)
     assert words.usage.tokens_in == 5 + 4 and frames.usage.images == 2
     with pytest.raises(UserError, match="reads no images"):
-        asked._judging  # noqa: B018
+        embedding_model._judging  # noqa: B018
 
 
 def test_a_model_that_is_not_converted_yet_says_how_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
-    said = (
+    message = (
         r"hf download jasonyma/LIV model\.pt --local-dir \.`.*`bench models convert model\.pt liv\.safetensors`, "
         r"and name liv\.safetensors as the model"
     )
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         Transformers(model="liv").ready()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"there is no file liv\.safetensors; `bench models convert`"):
         Transformers(model="liv.safetensors").ready()
-    saved(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": Opened(tmp_path / "ran")})
+    save_checkpoint(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": WritesOnLoad(tmp_path / "ran")})
     with pytest.raises(UserError, match=r"model\.pt is no safetensors file; `bench models convert model\.pt"):
         Transformers(model="model.pt").ready()
     assert not (tmp_path / "ran").exists()
@@ -174,7 +174,7 @@ def test_a_single_file_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -
     from guidebench.harness.models.backends.transformers_.loaded_model import Source
     from guidebench.harness.models.backends.transformers_.loading import load
 
-    convert(saved(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")
+    convert(save_checkpoint(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")
     with pytest.raises(UserError, match="does not say what it is"):
         load(Source(str(tmp_path / "out.safetensors")))
     with pytest.raises(UserError, match="is no file"):
@@ -182,9 +182,9 @@ def test_a_single_file_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -
 
 
 def of_s3d(path: Path) -> Path:
-    """Three tensors by which S3D is known."""
+    """Write the three tensors by which an S3D checkpoint is recognised."""
     names = ("conv1.conv1.weight", "mixed_5c.conv_b0.conv1.weight", "text_module.word_embd.weight")
-    return saved(path, {name: torch.ones(2, 2) for name in names})
+    return save_checkpoint(path, {name: torch.ones(2, 2) for name in names})
 
 
 @pytest.mark.parametrize("form", ["npy", "txt"])
@@ -196,9 +196,9 @@ def test_s3d_takes_its_words_along(tmp_path: Path, form: str, capsys: pytest.Cap
         words.write_text("robot\nTür\n", encoding="utf-8")
     assert main(["models", "convert", str(source), str(target), "--words", str(words)]) == 0
     assert "s3d: name it as a model that embeds" in capsys.readouterr().out
-    with safe_open(target, "pt") as read:
-        assert read.metadata()["network"] == "s3d" and "open_clip" not in read.metadata()
-        assert bytes(read.get_tensor("words").numpy()).decode() == "robot\nTür"
+    with safe_open(target, "pt") as tensors:
+        assert tensors.metadata()["network"] == "s3d" and "open_clip" not in tensors.metadata()
+        assert bytes(tensors.get_tensor("words").numpy()).decode() == "robot\nTür"
 
 
 def test_s3d_without_words_and_words_without_s3d_are_refused(tmp_path: Path) -> None:
@@ -207,13 +207,15 @@ def test_s3d_without_words_and_words_without_s3d_are_refused(tmp_path: Path) -> 
         convert(of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors")
     with pytest.raises(UserError, match="is not S3D"):
         convert(
-            saved(tmp_path / "m.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors", words=tmp_path / "words.txt"
+            save_checkpoint(tmp_path / "m.pt", {"a": torch.ones(1)}),
+            tmp_path / "out.safetensors",
+            words=tmp_path / "words.txt",
         )
     assert not (tmp_path / "out.safetensors").exists()
 
 
 def test_a_word_list_that_would_run_code_is_refused_and_runs_nothing(tmp_path: Path) -> None:
-    np.save(tmp_path / "words.npy", np.array([Opened(tmp_path / "ran")], object), allow_pickle=True)
+    np.save(tmp_path / "words.npy", np.array([WritesOnLoad(tmp_path / "ran")], object), allow_pickle=True)
     with pytest.raises(UserError, match=r"is no list of words .* a pickled list is not opened"):
         convert(of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors", words=tmp_path / "words.npy")
     assert not (tmp_path / "ran").exists() and not (tmp_path / "out.safetensors").exists()
@@ -223,11 +225,11 @@ def test_what_is_no_word_list_is_named(tmp_path: Path) -> None:
     np.save(tmp_path / "numbers.npy", np.arange(3))
     np.save(tmp_path / "breaks.npy", np.array(["a\nb"]))
     (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
-    for name, said in (
+    for name, message in (
         ("numbers.npy", "int64"),
         ("breaks.npy", "line break"),
         ("bytes.txt", "decode"),
         ("no", "no file"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             convert(of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors", words=tmp_path / name)

@@ -1,4 +1,5 @@
-"""Checkpoints that declare more than they hold, or hold what safetensors cannot: one line each, soon, and no file."""
+"""Checkpoints that declare more than they hold, or hold what safetensors cannot: each ends soon with one line and no
+file."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ import torch
 from guidebench.harness.commands.cli import main
 
 
-def shared(levels: int) -> dict[str, Any]:
-    """A dictionary that holds the next one twice, and so on: 2^levels ways to the last one."""
+def shared_dictionary(levels: int) -> dict[str, Any]:
+    """Return a dictionary that holds the next one twice, and so on: 2^levels paths to the last one."""
     inside: dict[str, Any] = {"weight": torch.ones(1)}
     for _ in range(levels):
         inside = {"a": inside, "b": inside}
@@ -59,7 +60,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_it_ends_in_one_line(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hostile_checkpoint_ends_in_one_line(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make, words = REFUSED[name]
     torch.save(make(), tmp_path / "model.pth")
     assert_refused(tmp_path, capsys, words)
@@ -68,10 +69,10 @@ def test_it_ends_in_one_line(name: str, tmp_path: Path, capsys: pytest.CaptureFi
 def assert_refused(directory: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:
     started = time.monotonic()
     assert main(["models", "convert", str(directory / "model.pth"), str(directory / "out.safetensors")]) != 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert time.monotonic() - started < 20
-    assert not said.out and said.err.count("\n") == 1
-    assert re.search(words, said.err)
+    assert not output.out and output.err.count("\n") == 1
+    assert re.search(words, output.err)
     assert [path.name for path in directory.iterdir()] == ["model.pth"]
 
 
@@ -87,7 +88,7 @@ def test_a_deflated_checkpoint_is_refused_before_it_is_unpacked(
 
 
 def test_a_dictionary_shared_forty_levels_deep_is_visited_once(tmp_path: Path) -> None:
-    torch.save(shared(40), tmp_path / "model.pth")
+    torch.save(shared_dictionary(40), tmp_path / "model.pth")
     started = time.monotonic()
     assert main(["models", "convert", str(tmp_path / "model.pth"), str(tmp_path / "out.safetensors")]) == 0
     assert time.monotonic() - started < 20

@@ -1,4 +1,4 @@
-"""Calls come back as answers or as failures, in bounded time and numbers, on record before they are told."""
+"""A desk returns an answer or a failure for each call, in bounded time and attempts, and records it first."""
 
 import asyncio
 from collections.abc import Iterable
@@ -32,27 +32,27 @@ TOOK = Usage(calls=1, tokens_in=10, seconds=0.5, usd=0.25)
 LOST = Usage(calls=1, usd=0.125)
 
 
-class Spoken:
-    """A model that says what it is told to: answers, failures to raise, or functions of the call's number."""
+class ScriptedModel:
+    """A model whose replies are given: values, failures to raise, or functions of the call's number."""
 
-    def __init__(self, *said: object, then: object = 0.5) -> None:
-        self._said, self._then = iter(said), then
-        self.asked: list[Call] = []
-        self.running = self.most = 0
+    def __init__(self, *replies: object, then: object = 0.5) -> None:
+        self._replies, self._then = iter(replies), then
+        self.calls: list[Call] = []
+        self.running = self.peak = 0
         self.key = "sk-test-abcdef0123456789"
-        self.closed = False
+        self.is_closed = False
 
     async def answer(self, call: Call) -> Reply:
-        self.asked.append(call)
+        self.calls.append(call)
         self.running += 1
-        self.most = max(self.most, self.running)
+        self.peak = max(self.peak, self.running)
         try:
-            said = next(self._said, self._then)
-            if callable(said):
-                said = await said(len(self.asked))
-            if isinstance(said, BaseException):
-                raise said
-            return said if isinstance(said, Reply) else Reply(said, TOOK, {"mass": 0.9, "served_by": "tiny"})
+            reply = next(self._replies, self._then)
+            if callable(reply):
+                reply = await reply(len(self.calls))
+            if isinstance(reply, BaseException):
+                raise reply
+            return reply if isinstance(reply, Reply) else Reply(reply, TOOK, {"mass": 0.9, "served_by": "tiny"})
         finally:
             self.running -= 1
 
@@ -60,21 +60,21 @@ class Spoken:
         return Usage(calls=1, usd=0.5)
 
     async def close(self) -> None:
-        self.closed = True
+        self.is_closed = True
 
 
-def desk_answers(path: Path, said: object, call: Call) -> CallResult:
-    """What is told of a call whose model says `said`, recorded in a cassette at `path`."""
+def desk_answers(path: Path, reply: object, call: Call) -> CallResult:
+    """Return the result of a call whose model answers `reply`, recorded in a cassette at `path`."""
 
-    async def asked() -> CallResult:
+    async def ask() -> CallResult:
         cassette = Cassette([], path)
-        desk = Desk(Spoken(said), {"model": "m"}, "m", cassette, None, QUICK, "record")
+        desk = Desk(ScriptedModel(reply), {"model": "m"}, "m", cassette, None, QUICK, "record")
         try:
-            return await desk.answer(call, who())
+            return await desk.answer(call, asker_of())
         finally:
             await desk.close()
 
-    return asyncio.run(asked())
+    return asyncio.run(ask())
 
 
 def test_an_answer_is_recorded_without_keys_and_with_whole_characters(tmp_path: Path, monkeypatch) -> None:
@@ -82,45 +82,50 @@ def test_an_answer_is_recorded_without_keys_and_with_whole_characters(tmp_path: 
     chat = ChatCall((Message("user", ("Hi",)),))
     object_ = ChatCall((Message("user", ("Hi",)),), {"type": "object"})
     text = desk_answers(tmp_path / "shard-1.sqlite", "key 0123456789abcdef \ud83d", chat)
-    found = desk_answers(tmp_path / "shard-2.sqlite", {"0123456789abcdef": ["\udc00"]}, object_)
-    assert text.value == "key [removed] \ufffd" and found.value == {"[removed]": ["\ufffd"]}
+    structured = desk_answers(tmp_path / "shard-2.sqlite", {"0123456789abcdef": ["\udc00"]}, object_)
+    assert text.value == "key [removed] \ufffd" and structured.value == {"[removed]": ["\ufffd"]}
     for path in tmp_path.glob("shard-*.sqlite*"):
         assert b"0123456789abcdef" not in path.read_bytes()
 
 
-def fails(kind: str, **given) -> Failure:
-    return Failure(kind, f"it was {kind}", LOST, **given)  # type: ignore[arg-type]
+def fails(kind: str, **details) -> Failure:
+    return Failure(kind, f"it was {kind}", LOST, **details)  # type: ignore[arg-type]
 
 
 def clip(number: int = 0) -> JudgeCall:
     return JudgeCall(np.full((2, 4, 4, 3), number, np.uint8), "Is it done?")
 
 
-def who(run: str = "cell/0", ordinal: int = 0) -> Asker:
+def asker_of(run: str = "cell/0", ordinal: int = 0) -> Asker:
     return Asker(run, ordinal, 100 + ordinal)
 
 
 class Study:
-    """The folder of a study's models, and desks of processes that come and go."""
+    """The folder of a study's models, with the desks of successive processes."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.directory, self._shards = path, path / "models", 0
 
     def desk(
-        self, model: Spoken | None, mode: str = "record", policy: Policy = QUICK, limits: Limits | None = None, **given
+        self,
+        model: ScriptedModel | None,
+        mode: str = "record",
+        policy: Policy = QUICK,
+        limits: Limits | None = None,
+        **settings,
     ) -> Desk:
         self._shards += 1
         cassette = Cassette(files(self.directory), self.directory / f"shard-{self._shards}.sqlite")
         budget = None if limits is None else Budget(self.directory / "budget.json", limits)
-        return Desk(model, {"model": "tiny"}, "tiny", cassette, budget, policy, mode, **given)  # type: ignore[arg-type]
+        return Desk(model, {"model": "tiny"}, "tiny", cassette, budget, policy, mode, **settings)  # type: ignore[arg-type]
 
-    def tell(self, model: Spoken | None, asked: Iterable[tuple[Call, Asker]], **given) -> list[CallResult]:
-        """What one process is told, all at once; it then ends."""
+    def tell(self, model: ScriptedModel | None, calls: Iterable[tuple[Call, Asker]], **settings) -> list[CallResult]:
+        """Return the results of calls that one process makes at the same time; the process then ends."""
 
         async def run() -> list[CallResult]:
-            desk = self.desk(model, **given)
+            desk = self.desk(model, **settings)
             try:
-                return await asyncio.gather(*(desk.answer(call, asker) for call, asker in asked))
+                return await asyncio.gather(*(desk.answer(call, asker) for call, asker in calls))
             finally:
                 await desk.close()
 
@@ -138,19 +143,23 @@ def study(tmp_path: Path) -> Study:
 
 
 def test_what_was_asked_once_is_told_again_for_nothing(study: Study) -> None:
-    model = Spoken(0.25)
-    (told,) = study.tell(model, [(clip(), who())])
-    assert told == CallResult(0.25, "", TOOK, TOOK, {"mass": 0.9, "served_by": "tiny"})
-    for mode, asker in (("record", who("cell/1", 7)), ("replay", who("cell/1", 7)), ("replay", who("cell/2", 8))):
-        assert study.tell(model, [(clip(), asker)], mode=mode) == [told._replace(billed=Usage())]
-    assert len(model.asked) == 1 and model.closed and study.spent == TOOK
+    model = ScriptedModel(0.25)
+    (answer,) = study.tell(model, [(clip(), asker_of())])
+    assert answer == CallResult(0.25, "", TOOK, TOOK, {"mass": 0.9, "served_by": "tiny"})
+    for mode, asker in (
+        ("record", asker_of("cell/1", 7)),
+        ("replay", asker_of("cell/1", 7)),
+        ("replay", asker_of("cell/2", 8)),
+    ):
+        assert study.tell(model, [(clip(), asker)], mode=mode) == [answer._replace(billed=Usage())]
+    assert len(model.calls) == 1 and model.is_closed and study.spent == TOOK
 
 
 def test_what_may_go_better_is_tried_again_and_every_attempt_is_billed(study: Study) -> None:
-    model = Spoken(fails("server"), fails("empty"), 0.25)
-    (told,) = study.tell(model, [(clip(), who())])
-    assert (told.value, told.failure, len(model.asked)) == (0.25, "", 3)
-    assert told.usage == TOOK and told.billed == study.spent == TOOK.plus(LOST).plus(LOST)
+    model = ScriptedModel(fails("server"), fails("empty"), 0.25)
+    (answer,) = study.tell(model, [(clip(), asker_of())])
+    assert (answer.value, answer.failure, len(model.calls)) == (0.25, "", 3)
+    assert answer.usage == TOOK and answer.billed == study.spent == TOOK.plus(LOST).plus(LOST)
 
 
 @pytest.mark.parametrize(
@@ -163,41 +172,41 @@ def test_what_may_go_better_is_tried_again_and_every_attempt_is_billed(study: St
 def test_attempts_are_bounded_and_what_would_not_go_better_is_asked_once(
     study: Study, kind: str, attempts: int
 ) -> None:
-    model = Spoken(then=fails(kind))
-    (told,) = study.tell(model, [(clip(), who())])
-    assert (told.value, told.failure, len(model.asked)) == (None, kind, attempts)
-    assert told.usage == told.billed == study.spent == Usage(calls=attempts, usd=0.125 * attempts)
-    assert told.detail == {"message": f"it was {kind}"}
+    model = ScriptedModel(then=fails(kind))
+    (answer,) = study.tell(model, [(clip(), asker_of())])
+    assert (answer.value, answer.failure, len(model.calls)) == (None, kind, attempts)
+    assert answer.usage == answer.billed == study.spent == Usage(calls=attempts, usd=0.125 * attempts)
+    assert answer.detail == {"message": f"it was {kind}"}
 
 
 def test_a_run_that_is_resumed_finds_its_own_answers_and_its_own_failures(study: Study) -> None:
-    asked = [(clip(number), who(ordinal=number)) for number in range(6)]
-    told = study.tell(Spoken(0.1, fails("refused"), 0.2, fails("rejected"), then=0.3), asked)
-    assert [each.failure for each in told] == ["", "refused", "", "rejected", "", ""]
-    free = [each._replace(billed=Usage()) for each in told]
-    model = Spoken(then=0.9)
-    assert study.tell(model, asked) == free and model.asked == []
+    questions = [(clip(number), asker_of(ordinal=number)) for number in range(6)]
+    answers = study.tell(ScriptedModel(0.1, fails("refused"), 0.2, fails("rejected"), then=0.3), questions)
+    assert [answer.failure for answer in answers] == ["", "refused", "", "rejected", "", ""]
+    free = [answer._replace(billed=Usage()) for answer in answers]
+    model = ScriptedModel(then=0.9)
+    assert study.tell(model, questions) == free and model.calls == []
     merge(study.directory)
-    assert study.tell(None, asked, mode="replay") == free
-    # Another run asks what failed anew, and so does this run at another question.
-    for other in (who("cell/1", 1), who(ordinal=11)):
-        assert study.tell(model, [(clip(1), other)])[0].value == 0.9
-    assert study.tell(None, asked, mode="replay") == free
+    assert study.tell(None, questions, mode="replay") == free
+    # Another run repeats the failed call, and so does this run for another question.
+    for asker in (asker_of("cell/1", 1), asker_of(ordinal=11)):
+        assert study.tell(model, [(clip(1), asker)])[0].value == 0.9
+    assert study.tell(None, questions, mode="replay") == free
 
 
 def test_a_call_that_was_never_recorded_is_named_in_replay(study: Study) -> None:
-    study.tell(Spoken(), [(clip(), who())])
+    study.tell(ScriptedModel(), [(clip(), asker_of())])
     with pytest.raises(MissingCall, match=r"run cell/0, step 103: question 3 to tiny was never recorded.*mode=record"):
-        study.tell(None, [(clip(1), who(ordinal=3))], mode="replay")
+        study.tell(None, [(clip(1), asker_of(ordinal=3))], mode="replay")
     with pytest.raises(MissingCall):  # failures of others do not count
-        study.tell(Spoken(fails("refused")), [(clip(2), who())])
-        study.tell(None, [(clip(2), who("cell/1"))], mode="replay")
+        study.tell(ScriptedModel(fails("refused")), [(clip(2), asker_of())])
+        study.tell(None, [(clip(2), asker_of("cell/1"))], mode="replay")
 
 
 def test_live_asks_always_and_records_only_what_it_spent(study: Study) -> None:
-    model = Spoken(0.1, 0.2, fails("refused"))
+    model = ScriptedModel(0.1, 0.2, fails("refused"))
     for expected in (0.1, 0.2, None):
-        assert study.tell(model, [(clip(), who())], mode="live")[0].value == expected
+        assert study.tell(model, [(clip(), asker_of())], mode="live")[0].value == expected
     assert study.spent == TOOK.plus(TOOK).plus(LOST)
     assert stats(study.path).models[0].answers == Usage() and stats(study.path).images == 0
 
@@ -208,30 +217,32 @@ async def soon(number: int) -> float:
 
 
 def test_equal_calls_at_a_time_are_asked_once_and_told_to_each(study: Study) -> None:
-    model = Spoken(then=soon)
-    askers = [who(run, ordinal) for run in ("cell/0", "cell/1") for ordinal in range(3)]
-    told = study.tell(model, [(clip(), asker) for asker in askers])
-    assert len(model.asked) == 1 and {each.value for each in told} == {0.01}
-    assert [each.billed for each in told] == [TOOK] + 5 * [Usage()] and {each.usage for each in told} == {TOOK}
-    failed = study.tell(Spoken(then=fails("refused")), [(clip(1), asker) for asker in askers])
-    assert [each.failure for each in failed] == 6 * ["refused"]
+    model = ScriptedModel(then=soon)
+    askers = [asker_of(run, ordinal) for run in ("cell/0", "cell/1") for ordinal in range(3)]
+    answers = study.tell(model, [(clip(), asker) for asker in askers])
+    assert len(model.calls) == 1 and {answer.value for answer in answers} == {0.01}
+    assert [answer.billed for answer in answers] == [TOOK] + 5 * [Usage()] and {answer.usage for answer in answers} == {
+        TOOK
+    }
+    failed = study.tell(ScriptedModel(then=fails("refused")), [(clip(1), asker) for asker in askers])
+    assert [answer.failure for answer in failed] == 6 * ["refused"]
     replayed = study.tell(None, [(clip(1), asker) for asker in askers], mode="replay")
-    assert [each.failure for each in replayed] == 6 * ["refused"]
+    assert [answer.failure for answer in replayed] == 6 * ["refused"]
 
 
 def test_chats_at_a_temperature_are_asked_for_each_question_and_found_again(study: Study) -> None:
     chat = ChatCall((Message("user", ("a plan?",)),), temperature=1.0)
-    askers = [who(run, ordinal) for run in ("cell/0", "cell/1") for ordinal in range(2)]
-    asked = [(chat, asker) for asker in askers]
-    told = study.tell(Spoken("a", "b", "c", "d"), asked)
-    assert [each.value for each in told] == ["a", "b", "c", "d"]
-    assert [each.value for each in study.tell(None, asked, mode="replay")] == ["a", "b", "c", "d"]
+    askers = [asker_of(run, ordinal) for run in ("cell/0", "cell/1") for ordinal in range(2)]
+    questions = [(chat, asker) for asker in askers]
+    answers = study.tell(ScriptedModel("a", "b", "c", "d"), questions)
+    assert [answer.value for answer in answers] == ["a", "b", "c", "d"]
+    assert [answer.value for answer in study.tell(None, questions, mode="replay")] == ["a", "b", "c", "d"]
 
 
 def test_no_more_are_in_flight_than_allowed(study: Study) -> None:
-    model = Spoken(then=soon)
-    study.tell(model, [(clip(number), who(ordinal=number)) for number in range(12)])
-    assert model.most == QUICK.in_flight and len(model.asked) == 12
+    model = ScriptedModel(then=soon)
+    study.tell(model, [(clip(number), asker_of(ordinal=number)) for number in range(12)])
+    assert model.peak == QUICK.in_flight and len(model.calls) == 12
 
 
 async def hang(number: int) -> float:
@@ -242,24 +253,28 @@ async def hang(number: int) -> float:
 def test_a_model_that_hangs_is_not_waited_for(study: Study) -> None:
     """The model would answer after ten minutes."""
     policy = replace(QUICK, timeout=0.1)
-    (told,) = study.tell(Spoken(hang, then=0.25), [(clip(), who())], policy=policy)
-    assert told.value == 0.25 and told.billed.calls == 2 and 0.1 <= told.billed.seconds - TOOK.seconds < 60
-    (told,) = study.tell(Spoken(then=hang), [(clip(1), who())], policy=policy)
-    assert told.failure == "timeout" and told.detail == {"message": "no answer within 0.1 s"}
+    (answer,) = study.tell(ScriptedModel(hang, then=0.25), [(clip(), asker_of())], policy=policy)
+    assert answer.value == 0.25 and answer.billed.calls == 2 and 0.1 <= answer.billed.seconds - TOOK.seconds < 60
+    (answer,) = study.tell(ScriptedModel(then=hang), [(clip(1), asker_of())], policy=policy)
+    assert answer.failure == "timeout" and answer.detail == {"message": "no answer within 0.1 s"}
 
 
-@pytest.mark.parametrize(("asked", "least", "most"), [(30.0, 20, 30), (3600.0, 50, 60), (None, -1, 0.001)])
+@pytest.mark.parametrize(("retry_after", "least", "most"), [(30.0, 20, 30), (3600.0, 50, 60), (None, -1, 0.001)])
 def test_a_server_that_asks_to_wait_is_waited_for_in_reason(
-    study: Study, monkeypatch: pytest.MonkeyPatch, asked: float | None, least: float, most: float
+    study: Study, monkeypatch: pytest.MonkeyPatch, retry_after: float | None, least: float, most: float
 ) -> None:
     slept, sleep = [0.0], asyncio.sleep
 
-    async def skipped(seconds: float) -> None:
+    async def skip_sleep(seconds: float) -> None:
         slept.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr(asyncio, "sleep", skipped)
-    study.tell(Spoken(fails("rate_limited", retry_after=asked)), [(clip(), who())], policy=replace(QUICK, timeout=60.0))
+    monkeypatch.setattr(asyncio, "sleep", skip_sleep)
+    study.tell(
+        ScriptedModel(fails("rate_limited", retry_after=retry_after)),
+        [(clip(), asker_of())],
+        policy=replace(QUICK, timeout=60.0),
+    )
     assert least < max(slept) <= most
 
 
@@ -267,16 +282,16 @@ def test_a_model_that_is_gone_is_left_alone_until_one_call_finds_it_back(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = Policy(timeout=60, attempts=1, backoff=0.001, in_flight=1, breaker_after=3, breaker_seconds=30.0)
-    model, clock = Spoken(*[fails("connection")] * 4, soon, then=0.5), SimpleNamespace(now=0.0)
+    model, clock = ScriptedModel(*[fails("connection")] * 4, soon, then=0.5), SimpleNamespace(now=0.0)
     monkeypatch.setattr("guidebench.harness.models.backends.faults.time", SimpleNamespace(monotonic=lambda: clock.now))
 
     async def run() -> None:
         desk = study.desk(model, policy=policy)
 
         async def ask(ordinal: int) -> str:
-            return (await desk.answer(clip(ordinal), who(ordinal=ordinal))).failure
+            return (await desk.answer(clip(ordinal), asker_of(ordinal=ordinal))).failure
 
-        assert [await ask(n) for n in range(5)] == ["connection"] * 3 + ["breaker"] * 2 and len(model.asked) == 3
+        assert [await ask(n) for n in range(5)] == ["connection"] * 3 + ["breaker"] * 2 and len(model.calls) == 3
         clock.now = 31.0
         assert [await ask(5), await ask(6)] == ["connection", "breaker"]  # the trial failed
         clock.now = 62.0
@@ -284,29 +299,29 @@ def test_a_model_that_is_gone_is_left_alone_until_one_call_finds_it_back(
         await desk.close()
 
     asyncio.run(run())
-    assert len(model.asked) == 6
+    assert len(model.calls) == 6
 
 
 def test_while_one_tries_others_are_not_kept_waiting(study: Study) -> None:
     policy = Policy(timeout=5, attempts=1, backoff=0.001, in_flight=4, breaker_after=1, breaker_seconds=0.0)
-    model = Spoken(fails("timeout"), soon)
-    study.tell(model, [(clip(), who())], policy=policy)
+    model = ScriptedModel(fails("timeout"), soon)
+    study.tell(model, [(clip(), asker_of())], policy=policy)
 
     async def run() -> list[CallResult]:
-        desk = study.desk(Spoken(fails("timeout"), soon), policy=policy)
-        await desk.answer(clip(1), who(ordinal=1))
-        told = await asyncio.gather(*(desk.answer(clip(n), who(ordinal=n)) for n in (2, 3, 4)))
+        desk = study.desk(ScriptedModel(fails("timeout"), soon), policy=policy)
+        await desk.answer(clip(1), asker_of(ordinal=1))
+        answers = await asyncio.gather(*(desk.answer(clip(n), asker_of(ordinal=n)) for n in (2, 3, 4)))
         await desk.close()
-        return told
+        return answers
 
-    assert sorted(each.failure for each in asyncio.run(run())) == ["", "breaker", "breaker"]
+    assert sorted(answer.failure for answer in asyncio.run(run())) == ["", "breaker", "breaker"]
 
 
 def test_answers_of_a_kind_do_not_count_as_absence(study: Study) -> None:
     policy = Policy(timeout=5, attempts=1, backoff=0.001, breaker_after=2)
-    said = [fails("server"), fails("refused"), fails("server"), fails("malformed"), fails("server")]
-    told = study.tell(Spoken(*said), [(clip(n), who(ordinal=n)) for n in range(6)], policy=policy)
-    assert [each.failure for each in told] == ["server", "refused", "server", "malformed", "server", ""]
+    replies = [fails("server"), fails("refused"), fails("server"), fails("malformed"), fails("server")]
+    answers = study.tell(ScriptedModel(*replies), [(clip(n), asker_of(ordinal=n)) for n in range(6)], policy=policy)
+    assert [answer.failure for answer in answers] == ["server", "refused", "server", "malformed", "server", ""]
 
 
 @pytest.mark.parametrize(
@@ -324,46 +339,46 @@ def test_answers_of_a_kind_do_not_count_as_absence(study: Study) -> None:
     ],
 )
 def test_an_answer_of_the_wrong_kind_is_malformed(study: Study, call: Call, value: object) -> None:
-    (told,) = study.tell(Spoken(then=Reply(value, TOOK)), [(call, who())])
-    assert told.failure == "malformed" and told.billed.calls == 1
+    (answer,) = study.tell(ScriptedModel(then=Reply(value, TOOK)), [(call, asker_of())])
+    assert answer.failure == "malformed" and answer.billed.calls == 1
 
 
 @pytest.mark.parametrize(("temperature", "attempts"), [(0.0, 1), (0.5, 3)])
 def test_an_answer_that_cannot_be_read_is_asked_for_in_the_same_words_only_where_it_is_sampled(
     study: Study, temperature: float, attempts: int
 ) -> None:
-    model, call = Spoken(then=Reply(3, TOOK)), ChatCall((Message("user", ("hi",)),), temperature=temperature)
-    (told,) = study.tell(model, [(call, who())])
-    assert told.failure == "malformed" and len(model.asked) == attempts
+    model, call = ScriptedModel(then=Reply(3, TOOK)), ChatCall((Message("user", ("hi",)),), temperature=temperature)
+    (answer,) = study.tell(model, [(call, asker_of())])
+    assert answer.failure == "malformed" and len(model.calls) == attempts
 
 
 def test_a_model_that_cannot_be_used_at_all_stops_the_study(study: Study) -> None:
-    model = Spoken(then=UserError("no such model"))
+    model = ScriptedModel(then=UserError("no such model"))
     with pytest.raises(UserError, match="no such model"):
-        study.tell(model, [(clip(), who())])
-    assert len(model.asked) == 1
+        study.tell(model, [(clip(), asker_of())])
+    assert len(model.calls) == 1
 
 
 def test_jitter_is_drawn_from_the_generator_that_is_given(study: Study) -> None:
-    before = np.random.get_state()[1].tolist()  # type: ignore[index]
+    state_before = np.random.get_state()[1].tolist()  # type: ignore[index]
     rng = np.random.default_rng(5)
-    study.tell(Spoken(fails("server"), fails("server")), [(clip(), who())], rng=rng)
-    drawn = np.random.default_rng(5)
-    drawn.uniform(size=2)
-    assert rng.random() == drawn.random()
-    assert np.random.get_state()[1].tolist() == before  # type: ignore[index]
+    study.tell(ScriptedModel(fails("server"), fails("server")), [(clip(), asker_of())], rng=rng)
+    reference = np.random.default_rng(5)
+    reference.uniform(size=2)
+    assert rng.random() == reference.random()
+    assert np.random.get_state()[1].tolist() == state_before  # type: ignore[index]
 
 
 def test_a_budget_stops_before_it_is_exceeded_and_raising_it_continues(study: Study) -> None:
-    asked = [(clip(number), who(ordinal=number)) for number in range(9)]
-    model = Spoken(fails("server"))
+    questions = [(clip(number), asker_of(ordinal=number)) for number in range(9)]
+    model = ScriptedModel(fails("server"))
     with pytest.raises(BudgetReached, match=r"models.budget_usd=1\.4 is reached"):
-        study.tell(model, asked, limits=Limits(usd=1.4))
-    # One lost and three answered: 0.875 USD; the next might have taken 0.5. After a fourth there would be 0.275 left.
-    assert len(model.asked) == 5 and study.spent.usd == 4 * 0.25 + 0.125
-    more = Spoken()
-    told = study.tell(more, asked, limits=Limits(usd=10.0))
-    assert all(each.value == 0.5 for each in told) and len(more.asked) == 5
+        study.tell(model, questions, limits=Limits(usd=1.4))
+    # One lost and three answered calls cost 0.875 USD; the next may cost 0.5. After a fourth answer 0.275 are left.
+    assert len(model.calls) == 5 and study.spent.usd == 4 * 0.25 + 0.125
+    second_model = ScriptedModel()
+    answers = study.tell(second_model, questions, limits=Limits(usd=10.0))
+    assert all(answer.value == 0.5 for answer in answers) and len(second_model.calls) == 5
     assert study.spent.usd == 9 * 0.25 + 0.125
     assert Budget(study.directory / "budget.json", Limits()).spent["usd"] == study.spent.usd
 
@@ -376,20 +391,20 @@ def test_with_a_third_of_calls_failing_the_ledger_adds_up(study: Study) -> None:
         await asyncio.sleep(rng.uniform(0, 0.002))
         return fails(str(rng.choice(kinds))) if rng.random() < 0.3 else rng.random()
 
-    asked = [(clip(number % 40), who(f"cell/{number % 3}", number)) for number in range(120)]
-    model = Spoken(then=unreliable)
-    told = study.tell(model, asked, limits=Limits(calls=10_000))
+    questions = [(clip(number % 40), asker_of(f"cell/{number % 3}", number)) for number in range(120)]
+    model = ScriptedModel(then=unreliable)
+    answers = study.tell(model, questions, limits=Limits(calls=10_000))
     billed = Usage()
-    for each in told:
-        billed = billed.plus(each.billed)
-    assert billed == study.spent and billed.calls == len(model.asked)
+    for answer in answers:
+        billed = billed.plus(answer.billed)
+    assert billed == study.spent and billed.calls == len(model.calls)
     assert Budget(study.directory / "budget.json", Limits()).spent["usd"] == pytest.approx(billed.usd)
-    failed = [each for each in told if each.failure]
+    failed = [answer for answer in answers if answer.failure]
     assert failed and sum(stats(study.path).models[0].failures.values()) == len(failed)
     merge(study.directory)
-    replayed = study.tell(None, asked, mode="replay")
-    assert [(each.value, each.failure, each.usage) for each in replayed] == [
-        (each.value, each.failure, each.usage) for each in told
+    replayed = study.tell(None, questions, mode="replay")
+    assert [(answer.value, answer.failure, answer.usage) for answer in replayed] == [
+        (answer.value, answer.failure, answer.usage) for answer in answers
     ]
 
 
@@ -397,17 +412,19 @@ def test_no_key_and_no_header_is_stored(study: Study, monkeypatch: pytest.Monkey
     secret, bearer = "kq7-very-secret-value", "Bearer abc.def-ghi"
     monkeypatch.setenv("OPENAI_API_KEY", secret)
     echo = Failure("refused", f"401: key {secret}, authorization: {bearer}, sk-proj-0123456789abcdef", LOST)
-    served = Reply(0.5, TOOK, {"served_by": f"model of {secret}"})
-    told = study.tell(Spoken(echo, served), [(clip(0), who()), (clip(1), who(ordinal=1))], limits=Limits(usd=9.0))
-    assert [each.detail for each in told] == [
+    reply = Reply(0.5, TOOK, {"served_by": f"model of {secret}"})
+    answers = study.tell(
+        ScriptedModel(echo, reply), [(clip(0), asker_of()), (clip(1), asker_of(ordinal=1))], limits=Limits(usd=9.0)
+    )
+    assert [answer.detail for answer in answers] == [
         {"message": "401: key [removed], authorization: [removed], [removed]"},
         {"served_by": "model of [removed]"},
     ]
     merge(study.directory)
-    stored = b"".join(path.read_bytes() for path in study.directory.rglob("*") if path.is_file())
-    assert b"[removed]" in stored and b"served_by" in stored
+    stored_bytes = b"".join(path.read_bytes() for path in study.directory.rglob("*") if path.is_file())
+    assert b"[removed]" in stored_bytes and b"served_by" in stored_bytes
     for word in (secret, "abc.def-ghi", "sk-proj", "sk-test", "Bearer", "uthorization: B"):
-        assert word.encode() not in stored
+        assert word.encode() not in stored_bytes
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -415,33 +432,33 @@ def test_frames_are_on_record_once_and_large_ones_too(study: Study, large: bool)
     side = 256 if large else 8
     frames = np.random.default_rng(0).integers(0, 256, (3, side, side, 3), dtype=np.uint8)
     clips = [JudgeCall(frames[[0, 1]], "p"), JudgeCall(frames[[1, 2]], "p"), JudgeCall(frames[[2, 2]], "p")]
-    study.tell(Spoken(), [(call, who(ordinal=number)) for number, call in enumerate(clips)])
+    study.tell(ScriptedModel(), [(call, asker_of(ordinal=number)) for number, call in enumerate(clips)])
     merge(study.directory)
     assert stats(study.path).images == 3
 
 
 def test_what_is_under_way_when_a_desk_closes_is_recorded_and_what_waits_is_never_asked(study: Study) -> None:
     policy = Policy(timeout=5, attempts=2, backoff=0.001, in_flight=1)
-    model = Spoken(soon, 0.75)
+    model = ScriptedModel(soon, 0.75)
 
     async def run() -> None:
         desk = study.desk(model, policy=policy)
-        asking = [asyncio.create_task(desk.answer(clip(n), who(ordinal=n))) for n in (1, 2)]
-        while not model.asked:
+        tasks = [asyncio.create_task(desk.answer(clip(n), asker_of(ordinal=n))) for n in (1, 2)]
+        while not model.calls:
             await asyncio.sleep(0.001)
         await desk.close(grace=5)
-        for task in asking:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     asyncio.run(run())
-    assert len(model.asked) == 1 and study.spent.calls == TOOK.calls
-    (told,) = study.tell(None, [(clip(1), who(ordinal=1))], mode="replay")
-    assert told.failure == "" and told.billed == Usage()
+    assert len(model.calls) == 1 and study.spent.calls == TOOK.calls
+    (answer,) = study.tell(None, [(clip(1), asker_of(ordinal=1))], mode="replay")
+    assert answer.failure == "" and answer.billed == Usage()
 
 
 def test_answers_of_one_batch_are_recorded_together_before_any_is_told(study: Study) -> None:
-    """Four calls that the model answers at a time."""
+    """The model answers four calls at a time."""
     batch = asyncio.Event()
 
     async def together(number: int) -> object:
@@ -451,19 +468,19 @@ def test_answers_of_one_batch_are_recorded_together_before_any_is_told(study: St
         return 0.25
 
     async def run() -> list[object]:
-        desk = study.desk(Spoken(then=together))
+        desk = study.desk(ScriptedModel(then=together))
         assert desk._cassette is not None
-        written: list[int] = []
+        batch_sizes: list[int] = []
         record = desk._cassette.record
 
         def recording(*entries: CassetteEntry) -> None:
-            written.append(len(entries))
+            batch_sizes.append(len(entries))
             record(*entries)
 
         desk._cassette.record = recording  # type: ignore[method-assign]
-        told = await asyncio.gather(*(desk.answer(clip(number), who(ordinal=number)) for number in range(4)))
+        answers = await asyncio.gather(*(desk.answer(clip(number), asker_of(ordinal=number)) for number in range(4)))
         await desk.close()
-        return [written, *(each.value for each in told)]
+        return [batch_sizes, *(answer.value for answer in answers)]
 
     assert asyncio.run(run()) == [[4], 0.25, 0.25, 0.25, 0.25]
 
@@ -478,7 +495,7 @@ def test_a_batch_that_cannot_be_written_fails_each_of_its_calls_and_is_written_l
         return 0.25
 
     async def run() -> None:
-        desk = study.desk(Spoken(then=together))
+        desk = study.desk(ScriptedModel(then=together))
         assert desk._cassette is not None
         record = desk._cassette.record
 
@@ -486,20 +503,20 @@ def test_a_batch_that_cannot_be_written_fails_each_of_its_calls_and_is_written_l
             raise UserError("is the disk full?")
 
         desk._cassette.record = full  # type: ignore[method-assign]
-        asked = [desk.answer(clip(number), who(ordinal=number)) for number in range(2)]
-        told = await asyncio.gather(*asked, return_exceptions=True)
-        assert [str(each) for each in told] == ["is the disk full?"] * 2
+        requests = [desk.answer(clip(number), asker_of(ordinal=number)) for number in range(2)]
+        errors = await asyncio.gather(*requests, return_exceptions=True)
+        assert [str(error) for error in errors] == ["is the disk full?"] * 2
         desk._cassette.record = record  # type: ignore[method-assign]
         await desk.close()
 
     asyncio.run(run())
-    again = study.desk(None, "replay")
-    assert [asyncio.run(again.answer(clip(n), who(ordinal=n))).value for n in range(2)] == [0.25, 0.25]
+    replay = study.desk(None, "replay")
+    assert [asyncio.run(replay.answer(clip(n), asker_of(ordinal=n))).value for n in range(2)] == [0.25, 0.25]
 
 
 def test_a_disk_that_stays_full_keeps_no_desk_from_closing(study: Study) -> None:
     async def run() -> bool:
-        model = Spoken()
+        model = ScriptedModel()
         desk = study.desk(model)
         assert desk._cassette is not None
 
@@ -507,9 +524,9 @@ def test_a_disk_that_stays_full_keeps_no_desk_from_closing(study: Study) -> None
             raise UserError("is the disk full?")
 
         desk._cassette.record = full  # type: ignore[method-assign]
-        await asyncio.gather(*(desk.answer(clip(n), who(ordinal=n)) for n in range(2)), return_exceptions=True)
+        await asyncio.gather(*(desk.answer(clip(n), asker_of(ordinal=n)) for n in range(2)), return_exceptions=True)
         with pytest.raises(UserError, match="full"):
             await desk.close()
-        return model.closed
+        return model.is_closed
 
     assert asyncio.run(run())

@@ -12,7 +12,7 @@ from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
 
-# The chat counts the letters of the last thing said; the dialogue asks a second time about what it was told.
+# The chat counts the letters of the last message; the dialogue then asks about that answer.
 SOURCE = """
     import json
     from dataclasses import dataclass
@@ -48,8 +48,8 @@ SOURCE = """
                 return Unusable("of no use")
             first = await ask(ChatCall((Message("user", (content,)),)))
             second = await ask(ChatCall((Message("user", (first.value * 3,)),)))
-            seen = None if frames is None else list(frames.shape)
-            return {"first": first.value, "second": second.value, "frames": seen}
+            shape = None if frames is None else list(frames.shape)
+            return {"first": first.value, "second": second.value, "frames": shape}
 
     @register.teacher("curious")
     @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Recorded calls travel between studies, and a stranger's file brings nothing else along."""
+"""Recorded calls are exported and imported between studies; nothing else in a foreign file is taken over."""
 
 import functools
 import hashlib
@@ -30,23 +30,25 @@ CALLS = (
 )
 
 
-def who(number: int, run: str = "cell/0") -> Asker:
+def asker_of(number: int, run: str = "cell/0") -> Asker:
     return Asker(run, number, 10 * number)
 
 
 def record(study: Path, name: str = "1", run: str = "cell/0", model: str = "tiny") -> Cassette:
     cassette = Cassette([], study / "models" / f"shard-{name}.sqlite")
     for number, (call, value, failure) in enumerate(CALLS):
-        asked = request({"model": "tiny"}, call, who(number, run))
-        pngs = {digest: png(image) for digest, image in asked.images.items()}
-        cassette.record(CassetteEntry(asked, who(number, run), model, CallResult(value, failure, TOOK), pngs, TOOK))  # type: ignore[arg-type]
+        call_request = request({"model": "tiny"}, call, asker_of(number, run))
+        pngs = {digest: png(image) for digest, image in call_request.images.items()}
+        cassette.record(
+            CassetteEntry(call_request, asker_of(number, run), model, CallResult(value, failure, TOOK), pngs, TOOK)
+        )  # type: ignore[arg-type]
     return cassette
 
 
-def told(study: Path, run: str = "cell/0") -> list[CallResult | None]:
+def find_answers(study: Path, run: str = "cell/0") -> list[CallResult | None]:
     cassette = Cassette(files(study / "models"), None)
-    asked = [request({"model": "tiny"}, call, who(number, run)) for number, (call, *_) in enumerate(CALLS)]
-    return [cassette.find(each, who(number, run)) for number, each in enumerate(asked)]
+    requests = [request({"model": "tiny"}, call, asker_of(number, run)) for number, (call, *_) in enumerate(CALLS)]
+    return [cassette.find(call_request, asker_of(number, run)) for number, call_request in enumerate(requests)]
 
 
 @pytest.fixture
@@ -63,45 +65,53 @@ def file(study: Path, tmp_path: Path) -> Path:
 
 def test_an_exported_study_answers_the_same_where_it_is_imported(study: Path, file: Path, tmp_path: Path) -> None:
     assert import_(file, tmp_path / "new") == len(CALLS)
-    for mine, theirs in zip(told(tmp_path / "new"), told(study), strict=True):
-        assert mine is not None and theirs is not None
-        assert np.array_equal(mine.value, theirs.value) and mine[1:] == theirs[1:]
-    ours, theirs = stats(tmp_path / "new"), stats(study)
-    assert ours.models[0].spent == Usage() and theirs.models[0].spent == Usage(*(len(CALLS) * field for field in TOOK))
-    assert ours.models[0][:3] == theirs.models[0][:3] and ours[1:] == theirs[1:]
-    assert import_(file, tmp_path / "new") == len(CALLS)  # again: nothing is there twice
-    assert stats(tmp_path / "new") == ours
+    for answer, original in zip(find_answers(tmp_path / "new"), find_answers(study), strict=True):
+        assert answer is not None and original is not None
+        assert np.array_equal(answer.value, original.value) and answer[1:] == original[1:]
+    imported, original = stats(tmp_path / "new"), stats(study)
+    assert imported.models[0].spent == Usage() and original.models[0].spent == Usage(
+        *(len(CALLS) * field for field in TOOK)
+    )
+    assert imported.models[0][:3] == original.models[0][:3] and imported[1:] == original[1:]
+    assert import_(file, tmp_path / "new") == len(CALLS)  # importing twice adds nothing
+    assert stats(tmp_path / "new") == imported
 
 
 def test_arrays_that_were_not_kept_are_handed_on_as_that(study: Path, tmp_path: Path) -> None:
     merge(study / "models", ["cell/0"])
     assert export(study, tmp_path / "calls.sqlite") == len(CALLS)
     assert import_(tmp_path / "calls.sqlite", tmp_path / "new") == len(CALLS)
-    assert [None if each is None else each.failure for each in told(tmp_path / "new")] == ["", "", "", None, "timeout"]
-    assert stats(tmp_path / "new").models[0].answers.calls == 4, "what it took is known"
+    assert [None if answer is None else answer.failure for answer in find_answers(tmp_path / "new")] == [
+        "",
+        "",
+        "",
+        None,
+        "timeout",
+    ]
+    assert stats(tmp_path / "new").models[0].answers.calls == 4, "the cost of a dropped answer stays known"
     record(tmp_path / "whole").close()
     export(tmp_path / "whole", tmp_path / "all.sqlite")
     import_(tmp_path / "all.sqlite", tmp_path / "new")
-    found = told(tmp_path / "new")[3]
-    assert found is not None and np.array_equal(found.value, CALLS[3][1])
+    restored = find_answers(tmp_path / "new")[3]
+    assert restored is not None and np.array_equal(restored.value, CALLS[3][1])
 
 
 def test_what_a_study_has_itself_comes_first(file: Path, tmp_path: Path) -> None:
-    other = Cassette([], tmp_path / "mine" / "models" / "shard-0.sqlite")
-    asked = request({"model": "tiny"}, CALLS[0][0], None)
-    other.record(CassetteEntry(asked, who(0), "tiny", CallResult(0.75, "", TOOK), {}, TOOK))
-    other.close()
+    cassette = Cassette([], tmp_path / "mine" / "models" / "shard-0.sqlite")
+    call_request = request({"model": "tiny"}, CALLS[0][0], None)
+    cassette.record(CassetteEntry(call_request, asker_of(0), "tiny", CallResult(0.75, "", TOOK), {}, TOOK))
+    cassette.close()
     merge(tmp_path / "mine" / "models")
     import_(file, tmp_path / "mine")
-    assert told(tmp_path / "mine")[0].value == 0.75
+    assert find_answers(tmp_path / "mine")[0].value == 0.75
 
 
 def test_a_study_that_runs_is_exported_and_counted_as_far_as_it_is(tmp_path: Path) -> None:
     writing = record(tmp_path / "study")
     assert export(tmp_path / "study", tmp_path / "calls.sqlite") == len(CALLS)
-    counted = stats(tmp_path / "study")
+    counts = stats(tmp_path / "study")
     writing.close()
-    assert counted == stats(tmp_path / "study")
+    assert counts == stats(tmp_path / "study")
     assert stats(tmp_path / "calls.sqlite").models[0].answers.calls == 4
 
 
@@ -109,13 +119,13 @@ def test_questions_are_counted_once_and_models_apart(study: Path) -> None:
     record(study, "2", "cell/1").close()
     record(study, "3", "cell/2", "other").close()
     merge(study / "models")
-    found = stats(study)
-    tiny, other = (next(each for each in found.models if each.model == name) for name in ("tiny", "other"))
-    # Judgements, chats without temperature and embeddings of three runs are three questions; warm chats are three more.
+    statistics = stats(study)
+    tiny, other = (next(model for model in statistics.models if model.model == name) for name in ("tiny", "other"))
+    # Three runs share a judgement, a chat without temperature and an embedding; chats at a temperature are three more.
     assert tiny.answers.calls + other.answers.calls == 6
     assert (tiny.failures, other.failures) == ({"timeout": 2}, {"timeout": 1})
     assert (tiny.spent.calls, tiny.spent.usd, other.spent.calls) == (10, 5.0, 5)
-    assert found.images == 3
+    assert statistics.images == 3
 
 
 def test_an_export_replaces_nothing_and_leaves_nothing_behind(study: Path, file: Path) -> None:
@@ -126,32 +136,32 @@ def test_an_export_replaces_nothing_and_leaves_nothing_behind(study: Path, file:
     assert sorted(path.name for path in study.parent.iterdir()) == ["calls.sqlite", "study"]
 
 
-def change(file: Path, *statements: str, given: tuple = ()) -> None:
+def change(file: Path, *statements: str, parameters: tuple = ()) -> None:
     db = sqlite3.connect(file)
     for statement in statements:
-        db.execute(statement, given)
+        db.execute(statement, parameters)
     db.commit()
     db.close()
 
 
-def forged(request: dict, value: str, data: bytes | None = None) -> Callable[[Path], None]:
-    """Adds a call that its file alone vouches for, with the bytes of an array."""
+def forge(request: dict, value: str, data: bytes | None = None) -> Callable[[Path], None]:
+    """Return a change of a file: it adds a call, with the bytes of an array, that no study made."""
 
     def add(file: Path) -> None:
         text = json.dumps({"model": {"model": "tiny"}, **request})
         key = hashlib.sha256(text.encode()).hexdigest()
-        change(file, "INSERT INTO requests VALUES (?, ?)", given=(key, text))
+        change(file, "INSERT INTO requests VALUES (?, ?)", parameters=(key, text))
         row = (key, "cell/0", value, "judge", "", 0, 0, "tiny", "{}", 1, 0, 0, 0, 0.0, 0.0)
-        change(file, f"INSERT INTO answers VALUES ({','.join('?' * len(row))})", given=row)
+        change(file, f"INSERT INTO answers VALUES ({','.join('?' * len(row))})", parameters=row)
         if data is not None:
-            change(file, "INSERT INTO arrays VALUES (?, 'cell/0', ?)", given=(key, data))
+            change(file, "INSERT INTO arrays VALUES (?, 'cell/0', ?)", parameters=(key, data))
 
     return add
 
 
 def vectors(shape: str, data: bytes, items: tuple[str, ...] = ("a",)) -> Callable[[Path], None]:
-    """Adds an answer to a call to embed."""
-    return forged({"kind": "embed", "items": [*items]}, f'{{"array":"float32","shape":{shape}}}', data)
+    """Return a change of a file: it adds an answer to a call to embed."""
+    return forge({"kind": "embed", "items": [*items]}, f'{{"array":"float32","shape":{shape}}}', data)
 
 
 def chat(schema: object) -> dict:
@@ -159,7 +169,7 @@ def chat(schema: object) -> dict:
 
 
 def sets(table: str, column: str, value: object) -> Callable[[Path], None]:
-    return lambda file: change(file, f"UPDATE {table} SET {column} = ?", given=(value,))
+    return lambda file: change(file, f"UPDATE {table} SET {column} = ?", parameters=(value,))
 
 
 HOSTILE = {
@@ -178,40 +188,40 @@ HOSTILE = {
     "other request": lambda file: change(file, "UPDATE requests SET text = text || ' '"),
     "no request": lambda file: change(file, "DELETE FROM requests"),
     "no request's JSON": lambda file: change(
-        file, "INSERT INTO requests VALUES (?, ?)", given=(hashlib.sha256(b"[]").hexdigest(), "[]")
+        file, "INSERT INTO requests VALUES (?, ?)", parameters=(hashlib.sha256(b"[]").hexdigest(), "[]")
     ),
     "other image": lambda file: change(
-        file, "UPDATE images SET png = ? ", given=(png(np.full((4, 4, 3), 9, np.uint8)),)
+        file, "UPDATE images SET png = ? ", parameters=(png(np.full((4, 4, 3), 9, np.uint8)),)
     ),
     "no image": sets("images", "png", b"GIF89a"),
     "text for an image": sets("images", "png", "text"),
     "image of 17 million pixels": lambda file: change(
-        file, "INSERT INTO images VALUES ('0', ?)", given=(png(np.zeros((4_200, 4_100, 3), np.uint8)),)
+        file, "INSERT INTO images VALUES ('0', ?)", parameters=(png(np.zeros((4_200, 4_100, 3), np.uint8)),)
     ),
     "blob of 70 MB": lambda file: change(file, "INSERT INTO images VALUES ('0', zeroblob(70000000))"),
-    "object with a number beyond floats": forged(chat(SCHEMA), '{"object": {"steps": [1e999]}}'),
-    "object with NaN": forged(chat(SCHEMA), '{"object": {"steps": [NaN]}}'),
+    "object with a number beyond floats": forge(chat(SCHEMA), '{"object": {"steps": [1e999]}}'),
+    "object with NaN": forge(chat(SCHEMA), '{"object": {"steps": [NaN]}}'),
     "detail with NaN": sets("answers", "detail", '{"mass": NaN}'),
-    "object that does not fit": forged(chat(SCHEMA), '{"object": {"steps": 1}}'),
-    "schema elsewhere": forged(chat({"$ref": "http://127.0.0.1:9/schema.json"}), '{"object": {}}'),
-    "schema without end": forged(chat({"$ref": "#"}), '{"object": {}}'),
-    "no schema": forged(chat({"type": 7}), '{"object": {}}'),
-    "schema with a pattern": forged(chat({"properties": {"x": {"pattern": "^(a|a)*$"}}}), '{"object": {"x": "aaa!"}}'),
-    "schema of doubled references": forged(
+    "object that does not fit": forge(chat(SCHEMA), '{"object": {"steps": 1}}'),
+    "schema elsewhere": forge(chat({"$ref": "http://127.0.0.1:9/schema.json"}), '{"object": {}}'),
+    "schema without end": forge(chat({"$ref": "#"}), '{"object": {}}'),
+    "no schema": forge(chat({"type": 7}), '{"object": {}}'),
+    "schema with a pattern": forge(chat({"properties": {"x": {"pattern": "^(a|a)*$"}}}), '{"object": {"x": "aaa!"}}'),
+    "schema of doubled references": forge(
         chat({"$defs": {"1": {"allOf": [{"$ref": "#/$defs/1"}] * 2}}, "$ref": "#/$defs/1"}), '{"object": {}}'
     ),
-    "schema that compares each with each": forged(
+    "schema that compares each with each": forge(
         chat({"properties": {"x": {"uniqueItems": True}}}), json.dumps({"object": {"x": [{"n": n} for n in range(9)]}})
     ),
-    "schema of another kind": forged(chat({"required": 5}), '{"object": {}}'),
-    "long schema": forged(chat({"title": "x" * 70_000}), '{"object": {}}'),
-    "deep schema": forged(chat(functools.reduce(lambda inner, _: {"items": inner}, range(20), {})), '{"object": {}}'),
+    "schema of another kind": forge(chat({"required": 5}), '{"object": {}}'),
+    "long schema": forge(chat({"title": "x" * 70_000}), '{"object": {}}'),
+    "deep schema": forge(chat(functools.reduce(lambda inner, _: {"items": inner}, range(20), {})), '{"object": {}}'),
     "vectors for other items": vectors("[0,4]", b""),
     "shape of truths": vectors("[true,true]", bytes(4)),
     "shape beyond its bytes": vectors("[1,5]", bytes(16)),
     "shape beyond all memory": vectors("[1,99999999999999]", bytes(16)),
     "vector that is not finite": vectors("[1,1]", b"\0\0\xc0\x7f"),
-    "vector of another type": forged({"kind": "embed", "items": ["a"]}, '{"array":"object","shape":[1,1]}', bytes(8)),
+    "vector of another type": forge({"kind": "embed", "items": ["a"]}, '{"array":"object","shape":[1,1]}', bytes(8)),
     "vector as text": sets("arrays", "data", "0" * 24),
     "array of 70 MB": sets("arrays", "data", bytes(70_000_000)),
     "array without an answer": lambda file: change(file, "INSERT INTO arrays VALUES ('0', 'cell/0', X'00')"),
@@ -266,7 +276,7 @@ def test_a_damaged_page_is_found_before_anything_is_taken(file: Path, tmp_path: 
 
 @pytest.mark.parametrize("text", [b"CREATE TABLE images", b"requests", b"key TEXT"])
 def test_a_damaged_layout_is_named_wherever_it_is_met(file: Path, tmp_path: Path, text: bytes) -> None:
-    """Its SQL is then no text in UTF-8, nor is SQLite's message about it."""
+    """The file's SQL is then not valid UTF-8, nor is SQLite's message about it."""
     file.write_bytes(file.read_bytes().replace(text, text[:-3] + b"\xff" + text[-2:]))
     for reading in (lambda: import_(file, tmp_path / "new"), lambda: stats(file), lambda: export_of(file, tmp_path)):
         with pytest.raises(UserError, match=r"is no cassette, or"):
@@ -293,9 +303,11 @@ def test_many_rows_are_taken_in_bounded_memory(tmp_path: Path) -> None:
 
     cassette = Cassette([], tmp_path / "study" / "models" / "shard-1.sqlite")
     for number in range(1_500):
-        asked = request({"model": "tiny"}, EmbedCall((f"{number}" * 2_000,)), None)
+        embed_request = request({"model": "tiny"}, EmbedCall((f"{number}" * 2_000,)), None)
         cassette.record(
-            CassetteEntry(asked, who(number), "tiny", CallResult(np.ones((1, 8), np.float32), "", TOOK), {}, TOOK)
+            CassetteEntry(
+                embed_request, asker_of(number), "tiny", CallResult(np.ones((1, 8), np.float32), "", TOOK), {}, TOOK
+            )
         )
     cassette.close()
     export(tmp_path / "study", tmp_path / "calls.sqlite")

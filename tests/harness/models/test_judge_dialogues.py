@@ -1,4 +1,4 @@
-"""A judge that is asked by another part's dialogue: it gets no clips, needs no prompt, and may answer with arrays."""
+"""A judge that another part's dialogue asks: it gets no clips, needs no prompt, and may answer with arrays."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.plan import matrix
 
-# The judge tells how bright a frame is, and how long the prompt; the dialogue asks about each frame.
+# The judge returns a frame's brightness and the prompt's length; the dialogue asks about each frame.
 SOURCE = """
     from dataclasses import dataclass
 
@@ -45,12 +45,12 @@ SOURCE = """
         def judge(self, clip, prompt):
             return min(1.0, len(prompt) / 100 + float(clip.shape[0]) / 10)
 
-    class Each:
+    class EachFrame:
         calls = 9
 
         async def __call__(self, content, frames, ask):
-            told = [await ask(JudgeCall(frame[None], content["prompt"])) for frame in frames]
-            return np.array([each.value for each in told], np.float32)
+            answers = [await ask(JudgeCall(frame[None], content["prompt"])) for frame in frames]
+            return np.array([answer.value for answer in answers], np.float32)
 
     @register.guide("watching")
     @dataclass(frozen=True)
@@ -66,9 +66,9 @@ SOURCE = """
             return BaseGuide()
 
         def dialogue(self, suite, task, role):
-            return Each()
+            return EachFrame()
 
-        def array(self, there, role):
+        def array(self, view, role):
             return ArraySpec("told")
 
     register.method("watched")(Method(summary="", guide="watching", roles={"critic": "measuring"}))
@@ -91,11 +91,11 @@ COMMAND = ("suite=minigrid_doorkey", "task=5x5", "method=watched", "profile=smok
 
 
 @pytest.fixture
-def watching(plugin: Any) -> None:
+def watching_method(plugin: Any) -> None:
     plugin("watching_module", SOURCE, {"judge": "measuring", "guide": "watching", "method": "watched"})
 
 
-def test_its_answers_are_the_arrays_that_the_dialogue_makes_and_it_reads_the_prompt(watching: None) -> None:
+def test_its_answers_are_the_arrays_that_the_dialogue_makes_and_it_reads_the_prompt(watching_method: None) -> None:
     (cell,) = matrix.plan(COMMAND).cells
     voice = asking._voice(cell, "critic")
     suite = asking.RegisteredPart("suite", "minigrid_doorkey")
@@ -113,14 +113,14 @@ def test_its_answers_are_the_arrays_that_the_dialogue_makes_and_it_reads_the_pro
     assert due.answer.value.tolist() == pytest.approx([11 / 100 + 1 / 10] * 3)
 
 
-def test_it_is_asked_for_no_clips_so_it_has_no_log_of_them_and_no_probe(watching: None) -> None:
-    (spoken,) = matrix.plan(COMMAND).cells
-    (shown,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=vlm_rb", "profile=smoke"]).cells
-    assert "judgements" in shown.logs and shown.judge == "judge"
-    assert "judgements" not in spoken.logs and spoken.judge == ""
+def test_it_is_asked_for_no_clips_so_it_has_no_log_of_them_and_no_probe(watching_method: None) -> None:
+    (dialogue_cell,) = matrix.plan(COMMAND).cells
+    (clip_cell,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=vlm_rb", "profile=smoke"]).cells
+    assert "judgements" in clip_cell.logs and clip_cell.judge == "judge"
+    assert "judgements" not in dialogue_cell.logs and dialogue_cell.judge == ""
 
 
-def test_it_needs_no_prompt_of_its_own(watching: None) -> None:
+def test_it_needs_no_prompt_of_its_own(watching_method: None) -> None:
     (cell,) = matrix.plan([*COMMAND, "critic=openai", "critic.prompt=''"]).cells
     assert cell.section("critic").prompt == ""
     with pytest.raises(UserError, match=r"it has no prompt there; .* judge\.prompt="):

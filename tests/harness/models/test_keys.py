@@ -1,4 +1,4 @@
-"""What names a call: everything that can change its answer, and nothing else."""
+"""A call's key covers everything that can change its answer, and nothing else."""
 
 import hashlib
 import json
@@ -11,25 +11,25 @@ from guidebench.harness.models.keys import call_key, image_digest, request
 
 MODEL = {"model": "tiny", "backend": "scripted"}
 IMAGE = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
-OTHER = IMAGE + 1
+OTHER_IMAGE = IMAGE + 1
 ME, YOU = Asker("cell/0", 3, 30), Asker("cell/1", 4, 40)
 
 
-def chat(text: str = "hello", **given) -> ChatCall:
-    return ChatCall((Message("user", (text, IMAGE)),), **given)
+def chat(text: str = "hello", **settings) -> ChatCall:
+    return ChatCall((Message("user", (text, IMAGE)),), **settings)
 
 
 def test_an_image_is_named_by_its_shape_and_its_bytes() -> None:
     assert image_digest(IMAGE) == hashlib.sha256(b"2,4,3:" + IMAGE.tobytes()).hexdigest()[:40]
     assert image_digest(IMAGE) != image_digest(IMAGE.reshape(4, 2, 3))
-    assert image_digest(np.stack([IMAGE, OTHER])[:, ::2][0]) == image_digest(IMAGE[::2].copy())
+    assert image_digest(np.stack([IMAGE, OTHER_IMAGE])[:, ::2][0]) == image_digest(IMAGE[::2].copy())
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("call", "changed_call"),
     [
-        (JudgeCall(np.stack([IMAGE, OTHER]), "p"), JudgeCall(np.stack([OTHER, IMAGE]), "p")),
-        (JudgeCall(np.stack([IMAGE, OTHER]), "p"), JudgeCall(np.stack([IMAGE, OTHER]), "q")),
+        (JudgeCall(np.stack([IMAGE, OTHER_IMAGE]), "p"), JudgeCall(np.stack([OTHER_IMAGE, IMAGE]), "p")),
+        (JudgeCall(np.stack([IMAGE, OTHER_IMAGE]), "p"), JudgeCall(np.stack([IMAGE, OTHER_IMAGE]), "q")),
         (chat(), chat("hello!")),
         (chat(), chat(schema={"type": "object"})),
         (chat(), chat(max_tokens=7)),
@@ -38,14 +38,14 @@ def test_an_image_is_named_by_its_shape_and_its_bytes() -> None:
         (chat(), ChatCall((Message("system", ("hello", IMAGE)),))),
         (EmbedCall(("a", "b")), EmbedCall(("b", "a"))),
         (EmbedCall(("ab",)), EmbedCall(("a", "b"))),
-        (EmbedCall((IMAGE,)), EmbedCall((OTHER,))),
+        (EmbedCall((IMAGE,)), EmbedCall((OTHER_IMAGE,))),
         (EmbedCall((IMAGE,)), EmbedCall((image_digest(IMAGE),))),
     ],
 )
-def test_what_can_change_an_answer_changes_the_key(one, other) -> None:
-    assert call_key(MODEL, one, ME) != call_key(MODEL, other, ME)
-    assert call_key(MODEL, one, ME) != call_key(MODEL | {"revision": "2"}, one, ME)
-    assert call_key(MODEL, one, ME) == call_key(dict(reversed(MODEL.items())), one, ME)
+def test_what_can_change_an_answer_changes_the_key(call, changed_call) -> None:
+    assert call_key(MODEL, call, ME) != call_key(MODEL, changed_call, ME)
+    assert call_key(MODEL, call, ME) != call_key(MODEL | {"revision": "2"}, call, ME)
+    assert call_key(MODEL, call, ME) == call_key(dict(reversed(MODEL.items())), call, ME)
 
 
 def test_who_asks_counts_at_a_temperature_above_zero_alone() -> None:
@@ -58,10 +58,10 @@ def test_who_asks_counts_at_a_temperature_above_zero_alone() -> None:
 
 
 def test_a_request_is_text_that_hashes_to_its_key_with_each_image_once() -> None:
-    found = request(MODEL, JudgeCall(np.stack([IMAGE, OTHER, IMAGE]), "Ist's der Schlüssel? \ud800"), ME)
-    assert hashlib.sha256(found.text.encode()).hexdigest() == found.key
-    asked = json.loads(found.text)
-    assert asked["model"] == MODEL and asked["prompt"] == "Ist's der Schlüssel? \ud800"
-    assert [entry["image"] for entry in asked["clip"]] == [image_digest(image) for image in (IMAGE, OTHER, IMAGE)]
-    assert sorted(found.images) == sorted({image_digest(IMAGE), image_digest(OTHER)})
-    assert np.array_equal(found.images[image_digest(OTHER)], OTHER)
+    keyed_request = request(MODEL, JudgeCall(np.stack([IMAGE, OTHER_IMAGE, IMAGE]), "Ist's der Schlüssel? \ud800"), ME)
+    assert hashlib.sha256(keyed_request.text.encode()).hexdigest() == keyed_request.key
+    body = json.loads(keyed_request.text)
+    assert body["model"] == MODEL and body["prompt"] == "Ist's der Schlüssel? \ud800"
+    assert [frame["image"] for frame in body["clip"]] == [image_digest(image) for image in (IMAGE, OTHER_IMAGE, IMAGE)]
+    assert sorted(keyed_request.images) == sorted({image_digest(IMAGE), image_digest(OTHER_IMAGE)})
+    assert np.array_equal(keyed_request.images[image_digest(OTHER_IMAGE)], OTHER_IMAGE)

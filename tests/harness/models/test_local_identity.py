@@ -1,4 +1,4 @@
-"""A real sentence encoder: its recorded answers belong to its bytes, wherever they are."""
+"""Recorded answers of a real sentence encoder belong to the bytes of its files, wherever these are."""
 
 import shutil
 from collections.abc import Callable
@@ -23,8 +23,8 @@ WORDS = (
     "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=8",
     "learner.learning_starts=64",
 )  # fmt: skip
-"""Random actions among the possible ones, which achieve something in every episode."""
-KEPT = ("evaluations.parquet", "policy.safetensors", "achieved.parquet")
+"""A run with random possible actions, which achieve something in every episode."""
+RUN_FILES = ("evaluations.parquet", "policy.safetensors", "achieved.parquet")
 
 
 @pytest.fixture
@@ -33,17 +33,17 @@ def encoder(tiny: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 def overwrite(folder: Path) -> None:
-    """Replace all weights by noise."""
+    """Replace all weights of a model by noise."""
     import torch
     from safetensors.torch import load_file, save_file
 
     file = folder / "model.safetensors"
     torch.manual_seed(1)
-    save_file({name: torch.randn_like(each) for name, each in load_file(file).items()}, file, {"format": "pt"})
+    save_file({name: torch.randn_like(tensor) for name, tensor in load_file(file).items()}, file, {"format": "pt"})
 
 
 def rows(directory: Path) -> list[bytes]:
-    return [path.read_bytes() for name in KEPT for path in sorted(directory.glob(f"*/*/*/seed-*/{name}"))]
+    return [path.read_bytes() for name in RUN_FILES for path in sorted(directory.glob(f"*/*/*/seed-*/{name}"))]
 
 
 def test_answers_of_equal_weights_are_shared_and_those_of_other_weights_refused(
@@ -54,21 +54,24 @@ def test_answers_of_equal_weights_are_shared_and_those_of_other_weights_refused(
     assert [model.answers.calls > 0 for model in exchange.stats(first).models] == [True]
     replay = {"mode": "replay", "cassette": str(first)}
     copied = Path(shutil.copytree(encoder, tmp_path / "copy"))
-    again = train(*WORDS, f"text_embedder.model={copied}", packs=[(0,)], models=replay)
-    assert rows(again) == rows(first) and len(rows(first)) == len(KEPT)
-    ids = [[path.parent.name for path in each.glob("*/*/*/cell.json")] for each in (first, again)]
+    replayed = train(*WORDS, f"text_embedder.model={copied}", packs=[(0,)], models=replay)
+    assert rows(replayed) == rows(first) and len(rows(first)) == len(RUN_FILES)
+    ids = [[path.parent.name for path in directory.glob("*/*/*/cell.json")] for directory in (first, replayed)]
     assert ids[0] == ids[1] and len(ids[0]) == 1
     words = [*WORDS, "profile=smoke", f"text_embedder.model={encoder}"]
     (before,) = matrix.plan(words).cells
     overwrite(encoder)
     (after,) = matrix.plan(words).cells
     assert after.id != before.id
-    both = [cell.section("text_embedder").digest for cell in (before, after)]
-    with pytest.raises(UserError, match=rf"text_embedder\.model={encoder} .*{both[0]}.*{both[1]} now"):
+    model_digests = [cell.section("text_embedder").digest for cell in (before, after)]
+    with pytest.raises(
+        UserError, match=rf"text_embedder\.model={encoder} .*{model_digests[0]}.*{model_digests[1]} now"
+    ):
         study.carry_out(matrix.plan([*words, f"output={first}"]))
     anew = [f"output={tmp_path / 'anew'}", f"models.cassette={first}", "models.mode=replay"]
     with pytest.raises(
-        UserError, match=rf"no recorded call in the role 'text_embedder' .*{both[1]}, only of {both[0]}"
+        UserError,
+        match=rf"no recorded call in the role 'text_embedder' .*{model_digests[1]}, only of {model_digests[0]}",
     ):
         study.carry_out(matrix.plan([*words, *anew]))
     assert not (tmp_path / "anew").exists()
@@ -81,16 +84,16 @@ def test_a_study_that_was_recorded_by_the_name_of_its_model_replays_under_its_ol
     first = train(*words, "text_embedder.digest=null", packs=[(0,)])
     study_models.settle(study_models.folder(first))
     (file,) = first.glob("*/*/*/cell.json")
-    content = read_json(file)
-    del content["settings"]["text_embedder.digest"]  # as such a study has it
-    write_json(file, content)
+    cell_record = read_json(file)
+    del cell_record["settings"]["text_embedder.digest"]  # as in a study recorded by the model's name
+    write_json(file, cell_record)
     anew = [f"output={tmp_path / 'anew'}", f"models.cassette={first}", "models.mode=replay"]
     with pytest.raises(UserError, match=r"recorded by its name alone; replay that with text_embedder\.digest=null"):
         study.carry_out(matrix.plan([*words, "profile=smoke", *anew]))
     replay = {"mode": "replay", "cassette": str(first)}
-    said = train(*words, "text_embedder.digest=null", packs=[(0,)], models=replay)
+    named_replay = train(*words, "text_embedder.digest=null", packs=[(0,)], models=replay)
     shutil.rmtree(encoder)
-    gone = train(*words, packs=[(0,)], models=replay)
-    for again in (said, gone):
-        assert [path.parent.name for path in again.glob("*/*/*/cell.json")] == [file.parent.name]
-        assert rows(again) == rows(first)
+    unnamed_replay = train(*words, packs=[(0,)], models=replay)
+    for replayed in (named_replay, unnamed_replay):
+        assert [path.parent.name for path in replayed.glob("*/*/*/cell.json")] == [file.parent.name]
+        assert rows(replayed) == rows(first)

@@ -1,4 +1,4 @@
-"""An oracle that answers a chat from privileged measures, named by the short name of its role."""
+"""An oracle that answers a chat from privileged measures, under the short name of its role."""
 
 import pickle
 from collections.abc import Callable
@@ -22,8 +22,8 @@ from guidebench.harness.run import estimates
 from guidebench.harness.streams import Streams
 from tests.logs import logged
 
-# A guide asks its critic about stretches of ten steps. An oracle is sent what was measured, a scripted chat only says
-# what it can see of the question.
+# A guide asks its critic about stretches of ten steps. An oracle gets the measures; a scripted chat reports only
+# what it sees of the question.
 SOURCE = """
     import json
     from dataclasses import dataclass
@@ -54,8 +54,8 @@ SOURCE = """
         backend: ClassVar[str] = "oracle"
         privileged: ClassVar[bool] = True
 
-        def fits(self, there):
-            return "" if isinstance(there.suite, HasMeasures) else "its suite measures nothing"
+        def fits(self, view):
+            return "" if isinstance(view.suite, HasMeasures) else "its suite measures nothing"
 
         def spawn(self, suite, task):
             def answer(question, generator):
@@ -70,7 +70,7 @@ SOURCE = """
     @register.chat("scripted_critic")
     @dataclass(frozen=True)
     class Sees(ModelPart):
-        '''Says what it was asked.'''
+        '''Answers with the question itself.'''
 
         delay: int = 40
         timeout: float = 20.0
@@ -87,8 +87,8 @@ SOURCE = """
         calls = 1
 
         async def __call__(self, content, frames, ask):
-            told = await ask(ChatCall((Message("user", (json.dumps(content),)),)))
-            return {"far": -1.0, "steps": 0, "about": json.loads(told.value)["step"], "drawn": 0.0}
+            answer = await ask(ChatCall((Message("user", (json.dumps(content),)),)))
+            return {"far": -1.0, "steps": 0, "about": json.loads(answer.value)["step"], "drawn": 0.0}
 
 
     @register.guide("criticised")
@@ -158,7 +158,7 @@ SHORT = (
 
 
 @pytest.fixture
-def criticised(plugin: Callable[..., Path]) -> None:
+def criticised_method(plugin: Callable[..., Path]) -> None:
     chats = "oracle_critic = criticising\nscripted_critic = criticising"
     plugin(
         "criticising",
@@ -167,27 +167,29 @@ def criticised(plugin: Callable[..., Path]) -> None:
     )
 
 
-def planned(*words: str) -> Any:
+def plan_cell(*words: str) -> Any:
     (cell,) = matrix.plan(["profile=smoke", *SHORT, *words]).cells
     return cell
 
 
-def test_a_name_means_the_part_of_that_role_and_records_hold_the_registered_one(criticised: None) -> None:
-    cell = planned()
+def test_a_name_means_the_part_of_that_role_and_records_hold_the_registered_one(criticised_method: None) -> None:
+    cell = plan_cell()
     assert cell.names.part("critic") == "oracle_critic", "the method's own chat is `oracle`"
-    assert cell.id == planned("critic=oracle").id == planned("critic=oracle_critic").id
+    assert cell.id == plan_cell("critic=oracle").id == plan_cell("critic=oracle_critic").id
     assert record(cell)["parts"]["critic"]["name"] == "oracle_critic"
-    assert planned("critic=oracle", "critic.oracle.delay=3").section("critic").delay == 3
-    assert planned("critic.oracle_critic.delay=4").section("critic").delay == 4
-    scripted = planned("critic=scripted")
+    assert plan_cell("critic=oracle", "critic.oracle.delay=3").section("critic").delay == 3
+    assert plan_cell("critic.oracle_critic.delay=4").section("critic").delay == 4
+    scripted = plan_cell("critic=scripted")
     assert scripted.names.part("critic") == "scripted_critic" and scripted.section("critic").delay == 7
-    both = matrix.plan(["profile=smoke", *SHORT, "critic=scripted,oracle,oracle_critic"]).cells
-    assert [each.names.part("critic") for each in both] == ["scripted_critic", "oracle_critic"]
+    cells = matrix.plan(["profile=smoke", *SHORT, "critic=scripted,oracle,oracle_critic"]).cells
+    assert [chat_cell.names.part("critic") for chat_cell in cells] == ["scripted_critic", "oracle_critic"]
 
 
-def test_an_unknown_name_is_told_with_the_known_ones(criticised: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name_is_told_with_the_known_ones(
+    criticised_method: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(UserError, match="unknown chat 'scriptet'; did you mean 'scripted'"):
-        planned("critic=scriptet")
+        plan_cell("critic=scriptet")
     with pytest.raises(UserError, match=r"critic=scripted_critic .scripted. stands for no foundation model"):
         from guidebench.harness.models import single_calls
 
@@ -199,7 +201,7 @@ def test_an_unknown_name_is_told_with_the_known_ones(criticised: None, capsys: p
 
 
 def test_a_run_with_an_oracle_chat_starts_no_process_and_hears_of_each_stretch_after_its_delay(
-    criticised: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    criticised_method: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("an oracle needs no process")
@@ -207,15 +209,15 @@ def test_a_run_with_an_oracle_chat_starts_no_process_and_hears_of_each_stretch_a
     monkeypatch.setattr("guidebench.harness.loop.asking.ModelProcess", refuse)
     study = train(*SHORT, "seeds=[0,1]", packs=[(0, 1)])
     for seed in (0, 1):
-        heard = logged(next(study.glob(f"*/*/*/seed-{seed}")), "heard")
-        assert [row["about"] for row in heard] == list(range(10, 50, 10)), "answers to later questions are not due"
-        assert all(row["steps"] == 10 and 0.04 < row["far"] < 1 for row in heard)
+        rows = logged(next(study.glob(f"*/*/*/seed-{seed}")), "heard")
+        assert [row["about"] for row in rows] == list(range(10, 50, 10)), "answers to later questions are not due"
+        assert all(row["steps"] == 10 and 0.04 < row["far"] < 1 for row in rows)
 
 
-def test_a_chat_that_is_no_oracle_gets_no_measures(criticised: None, train: Callable[..., Path]) -> None:
+def test_a_chat_that_is_no_oracle_gets_no_measures(criticised_method: None, train: Callable[..., Path]) -> None:
     study = train(*SHORT, "critic=scripted", "seeds=[0]", packs=[(0,)])
-    heard = logged(next(study.glob("*/*/*/seed-0")), "heard")
-    assert [row["about"] for row in heard] == list(range(10, 80, 10)) and {row["far"] for row in heard} == {-1.0}
+    rows = logged(next(study.glob("*/*/*/seed-0")), "heard")
+    assert [row["about"] for row in rows] == list(range(10, 80, 10)) and {row["far"] for row in rows} == {-1.0}
 
 
 def test_measures_are_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,8 +228,8 @@ def test_measures_are_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatc
     shots = np.arange(64, dtype=np.uint8).reshape(4, 16)
     ask = Question(0, np.arange(5), shots, np.zeros((5, 1), bool), "{}", "critic", measures=measures)
     process.ask(InFlight(0, 0, 0, ask))
-    (sent,) = process._waiting
-    assert shots.tobytes() in pickle.dumps(sent) and measures.tobytes() not in pickle.dumps(sent)
+    (message,) = process._waiting
+    assert shots.tobytes() in pickle.dumps(message) and measures.tobytes() not in pickle.dumps(message)
 
 
 def test_an_oracle_without_an_answer_is_a_counted_failure() -> None:
@@ -240,19 +242,19 @@ def test_an_oracle_without_an_answer_is_a_counted_failure() -> None:
 def test_errors_differ_between_episodes_of_an_evaluation_and_come_again_in_its_repetition() -> None:
     backend = OracleBackend(lambda question, rng: rng.random(), [Streams(0)])
 
-    def drawn(asks: QuestionQueue, *scopes: str) -> list[float]:
+    def draw(asks: QuestionQueue, *scopes: str) -> list[float]:
         ask = Question(0, np.arange(1), None, np.zeros((1, 0), bool), "{}", asks.role)
         return asks.values(asks.send([(ask, scope) for scope in scopes], 1), lambda: False)
 
     episodes = [f"evaluation/{step}/{episode}" for step in (10, 20) for episode in range(3)]
     for role in ("critic", "judge"):
         asks = QuestionQueue(1, 0, backend, role=role, kind="chat")
-        first, second = drawn(asks, *episodes), drawn(asks, *episodes)
+        first, second = draw(asks, *episodes), draw(asks, *episodes)
         assert len({*first, *second}) == 12
         asks.begin_scopes()
-        assert drawn(asks, *reversed(episodes)) == first[::-1], "in whatever order they are played"
+        assert draw(asks, *reversed(episodes)) == first[::-1], "independent of the order of episodes"
         training = [Streams(0).of_question(ordinal, role).random() for ordinal in range(2)]
-        assert drawn(asks, "", "") == training, "questions of training keep their errors"
+        assert draw(asks, "", "") == training, "questions of training keep their errors"
 
 
 def test_measures_of_questions_in_flight_are_in_their_state_and_absent_without_any() -> None:
@@ -271,9 +273,9 @@ def test_measures_of_questions_in_flight_are_in_their_state_and_absent_without_a
 
 
 def test_planning_and_readiness_accept_it_and_another_suite_is_refused(
-    criticised: None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    criticised_method: None, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert estimates.by_model(planned()) == []
+    assert estimates.by_model(plan_cell()) == []
     assert cli.main(["run", *SHORT, "profile=smoke", "seeds=1", f"output={tmp_path / 'study'}", "--dry-run"]) == 0
     assert "oracle_critic" in capsys.readouterr().out
     with pytest.raises(UserError, match=r"critic 'oracle_critic' does not fit suite 'classic'.*measures nothing"):
@@ -281,9 +283,9 @@ def test_planning_and_readiness_accept_it_and_another_suite_is_refused(
 
 
 def test_an_agent_that_wants_measures_of_a_task_without_any_is_refused(
-    criticised: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    criticised_method: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry.get("chat", "oracle_critic"), "fits", lambda self, there: "")
+    monkeypatch.setattr(registry.get("chat", "oracle_critic"), "fits", lambda self, cell: "")
     words = ("method=criticised", "suite=classic", "task=CartPole-v1", "training.steps=1500", "seeds=[0]")
     with pytest.raises(UserError, match="an oracle of the cell reads measures, and the task has none"):
         train(*words, packs=[(0,)])

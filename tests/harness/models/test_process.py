@@ -1,4 +1,4 @@
-"""The model process: answers in order, survives its own death once, and never blocks the training unasked."""
+"""The model process answers in order, is restarted once after its death, and does not block training."""
 
 import multiprocessing
 import os
@@ -74,19 +74,19 @@ SUITE = RegisteredPart("suite", "minigrid_doorkey")
 
 @pytest.fixture
 def process(plugin, tmp_path: Path) -> Iterator[Callable[..., ModelProcess]]:
-    """`process("slow")` is a process with a judge of this behaviour, which ends with the test."""
+    """Return a function: `process("slow")` starts a process with a judge of this behaviour, until the test ends."""
     plugin("odd_module", SOURCE, {"judge": "odd"})
-    made: list[ModelProcess] = []
+    processes: list[ModelProcess] = []
 
     def start(behaviour: str = "", **options: Any) -> ModelProcess:
         voice = Voice(RegisteredPart("judge", "odd", {"behaviour": behaviour, "flag": str(tmp_path / "flag")}))
         assignment = Assignment(SUITE, "5x5", {"judge": voice}, {}, runs=("cell/0", "cell/1"))
-        made.append(ModelProcess(assignment, 60.0, **options))
-        return made[-1]
+        processes.append(ModelProcess(assignment, 60.0, **options))
+        return processes[-1]
 
     yield start
-    for each in made:
-        each.close()
+    for model_process in processes:
+        model_process.close()
 
 
 def clip(length: int) -> np.ndarray:
@@ -115,7 +115,7 @@ def test_every_clip_is_answered_though_the_process_dies_or_hangs_once(process, t
     judge = process(behaviour)
 
     def impatient() -> bool:
-        """Have the process count as hung at once while it hangs; answers are waited for as long as it takes."""
+        """Let the process count as hung at once while it hangs; answers are still waited for without limit."""
         hangs = behaviour == "hang once" and (tmp_path / "flag").exists() and not judge.restarts
         judge._patience = 0.0 if hangs else 60.0
         return False
@@ -126,15 +126,15 @@ def test_every_clip_is_answered_though_the_process_dies_or_hangs_once(process, t
     assert answers == [0.01, 0.02, 0.03, 0.04, 0.05] and judge.restarts == (0 if behaviour == "" else 1)
 
 
-@pytest.mark.parametrize(("behaviour", "held"), [("", (0, 0)), ("on a GPU", (2, 3))])
-def test_a_process_tells_what_its_model_holds_of_a_gpu(process, behaviour: str, held: tuple[float, float]) -> None:
+@pytest.mark.parametrize(("behaviour", "memory"), [("", (0, 0)), ("on a GPU", (2, 3))])
+def test_a_process_tells_what_its_model_holds_of_a_gpu(process, behaviour: str, memory: tuple[float, float]) -> None:
     judge = process(behaviour)
-    assert answer(judge, 0) == 0.03 and judge.memory == held
+    assert answer(judge, 0) == 0.03 and judge.memory == memory
 
 
 def test_memory_is_the_least_and_the_most_of_what_was_told() -> None:
-    found = Memory().with_(Memory(2.5, 4.0)).with_(Memory(2.0, 3.0)).with_(Memory())
-    assert found == (2.0, 4.0)
+    memory = Memory().with_(Memory(2.5, 4.0)).with_(Memory(2.0, 3.0)).with_(Memory())
+    assert memory == (2.0, 4.0)
 
 
 def test_the_working_directory_is_not_searched_for_modules(process, tmp_path, monkeypatch) -> None:
@@ -157,8 +157,8 @@ def test_a_process_that_is_stopped_is_killed_named_and_started_again(process, ca
     stopped = judge.pid
     stop(stopped)
     assert answer(judge, 1, 4) == 0.04 and judge.restarts == 1 and not Path(f"/proc/{stopped}").exists()
-    said = "(gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)); restarted"
-    assert f"process {stopped} of judge 'odd' ended {said}" in capsys.readouterr().err
+    reason = "(gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)); restarted"
+    assert f"process {stopped} of judge 'odd' ended {reason}" in capsys.readouterr().err
 
 
 def test_a_worker_that_is_to_stop_waits_only_a_little_for_an_answer_and_for_calls_that_are_paid_for(
@@ -177,23 +177,23 @@ def test_a_worker_that_is_to_stop_waits_only_a_little_for_an_answer_and_for_call
 
 
 def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large answer takes several writes, and only the first of them have come."""
+    """A large answer takes several writes, and only the first of them has arrived."""
     judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(RegisteredPart("judge", "sprite"))}), 20.0)
-    whole = bytes(ForkingPickler.dumps(ProcessReply(0, CallResult(np.zeros(1_000)))))
-    begun = [struct.pack("!i", len(whole)) + whole[:500], struct.pack("!i", len(whole)) + whole]
+    message = bytes(ForkingPickler.dumps(ProcessReply(0, CallResult(np.zeros(1_000)))))
+    writes = [struct.pack("!i", len(message)) + message[:500], struct.pack("!i", len(message)) + message]
 
     def start() -> None:
-        mine, theirs = multiprocessing.Pipe()
-        judge._connection, judge._watch = Channel(mine), Watch(os.getpid(), Pulse())
+        near_end, far_end = multiprocessing.Pipe()
+        judge._connection, judge._watch = Channel(near_end), Watch(os.getpid(), Pulse())
         judge._arrivals = select.poll()
         judge._arrivals.register(judge._connection.fileno(), select.POLLIN)
-        os.write(theirs.fileno(), begun.pop(0))
-        keep.append(theirs)
+        os.write(far_end.fileno(), writes.pop(0))
+        keep.append(far_end)
 
     keep: list[Connection] = []
     monkeypatch.setattr(judge, "_start", start)
     judge.ask(item(0, 3))
-    keep[0].recv()  # a pipe that is closed with something unread in it is an error of another kind
+    keep[0].recv()  # closing a pipe with unread data would raise another error
     keep[0].close()
     assert judge.take(0)[0].value.shape == (1_000,) and judge.restarts == 1
 
@@ -212,8 +212,8 @@ def test_an_answer_counts_from_its_delay_on_however_slow_the_judge(process) -> N
     asks.submit(question(0, [7], 5), step=10)
     asks.submit(question(1, [8], 6), step=11)
     assert [list(asks.due(step)) for step in (11, 12, 13)] == [[], [], []]
-    ((asked, told, _),) = asks.due(14)
-    assert (told.row, told.key.tolist(), told.value, asked.step) == (0, [7], 0.05, 10)
+    ((query, early, _),) = asks.due(14)
+    assert (early.row, early.key.tolist(), early.value, query.step) == (0, [7], 0.05, 10)
     assert asks.waited > 0.0 and asks.in_flight == 1
     ((_, late, _),) = asks.due(15)
     assert (late.row, late.value) == (1, 0.06)

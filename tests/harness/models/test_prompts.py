@@ -1,4 +1,4 @@
-"""A judging prompt ends by asking for the form of its answer, and a request for one holds what a writer must know."""
+"""A judging prompt ends with the form of its answer; the request for one contains all that its writer must know."""
 
 import pytest
 

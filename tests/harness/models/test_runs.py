@@ -1,5 +1,5 @@
-"""VLM-RB on DoorKey over foundation models: recorded, replayed to the byte with the model gone, stopped by a budget,
-and none the worse for calls that fail."""
+"""VLM-RB on DoorKey with foundation models: recorded, replayed to the byte without the model, stopped by a budget, and
+robust to failing calls."""
 
 import shutil
 from collections.abc import Callable
@@ -36,8 +36,8 @@ def model(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="module")
-def whole(train_once: Callable[..., Path], model: Path) -> Path:
-    """A recorded run of two seeds, only to be read."""
+def recorded_run(train_once: Callable[..., Path], model: Path) -> Path:
+    """Return a recorded study of two seeds, only to be read."""
     return train_once(*SETTINGS, f"judge.model={model}", "seeds=[0,1]", packs=[(0, 1)])
 
 
@@ -49,25 +49,25 @@ def lines(study: Path, name: str) -> list[dict]:
     return [row for run in sorted(study.glob("*/*/*/seed-*")) for row in logged(run, name)]
 
 
-def test_a_recorded_run_replays_to_the_byte_when_the_model_is_gone(train, model: Path, whole: Path) -> None:
-    gone = model.rename(model.with_name("gone"))
+def test_a_recorded_run_replays_to_the_byte_when_the_model_is_gone(train, model: Path, recorded_run: Path) -> None:
+    hidden_model = model.rename(model.with_name("gone"))
     try:
         replayed = train(
             *SETTINGS, f"judge.model={model}", "seeds=[0,1]", packs=[(1,), (0,)],
-            models={"mode": "replay", "cassette": str(whole)},
+            models={"mode": "replay", "cassette": str(recorded_run)},
         )  # fmt: skip
     finally:
-        gone.rename(model)
+        hidden_model.rename(model)
     for file in ("evaluations.parquet", "judgements.parquet"):
-        assert len(rows(whole, file)) == 2 and rows(replayed, file) == rows(whole, file)
-    scores = [row["score"] for row in lines(whole, "judgements")]
+        assert len(rows(recorded_run, file)) == 2 and rows(replayed, file) == rows(recorded_run, file)
+    scores = [row["score"] for row in lines(recorded_run, "judgements")]
     assert len(scores) > 20 and len(set(scores)) > 5 and all(0 < score < 1 for score in scores)
-    assert all("mass" in row for row in lines(whole, "judgements"))
+    assert all("mass" in row for row in lines(recorded_run, "judgements"))
     last = lines(replayed, "ledger")[-1]
     assert last["billed_calls"] == 0 and last["calls"] > 12 and last["images"] == 8 * last["calls"]
 
 
-def test_what_was_never_recorded_is_an_error_in_replay(train, model, whole) -> None:
+def test_what_was_never_recorded_is_an_error_in_replay(train, model, recorded_run) -> None:
     command = (*SETTINGS, f"judge.model={model}")
     with pytest.raises(UserError, match=r"step \d+: question \d+ .* was never recorded"):
-        train(*command, "seeds=[3]", packs=[(3,)], models={"mode": "replay", "cassette": str(whole)})
+        train(*command, "seeds=[3]", packs=[(3,)], models={"mode": "replay", "cassette": str(recorded_run)})

@@ -1,4 +1,4 @@
-"""A model process whose study is on a disk that several machines share, with a real process and a server."""
+"""A model process whose study is on a disk shared by several machines, with a real process and a server."""
 
 import json
 import os
@@ -36,16 +36,16 @@ def study(tmp_path: Path) -> Path:
 def process(study: Path, url: str) -> ModelProcess:
     settings = {"model": "canned", "base_url": url, "scoring": "literal", "key_variable": "NO_KEY"}
     voices = {"judge": Voice(RegisteredPart("judge", "openai", settings))}
-    given = Assignment(SUITE, "5x5", voices, {}, runs=("cell/0",), models={"budget_calls": 100}, shared=True)
-    return ModelProcess(given._replace(directory=str(study_models.folder(study))), 60.0)
+    assignment = Assignment(SUITE, "5x5", voices, {}, runs=("cell/0",), models={"budget_calls": 100}, shared=True)
+    return ModelProcess(assignment._replace(directory=str(study_models.folder(study))), 60.0)
 
 
-def asked(judge: ModelProcess, number: int) -> float:
+def ask_judge(judge: ModelProcess, number: int) -> float:
     judge.ask(item(number, number + 1))
     return float(judge.take(number)[0].value)
 
 
-def ended(study: Path) -> list[dict[str, Any]]:
+def spent_grants(study: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted((study / "models" / "grants").glob("*.spent"))]
 
 
@@ -53,15 +53,15 @@ def test_a_process_outlives_the_signal_that_ends_its_task_until_its_answers_are_
     study: Path, server: str
 ) -> None:
     judge = process(study, server)
-    assert asked(judge, 0) == 1.0
+    assert ask_judge(judge, 0) == 1.0
     assert judge.pid is not None
-    os.kill(judge.pid, signal.SIGTERM)  # as a scheduler sends it to every process of a task
-    assert asked(judge, 1) == 1.0
+    os.kill(judge.pid, signal.SIGTERM)  # a scheduler sends it to every process of a task
+    assert ask_judge(judge, 1) == 1.0
     scratch = Path(judge._scratch)
     judge.publish()
     assert judge.restarts == 0 and exchange.stats(study).models[0].answers.calls == 2
-    assert [each["calls"] for each in ended(study)] == [2]
-    asked(judge, 2)
+    assert [grant["calls"] for grant in spent_grants(study)] == [2]
+    ask_judge(judge, 2)
     judge.close()
     assert exchange.stats(study).models[0].answers.calls == 3 and not scratch.exists()
     assert grants.settle(study / "models" / "grants", study / "models" / "budget.json")
@@ -70,7 +70,7 @@ def test_a_process_outlives_the_signal_that_ends_its_task_until_its_answers_are_
 
 def test_a_process_that_died_is_followed_by_one_that_publishes_what_it_had_answered(study: Path, server: str) -> None:
     judge = process(study, server)
-    asked(judge, 0)
+    ask_judge(judge, 0)
     assert judge.pid is not None
     os.kill(judge.pid, signal.SIGKILL)
     judge.publish()
@@ -85,9 +85,9 @@ def test_a_worker_whose_runs_another_one_has_taken_over_publishes_what_it_spent_
     (tmp_path / "run").mkdir()
     lease.acquire()
     judge = process(study, server)
-    asked(judge, 0)
+    ask_judge(judge, 0)
     judge.publish([lease.follower()])
-    asked(judge, 1)
+    ask_judge(judge, 1)
     lease.follower().write_text("held{}")
     with pytest.raises(Fenced, match="another process has taken over the runs"):
         judge.publish([lease.follower()])
@@ -105,8 +105,8 @@ def test_the_account_of_a_study_is_open_before_anything_is_granted_and_counts_it
         assert grants.spent_and_granted(directory / "grants", directory / "budget.json")["calls"] == calls
         if not calls:
             judge = process(study, server)
-            asked(judge, 0)
-            asked(judge, 1)
+            ask_judge(judge, 0)
+            ask_judge(judge, 1)
             judge.publish()
     judge.close()
     study_models.settle(directory)
@@ -119,7 +119,7 @@ def test_a_study_is_settled_only_while_nobody_holds_a_run(study: Path, server: s
     lease = Lease(run, "run")
     lease.acquire()
     judge = process(study, server)
-    asked(judge, 0)
+    ask_judge(judge, 0)
     judge.publish()
     directory = study_models.folder(study)
     study_models.settle(directory, alone=lambda: leases.all_over([run]))

@@ -1,5 +1,5 @@
-"""Every request that a server got is in the cassette, the ledger, the budget, `bench status` and `bench models stats`,
-whether a run was stopped, killed or probed; what is in one of them alone is named."""
+"""Every request that a server received is counted in the cassette, the ledger, the budget, `bench status` and `bench
+models stats`, whether a run was stopped, killed or probed; a difference between them is named."""
 
 import asyncio
 import json
@@ -45,8 +45,8 @@ def test_sums_are_those_of_merged_and_unmerged_shards_of_this_study(tmp_path: Pa
         cassette.close()
         if number == 0:
             merge(tmp_path)
-    mine = Account("cell/0", "planner", "runs")
-    assert spending.spent(tmp_path, ["cell/0"]) == {mine: Usage(calls=2, tokens_in=10, usd=0.5)}
+    account = Account("cell/0", "planner", "runs")
+    assert spending.spent(tmp_path, ["cell/0"]) == {account: Usage(calls=2, tokens_in=10, usd=0.5)}
     assert len(spending.spent(tmp_path)) == 2 and spending.spent(tmp_path / "none") == {}
 
 
@@ -69,16 +69,16 @@ class Repairing:
 def test_the_requests_of_an_attempt_that_never_ends_are_counted(tmp_path: Path) -> None:
     budget = Budget(tmp_path / "budget.json", Limits(calls=100))
 
-    async def asked() -> None:
+    async def ask() -> None:
         policy = Policy(timeout=0.05, attempts=2, backoff=0.001)
         cassette = Cassette([], tmp_path / "shard-1.sqlite")
         desk = Desk(Repairing(), {"model": "m"}, "m", cassette, budget, policy, "record")
-        told = await desk.answer(CALL, Asker("cell/0", 0, 0, "planner"))
-        assert told.failure == "timeout" and told.usage.calls == 6
+        reply = await desk.answer(CALL, Asker("cell/0", 0, 0, "planner"))
+        assert reply.failure == "timeout" and reply.usage.calls == 6
         assert budget.spent["calls"] == 6
         await desk.close()
 
-    asyncio.run(asked())
+    asyncio.run(ask())
     assert spending.spent(tmp_path)[Account("cell/0", "planner", "runs")].calls == 6
 
 
@@ -102,7 +102,8 @@ asyncio.run(asked())
 
 
 def test_a_call_that_a_kill_cuts_off_counts_as_one(tmp_path: Path) -> None:
-    """Two calls are answered, the second after a repair; the fourth request is under way when its process is killed."""
+    """Two calls are answered, the second after a repair; the process is killed while its fourth request is under
+    way."""
     posts, reached, release = list[Any](), threading.Event(), threading.Event()
 
     def answer(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
@@ -118,13 +119,16 @@ def test_a_call_that_a_kill_cuts_off_counts_as_one(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         release.set()
-    found = spending.spent(tmp_path / "models")[Account("cell/0", "planner", "runs")]
-    assert len(posts) == found.calls == 4 and found.tokens_in == 15, "nothing is known of the last but that it was sent"
+    usage = spending.spent(tmp_path / "models")[Account("cell/0", "planner", "runs")]
+    assert len(posts) == usage.calls == 4 and usage.tokens_in == 15, (
+        "the request cut off counts as one call without tokens"
+    )
     assert Budget(tmp_path / "models" / "budget.json", Limits()).spent["calls"] == 4
 
 
 class Server:
-    """A server that says what it is told to, or in turns an action and what is none, and counts what it got."""
+    """A server that answers `says`, or by default alternately an action and an unusable text, and counts its
+    requests."""
 
     def __init__(self) -> None:
         self.url, self.posts, self.failing, self.says = "", 0, set[int](), ""
@@ -144,14 +148,14 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    found = Server()
-    with serving(found.answer) as url:
-        found.url = url
-        yield found
+    server = Server()
+    with serving(server.answer) as url:
+        server.url = url
+        yield server
 
 
-def acting(server: Server) -> tuple[str, ...]:
-    """The words of a run whose performer, at a temperature, is asked in each step of two evaluations."""
+def acting_run(server: Server) -> tuple[str, ...]:
+    """Return the words of a run whose performer is asked, at a temperature, in each step of two evaluations."""
     return (
         "suite=crafter_ood", "task=wood_sword", "suite.actions=find", "suite.impossible=masked", "suite.area=32",
         "suite.test_length=9", "training.steps=20", "evaluation.every=10", "evaluation.episodes=2", "seeds=[0]",
@@ -161,7 +165,7 @@ def acting(server: Server) -> tuple[str, ...]:
 
 
 def assert_equal_counts(study: Path, server: Server, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
-    """Assert that all counts are the server's, and return them by purpose."""
+    """Check that all counts equal the server's, and return them by purpose."""
     (model,) = exchange.stats(study).models
     assert model.spent.calls == server.posts
     account = Budget(study / "models" / "budget.json", Limits())
@@ -184,13 +188,13 @@ def assert_equal_counts(study: Path, server: Server, capsys: pytest.CaptureFixtu
 def test_a_run_that_is_stopped_inside_an_evaluation_reports_what_was_made_before(
     server: Server, train: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With retries. What is used again from the cassette was billed when it was made."""
+    """Some requests are retried. An answer that is reused from the cassette was billed when it was made."""
     study, budget = tmp_path / "study", {"budget_calls": 10_000}
     server.failing = {3, 30}
     with pytest.raises(Stopped):
-        train(*acting(server), packs=[(0,)], directory=study, stop=lambda: server.posts >= 25, models=budget)
+        train(*acting_run(server), packs=[(0,)], directory=study, stop=lambda: server.posts >= 25, models=budget)
     before = server.posts
-    train(*acting(server), packs=[(0,)], directory=study, models=budget)
+    train(*acting_run(server), packs=[(0,)], directory=study, models=budget)
     assert 25 <= before < server.posts
     (ledger,) = [logged(run, "ledger")[-1] for run in study.glob("*/*/*/seed-*")]
     assert assert_equal_counts(study, server, capsys) == {"runs": server.posts}
@@ -212,7 +216,7 @@ def test_the_counts_of_a_command_agree_although_its_worker_is_killed(
 
     server.at = {20: kill}
     words = ("profile=smoke", "workers=1", "models.budget_calls=10000", "report=false", f"output={study}")
-    done = programs.bench("run", *acting(server), *words)
+    done = programs.bench("run", *acting_run(server), *words)
     assert "was killed (SIGKILL)" in done.out + done.err and done.code == 0, done.out + done.err
     assert assert_equal_counts(study, server, capsys)["first calls"] == 1
     assert cli.main(["models", "stats", str(study)]) == 0
@@ -234,6 +238,6 @@ def test_the_clips_of_probes_are_counted_apart(
     assert done.code == 0, done.out + done.err
     parts = assert_equal_counts(tmp_path / "study", server, capsys)
     assert parts["first calls"] == 1 and parts["probes"] > 3
-    assert 0 < parts["runs"] < 96 // 8, "a clip that a probe has shown is not sent again"
+    assert 0 < parts["runs"] < 96 // 8, "a clip judged by a probe is not sent again"
     assert cli.main(["status", str(tmp_path / "study")]) == 0
     assert f"and 1 call before training, and {parts['probes']} calls for probes" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What is refused before a study begins to ask models, and the account of what it has spent."""
+"""What is refused before a study makes calls, and the record of what it spent."""
 
 import asyncio
 from pathlib import Path
@@ -19,13 +19,13 @@ from guidebench.harness.plan import matrix
 SERVER = "judge.base_url=http://127.0.0.1:9/v1"
 
 
-def judge(*chosen: str) -> Any:
-    (cell,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=vlm_rb", *chosen]).cells
+def judge(*words: str) -> Any:
+    (cell,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=vlm_rb", *words]).cells
     return cell.section("judge")
 
 
 @pytest.mark.parametrize(
-    ("chosen", "models", "says"),
+    ("words", "models", "says"),
     [
         (
             ("judge=openai", "judge.model=mine", SERVER),
@@ -39,21 +39,21 @@ def judge(*chosen: str) -> Any:
     ],
 )
 def test_what_cannot_work_is_refused_before_any_call(
-    chosen: tuple[str, ...], models: Models, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], models: Models, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(UserError, match=says):
-        study_models.check(models, tmp_path / "models", [judge(*chosen)])
+        study_models.check(models, tmp_path / "models", [judge(*words)])
 
 
 def test_a_replay_says_which_model_it_needs_where_arrays_were_dropped(tmp_path: Path) -> None:
     directory = tmp_path / "models"
     cassette = Cassette([], directory / "shard-0.sqlite")
     for number in range(3):
-        told = CallResult(np.ones((1, 8), np.float32), "", Usage(calls=1))
-        asked = request({"model": "m"}, EmbedCall((f"{number}",)), None)
-        cassette.record(CassetteEntry(asked, Asker("cell/0", number, number), "clip", told, {}, Usage()))
+        answer = CallResult(np.ones((1, 8), np.float32), "", Usage(calls=1))
+        embed_request = request({"model": "m"}, EmbedCall((f"{number}",)), None)
+        cassette.record(CassetteEntry(embed_request, Asker("cell/0", number, number), "clip", answer, {}, Usage()))
     cassette.close()
     study_models.settle(directory, ["cell/0"])
     embedder = matrix.plan(["suite=point_maze", "task=open", "method=vlm_rm"]).cells[0].section("embedder")
@@ -100,14 +100,14 @@ def test_a_budget_that_is_set_late_counts_what_was_spent_before(tmp_path: Path) 
 
 
 def test_delay_and_prompt_are_no_part_of_a_model_s_identity_and_how_it_is_reached_neither(tmp_path: Path) -> None:
-    """The prompt stands in the call itself, so one answer serves runs that wait longer or ask another server."""
+    """The prompt is part of the call, so one answer serves runs with another delay or server."""
 
-    async def key(*chosen: str) -> str:
-        desk = study_models.desk(judge("judge=openai", *chosen), Models(), tmp_path / "models", "cpu")
+    async def key(*words: str) -> str:
+        desk = study_models.desk(judge("judge=openai", *words), Models(), tmp_path / "models", "cpu")
         call = JudgeCall(np.zeros((1, 2, 2, 3), np.uint8), "Is it done?")
-        found = request(desk._identity, call, Asker("cell/0", 0, 0)).key
+        digest = request(desk._identity, call, Asker("cell/0", 0, 0)).key
         await desk.close()
-        return found
+        return digest
 
     first = asyncio.run(key(SERVER))
     assert first == asyncio.run(key("judge.base_url=http://127.0.0.1:8/v1", "judge.delay=7", "judge.prompt=What?"))

@@ -38,12 +38,12 @@ CHAT_TEXT = (
 
 
 def _once(make: Callable[..., Path]) -> Callable[..., Path]:
-    """Make a model only if its directory does not hold one."""
+    """Decorate a function that writes a model so that it returns at once if its directory holds one."""
 
     @functools.wraps(make)
-    def once(directory: Path, *given: Any, **settings: Any) -> Path:
+    def once(directory: Path, *arguments: Any, **settings: Any) -> Path:
         if not any((directory / name).exists() for name in ("config.json", "model_index.json")):
-            make(directory, *given, **settings)
+            make(directory, *arguments, **settings)
         return directory
 
     return once
@@ -51,7 +51,7 @@ def _once(make: Callable[..., Path]) -> Callable[..., Path]:
 
 @_once
 def qwen_vl(directory: Path, hidden: int = 32, layers: int = 2) -> Path:
-    """Qwen2.5-VL: frames of 28 x 28 pixels as 1 token for each two frames of a video, 1 for an image."""
+    """Write a Qwen2.5-VL: frames of 28 x 28 pixels are 1 token for each two frames of a video, or 1 for an image."""
     from transformers import (
         Qwen2_5_VLConfig,
         Qwen2_5_VLForConditionalGeneration,
@@ -105,7 +105,8 @@ def perception_lm(
     text: Mapping[str, Any] = MappingProxyType({}),
     tower: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Perception-LM: its vision tower of 28 x 28 pixels, 1 token a frame; `text` and `tower` change their settings."""
+    """Write a Perception-LM: a vision tower of 28 x 28 pixels, 1 token a frame; `text` and `tower` change their
+    settings."""
     from transformers import (
         PerceptionLMConfig,
         PerceptionLMForConditionalGeneration,
@@ -146,7 +147,7 @@ def perception_lm(
 
 @_once
 def clip(directory: Path) -> Path:
-    """CLIP: images of 28 x 28 pixels and texts to 16 numbers."""
+    """Write a CLIP that embeds images of 28 x 28 pixels and texts as 16 numbers."""
     from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor
 
     around = ("<|startoftext|>", "<|endoftext|>")
@@ -165,7 +166,7 @@ def clip(directory: Path) -> Path:
 
 @_once
 def xclip(directory: Path) -> Path:
-    """X-CLIP: videos of 8 frames of 32 x 32 pixels and texts to 16 numbers."""
+    """Write an X-CLIP that embeds videos of 8 frames of 32 x 32 pixels and texts as 16 numbers."""
     from transformers import VideoMAEImageProcessor, XCLIPConfig, XCLIPModel, XCLIPProcessor
 
     around = ("<|startoftext|>", "<|endoftext|>")
@@ -184,8 +185,8 @@ def xclip(directory: Path) -> Path:
 
 @_once
 def diffusion(directory: Path, prediction: str = "epsilon") -> Path:
-    """A latent diffusion pipeline of images of 32 x 32 pixels and latents of 16 x 16, saved by diffusers; `prediction`:
-    what its network predicts. Its texts have at most 12 tokens."""
+    """Write a latent diffusion pipeline with diffusers: images of 32 x 32 pixels, latents of 16 x 16, texts of at most
+    12 tokens. `prediction` is what its network predicts."""
     import torch
     from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
     from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
@@ -229,7 +230,8 @@ def diffusion(directory: Path, prediction: str = "epsilon") -> Path:
 
 @_once
 def sam2(directory: Path, side: int = 64) -> Path:
-    """SAM 2.1 with weights for videos: images of `side` pixels, a million parameters, which its fixed widths take."""
+    """Write a SAM 2.1 for videos: images of `side` pixels and a million parameters, the least that its fixed widths
+    allow."""
     from transformers import Sam2ImageProcessor, Sam2VideoConfig, Sam2VideoModel, Sam2VideoProcessor
     from transformers import Sam2VideoVideoProcessor as Prepare
 
@@ -260,8 +262,8 @@ def sam2(directory: Path, side: int = 64) -> Path:
 
 
 def s3d(directory: Path) -> Path:
-    """S3D as published, but for a text tower of 8 and 16 features over a dozen words, converted to one file; the
-    checkpoint and its word list lie beside it."""
+    """Write S3D as published, except for a text tower of 8 and 16 features over a dozen words, and return the converted
+    file; the checkpoint and its word list lie beside it."""
     file = directory / "s3d.safetensors"
     if file.exists():
         return file
@@ -278,7 +280,7 @@ def s3d(directory: Path) -> Path:
             if "bn" in name and tensor.is_floating_point():
                 tensor.uniform_(0.5, 1.5) if name.endswith(("weight", "var")) else tensor.uniform_(-0.1, 0.2)
             elif tensor.ndim == 5:
-                tensor.mul_(3.0)  # else activations vanish on their way through the layers
+                tensor.mul_(3.0)  # otherwise activations vanish layer by layer
     directory.mkdir(parents=True, exist_ok=True)
     torch.save(model.state_dict(), directory / "s3d.pth")
     np.save(directory / "words.npy", np.array(S3D_WORDS))
@@ -288,7 +290,7 @@ def s3d(directory: Path) -> Path:
 
 @_once
 def gpt2(directory: Path) -> Path:
-    """GPT-2 of 32 features, without a chat template, as published."""
+    """Write a GPT-2 of 32 features, without a chat template, as published."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     words = tokenizer(["<|endoftext|>"], eos="<|endoftext|>", pad=None)
@@ -301,7 +303,7 @@ def gpt2(directory: Path) -> Path:
 
 @_once
 def llama(directory: Path) -> Path:
-    """A Llama of 32 features that chats in text alone."""
+    """Write a Llama of 32 features that chats in text only."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     words = tokenizer(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], eos="<|im_end|>", pad="<|endoftext|>")
@@ -311,7 +313,7 @@ def llama(directory: Path) -> Path:
 
 @_once
 def sentence_bert(directory: Path, pooling: str = "mean", normalised: bool = False) -> Path:
-    """BERT of 32 features with the files by which sentence-transformers names its pooling: "mean" or "cls"."""
+    """Write a BERT of 32 features with the files in which sentence-transformers names its pooling, "mean" or "cls"."""
     import json
 
     from transformers import BertConfig, BertModel
@@ -347,7 +349,8 @@ def tokenizer(
     extra: dict[str, str] | None = None,
     around: tuple[str, str] | None = None,
 ) -> Any:
-    """One token for each byte, each special token and each word of WORDS; `around` stand about every text."""
+    """Return a tokenizer with a token for each byte, special token and word of WORDS; the tokens `around` enclose every
+    text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -357,27 +360,27 @@ def tokenizer(
         letters = word.replace(" ", "Ġ")
         for start in (1, 0):  # "Yes" first, of which "ĠYes" is then made
             joined = letters[start] if start else "Ġ"
-            rest = letters[2:] if start else [letters[1:]]
-            for following in rest:
+            tail = letters[2:] if start else [letters[1:]]
+            for following in tail:
                 if (joined, following) not in merges:
                     merges.append((joined, following))
                     vocabulary.append(joined + following)
                 joined += following
     model = models.BPE(vocab={token: at for at, token in enumerate(vocabulary)}, merges=merges)
-    made = Tokenizer(model)
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens(special)
+    bpe = Tokenizer(model)
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    bpe.add_special_tokens(special)
     if around:
-        both = [(token, made.token_to_id(token)) for token in around]
-        made.post_processor = processors.TemplateProcessing(f"{around[0]} $A {around[1]}", special_tokens=both)
-    named = {"eos_token": eos, "pad_token": pad, "bos_token": bos}
+        surrounding = [(token, bpe.token_to_id(token)) for token in around]
+        bpe.post_processor = processors.TemplateProcessing(f"{around[0]} $A {around[1]}", special_tokens=surrounding)
+    named_tokens = {"eos_token": eos, "pad_token": pad, "bos_token": bos}
     return PreTrainedTokenizerFast(
-        tokenizer_object=made,
+        tokenizer_object=bpe,
         padding_side="left",
         clean_up_tokenization_spaces=False,
         extra_special_tokens=extra or {},
-        **{name: token for name, token in named.items() if token},
+        **{name: token for name, token in named_tokens.items() if token},
     )
 
 
@@ -405,5 +408,5 @@ def _save(architecture: Any, config: Any, processor: Any, directory: Path) -> Pa
         model = architecture(config)
     directory.mkdir(parents=True, exist_ok=True)
     processor.save_pretrained(directory)
-    model.save_pretrained(directory)  # writes config.json, by which a directory that is done is known
+    model.save_pretrained(directory)  # writes config.json, which marks a complete directory
     return directory

@@ -1,4 +1,4 @@
-"""Answers that are arrays: what may be declared, what a dialogue may end with, and how it reaches who asked."""
+"""Answers that are arrays: which may be declared, what a dialogue may return, and how an array reaches its asker."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ SINGLE = Declared(ArraySpec("frames"), "guide 'seeing'", "seer")
 
 @dataclass(frozen=True)
 class Seeing(AskingPart):
-    """A guide that declares what it is told to."""
+    """A guide that declares the array it was constructed with."""
 
     spec: Any = None
     version: ClassVar[int] = 1
@@ -44,20 +44,20 @@ class Judging(Seeing):
     role: ClassVar[str] = "critic"
 
 
-def declared(spec: Any, kind: type[Seeing] = Seeing) -> None:
+def check_declaration(spec: Any, kind: type[Seeing] = Seeing) -> None:
     arrays.every([Chosen("guide", "guide", "seeing")], there({"guide": kind(spec)}))
 
 
 def test_what_is_declared_is_told_by_role() -> None:
     place = there({"guide": Seeing(ArraySpec("frames", (3, 4), "float16"))})
-    chosen = [Chosen("guide", "guide", "seeing"), Chosen("seer", "embedder", "transformers")]
-    found = arrays.of(chosen, place, "seer")
-    assert found is not None and found.spec == ("frames", (3, 4), "float16")
-    assert str(found) == "guide 'seeing' declares its answers of 'seer' as 'frames', float16 [n, 3, 4]"
-    assert arrays.of(chosen, place, "critic") is None and found.bytes == 3 * 4 * 2
-    declared(None)
-    declared(ArraySpec("one"))
-    column = found.spec.column()
+    parts = [Chosen("guide", "guide", "seeing"), Chosen("seer", "embedder", "transformers")]
+    declaration = arrays.of(parts, place, "seer")
+    assert declaration is not None and declaration.spec == ("frames", (3, 4), "float16")
+    assert str(declaration) == "guide 'seeing' declares its answers of 'seer' as 'frames', float16 [n, 3, 4]"
+    assert arrays.of(parts, place, "critic") is None and declaration.bytes == 3 * 4 * 2
+    check_declaration(None)
+    check_declaration(ArraySpec("one"))
+    column = declaration.spec.column()
     assert (column.name, column.kind, column.shape, column.dtype) == ("frames", "late", (3, 4), "float16")
     assert np.isnan(column.initial)
 
@@ -81,12 +81,12 @@ def test_what_is_declared_is_told_by_role() -> None:
 )
 def test_a_declaration_that_cannot_be_kept_is_refused_by_part_and_role(spec: Any, says: str) -> None:
     with pytest.raises(UserError, match=rf"guide 'seeing' declares an array of answers in its role 'seer': .*{says}"):
-        declared(spec)
+        check_declaration(spec)
 
 
 def test_a_judge_answers_with_no_array() -> None:
     with pytest.raises(UserError, match="'critic': a judge that gets clips has answers of a fixed form"):
-        declared(ArraySpec("frames", (4,)), Judging)
+        check_declaration(ArraySpec("frames", (4,)), Judging)
 
 
 def test_a_ring_has_room_for_arrays_that_come_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,19 +96,19 @@ def test_a_ring_has_room_for_arrays_that_come_late(monkeypatch: pytest.MonkeyPat
     def bytes_of() -> int:
         return ring_bytes(matrix.plan(["suite=point_maze", "task=open", "method=vlm_rm"]).cells[0])
 
-    one = bytes_of()
-    monkeypatch.setattr(VlmRm, "array", lambda self, there, role: ArraySpec("frame_reward", (1024,), "float16"))
-    many = bytes_of()
+    scalar_bytes = bytes_of()
+    monkeypatch.setattr(VlmRm, "array", lambda self, view, role: ArraySpec("frame_reward", (1024,), "float16"))
+    array_bytes = bytes_of()
     monkeypatch.setattr(VlmRm, "array", AskingPart.array)
-    none = bytes_of()
-    assert (many - none) == 512 * (one - none) > 10**6
+    bytes_without = bytes_of()
+    assert (array_bytes - bytes_without) == 512 * (scalar_bytes - bytes_without) > 10**6
 
 
 def test_a_plan_with_such_a_declaration_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from guidebench.methods.vlm_rm import VlmRm
 
     (cell,) = matrix.plan(["suite=point_maze", "task=open", "method=vlm_rm"]).cells
-    monkeypatch.setattr(VlmRm, "array", lambda self, there, role: ArraySpec("frame_reward", (), "float128"))
+    monkeypatch.setattr(VlmRm, "array", lambda self, view, role: ArraySpec("frame_reward", (), "float128"))
     with pytest.raises(
         UserError, match="guide 'vlm_rm' declares an array of answers in its role 'embedder': the dtype"
     ):
@@ -117,16 +117,16 @@ def test_a_plan_with_such_a_declaration_is_refused(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_floats_of_the_declared_shape_are_cast_to_the_declared_dtype(dtype: Any) -> None:
-    value = np.array([[0.1, -2], [3, 4], [5, 6]], dtype).T.copy().T  # in columns, as a slice may be
-    found, wrong = fitted(value, HALF, 3)
-    assert found is not None and not wrong and found.dtype == np.float16 and found.flags.c_contiguous
-    assert np.array_equal(found, value.astype(np.float16))
+    value = np.array([[0.1, -2], [3, 4], [5, 6]], dtype).T.copy().T  # column-major, as a slice may be
+    cast, wrong = fitted(value, HALF, 3)
+    assert cast is not None and not wrong and cast.dtype == np.float16 and cast.flags.c_contiguous
+    assert np.array_equal(cast, value.astype(np.float16))
     single, _ = fitted(np.array([0.1]), SINGLE, 1)
     assert single is not None and single.dtype == np.float32 and single.tolist() == [np.float32(0.1)]
 
 
 @pytest.mark.parametrize(
-    ("value", "given"),
+    ("value", "description"),
     [
         (np.zeros((1, 2)), r"float64 \[1, 2\]"),
         (np.zeros(2), r"float64 \[2\]"),
@@ -140,10 +140,10 @@ def test_floats_of_the_declared_shape_are_cast_to_the_declared_dtype(dtype: Any)
         ("vectors", "a str"),
     ],
 )
-def test_what_is_no_such_array_is_told_with_the_declaration_and_the_fix(value: Any, given: str) -> None:
+def test_what_is_no_such_array_is_told_with_the_declaration_and_the_fix(value: Any, description: str) -> None:
     says = (
         rf"guide 'seeing' declares its answers of 'seer' as 'frames', float16 \[n, 2\], and its dialogue returned "
-        rf"{given} for a question of 3 keys; expected \[3, 2\]; .*seer\.model=…"
+        rf"{description} for a question of 3 keys; expected \[3, 2\]; .*seer\.model=…"
     )
     with pytest.raises(UserError, match=says):
         fitted(value, HALF, 3)
@@ -167,7 +167,7 @@ def test_a_number_that_is_not_finite_before_or_behind_the_cast_fails_this_answer
     assert fitted(np.array([[0, 1], [2, 65_519.0]]), HALF, 2)[1] == "", "65,519 rounds to float16's largest"
 
 
-# The embedder turns a text into the length of its words; the dialogue says what to make of it.
+# The embedder returns the lengths of a text's words; the question's text decides what the dialogue does with them.
 SOURCE = """
     from dataclasses import dataclass
     import numpy as np
@@ -194,8 +194,8 @@ SOURCE = """
         async def __call__(self, content, frames, ask):
             if content == "as JSON":
                 return [1.0, 2.0]
-            told = await ask(EmbedCall(tuple(content)))
-            return told.value if told.value.max() < 9 else np.log(told.value - 9)
+            answer = await ask(EmbedCall(tuple(content)))
+            return answer.value if answer.value.max() < 9 else np.log(answer.value - 9)
 
     @register.guide("reading")
     @dataclass(frozen=True)
@@ -211,8 +211,9 @@ SOURCE = """
 
 
 @pytest.fixture
-def asking(plugin: Callable[..., Any]) -> Iterator[Callable[..., QuestionQueue]]:
-    """Makes the questions of two seeds to the reader, whose answers are declared to be this; so many are sent ahead."""
+def make_reader(plugin: Callable[..., Any]) -> Iterator[Callable[..., QuestionQueue]]:
+    """Return a function that makes the queue of two seeds' questions to the reader, whose answers are declared as
+    `spec`; `window` questions are sent ahead."""
     plugin("reading_module", SOURCE, {"embedder": "lengths", "guide": "reading"})
     processes = []
 
@@ -237,8 +238,10 @@ def question(row: int, content: str, keys: int = 2) -> Question:
 WORDS = ArraySpec("words", (3,), "float16")
 
 
-def test_arrays_come_over_the_pipe_in_the_declared_dtype_late_and_at_once(asking: Callable[..., QuestionQueue]) -> None:
-    reader = asking(WORDS)
+def test_arrays_come_over_the_pipe_in_the_declared_dtype_late_and_at_once(
+    make_reader: Callable[..., QuestionQueue],
+) -> None:
+    reader = make_reader(WORDS)
     reader.submit(question(0, '["a bb ccc", "dd d dddd"]'), 10)
     reader.submit(question(1, '["a b eeeeeeeee", "a b c"]'), 10)  # log 0 and of less
     first, second = reader.due(12)
@@ -270,16 +273,16 @@ def test_arrays_come_over_the_pipe_in_the_declared_dtype_late_and_at_once(asking
     ],
 )
 def test_another_shape_ends_the_run_and_an_array_that_nobody_declared_too(
-    asking: Callable[..., QuestionQueue], spec: ArraySpec | None, content: str, says: str
+    make_reader: Callable[..., QuestionQueue], spec: ArraySpec | None, content: str, says: str
 ) -> None:
-    reader = asking(spec)
+    reader = make_reader(spec)
     reader.submit(question(0, content), 1)
     with pytest.raises(UserError, match=says):
         reader.due(3)
 
 
-def test_questions_and_no_answers_are_in_a_checkpoint(asking: Callable[..., QuestionQueue]) -> None:
-    reader = asking(ArraySpec("words", (2_000,), "float32"))
+def test_questions_and_no_answers_are_in_a_checkpoint(make_reader: Callable[..., QuestionQueue]) -> None:
+    reader = make_reader(ArraySpec("words", (2_000,), "float32"))
     reader.submit(question(0, '["' + "a " * 2_000 + '"]', 1), 10)
     empty = reader.state(1)
     reader._backend.wait(0)  # type: ignore[attr-defined]
@@ -288,19 +291,21 @@ def test_questions_and_no_answers_are_in_a_checkpoint(asking: Callable[..., Ques
     (due,) = reader.due(12)
     assert due.answer.value.nbytes == 8_000
     assert reader.state(0) == empty | {"ordinal": 1, "account": reader.state(0)["account"]}
-    again = QuestionQueue(2, 2, reader._backend, role="reader", kind="embedder", numbers=iter(range(7, 9)))
-    again.load_state(0, state)
-    assert np.array_equal(again.due(12)[0].answer.value, due.answer.value)
+    restored = QuestionQueue(2, 2, reader._backend, role="reader", kind="embedder", numbers=iter(range(7, 9)))
+    restored.load_state(0, state)
+    assert np.array_equal(restored.due(12)[0].answer.value, due.answer.value)
 
 
-def test_large_questions_and_large_answers_do_not_wait_for_each_other(asking: Callable[..., QuestionQueue]) -> None:
-    """Both are larger than what a pipe holds, so whoever sends one waits until it is read."""
-    reader = asking(ArraySpec("words", (2**17,)), 16)
+def test_large_questions_and_large_answers_do_not_wait_for_each_other(
+    make_reader: Callable[..., QuestionQueue],
+) -> None:
+    """Both exceed the buffer of a pipe, so a sender waits until the other side reads."""
+    reader = make_reader(ArraySpec("words", (2**17,)), 16)
 
     def ask() -> None:
         for step in range(20):
             reader.submit(question(0, '["' + "a " * 2**17 + '"]', 1), step)
-        for _ in range(4):  # meanwhile answers come, and for each that is read at once a question is sent
+        for _ in range(4):  # answers arrive meanwhile, and each one that is read makes room for a question
             time.sleep(0.1)
             reader._backend.poll()
         assert len(reader.due(100)) == 20
@@ -315,7 +320,7 @@ def test_large_questions_and_large_answers_do_not_wait_for_each_other(asking: Ca
 
 
 def test_an_array_crosses_the_pipe_as_its_bytes() -> None:
-    """And a few hundred more of the message around it."""
+    """A few hundred bytes of the message around it are added."""
     from multiprocessing.reduction import ForkingPickler
 
     from guidebench.harness.models.calls import CallResult

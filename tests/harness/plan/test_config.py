@@ -1,4 +1,4 @@
-"""The section `drawing`: there where a judge looks at frames, and nowhere else."""
+"""The section `drawing` exists only in cells whose judge looks at frames."""
 
 import pytest
 
@@ -13,8 +13,8 @@ def cells(*overrides: str, suite: str = "minigrid_doorkey") -> list[Cell]:
 
 
 def test_only_a_cell_whose_judge_looks_at_frames_has_a_drawing() -> None:
-    (seen,) = cells("method=vlm_rb")
-    assert (seen.section("drawing").tile_size, seen.section("drawing").perturbation) == (32, "none")
+    (drawn_cell,) = cells("method=vlm_rb")
+    assert (drawn_cell.section("drawing").tile_size, drawn_cell.section("drawing").perturbation) == (32, "none")
     for unseen in [*cells("method=uer"), *cells("method=vlm_rb", "judge=oracle")]:
         assert unseen.section("drawing") is None
         assert not any(key.startswith("drawing.") for key in unseen.settings)
@@ -22,12 +22,12 @@ def test_only_a_cell_whose_judge_looks_at_frames_has_a_drawing() -> None:
 
 def test_a_sweep_of_the_drawing_expands_the_methods_that_have_one_and_is_in_their_ids_and_names() -> None:
     swept = ["drawing.perturbation=none,sprite_swap,texture", "drawing.tile_size=8"]
-    found = cells("method=uer,vlm_rb", *swept)
-    assert [cell.names.method for cell in found] == ["uer"] + ["vlm_rb"] * 3
-    assert found[0].id == cells("method=uer")[0].id
-    assert len({cell.id for cell in found}) == 4
-    assert found[2].variant == "drawing.perturbation=sprite_swap, drawing.tile_size=8"
-    assert found[3].section("drawing").perturbation == "texture"
+    planned_cells = cells("method=uer,vlm_rb", *swept)
+    assert [cell.names.method for cell in planned_cells] == ["uer"] + ["vlm_rb"] * 3
+    assert planned_cells[0].id == cells("method=uer")[0].id
+    assert len({cell.id for cell in planned_cells}) == 4
+    assert planned_cells[2].variant == "drawing.perturbation=sprite_swap, drawing.tile_size=8"
+    assert planned_cells[3].section("drawing").perturbation == "texture"
 
 
 def test_a_record_keeps_the_drawing() -> None:
@@ -69,13 +69,13 @@ def test_a_drawing_that_there_is_not_is_refused_with_the_reason(suite: str, over
 
 
 def test_a_setting_added_later_is_hashed_unless_it_has_its_default() -> None:
-    """Cells of before keep their ids, and their records are read; any other value is another cell."""
+    """Older cells keep their ids and their records can be read; any other value makes another cell."""
     from guidebench.harness.identity import cells
     from guidebench.harness.plan import matrix
 
-    given = ["suite=ogbench_scene", "method=vlm_rb", "profile=smoke", "seeds=1"]
+    base_words = ["suite=ogbench_scene", "method=vlm_rb", "profile=smoke", "seeds=1"]
     (plain,), (same,), (other,) = (
-        matrix.plan([*given, *words]).cells for words in ([], ["drawing.camera=front"], ["drawing.camera=both"])
+        matrix.plan([*base_words, *words]).cells for words in ([], ["drawing.camera=front"], ["drawing.camera=both"])
     )
     assert plain.id == same.id != other.id
     for cell in (plain, other):

@@ -1,6 +1,7 @@
-"""A local model is its bytes: where the digest of its files comes from, and what is refused.
+"""A local model is identified by its bytes: where the digest of its files comes from, and what is refused.
 
-The models are directories with the files of one, which are never loaded."""
+The models are directories with a model's files, which are never loaded.
+"""
 
 import json
 import shutil
@@ -31,7 +32,7 @@ WORDS = (
     "suite=housekeep", "method=ellm_exploration", "profile=smoke", "goals=scripted", "text_embedder=transformers",
     "guide.width=32", "seeds=1",
 )  # fmt: skip
-OTHER = "f" * 64
+OTHER_DIGEST = "f" * 64
 
 
 def encoder(folder: Path, weights: bytes = b"weights") -> Path:
@@ -49,30 +50,30 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No study of this directory tells a digest."""
+    """Run each test in an empty directory, where no earlier study states a digest."""
     monkeypatch.chdir(tmp_path)
 
 
-def planned(model: Path | str, *words: str) -> Cell:
+def plan_cell(model: Path | str, *words: str) -> Cell:
     (cell,) = matrix.plan([*WORDS, f"text_embedder.model={model}", *words]).cells
     return cell
 
 
-def told(cell: Cell) -> tuple[str | None, str]:
-    """The digest of the cell's encoder and what it comes from."""
+def digest_and_layer(cell: Cell) -> tuple[str | None, str]:
+    """Return the digest of the cell's encoder and the layer that set it."""
     value = cell.settings["text_embedder.digest"]
     return value.value, value.layer
 
 
 def on_record(cell: Cell, study: Path) -> Path:
-    """Write a cell's record and the directory of a run."""
+    """Write a study with a cell's record and the directory of a run, and return it."""
     write_cell(StudyDirectory(study), cell)
     (study / cell.directory / "seed-0").mkdir()
     return study
 
 
 def cassette(file: Path, *identities: dict[str, Any], role: str = "text_embedder") -> Path:
-    """A cassette with one answer of each of these models in a role."""
+    """Write a cassette with one answer of each of these models in a role."""
     cassette_file.create(file)
     with closing(cassette_file.opened(file, "rw")) as db, cassette_file.transaction(db):
         for number, identity in enumerate(identities):
@@ -87,35 +88,37 @@ def cassette(file: Path, *identities: dict[str, Any], role: str = "text_embedder
 
 
 def test_equal_bytes_are_one_cell_wherever_they_are_and_other_bytes_another(model: Path, tmp_path: Path) -> None:
-    other, copied = encoder(tmp_path / "noise", b"noise!!"), Path(shutil.copytree(model, tmp_path / "copy"))
-    cells = matrix.plan([*WORDS, f"text_embedder.model={model},{copied},{other}"]).cells
-    assert [told(cell) for cell in cells] == [(digests.of_model(place), "files") for place in (model, other)]
-    before = planned(model)
+    noise_model, copied = encoder(tmp_path / "noise", b"noise!!"), Path(shutil.copytree(model, tmp_path / "copy"))
+    cells = matrix.plan([*WORDS, f"text_embedder.model={model},{copied},{noise_model}"]).cells
+    assert [digest_and_layer(cell) for cell in cells] == [
+        (digests.of_model(place), "files") for place in (model, noise_model)
+    ]
+    before = plan_cell(model)
     (model / "model.safetensors").write_bytes(b"noise!!")
-    assert planned(model).id == cells[1].id != cells[0].id == before.id == planned(copied).id
+    assert plan_cell(model).id == cells[1].id != cells[0].id == before.id == plan_cell(copied).id
 
 
 def test_a_record_holds_the_digest_and_its_path_is_in_no_id(model: Path) -> None:
-    cell = planned(model)
-    content = record(cell)
-    assert content["settings"]["text_embedder.digest"]["value"] == digests.of_model(model)
-    assert rehashed(content) == recorded(content).id == cell.id
-    content["settings"]["text_embedder.model"]["value"] = "/elsewhere"
-    assert rehashed(content) == cell.id
+    cell = plan_cell(model)
+    cell_record = record(cell)
+    assert cell_record["settings"]["text_embedder.digest"]["value"] == digests.of_model(model)
+    assert rehashed(cell_record) == recorded(cell_record).id == cell.id
+    cell_record["settings"]["text_embedder.model"]["value"] = "/elsewhere"
+    assert rehashed(cell_record) == cell.id
 
 
 def test_a_record_of_before_there_were_digests_keeps_the_id_under_its_models_name(model: Path) -> None:
-    by_name = planned(model, "text_embedder.digest=null")
-    assert by_name.id != planned(model).id
-    content = record(by_name)
-    del content["settings"]["text_embedder.digest"]
-    assert rehashed(content) == recorded(content).id == by_name.id
-    content["settings"]["text_embedder.model"]["value"] = "/elsewhere"
-    assert rehashed(content) != by_name.id
+    by_name = plan_cell(model, "text_embedder.digest=null")
+    assert by_name.id != plan_cell(model).id
+    cell_record = record(by_name)
+    del cell_record["settings"]["text_embedder.digest"]
+    assert rehashed(cell_record) == recorded(cell_record).id == by_name.id
+    cell_record["settings"]["text_embedder.model"]["value"] = "/elsewhere"
+    assert rehashed(cell_record) != by_name.id
 
 
 def test_only_a_sha256_is_a_digest(model: Path) -> None:
-    check_refused(r"text_embedder\.digest=abc: expected a SHA-256", planned, model, "text_embedder.digest=abc")
+    check_refused(r"text_embedder\.digest=abc: expected a SHA-256", plan_cell, model, "text_embedder.digest=abc")
 
 
 # Row names
@@ -126,13 +129,13 @@ def test_a_row_is_named_by_recipe_repository_or_digest_and_never_by_a_path(
 ) -> None:
     digest = digests.of_model(model)
     assert digest is not None
-    assert planned(model).model == f"scripted_goals+local-{digest[:8]}"
-    assert planned("models/encoder").model == planned(model).model, "which looks like the name of a repository"
+    assert plan_cell(model).model == f"scripted_goals+local-{digest[:8]}"
+    assert plan_cell("models/encoder").model == plan_cell(model).model, "the path looks like the name of a repository"
     download = tmp_path / "hub" / "models--me--my-encoder" / "snapshots" / "1a2b"
     shutil.copytree(model, download)
-    assert planned(download).model == "scripted_goals+my-encoder"
+    assert plan_cell(download).model == "scripted_goals+my-encoder"
     monkeypatch.setattr(recipes, "of_digest", {digest: recipes.recipe("sbert")}.get)
-    assert planned(model).model == "scripted_goals+sbert"
+    assert plan_cell(model).model == "scripted_goals+sbert"
 
 
 # Where a digest comes from
@@ -140,46 +143,51 @@ def test_a_row_is_named_by_recipe_repository_or_digest_and_never_by_a_path(
 
 def test_files_that_are_not_those_of_the_command_are_refused_with_both_digests(model: Path) -> None:
     digest = digests.of_model(model)
-    assert planned(model, f"text_embedder.digest={digest}").id == planned(model).id
-    says = rf"text_embedder\.digest={OTHER} is given, and the files of text_embedder\.model=.* the digest {digest}"
-    check_refused(says, planned, model, f"text_embedder.digest={OTHER}")
-    replayed = planned(model, f"text_embedder.digest={OTHER}", "models.mode=replay")
-    assert told(replayed) == (OTHER, "command line"), "nothing is loaded"
+    assert plan_cell(model, f"text_embedder.digest={digest}").id == plan_cell(model).id
+    says = (
+        rf"text_embedder\.digest={OTHER_DIGEST} is given, and the files of text_embedder\.model=.* the digest {digest}"
+    )
+    check_refused(says, plan_cell, model, f"text_embedder.digest={OTHER_DIGEST}")
+    replayed = plan_cell(model, f"text_embedder.digest={OTHER_DIGEST}", "models.mode=replay")
+    assert digest_and_layer(replayed) == (OTHER_DIGEST, "command line"), "nothing is loaded"
 
 
 def test_without_files_it_comes_from_command_record_recipe_or_recorded_calls_in_this_order(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = planned(model)
+    cell = plan_cell(model)
     calls = cassette(tmp_path / "calls.sqlite", {"backend": "transformers", "digest": "c" * 64})
-    study = on_record(here, tmp_path / "study")
+    study = on_record(cell, tmp_path / "study")
     shutil.rmtree(model)
-    assert told(planned(model)) == (None, "default")
+    assert digest_and_layer(plan_cell(model)) == (None, "default")
     words = [f"models.cassette={calls}"]
-    assert told(planned(model, *words)) == ("c" * 64, "cassette")
+    assert digest_and_layer(plan_cell(model, *words)) == ("c" * 64, "cassette")
     published = recipes.recipe("sbert")
     assert published is not None
     monkeypatch.setattr(recipes, "recipe", lambda name: replace(published, digest="b" * 64, width=32))
-    assert told(planned(model, *words)) == ("b" * 64, "recipe")
-    again = planned(model, *words, f"output={study}")
-    assert told(again) == (told(here)[0], "record") and again.id == here.id
-    assert told(planned(model, *words, f"output={study}", f"text_embedder.digest={OTHER}")) == (OTHER, "command line")
+    assert digest_and_layer(plan_cell(model, *words)) == ("b" * 64, "recipe")
+    replanned = plan_cell(model, *words, f"output={study}")
+    assert digest_and_layer(replanned) == (digest_and_layer(cell)[0], "record") and replanned.id == cell.id
+    assert digest_and_layer(plan_cell(model, *words, f"output={study}", f"text_embedder.digest={OTHER_DIGEST}")) == (
+        OTHER_DIGEST,
+        "command line",
+    )
 
 
 def test_a_study_with_a_name_of_its_ids_tells_its_digest_too(model: Path) -> None:
-    here = planned(model)
-    on_record(here, Path("runs") / "housekeep-ellm_exploration-smoke-123456")
+    cell = plan_cell(model)
+    on_record(cell, Path("runs") / "housekeep-ellm_exploration-smoke-123456")
     shutil.rmtree(model)
-    assert planned(model).id == here.id
-    assert told(planned(model, "guide.weight=2"))[0] is None, "another cell's record tells nothing"
+    assert plan_cell(model).id == cell.id
+    assert digest_and_layer(plan_cell(model, "guide.weight=2"))[0] is None, "the record of another cell is not used"
 
 
 def test_two_digests_on_record_are_refused_by_name(model: Path, tmp_path: Path) -> None:
-    both = [{"backend": "transformers", "digest": letter * 64} for letter in "cd"]
-    calls = cassette(tmp_path / "calls.sqlite", *both)
+    identities = [{"backend": "transformers", "digest": letter * 64} for letter in "cd"]
+    calls = cassette(tmp_path / "calls.sqlite", *identities)
     shutil.rmtree(model)
     says = f"of two models in the role 'text_embedder', {'c' * 64} and {'d' * 64}.*say which one with text_embedder"
-    check_refused(says, planned, model, f"models.cassette={calls}")
+    check_refused(says, plan_cell, model, f"models.cassette={calls}")
 
 
 def test_a_call_that_is_recorded_under_another_role_tells_the_digest_of_an_equal_model(
@@ -190,8 +198,8 @@ def test_a_call_that_is_recorded_under_another_role_tells_the_digest_of_an_equal
     alike |= {"text_tokens": None, "digest": "c" * 64}
     for file, identity in (("same", alike), ("other", alike | {"pool": "mean"})):
         calls = cassette(tmp_path / f"{file}.sqlite", identity, role="reader")
-        found = told(planned(model, f"models.cassette={calls}"))[0]
-        assert found == ("c" * 64 if file == "same" else None)
+        digest = digest_and_layer(plan_cell(model, f"models.cassette={calls}"))[0]
+        assert digest == ("c" * 64 if file == "same" else None)
 
 
 # Without a digest
@@ -200,14 +208,14 @@ def test_a_call_that_is_recorded_under_another_role_tells_the_digest_of_an_equal
 def test_a_cell_whose_id_is_not_known_is_estimated_and_cannot_start(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "300")  # a pipe, whose lines are not broken
+    monkeypatch.setenv("COLUMNS", "300")  # wide enough that lines are not broken
     (model / "model.safetensors").unlink()
     command = ["run", *WORDS, f"text_embedder.model={model}"]
     assert cli.main([*command, "--dry-run"]) == 1
-    said = capsys.readouterr().out
-    assert f"id: known once {model} is here" in said and "core-hours" in said and "about" in said
-    assert planned(model).id not in said, "it is not the cell's"
-    assert f"missing: text_embedder.model={model}: its files are not here, or not all of them" in said
+    output = capsys.readouterr().out
+    assert f"id: known once {model} is here" in output and "core-hours" in output and "about" in output
+    assert plan_cell(model).id not in output, "this id is not the cell's"
+    assert f"missing: text_embedder.model={model}: its files are not here, or not all of them" in output
     assert cli.main([*command, "--dry-run", "--json"]) == 1
     (row,) = json.loads(capsys.readouterr().out)["cells"]
     assert (row["cell"], row["id"]) == (None, f"known once {model} is here") and row["hours"] > 0
@@ -219,15 +227,15 @@ def test_a_cell_whose_id_is_not_known_is_estimated_and_cannot_start(
 
 def test_show_prints_the_digest(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["show", *WORDS, f"text_embedder.model={model}"]) == 0
-    said = capsys.readouterr().out
-    assert str(digests.of_model(model)) in said and f"cell {planned(model).id}" in said
+    output = capsys.readouterr().out
+    assert str(digests.of_model(model)) in output and f"cell {plan_cell(model).id}" in output
 
 
 # Runs on record
 
 
 @pytest.fixture
-def lacking() -> Callable[..., list[str]]:
+def lacking_reasons() -> Callable[..., list[str]]:
     def missing(model: Path, study: Path, *words: str) -> list[str]:
         plan = matrix.plan([*WORDS, f"text_embedder.model={model}", f"output={study}", *words])
         return [reason for reason in readiness.missing(plan, study) if "digest" in reason]
@@ -236,53 +244,53 @@ def lacking() -> Callable[..., list[str]]:
 
 
 def test_runs_of_a_model_that_differs_now_are_refused_with_both_digests(
-    model: Path, tmp_path: Path, lacking: Callable[..., list[str]]
+    model: Path, tmp_path: Path, lacking_reasons: Callable[..., list[str]]
 ) -> None:
-    study = on_record(planned(model), tmp_path / "study")
-    assert not lacking(model, study)
+    study = on_record(plan_cell(model), tmp_path / "study")
+    assert not lacking_reasons(model, study)
     before = digests.of_model(model)
     (model / "model.safetensors").write_bytes(b"noise!!")
-    (reason,) = lacking(model, study)
+    (reason,) = lacking_reasons(model, study)
     assert f"text_embedder.model={model} whose files had the digest {before}" in reason
     assert f"they have {digests.of_model(model)} now" in reason
-    assert not lacking(encoder(tmp_path / "another", b"other"), study), "another name is another model"
+    assert not lacking_reasons(encoder(tmp_path / "another", b"other"), study), "another name is another model"
 
 
 def test_runs_that_were_recorded_by_name_go_on_only_where_that_is_said(
-    model: Path, tmp_path: Path, lacking: Callable[..., list[str]]
+    model: Path, tmp_path: Path, lacking_reasons: Callable[..., list[str]]
 ) -> None:
     by_name = "text_embedder.digest=null"
-    (reason,) = lacking(model, tmp_path / "study", by_name)
+    (reason,) = lacking_reasons(model, tmp_path / "study", by_name)
     assert "only a study whose runs were recorded by the name of the model goes on so" in reason
-    study = on_record(planned(model, by_name), tmp_path / "study")
-    (reason,) = lacking(model, study)
+    study = on_record(plan_cell(model, by_name), tmp_path / "study")
+    (reason,) = lacking_reasons(model, study)
     assert "recorded by this name alone" in reason and f"with {by_name}" in reason
-    assert not lacking(model, study, by_name)
+    assert not lacking_reasons(model, study, by_name)
     shutil.rmtree(model)
-    assert planned(model, f"output={study}").id == planned(model, by_name).id
+    assert plan_cell(model, f"output={study}").id == plan_cell(model, by_name).id
 
 
 def test_a_replay_with_calls_of_another_model_is_refused(
-    model: Path, tmp_path: Path, lacking: Callable[..., list[str]]
+    model: Path, tmp_path: Path, lacking_reasons: Callable[..., list[str]]
 ) -> None:
-    calls = cassette(tmp_path / "calls.sqlite", {"backend": "transformers", "digest": OTHER})
+    calls = cassette(tmp_path / "calls.sqlite", {"backend": "transformers", "digest": OTHER_DIGEST})
     words = ("models.mode=replay", f"models.cassette={calls}")
-    (reason,) = lacking(model, tmp_path / "study", *words)
-    assert str(digests.of_model(model)) in reason and f"only of {OTHER}" in reason
-    assert not lacking(model, tmp_path / "study", *words, f"text_embedder.digest={OTHER}")
+    (reason,) = lacking_reasons(model, tmp_path / "study", *words)
+    assert str(digests.of_model(model)) in reason and f"only of {OTHER_DIGEST}" in reason
+    assert not lacking_reasons(model, tmp_path / "study", *words, f"text_embedder.digest={OTHER_DIGEST}")
 
 
 def test_the_digest_of_a_model_that_an_ablation_replaces_does_not_stay(tmp_path: Path) -> None:
     models = [encoder(tmp_path / name, name.encode()) for name in ("one", "other")]
-    cell = planned(models[0], f"text_embedder.digest={digests.of_model(models[0])}")
+    cell = plan_cell(models[0], f"text_embedder.digest={digests.of_model(models[0])}")
     plan = matrix.plan([*WORDS, f"text_embedder.model={models[0]}"])
     layer = {"text_embedder.model": str(models[1])}
     varied = variations._varied(cell, layer, "ablation", variations.Digests(plan.execution))
-    assert told(varied) == (digests.of_model(models[1]), "files")
+    assert digest_and_layer(varied) == (digests.of_model(models[1]), "files")
 
 
 def test_files_that_were_changed_after_planning_are_found_before_a_model_is_asked(model: Path) -> None:
-    config = planned(model).section("text_embedder")
+    config = plan_cell(model).section("text_embedder")
     config.verify()
     (model / "model.safetensors").write_bytes(b"noise!!")
     with pytest.raises(UserError, match=rf"model={model}: its files have the digest .* on record is {config.digest}"):
@@ -290,8 +298,8 @@ def test_files_that_were_changed_after_planning_are_found_before_a_model_is_aske
 
 
 def test_a_worker_loads_no_other_files_than_those_of_its_digest(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads none that is remembered."""
-    config, loads = planned(model).section("text_embedder"), list[str]()
+    """No file with a remembered digest is read."""
+    config, loads = plan_cell(model).section("text_embedder"), list[str]()
     monkeypatch.setattr(type(config), "spawn_model", lambda self, device: loads.append(device))
     study_models.load_model(config, "cpu")
     (model / "model.safetensors").write_bytes(b"noise!!")
@@ -302,8 +310,8 @@ def test_a_worker_loads_no_other_files_than_those_of_its_digest(model: Path, mon
 
 
 def test_outside_training_too_no_other_model_answers_under_a_recorded_digest(model: Path) -> None:
-    """As in `bench eval RUN models.mode=record`, long after the run."""
-    cell = planned(model)
+    """This is `bench eval RUN models.mode=record`, long after the run."""
+    cell = plan_cell(model)
     (model / "model.safetensors").write_bytes(b"noise!!")
     job = Job("eval", "", record(cell), (0,), models={"mode": "record"})
     with (

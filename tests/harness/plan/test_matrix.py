@@ -1,4 +1,4 @@
-"""The command line expands to cells as a researcher expects, and a mistake is named before anything starts."""
+"""The command line expands to the cells that a researcher expects, and mistakes are named before anything starts."""
 
 import itertools
 from pathlib import Path
@@ -16,8 +16,8 @@ def cells(*overrides: str) -> list[tuple[str, str]]:
 
 
 def test_lists_expand_to_every_combination() -> None:
-    found = cells("task=5x5,8x8", "method=uer,per,vlm_rb")
-    assert sorted(found) == sorted(itertools.product(["5x5", "8x8"], ["uer", "per", "vlm_rb"]))
+    combinations = cells("task=5x5,8x8", "method=uer,per,vlm_rb")
+    assert sorted(combinations) == sorted(itertools.product(["5x5", "8x8"], ["uer", "per", "vlm_rb"]))
 
 
 def test_without_method_and_task_the_suite_s_own_are_run() -> None:
@@ -34,7 +34,7 @@ def test_a_judge_belongs_only_to_methods_that_ask_one() -> None:
 
 
 def test_a_part_may_be_swapped_for_one_that_needs_less_than_the_suite_names() -> None:
-    """VLM-RB needs a judge, and `classic` names none."""
+    """VLM-RB needs a judge, and the suite `classic` names none."""
     (cell,) = matrix.plan(["suite=classic", "task=CartPole-v1", "method=vlm_rb", "replay=uer"]).cells
     assert cell.overrides == {"replay": "uer"} and not cell.models
     with pytest.raises(UserError, match="needs a judge as 'judge'"):
@@ -128,8 +128,8 @@ def test_a_message_names_each_known_thing_once_and_those_of_the_section_alone() 
     assert len(words) == len(set(words)) and {"suite", "judge", "planner", "seeds", "output"} < {*words}
     with pytest.raises(UserError) as raised:
         matrix.plan([*BASE, "learner.zebra=1"])
-    known = str(raised.value).split("(known: ")[1].partition(")")[0].split(", ")
-    assert len(known) > 5 and all(name.startswith("learner.") for name in known)
+    names = str(raised.value).split("(known: ")[1].partition(")")[0].split(", ")
+    assert len(names) > 5 and all(name.startswith("learner.") for name in names)
 
 
 def test_a_list_of_settings_too_long_to_help_is_left_out_where_one_is_near() -> None:
@@ -166,10 +166,10 @@ def test_layers_win_in_the_order_of_the_design() -> None:
     base = ["suite=minigrid_doorkey", "method=uer", "task=8x8"]
     paper = matrix.plan(base).cells[0]
     quick = matrix.plan([*base, "profile=quick"]).cells[0]
-    asked = matrix.plan([*base, "profile=quick", "learner.lr=0.5"]).cells[0]
+    overridden = matrix.plan([*base, "profile=quick", "learner.lr=0.5"]).cells[0]
     assert paper.settings["learner.lr"][:2] == (4e-5, "default")
     assert quick.settings["learner.lr"][:2] == (3e-4, "profile quick")
-    assert asked.settings["learner.lr"][:2] == (0.5, "command line")
+    assert overridden.settings["learner.lr"][:2] == (0.5, "command line")
 
 
 def test_an_asking_part_says_how_long_an_answer_in_a_role_may_be_and_other_layers_win() -> None:
@@ -177,44 +177,50 @@ def test_an_asking_part_says_how_long_an_answer_in_a_role_may_be_and_other_layer
     words = ["suite=crafter_ood", "task=wood_sword", "method=dsadf", "profile=smoke", "text_embedder=scripted"]
     words += ["text_embedder.width=384", "performer=openai", "planner=openai", "reflector=scripted"]
     (cell,) = matrix.plan([*words, "scorer=openai"]).cells
-    found = {role: cell.settings[f"{role}.max_tokens"] for role in ("performer", "scorer", "planner")}
-    assert [each[:2] for each in found.values()] == [
+    limits = {role: cell.settings[f"{role}.max_tokens"] for role in ("performer", "scorer", "planner")}
+    assert [limit[:2] for limit in limits.values()] == [
         (32, "agent dual_system"), (16, "agent dual_system"), (1_000, "default"),
     ]  # fmt: skip
     (other,) = matrix.plan([*words, "scorer=scripted", "performer.max_tokens=500"]).cells
     assert other.settings["performer.max_tokens"].value == other.section("performer").max_tokens == 500
-    assert "scorer.max_tokens" not in other.settings, "a chat without such a setting gets none"
+    assert "scorer.max_tokens" not in other.settings, "a chat that lacks the setting is left alone"
 
 
 def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() -> None:
     from guidebench.harness import registry, settings
     from guidebench.harness.plan import config
 
-    known = {f"{section}.{name}" for section, kind in config.PLAIN.items() for name in settings.fields(kind)}
+    setting_names = {f"{section}.{name}" for section, kind in config.PLAIN.items() for name in settings.fields(kind)}
     for kind in registry.PARTS:
         for part in registry.names(kind):
             for field in settings.fields(registry.get(kind, part)):
-                known |= {f"{kind}.{field}", f"{kind}.{part}.{field}"}
+                setting_names |= {f"{kind}.{field}", f"{kind}.{part}.{field}"}
     for role, kinds in registry.roles().items():
         for kind in kinds - {registry.HUMAN}:
             for name in registry.names(kind):
                 part, short = registry.meant(kind, name, role), name.removesuffix(f"_{role}")
                 for field in settings.fields(registry.get(kind, part)):
-                    known |= {f"{said}.{field}" for said in (role, f"{role}.{name}", f"{role}.{short}")}
+                    setting_names |= {f"{prefix}.{field}" for prefix in (role, f"{role}.{name}", f"{role}.{short}")}
     for suite in registry.names("suite"):
-        known |= {f"drawing.{field}" for field in settings.fields(registry.get("suite", suite).drawing)}
-        known |= {f"suite.{field}" for field in settings.fields(registry.get("suite", suite))}
+        setting_names |= {f"drawing.{field}" for field in settings.fields(registry.get("suite", suite).drawing)}
+        setting_names |= {f"suite.{field}" for field in settings.fields(registry.get("suite", suite))}
     for suite in registry.names("suite"):
         home = registry.get("suite", suite)
         for layer in [home.defaults, *home.profiles.values()]:
             layers = [layer, *layer.get("by_task", {}).values()]
-            assert {key for each in layers for key in each} - {"tasks", "by_task", "judge"} <= known, suite
+            assert {key for overrides in layers for key in overrides} - {
+                "tasks",
+                "by_task",
+                "judge",
+            } <= setting_names, suite
     for method in registry.names("method"):
         recipe = registry.get("method", method)
         needed = [layer for profiles in recipe.on_profile.values() for layer in profiles.values()]
         for layer in [recipe.defaults, *recipe.on_suite.values(), *needed, *recipe.ablations.values()]:
-            own = {key.removeprefix(f"{config.PRETRAINING}.") for key in layer}  # of the method or of its pre-training
-            assert own - {*registry.KINDS, *registry.roles(), config.PRETRAINING} <= known, method
+            overridden = {
+                key.removeprefix(f"{config.PRETRAINING}.") for key in layer
+            }  # of the method or of its pre-training
+            assert overridden - {*registry.KINDS, *registry.roles(), config.PRETRAINING} <= setting_names, method
 
 
 def test_a_method_of_one_suite_is_run_there_where_none_is_named() -> None:
@@ -230,6 +236,6 @@ def test_a_prompt_from_a_file_is_in_the_cell_as_if_it_had_been_typed(tmp_path: P
     (tmp_path / "other.txt").write_text("Is a door open?")
     judged = [*BASE, "method=vlm_rb", "judge=transformers"]
     (typed,) = matrix.plan([*judged, "judge.prompt='Is a key taken?'"]).cells
-    read = matrix.plan([*judged, f"judge.prompt=file:{tmp_path}/one.txt,file:{tmp_path}/other.txt"]).cells
-    assert [cell.settings["judge.prompt"].value for cell in read] == ["Is a key taken?", "Is a door open?"]
-    assert read[0].id == typed.id and read[0].variant == typed.variant != read[1].variant
+    from_files = matrix.plan([*judged, f"judge.prompt=file:{tmp_path}/one.txt,file:{tmp_path}/other.txt"]).cells
+    assert [cell.settings["judge.prompt"].value for cell in from_files] == ["Is a key taken?", "Is a door open?"]
+    assert from_files[0].id == typed.id and from_files[0].variant == typed.variant != from_files[1].variant

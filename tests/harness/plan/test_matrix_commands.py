@@ -1,4 +1,4 @@
-"""`bench ablate` and `bench perturb` as one uses them: runs, a report of differences, and the command once more."""
+"""`bench ablate` and `bench perturb` run their cells, report the differences, and can be repeated."""
 
 import base64
 import json
@@ -18,7 +18,8 @@ TINY = (
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """`bench(*words)`: what the command prints, in this process, but for its workers; it ends with 0."""
+    """Return a function: `bench(*words)` runs in this process (its workers do not), has to exit with 0, and returns its
+    output."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> str:
@@ -39,8 +40,8 @@ def test_ablate_runs_the_method_beside_its_ablations_and_reports_the_differences
     summary = json.loads((tmp_path / "study/report/summary.json").read_text())
     (matrix,) = summary["matrices"]
     assert [row["name"] for row in matrix["rows"]] == ["full: td_boost=false", "td_boost=true", "judge=oracle"]
-    again = json.loads(bench(*command, "--json"))
-    assert {run["status"] for run in again["runs"]} == {"finished"} and len(again["runs"]) == 3
+    repeated = json.loads(bench(*command, "--json"))
+    assert {run["status"] for run in repeated["runs"]} == {"finished"} and len(repeated["runs"]) == 3
 
 
 def test_perturb_reports_sample_frames_and_that_it_is_an_instrument_check(

@@ -28,7 +28,7 @@ BY_HAND = ("planner=scripted", "reflector=scripted", "performer=scripted", "scor
 VLM_RB = ("suite=minigrid_doorkey", "task=5x5", "method=vlm_rb")
 
 
-def planned(*words: str) -> Cell:
+def plan_cell(*words: str) -> Cell:
     (cell,) = matrix.plan(words).cells
     return cell
 
@@ -39,12 +39,12 @@ def models(cell: Cell) -> dict[str, str]:
 
 @pytest.mark.parametrize("words", IDS)
 def test_cells_whose_roles_are_named_by_hand_are_what_they_were(words: str) -> None:
-    """Among them stages, sweeps, roles that nothing asks, and widths that the command sets."""
-    found = [cell.id for cell in matrix.plan(words.split()).trained]
+    """The cells include stages, sweeps, roles that nothing asks, and widths that the command sets."""
+    ids = [cell.id for cell in matrix.plan(words.split()).trained]
     if os.environ.get("GUIDEBENCH_GOLDEN") == "rewrite":
-        FILE.write_text(json.dumps(json.loads(FILE.read_text()) | {words: found}, indent=1) + "\n")
+        FILE.write_text(json.dumps(json.loads(FILE.read_text()) | {words: ids}, indent=1) + "\n")
         return
-    assert found == IDS[words]
+    assert ids == IDS[words]
 
 
 @pytest.mark.parametrize(
@@ -75,30 +75,30 @@ def test_cells_whose_roles_are_named_by_hand_are_what_they_were(words: str) -> N
 def test_a_cell_is_the_one_whose_roles_are_named_by_hand(
     words: tuple[str, ...], models: str, by_hand: tuple[str, ...]
 ) -> None:
-    assert planned(*words, f"models={models}").id == planned(*words, *by_hand).id
+    assert plan_cell(*words, f"models={models}").id == plan_cell(*words, *by_hand).id
 
 
 def test_a_profile_has_a_usual_set_and_a_role_that_the_command_names_keeps_its_part() -> None:
-    assert planned(*DSADF).id == planned(*DSADF, "models=scripted").id
-    assert models(planned(*DSADF)) == {
+    assert plan_cell(*DSADF).id == plan_cell(*DSADF, "models=scripted").id
+    assert models(plan_cell(*DSADF)) == {
         "planner": "scripted_planner", "reflector": "scripted_reflector", "performer": "scripted_performer",
         "scorer": "scripted_scorer", "text_embedder": "scripted",
     }  # fmt: skip
-    paper = planned(*CRAFTER, "method=dsadf")
-    assert paper.id == planned(*CRAFTER, "method=dsadf", "models=paper").id
+    paper = plan_cell(*CRAFTER, "method=dsadf")
+    assert paper.id == plan_cell(*CRAFTER, "method=dsadf", "models=paper").id
     assert {part.name for part in paper.models} == {"openai", "transformers_text_embedder"}
-    named = planned(*DSADF, "models=oracle", "performer=openai", "performer.temperature=0.5")
-    assert models(named)["performer"] == "openai" and models(named)["planner"] == "oracle_planner"
+    with_performer = plan_cell(*DSADF, "models=oracle", "performer=openai", "performer.temperature=0.5")
+    assert models(with_performer)["performer"] == "openai" and models(with_performer)["planner"] == "oracle_planner"
 
 
 def test_what_stands_in_is_told_by_row_name_and_record_and_is_in_no_id() -> None:
     plan = matrix.plan([*DSADF, "models=oracle"])
     (cell,) = plan.cells
     assert "models=oracle (scorer: scripted; text_embedder: scripted)" in plan.row(cell)
-    own = planned(*DSADF)
-    assert own.standing.roles == () and "models=" not in own.variant and "stand_ins" not in record(own)
-    read = recorded(record(cell))
-    assert (read.id, read.variant) == (cell.id, cell.variant)
+    usual = plan_cell(*DSADF)
+    assert usual.standing.roles == () and "models=" not in usual.variant and "stand_ins" not in record(usual)
+    restored = recorded(record(cell))
+    assert (restored.id, restored.variant) == (cell.id, cell.variant)
     assert record(cell)["stand_ins"] == {
         "models": "oracle", "roles": {"scorer": "scripted", "text_embedder": "scripted"}
     }  # fmt: skip
@@ -109,42 +109,42 @@ def test_what_stands_in_is_told_by_row_name_and_record_and_is_in_no_id() -> None
 
 def test_a_stand_in_that_nothing_asks_is_not_told() -> None:
     words = (*DSADF, "models=oracle", "agent.trains=false", "agent.router=model")
-    assert planned(*words).variant == "agent.router=model, agent.trains=false"
+    assert plan_cell(*words).variant == "agent.router=model, agent.trains=false"
 
 
 def test_a_set_of_one_suite_s_own_models_leaves_others_to_the_set_that_stands_in() -> None:
     def standing(*words: str) -> str:
-        return str(planned(*words, "profile=smoke").standing)
+        return str(plan_cell(*words, "profile=smoke").standing)
 
     assert standing("method=kagi", "suite=bin_sorting") == ""
-    told = "scripted (classifier: oracle; waypoints: oracle; segmenter: oracle)"
-    assert standing("method=kagi", "suite=ogbench_scene", "task=drawer") == told
+    stand_ins = "scripted (classifier: oracle; waypoints: oracle; segmenter: oracle)"
+    assert standing("method=kagi", "suite=ogbench_scene", "task=drawer") == stand_ins
     assert standing("method=vlm_rb", "suite=bin_sorting") == "scripted (judge: oracle)"
     room = ("method=dsadf", "suite=housekeep", "models=oracle")
-    assert models(planned(*room, "profile=smoke"))["planner"] == "scripted_planner"
+    assert models(plan_cell(*room, "profile=smoke"))["planner"] == "scripted_planner"
 
 
 def test_sets_sweep_and_those_that_give_the_same_cell_run_once() -> None:
-    both = matrix.plan([*VLM_RB, "profile=smoke", "models=scripted,oracle"])
-    assert [models(cell)["judge"] for cell in both.cells] == ["sprite", "oracle"]
-    (one,) = matrix.plan(["suite=bin_sorting", "method=vlm_rb", "profile=smoke", "models=scripted,oracle"]).cells
-    assert one.variant == "", "the cell of the set whose own part it is"
+    sweep = matrix.plan([*VLM_RB, "profile=smoke", "models=scripted,oracle"])
+    assert [models(cell)["judge"] for cell in sweep.cells] == ["sprite", "oracle"]
+    (single,) = matrix.plan(["suite=bin_sorting", "method=vlm_rb", "profile=smoke", "models=scripted,oracle"]).cells
+    assert single.variant == "", "the variant names no set that uses its own part"
     mixed = matrix.plan(["suite=minigrid_doorkey", "method=uer,vlm_rb", "profile=smoke", "models=scripted,oracle"])
     assert [cell.names.method for cell in mixed.cells] == ["uer", "vlm_rb", "vlm_rb"]
 
 
 def test_a_stage_has_its_command_s_set_unless_it_has_a_word_of_its_own() -> None:
     def stage(*words: str) -> Cell:
-        cell = planned(*CRAFTER, "method=ellm", "profile=smoke", *words)
+        cell = plan_cell(*CRAFTER, "method=ellm", "profile=smoke", *words)
         assert cell.stage is not None
         return cell.stage
 
-    by_hand = planned(*CRAFTER, "method=ellm", "profile=smoke", "goals=oracle", "text_embedder=scripted")
-    assert planned(*CRAFTER, "method=ellm", "profile=smoke", "models=oracle").id == by_hand.id
+    by_hand = plan_cell(*CRAFTER, "method=ellm", "profile=smoke", "goals=oracle", "text_embedder=scripted")
+    assert plan_cell(*CRAFTER, "method=ellm", "profile=smoke", "models=oracle").id == by_hand.id
     assert models(stage())["goals"] == models(stage("models=scripted"))["goals"] == "scripted_goals"
     assert models(stage("pretraining.models=oracle"))["goals"] == "oracle_goals"
     both = ("method=linvit", "pretraining=ellm_exploration", "models=oracle", "pretraining.models=scripted")
-    cell = planned(*CRAFTER, *both, "profile=smoke")
+    cell = plan_cell(*CRAFTER, *both, "profile=smoke")
     assert (models(cell)["prior"], models(cell.stages[0])["goals"]) == ("oracle_prior", "scripted_goals")
     assert models(stage("pretraining.profile=paper"))["goals"] == "openai", "the usual set of the stage's profile"
     swept = matrix.plan([*CRAFTER, "method=ellm", "profile=smoke", "models=scripted,oracle"]).cells
@@ -217,25 +217,25 @@ ASKING = """
 
 
 @pytest.fixture
-def wondering(plugin: Callable[..., Path]) -> None:
+def wondering_method(plugin: Callable[..., Path]) -> None:
     entries = {kind: f"{name} = asking" for kind, name in
                (("guide", "wondering"), ("method", "wondering"), ("model_set", "tiny"))}  # fmt: skip
     plugin("asking", ASKING, entries)
 
 
-def test_a_package_adds_a_set_whose_words_are_those_of_a_command(wondering: None) -> None:
+def test_a_package_adds_a_set_whose_words_are_those_of_a_command(wondering_method: None) -> None:
     words = ("method=wondering", "task=5x5", "profile=smoke")
-    by_hand = planned(*words, "sage=transformers", "sage.model=tiny", "sage.dtype=float32")
-    cell = planned(*words, "models=tiny")
+    by_hand = plan_cell(*words, "sage=transformers", "sage.model=tiny", "sage.dtype=float32")
+    cell = plan_cell(*words, "models=tiny")
     assert (cell.id, cell.overrides, cell.variant) == (by_hand.id, by_hand.overrides, by_hand.variant)
-    assert planned(*words, "models=tiny", "sage.dtype=bfloat16").section("sage").dtype == "bfloat16"
-    assert str(planned(*VLM_RB, "profile=smoke", "models=tiny").standing) == "tiny (judge: scripted)"
+    assert plan_cell(*words, "models=tiny", "sage.dtype=bfloat16").section("sage").dtype == "bfloat16"
+    assert str(plan_cell(*VLM_RB, "profile=smoke", "models=tiny").standing) == "tiny (judge: scripted)"
 
 
-def test_a_role_in_which_no_set_has_a_part_is_named_once_it_is_asked(wondering: None) -> None:
+def test_a_role_in_which_no_set_has_a_part_is_named_once_it_is_asked(wondering_method: None) -> None:
     words = ("method=wondering", "task=5x5", "profile=smoke")
-    check_refused("needs a chat as 'sage', for which neither models=scripted nor models=oracle", planned, *words)
-    assert planned(*words, "guide.silent=true").standing == StandIns("scripted")
+    check_refused("needs a chat as 'sage', for which neither models=scripted nor models=oracle", plan_cell, *words)
+    assert plan_cell(*words, "guide.silent=true").standing == StandIns("scripted")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_role_in_which_no_set_has_a_part_is_named_once_it_is_asked(wondering: 
     ],
 )
 def test_a_declaration_that_does_not_fit_is_refused_by_the_registry(
-    wondering: None, declared: dict[str, Any], says: str
+    wondering_method: None, declared: dict[str, Any], says: str
 ) -> None:
     from guidebench.harness import registry
 
@@ -260,16 +260,16 @@ def test_a_declaration_that_does_not_fit_is_refused_by_the_registry(
 
 def test_a_width_follows_the_embedder_that_gives_it_unless_the_command_sets_it() -> None:
     def width(*words: str) -> int:
-        return int(planned(*DSADF, *words).section("agent").width)
+        return int(plan_cell(*DSADF, *words).section("agent").width)
 
     assert width() == width("text_embedder=scripted") == 1024
     assert width("text_embedder.width=384") == 384
     assert width("text_embedder=transformers", "text_embedder.model=gpt2") == 768
-    assert planned(*DSADF).settings["agent.width"].layer == "text_embedder 'scripted'"
+    assert plan_cell(*DSADF).settings["agent.width"].layer == "text_embedder 'scripted'"
     says = r"the text_embedder's vectors have 1024 numbers, and agent\.width=384; set agent\.width=1024, or leave"
-    check_refused(says, planned, *DSADF, "agent.width=384")
-    unasked = planned(*DSADF, "agent=seeing_dual_system", "agent.images=false")
-    assert unasked.section("agent").image_width == 768, "nothing gives a width that nobody asks for"
+    check_refused(says, plan_cell, *DSADF, "agent.width=384")
+    unasked = plan_cell(*DSADF, "agent=seeing_dual_system", "agent.images=false")
+    assert unasked.section("agent").image_width == 768, "the default stays where no model is asked"
 
 
 def test_an_ablation_that_names_a_foundation_model_has_the_set_s_part_where_the_command_names_a_set() -> None:
@@ -280,9 +280,9 @@ def test_an_ablation_that_names_a_foundation_model_has_the_set_s_part_where_the_
         return {plan.matrix[cell.id].name: [part.name for part in cell.names.parts if part.role == "performer"]
                 for cell in plan.cells}  # fmt: skip
 
-    named = ablated("models=scripted")
-    assert {name for (name,) in named.values()} == {"scripted_performer"}
-    assert [*named] == [
+    with_set = ablated("models=scripted")
+    assert {name for (name,) in with_set.values()} == {"scripted_performer"}
+    assert [*with_set] == [
         "full: performer=llava-1.5 (models=scripted), performer=Llama-3.1-8B-Instruct (models=scripted)",
         "threshold=0.5", "threshold=0.9",
     ]  # fmt: skip
@@ -291,5 +291,5 @@ def test_an_ablation_that_names_a_foundation_model_has_the_set_s_part_where_the_
 
 def test_a_perturbation_matrix_has_the_cells_whose_judge_sees_frames_and_the_others_once() -> None:
     plan = variations.perturbations(matrix.plan([*VLM_RB, "profile=smoke", "models=scripted,oracle"]), ["texture"])
-    told = [(models(cell)["judge"], plan.matrix[cell.id].name if cell.id in plan.matrix else "") for cell in plan.cells]
-    assert told == [("sprite", "standard"), ("sprite", "texture"), ("oracle", "")]
+    rows = [(models(cell)["judge"], plan.matrix[cell.id].name if cell.id in plan.matrix else "") for cell in plan.cells]
+    assert rows == [("sprite", "standard"), ("sprite", "texture"), ("oracle", "")]

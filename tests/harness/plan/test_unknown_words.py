@@ -1,4 +1,4 @@
-"""What a command's unknown word is answered with: the word that was meant, and how to write it."""
+"""An unknown word of a command is answered with the word that was probably meant, and how to write it."""
 
 import pytest
 
@@ -12,7 +12,7 @@ SAC = ("suite=metaworld_mt10", "method=sac", "profile=smoke")
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        # words that the field uses for ours, with what their values mean here
+        # words of other tools, with the meaning of their values here
         ((*BASE, "seed=3"), r"'seed'; write seeds=3 for 3 seeds, or seeds=\[3\] for seed 3 alone$"),
         (("env=8x8", "method=uer"), "'env'; write suite=minigrid_doorkey task=8x8$"),
         (("env=classic", "method=uer"), "'env'; write suite=classic$"),
@@ -68,9 +68,9 @@ SAC = ("suite=metaworld_mt10", "method=sac", "profile=smoke")
 )  # fmt: skip
 def test_an_unknown_word_is_answered_by_the_word_that_was_meant(words: tuple[str, ...], says: str) -> None:
     last = {text.partition("=")[0]: text for text in words if "=" in text and not text.startswith("=")}
-    given = [text for text in words if last.get(text.partition("=")[0], text) == text]
+    command = [text for text in words if last.get(text.partition("=")[0], text) == text]
     with pytest.raises(UserError, match=says):
-        matrix.plan(given)
+        matrix.plan(command)
 
 
 @pytest.mark.parametrize(

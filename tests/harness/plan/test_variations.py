@@ -1,4 +1,4 @@
-"""Matrices around a reference: which cells they hold, what these are called, and what is refused before any work."""
+"""Matrices of variations around a reference: their cells and names, and what is refused before any work."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,13 +26,14 @@ def perturb(*overrides: str, only: tuple[str, ...] = ()) -> Plan:
     return variations.perturbations(matrix.plan([*BASE, *overrides]), only)
 
 
-def named(plan: Plan) -> dict[str, Cell]:
+def cells_by_name(plan: Plan) -> dict[str, Cell]:
     return {plan.matrix[cell.id].name: cell for cell in plan.cells if cell.id in plan.matrix}
 
 
 @pytest.fixture
 def method() -> Iterator[Callable[..., None]]:
-    """`method({"name": layer})` registers vlm_rb's recipe with these ablations as the method `mine`."""
+    """Return a function: `method({"name": layer})` registers vlm_rb's recipe with these ablations as the method
+    `mine`."""
 
     def add(ablations: dict[str, dict]) -> None:
         registry.register.method("mine")(Method("of a test", replay="vlm_rb", ablations=ablations))
@@ -79,7 +80,7 @@ def test_a_part_without_a_judge_drops_what_was_set_for_it(method) -> None:
 
 def test_two_ablations_that_are_one_cell_run_once_under_both_names(method) -> None:
     method({"a": {"replay.clip_length": 8}, "b": {"replay.vlm_rb.clip_length": 8}, "c": {"replay.per.alpha": 0.1}})
-    assert list(named(ablate("method=mine"))) == ["full: c", "a, b"]
+    assert list(cells_by_name(ablate("method=mine"))) == ["full: c", "a, b"]
 
 
 def test_each_swept_value_and_each_method_has_its_own_reference() -> None:
@@ -102,15 +103,15 @@ def test_a_field_that_is_both_swept_and_ablated_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("ablation", "says"),
     [
         ("lamda_max", "unknown ablation of method 'vlm_rb': 'lamda_max'; did you mean 'lambda_max'"),
         ("lambda_max=0.3", r"'lambda_max=0.3' \(known: .*lambda_max=0.75"),
     ],
 )
-def test_an_ablation_that_does_not_exist_is_named_with_those_that_do(given: str, says: str) -> None:
+def test_an_ablation_that_does_not_exist_is_named_with_those_that_do(ablation: str, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        ablate("method=vlm_rb", only=("td_boost", given))
+        ablate("method=vlm_rb", only=("td_boost", ablation))
 
 
 def test_a_method_without_ablations_or_without_the_chosen_ones_runs_as_it_is_beside_another() -> None:
@@ -136,21 +137,21 @@ def test_an_ablation_that_does_not_fit_is_refused_unless_it_is_left_out(method, 
     method({"odd=1": layer, "clip": {"replay.clip_length": 8}})
     with pytest.raises(UserError, match=f"ablation 'odd=1' of method 'mine': {says}.*leave it out with --only clip"):
         ablate("method=mine")
-    assert list(named(ablate("method=mine", only=("clip",)))) == ["full", "clip"]
+    assert list(cells_by_name(ablate("method=mine", only=("clip",)))) == ["full", "clip"]
 
 
 def test_perturbations_are_those_of_the_suite_s_drawing_beside_standard_frames() -> None:
     plan = perturb("method=vlm_rb", "task=5x5,6x6")
-    found = [
+    rows = [
         (cell.names.task, plan.matrix[cell.id].name, cell.settings[variations.PERTURBATION].value)
         for cell in plan.cells
     ]
-    assert found == [
+    assert rows == [
         (task, name, value)
         for task in ("5x5", "6x6")
         for name, value in [("standard", "none"), ("sprite_swap", "sprite_swap"), ("texture", "texture")]
     ]
-    assert list(named(perturb("method=vlm_rb", only=("texture",)))) == ["standard", "texture"]
+    assert list(cells_by_name(perturb("method=vlm_rb", only=("texture",)))) == ["standard", "texture"]
 
 
 def test_a_method_without_a_judge_runs_once_and_has_no_role() -> None:
@@ -206,7 +207,7 @@ def test_the_command_and_the_study_s_name_tell_what_kind_of_matrix_it_is() -> No
 
 
 def enter(plan: Plan, study: StudyDirectory) -> None:
-    """Into study.json, as a command does before its runs."""
+    """Enter a plan's cells into study.json, as a command does before its runs."""
     entries = {
         cell.id: {
             "directory": cell.directory,
@@ -236,9 +237,12 @@ def test_roles_come_back_from_the_record_and_outlast_a_plain_run(tmp_path: Path)
 
 def test_a_matrix_is_not_lost_to_another_around_the_same_cell(tmp_path: Path) -> None:
     output = f"output={tmp_path}"
-    first, more = ablate("method=vlm_rb", output, only=("td_boost",)), ablate("method=vlm_rb", output, only=("judge",))
+    first, second = (
+        ablate("method=vlm_rb", output, only=("td_boost",)),
+        ablate("method=vlm_rb", output, only=("judge",)),
+    )
     enter(first, StudyDirectory(tmp_path))
-    enter(more, StudyDirectory(tmp_path))
+    enter(second, StudyDirectory(tmp_path))
     with pytest.raises(
         UserError, match=r"is 'full.*' in the ablation matrix of .* perturbation matrix.* 'standard'"
     ) as no:

@@ -1,4 +1,4 @@
-"""Frames of a run's own evaluation episodes, played again by the actions on record, which may be a stranger's."""
+"""Frames of a run's own evaluation episodes, replayed from the recorded actions, whose file may have been edited."""
 
 import json
 from collections.abc import Callable
@@ -32,24 +32,24 @@ def row(first: int, steps: int, action: str = "noop", subgoal: str = "") -> dict
 
 def test_a_log_tells_actions_by_its_columns() -> None:
     assert tells_actions(ACTIONS) and not tells_actions(Log("x", {**ACTIONS.columns, "action": count("a")}))
-    assert not tells_actions(Log("x", {name: each for name, each in ACTIONS.columns.items() if name != "trial"}))
+    assert not tells_actions(Log("x", {name: column for name, column in ACTIONS.columns.items() if name != "trial"}))
 
 
 def test_of_the_last_evaluation_failures_come_first_and_a_success_last() -> None:
-    known = [(10, 0, False), *((20, episode, episode in (1, 3)) for episode in range(7))]
-    assert shown_trials(known) == [(20, 0), (20, 2), (20, 4), (20, 1)]
+    trials = [(10, 0, False), *((20, episode, episode in (1, 3)) for episode in range(7))]
+    assert shown_trials(trials) == [(20, 0), (20, 2), (20, 4), (20, 1)]
     assert shown_trials([(20, 1, True), (20, 0, True), (20, 2, False)]) == [(20, 2), (20, 0), (20, 1)]
     assert shown_trials([]) == []
 
 
 def test_frames_are_those_at_changes_of_sub_goal_and_action() -> None:
     some = [row(0, 2, subgoal="a"), row(2, 3, "left", "a"), row(5, 4, "left", "b")]
-    assert moments(some) == [*range(10)], "nine steps: fewer than are spread over an episode"
+    assert moments(some) == [*range(10)], "nine steps, fewer than the number of frames of an episode"
     many = [row(100 * number, 100, subgoal=str(number % 2)) for number in range(SPREAD)]
     assert moments(many) == [100 * number for number in range(SPREAD + 1)]
     assert moments([row(0, 1_100)]) == [*range(0, 1_101, 100)] and SPREAD == 12
-    most = moments([row(number, 1, subgoal=str(number)) for number in range(1_000)])
-    assert len(most) == FRAMES and most[0] == 0 and most[-1] == 1_000
+    thinned = moments([row(number, 1, subgoal=str(number)) for number in range(1_000)])
+    assert len(thinned) == FRAMES and thinned[0] == 0 and thinned[-1] == 1_000
     assert moments([]) == [0]
 
 
@@ -60,7 +60,7 @@ def study(train_once: Callable[..., Path]) -> Path:
 
 @pytest.fixture
 def run(study: Path, tmp_path: Path) -> Path:
-    """A copy of the run, to be changed."""
+    """Return a copy of the run that a test may change."""
     import shutil
 
     shutil.copytree(study, tmp_path / "study")
@@ -69,8 +69,8 @@ def run(study: Path, tmp_path: Path) -> Path:
 
 def test_frames_are_those_of_the_recorded_episode_by_step(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["eval", str(run), "--frames", "--episodes", "1", "--json"]) == 0
-    told = capsys.readouterr()
-    assert "evaluation at step 40" in told.err and len(json.loads(told.out)) == 1
+    captured = capsys.readouterr()
+    assert "evaluation at step 40" in captured.err and len(json.loads(captured.out)) == 1
     files = sorted((run / "acted").glob("*.json"))
     assert [file.name for file in files] == ["actions-00040-00000.json", "actions-00040-00001.json"]
     suite = registry.get("suite", "crafter_ood")(
@@ -78,26 +78,26 @@ def test_frames_are_those_of_the_recorded_episode_by_step(run: Path, capsys: pyt
     ).of_run(3).in_evaluation()  # fmt: skip
     for episode, file in enumerate(files):
         about = json.loads(file.read_text())
-        rows = [each for each in pq.read_table(run / "actions.parquet").to_pylist()
-                if (each["step"], each["trial"]) == (40, episode)]  # fmt: skip
+        rows = [row for row in pq.read_table(run / "actions.parquet").to_pylist()
+                if (row["step"], row["trial"]) == (40, episode)]  # fmt: skip
         assert (about["log"], about["step"], about["episode"]) == ("actions", 40, episode)
-        taken = [each["action"] for each in rows for _ in range(each["steps"])]
-        assert about["played"] == len(taken)
+        actions = [row["action"] for row in rows for _ in range(row["steps"])]
+        assert about["played"] == len(actions)
         task, names = suite.make("wood_sword"), suite.action_names("wood_sword")
         task.reset(Streams(3).evaluation_seed(40, episode))
-        seen = [task.snapshot().copy()]
-        for action in taken:
+        snapshots = [task.snapshot().copy()]
+        for action in actions:
             task.step(names.index(action))
-            seen.append(task.snapshot().copy())
+            snapshots.append(task.snapshot().copy())
         draw = suite.drawing().spawn("wood_sword")
-        assert len(about["frames"]) >= min(SPREAD, len(taken))
+        assert len(about["frames"]) >= min(SPREAD, len(actions))
         for frame in about["frames"]:
-            expected = draw(seen[frame["frame"]][None])[0]
+            expected = draw(snapshots[frame["frame"]][None])[0]
             np.testing.assert_array_equal(imageio.imread(run / "acted" / frame["file"]), expected)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reason"),
     [
         (lambda row: {**row, "action": "find water"}, "played again it ends"),
         (lambda row: {**row, "action": "fly"}, "'fly' is no action of the task"),
@@ -106,22 +106,22 @@ def test_frames_are_those_of_the_recorded_episode_by_step(run: Path, capsys: pyt
         (lambda row: {**row, "trial": -1}, "column 'trial'"),
     ],
 )  # fmt: skip
-def test_a_log_that_was_changed_is_refused(run: Path, change: Callable[[Any], Any], told: str) -> None:
+def test_a_log_that_was_changed_is_refused(run: Path, change: Callable[[Any], Any], reason: str) -> None:
     rows = pq.read_table(run / "actions.parquet").to_pylist()
     (run / "actions.parquet").unlink()
-    (run / "actions.jsonl").write_text("".join(json.dumps(change(each)) + "\n" for each in rows))
-    said = acted_frames.write(run)
-    assert said.startswith("log actions: no episodes drawn (") and told in said and not (run / "acted").exists()
+    (run / "actions.jsonl").write_text("".join(json.dumps(change(row)) + "\n" for row in rows))
+    message = acted_frames.write(run)
+    assert message.startswith("log actions: no episodes drawn (") and reason in message and not (run / "acted").exists()
 
 
 def test_an_episode_whose_log_is_cut_is_drawn_as_far_as_it_goes(run: Path) -> None:
-    rows = [each for each in pq.read_table(run / "actions.parquet").to_pylist() if each["first"] < 10]
+    rows = [row for row in pq.read_table(run / "actions.parquet").to_pylist() if row["first"] < 10]
     (run / "actions.parquet").unlink()
-    (run / "actions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    (run / "actions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert "episodes" in acted_frames.write(run)
     about = json.loads((run / "acted" / "actions-00040-00000.json").read_text())
-    mine = [each for each in rows if (each["step"], each["trial"]) == (40, 0)]
-    assert about["played"] == mine[-1]["first"] + mine[-1]["steps"] == about["frames"][-1]["frame"]
+    episode_rows = [row for row in rows if (row["step"], row["trial"]) == (40, 0)]
+    assert about["played"] == episode_rows[-1]["first"] + episode_rows[-1]["steps"] == about["frames"][-1]["frame"]
 
 
 def test_runs_without_such_a_log_say_nothing(train: Callable[..., Path]) -> None:

@@ -1,4 +1,4 @@
-"""Questions that a run's logs hold, drawn again as models saw them; logs may be a stranger's."""
+"""Questions in a run's logs, drawn as the models saw them; the logs may have been edited."""
 
 import json
 from pathlib import Path
@@ -15,15 +15,15 @@ from guidebench.harness.models.calls import ChatCall, Message
 from guidebench.harness.playback import asked_frames
 from tests.harness.playback.test_logged_frames import snapshots, write
 
-SHOWN = Log("a question", {"step": count("s"), "episode": count("e"), "role": Column(str, "r"),
+QUESTION_LOG = Log("a question", {"step": count("s"), "episode": count("e"), "role": Column(str, "r"),
                            "asked": Column(str, "a"), "snapshot": Column(str, "s")})  # fmt: skip
-SAID = Log("an answer", {"step": count("s"), "episode": count("e", optional=True), "plan": Column(str, "p"),
+ANSWER_LOG = Log("an answer", {"step": count("s"), "episode": count("e", optional=True), "plan": Column(str, "p"),
                          "failed": Column(bool, "f"), "n": count("n")})  # fmt: skip
-LOGS = {"questions": SHOWN, "plans": SAID}
+LOGS = {"questions": QUESTION_LOG, "plans": ANSWER_LOG}
 
 
 class Asker:
-    """A part that shows a chat a frame and its mirror image and asks what the question says."""
+    """A part that shows a chat a frame and its mirror image and asks the question's text."""
 
     def dialogue(self, suite: Any, task: str, role: str) -> Any:
         async def converse(content: Any, frames: Any, ask: Any) -> Any:
@@ -39,7 +39,7 @@ def rows(episode: int) -> dict[str, Any]:
             "snapshot": packed(snapshots(1)[0].tobytes())}  # fmt: skip
 
 
-def drawn(run: Path) -> list[asked_frames.AskedEpisode]:
+def draw_episodes(run: Path) -> list[asked_frames.AskedEpisode]:
     suite = registry.get("suite", "minigrid_doorkey")()
     return asked_frames.asked_episodes(run, "questions", LOGS, suite, suite.drawing(), "5x5", {"planner": Asker()})
 
@@ -53,7 +53,7 @@ def test_the_first_call_of_the_dialogue_is_shown_with_its_images_and_what_became
     write(tmp_path, "questions", [rows(3), rows(1)])
     answer = {"step": 31, "episode": 3, "plan": "left", "failed": False, "n": 2}
     write(tmp_path, "plans", [answer, {**answer, "plan": "right"}, {"step": 5, "plan": "x", "failed": True, "n": 0}])
-    first, second = drawn(tmp_path)
+    first, second = draw_episodes(tmp_path)
     assert (first.about["episode"], first.about["told"]) == (1, [])
     assert second.about["step"] == 30 and second.about["told"] == [
         {"name": "plan", "text": "right"}, {"name": "failed", "text": "no"},
@@ -70,12 +70,12 @@ def test_the_first_call_of_the_dialogue_is_shown_with_its_images_and_what_became
 
 def test_of_many_questions_some_are_drawn_with_the_first_and_the_last(tmp_path: Path) -> None:
     write(tmp_path, "questions", [rows(number) for number in range(20)])
-    found = [each.about["episode"] for each in drawn(tmp_path)]
-    assert len(found) == 8 and found[0] == 0 and found[-1] == 19
+    episodes = [episode.about["episode"] for episode in draw_episodes(tmp_path)]
+    assert len(episodes) == 8 and episodes[0] == 0 and episodes[-1] == 19
 
 
 def test_a_run_without_questions_shows_none(tmp_path: Path) -> None:
-    assert drawn(tmp_path) == []
+    assert draw_episodes(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_a_run_without_questions_shows_none(tmp_path: Path) -> None:
 def test_a_log_that_does_not_fit_is_refused_by_name(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
     write(tmp_path, "questions", [rows(0) | changes])
     with pytest.raises(UserError) as raised:
-        drawn(tmp_path)
+        draw_episodes(tmp_path)
     assert says in str(raised.value) and "the log 'questions'" in str(raised.value)
 
 
 def test_a_question_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "questions", [rows(2), rows(2)])
     with pytest.raises(UserError, match="episode 2: the question in the role 'planner' is there twice"):
-        drawn(tmp_path)
+        draw_episodes(tmp_path)
 
 
 def test_a_part_that_makes_no_call_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`bench eval RUN --frames`: an episode of a trained run in strips, with the score that its judge gives each clip."""
+"""`bench eval RUN --frames` draws an episode of a trained run as strips, each with its judge's score."""
 
 import json
 from collections.abc import Callable
@@ -19,53 +19,53 @@ JUDGED = ("method=vlm_rb", "replay.clip_length=4", "drawing.tile_size=8", "seeds
 SIDE = 5 * 8
 
 
-def told(study: Path, *words: str) -> tuple[dict, Path]:
-    """What NAME.json says after `bench eval --frames`, and where it lies."""
+def filmstrip(study: Path, *words: str) -> tuple[dict, Path]:
+    """Return the JSON file that `bench eval --frames` writes, and its folder."""
     run = next(study.glob("*/*/*/seed-0"))
     assert cli.main(["eval", str(run), "--episodes", "2", "--frames", *words]) == 0
     return json.loads(next((run / "frames").glob("*.json")).read_text()), run / "frames"
 
 
 def test_each_clip_of_the_episode_is_drawn_as_the_judge_sees_it_and_scored_by_it(train: Callable[..., Path]) -> None:
-    content, where = told(train(*JUDGED, "judge=sprite", packs=[(0,)]))
-    assert content["judge"] == "sprite" and content["unjudged"] == ""
-    clips = content["clips"]
-    assert [clip["first"] for clip in clips] == [*range(1, content["moves"] + 1, 4)][: len(clips)]
-    assert clips[-1]["last"] == content["moves"] <= content["length"]
+    strip, folder = filmstrip(train(*JUDGED, "judge=sprite", packs=[(0,)]))
+    assert strip["judge"] == "sprite" and strip["unjudged"] == ""
+    clips = strip["clips"]
+    assert [clip["first"] for clip in clips] == [*range(1, strip["moves"] + 1, 4)][: len(clips)]
+    assert clips[-1]["last"] == strip["moves"] <= strip["length"]
     for clip in clips:
-        image = np.asarray(imageio.imread(where / clip["file"]))
+        image = np.asarray(imageio.imread(folder / clip["file"]))
         count = clip["last"] - clip["first"] + 1
         assert image.shape == (SIDE, count * SIDE + (count - 1) * GAP, 3)
         assert clip["score"] == float(bool(clip["events"])), "this judge is right about clips without perturbation"
 
 
 def test_an_oracle_is_told_the_events_of_the_same_clips(train: Callable[..., Path]) -> None:
-    content, _ = told(train(*JUDGED[:2], "seeds=[0]", "judge=oracle", packs=[(0,)]))
-    assert content["judge"] == "oracle"
-    assert [clip["score"] for clip in content["clips"]] == [float(bool(clip["events"])) for clip in content["clips"]]
+    strip, _ = filmstrip(train(*JUDGED[:2], "seeds=[0]", "judge=oracle", packs=[(0,)]))
+    assert strip["judge"] == "oracle"
+    assert [clip["score"] for clip in strip["clips"]] == [float(bool(clip["events"])) for clip in strip["clips"]]
 
 
 def test_without_a_judge_the_frames_are_drawn_as_the_suite_draws_them(train: Callable[..., Path]) -> None:
-    content, where = told(train("method=uer", "seeds=[0]", packs=[(0,)]), "--seed", "3")
-    assert content["judge"] == "" and all("score" not in clip for clip in content["clips"])
+    strip, folder = filmstrip(train("method=uer", "seeds=[0]", packs=[(0,)]), "--seed", "3")
+    assert strip["judge"] == "" and all("score" not in clip for clip in strip["clips"])
     suite = registry.get("suite", "minigrid_doorkey")()
     task = suite.make("5x5")
     task.reset(Streams(3 + SHIFT).evaluation_seed(0, 0))
-    first = np.asarray(imageio.imread(where / content["clips"][0]["file"]))
-    drawn = suite.drawing().spawn("5x5")(task.snapshot()[None])[0]
-    assert first.shape[0] == len(drawn) and content["clips"][0]["last"] <= STRETCH
+    first = np.asarray(imageio.imread(folder / strip["clips"][0]["file"]))
+    expected_frame = suite.drawing().spawn("5x5")(task.snapshot()[None])[0]
+    assert first.shape[0] == len(expected_frame) and strip["clips"][0]["last"] <= STRETCH
 
 
 def test_on_another_task_of_its_suite_the_judge_answers_too(train: Callable[..., Path]) -> None:
-    content, _ = told(train(*JUDGED, "judge=sprite", packs=[(0,)]), "task=6x6")
-    assert content["task"] == "6x6" and all("score" in clip for clip in content["clips"])
+    strip, _ = filmstrip(train(*JUDGED, "judge=sprite", packs=[(0,)]), "task=6x6")
+    assert strip["task"] == "6x6" and all("score" in clip for clip in strip["clips"])
 
 
 def test_a_foundation_model_is_not_asked_for_a_picture(train: Callable[..., Path], monkeypatch) -> None:
     study = train(*JUDGED, "judge=sprite", packs=[(0,)])
     monkeypatch.setattr(registry.get("judge", "sprite"), "backend", "transformers")
-    content, _ = told(study)
-    assert "a foundation model" in content["unjudged"] and all("score" not in clip for clip in content["clips"])
+    strip, _ = filmstrip(study)
+    assert "a foundation model" in strip["unjudged"] and all("score" not in clip for clip in strip["clips"])
 
 
 def test_of_a_long_episode_the_clips_are_spread_evenly() -> None:

@@ -1,4 +1,4 @@
-"""Small animated episodes of a trained run, failures first, and why there are none."""
+"""Small animations of a trained run's episodes, failures first, or the reason why there are none."""
 
 import io
 import itertools
@@ -30,7 +30,7 @@ from tests.harness.playback.test_acted_frames import WORDS
 
 @dataclass(frozen=True)
 class Noise:
-    """Draws noise, which no format makes small."""
+    """A drawing of noise, which no image format compresses."""
 
     size: int
 
@@ -41,7 +41,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Nothing:
-    """Cannot draw."""
+    """A drawing that always fails."""
 
     def opengl(self, task: str) -> str:
         raise UserError("frames cannot be drawn: OSMesa is missing; apt-get install libosmesa6")
@@ -52,7 +52,7 @@ class Nothing:
 
 @dataclass(frozen=True)
 class Deadly:
-    """Ends the process that draws, as a driver may."""
+    """A drawing that ends its process, as a driver may."""
 
     def opengl(self, task: str) -> str:
         return "osmesa"
@@ -63,7 +63,7 @@ class Deadly:
 
 @dataclass(frozen=True)
 class Picky:
-    """Cannot draw the episodes that have so many moments."""
+    """A drawing that fails for episodes with one given number of moments."""
 
     moments: int
     from_: Any
@@ -71,12 +71,12 @@ class Picky:
     def spawn(self, task: str) -> Callable[[Array], Array]:
         draw = self.from_.spawn(task)
 
-        def drawn(snapshots: Array) -> Array:
+        def draw_or_fail(snapshots: Array) -> Array:
             if len(snapshots) == self.moments:
                 raise UserError("this episode cannot be drawn")
             return np.asarray(draw(snapshots))
 
-        return drawn
+        return draw_or_fail
 
 
 def moments(number: int) -> list[Moment]:
@@ -84,8 +84,8 @@ def moments(number: int) -> list[Moment]:
 
 
 def contents(run: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((run / "gallery" / "gallery.json").read_text())
-    return found
+    description: dict[str, Any] = json.loads((run / "gallery" / "gallery.json").read_text())
+    return description
 
 
 SHORT = (
@@ -95,42 +95,42 @@ SHORT = (
 
 
 @pytest.fixture(scope="module")
-def trained(train_once: Callable[..., Path]) -> Path:
+def trained_study(train_once: Callable[..., Path]) -> Path:
     return train_once("method=uer", *SHORT, packs=[(0,)])
 
 
 @pytest.fixture
-def run(trained: Path, tmp_path: Path) -> Path:
-    return next(Path(shutil.copytree(trained, tmp_path / "study")).glob("*/*/*/seed-0"))
+def run(trained_study: Path, tmp_path: Path) -> Path:
+    return next(Path(shutil.copytree(trained_study, tmp_path / "study")).glob("*/*/*/seed-0"))
 
 
 def test_failures_come_first_and_a_success_last() -> None:
     def results(successes: set[int], number: int) -> list[Result]:
         return [Result(0, episode, 0.0, episode in successes, 5, 0.0) for episode in range(number)]
 
-    def chosen(successes: set[int], number: int = 10) -> list[int]:
+    def chosen_episodes(successes: set[int], number: int = 10) -> list[int]:
         return [result.episode for result in gallery.chosen_results(results(successes, number))]
 
-    assert chosen({0, 1}) == [2, 3, 4, 5, 6, 0] and EPISODES == 6
-    assert chosen(set()) == [0, 1, 2, 3, 4, 5]
-    assert chosen(set(range(10))) == [0, 1, 2, 3, 4, 5]
-    assert chosen({0}, 2) == [1, 0]
+    assert chosen_episodes({0, 1}) == [2, 3, 4, 5, 6, 0] and EPISODES == 6
+    assert chosen_episodes(set()) == [0, 1, 2, 3, 4, 5]
+    assert chosen_episodes(set(range(10))) == [0, 1, 2, 3, 4, 5]
+    assert chosen_episodes({0}, 2) == [1, 0]
 
 
 def test_a_long_episode_is_kept_thinned_with_its_end() -> None:
     reel = Reel()
     for step in range(1_001):
         reel.add(step, np.zeros(1, np.uint8))
-    kept = [moment.step for moment in reel.all_moments]
-    assert kept[0] == 0 and kept[-1] == 1_000 and 60 <= len(kept) <= 121
-    assert len(set(np.diff(kept[:-1]).tolist())) == 1
+    steps = [moment.step for moment in reel.all_moments]
+    assert steps[0] == 0 and steps[-1] == 1_000 and 60 <= len(steps) <= 121
+    assert len(set(np.diff(steps[:-1]).tolist())) == 1
 
 
 def test_an_animation_has_as_many_frames_as_fit() -> None:
     content, frames = gallery.film(Noise(4), "x", moments(30), {})
     assert frames == 30 and len(content) <= LARGEST
-    with Image.open(io.BytesIO(content)) as found:
-        assert (found.format, found.n_frames, found.width) == ("WEBP", 30, SIZES[0][1])
+    with Image.open(io.BytesIO(content)) as image:
+        assert (image.format, image.n_frames, image.width) == ("WEBP", 30, SIZES[0][1])
     smaller, fewer = gallery.film(Noise(192), "x", moments(60), {})
     assert fewer < 60 and len(smaller) <= LARGEST
 
@@ -143,30 +143,52 @@ def test_an_episode_too_large_at_any_size_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_words_stand_below_the_frame() -> None:
     frame = np.zeros((48, 64, 3), np.uint8)
-    silent, said = (np.asarray(gallery._captioned(frame, text, 96)) for text in ("3", "3  open the door"))
-    assert silent.shape == said.shape and (silent[:72] == said[:72]).all()
-    assert (said[72:] < 128).sum() > (silent[72:] < 128).sum() > 0
+    silent, spoken = (np.asarray(gallery._captioned(frame, text, 96)) for text in ("3", "3  open the door"))
+    assert silent.shape == spoken.shape and (silent[:72] == spoken[:72]).all()
+    assert (spoken[72:] < 128).sum() > (silent[72:] < 128).sum() > 0
 
 
 def test_bench_eval_draws_the_episodes_that_it_played(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["eval", str(run), "--gallery", "--episodes", "3", "--json"]) == 0
     played = json.loads(capsys.readouterr().out)
-    told = contents(run)
-    found = told["episodes"]
-    assert (told["played"], told["successes"], told["own"]) == (3, sum(each["success"] for each in played), False)
-    order = sorted(played, key=lambda each: each["success"])
-    assert [each["episode"] for each in found] == [each["episode"] for each in order]
-    for about, each in zip(found, order, strict=True):
-        assert (about["success"], about["length"], about["return"]) == (each["success"], each["length"], each["return"])
+    description = contents(run)
+    episodes = description["episodes"]
+    assert (description["played"], description["successes"], description["own"]) == (
+        3,
+        sum(episode["success"] for episode in played),
+        False,
+    )
+    order = sorted(played, key=lambda episode: episode["success"])
+    assert [episode["episode"] for episode in episodes] == [episode["episode"] for episode in order]
+    for about, episode in zip(episodes, order, strict=True):
+        assert (about["success"], about["length"], about["return"]) == (
+            episode["success"],
+            episode["length"],
+            episode["return"],
+        )
         content = (run / "gallery" / about["file"]).read_bytes()
         assert 0 < len(content) <= LARGEST and content[8:12] == b"WEBP"
 
 
 def test_where_no_episode_can_score_success_the_worst_come_first_and_the_best_last() -> None:
-    results = [Result(0, episode, 0.0, False, 5, float(episode * 7 % 10)) for episode in range(10)]
-    assert [result.score for result in gallery.chosen_results(results, "return")] == [0, 1, 2, 3, 4, 9]
-    assert [result.score for result in gallery.chosen_results(results, "return", -1)] == [9, 8, 7, 6, 5, 0]
-    assert [result.episode for result in gallery.chosen_results(results)] == [0, 1, 2, 3, 4, 5]
+    episode_results = [Result(0, episode, 0.0, False, 5, float(episode * 7 % 10)) for episode in range(10)]
+    assert [episode_result.score for episode_result in gallery.chosen_results(episode_results, "return")] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        9,
+    ]
+    assert [episode_result.score for episode_result in gallery.chosen_results(episode_results, "return", -1)] == [
+        9,
+        8,
+        7,
+        6,
+        5,
+        0,
+    ]
+    assert [episode_result.episode for episode_result in gallery.chosen_results(episode_results)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_an_old_gallery_is_replaced_and_a_failure_to_draw_is_explained(
@@ -176,11 +198,11 @@ def test_an_old_gallery_is_replaced_and_a_failure_to_draw_is_explained(
     monkeypatch.setattr(MiniGridDoorKey, "drawing", Nothing)
     capsys.readouterr()
     assert cli.main(["eval", str(run), "--gallery", "--episodes", "2"]) == 1
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     reason = "frames cannot be drawn: OSMesa is missing; apt-get install libosmesa6"
-    assert f"gallery: episodes 0, 1 are not drawn: {reason}\n" == said.err and "of 2 episodes" in said.out
-    found = contents(run)
-    assert [each["reason"] for each in found["undrawn"]] == [reason] * 2 and found["episodes"] == []
+    assert f"gallery: episodes 0, 1 are not drawn: {reason}\n" == output.err and "of 2 episodes" in output.out
+    description = contents(run)
+    assert [episode["reason"] for episode in description["undrawn"]] == [reason] * 2 and description["episodes"] == []
     assert [path.name for path in (run / "gallery").iterdir()] == ["gallery.json"]
 
 
@@ -198,10 +220,10 @@ def test_a_process_that_dies_while_it_draws_is_named_with_a_way_out(
 def test_an_episode_that_cannot_be_drawn_does_not_cost_the_others(tmp_path: Path) -> None:
     films = [gallery.Film({"episode": number}, moments(number + 2), {}) for number in range(3)]
     cast = gallery.Cast({"unjudged": ""}, films)
-    told, empty = gallery._write(tmp_path / "gallery", Picky(3, Noise(8)), "x", lambda: cast)
-    assert not empty and "2 episodes in" in told
-    assert "gallery: episode 1 is not drawn: this episode cannot be drawn" in told
-    assert [each["episode"] for each in contents(tmp_path)["episodes"]] == [0, 2]
+    message, empty = gallery._write(tmp_path / "gallery", Picky(3, Noise(8)), "x", lambda: cast)
+    assert not empty and "2 episodes in" in message
+    assert "gallery: episode 1 is not drawn: this episode cannot be drawn" in message
+    assert [episode["episode"] for episode in contents(tmp_path)["episodes"]] == [0, 2]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +242,7 @@ def test_an_episode_that_cannot_be_drawn_does_not_cost_the_others(tmp_path: Path
 def test_an_environment_in_which_mujoco_cannot_draw_is_explained_with_the_fix(
     headless: Path, opengl: None, variables: dict[str, str], says: str
 ) -> None:
-    """With the real libraries, in a process whose environment is as it says."""
+    """With the real libraries, in a process with these environment variables."""
     shutil.rmtree(headless / "gallery", ignore_errors=True)
     clean = {name: value for name, value in os.environ.items() if name != "PYOPENGL_PLATFORM"}  # set by what has drawn
     done = programs.bench("eval", str(headless), "--gallery", "--episodes", "1", env={**clean, **variables})
@@ -236,7 +258,7 @@ def test_an_environment_in_which_mujoco_cannot_draw_is_explained_with_the_fix(
 
 @pytest.fixture(scope="module")
 def headless(train_once: Callable[..., Path]) -> Path:
-    """A run of a task of MuJoCo's."""
+    """Return a run of a task on MuJoCo."""
     pytest.importorskip("gymnasium_robotics")
     words = ("suite=point_maze", "task=umaze", "suite.steps=20", "method=random", *SHORT[:4])
     return next(train_once(*words, packs=[(0,)]).glob("*/*/*/seed-0"))
@@ -251,50 +273,52 @@ def test_a_hand_written_judge_is_asked_at_once_about_each_clip_of_the_episodes_s
 ) -> None:
     run = next(train(*JUDGED, f"judge={judge}", packs=[(0,)]).glob("*/*/*/seed-0"))
     assert cli.main(["eval", str(run), "--gallery", "--episodes", "2"]) == 0
-    told = contents(run)
-    assert told["unjudged"] == "" and len(told["episodes"]) == 2
-    for each in told["episodes"]:
-        assert [words["step"] for words in each["words"]] == [*range(1, each["length"] + 1, 100)][: len(each["words"])]
-        assert all(words["text"].startswith("judge: P(yes) ") for words in each["words"]) and each["words"]
-        assert "of steps 1 to " in each["words"][0]["text"]
+    description = contents(run)
+    assert description["unjudged"] == "" and len(description["episodes"]) == 2
+    for episode in description["episodes"]:
+        assert [words["step"] for words in episode["words"]] == [*range(1, episode["length"] + 1, 100)][
+            : len(episode["words"])
+        ]
+        assert all(words["text"].startswith("judge: P(yes) ") for words in episode["words"]) and episode["words"]
+        assert "of steps 1 to " in episode["words"][0]["text"]
 
 
 def test_a_foundation_model_is_asked_only_when_told_and_then_replayed(
     train: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a real server: it hears nothing, then each clip once, then nothing again."""
-    heard = []
+    """With a real server, which receives first no request, then one for each clip, then none again."""
+    requests = []
 
     def answer(path: str, body: dict[str, Any], _: dict[str, str]) -> tuple[int, Any]:
-        heard.append(path)
+        requests.append(path)
         return 200, completion("Answer: Yes")
 
     with serving(answer) as address:
         server = ("judge=openai", "judge.model=canned", "judge.scoring=literal", f"judge.base_url={address}")
         run = next(train(*JUDGED, *server, packs=[(0,)]).glob("*/*/*/seed-0"))
-        heard.clear()
+        requests.clear()
         evaluate = ["eval", str(run), "--gallery", "--episodes", "1"]
-        assert cli.main(evaluate) == 0 and heard == []
-        told = contents(run)
-        assert told["episodes"][0]["words"] == [] and "models.mode=record asks it" in told["unjudged"]
-        assert f"gallery: {told['unjudged']}" in capsys.readouterr().out
+        assert cli.main(evaluate) == 0 and requests == []
+        description = contents(run)
+        assert description["episodes"][0]["words"] == [] and "models.mode=record asks it" in description["unjudged"]
+        assert f"gallery: {description['unjudged']}" in capsys.readouterr().out
         assert cli.main([*evaluate, "models.mode=record"]) == 0
-        told = contents(run)
-        clips = len(told["episodes"][0]["words"])
-        assert told["unjudged"] == "" and 1 <= clips == len(heard)
-        assert told["episodes"][0]["words"][0]["text"].startswith("judge: P(yes) 1.00 of steps 1 to ")
-        assert cli.main(evaluate) == 0 and len(heard) == clips and contents(run) == told
-        assert cli.main([*evaluate, "--seed", "1"]) == 0 and len(heard) == clips
+        description = contents(run)
+        clips = len(description["episodes"][0]["words"])
+        assert description["unjudged"] == "" and 1 <= clips == len(requests)
+        assert description["episodes"][0]["words"][0]["text"].startswith("judge: P(yes) 1.00 of steps 1 to ")
+        assert cli.main(evaluate) == 0 and len(requests) == clips and contents(run) == description
+        assert cli.main([*evaluate, "--seed", "1"]) == 0 and len(requests) == clips
         assert "the answer is not on record" in contents(run)["unjudged"]
         assert cli.main([*evaluate, "--seed", "2", "models.mode=record", "models.budget_calls=0"]) == 0
-        assert len(heard) == clips and "budget" in contents(run)["unjudged"]
+        assert len(requests) == clips and "budget" in contents(run)["unjudged"]
 
 
 def test_what_a_model_answered_while_the_agent_acted_stands_from_there_on() -> None:
-    def words(*said: tuple[int, Any]) -> dict[int, str]:
+    def words(*answers: tuple[int, Any]) -> dict[int, str]:
         recording = object.__new__(gallery.Gallery)
         recording._said, recording._steps = {}, {0: 0}
-        for step, answer in said:
+        for step, answer in answers:
             recording._steps[0] = step
             question = Question(0, np.zeros(0, np.int64), None, np.zeros((0, 0), bool), "", "planner")
             recording.heard([question], [answer])
@@ -320,14 +344,14 @@ def test_episodes_of_the_run_itself_have_the_words_of_its_log(
     pytest.importorskip("crafter")
     shutil.copytree(train_once(*WORDS, packs=[(3,)]), tmp_path / "study")
     run = next((tmp_path / "study").glob("*/*/*/seed-3"))
-    told, empty = gallery.write_spoken(run) or ("", True)
-    assert "gallery: 2 episodes" in told and not empty
+    message, empty = gallery.write_spoken(run) or ("", True)
+    assert "gallery: 2 episodes" in message and not empty
     about = contents(run)
     assert (about["step"], about["own"], about["seed"], about["played"]) == (40, True, 3, 2)
-    for number, each in enumerate(about["episodes"]):
-        assert each["episode"] == number and each["words"][0]["step"] == 0 and each["words"][0]["text"]
-        assert all(one["text"] != other["text"] for one, other in itertools.pairwise(each["words"]))
+    for number, episode in enumerate(about["episodes"]):
+        assert episode["episode"] == number and episode["words"][0]["step"] == 0 and episode["words"][0]["text"]
+        assert all(earlier["text"] != later["text"] for earlier, later in itertools.pairwise(episode["words"]))
     rows = (run / "actions.parquet").read_bytes()
     (run / "actions.parquet").write_bytes(rows[: len(rows) // 2])
-    told, empty = gallery.write_spoken(run) or ("", False)
-    assert empty and "gallery: no episode is drawn: " in told and contents(run)["reason"] in told
+    message, empty = gallery.write_spoken(run) or ("", False)
+    assert empty and "gallery: no episode is drawn: " in message and contents(run)["reason"] in message

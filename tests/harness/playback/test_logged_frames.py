@@ -1,4 +1,4 @@
-"""Frames of training episodes from the snapshots in a run's logs, which may be a stranger's."""
+"""Frames of training episodes, drawn from the snapshots in a run's logs, which may have been edited."""
 
 import base64
 import json
@@ -20,38 +20,38 @@ from guidebench.harness.logs import Column, Log, count, describes_episodes, show
 from guidebench.harness.playback import logged_frames
 from guidebench.harness.playback.logged_frames import unpacked
 
-SEEN = Log("one frame", {"step": count("s"), "episode": count("e"), "frame": count("f"),
+FRAME_LOG = Log("one frame", {"step": count("s"), "episode": count("e"), "frame": count("f"),
                          "weight": Column(float, "w"), "snapshot": Column(str, "s", optional=True)})  # fmt: skip
-SAID = Log("one episode", {"step": count("s"), "episode": count("e"), "succeeded": Column(bool, "s"),
+EPISODE_LOG = Log("one episode", {"step": count("s"), "episode": count("e"), "succeeded": Column(bool, "s"),
                            "fix": Column(str, "f"), "n": count("n")})  # fmt: skip
-DECLARED = {"moments": SEEN, "told": SAID, "other": Log("x", {"step": count("s"), "y": Column(float, "y")})}
+DECLARED = {"moments": FRAME_LOG, "told": EPISODE_LOG, "other": Log("x", {"step": count("s"), "y": Column(float, "y")})}
 
 
-def packed(content: bytes) -> str:
+def pack(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content)).decode()
 
 
 def snapshots(number: int) -> list[Array]:
-    """Those of a DoorKey episode of moves to the front and to the left, in turns."""
+    """Return the snapshots of a DoorKey episode that alternately moves forward and turns left."""
     task = registry.get("suite", "minigrid_doorkey")().make("5x5")
     task.reset(1)
-    found = [task.snapshot()]
+    states = [task.snapshot()]
     for move in range(number - 1):
         task.step((2, 0)[move % 2])
-        found.append(task.snapshot())
-    return found
+        states.append(task.snapshot())
+    return states
 
 
 def rows(episode: int, frames: tuple[int, ...] = (0, 2, 3), **more: Any) -> list[dict[str, Any]]:
-    taken = snapshots(4)
+    states = snapshots(4)
     return [
         {"step": 10 * episode, "episode": episode, "frame": frame, "weight": frame / 2,
-         "snapshot": packed(taken[frame].tobytes()), **more}
+         "snapshot": pack(states[frame].tobytes()), **more}
         for frame in frames
     ]  # fmt: skip
 
 
-def told(episode: int, succeeded: bool) -> dict[str, Any]:
+def episode_row(episode: int, succeeded: bool) -> dict[str, Any]:
     return {"step": 10 * episode, "episode": episode, "succeeded": succeeded, "fix": f"fix <{episode}>", "n": 3}
 
 
@@ -60,7 +60,7 @@ def write(run: Path, log: str, content: list[dict[str, Any]]) -> None:
     (run / f"{log}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in content))
 
 
-def drawn(run: Path) -> list[logged_frames.LoggedEpisode]:
+def draw_episodes(run: Path) -> list[logged_frames.LoggedEpisode]:
     suite = registry.get("suite", "minigrid_doorkey")()
     return logged_frames.logged_episodes(run, "moments", DECLARED, suite, suite.drawing(), "5x5")
 
@@ -68,14 +68,19 @@ def drawn(run: Path) -> list[logged_frames.LoggedEpisode]:
 def test_a_log_shows_frames_by_its_columns_and_not_by_its_name() -> None:
     assert [shows_frames(log) for log in DECLARED.values()] == [True, False, False]
     assert [describes_episodes(log) for log in DECLARED.values()] == [False, True, False]
-    assert not shows_frames(Log("x", {**SEEN.columns, "snapshot": Column(float, "s")}))
+    assert not shows_frames(Log("x", {**FRAME_LOG.columns, "snapshot": Column(float, "s")}))
 
 
 def test_of_the_last_episode_and_the_last_success_each_frame_is_drawn_from_its_snapshot(tmp_path: Path) -> None:
     write(tmp_path, "moments", [*rows(0), *rows(10), *rows(20), {**rows(30)[0], "snapshot": None}])
-    write(tmp_path, "told", [told(0, True), told(10, True), told(11, True), told(20, False)])
-    last, success = drawn(tmp_path)
-    assert [(each.about["episode"], each.about["success"]) for each in (last, success)] == [(20, False), (10, True)]
+    write(
+        tmp_path, "told", [episode_row(0, True), episode_row(10, True), episode_row(11, True), episode_row(20, False)]
+    )
+    last, success = draw_episodes(tmp_path)
+    assert [(episode.about["episode"], episode.about["success"]) for episode in (last, success)] == [
+        (20, False),
+        (10, True),
+    ]
     assert last.about["frames"][1] == {"file": "moments-00020-00002.png", "frame": 2, "numbers": {"weight": 1.0}}
     assert last.about["told"] == [{"log": "told", "name": "fix", "text": "fix <20>"}]
     suite = registry.get("suite", "minigrid_doorkey")()
@@ -87,34 +92,34 @@ def test_of_the_last_episode_and_the_last_success_each_frame_is_drawn_from_its_s
 
 def test_a_success_that_is_the_last_episode_is_drawn_once(tmp_path: Path) -> None:
     write(tmp_path, "moments", rows(5))
-    write(tmp_path, "told", [told(5, True)])
-    assert [each.about["episode"] for each in drawn(tmp_path)] == [5]
+    write(tmp_path, "told", [episode_row(5, True)])
+    assert [episode.about["episode"] for episode in draw_episodes(tmp_path)] == [5]
 
 
 def test_a_log_without_snapshots_shows_nothing(tmp_path: Path) -> None:
     write(tmp_path, "moments", [{**row, "snapshot": None} for row in rows(0)])
-    assert drawn(tmp_path) == [] and drawn(tmp_path / "none") == []
+    assert draw_episodes(tmp_path) == [] and draw_episodes(tmp_path / "none") == []
 
 
 def test_more_frames_than_a_page_shows_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logged_frames, "FRAMES", 2)
     write(tmp_path, "moments", rows(0))
-    (only,) = drawn(tmp_path)
+    (only,) = draw_episodes(tmp_path)
     assert (len(only.pictures), only.about["left_out"], only.about["success"]) == (2, 1, None)
 
 
-WHERE = "the log 'x', episode 1, frame 2"
+PLACE = "the log 'x', episode 1, frame 2"
 
 
 def test_a_snapshot_has_exactly_the_bytes_of_its_task() -> None:
-    assert unpacked(packed(b"\x01\x02"), 2, WHERE).tolist() == [1, 2]
+    assert unpacked(pack(b"\x01\x02"), 2, PLACE).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (packed(b"a"), "its snapshot has 1 bytes; a snapshot of this task has 2"),
-        (packed(bytes(2**24)), "its snapshot has more than 2 bytes"),
+        (pack(b"a"), "its snapshot has 1 bytes; a snapshot of this task has 2"),
+        (pack(bytes(2**24)), "its snapshot has more than 2 bytes"),
         (base64.b64encode(zlib.compress(b"ab") + b"more").decode(), "2 and further bytes"),
         (base64.b64encode(zlib.compress(b"ab")[:-2]).decode(), "2 and further bytes"),
         ("é", "cannot be unpacked"),
@@ -124,8 +129,8 @@ def test_a_snapshot_has_exactly_the_bytes_of_its_task() -> None:
     ],
 )
 def test_any_other_snapshot_is_refused_by_name(text: str, says: str) -> None:
-    with pytest.raises(UserError, match=f"^{WHERE}: .*({says})"):
-        unpacked(text, 2, WHERE)
+    with pytest.raises(UserError, match=f"^{PLACE}: .*({says})"):
+        unpacked(text, 2, PLACE)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +141,7 @@ def test_any_other_snapshot_is_refused_by_name(text: str, says: str) -> None:
         ({"weight": float("nan")}, "column 'weight': 'nan'"),
         ({"weight": None}, "a row without the column 'weight'"),
         ({"snapshot": "a" * 10_001}, "at most 10,000 characters"),
-        ({"snapshot": packed(b"abc")}, "the log 'moments', episode 0, frame 0: its snapshot has 3 bytes"),
+        ({"snapshot": pack(b"abc")}, "the log 'moments', episode 0, frame 0: its snapshot has 3 bytes"),
         ({"frame": 2}, "frame 2 is there twice"),
     ],
 )
@@ -144,7 +149,7 @@ def test_a_log_that_does_not_fit_is_refused(tmp_path: Path, row: dict[str, Any],
     first, *others = rows(0)
     write(tmp_path, "moments", [{**first, **row}, *others])
     with pytest.raises(UserError) as raised:
-        drawn(tmp_path)
+        draw_episodes(tmp_path)
     assert says in str(raised.value)
 
 
@@ -152,7 +157,7 @@ def test_a_large_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     write(tmp_path, "moments", rows(0))
     monkeypatch.setattr(logged_frames, "FILE", 100)
     with pytest.raises(UserError, match="at most 100 are read"):
-        drawn(tmp_path)
+        draw_episodes(tmp_path)
 
 
 @pytest.mark.slow
@@ -168,14 +173,14 @@ def test_bench_eval_draws_a_method_s_key_frames_and_refuses_damaged_ones_by_name
     about = json.loads((run / "logged" / "keyframes-00000.json").read_text())
     (reflection,) = results.load(study, log="feedback").to_dict("records")
     assert about["success"] is bool(reflection["succeeded"])
-    texts = {each["name"]: each["text"] for each in about["told"]}
+    texts = {line["name"]: line["text"] for line in about["told"]}
     assert texts["code"] == reflection["code"] and texts["summary"] == reflection["summary"]
     for frame in about["frames"]:
         assert set(frame["numbers"]) == {"weight", "similarity"}
         assert np.asarray(imageio.imread(run / "logged" / frame["file"])).shape == (32, 32, 3)
-    keyframes = {"step": 500, "episode": 3, "frame": 7, "weight": 1.0, "similarity": 0.5, "snapshot": packed(b"abc")}
+    keyframes = {"step": 500, "episode": 3, "frame": 7, "weight": 1.0, "similarity": 0.5, "snapshot": pack(b"abc")}
     (run / "keyframes.parquet").unlink()
     write(run, "keyframes", [keyframes])
     assert cli.main(["eval", str(run), "--episodes", "1", "--frames"]) == 0
-    said = capsys.readouterr().out
-    assert "no frames drawn (the log 'keyframes', episode 3, frame 7: its snapshot has 3 bytes; a snapshot of" in said
+    output = capsys.readouterr().out
+    assert "no frames drawn (the log 'keyframes', episode 3, frame 7: its snapshot has 3 bytes; a snapshot of" in output

@@ -1,4 +1,4 @@
-"""The sample frames of a perturbation matrix: the same moments, drawn in each way."""
+"""Sample frames of a perturbation matrix: the same moments of an episode, drawn with each perturbation."""
 
 from pathlib import Path
 
@@ -14,31 +14,31 @@ def test_each_perturbation_draws_the_same_moments_of_one_episode(tmp_path: Path)
     plan = variations.perturbations(matrix.plan(overrides))
     sample_frames.write(plan, tmp_path)
     for task, cells in (("5x5", 5), ("6x6", 6)):
-        found = {path.stem: imageio.imread(path) for path in (tmp_path / "frames/minigrid_doorkey" / task).iterdir()}
-        assert set(found) == {"standard", "sprite_swap", "texture"}
+        images = {path.stem: imageio.imread(path) for path in (tmp_path / "frames/minigrid_doorkey" / task).iterdir()}
+        assert set(images) == {"standard", "sprite_swap", "texture"}
         judged = next(cell for cell in plan.cells if cell.names.task == task)
         moments = sample_frames.moments(judged)
         assert len(moments) > 1 and not np.array_equal(moments[0], moments[-1])
         side, count = 8 * cells, len(moments)
-        assert {image.shape for image in found.values()} == {(side, count * side + (count - 1) * sample_frames.GAP, 3)}
+        assert {image.shape for image in images.values()} == {(side, count * side + (count - 1) * sample_frames.GAP, 3)}
         frames = judged.section("drawing").spawn(task)(moments)
-        assert np.array_equal(found["standard"][:, :side], frames[0])
-        assert np.array_equal(found["standard"][:, -side:], frames[-1])
-        assert not np.array_equal(found["standard"], found["sprite_swap"])
+        assert np.array_equal(images["standard"][:, :side], frames[0])
+        assert np.array_equal(images["standard"][:, -side:], frames[-1])
+        assert not np.array_equal(images["standard"], images["sprite_swap"])
 
 
 def test_moments_are_the_start_and_the_first_of_each_event() -> None:
     (cell,) = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb", "task=5x5"]).cells
-    found = sample_frames.moments(cell)
+    moments = sample_frames.moments(cell)
     task = cell.section("suite").make("5x5")
     task.reset(sample_frames.SEED)
-    assert np.array_equal(found[0], task.snapshot())
-    rng, seen = np.random.default_rng(sample_frames.SEED), set()
-    for moment in found[1:]:
+    assert np.array_equal(moments[0], task.snapshot())
+    rng, events = np.random.default_rng(sample_frames.SEED), set()
+    for moment in moments[1:]:
         while True:
             task.step(rng.integers(5))
-            new = set(np.flatnonzero(task.events())) - seen
+            new = set(np.flatnonzero(task.events())) - events
             if new:
                 break
-        seen |= new
+        events |= new
         assert np.array_equal(moment, task.snapshot())

@@ -39,28 +39,28 @@ STALE, REPEATED, HELD_UP = 0.004, 0.04, 0.01
 
 
 class Killed(BaseException):
-    """Ends the thread of a process that was killed."""
+    """Raised in the thread of a process that was killed, to end it."""
 
 
 class Machine:
-    """A client of the disk: what it remembers, and its clocks."""
+    """A client of the disk: its cache and its clocks."""
 
     def __init__(self, name: str, boot: float, wall: float) -> None:
         self.name, self.boot, self.wall = name, boot, wall
         self.paused = 0.0
-        """Seconds for which it was paused, as a virtual machine is, without its clocks noticing."""
+        """Seconds for which the machine was paused, like a virtual machine, without its clocks noticing."""
         self.listings: dict[str, tuple[float, list[str]]] = {}
         self.missing: dict[str, float] = {}
         self.attributes: dict[str, tuple[float, os.stat_result]] = {}
 
     def forget(self, path: str) -> None:
-        """Drop what is remembered of a directory, which this machine changed."""
+        """Drop cached names of a directory that this machine has changed."""
         self.listings.pop(path, None)
-        self.missing = {each: until for each, until in self.missing.items() if os.path.dirname(each) != path}
+        self.missing = {name: until for name, until in self.missing.items() if os.path.dirname(name) != path}
 
 
 class Process(threading.Thread):
-    """A process of a machine, as a thread that goes on when it is its turn."""
+    """A process of a machine: a thread that runs when it is its turn."""
 
     def __init__(self, disk: NetworkDisk, machine: Machine, pid: int, work: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -68,11 +68,11 @@ class Process(threading.Thread):
         self.turn = threading.Semaphore(0)
         self.wakes, self.killed, self.ended = 0.0, False, False
         self.last_request = False
-        """Whether its machine is lost, and the request on its way arrives and is the last."""
+        """Whether the machine is lost: the request on its way still arrives and is the last."""
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        _here.process = self
+        _current.process = self
         self.turn.acquire()
         try:
             if not self.killed:
@@ -85,7 +85,7 @@ class Process(threading.Thread):
         self.disk.control.release()
 
     def rest(self, seconds: float = 0.0) -> None:
-        """Let others go on, for at least some seconds."""
+        """Let other processes run, for at least some seconds of simulated time."""
         self.wakes = self.disk.now + seconds
         self.disk.control.release()
         self.turn.acquire()
@@ -95,7 +95,7 @@ class Process(threading.Thread):
 
 
 class Entry(NamedTuple):
-    """What os.scandir says of a name that it remembers."""
+    """An entry of os.scandir; the name may come from the client's cache."""
 
     name: str
     path: str
@@ -117,7 +117,7 @@ class Entry(NamedTuple):
 
 
 class Listing:
-    """What os.scandir returns."""
+    """The iterator and context manager that os.scandir returns."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = iter(entries)
@@ -138,12 +138,12 @@ class Listing:
         pass
 
 
-_here = threading.local()
+_current = threading.local()
 
 
 def process() -> Process | None:
-    """The process of this thread, or None outside of the simulation."""
-    return getattr(_here, "process", None)
+    """Return the simulated process of this thread, or None outside the simulation."""
+    return getattr(_current, "process", None)
 
 
 class NetworkDisk:
@@ -152,7 +152,8 @@ class NetworkDisk:
     def __init__(
         self, place: Path, patch: pytest.MonkeyPatch, seed: int, server: float = 0.0, by_clients: bool = False
     ) -> None:
-        """`server`: seconds by which the server's clock is ahead; `by_clients`: clients set the mtimes."""
+        """Simulate a disk below `place`. `server`: seconds by which the server's clock is ahead; `by_clients`: clients
+        set mtimes."""
         self.place, self.random = str(place), random.Random(seed)
         self.now, self.server, self.by_clients = 10_000.0, server, by_clients
         self.control = threading.Semaphore(0)
@@ -162,44 +163,44 @@ class NetworkDisk:
         self._patch(patch)
 
     def start(self, machine: Machine, work: Callable[[], None]) -> Process:
-        """Start a process; all machines number theirs alike."""
-        number = 7 + sum(each.machine is machine for each in self.processes)
-        self.processes.append(made := Process(self, machine, number, work))
-        made.start()
-        return made
+        """Start a process; every machine numbers its processes from 7."""
+        number = 7 + sum(process.machine is machine for process in self.processes)
+        self.processes.append(started := Process(self, machine, number, work))
+        started.start()
+        return started
 
     def go_on(self) -> bool:
-        """Let one process go on up to its next request. Return False if all have ended."""
-        alive = [each for each in self.processes if not each.ended]
+        """Let one process run up to its next request. Return False if all processes have ended."""
+        alive = [process for process in self.processes if not process.ended]
         if not alive:
             return False
-        ready = [each for each in alive if each.wakes <= self.now or each.killed]
+        ready = [process for process in alive if process.wakes <= self.now or process.killed]
         if not ready:
-            self.now = min(each.wakes for each in alive)
+            self.now = min(process.wakes for process in alive)
             return True
-        chosen = self.random.choice(ready)
+        next_process = self.random.choice(ready)
         self.now += self.random.expovariate(200.0)
-        chosen.turn.release()
+        next_process.turn.release()
         self.control.acquire()
         return True
 
     def close(self) -> None:
-        for each in self.processes:
-            each.killed = True
+        for process in self.processes:
+            process.killed = True
         while self.go_on():
             pass
 
-    # What a request meets
+    # Faults and delays of requests
 
-    def _mine(self, path: Any) -> str | None:
-        """The absolute path of what a process of the simulation asks the disk for, or None for any other request."""
+    def _simulated_path(self, path: Any) -> str | None:
+        """Return the absolute path if a simulated process asks for a path on the disk, else None."""
         if process() is None or isinstance(path, int):
             return None
         text = os.path.normpath(os.fspath(path))
         return text if isinstance(text, str) and text.startswith(self.place) else None
 
     def _request(self, path: str) -> Machine:
-        """Send a request: others go on meanwhile, perhaps for long."""
+        """Send a request; other processes run meanwhile, perhaps for a long time. Return the client's machine."""
         me = process()
         assert me is not None
         me.rest(self._delay() if self.random.random() < self.held_up else 0.0)
@@ -211,19 +212,19 @@ class NetworkDisk:
     def _delay(self) -> float:
         return self.random.choice((2.0, 15.0, 45.0, 100.0, 300.0)) * self.random.random()
 
-    def _repeated(self) -> bool:
+    def _loses_reply(self) -> bool:
         return self.random.random() < REPEATED
 
-    def _missed(self, machine: Machine, path: str) -> None:
-        """Raise FileNotFoundError if a machine remembers that there is no such name."""
+    def _check_missing(self, machine: Machine, path: str) -> None:
+        """Raise FileNotFoundError if the machine has cached that the name does not exist."""
         if machine.missing.get(path, 0.0) > self.now:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
 
-    def _miss(self, machine: Machine, path: str) -> None:
+    def _cache_missing(self, machine: Machine, path: str) -> None:
         machine.missing[path] = self.now + CACHED * self.random.random()
 
     def _stamp(self, machine: Machine, path: str) -> None:
-        """Set the mtime that the disk gives."""
+        """Set a file's mtime by the clock of the server, or of the client."""
         at = self.now + (machine.wall if self.by_clients else self.server)
         self._real.utime(path, (at, at))
 
@@ -239,75 +240,77 @@ class NetworkDisk:
         patch.setattr(socket, "gethostname", lambda: me.machine.name if (me := process()) else host())
         patch.setattr(os, "getpid", lambda: me.pid if (me := process()) else pid())
         patch.setattr(leases, "machine", lambda: me.machine.name if (me := process()) else "none")
-        patch.setattr(leases, "_process", lambda pid: self._standing(pid) if process() else alive(pid))
+        patch.setattr(leases, "_process", lambda pid: self._process_identity(pid) if process() else alive(pid))
         patch.setattr(leases, "_elapsed", self._elapsed)
         patch.setattr(leases, "_sleep", lambda seconds: me.rest(10 * seconds) if (me := process()) else None)
-        patch.setattr(leases.Lease, "__del__", lambda lease: None)  # a killed process releases nothing
+        patch.setattr(leases.Lease, "__del__", lambda lease: None)  # a killed process must not release its lease
         patch.setattr(leases, "_keep", lambda lease: None)
-        patch.setattr(leases, "_last_tokens", _Apart())
+        patch.setattr(leases, "_last_tokens", _PerProcess())
         patch.setattr(worker, "time", SimpleNamespace(monotonic=self._elapsed))
 
     def _elapsed(self) -> float:
         me = process()
         return self.now + (me.machine.boot - me.machine.paused if me else 0.0)
 
-    def _standing(self, pid: int) -> str:
+    def _process_identity(self, pid: int) -> str:
         me = process()
         assert me is not None
-        found = [each for each in self.processes if each.machine is me.machine and each.pid == pid]
-        return f"{pid} 1" if found and not (found[0].killed or found[0].ended) else ""
+        processes = [other for other in self.processes if other.machine is me.machine and other.pid == pid]
+        return f"{pid} 1" if processes and not (processes[0].killed or processes[0].ended) else ""
 
-    # The requests
+    # The functions of `os` that send requests
 
     def _listdir(self, path: Any = ".") -> list[str]:
-        if (mine := self._mine(path)) is None:
+        if (own_path := self._simulated_path(path)) is None:
             return self._real.listdir(path)
-        return self._names(self._request(mine), mine)
+        return self._names(self._request(own_path), own_path)
 
     def _names(self, machine: Machine, path: str) -> list[str]:
         until, names = machine.listings.get(path, (0.0, []))
         if until <= self.now:
-            self._missed(machine, path)
+            self._check_missing(machine, path)
             names = sorted(self._real.listdir(path))
             machine.listings[path] = self.now + CACHED * self.random.random(), names
         return list(names)
 
     def _scandir(self, path: Any = ".") -> Any:
-        if (mine := self._mine(path)) is None:
+        if (own_path := self._simulated_path(path)) is None:
             return self._real.scandir(path)
-        return Listing(Entry(name, os.path.join(mine, name)) for name in self._names(self._request(mine), mine))
+        return Listing(
+            Entry(name, os.path.join(own_path, name)) for name in self._names(self._request(own_path), own_path)
+        )
 
     def _stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
-        mine = self._mine(path) if dir_fd is None else None
-        if mine is None:
+        own_path = self._simulated_path(path) if dir_fd is None else None
+        if own_path is None:
             return self._real.stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
-        machine = self._request(mine)
-        self._missed(machine, mine)
+        machine = self._request(own_path)
+        self._check_missing(machine, own_path)
         try:
-            found = self._real.stat(mine)
+            status = self._real.stat(own_path)
         except FileNotFoundError:
-            self._miss(machine, mine)
+            self._cache_missing(machine, own_path)
             raise
-        until, known = machine.attributes.get(mine, (0.0, found))
-        if until <= self.now or known.st_ino != found.st_ino:
-            machine.attributes[mine] = self.now + CACHED * self.random.random(), found
-            return found
-        return known
+        until, cached = machine.attributes.get(own_path, (0.0, status))
+        if until <= self.now or cached.st_ino != status.st_ino:
+            machine.attributes[own_path] = self.now + CACHED * self.random.random(), status
+            return status
+        return cached
 
     def _lstat(self, path: Any, *, dir_fd: int | None = None) -> os.stat_result:
-        if dir_fd is not None or self._mine(path) is None:
+        if dir_fd is not None or self._simulated_path(path) is None:
             return self._real.lstat(path, dir_fd=dir_fd)
         return self._stat(path)
 
-    def _opened(self, path: str, creates: bool) -> None:
+    def _note_open(self, path: str, creates: bool) -> None:
         machine = self._request(path)
         if not creates:
-            self._missed(machine, path)
-        if creates or not self._there(path):
-            machine.forget(os.path.dirname(path)) if creates else self._miss(machine, path)
+            self._check_missing(machine, path)
+        if creates or not self._exists(path):
+            machine.forget(os.path.dirname(path)) if creates else self._cache_missing(machine, path)
         machine.attributes.pop(path, None)
 
-    def _there(self, path: str) -> bool:
+    def _exists(self, path: str) -> bool:
         try:
             self._real.lstat(path)
         except OSError:
@@ -315,72 +318,72 @@ class NetworkDisk:
         return True
 
     def _open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        if dir_fd is None and (mine := self._mine(path)) is not None:
-            self._opened(mine, bool(flags & os.O_CREAT))
+        if dir_fd is None and (own_path := self._simulated_path(path)) is not None:
+            self._note_open(own_path, bool(flags & os.O_CREAT))
         return self._real.open(path, flags, mode, dir_fd=dir_fd)
 
-    def _file(self, path: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
-        if (mine := self._mine(path)) is not None:
-            self._opened(mine, not mode.startswith("r"))
-        return self._real.file(path, mode, *given, **named)
+    def _file(self, path: Any, mode: str = "r", *arguments: Any, **settings: Any) -> Any:
+        if (own_path := self._simulated_path(path)) is not None:
+            self._note_open(own_path, not mode.startswith("r"))
+        return self._real.file(path, mode, *arguments, **settings)
 
     def _link(self, source: Any, target: Any) -> None:
-        if (mine := self._mine(target)) is None:
+        if (own_path := self._simulated_path(target)) is None:
             return self._real.link(source, target)
-        machine = self._request(mine)
+        machine = self._request(own_path)
         self._real.link(source, target)
-        machine.forget(os.path.dirname(mine))
-        self._stamp(machine, mine)
-        if self._repeated():
-            raise OSError(self.random.choice((errno.EEXIST, errno.ESTALE)), "done, but its reply was lost", mine)
+        machine.forget(os.path.dirname(own_path))
+        self._stamp(machine, own_path)
+        if self._loses_reply():
+            raise OSError(self.random.choice((errno.EEXIST, errno.ESTALE)), "done, but its reply was lost", own_path)
 
-    def _utime(self, path: Any, *given: Any, **named: Any) -> None:
-        if (mine := self._mine(path)) is None or given or named:
-            return self._real.utime(path, *given, **named)
-        machine = self._request(mine)
-        self._missed(machine, mine)
-        self._stamp(machine, mine)
+    def _utime(self, path: Any, *times: Any, **settings: Any) -> None:
+        if (own_path := self._simulated_path(path)) is None or times or settings:
+            return self._real.utime(path, *times, **settings)
+        machine = self._request(own_path)
+        self._check_missing(machine, own_path)
+        self._stamp(machine, own_path)
 
-    def _replace(self, source: Any, target: Any, **named: Any) -> None:
-        if (mine := self._mine(target)) is None:
-            return self._real.replace(source, target, **named)
-        machine = self._request(mine)
+    def _replace(self, source: Any, target: Any, **settings: Any) -> None:
+        if (own_path := self._simulated_path(target)) is None:
+            return self._real.replace(source, target, **settings)
+        machine = self._request(own_path)
         self._real.replace(source, target)
-        for each in (mine, os.path.normpath(source)):
-            machine.forget(os.path.dirname(each))
-            machine.attributes.pop(each, None)
-        if self._repeated():
+        for changed_path in (own_path, os.path.normpath(source)):
+            machine.forget(os.path.dirname(changed_path))
+            machine.attributes.pop(changed_path, None)
+        if self._loses_reply():
             raise FileNotFoundError(errno.ENOENT, "done, but its reply was lost", str(source))
 
-    def _rename(self, source: Any, target: Any, **named: Any) -> None:
-        if self._mine(target) is None:
-            return self._real.rename(source, target, **named)
+    def _rename(self, source: Any, target: Any, **settings: Any) -> None:
+        if self._simulated_path(target) is None:
+            return self._real.rename(source, target, **settings)
         self._replace(source, target)
 
-    def _changed(self, change: Callable[..., None], path: Any, *given: Any, **named: Any) -> None:
-        mine = self._mine(path) if named.get("dir_fd") is None else None
-        if mine is None:
-            return change(path, *given, **named)
-        machine = self._request(mine)
-        change(mine, *given)
-        machine.forget(os.path.dirname(mine))
-        machine.attributes.pop(mine, None)
+    def _change_directory(self, change: Callable[..., None], path: Any, *arguments: Any, **settings: Any) -> None:
+        own_path = self._simulated_path(path) if settings.get("dir_fd") is None else None
+        if own_path is None:
+            return change(path, *arguments, **settings)
+        machine = self._request(own_path)
+        change(own_path, *arguments)
+        machine.forget(os.path.dirname(own_path))
+        machine.attributes.pop(own_path, None)
 
-    def _unlink(self, path: Any, **named: Any) -> None:
-        self._changed(self._real.unlink, path, **named)
+    def _unlink(self, path: Any, **settings: Any) -> None:
+        self._change_directory(self._real.unlink, path, **settings)
 
-    def _remove(self, path: Any, **named: Any) -> None:
-        self._changed(self._real.unlink, path, **named)
+    def _remove(self, path: Any, **settings: Any) -> None:
+        self._change_directory(self._real.unlink, path, **settings)
 
-    def _mkdir(self, path: Any, *given: Any, **named: Any) -> None:
-        self._changed(self._real.mkdir, path, *given, **named)
+    def _mkdir(self, path: Any, *arguments: Any, **settings: Any) -> None:
+        self._change_directory(self._real.mkdir, path, *arguments, **settings)
 
-    def _rmdir(self, path: Any, **named: Any) -> None:
-        self._changed(self._real.rmdir, path, **named)
+    def _rmdir(self, path: Any, **settings: Any) -> None:
+        self._change_directory(self._real.rmdir, path, **settings)
 
 
-class _Apart(dict[Any, Any]):
-    """What each process has seen of leases, apart from what others have."""
+class _PerProcess(dict[Any, Any]):
+    """A dictionary with separate entries for each simulated process."""
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         return super().setdefault((process(), key), default)

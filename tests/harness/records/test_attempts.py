@@ -1,4 +1,4 @@
-"""A run that was lost to another machine goes on beside its old directory, and ends in it."""
+"""A run that another machine took over continues in a new attempt beside its files, and replaces them at its end."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def files(directory: Path) -> dict[str, str]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run with a checkpoint, a ring and a log, as a lost worker left it."""
+    """Return a run with a checkpoint, a replay file and a log, as a lost worker left it."""
     home = tmp_path / "seed-0"
     for name in ("checkpoint-0000000100/state.json", "replay/observation.bin", ".lease/1", "metrics.jsonl", "run.json"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -33,15 +33,15 @@ def run(tmp_path: Path) -> Path:
 
 def test_an_attempt_begins_with_a_copy_and_writes_of_a_late_worker_do_not_reach_it(run: Path) -> None:
     assert attempts.begin(run, 0) == run and attempts.newest(run) == 0
-    made = attempts.begin(run, 2)
-    assert made == run / "attempt-2" and attempts.newest(run) == 2
-    held = {name: text for name, text in files(run).items() if not name.startswith((".", "attempt"))}
-    assert files(made) == held and len(held) == 4
+    attempt = attempts.begin(run, 2)
+    assert attempt == run / "attempt-2" and attempts.newest(run) == 2
+    copied = {name: text for name, text in files(run).items() if not name.startswith((".", "attempt"))}
+    assert files(attempt) == copied and len(copied) == 4
     (run / "metrics.jsonl").write_text("too late")
-    assert (made / "metrics.jsonl").read_text() == "old metrics.jsonl"
-    (made / "metrics.jsonl").write_text("new")
-    assert attempts.begin(run, 2) == made and (made / "metrics.jsonl").read_text() == "new"
-    assert files(attempts.begin(run, 5)) == files(made)
+    assert (attempt / "metrics.jsonl").read_text() == "old metrics.jsonl"
+    (attempt / "metrics.jsonl").write_text("new")
+    assert attempts.begin(run, 2) == attempt and (attempt / "metrics.jsonl").read_text() == "new"
+    assert files(attempts.begin(run, 5)) == files(attempt)
 
 
 def test_a_copy_that_was_interrupted_is_no_attempt(run: Path) -> None:
@@ -56,14 +56,14 @@ def test_a_finished_attempt_is_moved_also_after_a_kill(
     run: Path, killed_after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts.begin(run, 2)
-    made = attempts.begin(run, 4)
+    attempt = attempts.begin(run, 4)
     for name in ("checkpoint-0000000100/state.json", "replay/observation.bin", "metrics.jsonl"):
-        (made / name).unlink()
-    (made / "checkpoint-0000000100").rmdir()
-    (made / "replay").rmdir()
-    (made / "metrics.parquet").write_text("new")
-    (made / "policy.safetensors").write_text("new")
-    (made / "run.json").write_text(FINISHED)
+        (attempt / name).unlink()
+    (attempt / "checkpoint-0000000100").rmdir()
+    (attempt / "replay").rmdir()
+    (attempt / "metrics.parquet").write_text("new")
+    (attempt / "policy.safetensors").write_text("new")
+    (attempt / "run.json").write_text(FINISHED)
     replace, calls = os.replace, iter(range(100))
 
     def killed(source: Path, target: Path) -> None:
@@ -108,10 +108,10 @@ def test_a_run_stays_finished_if_it_is_killed_while_an_emptied_attempt_is_delete
     (attempts.begin(run, 2) / "run.json").write_text(FINISHED)
     delete = shutil.rmtree
 
-    def killed(path: Path, *given: object) -> None:
+    def killed(path: Path, *arguments: object) -> None:
         if killed_in == "rename" or path.name == ".attempt-2":
             if killed_in == "rmtree":
-                (path / ".publishing").unlink()  # it was half done
+                (path / ".publishing").unlink()  # the deletion was half done
             raise KeyboardInterrupt
         delete(path)
 
@@ -130,7 +130,7 @@ def test_a_run_is_moved_by_the_holder_of_its_lease_alone(run: Path) -> None:
     lease = Lease(run, "run")
     lease.acquire()
     directory, before = RunDirectory(run), files(run)
-    (run / ".lease" / "2").write_text("held{}")  # another machine followed
+    (run / ".lease" / "2").write_text("held{}")  # another machine took over
     with pytest.raises(Fenced):
         directory.publish(lease)
     (run / ".lease" / "2").unlink()
@@ -162,11 +162,11 @@ def test_a_copy_keeps_the_holes_of_a_sparse_file(tmp_path: Path) -> None:
     assert Path(attempts.copied(str(empty), str(tmp_path / "other"))).read_bytes() == b""
 
 
-@pytest.mark.parametrize("what", ["status", "checkpoint"])
+@pytest.mark.parametrize("action", ["status", "checkpoint"])
 def test_a_worker_that_slept_between_its_fence_and_its_rename_changes_nothing_of_a_run_finished_meanwhile(
-    run: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    run: Path, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
-    """It wakes up when another has published the run, and its temporary files are gone."""
+    """The worker wakes up after another has published the run, and its temporary files are gone."""
     shutil.rmtree(run / ".lease")
     sleeper, other = Lease(run, "run"), Lease(run, "run")
     sleeper.acquire()
@@ -178,7 +178,7 @@ def test_a_worker_that_slept_between_its_fence_and_its_rename_changes_nothing_of
     def late(source: Path, target: Path) -> None:
         if Path(target).name not in ("run.json", "checkpoint-0000000200") or Path(source).parent != run:
             return replace(source, target)
-        sleeper._epoch = 0  # it sleeps: the other cannot see that it lives
+        sleeper._epoch = 0  # it sleeps, so the other sees no sign of life
         (run / ".lease" / "1").write_bytes(b"over")
         monkeypatch.setattr(os, "replace", replace)
         other.acquire()
@@ -191,7 +191,7 @@ def test_a_worker_that_slept_between_its_fence_and_its_rename_changes_nothing_of
 
     monkeypatch.setattr(os, "replace", late)
     with pytest.raises((Fenced, FileNotFoundError)):
-        if what == "status":
+        if action == "status":
             directory.update(step=7)
         else:
             checkpoints.save(run, 200, {"step": 200}, sleeper.fence)
@@ -201,7 +201,7 @@ def test_a_worker_that_slept_between_its_fence_and_its_rename_changes_nothing_of
 def test_files_that_both_an_attempt_and_its_run_have_are_replaced_and_never_deleted(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that sleeps while it deletes might delete what another has published meanwhile."""
+    """A process that pauses while it deletes could delete what another has published meanwhile."""
     (attempts.begin(run, 2) / "run.json").write_text(FINISHED)
     (run / "attempt-2" / "policy.safetensors").write_text("new")
     (run / "policy.safetensors").write_text("old")
@@ -216,7 +216,7 @@ def test_files_that_both_an_attempt_and_its_run_have_are_replaced_and_never_dele
 def test_an_attempt_that_is_newer_than_the_published_one_is_not_deleted(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process looked when there was none yet, and slept."""
+    """A process looked for attempts when there was none yet, and then paused."""
     (run / "run.json").write_text(FINISHED)
     attempts.begin(run, 5)
     monkeypatch.setattr(attempts, "newest", lambda run: 0)

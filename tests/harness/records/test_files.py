@@ -1,4 +1,4 @@
-"""A small file has its old or its new content, and only whoever holds the lease replaces it."""
+"""A small file always has its old or its new content, and only the holder of the lease replaces it."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""On a network disk with all its habits a run is written by one worker at a time, is never lost, and ends once."""
+"""On a simulated network disk one worker at a time writes a run, which is never lost and finishes once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = 12
 PACE = 8.0
 """Seconds of a step."""
 FAULTS = 0.004
-"""Probability, at each request, that a process or a machine is struck."""
+"""Probability, at each request, that a process or a machine fails."""
 BOUND = EXPIRES + CACHED + PACE + 20.0
 """Seconds within which a run whose holder is dead goes on, while somebody tries again every 20 seconds."""
 SEEDS = range(10)
@@ -44,7 +44,7 @@ def place(tmp_path: Path) -> Path:
 
 
 class Watch:
-    """What an observer sees who knows of all machines: who writes where, and when the run went on."""
+    """An observer of all machines: it records who writes which directory and when the run makes progress."""
 
     def __init__(self, disk: NetworkDisk) -> None:
         self.disk = disk
@@ -56,14 +56,16 @@ class Watch:
         self.steps = 0
 
     def writes(self, directory: Path) -> None:
-        """A process writes a directory, in which no other process that still lives may have written."""
-        me, before = process(), self.writers.get(directory)
-        if before is not None and before is not me:
-            assert before.ended or before.killed or directory in before.left, f"two processes write {directory}"  # type: ignore[attr-defined]
+        """Note that this process writes a directory; fail if another living process has written it."""
+        me, previous_writer = process(), self.writers.get(directory)
+        if previous_writer is not None and previous_writer is not me:
+            assert previous_writer.ended or previous_writer.killed or directory in previous_writer.released, (
+                f"two processes write {directory}"
+            )  # type: ignore[attr-defined]
         self.writers[directory] = me
 
     def goes_on(self) -> None:
-        """A process takes the run, or completes a step of it."""
+        """Note that this process took the run or completed a step of it."""
         self.holder, self.steps = process(), self.steps + 1
         self.longest = max(self.longest, self.disk.now - self.went_on)
         self.went_on = self.disk.now
@@ -74,18 +76,18 @@ def trains(home: Path, watch: Watch) -> None:
     me: Any = process()
     cell: Any = SimpleNamespace(directory=str(home.parent.relative_to(home.parents[1])))
     job = Job("study", str(home.parents[1]), {}, (0,))
-    taken = worker._take(job, cell, lambda event: None)
-    if not taken:
+    leased_runs = worker._take(job, cell, lambda event: None)
+    if not leased_runs:
         return
-    ((run, lease),) = taken.values()
+    ((run, lease),) = leased_runs.values()
     watch.goes_on()
     watch.writes(run.path)
     state = run.path / "state.json"
-    begun = read_json(state) if state.exists() else {"step": 0, "offset": 0}
-    rows = Rows(run.path / "evaluations.jsonl", int(begun["offset"]))
+    saved = read_json(state) if state.exists() else {"step": 0, "offset": 0}
+    rows = Rows(run.path / "evaluations.jsonl", int(saved["offset"]))
     try:
         beaten = leases._elapsed()
-        for step in range(int(begun["step"]) + 1, STEPS + 1):
+        for step in range(int(saved["step"]) + 1, STEPS + 1):
             for _ in range(4):
                 me.rest(PACE / 4)
                 if leases._elapsed() - beaten >= BEAT:
@@ -105,16 +107,16 @@ def trains(home: Path, watch: Watch) -> None:
         run.publish(lease)
     finally:
         rows.close()
-        me.left.add(run.path)
+        me.released.add(run.path)
         lease.release()
 
 
 def comes_back(home: Path, watch: Watch) -> Callable[[], None]:
-    """A process that tries to train the run until it is finished, whatever happens."""
+    """Return the work of a process that retries until the run is finished, whatever fails."""
 
     def work() -> None:
         me: Any = process()
-        me.left = set()
+        me.released = set()
         while True:
             try:
                 trains(home, watch)
@@ -128,55 +130,55 @@ def comes_back(home: Path, watch: Watch) -> Callable[[], None]:
 
 
 def lives(disk: NetworkDisk, home: Path, watch: Watch, machines: list[Machine]) -> None:
-    """Let workers of these machines come, be killed, freeze, be paused, and come again until the run is finished."""
+    """Start workers on these machines and kill, freeze, pause and replace them at random until the run is finished."""
     for machine in machines:
         disk.start(machine, comes_back(home, watch))
     until = disk.now + 3 * 3600
     while disk.go_on():
         assert disk.now < until, "the run is not finished"
-        alive = [each for each in disk.processes if not each.ended and not each.killed]
+        alive = [process for process in disk.processes if not process.ended and not process.killed]
         if not alive or disk.random.random() > FAULTS:
             continue
-        chosen = disk.random.choice(alive)
+        victim = disk.random.choice(alive)
         match disk.random.choice(("kill", "vanish", "freeze", "pause")):
             case "kill":
-                chosen.killed = True
-                disk.start(chosen.machine, comes_back(home, watch))
-            case "vanish" if len({each.machine for each in alive}) > 1:  # its node is lost; another boots
-                chosen.last_request, chosen.wakes = True, disk.now + 200 * disk.random.random()
-                another = Machine(f"{chosen.machine.name}{len(disk.processes)}", 5.0, disk.random.uniform(-4000, 4000))
+                victim.killed = True
+                disk.start(victim.machine, comes_back(home, watch))
+            case "vanish" if len({process.machine for process in alive}) > 1:  # its node is lost and another boots
+                victim.last_request, victim.wakes = True, disk.now + 200 * disk.random.random()
+                another = Machine(f"{victim.machine.name}{len(disk.processes)}", 5.0, disk.random.uniform(-4000, 4000))
                 disk.start(another, comes_back(home, watch))
             case "freeze":
-                chosen.wakes = disk.now + 250 * disk.random.random()
+                victim.wakes = disk.now + 250 * disk.random.random()
             case "pause":
                 seconds = 250 * disk.random.random()
-                chosen.machine.paused += seconds
-                for each in disk.processes:
-                    if each.machine is chosen.machine:
-                        each.wakes = disk.now + seconds
+                victim.machine.paused += seconds
+                for process in disk.processes:
+                    if process.machine is victim.machine:
+                        process.wakes = disk.now + seconds
 
 
 @pytest.fixture
-def simulated(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., NetworkDisk]]:
-    made: list[NetworkDisk] = []
+def make_disk(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., NetworkDisk]]:
+    disks: list[NetworkDisk] = []
 
     def make(seed: int, **settings: Any) -> NetworkDisk:
-        made.append(NetworkDisk(place, monkeypatch, seed, **settings))
-        return made[-1]
+        disks.append(NetworkDisk(place, monkeypatch, seed, **settings))
+        return disks[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for disk in disks:
+        disk.close()
 
 
 def machines() -> list[Machine]:
-    """Three machines whose wall clocks differ by an hour."""
+    """Return three machines whose wall clocks differ by an hour."""
     return [Machine("a", 0.0, 0.0), Machine("b", 900.0, 3600.0), Machine("c", 70_000.0, -3600.0)]
 
 
-def is_whole(home: Path, disk: NetworkDisk) -> None:
-    """A run is finished, has each row once, and all is where it belongs."""
-    errors = [each.error for each in disk.processes if each.error is not None]
+def check_finished(home: Path, disk: NetworkDisk) -> None:
+    """Check that the run is finished, has each row once, and has no attempt left."""
+    errors = [process.error for process in disk.processes if process.error is not None]
     assert not errors, errors
     run = RunDirectory(home)
     assert run.status == "finished" and run.path == home and not attempts.remain(home)
@@ -187,43 +189,47 @@ def is_whole(home: Path, disk: NetworkDisk) -> None:
 @pytest.mark.parametrize("clocks", CLOCKS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_is_written_by_one_worker_at_a_time_and_ends_once_with_each_row_once(
-    simulated: Callable[..., NetworkDisk], place: Path, seed: int, clocks: str
+    make_disk: Callable[..., NetworkDisk], place: Path, seed: int, clocks: str
 ) -> None:
     server, by_clients = CLOCKS[clocks]
-    disk = simulated(seed, server=server, by_clients=by_clients)
+    disk = make_disk(seed, server=server, by_clients=by_clients)
     home, watch = place / "cell" / "seed-0", Watch(disk)
     lives(disk, home, watch, machines())
-    is_whole(home, disk)
+    check_finished(home, disk)
 
 
 @pytest.mark.parametrize("clocks", CLOCKS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_whose_holder_is_lost_goes_on_within_bounded_time(
-    simulated: Callable[..., NetworkDisk], place: Path, seed: int, clocks: str
+    make_disk: Callable[..., NetworkDisk], place: Path, seed: int, clocks: str
 ) -> None:
     server, by_clients = CLOCKS[clocks]
-    disk = simulated(seed, server=server, by_clients=by_clients)
+    disk = make_disk(seed, server=server, by_clients=by_clients)
     disk.held_up = 0.0
     home, watch = place / "cell" / "seed-0", Watch(disk)
     for machine in machines():
         disk.start(machine, comes_back(home, watch))
-    lost = 0
+    losses = 0
     until = disk.now + 3600
     while disk.go_on():
         assert disk.now < until
-        writing = [each for each in disk.processes if not each.killed and not each.ended and each is watch.holder]
-        if writing and lost < 2 and watch.steps > 4 * (lost + 1):
+        writing = [
+            process
+            for process in disk.processes
+            if not process.killed and not process.ended and process is watch.holder
+        ]
+        if writing and losses < 2 and watch.steps > 4 * (losses + 1):
             writing[0].killed = True
-            lost += 1
-    assert lost == 2 and watch.longest < BOUND
-    is_whole(home, disk)
+            losses += 1
+    assert losses == 2 and watch.longest < BOUND
+    check_finished(home, disk)
 
 
 def test_commands_that_write_a_study_at_the_same_time_lose_no_cell(
-    simulated: Callable[..., NetworkDisk], place: Path
+    make_disk: Callable[..., NetworkDisk], place: Path
 ) -> None:
     for seed in SEEDS:
-        disk = simulated(seed)
+        disk = make_disk(seed)
 
         def adds(name: str, disk: NetworkDisk = disk, seed: int = seed) -> Callable[[], None]:
             def work() -> None:
@@ -247,6 +253,6 @@ def test_commands_that_write_a_study_at_the_same_time_lose_no_cell(
             disk.start(machine, adds(machine.name))
         while disk.go_on():
             pass
-        assert [each.error for each in disk.processes] == [None] * 3
+        assert [worker.error for worker in disk.processes] == [None] * 3
         assert set(StudyDirectory(place / str(seed)).read()["cells"]) == {"a", "b", "c"}
         disk.close()

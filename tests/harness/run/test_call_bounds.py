@@ -1,4 +1,4 @@
-"""What a dry run says is sent at most is never exceeded, by hand and by a server that fails in every way."""
+"""The bound on calls that a dry run prints is never exceeded: worked examples, and a server that fails in every way."""
 
 import json
 import subprocess
@@ -18,18 +18,18 @@ from tests.harness.models.canned import completion, serving
 
 
 def test_attempts_repairs_and_retries_multiply() -> None:
-    """7 questions of 3 calls with 4 attempts: 84 calls, of which the second and third also read what came before."""
+    """7 questions of 3 calls with 4 attempts are 84 calls; the second and third call also read the earlier ones."""
     chat = OpenAI(model="unpriced", attempts=4, max_tokens=20)
-    found = call_bounds.questions(Most(7, calls=3, prompt=100, reminder=30), chat)
-    read = 3 * (100 + 64) + (1 + 2) * (20 + 30 + 2 * 64)
-    assert found == Usage(84, 28 * read, 84 * 20)
+    bound = call_bounds.questions(Most(7, calls=3, prompt=100, reminder=30), chat)
+    prompt_tokens = 3 * (100 + 64) + (1 + 2) * (20 + 30 + 2 * 64)
+    assert bound == Usage(84, 28 * prompt_tokens, 84 * 20)
     repaired = call_bounds.questions(Most(7, prompt=100, schema=True), chat)
     assert repaired.calls == 84, "one call, and two repairs"
     assert repaired.tokens_in == 28 * (3 * (100 + 64 + 1_000) + 3 * (20 + 1_000 + 2 * 64))
 
 
 def test_clips_of_demonstrations_steps_and_the_reference_episode_are_counted() -> None:
-    """On DoorKey 5x5 an episode, of at most 250 steps, may end at any of them; clips have 32."""
+    """A DoorKey 5x5 episode has at most 250 steps and may end at any of them; clips have 32 steps."""
     judge = ("judge=openai", "judge.model=unpriced", "judge.prompt=well done?", "judge.attempts=2")
     words = [
         "suite=minigrid_doorkey",
@@ -40,33 +40,33 @@ def test_clips_of_demonstrations_steps_and_the_reference_episode_are_counted() -
         *judge,
     ]
     (cell,) = matrix.plan(words).trained
-    found = call_bounds.conversations(cell, "judge")
-    assert found is not None and {(bound.calls, bound.images) for bound in found} == {(1, 32)}
-    assert [bound.questions for bound in found] == [3 * 8 + cell.steps, 1 + -(-(250 - 32) // 4)]
+    bounds = call_bounds.conversations(cell, "judge")
+    assert bounds is not None and {(bound.calls, bound.images) for bound in bounds} == {(1, 32)}
+    assert [bound.questions for bound in bounds] == [3 * 8 + cell.steps, 1 + -(-(250 - 32) // 4)]
     (part,) = cell.models
     bound = call_bounds.of_run(cell, part)
-    calls = 2 * sum(each.questions for each in found)
+    calls = 2 * sum(conversation.questions for conversation in bounds)
     assert bound is not None and bound.calls == calls + 2 * 8 and bound.images == 32 * calls
-    assert bound.tokens_out == 8 * calls, "a judge says little"
+    assert bound.tokens_out == 8 * calls, "a judge's answer has at most 8 tokens"
 
 
 def test_clips_of_episodes_that_nothing_ends_are_whole() -> None:
     judge = ("judge=openai", "judge.model=unpriced", "judge.prompt=well done?")
     words = ["suite=metaworld", "task=reach", "method=vlm_rb", "profile=smoke", "training.steps=1000", *judge]
     (cell,) = matrix.plan(words).trained
-    found = call_bounds.conversations(cell, "judge")
-    assert found is not None and found[0].questions == 2 * -(-500 // 32)
+    bounds = call_bounds.conversations(cell, "judge")
+    assert bounds is not None and bounds[0].questions == 2 * -(-500 // 32)
 
 
 def test_a_bound_is_known_without_the_package_of_servers() -> None:
-    """A dry run of a study with local models works where the extra `openai` is not installed."""
+    """A dry run of a study with local models works without the extra `openai`."""
     program = "import sys; sys.modules['openai'] = None; import guidebench.harness.run.call_bounds"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 class Failing:
-    """A server that rejects a field once, fails every other request, never gives an answer that can be read, and counts
-    a token for each byte."""
+    """A server that rejects a field once, fails every other request, never gives a readable answer, and counts a token
+    for each byte."""
 
     def __init__(self) -> None:
         self.spent = Usage()
@@ -79,11 +79,11 @@ class Failing:
             return 400, {"error": {"message": "max_tokens is not supported, use max_completion_tokens"}}
         if self.spent.calls % 2:
             return 500, {"error": {"message": "try again"}}
-        read = sum(len(json.dumps(message, ensure_ascii=False).encode()) for message in body["messages"])
-        written = body["max_completion_tokens"]
-        self.spent = self.spent.plus(Usage(tokens_in=read, tokens_out=written))
-        reply = completion("I would fly away, since " + "\u00e9" * written)
-        return 200, reply | {"usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": 0}}
+        tokens_in = sum(len(json.dumps(message, ensure_ascii=False).encode()) for message in body["messages"])
+        tokens_out = body["max_completion_tokens"]
+        self.spent = self.spent.plus(Usage(tokens_in=tokens_in, tokens_out=tokens_out))
+        reply = completion("I would fly away, since " + "\u00e9" * tokens_out)
+        return 200, reply | {"usage": {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": 0}}
 
 
 def test_a_server_that_fails_in_every_way_stays_below_the_bound(train: Callable[..., Path]) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong around a run is told on one screen, costs no finished run, and changes no byte of the rows."""
+"""What goes wrong around a run is reported on one screen, loses no finished run, and changes no byte of the rows."""
 
 import json
 import os
@@ -62,7 +62,8 @@ FAULTY = """
 
 @pytest.fixture
 def bench(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """`bench(*overrides)` -> (exit code, standard output, standard error) of `bench run`; workers are processes."""
+    """Return a function: `bench(*overrides)` runs `bench run` with real workers and returns (exit code, stdout,
+    stderr)."""
 
     def run(*overrides: str) -> tuple[int, str, str]:
         code = cli.main(["run", *SMOKE, *overrides])
@@ -76,8 +77,8 @@ def rows(study: Path) -> dict[str, bytes]:
 
 
 def only(study: Path, pattern: str) -> Path:
-    (found,) = study.glob(pattern)
-    return found
+    (match,) = study.glob(pattern)
+    return match
 
 
 def test_a_worker_that_crashes_is_retried_once_told_with_its_traceback_and_the_others_finish(
@@ -92,14 +93,14 @@ def test_a_worker_that_crashes_is_retried_once_told_with_its_traceback_and_the_o
     assert len(crashes) == 2 and all(line.endswith("no batch today") or "retried once" in line for line in crashes)
     log = only(study, "logs/faulty-*-1.log")
     assert f"whole error in {log}" in crashes[0]
-    shown = out.split("study: 1 failed")[1]
-    assert "seed 1 failed" in shown and "ValueError: no batch today" in shown and "in draw" in shown
-    assert len(shown.splitlines()) <= 24
+    summary = out.split("study: 1 failed")[1]
+    assert "seed 1 failed" in summary and "ValueError: no batch today" in summary and "in draw" in summary
+    assert len(summary.splitlines()) <= 24
     assert log.read_text().count("ValueError: no batch today") == 2
     run = json.loads(only(study, "*/*/faulty-*/seed-1/run.json").read_text())
     assert run["status"] == "failed" and run["error"].endswith("ValueError: no batch today")
     assert len(rows(study)) == 1
-    # Nothing of it is hidden, and nothing finished is trained again, when the same command is given once more.
+    # The same command given again reports the failure again and trains no finished run.
     code, out, _ = bench("method=faulty", "seeds=2", "training.steps=160", *TINY, f"output={study}")
     assert code == 1 and out.count(": started") == 2 and out.count("seed 1: started") == 2
 
@@ -132,10 +133,10 @@ def test_errors_of_many_runs_fit_on_one_screen(tmp_path: Path, capsys: pytest.Ca
         for seed in plan.seeds
     ]
     run_._summarise(study.Study("mine", tmp_path, tuple(runs)))
-    shown = capsys.readouterr().out
-    assert "40 failed" in shown and shown.count("(and 19 more like it)") == 2
-    assert "ValueError: of one kind" in shown and "ValueError: of another" in shown
-    assert len(shown.splitlines()) <= 40
+    output = capsys.readouterr().out
+    assert "40 failed" in output and output.count("(and 19 more like it)") == 2
+    assert "ValueError: of one kind" in output and "ValueError: of another" in output
+    assert len(output.splitlines()) <= 40
 
 
 def test_a_second_process_on_the_same_output_is_refused_with_the_pid_of_the_first(bench, tmp_path: Path) -> None:
@@ -161,14 +162,14 @@ STEPS = ("method=per", "training.steps=160", *TINY)
 
 
 @pytest.fixture(scope="module")
-def whole(train_once: Callable[..., Path]) -> Path:
-    """A study of seeds 0 and 1 that nothing happened to; only to be read."""
+def undisturbed(train_once: Callable[..., Path]) -> Path:
+    """Return a study of seeds 0 and 1 that nothing happened to; only to be read."""
     return train_once(*STEPS, "seeds=[0,1]", packs=[(0, 1)])
 
 
 @pytest.fixture(scope="module")
-def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same study, whose worker was stopped at step 120, with checkpoints at 100 and there."""
+def stopped_study(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the same study, whose worker was stopped at step 120, with checkpoints at 100 and 120."""
     study = tmp_path_factory.mktemp("stopped") / "study"
     stop = (call == 120 for call in range(1, 10_000)).__next__
     with pytest.raises(Stopped):
@@ -177,39 +178,39 @@ def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture
-def broken(stopped: Path, tmp_path: Path) -> Path:
-    """A copy of it that a test may break."""
-    study = Path(shutil.copytree(stopped, tmp_path / "broken"))
+def damaged_study(stopped_study: Path, tmp_path: Path) -> Path:
+    """Return a copy of the stopped study that a test may damage."""
+    study = Path(shutil.copytree(stopped_study, tmp_path / "broken"))
     for run in study.glob("*/*/*/seed-*"):
         assert [checkpoints.step_of(path) for path in checkpoints.existing(run)] == [100, 120]
     return study
 
 
 def test_a_corrupted_checkpoint_is_told_and_the_one_before_it_continues_without_changing_a_byte(
-    whole, broken: Path, bench
+    undisturbed, damaged_study: Path, bench
 ) -> None:
-    arrays = only(broken, "*/*/*/seed-1/checkpoint-0000000120/arrays.safetensors")
-    content = bytearray(arrays.read_bytes())
-    content[len(content) // 2] ^= 1
-    arrays.write_bytes(content)
-    code, out, _ = bench(*STEPS, "seeds=[0,1]", "pack=2", "checkpoint_every=50", f"output={broken}")
+    arrays = only(damaged_study, "*/*/*/seed-1/checkpoint-0000000120/arrays.safetensors")
+    damaged = bytearray(arrays.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    arrays.write_bytes(damaged)
+    code, out, _ = bench(*STEPS, "seeds=[0,1]", "pack=2", "checkpoint_every=50", f"output={damaged_study}")
     assert code == 0 and "resumed at step 100" in out
     (notice,) = (line for line in out.splitlines() if "notice" in line)
     assert f"{arrays.parent} is damaged (ValueError: arrays.safetensors does not match its checksum)" in notice
-    assert str(arrays.parent) in only(broken, "logs/*.log").read_text()
-    assert rows(broken) == rows(whole)
+    assert str(arrays.parent) in only(damaged_study, "logs/*.log").read_text()
+    assert rows(damaged_study) == rows(undisturbed)
 
 
-def test_without_any_intact_checkpoint_a_run_begins_anew(train, whole, broken: Path) -> None:
-    for state in broken.glob("*/*/*/seed-0/checkpoint-*/state.json"):
+def test_without_any_intact_checkpoint_a_run_begins_anew(train, undisturbed, damaged_study: Path) -> None:
+    for state in damaged_study.glob("*/*/*/seed-0/checkpoint-*/state.json"):
         state.unlink()
-    with pytest.warns(Notice) as told:
-        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
-    *damaged, last = [str(each.message) for each in told]
+    with pytest.warns(Notice) as notices:
+        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=damaged_study)
+    *damaged, last = [str(notice.message) for notice in notices]
     for step, message in zip((120, 100), damaged, strict=True):
         assert f"seed-0/checkpoint-{step:010d} is damaged (No such file or directory: state.json)" in message
     assert last == "not every seed has a usable checkpoint; all seeds restart"
-    assert rows(broken) == rows(whole)
+    assert rows(damaged_study) == rows(undisturbed)
 
 
 def cut(path: Path, size: int) -> None:
@@ -222,50 +223,55 @@ def offsets(study: Path, step: int) -> dict[str, int]:
     return checkpoint.state["offsets"]
 
 
-def test_half_a_line_after_the_checkpoint_is_dropped(train, whole, broken: Path, recwarn) -> None:
+def test_half_a_line_after_the_checkpoint_is_dropped(train, undisturbed, damaged_study: Path, recwarn) -> None:
     for name in ("evaluations", "metrics"):
-        with open(only(broken, f"*/*/*/seed-0/{name}.jsonl"), "ab") as log:
+        with open(only(damaged_study, f"*/*/*/seed-0/{name}.jsonl"), "ab") as log:
             log.write(b'{"study": "min')
-    train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
-    assert rows(broken) == rows(whole)
+    train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=damaged_study)
+    assert rows(damaged_study) == rows(undisturbed)
     assert not [warning for warning in recwarn if warning.category is Notice]
 
 
 def test_rows_lost_before_the_checkpoint_are_told_and_made_again_from_the_one_before(
-    train, whole, broken: Path
+    train, undisturbed, damaged_study: Path
 ) -> None:
-    log = only(broken, "*/*/*/seed-0/timings.jsonl")
-    before, after = (offsets(broken, step)["timings"] for step in (100, 120))
+    log = only(damaged_study, "*/*/*/seed-0/timings.jsonl")
+    before, after = (offsets(damaged_study, step)["timings"] for step in (100, 120))
     assert before < after - 5
     cut(log, after - 5)
-    with pytest.warns(Notice) as told:
-        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
-    (message,) = {str(each.message) for each in told}
-    lost = f"timings.jsonl has {after - 5} of the {after} bytes that the checkpoint counts"
-    assert f"checkpoint-0000000120 is damaged ({lost})" in message
-    assert rows(broken) == rows(whole)
+    with pytest.warns(Notice) as notices:
+        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=damaged_study)
+    (message,) = {str(notice.message) for notice in notices}
+    shortfall = f"timings.jsonl has {after - 5} of the {after} bytes that the checkpoint counts"
+    assert f"checkpoint-0000000120 is damaged ({shortfall})" in message
+    assert rows(damaged_study) == rows(undisturbed)
 
 
-def test_rows_lost_before_every_checkpoint_are_told_and_the_run_begins_anew(train, whole, broken: Path) -> None:
-    only(broken, "*/*/*/seed-0/evaluations.jsonl").unlink()
-    with pytest.warns(Notice) as told:
-        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
-    *lost, last = [str(each.message) for each in told]
-    assert len(lost) == 2 and all(re.search(r"evaluations.jsonl has 0 of the \d+ bytes", text) for text in lost)
+def test_rows_lost_before_every_checkpoint_are_told_and_the_run_begins_anew(
+    train, undisturbed, damaged_study: Path
+) -> None:
+    only(damaged_study, "*/*/*/seed-0/evaluations.jsonl").unlink()
+    with pytest.warns(Notice) as notices:
+        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=damaged_study)
+    *losses, last = [str(notice.message) for notice in notices]
+    assert len(losses) == 2 and all(re.search(r"evaluations.jsonl has 0 of the \d+ bytes", text) for text in losses)
     assert "all seeds restart" in last
-    assert rows(broken) == rows(whole)
+    assert rows(damaged_study) == rows(undisturbed)
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """`small_disk("300k")` mounts a file system of that size in memory, or changes the size of the one mounted."""
+    """Return a function: `small_disk("300k")` mounts a file system of that size in memory, or resizes the mounted
+    one."""
     place = tmp_path / "disk"
 
     def mount(size: str, *options: str) -> Path:
         place.mkdir(exist_ok=True)
-        how = ",".join([f"size={size}", *options, *(["remount"] if os.path.ismount(place) else [])])
+        mount_options = ",".join([f"size={size}", *options, *(["remount"] if os.path.ismount(place) else [])])
         try:
-            done = subprocess.run(["mount", "-t", "tmpfs", "-o", how, "tmpfs", str(place)], capture_output=True)
+            done = subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", mount_options, "tmpfs", str(place)], capture_output=True
+            )
         except OSError as error:
             pytest.skip(f"mount cannot be run: {error}")
         if done.returncode:
@@ -280,7 +286,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 @pytest.mark.parametrize(
     ("fault", "size", "settings"),
     [
-        # The ring takes 3,000 × 83 bytes, which is there; pages half filled, logs and last observations are too much.
+        # The replay takes 3,000 × 83 bytes, which fit; half-filled pages, logs and last observations do not.
         ("stored transitions", "252k", ("checkpoint_every=100000", *TINY[2:])),
         # Parameters, target and Adam's moments take 500 KiB, twice.
         ("checkpoint", "1m", ("checkpoint_every=500", "learner.channels=4", "learner.hidden=[256]", *TINY[5:])),
@@ -300,8 +306,8 @@ def test_on_a_full_disk_a_run_stops_with_advice_and_finishes_once_there_is_room(
     small_disk("64m")
     code, out, err = bench(*run, *settings, f"output={study}")
     assert code == 0, out + err
-    own = tuple(text for text in settings if not text.startswith("checkpoint"))
-    assert rows(study) == rows(train(*run, *own, packs=[(0,)]))
+    run_settings = tuple(text for text in settings if not text.startswith("checkpoint"))
+    assert rows(study) == rows(train(*run, *run_settings, packs=[(0,)]))
     assert not list(study.glob("**/.checkpoint-*")) and not list(study.glob("**/.*.json.*"))
 
 
@@ -329,10 +335,10 @@ def test_what_a_resumed_run_has_stored_already_is_not_counted_again(small_disk) 
     study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
     replay = StudyDirectory(place).run(plan.cells[0].directory, 0).path / "replay"
     replay.mkdir(parents=True)
-    stored = replay / "observation.bin"
-    stored.write_bytes(b"0" * 3_000_000)
+    observation_file = replay / "observation.bin"
+    observation_file.write_bytes(b"0" * 3_000_000)
     study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
-    stored.rename(place / "another.bin")  # as much of the disk, which no ring of this run has
+    observation_file.rename(place / "another.bin")  # uses as much of the disk, but not for this run's replay
     with pytest.raises(UserError, match=r"the stored transitions need up to .* MiB free"):
         study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
 

@@ -1,4 +1,4 @@
-"""As many seeds train at the same time as fit into the memory; too many end no run."""
+"""As many seeds train at the same time as fit into memory; a lack of memory does not end a run."""
 
 import os
 import signal
@@ -86,8 +86,8 @@ BESIDE = """
             seeds = int(Path(os.environ["SEEDS_TOGETHER"]).read_text())
             status = Path("/proc/self/status").read_text()
             used = 1024 * int(next(line for line in status.splitlines() if line.startswith("VmData")).split()[1])
-            left = used + max(0, 6 - seeds) * EACH + EACH // 2
-            resource.setrlimit(resource.RLIMIT_DATA, (left, resource.RLIM_INFINITY))
+            limit = used + max(0, 6 - seeds) * EACH + EACH // 2
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
             try:
                 torch.empty(4 * EACH, dtype=torch.uint8)
             finally:
@@ -97,8 +97,8 @@ BESIDE = """
 
 
 def cell():
-    (found,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "profile=smoke", "method=uer"]).cells
-    return found
+    (planned_cell,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "profile=smoke", "method=uer"]).cells
+    return planned_cell
 
 
 def test_seeds_are_grouped_so_that_groups_fit_and_are_equally_large() -> None:
@@ -107,30 +107,32 @@ def test_seeds_are_grouped_so_that_groups_fit_and_are_equally_large() -> None:
     assert CONTEXT == 700 * MIB and fitting(need, 10 * gib, 20) == 10  # two groups of ten rather than 16 and 4
     assert fitting(need, 10 * gib, 16) == 16 and fitting(need, 10 * gib, 5) == 5
     assert fitting(need, 10 * gib, 17) == 9
-    assert fitting(need, gib, 5) == 1 and fitting(need, 0, 5) == 1, "one that does not fit says so itself"
+    assert fitting(need, gib, 5) == 1 and fitting(need, 0, 5) == 1, (
+        "a single seed that does not fit raises its own error"
+    )
     assert fitting(Need(300 * MIB, 0), 10 * gib, 5) == 5
 
 
 def test_a_measurement_is_remembered_for_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
-    asked = []
+    measured_cells = []
 
     def measured(of):
-        asked.append(of)
+        measured_cells.append(of)
         return Need(1, 2)
 
     assert memory.needed(cell(), "One", measured) == memory.needed(cell(), "One", measured) == Need(1, 2)
-    assert len(asked) == 1
+    assert len(measured_cells) == 1
     memory.needed(cell(), "Another", measured)
-    assert len(asked) == 2
+    assert len(measured_cells) == 2
     for file in (tmp_path / "memory").iterdir():
         file.write_text('{"schema": 1, "fixed": "much"}')
-    assert memory.needed(cell(), "One", measured) == Need(1, 2) and len(asked) == 3
+    assert memory.needed(cell(), "One", measured) == Need(1, 2) and len(measured_cells) == 3
     assert memory.needed(cell(), "Third", lambda of: None) is None
 
 
 def test_a_measurement_that_fails_is_none() -> None:
-    assert memory.in_process(cell()) is None  # there is no GPU, or it has measured
+    assert memory.in_process(cell()) is None  # without a GPU, or after measuring
     assert not [*Path.cwd().glob("seed-*")]
 
 
@@ -141,7 +143,7 @@ def test_a_cell_s_memory_is_measured_on_a_gpu(tmp_path: Path) -> None:
 
 
 SMALL = ("profile=smoke", "evaluation.episodes=1", "learner.hidden=[8]", "learner.batch_size=8")
-HELD = (
+HUNGRY_RUN = (
     *SMALL, "suite=classic", "task=CartPole-v1", "training.steps=600", "evaluation.every=300", "method=uer",
     "replay=hungry",
 )  # fmt: skip
@@ -153,14 +155,14 @@ def test_a_worker_with_a_job_file_goes_on_with_half_as_many_too(
 ) -> None:
     plugin("hungry_replay", HUNGRY, {"replay": "hungry"})
     monkeypatch.setenv("MEMORY_OF_TWO", "1")
-    (planned,) = matrix.plan([*HELD, f"output={tmp_path}"]).cells
+    (planned,) = matrix.plan([*HUNGRY_RUN, f"output={tmp_path}"]).cells
     path = job_files.put(tmp_path, Job("study", str(tmp_path), record(planned), (0, 1, 2)))
     done = programs.run(local.WORKER, str(path), "--attached", env=base.environment(Slot("cpu")), timeout=200)
     assert done.code == 0, done.err
-    told = [*job_files.Hearing(path)]
+    events = [*job_files.Hearing(path)]
     groups = ["started", "trained"] * 2
-    assert [kind for kind, _ in told if kind != "progress"] == ["notice", *groups, "finished"]
-    assert str(told[0][1]["error"]).endswith("; the worker goes on with 2 seeds at a time")
+    assert [kind for kind, _ in events if kind != "progress"] == ["notice", *groups, "finished"]
+    assert str(events[0][1]["error"]).endswith("; the worker goes on with 2 seeds at a time")
     assert [read_json(run / "run.json")["status"] for run in tmp_path.glob("*/*/*/seed-*")] == ["finished"] * 3
 
 
@@ -168,30 +170,32 @@ def test_a_worker_with_a_job_file_goes_on_with_half_as_many_too(
 def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and_resumes_as_any_other(
     plugin: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The memory is the machine's, whose limit is a real one; PyTorch's error on a GPU takes the same way."""
+    """The memory is limited by a real limit of the process; PyTorch's error on a GPU is handled alike."""
     plugin("hungry_replay", HUNGRY, {"replay": "hungry"})
 
-    command = ["run", *HELD, "seeds=5", "pack=5", "checkpoint_every=200", "report=false"]
-    whole = programs.bench(*command, f"output={tmp_path / 'whole'}")
-    assert whole.code == 0 and "at a time" not in whole.out + whole.err
+    command = ["run", *HUNGRY_RUN, "seeds=5", "pack=5", "checkpoint_every=200", "report=false"]
+    unlimited = programs.bench(*command, f"output={tmp_path / 'whole'}")
+    assert unlimited.code == 0 and "at a time" not in unlimited.out + unlimited.err
     monkeypatch.setenv("MEMORY_OF_TWO", "1")
     command.append(f"output={tmp_path / 'lower'}")
     process = programs.start_bench(*command, stdout=subprocess.PIPE, text=True)
-    heard = []
+    lines = []
     for line in process.stdout:
-        heard.append(line)
+        lines.append(line)
         if "started" in line:
             break
-    told = "".join(heard)
-    assert "a worker with 5 seeds needs more memory than this machine has for it (" in told
-    assert "the worker goes on with 3 seeds at a time" in told and "the worker goes on with 2 seeds at a time" in told
+    output = "".join(lines)
+    assert "a worker with 5 seeds needs more memory than this machine has for it (" in output
+    assert (
+        "the worker goes on with 3 seeds at a time" in output and "the worker goes on with 2 seeds at a time" in output
+    )
     os.kill(process.pid, signal.SIGINT)
     process.stdout.read()
     process.wait(60)
     assert process.returncode == 130
     assert [*(tmp_path / "lower").glob("*/*/*/seed-*/checkpoint-*")], "the new process heard the signal"
-    again = programs.bench(*command)
-    assert again.code == 0, again.out + again.err
+    resumed = programs.bench(*command)
+    assert resumed.code == 0, resumed.out + resumed.err
     assert len(rows(tmp_path / "lower")) >= 5 and rows(tmp_path / "lower") == rows(tmp_path / "whole")
 
 
@@ -200,7 +204,7 @@ def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and
 def test_a_model_that_does_not_fit_beside_the_seeds_halves_them_whoever_loads_it(
     plugin: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: str
 ) -> None:
-    """The limit of the loading process is a real one, and PyTorch's allocator meets it."""
+    """The limit of the loading process is real, and PyTorch's allocator runs into it."""
     pytest.importorskip("transformers")
     plugin("beside_judge", BESIDE, {"replay": "noted", "judge": "beside"})
     (tmp_path / "together").write_text("0")  # the command's first question is asked before any seed trains

@@ -1,4 +1,4 @@
-"""Speed and time left of runs, with numbers worked by hand."""
+"""Speed and remaining time of runs, compared with numbers worked by hand."""
 
 import pytest
 
@@ -12,24 +12,24 @@ def test_a_pace_is_that_of_the_last_minute() -> None:
     now = 0.0
     tell = Pace(clock=lambda: now)
     assert tell(1_000) is None  # resumed at step 1,000
-    found = []
+    paces = []
     for second in range(1, 201):  # 100 steps/s for 100 seconds, then 10 steps/s
         now = float(second)
-        found.append(tell(1_000 + 100 * min(second, 100) + 10 * max(0, second - 100)))
-    assert found[0] == found[99] == 100.0
-    assert found[129] == pytest.approx((30 * 100 + 30 * 10) / 60)
-    assert found[199] == pytest.approx(10.0)
+        paces.append(tell(1_000 + 100 * min(second, 100) + 10 * max(0, second - 100)))
+    assert paces[0] == paces[99] == 100.0
+    assert paces[129] == pytest.approx((30 * 100 + 30 * 10) / 60)
+    assert paces[199] == pytest.approx(10.0)
 
 
 def test_random_steps_say_nothing_about_the_pace() -> None:
-    """1,000 steps a second up to step 5,000, from which on there are gradient steps, and 10 from there on."""
+    """1,000 steps a second up to step 5,000, where gradient steps begin, and 10 from there on."""
     now = 0.0
     tell = Pace(clock=lambda: now, since=5_000)
-    found = []
+    paces = []
     for second, step in enumerate((0, 1_000, 2_000, 3_000, 4_000, 5_000, 5_010, 5_020)):
         now = float(second)
-        found.append(tell(step))
-    assert found == [None] * 6 + [10.0, 10.0]
+        paces.append(tell(step))
+    assert paces == [None] * 6 + [10.0, 10.0]
 
 
 def test_the_time_left_counts_what_waits_and_the_slowest_that_goes() -> None:
@@ -51,5 +51,5 @@ def test_a_study_in_words() -> None:
     assert count_statuses(["finished"]) == "1 of 1 run finished"
 
 
-def test_one_is_singular() -> None:
+def test_a_count_of_one_is_singular() -> None:
     assert [count(number, "run") for number in (0, 1, 2, 1_234)] == ["0 runs", "1 run", "2 runs", "1,234 runs"]

@@ -1,4 +1,4 @@
-"""What one sees while a study runs, on a terminal of 80 columns and in a file."""
+"""What a study prints while it runs, on a terminal of 80 columns and into a file."""
 
 import io
 import itertools
@@ -45,13 +45,13 @@ def test_a_long_row_name_leaves_room_for_bar_step_and_time_left(plan: Plan, widt
     for cell in range(4):
         bars(event(plan, cell, (0,), "started", step=0))
         bars(event(plan, cell, (0,), "progress", step=50_000, score=[0.25], rate=10.0))
-    heading, whole, *rows = screen(bars, width)
+    heading, total, *rows = screen(bars, width)
     assert heading.split() == ["step", "success", "left"] and len(rows) == 4
-    assert re.search(r" 16% +━+╸? +0/12 runs +6 h 57 min$", whole)  # 1,000,000 steps at 40 a second are 25,000 s
+    assert re.search(r" 16% +━+╸? +0/12 runs +6 h 57 min$", total)  # 1,000,000 steps at 40 a second are 25,000 s
     for row in rows:
         assert len(row) <= width
         assert re.search(r"seed 0 +━+╸? +50,000/100,000 +0\.25 +1 h 23 min$", row)
-    assert len(set(rows)) == 4, "rows are told apart"
+    assert len(set(rows)) == 4, "rows have different names"
     assert all(task in row for row, task in zip(rows, ("5x5", "5x5", "6x6", "6x6"), strict=True))
 
 
@@ -79,7 +79,7 @@ def test_what_is_finished_before_counts_and_a_failed_seed_is_told(tmp_path, caps
     assert [run.status for run in lines.runs.values()] == ["finished", "finished", "failed"]
     assert capsys.readouterr().out.endswith(": finished\n")
     lines(event(plan, 0, (2,), "finished"))
-    assert not capsys.readouterr().out, "of a worker whose seeds have all failed"
+    assert not capsys.readouterr().out, "nothing is printed once all seeds of a worker have ended"
 
 
 def test_seeds_that_train_after_others_in_one_worker_are_told_apart(tmp_path, capsys) -> None:

@@ -1,4 +1,4 @@
-"""What a machine lacks is told by a dry run, and by a run before anything of it exists."""
+"""A dry run reports what the machine lacks, and a run does so before it writes anything."""
 
 import importlib.util
 from pathlib import Path
@@ -11,24 +11,24 @@ SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
 VLM_RB = (*SMOKE, "method=vlm_rb")
 
 
-def refused(capsys: pytest.CaptureFixture[str], directory: Path, *overrides: str) -> str:
-    """What both commands say of the same plan."""
+def refusal(capsys: pytest.CaptureFixture[str], directory: Path, *overrides: str) -> str:
+    """Return the message with which both a dry run and a run refuse the same plan."""
     command = ["run", *overrides, f"output={directory}"]
     assert cli.main([*command, "--dry-run"]) == 1
     dry = capsys.readouterr().out
     assert cli.main(command) == 2
-    said = capsys.readouterr().err.removeprefix("bench: ").splitlines()[0]
-    assert f"missing: {said}" in dry
+    message = capsys.readouterr().err.removeprefix("bench: ").splitlines()[0]
+    assert f"missing: {message}" in dry
     assert not directory.exists()
-    return said
+    return message
 
 
 def test_device_cuda_without_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    said = refused(capsys, tmp_path / "s", *SMOKE, "method=uer", "device=cuda")
-    assert "finds no GPU here; use device=cpu" in said
+    message = refusal(capsys, tmp_path / "s", *SMOKE, "method=uer", "device=cuda")
+    assert "finds no GPU here; use device=cpu" in message
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_a_missing_package(
 ) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == package else real(name, *rest))
-    said = refused(capsys, tmp_path / "s", *overrides, "profile=smoke")
-    assert f"needs the package {package}" in said and "install the extra mujoco (312 MB): " in said
+    message = refusal(capsys, tmp_path / "s", *overrides, "profile=smoke")
+    assert f"needs the package {package}" in message and "install the extra mujoco (312 MB): " in message
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_a_missing_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, overrides, says: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    assert says in refused(capsys, tmp_path / "s", *VLM_RB, *overrides)
+    assert says in refusal(capsys, tmp_path / "s", *VLM_RB, *overrides)

@@ -1,4 +1,4 @@
-"""A run killed at any moment and continued, in another packing, writes the same evaluation and probe rows."""
+"""A run killed at any moment and continued in another packing writes the same evaluation and probe rows."""
 
 import os
 import random
@@ -20,14 +20,14 @@ TINY = (
 
 
 def rows(study: Path) -> dict[str, bytes]:
-    """What the runs wrote that holds no clock: evaluations, and what was seen along the reference episode."""
+    """Return the bytes of the runs' files that depend on no clock: evaluations and probes."""
     names = ("evaluations.parquet", "probes.parquet")
-    found = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
-    return {str(path.relative_to(study)): path.read_bytes() for path in found}
+    paths = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
+    return {str(path.relative_to(study)): path.read_bytes() for path in paths}
 
 
 def words(output: Path, steps: int, checkpoint_every: int, pack: int) -> list[str]:
-    """Of a study of two seeds."""
+    """Return the command of a study of two seeds."""
     return [
         "run", "suite=minigrid_doorkey", "profile=smoke", *TINY, f"training.steps={steps}", f"output={output}",
         f"checkpoint_every={checkpoint_every}", f"pack={pack}", "report=false",
@@ -35,13 +35,13 @@ def words(output: Path, steps: int, checkpoint_every: int, pack: int) -> list[st
 
 
 def newest(study: Path) -> int:
-    """The step of the newest checkpoint of any run."""
+    """Return the step of the newest checkpoint of any run."""
     return max((checkpoints.step_of(path) for path in study.glob("*/*/*/seed-*/checkpoint-*")), default=0)
 
 
 def test_kill_9_of_command_and_worker_at_random_moments_changes_no_byte(train, tmp_path: Path) -> None:
     steps, spacing, study = 400, 40, tmp_path / "killed"
-    whole = train(*TINY, f"training.steps={steps}", packs=[(0, 1)], probes=10)  # as many as a command takes
+    undisturbed = train(*TINY, f"training.steps={steps}", packs=[(0, 1)], probes=10)  # as many as a command takes
     generator = random.Random(7)
     for victim in ("worker", "command", "worker"):
         process = programs.start_bench(*words(study, steps, spacing, generator.choice([1, 2])))
@@ -56,7 +56,7 @@ def test_kill_9_of_command_and_worker_at_random_moments_changes_no_byte(train, t
         process.wait()
     done = programs.bench(*words(study, steps, spacing, 2))
     assert done.code == 0, done.err
-    assert rows(study) == rows(whole) and len(rows(whole)) == 4
+    assert rows(study) == rows(undisturbed) and len(rows(undisturbed)) == 4
 
 
 def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Path) -> None:
@@ -70,10 +70,12 @@ def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Pat
     while process.poll() is None and not [*(tmp_path / "study").glob("*/*/*/seed-*/.live.json")]:
         time.sleep(0.05)  # until a run has taken a step
     process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGTERM)  # at once, as `timeout` does: not a second wish, which would kill
+    process.send_signal(
+        signal.SIGTERM
+    )  # sent at once, as `timeout` does: it must not count as a second request, which would kill
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130 and "the same command continues" in output
     assert list((tmp_path / "study").glob("*/*/*/seed-*/checkpoint-*"))
-    again = programs.bench(*command)
-    assert again.code == 0, again.err
-    assert "resumed at step" in again.out
+    resumed = programs.bench(*command)
+    assert resumed.code == 0, resumed.err
+    assert "resumed at step" in resumed.out

@@ -1,4 +1,4 @@
-"""`bench run` as one uses it: real processes, a table and a report at the end, and the same command once more."""
+"""`bench run` with real processes: it ends in a table and a report, and can be repeated."""
 
 import itertools
 import json
@@ -31,13 +31,13 @@ COMMAND = ("run", *SMOKE, *SHORT, "method=uer,per,vlm_rb", "drawing.tile_size=8"
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
-    """A study of three methods and two seeds, and what its command said. It runs in a directory whose files are named
-    as our packages, and none of its processes may import them."""
+    """Run a study of three methods and two seeds; return its directory and the command's output. The working directory
+    holds files named like our packages, which no process may import."""
     directory = tmp_path_factory.mktemp("run")
     for name in ("guidebench", "harness", "suites", "methods", "results"):
         (directory / f"{name}.py").write_text("raise SystemExit('imported from the current directory')")
     command = [sys.executable, "-P", "-m", "guidebench", *COMMAND, "seeds=2", "output=study", "pack=2"]
-    environment = {name: value for name, value in os.environ.items() if name != "MATPLOTLIBRC"}  # as a user has it
+    environment = {name: value for name, value in os.environ.items() if name != "MATPLOTLIBRC"}
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     return directory / "study", Done(done.returncode, done.stdout, done.stderr)
@@ -49,29 +49,33 @@ def test_one_command_ends_in_a_table_and_a_report(study) -> None:
     assert done.out.count("seeds 0,1: finished") == 3 and "study: 6 finished" in done.out
     table = done.out.split("study: 6 finished")[1]
     rows = {line.split("  ")[1] for line in table.splitlines() if line.startswith("  ") and line.count("  ") > 3}
-    assert {"uer", "per", "vlm_rb · sprite"} <= rows, "of the profile the table speaks once"
-    found = {path.name: path.stat().st_size for path in (directory / "report").iterdir()}
-    assert {"report.html", "table.tex"} <= set(found)
-    assert {Path(name).suffix for name in found} >= {".png", ".pdf"} and all(found.values())
-    assert all(name in table for name in found), "the command names every file it wrote"
+    assert {"uer", "per", "vlm_rb · sprite"} <= rows, "row names do not repeat the profile"
+    sizes = {path.name: path.stat().st_size for path in (directory / "report").iterdir()}
+    assert {"report.html", "table.tex"} <= set(sizes)
+    assert {Path(name).suffix for name in sizes} >= {".png", ".pdf"} and all(sizes.values())
+    assert all(name in table for name in sizes), "the command names every file it wrote"
 
 
 def test_every_run_leaves_one_row_per_episode_in_the_columns_of_the_schema(study) -> None:
     directory, _ = study
-    found = sorted(directory.glob("*/*/*/seed-*/evaluations.parquet"))
-    assert len(found) == 6
-    for path in found:
+    files = sorted(directory.glob("*/*/*/seed-*/evaluations.parquet"))
+    assert len(files) == 6
+    for path in files:
         table = pq.read_table(path)
         assert table.column_names == list(EVALUATION)
         assert [str(kind) for kind in table.schema.types] == [
             {str: "string", int: "int64", float: "double", bool: "bool"}[kind] for kind in EVALUATION.values()
         ]
-        content = table.to_pylist()
-        assert [(row["step"], row["episode"]) for row in content] == [(s, e) for s in (50, 100, 150) for e in (0, 1)]
-        assert {row["seed"] for row in content} == {int(path.parent.name.removeprefix("seed-"))}
-        assert all(0 < row["length"] <= 250 and row["success"] == (row["return"] > 0) for row in content)
-        judged = content[0]["method"] == "vlm_rb"
-        assert {(row["backend"], row["model"]) for row in content} == {("scripted", "sprite") if judged else ("", "")}
+        evaluations = table.to_pylist()
+        assert [(row["step"], row["episode"]) for row in evaluations] == [
+            (s, e) for s in (50, 100, 150) for e in (0, 1)
+        ]
+        assert {row["seed"] for row in evaluations} == {int(path.parent.name.removeprefix("seed-"))}
+        assert all(0 < row["length"] <= 250 and row["success"] == (row["return"] > 0) for row in evaluations)
+        judged = evaluations[0]["method"] == "vlm_rb"
+        assert {(row["backend"], row["model"]) for row in evaluations} == {
+            ("scripted", "sprite") if judged else ("", "")
+        }
 
 
 def test_an_oracle_that_errs_is_reported_as_privileged_beside_the_events(tmp_path: Path) -> None:
@@ -84,11 +88,11 @@ def test_an_oracle_that_errs_is_reported_as_privileged_beside_the_events(tmp_pat
     judged = logged(run, "judgements")
     eventful = [row["score"] for row in judged if row["events"]]
     assert 0 < sum(eventful) < len(eventful) and not any(row["score"] for row in judged if not row["events"])
-    hits, others = f"{sum(eventful) / len(eventful):.3f} of {len(eventful)}", len(judged) - len(eventful)
+    hits, uneventful = f"{sum(eventful) / len(eventful):.3f} of {len(eventful)}", len(judged) - len(eventful)
     page = (tmp_path / "s" / "report" / "report.html").read_text()
     for text in (done.out, page):
         assert "privileged information, for diagnosis only" in text
-        assert hits in text and f"0.000 of {others}" in text
+        assert hits in text and f"0.000 of {uneventful}" in text
 
 
 def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None:
@@ -98,29 +102,29 @@ def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None
             "run.json", "evaluations.parquet", "policy.safetensors",
             "metrics.parquet", "timings.parquet", "probes.parquet", "ledger.jsonl",
         }  # fmt: skip
-        assert (run / "judgements.parquet").exists() == ("vlm_rb" in str(run)), "a log without rows is no file"
-        content = json.loads((run / "run.json").read_text())
-        assert (content["status"], content["step"], content["error"]) == ("finished", 150, None)
-        assert content["provenance"]["packages"]["torch"] and content["provenance"]["hardware"]["device"] == "cpu"
+        assert (run / "judgements.parquet").exists() == ("vlm_rb" in str(run)), "a log without rows has no file"
+        run_record = json.loads((run / "run.json").read_text())
+        assert (run_record["status"], run_record["step"], run_record["error"]) == ("finished", 150, None)
+        assert run_record["provenance"]["packages"]["torch"] and run_record["provenance"]["hardware"]["device"] == "cpu"
 
 
 def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> None:
     directory, _ = study
-    other = directory.parent / "elsewhere" / "a, b (c)"
+    elsewhere = directory.parent / "elsewhere" / "a, b (c)"
     words = (*SHORT, "method=vlm_rb", "drawing.tile_size=8", "seeds=1")
-    done = bench("run", *SMOKE, *words, f"output={other}", "report=false", cwd=directory.parent)
+    done = bench("run", *SMOKE, *words, f"output={elsewhere}", "report=false", cwd=directory.parent)
     assert done.code == 0, done.out + done.err
-    (relative, content), *_ = rows(other).items()
-    assert rows(train(*words, packs=[(0,)])) == {relative: content}
-    # Beside other methods the study has another name; all else is the same.
-    ours, theirs = (pq.read_table(path / relative).to_pylist() for path in (other, directory))
-    assert [{**row, "study": ""} for row in ours] == [{**row, "study": ""} for row in theirs]
-    assert ours[0]["study"] != theirs[0]["study"]
+    (relative, row_bytes), *_ = rows(elsewhere).items()
+    assert rows(train(*words, packs=[(0,)])) == {relative: row_bytes}
+    # With other methods the study has another name; everything else is equal.
+    moved_rows, original_rows = (pq.read_table(path / relative).to_pylist() for path in (elsewhere, directory))
+    assert [{**row, "study": ""} for row in moved_rows] == [{**row, "study": ""} for row in original_rows]
+    assert moved_rows[0]["study"] != original_rows[0]["study"]
 
 
 @pytest.mark.parametrize("method", ["per", "vlm_rb", "aer", "ero", "relo"])
 def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monkeypatch, method: str) -> None:
-    """The run outgrows its replay, so that the ring comes round; a resume may start two checkpoints back."""
+    """The run outgrows its replay, so that old transitions are overwritten; a resume may start two checkpoints back."""
     from guidebench.harness.loop import building, checkpoints
 
     monkeypatch.setattr(building, "SPACING", 25)
@@ -133,39 +137,41 @@ def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monk
     def policy(study: Path) -> bytes:
         return next(study.glob("*/*/*/seed-0/policy.safetensors")).read_bytes()
 
-    whole = train(*settings, packs=[(0,)], checkpoint_every=1_000)
+    seldom = train(*settings, packs=[(0,)], checkpoint_every=1_000)
     often = train(*settings, packs=[(0,)], checkpoint_every=7)
-    assert rows(often) == rows(whole) and policy(often) == policy(whole)
+    assert rows(often) == rows(seldom) and policy(often) == policy(seldom)
 
     calls = itertools.count(1)
 
     def vanish() -> bool:
         if next(calls) == 124:
-            raise KeyboardInterrupt  # no checkpoint of this moment
+            raise KeyboardInterrupt  # without a checkpoint at this step
         return False
 
-    broken = whole.with_name("broken")
-    with pytest.raises(KeyboardInterrupt) as held:  # and with it what the broken loop left in memory
+    broken = seldom.with_name("broken")
+    with pytest.raises(KeyboardInterrupt) as interruption:  # keeps the broken loop in memory
         train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken, stop=vanish)
     (run,) = broken.glob("*/*/*/seed-0")
-    assert held and logged(run, "evaluations")[-1]["step"] == 120, "no row reaches its file after the run goes on"
+    assert interruption and logged(run, "evaluations")[-1]["step"] == 120, (
+        "no row reaches its file after the run goes on"
+    )
     older, newest = checkpoints.existing(run)
     assert (older.name, newest.name) == ("checkpoint-0000000075", "checkpoint-0000000100")
     (newest / "state.json").write_bytes(b"{}")
     with pytest.warns(UserWarning, match="checkpoint-0000000100 is damaged"):
         train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken)
-    assert rows(broken) == rows(whole) and policy(broken) == policy(whole)
+    assert rows(broken) == rows(seldom) and policy(broken) == policy(seldom)
 
 
 def test_the_same_command_trains_nothing_and_more_seeds_train_only_the_new_ones(study) -> None:
     directory, _ = study
     before = {path: path.stat().st_mtime_ns for path in directory.glob("*/*/*/seed-*/*")}
-    again = bench(*COMMAND, "seeds=2", "output=study", "report=false", cwd=directory.parent)
-    assert again.code == 0 and "started" not in again.out and "6 finished" in again.out
+    repeated = bench(*COMMAND, "seeds=2", "output=study", "report=false", cwd=directory.parent)
+    assert repeated.code == 0 and "started" not in repeated.out and "6 finished" in repeated.out
     assert {path: path.stat().st_mtime_ns for path in directory.glob("*/*/*/seed-*/*")} == before
-    more = bench(*COMMAND, "seeds=3", "output=study", "report=false", cwd=directory.parent)
-    assert more.code == 0 and "9 finished" in more.out
-    started = [line for line in more.out.splitlines() if line.endswith(": started")]
+    extended = bench(*COMMAND, "seeds=3", "output=study", "report=false", cwd=directory.parent)
+    assert extended.code == 0 and "9 finished" in extended.out
+    started = [line for line in extended.out.splitlines() if line.endswith(": started")]
     assert len(started) == 3 and all("seed 2:" in line for line in started)
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
@@ -233,8 +239,8 @@ def test_a_tracker_without_its_package_is_refused_before_anything_starts(tmp_pat
 
     from guidebench.harness.commands import cli
 
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trackio" else found(name))
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trackio" else find_spec(name))
     with pytest.raises(harness.errors.UserError, match=r"install the extra trackio \(\d+ MB\): "):
         guidebench.run(*SMOKE, trackers=["trackio"], output=tmp_path / "s")
     assert not (tmp_path / "s").exists()
@@ -247,27 +253,27 @@ def test_runs_of_changed_code_are_mixed_only_when_asked(study, capsys: pytest.Ca
 
     directory, _ = study
     run = next(iter(sorted(directory.glob("*/*/per-*/seed-0/run.json"))))
-    content = json.loads(run.read_text())
-    made = content["provenance"]
-    other = made | {"commit": "0123456789abcdef"}
-    edited = made | {"sources": made["sources"] | {"guidebench.baselines.replay.per": "0" * 12}}
-    early = {name: value for name, value in other.items() if name != "sources"}
+    run_record = json.loads(run.read_text())
+    provenance = run_record["provenance"]
+    recommitted = provenance | {"commit": "0123456789abcdef"}
+    edited = provenance | {"sources": provenance["sources"] | {"guidebench.baselines.replay.per": "0" * 12}}
+    early = {name: value for name, value in recommitted.items() if name != "sources"}
     command = [*COMMAND, "seeds=2", f"output={directory}", "report=false"]
     try:
-        run.write_text(json.dumps(content | {"provenance": other}))
+        run.write_text(json.dumps(run_record | {"provenance": recommitted}))
         assert cli.main(command) == 0, "the code of its parts is the same"
         for changed, says in (
             (edited, "guidebench.baselines.replay.per changed"),
             (early, "changed since commit 0123456789"),
         ):
-            run.write_text(json.dumps(content | {"provenance": changed}))
+            run.write_text(json.dumps(run_record | {"provenance": changed}))
             assert cli.main(command) == 2
             message = capsys.readouterr().err
             assert f"{directory} holds runs (1 finished) that were made by other code than the current one" in message
             assert says in message and "mixed_commits=true" in message and "output=…" in message
             assert cli.main([*command, "mixed_commits=true"]) == 0
     finally:
-        run.write_text(json.dumps(content))
+        run.write_text(json.dumps(run_record))
 
 
 def test_a_run_that_failed_at_once_begins_anew_by_the_code_that_mends_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A command whose processes are stopped goes on or ends: it names the process, and a stop leaves nothing behind."""
+"""A command whose processes are stopped (SIGSTOP) names them and continues or ends; no process is left behind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.programs import start_bench
 
 
 class Command:
-    """A command whose worker trains beside a process that holds the task of one of two seeds."""
+    """A command whose worker trains beside a process that steps the task of one of two seeds."""
 
     def __init__(self, study: Path) -> None:
         self.study, self._printed = study, study.with_suffix(".out")
@@ -37,7 +37,7 @@ class Command:
 
     def training(self) -> tuple[int, int]:
         """Wait until a worker has a checkpoint, and return the worker and the process beside it."""
-        scheduled.until(lambda: [*self.study.glob("*/*/*/seed-0/checkpoint-*")], told=lambda: self.out)
+        scheduled.wait_until(lambda: [*self.study.glob("*/*/*/seed-0/checkpoint-*")], describe=lambda: self.out)
         holder = leases.holder(next(self.study.glob("*/*/*/seed-0")))
         assert holder is not None
         (beside,) = (process for process in group(holder.pid) if process != holder.pid)
@@ -45,7 +45,7 @@ class Command:
 
 
 def group(leader: int) -> list[int]:
-    """The processes of a group."""
+    """Return the ids of the processes of a process group."""
     processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -69,13 +69,13 @@ def test_a_stopped_process_of_tasks_is_told_in_one_line_and_its_worker_started_a
 ) -> None:
     worker, beside = command.training()
     stop(beside)
-    scheduled.until(lambda: ": resumed at step" in command.out, told=lambda: command.out)
+    scheduled.wait_until(lambda: ": resumed at step" in command.out, describe=lambda: command.out)
     (line,) = (line for line in command.out.splitlines() if "crashed" in line)
     assert "retried once: RuntimeError: a process that steps tasks beside the worker (env_workers), asked for" in line
     assert "gave no sign of life for 2 s and was killed: it is stopped (SIGSTOP)" in line
     assert not group(worker)
     worker, beside = command.training()
-    stop(worker)  # it hears no signal
+    stop(worker)  # a stopped worker gets no signal
     stop(beside)
     began = time.monotonic()
     os.kill(command.process.pid, signal.SIGINT)

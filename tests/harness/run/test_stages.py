@@ -1,4 +1,4 @@
-"""Pre-training stages: which cells a command describes, where their runs begin, and that a kill changes nothing."""
+"""Pre-training stages: the cells of a command, where their runs begin, and that kills change nothing."""
 
 import json
 import os
@@ -33,16 +33,16 @@ TINY = ("training.steps=200", "evaluation.every=100", "evaluation.episodes=2", "
 
 
 FOUR = ("relo", "ero", "aer", "sparse")
-"""Methods of further stages before the first."""
+"""Methods of four stages before the first one."""
 
 
 DIGESTS = variations.Digests(Execution())
 
 
 def cell(*words: str) -> Cell:
-    named = any(word.startswith("pretraining=") for word in words)
-    (found,) = matrix.plan([*(METHOD if named else STAGED), *words]).cells
-    return found
+    names_stage = any(word.startswith("pretraining=") for word in words)
+    (planned_cell,) = matrix.plan([*(METHOD if names_stage else STAGED), *words]).cells
+    return planned_cell
 
 
 # What a command means
@@ -59,44 +59,44 @@ def test_the_id_of_a_cell_includes_its_stage_s() -> None:
 
 def test_a_stage_comes_first_and_methods_share_it() -> None:
     plan = matrix.plan([*BASE, "method=uer,relo", "pretraining=per,none"])
-    assert [each.names.method for each in plan.cells] == ["uer", "uer", "relo", "relo"]
-    assert [each.names.method for each in plan.trained] == ["per", "uer", "uer", "relo", "relo"]
+    assert [cell.names.method for cell in plan.cells] == ["uer", "uer", "relo", "relo"]
+    assert [cell.names.method for cell in plan.trained] == ["per", "uer", "uer", "relo", "relo"]
 
 
 def test_a_stage_takes_over_what_is_said_of_suite_agent_and_learner_and_words_for_parts_that_only_it_has() -> None:
-    one = cell("learner.hidden=[8]", "training.steps=700", "replay.alpha=0.3")
-    assert one.stage is not None
-    assert one.settings["learner.hidden"].value == one.stage.settings["learner.hidden"].value == (8,)
-    assert one.stage.steps != one.steps == 700
-    assert "replay.alpha" not in one.settings and one.stage.settings["replay.alpha"].value == 0.3
-    assert one.variant == "learner.hidden=[8], pretraining=per, pretraining.replay.alpha=0.3, training.steps=700"
+    staged = cell("learner.hidden=[8]", "training.steps=700", "replay.alpha=0.3")
+    assert staged.stage is not None
+    assert staged.settings["learner.hidden"].value == staged.stage.settings["learner.hidden"].value == (8,)
+    assert staged.stage.steps != staged.steps == 700
+    assert "replay.alpha" not in staged.settings and staged.stage.settings["replay.alpha"].value == 0.3
+    assert staged.variant == "learner.hidden=[8], pretraining=per, pretraining.replay.alpha=0.3, training.steps=700"
 
 
 def test_words_of_a_stage_come_before_those_it_takes_over() -> None:
-    one = cell("learner.lr=0.1", "pretraining.learner.lr=0.2")
-    assert one.stage is not None
-    assert (one.settings["learner.lr"].value, one.stage.settings["learner.lr"].value) == (0.1, 0.2)
+    staged = cell("learner.lr=0.1", "pretraining.learner.lr=0.2")
+    assert staged.stage is not None
+    assert (staged.settings["learner.lr"].value, staged.stage.settings["learner.lr"].value) == (0.1, 0.2)
 
 
 def test_what_is_kept_of_a_stage_is_in_the_id_and_in_the_name() -> None:
-    whole, some = cell(), cell("pretraining.keeps=[head.0,head.1]")
-    assert whole.stage is not None and some.stage is not None and whole.stage.id == some.stage.id
-    assert whole.id != some.id and some.keeps == ("head.0", "head.1")
-    assert some.variant == "pretraining=per, pretraining.keeps=[head.0,head.1]"
-    assert recorded(json.loads(json.dumps(record(some)))).id == rehashed(record(some)) == some.id
+    keeps_all, keeps_heads = cell(), cell("pretraining.keeps=[head.0,head.1]")
+    assert keeps_all.stage is not None and keeps_heads.stage is not None and keeps_all.stage.id == keeps_heads.stage.id
+    assert keeps_all.id != keeps_heads.id and keeps_heads.keeps == ("head.0", "head.1")
+    assert keeps_heads.variant == "pretraining=per, pretraining.keeps=[head.0,head.1]"
+    assert recorded(json.loads(json.dumps(record(keeps_heads)))).id == rehashed(record(keeps_heads)) == keeps_heads.id
     plan = matrix.plan([*STAGED, "pretraining.keeps=head.0,head.1"])
-    assert [each.keeps for each in plan.cells] == [("head.0",), ("head.1",)]
+    assert [planned.keeps for planned in plan.cells] == [("head.0",), ("head.1",)]
 
 
 def test_stages_have_stages() -> None:
-    one = cell("pretraining.pretraining=relo", "pretraining.pretraining.training.steps=200")
-    assert [(each.names.method, each.steps) for each in one.stages] == [("relo", 200), ("per", 600)]
-    assert recorded(json.loads(json.dumps(record(one)))).id == rehashed(record(one)) == one.id
+    staged = cell("pretraining.pretraining=relo", "pretraining.pretraining.training.steps=200")
+    assert [(stage.names.method, stage.steps) for stage in staged.stages] == [("relo", 200), ("per", 600)]
+    assert recorded(json.loads(json.dumps(record(staged)))).id == rehashed(record(staged)) == staged.id
 
 
 def test_a_word_that_a_method_of_the_command_has_goes_to_no_stage() -> None:
     plan = matrix.plan([*BASE, "method=uer,per", "pretraining=relo", "replay.alpha=0.3,0.4"])
-    assert [each.names.method for each in plan.trained] == ["relo", "uer", "per", "per"]
+    assert [cell.names.method for cell in plan.trained] == ["relo", "uer", "per", "per"]
 
 
 def test_a_word_that_the_stage_s_own_word_replaces_is_an_error() -> None:
@@ -105,9 +105,9 @@ def test_a_word_that_the_stage_s_own_word_replaces_is_an_error() -> None:
 
 
 def test_what_a_stage_does_not_take_over_is_told_of_each() -> None:
-    one, other = cell("training.steps=700"), cell("training.steps=700", "pretraining.training.steps=700")
-    assert one.variant == "pretraining=per, training.steps=700"
-    assert other.variant == "pretraining=per, pretraining.training.steps=700, training.steps=700"
+    staged, longer = cell("training.steps=700"), cell("training.steps=700", "pretraining.training.steps=700")
+    assert staged.variant == "pretraining=per, training.steps=700"
+    assert longer.variant == "pretraining=per, pretraining.training.steps=700, training.steps=700"
 
 
 def test_a_sweep_over_a_stage_s_setting_gives_a_cell_for_each() -> None:
@@ -116,7 +116,7 @@ def test_a_sweep_over_a_stage_s_setting_gives_a_cell_for_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["pretraining=uer"], r"uer on classic/CartPole-v1 would be its own pre-training stage .*pretraining.task=…"),
         (["pretraining=perr"], "unknown method 'perr'.*did you mean 'per'"),
@@ -136,8 +136,8 @@ def test_a_sweep_over_a_stage_s_setting_gives_a_cell_for_each() -> None:
         ),
     ],
 )
-def test_a_stage_that_cannot_be_is_named_while_the_command_is_planned(words: list[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_a_stage_that_cannot_be_is_named_while_the_command_is_planned(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         cell(*words)
 
 
@@ -151,12 +151,12 @@ def test_a_stage_whose_network_is_another_is_refused_before_anything_is_trained(
 
 
 def test_variations_keep_the_stage_vary_it_and_remove_it() -> None:
-    one = cell()
-    assert one.stage is not None
-    assert variations._varied(one, {"learner.lr": 0.5}, "test", DIGESTS).stage == one.stage
-    other = variations._varied(one, {"pretraining.replay.alpha": 0.1}, "test", DIGESTS)
-    assert other.stage is not None and other.stage.settings["replay.alpha"].value == 0.1 and other.id != one.id
-    assert variations._varied(one, {"pretraining": "none"}, "test", DIGESTS).id == cell("pretraining=none").id
+    staged = cell()
+    assert staged.stage is not None
+    assert variations._varied(staged, {"learner.lr": 0.5}, "test", DIGESTS).stage == staged.stage
+    varied = variations._varied(staged, {"pretraining.replay.alpha": 0.1}, "test", DIGESTS)
+    assert varied.stage is not None and varied.stage.settings["replay.alpha"].value == 0.1 and varied.id != staged.id
+    assert variations._varied(staged, {"pretraining": "none"}, "test", DIGESTS).id == cell("pretraining=none").id
     with pytest.raises(UserError, match="no pre-training stage"):
         variations._varied(cell("pretraining=none"), {"pretraining.replay.alpha": 0.1}, "test", DIGESTS)
 
@@ -166,45 +166,47 @@ def test_variations_keep_the_stage_vary_it_and_remove_it() -> None:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> study.Study:
-    """A study of two methods that share a stage."""
+    """Return a finished study of two methods that share a stage."""
     directory = tmp_path_factory.mktemp("stages")
     words = [*BASE, *TINY, "method=uer,relo", "pretraining=per", f"output={directory}"]
-    found = study.carry_out(matrix.plan(words))
-    assert found.finished and [run.cell.names.method for run in found.runs] == 2 * ["per"] + 2 * ["uer"] + 2 * ["relo"]
-    return found
+    finished_study = study.carry_out(matrix.plan(words))
+    assert finished_study.finished and [run.cell.names.method for run in finished_study.runs] == 2 * ["per"] + 2 * [
+        "uer"
+    ] + 2 * ["relo"]
+    return finished_study
 
 
 def test_a_run_begins_with_the_policy_of_its_seed_in_network_and_target_network(done: study.Study) -> None:
     run = done.runs[3]
     assert run.cell.names.method == "uer" and run.seed == 1 and run.cell.stage is not None
-    held = load_file(done.runs[1].directory / stages.POLICY)
+    policy = load_file(done.runs[1].directory / stages.POLICY)
     build = make_build(run.cell, [1], "cpu", [run.directory / "scratch"])
     agent = build.parts["agent"].spawn(build)
-    assert any(not np.array_equal(values, held[name]) for name, values in agent.parameters(0).items())
+    assert any(not np.array_equal(parameters, policy[name]) for name, parameters in agent.parameters(0).items())
     digests = stages.begin(run.cell, agent, StudyDirectory(done.directory), [1])
-    assert all(np.array_equal(values, held[name]) for name, values in agent.parameters(0).items())
+    assert all(np.array_equal(parameters, policy[name]) for name, parameters in agent.parameters(0).items())
     learner = next(iter(agent.learners.values()))
-    assert all(np.array_equal(values, held[name]) for name, values in learner.target.arrays(0).items())
+    assert all(np.array_equal(parameters, policy[name]) for name, parameters in learner.target.arrays(0).items())
     provenance = json.loads((run.directory / "run.json").read_text())["provenance"]
     assert provenance["pretraining"] == digests[0]
 
 
 def test_what_is_not_kept_begins_at_random(done: study.Study, tmp_path: Path) -> None:
-    one = replace(done.runs[2].cell, keeps=("head.0",))
-    held = load_file(done.runs[0].directory / stages.POLICY)
-    agent = make_build(one, [0], "cpu", [tmp_path]).parts["agent"].spawn(make_build(one, [0], "cpu", [tmp_path]))
+    staged = replace(done.runs[2].cell, keeps=("head.0",))
+    policy = load_file(done.runs[0].directory / stages.POLICY)
+    agent = make_build(staged, [0], "cpu", [tmp_path]).parts["agent"].spawn(make_build(staged, [0], "cpu", [tmp_path]))
     before = agent.parameters(0)
-    stages.begin(one, agent, StudyDirectory(done.directory), [0])
-    same = {name for name, values in agent.parameters(0).items() if np.array_equal(values, held[name])}
-    random = {name for name, values in agent.parameters(0).items() if np.array_equal(values, before[name])}
-    assert same == {"head.0.weight", "head.0.bias"} and random >= {name for name in held if name not in same}
-    stages.check(replace(one, keeps=("head.0",)))
+    stages.begin(staged, agent, StudyDirectory(done.directory), [0])
+    copied = {name for name, parameters in agent.parameters(0).items() if np.array_equal(parameters, policy[name])}
+    random = {name for name, parameters in agent.parameters(0).items() if np.array_equal(parameters, before[name])}
+    assert copied == {"head.0.weight", "head.0.bias"} and random >= {name for name in policy if name not in copied}
+    stages.check(replace(staged, keeps=("head.0",)))
     with pytest.raises(UserError, match=r"begins with 'tail' \(known: head\)"):
-        stages.check(replace(one, keeps=("head.0", "tail")))
+        stages.check(replace(staged, keeps=("head.0", "tail")))
 
 
 def test_reports_count_the_steps_of_stages(done: study.Study) -> None:
-    cells = {each.method: each for each in results.study(done.directory).cells}
+    cells = {cell.method: cell for cell in results.study(done.directory).cells}
     assert (cells["per"].total, cells["uer"].before, cells["uer"].total) == (600, 600, 800)
     assert comparability.place(cells["uer"]).steps == comparability.planned(record(done.runs[2].cell)).steps == 800
 
@@ -215,52 +217,52 @@ def test_bench_eval_loads_the_policy_of_a_stage(done: study.Study) -> None:
 
 
 def job_of(done: study.Study, directory: Path) -> Job:
-    """The job of both seeds of `uer`, in a copy of the study in which only the stage has been trained."""
+    """Return the job of both seeds of `uer` in a copy of the study in which only the stage has been trained."""
     shutil.copytree(done.directory, directory)
-    one = done.runs[2].cell
-    shutil.rmtree(directory / one.directory)
-    return Job(study="study", directory=str(directory), cell=record(one), seeds=(0, 1))
+    staged = done.runs[2].cell
+    shutil.rmtree(directory / staged.directory)
+    return Job(study="study", directory=str(directory), cell=record(staged), seeds=(0, 1))
 
 
 def test_a_seed_whose_stage_failed_fails_alone(done: study.Study, tmp_path: Path) -> None:
     job, home = job_of(done, tmp_path / "copy"), StudyDirectory(tmp_path / "copy")
-    one = done.runs[2].cell
-    assert one.stage is not None
-    home.run(one.stage.directory, 1).update(status="failed", error="Traceback\nValueError: no luck")
-    told: list[dict[str, object]] = []
-    work(job, told.append, lambda: False)
-    first, second = (home.run(one.directory, seed).read() for seed in (0, 1))
+    staged = done.runs[2].cell
+    assert staged.stage is not None
+    home.run(staged.stage.directory, 1).update(status="failed", error="Traceback\nValueError: no luck")
+    events: list[dict[str, object]] = []
+    work(job, events.append, lambda: False)
+    first, second = (home.run(staged.directory, seed).read() for seed in (0, 1))
     assert (first["status"], second["status"]) == ("finished", "failed")
-    assert "failed (ValueError: no luck)" in second["error"] and told[0]["event"] == "failed"
+    assert "failed (ValueError: no luck)" in second["error"] and events[0]["event"] == "failed"
     with pytest.raises(UserError, match=r"its pre-training stage .* failed \(ValueError: no luck\)"):
-        work(replace(job, seeds=(1,)), told.append, lambda: False)
+        work(replace(job, seeds=(1,)), events.append, lambda: False)
 
 
 def test_a_run_waits_for_a_stage_that_was_stopped(done: study.Study, tmp_path: Path) -> None:
     job, home = job_of(done, tmp_path / "copy"), StudyDirectory(tmp_path / "copy")
-    one = done.runs[2].cell
-    assert one.stage is not None
+    staged = done.runs[2].cell
+    assert staged.stage is not None
     for seed in (0, 1):
-        home.run(one.stage.directory, seed).update(status="stopped")
+        home.run(staged.stage.directory, seed).update(status="stopped")
     with pytest.raises(Stopped, match="is not finished"):
         work(job, lambda event: None, lambda: False)
-    assert home.run(one.directory, 0).status == "waiting"
+    assert home.run(staged.directory, 0).status == "waiting"
 
 
 def test_a_stage_without_its_policy_names_the_file(done: study.Study, tmp_path: Path) -> None:
     job = job_of(done, tmp_path / "copy")
-    one = done.runs[2].cell
-    assert one.stage is not None
-    (tmp_path / "copy" / one.stage.directory / "seed-1" / stages.POLICY).unlink()
+    staged = done.runs[2].cell
+    assert staged.stage is not None
+    (tmp_path / "copy" / staged.stage.directory / "seed-1" / stages.POLICY).unlink()
     with pytest.raises(UserError, match=r"seed-1/policy.safetensors is missing.*train the stage anew"):
         work(job, lambda event: None, lambda: False)
 
 
 def test_a_stage_that_was_trained_anew_is_refused_for_runs_that_began_before(done: study.Study, tmp_path: Path) -> None:
     shutil.copytree(done.directory, tmp_path / "copy")
-    one = done.runs[2].cell
-    assert one.stage is not None
-    policy = tmp_path / "copy" / one.stage.directory / "seed-0" / stages.POLICY
+    staged = done.runs[2].cell
+    assert staged.stage is not None
+    policy = tmp_path / "copy" / staged.stage.directory / "seed-0" / stages.POLICY
     policy.write_bytes(policy.read_bytes() + b" ")
     words = [*BASE, *TINY, "method=uer,relo", "pretraining=per", f"output={tmp_path / 'copy'}"]
     with pytest.raises(UserError, match=r"seed 0 of \S+ began from another policy than \S+ holds now"):
@@ -274,7 +276,7 @@ def test_an_estimate_counts_that_a_run_waits_for_its_stage() -> None:
     assert estimates._scheduled(costs, [None, 0], 1, 1, plain) == pytest.approx(7200.0)
 
 
-def written(directory: Path) -> dict[str, bytes]:
+def run_bytes(directory: Path) -> dict[str, bytes]:
     names = ("evaluations.parquet", "policy.safetensors")
     return {
         str(path.relative_to(directory)): path.read_bytes()
@@ -288,17 +290,17 @@ def test_kills_in_a_stage_and_after_it_change_no_byte(done: study.Study, tmp_pat
     words = [*BASE, *TINY, "method=uer,relo", "pretraining=per", f"output={tmp_path / 'killed'}", "report=false"]
     command = ["run", *words, "checkpoint_every=100", "workers=1"]
     moments = iter([("per", "started"), ("uer", "started")])
-    left = next(moments)
+    moment = next(moments)
     for _ in range(6):
         process = programs.start_bench(*command, stdout=subprocess.PIPE, text=True, start_new_session=True)
         for line in process.stdout:
-            if left and f"{left[0]} " in line and line.rstrip().endswith(left[1]):
+            if moment and f"{moment[0]} " in line and line.rstrip().endswith(moment[1]):
                 os.killpg(process.pid, signal.SIGKILL)
-                left = next(moments, ())  # type: ignore[arg-type]
+                moment = next(moments, ())  # type: ignore[arg-type]
                 break
         process.stdout.read()
         process.wait(240)
         if process.returncode == 0:
             break
-    assert process.returncode == 0 and not left
-    assert written(tmp_path / "killed") == written(done.directory) and len(written(done.directory)) == 12
+    assert process.returncode == 0 and not moment
+    assert run_bytes(tmp_path / "killed") == run_bytes(done.directory) and len(run_bytes(done.directory)) == 12

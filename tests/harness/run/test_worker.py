@@ -1,4 +1,4 @@
-"""What a worker finds on its machine, and how one ends that is attached to the process that started it."""
+"""What a worker finds on its machine, and how a worker ends that is attached to the process that started it."""
 
 import json
 import subprocess
@@ -40,8 +40,8 @@ sys.exit(worker.main(*sys.argv[1:]))
 """
 
 
-def carried_out(job: Job, *words: str) -> tuple[int, str]:
-    """Carry a job file out; return the exit code and what the worker wrote into its log."""
+def carry_out_job(job: Job, *words: str) -> tuple[int, str]:
+    """Run the worker of a job file; return its exit code and its log."""
     path = job_files.put(Path(job.directory), job)
     done = programs.python(CARRY_OUT, str(path), *words, env=base.environment(Slot("cpu")))
     return done.code, done.err
@@ -56,12 +56,14 @@ def run_of(job: Job) -> Path:
 def test_a_machine_with_other_sources_or_packages_is_named_and_fails_the_run_only_if_nobody_else_hears(
     job: Job,
 ) -> None:
-    other = replace(job, code={**job.code, "harness.loop": "0", "package torch": "1.0"})
-    code, said = carried_out(other, "--attached")
+    foreign_job = replace(job, code={**job.code, "harness.loop": "0", "package torch": "1.0"})
+    code, output = carry_out_job(foreign_job, "--attached")
     assert code == EXIT_UNUSABLE and not run_of(job).exists()
     torch = job.code["package torch"]
-    assert f"other sources or packages than the command had: harness.loop, package torch {torch} instead of 1.0" in said
-    code, _ = carried_out(other)
+    assert (
+        f"other sources or packages than the command had: harness.loop, package torch {torch} instead of 1.0" in output
+    )
+    code, _ = carry_out_job(foreign_job)
     assert code == EXIT_UNUSABLE and json.loads((run_of(job) / "run.json").read_text())["status"] == "failed"
 
 
@@ -79,8 +81,8 @@ def test_an_attached_worker_that_finds_its_run_held_says_so_and_leaves_it(
     run_of(job).mkdir(parents=True)
     lease = Lease(run_of(job), "run")
     lease.acquire()
-    code, said = carried_out(job, "--attached")
-    assert code == EXIT_HELD and "is being written by another process" in said
+    code, output = carry_out_job(job, "--attached")
+    assert code == EXIT_HELD and "is being written by another process" in output
     assert not (run_of(job) / "run.json").exists()
 
 
@@ -90,30 +92,30 @@ def test_an_attached_worker_writes_a_checkpoint_when_its_parent_ends(job: Job) -
     words = " ".join(base.command(str(path), "--attached"))
     shell = subprocess.Popen(["bash", "-c", f"{words}; true"], env=base.environment(Slot("cpu")))
     hearing = job_files.Hearing(path)
-    _heard(hearing, "started")
+    _wait_for_event(hearing, "started")
     shell.kill()
     shell.wait()
-    _heard(hearing, "stopped")
+    _wait_for_event(hearing, "stopped")
     assert json.loads((run_of(job) / "run.json").read_text())["status"] == "stopped"
     assert list(run_of(job).glob("checkpoint-*"))
 
 
-def _heard(hearing: job_files.Hearing, kind: str, seconds: float = 60.0) -> None:
+def _wait_for_event(hearing: job_files.Hearing, kind: str, seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
-    while kind not in [each for each, _ in hearing]:
+    while kind not in [event for event, _ in hearing]:
         assert time.monotonic() < end, f"no event {kind!r}"
         time.sleep(0.2)
 
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A GPU of 8,000 MiB as torch describes it; returns the limits that are set."""
+    """Simulate a GPU of 8,000 MiB; return the list of memory fractions that are set."""
     import torch
 
     limits: list[float] = []
-    whole = SimpleNamespace(total_memory=8000 * 2**20, name="Small GPU")
+    properties = SimpleNamespace(total_memory=8000 * 2**20, name="Small GPU")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: whole)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", limits.append)
     return limits
 
@@ -137,7 +139,7 @@ def test_a_gpu_whose_share_is_too_small_is_named(job: Job, gpu: list[float]) -> 
 def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_the_memory_needed_and_there(
     job: Job, monkeypatch: pytest.MonkeyPatch, gpu: list[float], seeds: tuple[int, ...], kind: str
 ) -> None:
-    """The networks of the first update do not fit: there is neither a crash nor another try, with any launcher."""
+    """The networks of the first update do not fit: the job neither crashes nor is retried, with any launcher."""
     import torch
 
     error = {
@@ -146,52 +148,53 @@ def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_
         "library": RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     }[kind]
 
-    def full(*given: object, **named: object) -> None:
+    def full(*arguments: object, **settings: object) -> None:
         raise error
 
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 1500 * 2**20)
     monkeypatch.setattr(worker, "make_build", full)
     monkeypatch.setattr(worker, "_keep_memory", lambda: None)
     monkeypatch.setattr(memory, "needed", lambda *_: None)
-    wanted = replace(job, device="cuda", seeds=seeds, gpu_share=0.25)
-    told: list[dict[str, object]] = []
+    gpu_job = replace(job, device="cuda", seeds=seeds, gpu_share=0.25)
+    events: list[dict[str, object]] = []
 
-    def again(lower: Job) -> None:
-        assert lower == replace(wanted, pack=1)
+    def restart(lower: Job) -> None:
+        assert lower == replace(gpu_job, pack=1)
         raise SystemExit
 
     if len(seeds) == 1:
-        number, ends, text = worker._carry_out(wanted, told.append, worker.Stop(), again)
+        number, ends, text = worker._carry_out(gpu_job, events.append, worker.Stop(), restart)
         assert (number, ends) == (EXIT_USER_ERROR, "error")
     else:
         with pytest.raises(SystemExit):
-            worker._carry_out(wanted, told.append, worker.Stop(), again)
-        text = str(told.pop()["error"])
+            worker._carry_out(gpu_job, events.append, worker.Stop(), restart)
+        text = str(events.pop()["error"])
         assert text.endswith("; the worker goes on with 1 seed at a time")
         stopping = worker.Stop(is_requested=True)
-        assert worker._carry_out(wanted, told.append, stopping, again) == (EXIT_STOPPED, "stopped", "")
+        assert worker._carry_out(gpu_job, events.append, stopping, restart) == (EXIT_STOPPED, "stopped", "")
     assert text.startswith(f"a worker with {'1 seed' if len(seeds) == 1 else '2 seeds'} needs more memory of the GPU")
-    held = "it held 1.5 GiB and another 2.00 GiB, " if kind == "torch" else "it held 1.5 GiB, "
-    assert held in text and "it may use 2.0 GiB of the 7.8 GiB of Small GPU" in text
+    memory_text = "it held 1.5 GiB and another 2.00 GiB, " if kind == "torch" else "it held 1.5 GiB, "
+    assert memory_text in text and "it may use 2.0 GiB of the 7.8 GiB of Small GPU" in text
     assert ("choose a GPU with more memory" in text) == (len(seeds) == 1)
     assert "\n" not in text and str(error).splitlines()[0] in text
-    assert worker._lacking(RuntimeError("other"), wanted) == "" == worker._lacking(error, job)
-    assert worker._lacking(NoMemory("a model"), wanted) == "a model" == worker._lacking(NoMemory("a model"), job)
+    assert worker._lacking(RuntimeError("other"), gpu_job) == "" == worker._lacking(error, job)
+    assert worker._lacking(NoMemory("a model"), gpu_job) == "a model" == worker._lacking(NoMemory("a model"), job)
     monkeypatch.setattr(torch.cuda, "get_device_properties", full)
     if kind == "driver" and len(seeds) == 1:  # CUDA cannot even begin
-        text = worker._carry_out(wanted, told.append, worker.Stop(), again)[2]
+        text = worker._carry_out(gpu_job, events.append, worker.Stop(), restart)[2]
         assert text.startswith("the GPU has no memory free for")
 
 
 @pytest.fixture
-def trained(job: Job, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, ...]]]:
-    """`trained(seeds, pack, failing)` -> the groups that a worker trains; those with a seed in `failing` raise."""
+def train_groups(job: Job, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, ...]]]:
+    """Return a function: `trained(seeds, pack, failing)` returns the groups that a worker trains; groups with a failing
+    seed raise."""
 
     def run(seeds: Sequence[int], pack: int, failing: Collection[int] = ()) -> list[tuple[int, ...]]:
-        found: list[tuple[int, ...]] = []
+        groups: list[tuple[int, ...]] = []
 
         def train(group: Job, *_: object) -> int:
-            found.append(group.seeds)
+            groups.append(group.seeds)
             if set(group.seeds) & set(failing):
                 raise ValueError(f"seeds {group.seeds}")
             return len(group.seeds)
@@ -201,25 +204,25 @@ def trained(job: Job, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tup
         try:
             worker.work(replace(job, seeds=tuple(seeds), pack=pack), lambda event: None, lambda: False)
         except ValueError as error:
-            assert failing and str(error) == f"seeds {next(group for group in found if {*group} & {*failing})}"
+            assert failing and str(error) == f"seeds {next(group for group in groups if {*group} & {*failing})}"
         else:
             assert not failing
-        return found
+        return groups
 
     return run
 
 
 def test_only_seeds_at_the_same_step_train_together_and_one_group_s_error_leaves_the_others(
-    job: Job, trained: Callable[..., list[tuple[int, ...]]]
+    job: Job, train_groups: Callable[..., list[tuple[int, ...]]]
 ) -> None:
-    assert trained(range(5), 2) == [(0, 1), (2, 3), (4,)]
-    assert trained(range(5), 2, failing=[1, 4]) == [(0, 1), (2, 3), (4,)]
+    assert train_groups(range(5), 2) == [(0, 1), (2, 3), (4,)]
+    assert train_groups(range(5), 2, failing=[1, 4]) == [(0, 1), (2, 3), (4,)]
     for seed, step in [
         (0, 250),
         (1, 250),
         (2, 250),
         (3, 500),
-    ]:  # as a group of three leaves them that ran out of memory
+    ]:  # as after a group of three that ran out of memory
         checkpoints.save(run_of(job).with_name(f"seed-{seed}"), step, {})
-    assert trained(range(6), 2) == [(0, 1), (2,), (3,), (4, 5)]
-    assert trained(range(6), 6) == [(0, 1, 2), (3,), (4, 5)]
+    assert train_groups(range(6), 2) == [(0, 1), (2,), (3,), (4, 5)]
+    assert train_groups(range(6), 6) == [(0, 1, 2), (3,), (4, 5)]

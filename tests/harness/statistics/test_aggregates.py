@@ -23,14 +23,14 @@ def test_aggregates_of_a_worked_example() -> None:
 def test_a_trailing_axis_of_checkpoints_is_kept() -> None:
     curve = np.stack([SCORES, SCORES * 2], axis=2)
     assert statistics.iqm(curve) == pytest.approx([0.35, 0.7])
-    found = statistics.intervals(curve, ["iqm"], reps=500)["iqm"]
-    assert found.low.shape == (2,)
+    interval = statistics.intervals(curve, ["iqm"], reps=500)["iqm"]
+    assert interval.low.shape == (2,)
     # the same draws at each checkpoint, so doubled scores have a doubled interval
-    assert found.high[1] == pytest.approx(2 * found.high[0])
+    assert interval.high[1] == pytest.approx(2 * interval.high[0])
 
 
 def test_the_interval_of_a_worked_example() -> None:
-    """Two runs of one task, 0 and 1: the mean is 0, 1/2 or 1 with chances 1/4, 1/2, 1/4."""
+    """Two runs of one task score 0 and 1: the mean of a resample is 0, 1/2 or 1 with chances 1/4, 1/2, 1/4."""
     scores = np.array([[0.0], [1.0]])
     wide, narrow = (statistics.intervals(scores, ["mean"], 10_000, level=level)["mean"] for level in (0.95, 0.4))
     assert (wide.estimate, wide.low, wide.high) == (0.5, 0.0, 1.0) and (narrow.low, narrow.high) == (0.5, 0.5)
@@ -58,8 +58,8 @@ def test_blocks_of_checkpoints_are_resampled_alike(monkeypatch: pytest.MonkeyPat
     curve = np.random.default_rng(1).random((3, 2, 5))
     together = statistics.intervals(curve, ["mean", "iqm"], reps=100)
     monkeypatch.setattr(aggregates, "CHUNK_BYTES", 8 * 100 * 2 * 2)  # two checkpoints
-    for name, found in statistics.intervals(curve, ["mean", "iqm"], reps=100).items():
-        np.testing.assert_allclose(found, together[name], rtol=1e-12)
+    for name, interval in statistics.intervals(curve, ["mean", "iqm"], reps=100).items():
+        np.testing.assert_allclose(interval, together[name], rtol=1e-12)
 
 
 @pytest.mark.parametrize(

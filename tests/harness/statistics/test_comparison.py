@@ -1,4 +1,4 @@
-"""The one test: its p, its intervals, corrections for several rows, and what is best."""
+"""The comparison of rows: its p-value, its intervals, corrections for several rows, and which rows are best."""
 
 from pathlib import Path
 
@@ -19,7 +19,8 @@ def rates(*successes: int, episodes: int) -> Sample:
 
 
 def test_p_is_the_larger_of_that_of_runs_and_that_of_episodes() -> None:
-    """Five runs at 6 of 10 beside five at 5: each is above all others, yet 30 of 50 are little more than 25."""
+    """Five runs at 6 of 10 against five at 5: every run is above all others, yet 30 of 50 episodes are little more than
+    25."""
     near = rates(*[6] * 5, episodes=10), rates(*[5] * 5, episodes=10)
     assert permutation.p_value(near[0].scores, near[1].scores) == pytest.approx(2 / 252)
     assert statistics.p_value(*near) == samples.fisher_p((30, 50), (25, 50)) > 0.4
@@ -36,38 +37,37 @@ def test_p_is_the_larger_of_that_of_runs_and_that_of_episodes() -> None:
 def test_all_pairs_are_the_pairs_one_by_one(metric: str) -> None:
     rng = np.random.default_rng(0)
     rows = [Sample(rng.random((n, 2)), np.full((n, 2), 0.01)) for n in (3, 4, 4)]
-    found = statistics.all_pairs(rows, metric)
-    assert found == pytest.approx({(i, j): statistics.p_value(rows[i], rows[j], metric) for i, j in found})
+    p_values = statistics.all_pairs(rows, metric)
+    assert p_values == pytest.approx({(i, j): statistics.p_value(rows[i], rows[j], metric) for i, j in p_values})
     assert np.isnan(statistics.all_pairs([LOW, Sample(HIGH.scores[:1])])[0, 1])
 
 
 def test_an_interval_holds_that_of_runs_and_that_of_episodes_and_is_cut_at_what_is_possible() -> None:
     first, second = rates(10, 10, 10, 10, episodes=10), rates(1, 0, 0, 0, episodes=10)
-    found = statistics.interval(first, second, bounds=(-1.0, 1.0))
+    interval = statistics.interval(first, second, bounds=(-1.0, 1.0))
     low, high = permutation.interval(first.scores, second.scores)
     newcombe = samples.newcombe((40, 40), (1, 40))
-    assert (float(found.low), float(found.high)) == (min(low, newcombe[0]), max(high, newcombe[1]))
-    assert newcombe[0] < low, "runs alike show less spread than their episodes"
+    assert (float(interval.low), float(interval.high)) == (min(low, newcombe[0]), max(high, newcombe[1]))
+    assert newcombe[0] < low, "similar runs spread less than their episodes"
     wide = statistics.interval(HIGH, LOW, level=0.98, bounds=(-1.0, 1.0))
     assert (float(wide.low), float(wide.high)) == (-1, 1), "at this level four runs reject nothing"
     # runs that are all alike show no spread, and their episodes do
-    same = statistics.interval(first, first, bounds=(-1.0, 1.0))
-    assert same.low < -0.05 and same.high > 0.05
+    alike = statistics.interval(first, first, bounds=(-1.0, 1.0))
+    assert alike.low < -0.05 and alike.high > 0.05
 
 
 def test_three_runs_cannot_tell_and_have_no_interval() -> None:
     first, second = (Sample(sample.scores[:3]) for sample in (HIGH, LOW))
-    found = statistics.compare(second, {"a": first})["a"]
-    assert found.p == pytest.approx(0.1) and found.difference.estimate == pytest.approx(0.5)
-    assert np.isnan([*found.difference[1:], *found.adjusted[1:]]).all()
-    assert (
-        found.interval_note == "3 seeds cannot tell" and statistics.compare(LOW, {"a": HIGH})["a"].interval_note == ""
-    )
+    comparison = statistics.compare(second, {"a": first})["a"]
+    assert comparison.p == pytest.approx(0.1) and comparison.difference.estimate == pytest.approx(0.5)
+    assert np.isnan([*comparison.difference[1:], *comparison.adjusted[1:]]).all()
+    assert comparison.interval_note == "3 seeds cannot tell"
+    assert statistics.compare(LOW, {"a": HIGH})["a"].interval_note == ""
     assert cannot_tell(1) == "1 seed cannot tell"
 
 
 def test_holm_of_a_worked_example() -> None:
-    """In order .005 × 4, .01 × 3, .03 × 2, .04 × 1, none below the one before it."""
+    """In order .005 × 4, .01 × 3, .03 × 2, .04 × 1, none below its predecessor."""
     assert statistics.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert statistics.holm([0.5, np.nan, 0.6])[[0, 2]] == pytest.approx([1.0, 1.0])
     assert np.isnan(statistics.holm([0.5, np.nan, 0.6])[1])
@@ -75,7 +75,8 @@ def test_holm_of_a_worked_example() -> None:
 
 
 def test_adjusted_intervals_are_at_the_level_of_their_step() -> None:
-    """Three compared: the one apart at .05 / 3; the second fails at .05 / 2, and there the last one stays too."""
+    """Three rows: the one that differs is tested at .05 / 3; the second fails at .05 / 2, where the last one stays
+    too."""
     rng = np.random.default_rng(2)
     reference = Sample(rng.normal(size=(8, 1)))
     others = {
@@ -83,13 +84,13 @@ def test_adjusted_intervals_are_at_the_level_of_their_step() -> None:
         "apart": Sample(reference.scores + 5),
         "near": Sample(rng.normal(size=(8, 1)) + 0.5),
     }
-    found = statistics.compare(reference, others)
-    ordered = sorted(others, key=lambda name: found[name].p)
-    assert ordered[0] == "apart" and found[ordered[1]].adjusted_p > 0.05
+    comparisons = statistics.compare(reference, others)
+    ordered = sorted(others, key=lambda name: comparisons[name].p)
+    assert ordered[0] == "apart" and comparisons[ordered[1]].adjusted_p > 0.05
     for name, divisor in zip(ordered, (3, 2, 2), strict=True):
-        assert found[name].adjusted == statistics.interval(others[name], reference, level=1 - 0.05 / divisor)
-        assert found[name].difference == statistics.interval(others[name], reference)
-    assert found["apart"].adjusted_p == pytest.approx(3 * found["apart"].p)
+        assert comparisons[name].adjusted == statistics.interval(others[name], reference, level=1 - 0.05 / divisor)
+        assert comparisons[name].difference == statistics.interval(others[name], reference)
+    assert comparisons["apart"].adjusted_p == pytest.approx(3 * comparisons["apart"].p)
 
 
 def test_an_interval_leaves_out_nought_exactly_where_its_p_value_is_below_five_percent() -> None:
@@ -100,42 +101,50 @@ def test_an_interval_leaves_out_nought_exactly_where_its_p_value_is_below_five_p
         reference = rates(*rng.integers(0, 11, runs) // 2, episodes=10)
         others = {str(shift): rates(*rng.integers(shift, 11, runs), episodes=10) for shift in (0, 3, 6)}
         others["still"] = rates(*[10] * runs, episodes=10)
-        for each in statistics.compare(reference, others, bounds=(-1.0, 1.0)).values():
-            assert (each.adjusted.low > 0 or each.adjusted.high < 0) == (each.adjusted_p < 0.05)
-            assert (each.difference.low > 0 or each.difference.high < 0) == (each.p < 0.05)
-            significant += each.adjusted_p < 0.05
+        for comparison in statistics.compare(reference, others, bounds=(-1.0, 1.0)).values():
+            assert (comparison.adjusted.low > 0 or comparison.adjusted.high < 0) == (comparison.adjusted_p < 0.05)
+            assert (comparison.difference.low > 0 or comparison.difference.high < 0) == (comparison.p < 0.05)
+            significant += comparison.adjusted_p < 0.05
     assert 20 < significant < 140
 
 
 def test_methods_of_equal_p_share_a_level_in_any_order() -> None:
     others = {"a": HIGH, "b": HIGH}
-    found = statistics.compare(LOW, others)
-    assert found == statistics.compare(LOW, dict(reversed(others.items()))) and found["a"].p == found["b"].p
-    assert found["b"].adjusted == statistics.compare(LOW, {"b": HIGH}, level=0.975)["b"].difference
+    comparisons = statistics.compare(LOW, others)
+    assert (
+        comparisons == statistics.compare(LOW, dict(reversed(others.items())))
+        and comparisons["a"].p == comparisons["b"].p
+    )
+    assert comparisons["b"].adjusted == statistics.compare(LOW, {"b": HIGH}, level=0.975)["b"].difference
 
 
 def test_a_side_with_one_run_has_a_difference_and_nothing_else() -> None:
-    found = statistics.compare(LOW, {"one": Sample(HIGH.scores[:1]), "more": HIGH})
-    assert found["one"].difference.estimate == pytest.approx(0.35)
-    assert np.isnan([*found["one"].difference[1:], *found["one"].adjusted[1:], found["one"].p]).all()
-    assert np.isnan(found["one"].adjusted_p)
-    assert found["more"].adjusted_p == found["more"].p  # the other is not counted
+    comparisons = statistics.compare(LOW, {"one": Sample(HIGH.scores[:1]), "more": HIGH})
+    assert comparisons["one"].difference.estimate == pytest.approx(0.35)
+    assert np.isnan([*comparisons["one"].difference[1:], *comparisons["one"].adjusted[1:], comparisons["one"].p]).all()
+    assert np.isnan(comparisons["one"].adjusted_p)
+    assert (
+        comparisons["more"].adjusted_p == comparisons["more"].p
+    )  # the row with one run does not count as a comparison
 
 
 def test_the_best_are_the_smallest_top_set_that_differs_from_all_others() -> None:
     pairs = {(0, 1): 0.5, (0, 2): 0.02, (1, 2): 0.01}
     assert statistics.leading([0.8, 0.9, 0.2], pairs) == [True, True, False]
     assert statistics.leading([0.8, 0.9, 0.2], {**pairs, (0, 1): 0.04}) == [False, True, False]
-    assert statistics.leading([0.8, 0.9, 0.2], {**pairs, (0, 2): 0.05}) == [False] * 3, "one pair is not told apart"
+    assert statistics.leading([0.8, 0.9, 0.2], {**pairs, (0, 2): 0.05}) == [False] * 3, (
+        "one pair does not differ significantly"
+    )
     assert statistics.leading([0.8, 0.9, 0.2], dict.fromkeys(pairs, np.nan)) == [False] * 3
     assert statistics.leading([1.0], {}) == [False] and statistics.leading([0.04, 0.85], {(0, 1): 0.1}) == [False] * 2
 
 
 def test_equivalence_within_a_margin() -> None:
-    """Runs that differ by 0: a difference of the margin or more is 1 relabelling in 70 once it exceeds the range."""
-    found = statistics.equivalence(LOW, LOW, 0.5)
-    assert found.p == pytest.approx(1 / 70) and found.is_equivalent
-    assert found.difference.low > -0.5 and found.difference.high < 0.5
+    """The runs differ by 0: a difference of the margin or more is 1 relabelling in 70 once the margin exceeds the
+    range."""
+    equivalence = statistics.equivalence(LOW, LOW, 0.5)
+    assert equivalence.p == pytest.approx(1 / 70) and equivalence.is_equivalent
+    assert equivalence.difference.low > -0.5 and equivalence.difference.high < 0.5
     near = statistics.equivalence(LOW, LOW, 0.01)
     assert near.p > 0.3 and not near.is_equivalent and not statistics.equivalence(HIGH, LOW, 0.5).is_equivalent
     with pytest.raises(ValueError, match="margin is 0"):
@@ -150,7 +159,7 @@ def test_what_cannot_be_compared_is_refused_with_its_shapes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("study", "ours", "theirs", "margin", "p"),
+    ("study", "own_cell", "peer_cell", "margin", "p"),
     [
         ("cartpole_dqn", "9263dbde7f", "33aea4a3b9", 50, 0.58),
         ("pendulum_sac_td3", "4f4e2669ed", "82180522dd", 25, 0.13),
@@ -158,17 +167,17 @@ def test_what_cannot_be_compared_is_refused_with_its_shapes() -> None:
     ],
 )
 def test_the_measured_learners_are_not_shown_equal_to_their_peers(
-    study: str, ours: str, theirs: str, margin: float, p: float
+    study: str, own_cell: str, peer_cell: str, margin: float, p: float
 ) -> None:
-    """The numbers that results/measured/README.md states of the final return."""
-    found = results.load(Path(__file__).parents[3] / "results" / "measured" / study)
-    last = found[found["step"] == found["step"].max()].groupby(["cell", "seed"])["return"].mean()
-    tested = statistics.equivalence(*(Sample(last[cell].to_numpy()[:, None]) for cell in (ours, theirs)), margin)
+    """The numbers that results/measured/README.md states for the final return."""
+    rows = results.load(Path(__file__).parents[3] / "results" / "measured" / study)
+    last = rows[rows["step"] == rows["step"].max()].groupby(["cell", "seed"])["return"].mean()
+    tested = statistics.equivalence(*(Sample(last[cell].to_numpy()[:, None]) for cell in (own_cell, peer_cell)), margin)
     assert tested.p == pytest.approx(p, abs=0.005) and not tested.is_equivalent
 
 
 def test_the_standard_error_of_a_difference_is_that_of_its_definition() -> None:
-    """Variances 1 and 0: of three and of ten runs sqrt(1 / 3 + 0 / 10); over two tasks the sum, halved."""
+    """Variances are 1 and 0: for three and ten runs sqrt(1 / 3 + 0 / 10); over two tasks half the sum."""
     first, second = np.array([[1.0], [2.0], [3.0]]), np.zeros((10, 1))
     assert statistics.standard_error(first, second) == pytest.approx(3**-0.5)
     assert statistics.standard_error(np.hstack([first, first]), np.zeros((2, 2))) == pytest.approx((2 / 3) ** 0.5 / 2)

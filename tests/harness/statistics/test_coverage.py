@@ -23,11 +23,13 @@ def test_the_coverage_that_is_stated_is_that_of_a_simulation(runs: int) -> None:
 @pytest.mark.parametrize("runs", [3, 5, 8])
 def test_where_seeds_solve_the_task_or_fail_the_coverage_is_that_of_every_number_of_successes(runs: int) -> None:
     chances = [coverage.SOLVED**n * (1 - coverage.SOLVED) ** (runs - n) for n in range(runs + 1)]
-    held = 0.0
+    covered = 0.0
     for solved, chance in enumerate(chances):
         scores = np.array([1.0] * solved + [0.0] * (runs - solved))[:, None]
-        found = statistics.intervals(scores, ["mean"], 20_000)["mean"]
+        interval = statistics.intervals(scores, ["mean"], 20_000)["mean"]
         ways = float(np.prod([(runs - i) / (i + 1) for i in range(solved)]))
-        held += ways * chance * (found.low <= coverage.SOLVED <= found.high)
-    assert coverage.coverage(runs)[1] == pytest.approx(held)
-    assert coverage.solved(3) == pytest.approx(1 - 0.8**3 - 0.2**3), "all three do in .512 of cases: then it is a point"
+        covered += ways * chance * (interval.low <= coverage.SOLVED <= interval.high)
+    assert coverage.coverage(runs)[1] == pytest.approx(covered)
+    assert coverage.solved(3) == pytest.approx(1 - 0.8**3 - 0.2**3), (
+        "the interval is a point where all three seeds solve the task (.512) or none does"
+    )

@@ -16,9 +16,9 @@ def test_the_area_of_a_worked_example() -> None:
 
 def test_steps_to_a_threshold_are_the_first_that_meet_it_up_to_the_end_of_a_run() -> None:
     runs = ([0.0, 0.5, 0.2], [0.6, 0.0, 0.9], [0.0, 0.0, 0.4], [0.0, 0.5, np.nan], [0.1, np.nan, np.nan])
-    found = statistics.steps_to_threshold(np.array(runs)[:, None], np.array([10, 20, 30]), 0.5)
-    assert found.step.tolist() == [[20], [10], [np.inf], [20], [np.inf]]
-    assert found.last.tolist() == [[30], [30], [30], [20], [10]]
+    reached = statistics.steps_to_threshold(np.array(runs)[:, None], np.array([10, 20, 30]), 0.5)
+    assert reached.step.tolist() == [[20], [10], [np.inf], [20], [np.inf]]
+    assert reached.last.tolist() == [[30], [30], [30], [20], [10]]
 
 
 def test_censored_runs_of_a_worked_example() -> None:
@@ -30,21 +30,24 @@ def test_censored_runs_of_a_worked_example() -> None:
     reached = ThresholdSteps(
         np.array([[10.0], [20.0], [np.inf], [30.0], [np.inf]]), np.array([[40.0], [40.0], [20.0], [40.0], [40.0]])
     )
-    found = statistics.survival(reached, reps=2_000)
-    assert found.share.estimate == pytest.approx(3 / 5) and found.median.estimate == 30
-    assert found.restricted_mean.estimate == pytest.approx(27)
+    survival = statistics.survival(reached, reps=2_000)
+    assert survival.share.estimate == pytest.approx(3 / 5) and survival.median.estimate == 30
+    assert survival.restricted_mean.estimate == pytest.approx(27)
 
 
 def test_runs_that_never_get_there_are_not_dropped() -> None:
     """One of three gets there, at 10: dropping the others would make 10 the median; they count to 100 in the mean."""
-    found = statistics.survival(
+    survival = statistics.survival(
         ThresholdSteps(np.array([[10.0], [np.inf], [np.inf]]), np.full((3, 1), 100.0)), reps=50_000
     )
-    assert found.share.estimate == pytest.approx(1 / 3) and found.median.estimate == np.inf
-    assert found.restricted_mean.estimate == pytest.approx((10 + 100 + 100) / 3)
+    assert survival.share.estimate == pytest.approx(1 / 3) and survival.median.estimate == np.inf
+    assert survival.restricted_mean.estimate == pytest.approx((10 + 100 + 100) / 3)
     # all three draws are the first run in 1 of 27 resamples, none in 8 of 27
-    assert (found.share.low, found.share.high) == (0.0, 1.0) and (found.median.low, found.median.high) == (10.0, np.inf)
-    assert (found.restricted_mean.low, found.restricted_mean.high) == (pytest.approx(10), pytest.approx(100))
+    assert (survival.share.low, survival.share.high) == (0.0, 1.0) and (survival.median.low, survival.median.high) == (
+        10.0,
+        np.inf,
+    )
+    assert (survival.restricted_mean.low, survival.restricted_mean.high) == (pytest.approx(10), pytest.approx(100))
 
 
 def test_half_is_reached_where_rounding_hides_it() -> None:
@@ -55,15 +58,17 @@ def test_half_is_reached_where_rounding_hides_it() -> None:
 
 def test_without_censoring_the_restricted_mean_is_the_mean_and_resamples_are_as_drawn() -> None:
     steps = np.random.default_rng(1).integers(1, 20, size=(4, 3)).astype(float)
-    found = statistics.survival(ThresholdSteps(steps, np.full((4, 3), 20.0)), reps=5_000, seed=7)
-    np.testing.assert_allclose(found.restricted_mean, statistics.intervals(steps, ["mean"], reps=5_000, seed=7)["mean"])
-    assert found.median.estimate == np.sort(steps.reshape(-1))[5]  # the sixth of twelve
+    survival = statistics.survival(ThresholdSteps(steps, np.full((4, 3), 20.0)), reps=5_000, seed=7)
+    np.testing.assert_allclose(
+        survival.restricted_mean, statistics.intervals(steps, ["mean"], reps=5_000, seed=7)["mean"]
+    )
+    assert survival.median.estimate == np.sort(steps.reshape(-1))[5]  # the sixth of twelve
 
 
 def test_one_run_has_values_but_no_interval() -> None:
-    found = statistics.survival(ThresholdSteps(np.array([[10.0, np.inf]]), np.full((1, 2), 20.0)))
-    assert [part.estimate for part in found] == pytest.approx([0.5, 10, 15])
-    assert np.isnan([part[1:] for part in found]).all()
+    survival = statistics.survival(ThresholdSteps(np.array([[10.0, np.inf]]), np.full((1, 2), 20.0)))
+    assert [part.estimate for part in survival] == pytest.approx([0.5, 10, 15])
+    assert np.isnan([part[1:] for part in survival]).all()
 
 
 def test_curves_that_do_not_fit_are_refused() -> None:

@@ -23,34 +23,37 @@ def test_the_interval_of_a_worked_example_and_none_of_one_run() -> None:
     first, second = np.array([[0.0], [1.0]]), np.array([[0.5], [0.5]])
     for level, expected in ((0.95, (0.5, 0.0, 1.0)), (0.4, (0.5, 0.5, 0.5))):
         assert tuple(statistics.probability_of_improvement(first, second, reps=5_000, level=level)) == expected
-    found = statistics.probability_of_improvement(np.ones((1, 2)), np.zeros((3, 2)))
-    assert found.estimate == 1 and np.isnan(found[1:]).all()
+    probability = statistics.probability_of_improvement(np.ones((1, 2)), np.zeros((3, 2)))
+    assert probability.estimate == 1 and np.isnan(probability[1:]).all()
 
 
 def test_resamples_are_those_of_the_gathered_scores() -> None:
     rng = np.random.default_rng(0)
     first, second = np.round(rng.random((4, 3)), 1), np.round(rng.random((6, 3)), 1)  # rounding makes ties
-    ours, theirs = draw_resamples(4, 3, 30, rng), draw_resamples(6, 3, 30, rng)
-    found = _improvement(first, second, ours, theirs)
+    first_draws, second_draws = draw_resamples(4, 3, 30, rng), draw_resamples(6, 3, 30, rng)
+    probabilities = _improvement(first, second, first_draws, second_draws)
     for rep in range(30):
         won = []
         for task in range(3):
-            a = np.repeat(first[:, task], ours[task, :, rep])[:, None]
-            b = np.repeat(second[:, task], theirs[task, :, rep])
+            a = np.repeat(first[:, task], first_draws[task, :, rep])[:, None]
+            b = np.repeat(second[:, task], second_draws[task, :, rep])
             won.append(((a > b) + 0.5 * (a == b)).mean())
-        assert found[rep] == pytest.approx(np.mean(won))
+        assert probabilities[rep] == pytest.approx(np.mean(won))
 
 
 def test_every_pair_is_compared_and_a_method_is_drawn_alike_beside_any_others(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, c = (np.random.default_rng(seed).random((runs, 3)) for seed, runs in ((0, 4), (1, 6), (2, 1)))
-    found = statistics.improvements({"a": a, "b": b, "c": c}, reps=500)
-    assert len(found) == 6 and found["a", "b"].estimate == statistics.probability_of_improvement(a, b, reps=10).estimate
+    improvements = statistics.improvements({"a": a, "b": b, "c": c}, reps=500)
+    assert (
+        len(improvements) == 6
+        and improvements["a", "b"].estimate == statistics.probability_of_improvement(a, b, reps=10).estimate
+    )
     for pair in ("ab", "ba"):
-        forth, back = found[pair[0], pair[1]], found[pair[1], pair[0]]
+        forth, back = improvements[pair[0], pair[1]], improvements[pair[1], pair[0]]
         np.testing.assert_allclose(forth, [1 - back.estimate, 1 - back.high, 1 - back.low])
-        assert np.isnan(found[pair[0], "c"].low) and np.isnan(found["c", pair[0]].high)
+        assert np.isnan(improvements[pair[0], "c"].low) and np.isnan(improvements["c", pair[0]].high)
     monkeypatch.setattr(resampling, "CHUNK_BYTES", 8 * 30 * 7)  # other chunks than beside c
-    assert statistics.improvements({"a": a, "b": b}, reps=500)["a", "b"] == found["a", "b"]
+    assert statistics.improvements({"a": a, "b": b}, reps=500)["a", "b"] == improvements["a", "b"]
 
 
 def test_scores_of_other_tasks_are_refused() -> None:

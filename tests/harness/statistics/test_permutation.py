@@ -1,4 +1,4 @@
-"""The permutation test: worked examples, intervals by inversion, and what so few runs can tell."""
+"""The permutation test: worked examples, intervals by inversion, and what few runs can show."""
 
 from collections.abc import Iterator
 
@@ -12,13 +12,13 @@ METRICS = ("mean", "iqm", "median")
 
 
 def runs(*scores: float) -> Array:
-    """Scores of runs of one task, [runs, 1]."""
+    """Return scores of runs of one task, [runs, 1]."""
     return np.array(scores)[:, None]
 
 
 @pytest.fixture
 def few_drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Relabellings are drawn from twenty on."""
+    """Let relabellings be drawn at random from twenty on."""
     permutation.relabellings.cache_clear()
     monkeypatch.setattr(permutation, "RELABELLINGS", 19)
     yield
@@ -63,10 +63,10 @@ def test_equal_aggregates_have_p_1_whatever_else_differs() -> None:
 def test_many_pairs_at_once_have_the_p_values_of_each() -> None:
     rng = np.random.default_rng(0)
     first, second = rng.integers(0, 5, (4, 30)) / 4, rng.integers(0, 5, (6, 30)) / 4
-    found = permutation.p_of_means(first, second)
+    p_values = permutation.p_of_means(first, second)
     for index in range(30):
         gaps, means = permutation._differences(first[:, index : index + 1], second[:, index : index + 1], "mean")
-        assert found[index] == pytest.approx(permutation._p(gaps, means, 1e-9))
+        assert p_values[index] == pytest.approx(permutation._p(gaps, means, 1e-9))
 
 
 def test_it_is_scipys_test_of_independent_samples() -> None:
@@ -74,10 +74,10 @@ def test_it_is_scipys_test_of_independent_samples() -> None:
 
     rng = np.random.default_rng(1)
     first, second = rng.normal(size=(5, 1)) + 1, rng.normal(size=(5, 1))
-    theirs = stats.permutation_test(
+    reference = stats.permutation_test(
         (first[:, 0], second[:, 0]), lambda x, y: np.mean(x) - np.mean(y), n_resamples=np.inf
     )
-    assert permutation.p_value(first, second) == pytest.approx(theirs.pvalue)
+    assert permutation.p_value(first, second) == pytest.approx(reference.pvalue)
 
 
 def test_drawn_relabellings_count_the_observed_one_and_are_the_same_each_time(few_drawn: None) -> None:
@@ -139,11 +139,11 @@ def test_the_one_sided_test_of_a_margin() -> None:
 
 
 def test_four_runs_beside_four_are_the_fewest_that_can_tell() -> None:
-    told = {(n, m): can_tell(n, m) for n, m in ((3, 3), (2, 4), (2, 5), (3, 4), (4, 4), (1, 19))}
-    assert told == {(3, 3): False, (2, 4): False, (2, 5): True, (3, 4): True, (4, 4): True, (1, 19): False}
+    decidable = {(n, m): can_tell(n, m) for n, m in ((3, 3), (2, 4), (2, 5), (3, 4), (4, 4), (1, 19))}
+    assert decidable == {(3, 3): False, (2, 4): False, (2, 5): True, (3, 4): True, (4, 4): True, (1, 19): False}
     assert can_tell(3, 3, tasks=2)
 
 
 def test_so_many_pairs_can_be_separated_at_once() -> None:
     assert [permutation.separable_pairs(runs) for runs in (3, 4, 5, 6)] == [0, 1, 6, 23]
-    assert permutation.separable_pairs(10) == 500, "of drawn relabellings p is at least 1 / 10,001"
+    assert permutation.separable_pairs(10) == 500, "with drawn relabellings p is at least 1 / 10,001"

@@ -1,4 +1,4 @@
-"""Seeds needed, from the seeds seen."""
+"""The number of seeds a comparison needs, estimated from the seeds at hand."""
 
 import numpy as np
 import pytest
@@ -7,18 +7,18 @@ from guidebench.harness.statistics import permutation, power, seeds_needed
 from guidebench.harness.statistics.resampling import Array, rejects
 
 
-def exact(first: Array, second: Array, most: int = 9) -> float:
-    """The same by all relabellings, whatever the number of seeds up to `most`, of the same resampled studies."""
-    drawn = power._resampled(first, second)
-    for runs in range(4, most + 1):
-        if np.mean(rejects(permutation.p_of_means(*(side[:runs, :500] for side in drawn)))) >= power.POWER:
+def exact(first: Array, second: Array, largest: int = 9) -> float:
+    """Return the number of seeds that the exact test needs on the same resampled studies; infinity above `largest`."""
+    resampled = power._resampled(first, second)
+    for runs in range(4, largest + 1):
+        if np.mean(rejects(permutation.p_of_means(*(side[:runs, :500] for side in resampled)))) >= power.POWER:
             return runs
     return np.inf
 
 
 def test_seeds_that_are_all_better_need_the_fewest_that_can_tell() -> None:
-    assert seeds_needed(np.ones(3), np.zeros(3)) == 4, "three beside three are never told apart"
-    assert seeds_needed(np.ones(3), np.ones(3)) == np.inf, "equal seeds never are"
+    assert seeds_needed(np.ones(3), np.zeros(3)) == 4, "three against three seeds never differ significantly"
+    assert seeds_needed(np.ones(3), np.ones(3)) == np.inf, "equal seeds never differ significantly"
     assert np.isnan(seeds_needed(np.ones(1), np.zeros(3)))
 
 
@@ -32,7 +32,7 @@ def test_of_a_normal_difference_it_is_the_number_of_the_t_tests_power() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_exact_test_and_the_t_test_agree_within_two_seeds(seed: int) -> None:
-    """Where the one gives way to the other: differences that need about eight seeds."""
+    """Differences that need about eight seeds, where the exact test gives way to the t test."""
     rng = np.random.default_rng(seed)
     first, second = (np.round(rng.normal(size=5), 2) for _ in range(2))
     first = (first - first.mean()) / first.std() + 1.7
@@ -50,7 +50,7 @@ def test_the_power_of_the_t_test_is_that_of_each_study() -> None:
     assert power.t_test_power(first, second)[0] == 0
 
 
-def scattered(seed: int, tasks: int, gap: float) -> Array:
+def scattered_scores(seed: int, tasks: int, gap: float) -> Array:
     return np.random.default_rng(seed).normal(gap, 1, (6, tasks))
 
 
@@ -73,6 +73,8 @@ def test_over_tasks_the_normal_test_rejects_about_as_often_as_all_relabellings(t
 
 
 def test_more_tasks_of_the_same_gap_need_fewer_seeds_and_a_table_waits_little_for_them() -> None:
-    counts = [seeds_needed(scattered(0, tasks, 0.9), scattered(1, tasks, 0)) for tasks in (2, 5, 10)]
+    counts = [seeds_needed(scattered_scores(0, tasks, 0.9), scattered_scores(1, tasks, 0)) for tasks in (2, 5, 10)]
     assert counts == sorted(counts, reverse=True) and 2 <= counts[-1] < counts[0] < 40
-    assert np.isnan(seeds_needed(scattered(0, 31, 1), scattered(1, 31, 0))) and "30 tasks" in power.unknown(6, 6, 31)
+    assert np.isnan(
+        seeds_needed(scattered_scores(0, 31, 1), scattered_scores(1, 31, 0))
+    ) and "30 tasks" in power.unknown(6, 6, 31)

@@ -35,11 +35,11 @@ def test_counted_resamples_give_the_interval_of_repeated_ones(monkeypatch: pytes
 
 
 def test_draws_come_in_chunks_that_fit_in_memory_and_are_the_same_in_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    (whole,) = (counts for counts, _ in statistics.draws(3, 2, 20, np.random.default_rng(0)))
+    (all_counts,) = (counts for counts, _ in statistics.draws(3, 2, 20, np.random.default_rng(0)))
     monkeypatch.setattr(resampling, "CHUNK_BYTES", 8 * 6 * 7)
     parts = [counts for counts, _ in statistics.draws(3, 2, 20, np.random.default_rng(0))]
     assert [part.shape for part in parts] == [(2, 3, 7), (2, 3, 7), (2, 3, 6)]
-    np.testing.assert_array_equal(np.concatenate(parts, axis=2), whole)
+    np.testing.assert_array_equal(np.concatenate(parts, axis=2), all_counts)
 
 
 def test_the_ends_leave_out_as_many_on_either_side() -> None:

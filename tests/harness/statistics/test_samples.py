@@ -8,7 +8,7 @@ from guidebench.harness.statistics.resampling import Array
 
 
 def rates(*successes: int, episodes: int) -> Sample:
-    """Success rates of runs on one task with as many episodes each."""
+    """Return success rates of runs on one task with equally many episodes each."""
     scores = np.array(successes)[:, None] / episodes
     return Sample(scores, scores * (1 - scores) / (episodes - 1), np.full(scores.shape, episodes))
 
@@ -57,9 +57,9 @@ def test_a_rate_that_fisher_does_not_reject_has_0_in_its_interval_and_one_that_h
 
 @pytest.mark.parametrize("variances", [None, np.array([[0.1], [np.nan]])])
 def test_with_one_episode_there_is_no_such_test(variances: Array | None) -> None:
-    known = Sample(np.zeros((2, 1)), np.ones((2, 1)))
+    measured = Sample(np.zeros((2, 1)), np.ones((2, 1)))
     unknown = Sample(np.array([[1.0], [2.0]]), variances)
-    assert np.isnan(samples.p_of_episodes(unknown, known)) and np.isnan(unknown.error("iqm"))
+    assert np.isnan(samples.p_of_episodes(unknown, measured)) and np.isnan(unknown.error("iqm"))
 
 
 def test_the_error_of_an_iqm_draws_episodes_within_their_runs() -> None:

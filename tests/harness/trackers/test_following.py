@@ -1,4 +1,4 @@
-"""Following a study: the report goes along, offsets survive, one process per tracker, plug-ins."""
+"""Following a study: the report is sent too, offsets are kept, one process serves each tracker, and plug-ins work."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import queues
 from guidebench.harness.trackers import following
 from tests import programs
-from tests.harness.trackers.test_points import CELL, written
+from tests.harness.trackers.test_points import CELL, append_rows
 
 PLUGIN = '''
 import json
@@ -58,13 +58,13 @@ class Notebook(Tracker):
 
 @pytest.fixture
 def study(tmp_path: Path, plugin) -> Path:
-    """A study of one finished run, and the tracker `notebook` of a package outside the tree."""
+    """Return a study with one finished run, and install the tracker `notebook` of another package."""
     plugin("my_notebook", PLUGIN, {"tracker": "notebook"})
     directory = tmp_path / "study"
     cells = {"c0ffee": {"directory": "grid/8x8/uer-c0ffee", "seeds": [3], "label_variant": ""}}
     StudyDirectory(directory).write("mine", [], cells)
     run = directory / "grid/8x8/uer-c0ffee/seed-3"
-    written(run, "metrics", {"step": 10, "loss": 1.5}, {"step": 20, "loss": 2.5})
+    append_rows(run, "metrics", {"step": 10, "loss": 1.5}, {"step": 20, "loss": 2.5})
     (run / "run.json").write_text(json.dumps({"status": "finished"}))
     (run / "evaluations.jsonl").touch()
     (run.parent / "cell.json").write_text(json.dumps(CELL))
@@ -86,8 +86,8 @@ def test_a_tracker_outside_the_tree_is_sent_each_point_once(study: Path, capsys:
         assert cli.main(["track", str(study), "--to", "notebook"]) == 0
         assert capsys.readouterr().out == "notebook: 1 run, up to step 20\n"
     assert lines(study) == SENT
-    content = json.loads((study / ".trackers/notebook/offsets.json").read_text())
-    assert content["runs"] == {"c0ffee/3": {"step": 20, "id": "page", "status": "finished"}}
+    offsets = json.loads((study / ".trackers/notebook/offsets.json").read_text())
+    assert offsets["runs"] == {"c0ffee/3": {"step": 20, "id": "page", "status": "finished"}}
 
 
 def test_the_figures_and_the_table_of_a_report_go_along_once(study: Path) -> None:
@@ -100,10 +100,10 @@ def test_the_figures_and_the_table_of_a_report_go_along_once(study: Path) -> Non
     (folder / "summary.json").write_text(json.dumps({"rows": [row, "damaged"]}))
     (folder / "curves.png").write_bytes(b"")
     for _ in range(2):
-        with following.Following(study, "notebook") as one:
-            one.look()
-    told = [line for line in lines(study) if "rows" in line]
-    assert str(told) == str([
+        with following.Following(study, "notebook") as follower:
+            follower.look()
+    report_lines = [line for line in lines(study) if "rows" in line]
+    assert str(report_lines) == str([
         {"figures": ["report/curves"], "rows": [["grid/8x8", "uer", "success", 0.5, 0.25, float("nan"), 2.0, 400.0]]}
     ])  # fmt: skip
 
@@ -119,12 +119,12 @@ def test_what_a_tracker_raises_is_told_and_tried_again(study: Path, capsys: pyte
     assert cli.main(["track", str(study), "--to", "notebook"]) == 0 and lines(study) == SENT
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"runs": []}', '{"runs": {"c0ffee/3": {"step": "x"}}}', '{"runs": {"c'])
-def test_damaged_offsets_are_as_none(study: Path, content: str) -> None:
+@pytest.mark.parametrize("offsets", ["", "[]", '{"runs": []}', '{"runs": {"c0ffee/3": {"step": "x"}}}', '{"runs": {"c'])
+def test_damaged_offsets_are_as_none(study: Path, offsets: str) -> None:
     (study / ".trackers/notebook").mkdir(parents=True)
-    (study / ".trackers/notebook/offsets.json").write_text(content)
-    with following.Following(study, "notebook") as one:
-        one.look()
+    (study / ".trackers/notebook/offsets.json").write_text(offsets)
+    with following.Following(study, "notebook") as follower:
+        follower.look()
     assert lines(study) == SENT
 
 
@@ -157,15 +157,15 @@ def test_a_tracker_waits_for_the_silence_of_a_machine_that_followed(
         patched.setattr(leases, "machine", lambda: "this one before its restart")
         before = Lease(study / ".trackers/notebook", "tracker")
         before.acquire()
-        before._epoch = 0  # killed: it gives no sign of life, and frees nothing
-    with pytest.warns(Notice, match="last sign of life"), following.Following(study, "notebook") as one:
-        one.look()
+        before._epoch = 0  # killed: it gives no sign of life and releases nothing
+    with pytest.warns(Notice, match="last sign of life"), following.Following(study, "notebook") as follower:
+        follower.look()
     assert lines(study) == SENT
 
 
 def test_a_tracker_that_slept_sends_and_notes_nothing_once_another_process_follows(study: Path) -> None:
     slept = following.Following(study, "notebook")
-    (study / ".trackers/notebook/.lease/2").write_bytes(b"held{}")  # another machine followed
+    (study / ".trackers/notebook/.lease/2").write_bytes(b"held{}")  # another machine took over
     before = (study / ".trackers/notebook/offsets.json").read_bytes()
     for act in (slept.look, lambda: slept.__exit__(None, None, None)):
         with pytest.raises(UserError, match="which follows the study now"):
@@ -187,11 +187,11 @@ def test_following_goes_on_while_a_scheduler_has_jobs(study: Path, monkeypatch: 
     answers = iter([{run: "pending"}, {run: "pending"}, {}])
 
     def of(directory: Path) -> tuple[dict[Path, str], list[str]]:
-        found = next(answers)
-        if not found:
+        jobs = next(answers)
+        if not jobs:
             (run / "run.json").write_text(json.dumps({"status": "finished"}))
             (run / "evaluations.jsonl").touch()
-        return found, []
+        return jobs, []
 
     monkeypatch.setattr(queues, "of", of)
     monkeypatch.setattr(track_, "QUEUE_EVERY", 0.1)
@@ -202,19 +202,19 @@ def test_following_goes_on_while_a_scheduler_has_jobs(study: Path, monkeypatch: 
 def test_following_ends_with_the_study_and_shows_what_came_meanwhile(study: Path) -> None:
     run = study / "grid/8x8/uer-c0ffee/seed-3"
     (run / "run.json").write_text(json.dumps({"status": "running"}))
-    lock, whole = Lease(run, "run"), Lease(study, "study")
+    lock, study_lease = Lease(run, "run"), Lease(study, "study")
     lock.acquire()
-    whole.acquire()
+    study_lease.acquire()
     words = ("track", str(study), "--to", "notebook", "--follow")
     process = programs.start_bench(*words, stdout=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
     while not (study / "notebook.jsonl").exists() and time.monotonic() < until:
         time.sleep(0.1)
-    assert lines(study) == SENT[:1], "no checkpoint holds a point yet"
+    assert lines(study) == SENT[:1], "points are sent once a checkpoint holds them"
     (run / "run.json").write_text(json.dumps({"status": "finished"}))
     (run / "evaluations.jsonl").touch()
     lock.release()
-    whole.release()
+    study_lease.release()
     out = process.stdout.read()
     assert process.wait(60) == 0 and out == "notebook: 1 run, up to step 20\n"
     assert lines(study) == SENT

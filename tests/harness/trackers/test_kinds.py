@@ -1,4 +1,4 @@
-"""Each tracker, read back by its own means: no point is missing or there twice, whatever was killed or deleted."""
+"""Each tracker, read back by its own means, has every point exactly once, whatever was killed or deleted."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.trackers import following
 from guidebench.harness.trackers.points import ALL
 from tests import programs
-from tests.harness.trackers.readers import READERS, Held
+from tests.harness.trackers.readers import READERS, TrackedRun
 
 pytestmark = pytest.mark.waits
 SETTINGS = (
@@ -36,12 +36,12 @@ one._save = lambda: os.kill(os.getpid(), signal.SIGKILL)
 one.look()
 raise SystemExit(f"not killed: {one.errors}")
 """
-"""Follows a study and kills itself before it notes what it has sent."""
+"""A program that follows a study and kills itself before it records what it has sent."""
 
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database of MLflow's, whose tables take seconds to make."""
+    """Return an empty database of MLflow, whose tables take seconds to create."""
     from mlflow import MlflowClient
 
     path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
@@ -50,8 +50,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of all local stores; no tracker reaches for the network."""
+def store_directory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the directory of all local stores; no tracker uses the network."""
     stores = tmp_path / "stores"
     stores.mkdir()
     if request.getfixturevalue("name") == "mlflow":
@@ -61,7 +61,7 @@ def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         "MLFLOW_TRACKING_URI": f"sqlite:///{stores / 'mlflow.db'}", "MLFLOW_DISABLE_TELEMETRY": "true",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    if "trackio" in sys.modules:  # it reads its directory when it is imported
+    if "trackio" in sys.modules:  # trackio reads its directory when it is imported
         from trackio import sqlite_storage, utils
 
         for module in (utils, sqlite_storage):
@@ -71,20 +71,20 @@ def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def look(study: Path, name: str) -> dict[str, str]:
-    with following.Following(study, name) as one:
-        one.look()
-        return dict(one.errors)
+    with following.Following(study, name) as follower:
+        follower.look()
+        return dict(follower.errors)
 
 
-def killed(study: Path, name: str) -> None:
-    """Follow the study in a process that is killed before it notes what it has sent."""
+def kill_follower(study: Path, name: str) -> None:
+    """Follow the study in a process that is killed before it records what it has sent."""
     done = programs.python(KILLED, str(study), name, timeout=120)
     assert done.code == -signal.SIGKILL, done.err
 
 
 @contextlib.contextmanager
-def training(study: Path) -> Iterator[None]:
-    """Make the study's only run look as if a worker held it."""
+def hold_run(study: Path) -> Iterator[None]:
+    """Make the study's only run look as if a worker held it, while the context lasts."""
     (run,) = (run for _, run in StudyDirectory(study).runs())
     status, lock = run.status, Lease(run.path, "run")
     lock.acquire()
@@ -94,73 +94,77 @@ def training(study: Path) -> Iterator[None]:
     lock.release()
 
 
-def expected(study: Path, until: int = ALL) -> dict[str, list[tuple[int, float]]]:
-    """Series -> points of the study's only run."""
+def expected_points(study: Path, until: int = ALL) -> dict[str, list[tuple[int, float]]]:
+    """Return series -> points of the study's only run."""
     (run,) = following.runs(StudyDirectory(study))
-    found: dict[str, list[tuple[int, float]]] = {}
-    for step, values in run.points(-1, until):
-        for series, value in values.items():
-            found.setdefault(series, []).append((step, value))
-    return found
+    points: dict[str, list[tuple[int, float]]] = {}
+    for step, numbers in run.points(-1, until):
+        for series, value in numbers.items():
+            points.setdefault(series, []).append((step, value))
+    return points
 
 
-def same(held: list[Held], points: dict[str, list[tuple[int, float]]]) -> None:
-    """There is one run with just these points (TensorBoard keeps 32 bits of a number)."""
-    (one,) = held
-    assert {name: [step for step, _ in each] for name, each in one.series.items()} == {
-        name: [step for step, _ in each] for name, each in points.items()
+def check_single_run(runs: list[TrackedRun], points: dict[str, list[tuple[int, float]]]) -> None:
+    """Check that there is one run with exactly these points (TensorBoard keeps 32 bits of a number)."""
+    (run,) = runs
+    assert {name: [step for step, _ in pairs] for name, pairs in run.series.items()} == {
+        name: [step for step, _ in pairs] for name, pairs in points.items()
     }
-    for name, each in points.items():
-        assert [value for _, value in one.series[name]] == pytest.approx([value for _, value in each], rel=1e-6), name
+    for name, pairs in points.items():
+        assert [value for _, value in run.series[name]] == pytest.approx([value for _, value in pairs], rel=1e-6), name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", registry.names("tracker"))
-def test_a_run_that_was_killed_and_resumed_has_each_point_once(train, where: Path, tmp_path: Path, name: str) -> None:
+def test_a_run_that_was_killed_and_resumed_has_each_point_once(
+    train, store_directory: Path, tmp_path: Path, name: str
+) -> None:
     study, stop = tmp_path / "study", (call == 330 for call in range(1, 10_000)).__next__
     with pytest.raises(Stopped):
         train(*SETTINGS, packs=[(0,)], directory=study, stop=stop, checkpoint_every=130)
-    with training(study):  # the tracker has the run open when it is killed
-        killed(study, name)
+    with hold_run(study):  # the tracker has the run open when it is killed
+        kill_follower(study, name)
     assert look(study, name) == {}
-    first = expected(study, 330)
+    first = expected_points(study, 330)
     assert [step for step, _ in first["evaluations/return"]] == [50, 100, 150, 200, 250, 300]
-    same(READERS[name](study, where), first)
+    check_single_run(READERS[name](study, store_directory), first)
 
     (newest,) = sorted(study.glob("*/*/*/seed-0/checkpoint-*"))[-1:]
-    shutil.rmtree(newest)  # as after a kill between two checkpoints: the run goes back further than it had come
+    shutil.rmtree(newest)  # as after a kill between two checkpoints: the run restarts before its last point
     assert look(study, name) == {}
-    same(READERS[name](study, where), first)
+    check_single_run(READERS[name](study, store_directory), first)
 
     train(*SETTINGS, packs=[(0,)], directory=study, checkpoint_every=130)
-    killed(study, name)
+    kill_follower(study, name)
     assert look(study, name) == {} and look(study, name) == {}
-    whole = expected(study)
-    assert [step for step, _ in whole["evaluations/return"]] == [*range(50, 401, 50)] and len(whole) > 5
-    held = READERS[name](study, where)
-    for series in [series for series in whole if series.startswith("timings/")]:
-        # Times are written with each checkpoint, of which one was lost: the tracker has shown its time once.
-        del whole[series]
-        assert [step for step, _ in held[0].series.pop(series)] == [130, 260, 330, 390, 400]
-    same(held, whole)
-    assert held[0].settings["method"] == "uer" and str(held[0].settings["learner.batch_size"]) == "16"
+    all_points = expected_points(study)
+    assert [step for step, _ in all_points["evaluations/return"]] == [*range(50, 401, 50)] and len(all_points) > 5
+    runs = READERS[name](study, store_directory)
+    for series in [series for series in all_points if series.startswith("timings/")]:
+        # Times are written with each checkpoint; the tracker has shown that of the lost checkpoint too.
+        del all_points[series]
+        assert [step for step, _ in runs[0].series.pop(series)] == [130, 260, 330, 390, 400]
+    check_single_run(runs, all_points)
+    assert runs[0].settings["method"] == "uer" and str(runs[0].settings["learner.batch_size"]) == "16"
 
 
 @pytest.fixture(scope="module")
-def finished(train_once) -> Path:
+def finished_study(train_once) -> Path:
     return train_once(*SETTINGS, packs=[(0,)], checkpoint_every=130)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", registry.names("tracker"))
-def test_a_run_that_was_deleted_at_the_other_end_is_sent_again(finished: Path, where: Path, tmp_path, name) -> None:
+def test_a_run_that_was_deleted_at_the_other_end_is_sent_again(
+    finished_study: Path, store_directory: Path, tmp_path, name
+) -> None:
     study = tmp_path / "study"
-    shutil.copytree(finished, study)
+    shutil.copytree(finished_study, study)
     assert look(study, name) == {}
     if name == "tensorboard":
         shutil.rmtree(study / "tensorboard")
     elif name == "wandb":
-        (run,) = where.glob("wandb/offline-run-*")
+        (run,) = store_directory.glob("wandb/offline-run-*")
         shutil.rmtree(run)
     elif name == "trackio":
         import trackio
@@ -171,12 +175,12 @@ def test_a_run_that_was_deleted_at_the_other_end_is_sent_again(finished: Path, w
         from mlflow import MlflowClient
 
         client = MlflowClient(tracking_uri=os.environ["MLFLOW_TRACKING_URI"])
-        (experiment,) = (each for each in client.search_experiments() if each.name != "Default")
+        (experiment,) = (candidate for candidate in client.search_experiments() if candidate.name != "Default")
         (run,) = client.search_runs([experiment.experiment_id])
         client.delete_run(run.info.run_id)
         client.delete_experiment(experiment.experiment_id)
     assert look(study, name) == {}
-    same(READERS[name](study, where), expected(study))
+    check_single_run(READERS[name](study, store_directory), expected_points(study))
 
 
 @pytest.mark.parametrize(
@@ -188,10 +192,16 @@ def test_a_run_that_was_deleted_at_the_other_end_is_sent_again(finished: Path, w
     ],
 )
 def test_a_store_that_cannot_be_written_loses_nothing(
-    finished: Path, where: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, variable: str, value: str
+    finished_study: Path,
+    store_directory: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    variable: str,
+    value: str,
 ) -> None:
     study = tmp_path / "study"
-    shutil.copytree(finished, study)
+    shutil.copytree(finished_study, study)
     (tmp_path / "file").write_text("")
     with monkeypatch.context() as patched:
         if variable:
@@ -203,7 +213,7 @@ def test_a_store_that_cannot_be_written_loses_nothing(
     if not variable:
         (study / "tensorboard").unlink()
     assert look(study, name) == {}
-    same(READERS[name](study, where), expected(study))
+    check_single_run(READERS[name](study, store_directory), expected_points(study))
 
 
 def test_without_a_login_wandb_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The points of a run's curves, against numbers worked by hand."""
+"""The points of a run's curves, compared with numbers worked by hand."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ CELL = {
 }  # fmt: skip
 
 
-def written(directory: Path, log: str, *rows: dict[str, Any], end: str = "") -> None:
+def append_rows(directory: Path, log: str, *rows: dict[str, Any], end: str = "") -> None:
     directory.mkdir(parents=True, exist_ok=True)
     with open(directory / f"{log}.jsonl", "a") as file:
         file.write("".join(json.dumps(row) + "\n" for row in rows) + end)
@@ -37,15 +37,17 @@ def run(tmp_path: Path) -> FollowedRun:
 
 def test_a_point_is_the_mean_of_the_rows_of_its_step(run: FollowedRun) -> None:
     for step, successes in ((100, (True, False, False, True)), (200, (True, True, True, False))):
-        written(run.directory, "evaluations", *(
+        append_rows(run.directory, "evaluations", *(
             {"study": "mine", "seed": 3, "step": step, "episode": n, "return": step / 100 + n, "success": success}
             for n, success in enumerate(successes)
         ))  # fmt: skip
-    written(run.directory, "metrics", {"step": 150, "loss": 0.25, "reward": None}, {"step": 200, "loss": float("inf")})
-    written(run.directory, "subgoals", {"step": 200, "episode": 0, "subgoal": "open door", "met": True},
+    append_rows(
+        run.directory, "metrics", {"step": 150, "loss": 0.25, "reward": None}, {"step": 200, "loss": float("inf")}
+    )
+    append_rows(run.directory, "subgoals", {"step": 200, "episode": 0, "subgoal": "open door", "met": True},
             {"step": 200, "episode": 0, "subgoal": "reach goal", "met": False})  # fmt: skip
-    written(run.directory, "judgements", {"ordinal": 0, "asked": 90, "applied": 120, "score": 0.5})
-    written(run.directory, "waypoints", {"step": 210, "x": 2, "note": "text"}, {"step": 210, "x": 4, "trial": 7})
+    append_rows(run.directory, "judgements", {"ordinal": 0, "asked": 90, "applied": 120, "score": 0.5})
+    append_rows(run.directory, "waypoints", {"step": 210, "x": 2, "note": "text"}, {"step": 210, "x": 4, "trial": 7})
     assert run.points(-1, ALL) == [
         Point(100, {"evaluations/return": 2.5, "evaluations/success": 0.5}),
         Point(150, {"metrics/loss": 0.25}),
@@ -59,22 +61,22 @@ def test_a_point_is_the_mean_of_the_rows_of_its_step(run: FollowedRun) -> None:
 
 @pytest.mark.parametrize("after", [-1, 0, 4_999, 5_000, 19_998, 19_999, 30_000])
 def test_rows_after_a_step_are_found_in_a_long_log(run: FollowedRun, after: int) -> None:
-    """20,000 steps with two rows each, a megabyte: far more than is read at once."""
-    written(run.directory, "metrics", *({"step": n // 2, "loss": float(n % 2)} for n in range(40_000)))
+    """20,000 steps with two rows each are a megabyte, far more than is read at once."""
+    append_rows(run.directory, "metrics", *({"step": n // 2, "loss": float(n % 2)} for n in range(40_000)))
     assert (run.directory / "metrics.jsonl").stat().st_size > 8 * points.BLOCK
-    found = run.points(after, ALL)
-    assert [point.step for point in found] == list(range(after + 1, 20_000))
-    assert all(point.values == {"metrics/loss": 0.5} for point in found)
+    later = run.points(after, ALL)
+    assert [point.step for point in later] == list(range(after + 1, 20_000))
+    assert all(point.values == {"metrics/loss": 0.5} for point in later)
 
 
 def test_a_damaged_or_unfinished_line_hides_no_other(run: FollowedRun) -> None:
-    written(run.directory, "metrics", {"step": 1, "loss": 1.0}, end="{damaged\n")
-    written(run.directory, "metrics", {"step": 2, "loss": 2.0}, end='{"step": 3, "lo')
+    append_rows(run.directory, "metrics", {"step": 1, "loss": 1.0}, end="{damaged\n")
+    append_rows(run.directory, "metrics", {"step": 2, "loss": 2.0}, end='{"step": 3, "lo')
     assert [point.step for point in run.points(-1, ALL)] == [1, 2]
 
 
 def test_series_have_names_that_every_tracker_takes(run: FollowedRun) -> None:
-    written(run.directory, "metrics", {"step": 1, "größe <b>": 1.0})
+    append_rows(run.directory, "metrics", {"step": 1, "größe <b>": 1.0})
     assert run.points(-1, ALL) == [Point(1, {"metrics/gr__e _b_": 1.0})]
 
 
@@ -102,14 +104,14 @@ def test_what_a_checkpoint_holds_is_final_and_nothing_else(run: FollowedRun) -> 
 def test_a_run_that_goes_on_in_an_attempt_is_held_by_its_own_directory(run: FollowedRun) -> None:
     lock = Lease(run.directory, "run")
     lock.acquire()
-    written(attempts.begin(run.directory, 2), "metrics", {"step": 10, "loss": 1.5})
+    append_rows(attempts.begin(run.directory, 2), "metrics", {"step": 10, "loss": 1.5})
     checkpoints.save(run.directory / "attempt-2", 130, {"offsets": {}, "loop": {"step": 130}})
     assert run.standing() == (130, "running")
     assert run.points(-1, 130) == [Point(10, {"metrics/loss": 1.5})]
 
 
 def test_the_files_of_a_finished_run_give_the_same_points(run: FollowedRun) -> None:
-    written(run.directory, "metrics", {"step": 10, "loss": 1.5}, {"step": 20, "loss": 2.5, "entropy": 0.5})
+    append_rows(run.directory, "metrics", {"step": 10, "loss": 1.5}, {"step": 20, "loss": 2.5, "entropy": 0.5})
     before = run.points(-1, ALL)
     log_to_parquet(run.directory / "metrics.jsonl", run.directory / "metrics.parquet")
     (run.directory / "metrics.jsonl").unlink()

@@ -1,4 +1,4 @@
-"""Tasks that tests share, since each holds a world of its own."""
+"""Tasks that tests share, since each holds a simulated world."""
 
 from collections.abc import Callable
 
@@ -14,12 +14,12 @@ STATE = BinSorting(observation="state")
 
 @pytest.fixture(scope="package")
 def tasks() -> Callable[[str], BinTask]:
-    """Returns the shared task of a name, observed as `state`; tests reset it."""
-    made: dict[str, BinTask] = {}
+    """Return a function: it returns the shared task of a name, observed as `state`; tests have to reset it."""
+    cache: dict[str, BinTask] = {}
 
     def task(name: str) -> BinTask:
-        if name not in made:
-            made[name] = BinTask(name, STATE)
-        return made[name]
+        if name not in cache:
+            cache[name] = BinTask(name, STATE)
+        return cache[name]
 
     return task

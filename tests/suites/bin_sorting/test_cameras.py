@@ -1,4 +1,4 @@
-"""The projection against hand-worked pixels and drawn ones, and regressors against functions known by hand."""
+"""Projections compared with pixels worked by hand and with drawn ones, and regressors with known functions."""
 
 import numpy as np
 import pytest
@@ -107,20 +107,20 @@ def test_cameras_and_points_are_checked():
 @pytest.mark.parametrize("name", ("forward", "backward", "other", "sorting"))
 def test_a_snapshot_tells_what_is_asked_and_where_the_block_and_its_place_are(name, tasks):
     assert isinstance(STATE, InstructsBySnapshot) and isinstance(STATE, Locates)
-    task, told = tasks(name), set()
+    task, instructions = tasks(name), set()
     for seed in (0, 1, 2, 3, 6, 11):
         task.reset(seed)
         for _ in range(4):
             task.step(task.expert())
         shot = task.snapshot()
-        told.add(task.instruction)
+        instructions.add(task.instruction)
         assert STATE.instruction_at("sorting", shot) == task.instruction
         thing, place = STATE.located(name, shot)
         block = words.colours(name).index(next(word for word in task.instruction.split() if word in words.COLOURS))
         assert thing == pytest.approx(task._world.poses[block, :3])
         assert place == pytest.approx([*task._aim().place, layout.BLOCK])
         assert is_at(place, task._place)
-    assert len(told) > 2
+    assert len(instructions) > 2
 
 
 def test_snapshots_of_another_world_are_refused(tasks):
@@ -134,7 +134,7 @@ def test_snapshots_of_another_world_are_refused(tasks):
 def test_the_tip_is_read_from_both_kinds_of_observation(opengl):
     for suite in (STATE, BinSorting(cameras="top")):
         task = suite.make("forward")
-        seen = [task.reset(1), task.step((1, 0.5, -1, 0, 0, 0, 0)).observation]
-        tips = suite.tip("forward", np.stack(seen))
+        observations = [task.reset(1), task.step((1, 0.5, -1, 0, 0, 0, 0)).observation]
+        tips = suite.tip("forward", np.stack(observations))
         assert tips.shape == (2, 3) and tips[0] == pytest.approx(layout.HOME, abs=3e-3)
         assert tips[1] == pytest.approx(task._world.tip, abs=1e-6) and tips[1, 0] > tips[0, 0] + 0.02

@@ -15,55 +15,55 @@ SUITE = BinSorting(observation="state")
 
 
 @pytest.fixture(scope="module")
-def drawn() -> Any:
+def draw() -> Any:
     return BinDrawing(camera="both").spawn("forward")
 
 
-def said(judge: ReadsPrompts, drawn: Any, episode: Any, instruction: str) -> list[float]:
-    return [judge.judge(frame[None], instruction) for frame in drawn(episode.snapshot[1::2])]
+def judgements(judge: ReadsPrompts, draw: Any, episode: Any, instruction: str) -> list[float]:
+    return [judge.judge(frame[None], instruction) for frame in draw(episode.snapshot[1::2])]
 
 
-def test_a_demonstration_is_no_success_until_the_gripper_has_left_the_block_in_its_place(drawn: Any) -> None:
+def test_a_demonstration_is_no_success_until_the_gripper_has_left_the_block_in_its_place(draw: Any) -> None:
     judge = ScriptedClassifier().spawn(SUITE, "forward")
     for task in ("forward", "backward", "other"):
         episode = SUITE.demonstrate(task, 3)
         assert episode is not None
-        found = np.array(said(judge, drawn, episode, SUITE.instruction_at(task, episode.snapshot[0]))) > 0
-        assert not found[~episode.success[1::2]].any()
-        assert found[-5:].all()
+        answers = np.array(judgements(judge, draw, episode, SUITE.instruction_at(task, episode.snapshot[0]))) > 0
+        assert not answers[~episode.success[1::2]].any()
+        assert answers[-5:].all()
 
 
-@pytest.mark.parametrize("how", ["miss", "drop", "wrong place"])
-def test_failures_are_no_success(drawn: Any, how: str) -> None:
+@pytest.mark.parametrize("failure", ["miss", "drop", "wrong place"])
+def test_failures_are_no_success(draw: Any, failure: str) -> None:
     judge = ScriptedClassifier().spawn(SUITE, "forward")
-    episode = SUITE.fail("forward", 4, how)
+    episode = SUITE.fail("forward", 4, failure)
     assert episode is not None
-    assert not any(said(judge, drawn, episode, SUITE.instruction_at("forward", episode.snapshot[0])))
+    assert not any(judgements(judge, draw, episode, SUITE.instruction_at("forward", episode.snapshot[0])))
 
 
-def test_it_errs_at_the_stated_rates_and_alike_for_the_same_frame(drawn: Any) -> None:
+def test_it_errs_at_the_stated_rates_and_alike_for_the_same_frame(draw: Any) -> None:
     episode = SUITE.demonstrate("forward", 3)
     assert episode is not None
-    told = SUITE.instruction_at("forward", episode.snapshot[0])
-    right = np.array(said(ScriptedClassifier().spawn(SUITE, "forward"), drawn, episode, told))
+    instruction = SUITE.instruction_at("forward", episode.snapshot[0])
+    right = np.array(judgements(ScriptedClassifier().spawn(SUITE, "forward"), draw, episode, instruction))
     wrong = ScriptedClassifier(false_positive=1.0, false_negative=1.0).spawn(SUITE, "forward")
-    assert said(wrong, drawn, episode, told) == (1 - right).tolist()
+    assert judgements(wrong, draw, episode, instruction) == (1 - right).tolist()
     judge = replace(ScriptedClassifier(), false_positive=0.5).spawn(SUITE, "forward")
-    first, again = (said(judge, drawn, episode, told) for _ in range(2))
-    assert first == again
+    first, second = (judgements(judge, draw, episode, instruction) for _ in range(2))
+    assert first == second
     assert 0 < np.array(first)[right == 0].sum() < (right == 0).sum()
 
 
 @pytest.mark.parametrize(
-    ("prompt", "found"),
+    ("prompt", "meaning"),
     [
         ("put the red block into the left bin", ("red", "left bin")),
         ("take the green block out of the right bin and put it on the tray", ("green", "tray")),
         ("move the orange block to the far side of the tray", ("orange", "far side")),
     ],
 )
-def test_a_prompt_names_a_colour_and_a_place(prompt: str, found: tuple[str, str]) -> None:
-    assert named(prompt) == found
+def test_a_prompt_names_a_colour_and_a_place(prompt: str, meaning: tuple[str, str]) -> None:
+    assert named(prompt) == meaning
 
 
 @pytest.mark.parametrize(

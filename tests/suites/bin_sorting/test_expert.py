@@ -1,4 +1,4 @@
-"""Scripted policies solve layouts in every direction, chance does not, and those that are to fail do."""
+"""Scripted policies solve layouts in every direction, random play does not, and policies made to fail do fail."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from .conftest import STATE
 LAYOUTS = 5
 
 
-def played(task: Any, seed: int, act: Callable[[], Any]) -> bool:
+def play(task: Any, seed: int, act: Callable[[], Any]) -> bool:
     """Return whether an episode of layout `seed` ends in success."""
     task.reset(seed)
     for _ in range(task.max_steps):
@@ -27,16 +27,16 @@ def played(task: Any, seed: int, act: Callable[[], Any]) -> bool:
 @pytest.mark.parametrize("name", ["forward", "backward", "other"])
 def test_the_scripted_policy_solves_layouts_within_the_horizon(name, tasks):
     task = tasks(name)
-    assert [played(task, seed, task.expert) for seed in range(LAYOUTS)] == [True] * LAYOUTS
+    assert [play(task, seed, task.expert) for seed in range(LAYOUTS)] == [True] * LAYOUTS
 
 
 def test_random_actions_solve_none(tasks):
     rng = np.random.default_rng(0)
-    assert not any(played(tasks("forward"), seed, lambda: rng.uniform(-1, 1, 7)) for seed in range(LAYOUTS))
+    assert not any(play(tasks("forward"), seed, lambda: rng.uniform(-1, 1, 7)) for seed in range(LAYOUTS))
 
 
 @pytest.mark.parametrize(
-    ("name", "how"), [*(("forward", how) for how in FAILURES), ("backward", "wrong place"), ("other", "drop")]
+    ("name", "how"), [*(("forward", failure) for failure in FAILURES), ("backward", "wrong place"), ("other", "drop")]
 )
 def test_a_policy_that_is_to_fail_fails(name, how):
     episode = STATE.fail(name, 3, how)
@@ -48,7 +48,7 @@ def test_a_policy_that_is_to_fail_fails(name, how):
 
 def test_the_wrong_place_of_a_bin_is_the_other_bin(tasks):
     task = tasks("forward")
-    assert not played(task, 2, lambda: task.fail("wrong place"))
+    assert not play(task, 2, lambda: task.fail("wrong place"))
     assert task.outcomes() == {"lifted": 1.0, "wrong_bin": 1.0, "out_of_reach": 0.0, "put_back": 0.0}
 
 
@@ -82,6 +82,6 @@ def test_free_places_are_apart_from_other_blocks():
     # A grid of 5 by 5 with steps of .05; block 1 is carried, so the centre is taken by block 0 alone: of the places
     # .085 m away or more, (.42, ±.1) and (.32, 0) and (.52, 0) are the nearest, at .1 m from the centre.
     half = np.array([0.1, 0.1])
-    found = free(poses, 1, layout.TRAY, half, layout.TRAY)
-    assert np.linalg.norm(found - layout.TRAY) == pytest.approx(0.1)
+    place = free(poses, 1, layout.TRAY, half, layout.TRAY)
+    assert np.linalg.norm(place - layout.TRAY) == pytest.approx(0.1)
     assert free(poses, 0, layout.TRAY, half, layout.TRAY) == pytest.approx(layout.TRAY)

@@ -1,4 +1,4 @@
-"""The suite's offline data: which episodes it holds, that they are what they are called, and what is refused."""
+"""The suite's offline data: its episodes, their outcomes, and what is refused."""
 
 from typing import Any
 
@@ -15,51 +15,51 @@ from tests.refusals import check_refused
 from .conftest import STATE
 
 
-def obtained(suite: Any = STATE, **counts: Any) -> Dataset:
+def obtain_dataset(suite: Any = STATE, **counts: Any) -> Dataset:
     return datasets.obtain(DatasetSpec("offline", BinSortingData(**counts), suite, "sorting"))
 
 
 @pytest.fixture(scope="module")
-def data() -> Dataset:
-    return obtained(demonstrations=2, failures=6, others=2)
+def dataset() -> Dataset:
+    return obtain_dataset(demonstrations=2, failures=6, others=2)
 
 
-def test_demonstrations_come_first_then_failures_then_other_tasks(data):
-    tasks = [episode.task for episode in data.episodes]
+def test_demonstrations_come_first_then_failures_then_other_tasks(dataset):
+    tasks = [episode.task for episode in dataset.episodes]
     assert tasks == ["forward"] * 2 + ["backward"] * 2 + ["forward", "backward"] * 3 + ["other"] * 2
-    assert [bool(episode.success[-1]) for episode in data.episodes] == [True] * 4 + [False] * 6 + [True] * 2
-    assert not any(episode.success.any() for episode in data.episodes[4:10])
-    assert {episode.length for episode in data.episodes} == {40} and data.length == 480
+    assert [bool(episode.success[-1]) for episode in dataset.episodes] == [True] * 4 + [False] * 6 + [True] * 2
+    assert not any(episode.success.any() for episode in dataset.episodes[4:10])
+    assert {episode.length for episode in dataset.episodes} == {40} and dataset.length == 480
 
 
-def test_rewards_are_the_true_sparse_ones_and_a_time_limit_ends_every_episode(data):
-    for episode in data.episodes:
+def test_rewards_are_the_true_sparse_ones_and_a_time_limit_ends_every_episode(dataset):
+    for episode in dataset.episodes:
         np.testing.assert_array_equal(episode.reward, episode.success.astype(np.float32))
         assert episode.truncated.nonzero()[0].tolist() == [39] and not episode.terminated.any()
 
 
-def test_the_grippers_action_has_the_size_that_is_set(data):
-    assert {round(float(abs(each)), 6) for episode in data.episodes for each in episode.action[:, 6]} == {0.7}
-    full = obtained(demonstrations=1, failures=0, others=0, grip=1.0)
-    np.testing.assert_array_equal(full.episodes[0].observation, data.episodes[0].observation)
-    np.testing.assert_array_equal(full.episodes[0].action[:, 6], np.sign(data.episodes[0].action[:, 6]))
+def test_the_grippers_action_has_the_size_that_is_set(dataset):
+    assert {round(float(abs(grip)), 6) for episode in dataset.episodes for grip in episode.action[:, 6]} == {0.7}
+    full = obtain_dataset(demonstrations=1, failures=0, others=0, grip=1.0)
+    np.testing.assert_array_equal(full.episodes[0].observation, dataset.episodes[0].observation)
+    np.testing.assert_array_equal(full.episodes[0].action[:, 6], np.sign(dataset.episodes[0].action[:, 6]))
     check_refused(r"offline.grip=0.5", matrix.plan, ["suite=bin_sorting", "method=bc", "offline.grip=0.5"])
 
 
-def test_an_episode_begins_as_its_opening_says(data, tasks):
-    seen = {episode.opening.tobytes() for episode in data.episodes}
-    assert len(seen) == len(data.episodes), "no layout is played twice"
+def test_an_episode_begins_as_its_opening_says(dataset, tasks):
+    openings = {episode.opening.tobytes() for episode in dataset.episodes}
+    assert len(openings) == len(dataset.episodes), "no layout is played twice"
     task = tasks("backward")
-    for number, episode in enumerate(data.episodes[2:4]):
+    for number, episode in enumerate(dataset.episodes[2:4]):
         observation = task.reset(offline._seed(1, number))
         np.testing.assert_array_equal(observation, episode.observation[0])
         np.testing.assert_array_equal(task.snapshot(), episode.opening)
 
 
-def test_the_three_ways_to_fail_take_turns_in_both_directions(data, tasks):
-    """Where the named block lies at the end, by its position from the tray: it stays where it was, ends between tray
-    and arm, or in the other bin."""
-    for number, episode in enumerate(data.episodes[4:10]):
+def test_the_three_ways_to_fail_take_turns_in_both_directions(dataset, tasks):
+    """The final position of the named block tells the failure: it stays where it was, lies between tray and arm, or
+    lies in the other bin."""
+    for number, episode in enumerate(dataset.episodes[4:10]):
         first, last = (episode.observation[step, 13:16] / 5 for step in (0, 39))  # of the named block, from its centre
         moved = float(np.linalg.norm(last[:2] - first[:2]))
         if number < 2:
@@ -70,21 +70,21 @@ def test_the_three_ways_to_fail_take_turns_in_both_directions(data, tasks):
             assert moved > 0.1 and abs(last[1]) > 0.15
 
 
-def test_fewer_demonstrations_are_the_first_of_more_and_change_nothing_else(data):
-    fewer = obtained(demonstrations=1, failures=6, others=2)
-    kept = [data.episodes[number] for number in (0, 2, *range(4, 12))]
-    for ours, theirs in zip(fewer.episodes, kept, strict=True):
-        assert ours.task == theirs.task
-        np.testing.assert_array_equal(ours.observation, theirs.observation)
-        np.testing.assert_array_equal(ours.action, theirs.action)
+def test_fewer_demonstrations_are_the_first_of_more_and_change_nothing_else(dataset):
+    fewer = obtain_dataset(demonstrations=1, failures=6, others=2)
+    expected = [dataset.episodes[number] for number in (0, 2, *range(4, 12))]
+    for episode, original in zip(fewer.episodes, expected, strict=True):
+        assert episode.task == original.task
+        np.testing.assert_array_equal(episode.observation, original.observation)
+        np.testing.assert_array_equal(episode.action, original.action)
 
 
 def test_the_papers_numbers_are_the_defaults_and_its_reductions_are_ablations():
     for method in ("bc", "cal_ql"):
         plan = variations.ablations(matrix.plan(["suite=bin_sorting", f"method={method}"]), ["demos"])
-        given = [cell.section("offline") for cell in plan.cells]
-        assert [each.demonstrations for each in given] == [20, 10, 4]
-        assert {(each.failures, each.others) for each in given} == {(30, 200)}
+        datasets = [cell.section("offline") for cell in plan.cells]
+        assert [dataset.demonstrations for dataset in datasets] == [20, 10, 4]
+        assert {(dataset.failures, dataset.others) for dataset in datasets} == {(30, 200)}
         assert all(cell.section("training").demonstrations == 0 for cell in plan.cells)
         assert len({cell.id for cell in plan.cells}) == 3
 
@@ -109,7 +109,7 @@ def test_an_episode_too_short_to_succeed_is_told_by_its_length():
     short = BinSorting(observation="state", length=3)
     check_refused(
         r"0 of 5 attempts gave demonstrations of forward and 1 are needed: raise",
-        obtained,
+        obtain_dataset,
         short,
         demonstrations=1,
         failures=0,
@@ -120,7 +120,7 @@ def test_an_episode_too_short_to_succeed_is_told_by_its_length():
 def test_data_without_a_success_are_refused_before_training(tmp_path, capsys):
     words = ["suite=bin_sorting", "method=cal_ql", "profile=smoke", f"output={tmp_path / 'study'}"]
     assert cli.main(["run", *words, "offline.demonstrations=0", "offline.failures=2", "offline.others=0"]) == 2
-    told = capsys.readouterr()
-    assert "none of the 2 episodes of the dataset 'offline' has a success on 'sorting'" in told.err + told.out
+    captured = capsys.readouterr()
+    assert "none of the 2 episodes of the dataset 'offline' has a success on 'sorting'" in captured.err + captured.out
     assert cli.main(["run", *words, *(f"offline.{name}=0" for name in ("demonstrations", "failures", "others"))]) == 2
     assert "holds no episode" in capsys.readouterr().err

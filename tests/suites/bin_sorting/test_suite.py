@@ -1,4 +1,4 @@
-"""What the suite declares, held against what its tasks do; and runs of it."""
+"""The suite's declarations agree with what its tasks do; runs of it."""
 
 import pytest
 
@@ -29,12 +29,12 @@ SMALL = ("suite=bin_sorting", "method=random", "training.steps=1", "evaluation.e
 
 
 @pytest.fixture(scope="module")
-def whole(train_once):
+def smoke_run(train_once):
     return train_once(*SMALL, packs=[(0,)])
 
 
 @pytest.mark.slow
-def test_evaluations_tell_what_became_of_the_blocks(whole):
-    rows = results.load(whole, log="outcomes")
+def test_evaluations_tell_what_became_of_the_blocks(smoke_run):
+    rows = results.load(smoke_run, log="outcomes")
     assert {"lifted", "wrong_bin", "out_of_reach", "put_back"} <= set(rows["outcome"])
-    assert results.load(whole)["length"].unique().tolist() == [40]
+    assert results.load(smoke_run)["length"].unique().tolist() == [40]

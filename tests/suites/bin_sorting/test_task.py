@@ -1,4 +1,4 @@
-"""Success, rewards and events against worlds laid out by hand; the protocol without resets; exact state."""
+"""Success, rewards and events in worlds laid out by hand; the protocol without resets; exact states."""
 
 import itertools
 from dataclasses import replace
@@ -17,8 +17,8 @@ from .conftest import STATE
 STILL = np.zeros(7, np.float32)
 
 
-def put(task, xy, number=None):
-    """Lay a block, the named one unless told otherwise, at rest at `xy`."""
+def put_block(task, xy, number=None):
+    """Lay a block at rest at `xy`: block `number`, by default the named one."""
     task._world.place(task._block if number is None else number, np.array(xy), 0.0)
     task._world.refresh()
 
@@ -35,21 +35,21 @@ def test_forward_succeeds_in_the_named_bin_alone_and_does_not_end(xy, succeeds, 
     seed = next(seed for seed in range(20) if "left" in (task.reset(seed), task.instruction)[1])
     task.reset(seed)
     assert not task.step(STILL).success
-    put(task, xy)
+    put_block(task, xy)
     step = task.step(STILL)
     assert (step.success, step.reward, step.terminated) == (succeeds, float(succeeds), False)
     assert task.events().tolist() == [False, succeeds, succeeds]
     assert task.outcomes()["wrong_bin"] == float(xy == (0.42, -0.24))
     task.step(STILL)
-    assert not task.events().any()  # it still holds, and did before
+    assert not task.events().any()  # the gripper still holds the block, as before
 
 
 def test_a_block_that_the_gripper_holds_in_the_bin_is_no_success_yet(tasks):
     task = tasks("forward")
     task.reset(0)
-    put(task, layout.BINS[task._place.removesuffix(" bin")])
+    put_block(task, layout.BINS[task._place.removesuffix(" bin")])
     task.step((0, 0, 0, 0, 0, 0, -1))
-    assert not task.step(STILL).success  # the command to be closed is held
+    assert not task.step(STILL).success  # the gripper keeps its command to close
     assert task.step((0, 0, 0, 0, 0, 0, 0.6)).success
 
 
@@ -60,7 +60,7 @@ def test_backward_succeeds_on_the_tray(xy, succeeds, tasks):
     task = tasks("backward")
     task.reset(0)
     assert layout.bin_of(task._world.poses[task._block]) and not task.step(STILL).success
-    put(task, xy)
+    put_block(task, xy)
     assert task.step(STILL).success == succeeds
 
 
@@ -75,22 +75,24 @@ def test_sides_of_the_tray_begin_three_centimetres_from_its_middle():
 def test_termination_at_success_is_a_setting():
     task = BinTask("forward", replace(STATE, terminate=True))
     assert not task.step(STILL).terminated
-    put(task, layout.BINS[task._place.removesuffix(" bin")])
+    put_block(task, layout.BINS[task._place.removesuffix(" bin")])
     assert task.step(STILL).terminated
 
 
 def test_instructions_name_a_colour_and_a_place(tasks):
-    told = {}
+    instructions = {}
     for name in ("forward", "backward", "other", "sorting"):
         task = tasks(name)
-        told[name] = {(task.reset(seed), task.instruction)[1] for seed in range(12)}
+        instructions[name] = {(task.reset(seed), task.instruction)[1] for seed in range(12)}
     bins = {"red": "left", "green": "right", "blue": "left"}
     forward = {f"put the {colour} block into the {side} bin" for colour, side in bins.items()}
-    assert told["forward"] == told["sorting"] == forward
-    assert told["backward"] == {
+    assert instructions["forward"] == instructions["sorting"] == forward
+    assert instructions["backward"] == {
         f"take the {colour} block out of the {side} bin and put it on the tray" for colour, side in bins.items()
     }
-    assert all(any(colour in text for colour in words.OTHERS) and "side of the tray" in text for text in told["other"])
+    assert all(
+        any(colour in text for colour in words.OTHERS) and "side of the tray" in text for text in instructions["other"]
+    )
 
 
 # Observations and actions
@@ -98,18 +100,18 @@ def test_instructions_name_a_colour_and_a_place(tasks):
 
 def test_a_state_holds_arm_named_block_all_blocks_and_goal(tasks):
     task = tasks("forward")
-    seen = task.reset(4)
+    observation = task.reset(4)
     world, named = task._world, task._block
-    assert seen.shape == (35,) and seen.dtype == np.float32
+    assert observation.shape == (35,) and observation.dtype == np.float32
     tip = (world.tip - (0.42, 0, 0.1)) * 5
     block = (world.poses[named, :3] - (0.42, 0, 0.1)) * 5
-    np.testing.assert_allclose(seen[:3], tip, atol=1e-6)
-    assert seen[6] == 0 and abs(seen[7]) < 0.02  # open, and commanded to be
-    np.testing.assert_allclose(seen[8:11], block - tip, atol=1e-6)
-    np.testing.assert_allclose(seen[13:16], block, atol=1e-6)
+    np.testing.assert_allclose(observation[:3], tip, atol=1e-6)
+    assert observation[6] == 0 and abs(observation[7]) < 0.02  # open, and commanded to be
+    np.testing.assert_allclose(observation[8:11], block - tip, atol=1e-6)
+    np.testing.assert_allclose(observation[13:16], block, atol=1e-6)
     goal = [words.COLOURS[named] in task.instruction and index == named for index in range(6)]
-    assert seen[22:28].astype(bool).tolist() == goal
-    assert words.PLACES[int(seen[28:].argmax())] in task.instruction and seen[28:].sum() == 1
+    assert observation[22:28].astype(bool).tolist() == goal
+    assert words.PLACES[int(observation[28:].argmax())] in task.instruction and observation[28:].sum() == 1
 
 
 def test_the_gripper_keeps_its_command_between_half_and_minus_half(tasks):
@@ -190,26 +192,26 @@ def test_a_block_beside_tray_and_bins_or_at_a_wall_is_put_back(xy, tasks):
     task = tasks("sorting")
     task.reset(0)
     others = [number for number in range(3) if number != task._block]
-    put(task, xy)
+    put_block(task, xy)
     rest = task._world.poses[others, :2].copy()
     assert task.outcomes()["out_of_reach"] == 1 and task.outcomes()["put_back"] == 0
-    named = task._block
+    block = task._block
     task.reset()
-    assert task.outcomes()["put_back"] == 1 and layout.on_tray(task._world.poses[named])
+    assert task.outcomes()["put_back"] == 1 and layout.on_tray(task._world.poses[block])
     np.testing.assert_allclose(task._world.poses[others, :2], rest, atol=2e-3)
 
 
 def test_the_next_episode_takes_out_what_lies_in_a_bin_and_else_sorts(tasks):
     task = tasks("sorting")
     task.reset(0)
-    named = task._block
-    put(task, (0.42, -0.24))
+    block = task._block
+    put_block(task, (0.42, -0.24))
     task.reset()
-    assert (task._block, task._place, task._origin) == (named, "tray", "right")
-    task.reset()  # it was not taken out; after the attempt another block is sorted
-    assert task._place.endswith("bin") and task._block != named
+    assert (task._block, task._place, task._origin) == (block, "tray", "right")
+    task.reset()  # the block was not taken out; after this attempt another one is sorted
+    assert task._place.endswith("bin") and task._block != block
     for number in range(3):
-        put(task, (layout.TRAY[0], 0.09 * (number - 1)), number)
+        put_block(task, (layout.TRAY[0], 0.09 * (number - 1)), number)
     task.reset()
     assert task._place.endswith("bin")  # nothing lies in a bin
 
@@ -236,9 +238,9 @@ def test_the_world_is_laid_out_anew_after_so_many_episodes_and_when_it_is_evalua
 def test_a_snapshot_holds_joints_and_colours(tasks):
     task = tasks("other")
     task.reset(0)
-    (drawn,) = task.snapshot().view(SNAPSHOT)
-    assert task.snapshot().shape == (331,) and drawn["qpos"].tobytes() == task._world.data.qpos.tobytes()
-    np.testing.assert_allclose(drawn["geom_rgba"], [words.RGBA[colour] for colour in words.OTHERS], rtol=1e-6)
+    (record,) = task.snapshot().view(SNAPSHOT)
+    assert task.snapshot().shape == (331,) and record["qpos"].tobytes() == task._world.data.qpos.tobytes()
+    np.testing.assert_allclose(record["geom_rgba"], [words.RGBA[colour] for colour in words.OTHERS], rtol=1e-6)
 
 
 # Imprecise resets, and moving to places
@@ -262,12 +264,12 @@ def test_displaced_blocks_move_once_as_the_first_action_begins(tasks):
 def test_actions_towards_a_place_bring_the_tip_there(tasks):
     assert isinstance(STATE, Steers)
     task = tasks("forward")
-    seen = task.reset(1)
+    observation = task.reset(1)
     place = np.array([[0.45, 0.1, 0.15]])
     for _ in range(8):
-        (action,) = STATE.towards("forward", seen[None], place, np.array([True]))
-        seen = task.step(action).observation
+        (action,) = STATE.towards("forward", observation[None], place, np.array([True]))
+        observation = task.step(action).observation
     assert np.linalg.norm(task._world.tip - place[0]) < 0.01 and task._world.closing
-    (action,) = STATE.towards("forward", seen[None], place, np.array([False]))
+    (action,) = STATE.towards("forward", observation[None], place, np.array([False]))
     task.step(action)
     assert not task._world.closing

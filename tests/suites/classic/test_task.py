@@ -1,4 +1,4 @@
-"""Tasks against Gymnasium's own, their state, their frames."""
+"""Tasks compared with Gymnasium's own environments, their state, and their frames."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from guidebench.suites.classic.task import ClassicTask
 NAMES = Classic.tasks
 DISCRETE = ("CartPole-v1", "Acrobot-v1")
 LARGEST = {"Pendulum-v1": 2.0, "HalfCheetah-v5": 1.0, "Hopper-v5": 1.0}
-"""Torque that an action of 1 is."""
+"""Task -> torque of an action of 1."""
 
 
 def balance(observation: Any) -> int:
@@ -42,9 +42,9 @@ def test_episodes_are_bit_identical_to_gymnasiums(name, skilled):
             observation, ret = step.observation, ret + reward
             assert observation.dtype == np.float32 and np.array_equal(observation, expected)
             assert (step.reward, step.terminated, step.truncated) == (reward, terminated, truncated)
-            ended = terminated or truncated
-            assert step.success == (ended and ret >= peer.spec.reward_threshold)
-            if ended:
+            is_over = terminated or truncated
+            assert step.success == (is_over and ret >= peer.spec.reward_threshold)
+            if is_over:
                 break
         outcomes.add(step.success)
     assert (True in outcomes) == skilled
@@ -58,8 +58,8 @@ def test_continuous_episodes_are_bit_identical_to_gymnasiums_with_actions_scaled
         expected, _ = peer.reset(seed=seed)
         observation = task.reset(seed)
         assert observation.dtype == np.float32 and np.array_equal(observation, expected.astype(np.float32))
-        ended = False
-        while not ended:
+        is_over = False
+        while not is_over:
             action = draw.uniform(-1, 1, shape).astype(np.float32)
             expected, reward, terminated, truncated, _ = peer.step(np.float32(LARGEST[name]) * action)
             step = task.step(action)
@@ -67,11 +67,12 @@ def test_continuous_episodes_are_bit_identical_to_gymnasiums_with_actions_scaled
             assert np.array_equal(step.observation, expected.astype(np.float32))
             assert (step.reward, step.terminated, step.truncated) == (reward, terminated, truncated)
             assert type(step.terminated) is bool and not step.success
-            ended = terminated or truncated
+            is_over = terminated or truncated
 
 
 def test_an_action_of_one_is_the_largest_torque():
-    """Hanging to the side at rest, a pendulum gains 3g/2l · sin θ · dt = .75 by gravity and 3/ml² · 2 · dt = .3."""
+    """A pendulum that hangs to the side at rest gains 3g/2l · sin θ · dt = .75 by gravity and 3/ml² · 2 · dt = .3 by
+    torque."""
     task = Classic().make("Pendulum-v1")
     task.reset(0)
     for action, speed in ((1.0, 1.05), (0.0, 0.75), (-1.0, 0.45)):
@@ -115,15 +116,15 @@ def test_frames_are_gymnasiums_own(name):
         peer.step(action if name in DISCRETE else np.array([4 * action - 2], np.float32))
         snapshots.append(task.snapshot())
         frames.append(peer.render())
-    drawn = ClassicDrawing().spawn(name)(np.stack(snapshots))
+    drawn_frames = ClassicDrawing().spawn(name)(np.stack(snapshots))
     assert snapshots[0].dtype == np.uint8 and snapshots[0].shape == (12 if name == "Pendulum-v1" else 16,)
-    assert drawn.dtype == np.uint8 and np.array_equal(drawn, np.stack(frames))
-    assert not np.array_equal(drawn[0], drawn[-1])
+    assert drawn_frames.dtype == np.uint8 and np.array_equal(drawn_frames, np.stack(frames))
+    assert not np.array_equal(drawn_frames[0], drawn_frames[-1])
 
 
 @pytest.mark.parametrize("name", ["HalfCheetah-v5", "Hopper-v5"])
 def test_frames_on_mujoco_are_gymnasiums_own_of_the_state_after_a_step(name, opengl):
-    """`mj_step` leaves bodies where they were a substep before; Gymnasium draws that, and here it is brought up to date
+    """`mj_step` leaves the positions of bodies one substep behind and Gymnasium draws that; here they are updated
     first."""
     import mujoco
 
@@ -139,9 +140,9 @@ def test_frames_on_mujoco_are_gymnasiums_own_of_the_state_after_a_step(name, ope
         snapshots.append(task.snapshot())
         frames.append(peer.render())
     peer.close()
-    drawn = ClassicDrawing().spawn(name)(np.stack(snapshots))
-    assert drawn.dtype == np.uint8 and np.array_equal(drawn, np.stack(frames))
-    assert not np.array_equal(drawn[0], drawn[-1])
+    drawn_frames = ClassicDrawing().spawn(name)(np.stack(snapshots))
+    assert drawn_frames.dtype == np.uint8 and np.array_equal(drawn_frames, np.stack(frames))
+    assert not np.array_equal(drawn_frames[0], drawn_frames[-1])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""SAC and TD3 train on the continuous tasks; a simulation on MuJoCo that is stopped goes on as if it had not been."""
+"""SAC and TD3 train on the continuous tasks; a simulation on MuJoCo continues exactly after a stop."""
 
 import numpy as np
 import pytest
@@ -35,18 +35,22 @@ def test_sac_has_the_zoos_settings_and_otherwise_stable_baselines3s() -> None:
 def test_td3_has_the_zoos_settings() -> None:
     pendulum, hopper = settings("Pendulum-v1", "td3"), settings("Hopper-v5", "td3")
     assert (pendulum["learner.discount"], hopper["learner.discount"]) == (0.98, 0.99)
-    for found in (pendulum, hopper):
-        assert found["learner.hidden"] == (400, 300) and found["learner.exploration_noise"] == 0.1
-        assert (found["learner.actor_lr"], found["learner.critic_lr"]) == (1e-3, 1e-3)
-        assert (found["learner.learning_starts"], found["learner.policy_frequency"]) == (10_000, 2)
+    for resolved in (pendulum, hopper):
+        assert resolved["learner.hidden"] == (400, 300) and resolved["learner.exploration_noise"] == 0.1
+        assert (resolved["learner.actor_lr"], resolved["learner.critic_lr"]) == (1e-3, 1e-3)
+        assert (resolved["learner.learning_starts"], resolved["learner.policy_frequency"]) == (10_000, 2)
 
 
 @pytest.mark.parametrize("task", ["Pendulum-v1", "HalfCheetah-v5", "Hopper-v5"])
 @pytest.mark.parametrize("learner", ["sac", "td3"])
 def test_smoke_is_small_on_every_task(task: str, learner: str) -> None:
-    found = settings(task, learner, "smoke")
-    assert (found["training.steps"], found["learner.learning_starts"], found["learner.hidden"]) == (600, 128, (16, 16))
-    assert np.isclose(found["learner.discount"], 0.98 if (task, learner) == ("Pendulum-v1", "td3") else 0.99)
+    resolved = settings(task, learner, "smoke")
+    assert (resolved["training.steps"], resolved["learner.learning_starts"], resolved["learner.hidden"]) == (
+        600,
+        128,
+        (16, 16),
+    )
+    assert np.isclose(resolved["learner.discount"], 0.98 if (task, learner) == ("Pendulum-v1", "td3") else 0.99)
 
 
 def test_the_suite_without_a_task_means_what_stable_baselines3s_dqn_learns() -> None:
@@ -62,9 +66,9 @@ def test_a_task_of_continuous_actions_means_sac_and_is_the_cell_that_naming_it_g
     assert [(cell.names.method, cell.names.part("learner")) for cell in plan.cells] == [
         (method, learner) for method in ("uer", "per") for learner in ("dqn", "sac", "sac", "sac")
     ]
-    (named,) = matrix.plan(["suite=classic", "task=Pendulum-v1", "method=uer", "learner=sac"]).cells
-    assert named.id == plan.cells[1].id
-    assert (named.variant, plan.cells[1].variant) == ("", "")
+    (explicit,) = matrix.plan(["suite=classic", "task=Pendulum-v1", "method=uer", "learner=sac"]).cells
+    assert explicit.id == plan.cells[1].id
+    assert (explicit.variant, plan.cells[1].variant) == ("", "")
     both = matrix.plan(["suite=classic", "task=Pendulum-v1", "method=uer", "learner=sac,td3"])
     assert [cell.variant for cell in both.cells] == ["", "learner=td3"]
 

@@ -1,4 +1,4 @@
-"""What the tests of the suite share: the package's own environment, and players that live through a night."""
+"""Shared by the suite's tests: the package's own environment, and players that survive a night."""
 
 import pytest
 
@@ -18,19 +18,19 @@ def _keep_alive(*players):
 
 @pytest.fixture(scope="session")
 def keep_alive():
-    """Fill the needs of players, so that they live through a night."""
+    """Return a function that fills the needs of players, so that they survive a night."""
     return _keep_alive
 
 
 @pytest.fixture
 def field():
-    """A game whose player stands alone on a large field of grass and faces down."""
+    """Return a game whose player stands alone on a large field of grass and faces down."""
     from guidebench.suites.crafter.game import Game
 
     game = Game(32, 9, 64, 100)
     game.begin(0)
-    for thing in game.world.objects:
-        if thing is not game.player:
-            game.world.remove(thing)
+    for creature in game.world.objects:
+        if creature is not game.player:
+            game.world.remove(creature)
     game.world._mat_map[:] = 2
     return game

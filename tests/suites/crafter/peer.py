@@ -1,4 +1,5 @@
-"""The package's own environment, mended apart from the suite: its chunks keep their objects in order of entry."""
+"""The package's own environment, corrected independently of the suite: its chunks keep their objects in order of
+entry."""
 
 import collections
 
@@ -7,7 +8,7 @@ from crafter import constants, engine
 
 
 class InOrder(dict):
-    """What the package asks of a chunk's set, in order of entry."""
+    """A set in order of entry, with the operations that the package uses on a chunk."""
 
     def add(self, thing):
         self[thing] = True
@@ -23,7 +24,8 @@ class MendedWorld(engine.World):
 
 
 class Peer(crafter.Env):
-    """The package, which draws at every step, or with `always=False` only at night, where drawing takes numbers."""
+    """The package's environment; it draws at every step, or with `always=False` only at night, where drawing uses
+    random numbers."""
 
     def __init__(self, seed, always=True, **settings):
         super().__init__(seed=seed, **settings)
@@ -38,7 +40,7 @@ class Peer(crafter.Env):
         return self.render() if night or self.always else None
 
     def again(self, size):
-        """Render the present step at another size, as if the first time, and leave the stream as it was."""
+        """Render the present step at another size as if for the first time, and leave the random stream unchanged."""
         after = self._world.random.get_state()
         self._world.random.set_state(self.before)
         picture = self.render((size, size))

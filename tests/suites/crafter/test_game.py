@@ -1,4 +1,4 @@
-"""The game against the package, step for step; and its state."""
+"""The game compared with the package step by step; and its state."""
 
 import hashlib
 
@@ -14,10 +14,11 @@ from tests.refusals import check_refused
 
 
 def same_step(game, peer, action):
-    """Take one action on both and compare everything that the package tells."""
+    """Take one action in both games and compare everything that the package reports; return (done, the package's
+    info)."""
     _, reward, done, _ = game.step(action)
-    _, expected, ended, info = peer.step(action)
-    assert (reward, done) == (expected, ended)
+    _, expected, peer_done, info = peer.step(action)
+    assert (reward, done) == (expected, peer_done)
     assert game.player.inventory == info["inventory"] and game.player.achievements == info["achievements"]
     assert np.array_equal(game.player.pos, info["player_pos"])
     assert game.dead == (info["discount"] == 0)
@@ -25,36 +26,42 @@ def same_step(game, peer, action):
 
 
 def test_two_thousand_random_steps_are_the_packages(peer):
-    """Also at night, where the package draws noise at every step and the game takes as many numbers undrawn."""
-    game, other = Game(40, 9, 64, 10_000), peer(5, always=False, area=(40, 40))  # a world of 64 takes long to make
+    """Nights are included: the package draws noise at every step, and the game uses as many numbers without drawing."""
+    game, package_env = (
+        Game(40, 9, 64, 10_000),
+        peer(5, always=False, area=(40, 40)),
+    )  # a world of 64 takes long to make
     random = np.random.default_rng(0)
     game.begin(5)
-    other.reset()
+    package_env.reset()
     episodes, lives = 0, 0
     for number, action in enumerate(random.integers(0, 17, 2_000).tolist()):
-        done, info = same_step(game, other, action)
+        done, info = same_step(game, package_env, action)
         if number % 10 == 0:
             assert np.array_equal(game.semantic(), info["semantic"])
         if done:
             episodes, lives = episodes + 1, lives + game.dead
             game.begin(None)
-            other.reset()
-    assert np.array_equal(game.world.random.get_state()[1], other._world.random.get_state()[1])
-    assert episodes > 5 and lives == episodes and other.nights > 100
+            package_env.reset()
+    assert np.array_equal(game.world.random.get_state()[1], package_env._world.random.get_state()[1])
+    assert episodes > 5 and lives == episodes and package_env.nights > 100
 
 
 @pytest.mark.parametrize(("view", "size"), [(9, 84), (7, 40)])
 def test_another_picture_takes_other_numbers_and_stays_the_packages(peer, keep_alive, view, size):
-    game, other = Game(32, view, size, 400), peer(2, area=(32, 32), view=(view, view), size=(size, size), length=400)
+    game, package_env = (
+        Game(32, view, size, 400),
+        peer(2, area=(32, 32), view=(view, view), size=(size, size), length=400),
+    )
     game.begin(2)
-    other.reset()
+    package_env.reset()
     actions = np.random.default_rng(1).integers(0, 17, 400).tolist()
     for action in actions:
-        done, info = same_step(game, other, action)
+        done, info = same_step(game, package_env, action)
         assert np.array_equal(game.semantic(), info["semantic"])
         if not game.dead:
-            keep_alive(game.player, other._player)
-    assert done and other.nights > 50
+            keep_alive(game.player, package_env._player)
+    assert done and package_env.nights > 50
 
 
 def test_the_size_of_the_picture_changes_what_happens_at_night(keep_alive):
@@ -90,15 +97,15 @@ def test_what_is_seen_is_what_lies_around_the_player():
         world.remove(world[1, y][1])
     world.move(game.player, np.array((1, y)))
     game.changed()
-    materials, things = game.visible_cells()
-    assert materials.shape == things.shape == (9, 7)
+    materials, creatures = game.visible_cells()
+    assert materials.shape == creatures.shape == (9, 7)
     assert (materials[:3] == 0).all() and (materials[3:] > 0).all()  # column 0 of the world is at 3
     for column in range(3, 9):
         for row in range(7):
             material, thing = world[column - 3, y + row - 3]
             assert materials[column, row] == MATERIALS.index(material) + 1
-            assert things[column, row] == (0 if thing is None else CODES[thing.texture])
-    assert OBJECT_PICTURES[things[4, 3] - 1] == "player-down"
+            assert creatures[column, row] == (0 if thing is None else CODES[thing.texture])
+    assert OBJECT_PICTURES[creatures[4, 3] - 1] == "player-down"
 
 
 def test_names_are_the_packages():
@@ -112,12 +119,12 @@ def test_names_are_the_packages():
 
 
 def play(game, actions):
-    """Return a digest of everything that `actions` show."""
+    """Return a digest of everything observed while taking `actions`."""
     digest = hashlib.sha256()
     for action in actions:
         _, reward, done, _ = game.step(action)
-        materials, things = game.visible_cells()
-        digest.update(repr((reward, done, game.levels())).encode() + materials.tobytes() + things.tobytes())
+        materials, creatures = game.visible_cells()
+        digest.update(repr((reward, done, game.levels())).encode() + materials.tobytes() + creatures.tobytes())
         digest.update(game.semantic().tobytes())
         if done:
             game.begin(None)
@@ -128,33 +135,33 @@ def test_a_state_restored_at_night_beside_every_kind_of_creature_continues_ident
     """Zombies, skeletons, arrows and plants have counters of their own."""
     from crafter import objects
 
-    one = Game(32, 9, 64, 10_000)
-    one.begin(1)
+    game = Game(32, 9, 64, 10_000)
+    game.begin(1)
     for action in np.random.default_rng(0).integers(0, 17, 200).tolist():
-        one.step(action)
-        keep_alive(one.player)
-    world, (x, y) = one.world, one.player.pos.tolist()
-    made = []
+        game.step(action)
+        keep_alive(game.player)
+    world, (x, y) = game.world, game.player.pos.tolist()
+    creatures = []
     for dx, dy, cls, more in (
-        (2, 0, objects.Zombie, (one.player,)),
-        (0, 3, objects.Skeleton, (one.player,)),
+        (2, 0, objects.Zombie, (game.player,)),
+        (0, 3, objects.Skeleton, (game.player,)),
         (-3, 0, objects.Arrow, (np.array((1, 0)),)),
         (0, -2, objects.Plant, ()),
     ):
         world[x + dx, y + dy] = "grass"
         if world[x + dx, y + dy][1] is None:
             world.add(cls(world, (x + dx, y + dy), *more))
-            made.append(cls)
-    assert len(made) >= 3
+            creatures.append(cls)
+    assert len(creatures) >= 3
     for _ in range(4):
-        one.step(0)
-    one.player.sleeping = True
-    state = testing._stored(one.state())
-    other = Game(32, 9, 64, 10_000)
-    other.load_state(state)
-    assert other.noise is not None and one.noise is not None
+        game.step(0)
+    game.player.sleeping = True
+    state = testing._stored(game.state())
+    restored = Game(32, 9, 64, 10_000)
+    restored.load_state(state)
+    assert restored.noise is not None and game.noise is not None
     actions = np.random.default_rng(5).integers(0, 17, 700).tolist()
-    assert play(one, actions) == play(other, actions)
+    assert play(game, actions) == play(restored, actions)
 
 
 def test_a_state_of_another_area_is_refused():

@@ -1,4 +1,4 @@
-"""What the player could do next, by the game's own rules."""
+"""Measures: which deeds the player could do next, by the game's own rules."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def possible(game) -> set[str]:
     return {deed for deed, may in zip(DEEDS, within_reach(game).tolist(), strict=True) if may}
 
 
-def put(game, **offsets) -> None:
+def put_item(game, **offsets) -> None:
     x, y = game.player.pos.tolist()
     for name, (dx, dy) in offsets.items():
         game.world._mat_map[x + dx, y + dy] = 1 + MATERIALS.index(name)
@@ -25,7 +25,7 @@ def test_on_a_field_only_grass_can_be_chopped(field) -> None:
 
 
 def test_what_is_in_view_needs_its_tool(field) -> None:
-    put(field, tree=(2, 0), stone=(-2, 1), iron=(0, 2), water=(3, 3))
+    put_item(field, tree=(2, 0), stone=(-2, 1), iron=(0, 2), water=(3, 3))
     assert possible(field) == {"chop grass", "chop tree", "drink water"}
     field.player.inventory["wood_pickaxe"] = 1
     assert possible(field) == {"chop grass", "chop tree", "drink water", "mine stone"}
@@ -39,7 +39,7 @@ def test_amounts_count_which_sentences_do_not_tell(field) -> None:
     field.player.inventory["wood"] = 2
     assert "place crafting table" in possible(field)
     assert "make wood pickaxe" not in possible(field)
-    put(field, table=(1, 1))
+    put_item(field, table=(1, 1))
     assert {"make wood pickaxe", "make wood sword"} <= possible(field)
     assert "make stone sword" not in possible(field)
     field.player.inventory["stone"] = 1
@@ -58,5 +58,5 @@ def test_tasks_measure_it() -> None:
         task = config.make(name)
         task.reset(0)
         task.step(0)
-        found = task.measures()
-        assert found.shape == (len(DEEDS),) and found.dtype == np.float32 and found.sum() > 0
+        measures = task.measures()
+        assert measures.shape == (len(DEEDS),) and measures.dtype == np.float32 and measures.sum() > 0

@@ -1,4 +1,4 @@
-"""Each kind of observation against the package's own view of the same state."""
+"""Each kind of observation compared with the package's own view of the same state."""
 
 import numpy as np
 import pytest
@@ -20,14 +20,14 @@ def test_the_counts_of_codes_are_the_packages():
 
 
 def test_symbols_are_the_view_the_inventory_and_the_light(peer):
-    task, other = Crafter().make("game"), peer(9)
+    task, package_env = Crafter().make("game"), peer(9)
     record = task.reset(9)
-    other.reset()
+    package_env.reset()
     for action in np.random.default_rng(0).integers(0, 17, 160).tolist():
         record = task.step(action).observation
-        _, _, _, info = other.step(action)
+        _, _, _, info = package_env.step(action)
     x, y = info["player_pos"]
-    materials = other._world._mat_map[x - 4 : x + 5, y - 3 : y + 4]
+    materials = package_env._world._mat_map[x - 4 : x + 5, y - 3 : y + 4]
     assert record["local"].shape == (9, 7, 2) and np.array_equal(record["local"][..., 0], materials)
     assert OBJECT_PICTURES[record["local"][4, 3, 1] - 1].startswith("player")
     cows = (info["semantic"][x - 4 : x + 5, y - 3 : y + 4] == 14) == (
@@ -36,14 +36,14 @@ def test_symbols_are_the_view_the_inventory_and_the_light(peer):
     assert cows.all()
     levels = list(info["inventory"].values())
     assert (record["status"].tolist(), record["inventory"].tolist()) == (levels[:4], levels[4:])
-    assert record["daylight"] == np.float32(other._world.daylight) and record["daylight"] < 0.5
+    assert record["daylight"] == np.float32(package_env._world.daylight) and record["daylight"] < 0.5
 
 
 def test_the_semantic_kind_is_the_packages_semantic_view(peer):
-    task, other = Crafter(observation="semantic").make("game"), peer(3)
+    task, package_env = Crafter(observation="semantic").make("game"), peer(3)
     task.reset(3)
-    other.reset()
-    record, info = task.step(2).observation, other.step(2)[3]
+    package_env.reset()
+    record, info = task.step(2).observation, package_env.step(2)[3]
     assert np.array_equal(record["world"][..., 0], info["semantic"])
 
 
@@ -69,25 +69,25 @@ def test_grey_text_is_the_pictures_of_grey_and_the_tasks_text():
 
 
 def test_pixels_are_the_packages_observation(peer, keep_alive):
-    task, other = Crafter(observation="pixels").make("game"), peer(6)
-    assert np.array_equal(task.reset(6), other.reset())
+    task, package_env = Crafter(observation="pixels").make("game"), peer(6)
+    assert np.array_equal(task.reset(6), package_env.reset())
     for action in np.random.default_rng(0).integers(0, 17, 180).tolist():
-        observation, expected = task.step(action).observation, other.step(action)[0]
+        observation, expected = task.step(action).observation, package_env.step(action)[0]
         assert np.array_equal(observation, expected)
-        keep_alive(task._game.player, other._player)
+        keep_alive(task._game.player, package_env._player)
     assert task._game.noise is not None
 
 
 def test_grey_is_the_four_newest_pictures_the_oldest_first(peer):
-    task, other = Crafter(observation="grey", size=84).make("game"), peer(6, size=(84, 84))
+    task, package_env = Crafter(observation="grey", size=84).make("game"), peer(6, size=(84, 84))
 
     def grey(picture):
         return np.asarray(Image.fromarray(picture).convert("L"))
 
-    frames = [grey(other.reset())] * 4
+    frames = [grey(package_env.reset())] * 4
     assert np.array_equal(task.reset(6)["picture"], np.stack(frames, -1))
     for action in (1, 2, 3, 5, 4, 4):
-        frames.append(grey(other.step(action)[0]))
+        frames.append(grey(package_env.step(action)[0]))
         assert np.array_equal(task.step(action).observation["picture"], np.stack(frames[-4:], -1))
 
 

@@ -1,4 +1,4 @@
-"""What the suite declares, held against what its task does; and runs of it."""
+"""The suite's declarations agree with what its task does; runs of it."""
 
 import numpy as np
 import pytest
@@ -19,22 +19,22 @@ def test_actions_and_events_are_the_packages():
 
 
 def test_reward_events_and_score_are_the_packages(peer):
-    task, other, random = Crafter().make("game"), peer(11), np.random.default_rng(2)
+    task, package_env, random = Crafter().make("game"), peer(11), np.random.default_rng(2)
     task.reset(11)
-    other.reset()
+    package_env.reset()
     unlocked, rewarded = set(), 0
     while True:
         action = int(random.integers(17))
         step = task.step(action)
-        _, reward, done, info = other.step(action)
+        _, reward, done, info = package_env.step(action)
         assert step.reward == reward and step.terminated == (info["discount"] == 0) == done and not step.truncated
         new = {name for name, count in info["achievements"].items() if count and name not in unlocked}
-        assert {name for name, met in zip(EVENTS, task.events(), strict=True) if met} == new
+        assert {name for name, is_met in zip(EVENTS, task.events(), strict=True) if is_met} == new
         unlocked |= new
         rewarded += bool(new)
         if done:
             break
-    assert rewarded and {name for name, met in task.subgoals().items() if met} == unlocked
+    assert rewarded and {name for name, is_met in task.subgoals().items() if is_met} == unlocked
     assert task.score() == len(unlocked) and not step.success
     assert scored(Crafter.scores["game"], task, False, 0.0) == len(unlocked)
 
@@ -64,11 +64,11 @@ def test_outcomes_are_the_share_of_achievements_and_whether_the_player_lives():
 
 
 def test_the_second_episode_follows_from_the_first_seed(peer):
-    task, other = Crafter().make("game"), peer(8)
+    task, package_env = Crafter().make("game"), peer(8)
     for seed in (8, None, None):
         task.reset(seed)
-        other.reset()
-        assert np.array_equal(task._game.semantic(), other._sem_view())
+        package_env.reset()
+        assert np.array_equal(task._game.semantic(), package_env._sem_view())
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from guidebench.suites.crafter.observations import LONGEST_TEXT
 from guidebench.suites.crafter.words import FEELINGS, SIGHTS, THINGS, listed, nearby, plain, text
 
 
-def told(game):
+def describe(game):
     game.changed()
     return text(game)
 
@@ -23,17 +23,17 @@ def test_a_full_scene_in_the_form_of_ellm(field):
     world.add(objects.Cow(world, (x, y + 1)))
     world.add(objects.Arrow(world, (x - 1, y), np.array((0, 1))))
     field.player.inventory.update(wood=3, sapling=1, wood_pickaxe=1, food=8, energy=2)
-    assert told(field) == (
+    assert describe(field) == (
         "you see cow, crafting table, grass, and tree. you are targeting cow. "
         "you have in your inventory plant, wood, and wood pickaxe. you feel hungry and sleepy."
     )
 
 
 def test_without_needs_and_inventory_only_the_view_is_told(field):
-    assert told(field) == "you see grass. you are targeting grass."
+    assert describe(field) == "you see grass. you are targeting grass."
     field.player.facing = (1, 0)
     field.world[field.player.pos[0] + 1, field.player.pos[1]] = "lava"
-    assert told(field) == "you see grass and lava."
+    assert describe(field) == "you see grass and lava."
 
 
 def test_what_a_creature_covers_is_not_mentioned_nor_what_is_outside_the_world(field):
@@ -42,12 +42,12 @@ def test_what_a_creature_covers_is_not_mentioned_nor_what_is_outside_the_world(f
     field.world[x, y + 1] = "grass"
     plant = objects.Plant(field.world, (x, y + 1))
     field.world.add(plant)
-    assert told(field) == "you see plant. you are targeting plant."
+    assert describe(field) == "you see plant. you are targeting plant."
     plant.grown = 301
-    assert told(field) == "you see plant. you are targeting plant."
+    assert describe(field) == "you see plant. you are targeting plant."
     field.world.move(field.player, np.array((0, 0)))
     field.player.facing = (-1, 0)
-    assert told(field) == ""
+    assert describe(field) == ""
 
 
 def test_lists_in_a_sentence():
@@ -69,7 +69,8 @@ def test_the_longest_text_fits_its_part():
 
 
 def test_what_is_within_a_distance_of_the_player(field):
-    """The sum of columns and rows: a table at 1, lava at 1 + 1 and an arrow at 2 are near, a zombie at 2 + 1 is not."""
+    """Distance is the sum of columns and rows: a table at 1, lava at 1 + 1 and an arrow at 2 are near, a zombie at 2 +
+    1 is not."""
     x, y = field.player.pos.tolist()
     world = field.world
     world[x + 1, y], world[x - 1, y + 1] = "table", "lava"

@@ -1,11 +1,12 @@
-"""What the tests of the suite share: a task whose player stands alone on a field of grass."""
+"""Shared by the suite's tests: a task whose player stands alone on a field of grass."""
 
 import pytest
 
 
 @pytest.fixture
 def field():
-    """Make a task by name and settings, clear its world around the player, and tell it of the new one."""
+    """Return a function that makes a task by name and settings, clears the world around its player, and lets it look
+    anew."""
 
     def make(name="deforestation", **settings):
         from guidebench.suites.crafter_ood import CrafterOod
@@ -13,9 +14,9 @@ def field():
         task = CrafterOod(**{"area": 32, **settings}).make(name)
         task.reset(0)
         game = task._game
-        for thing in game.world.objects:
-            if thing is not game.player:
-                game.world.remove(thing)
+        for creature in game.world.objects:
+            if creature is not game.player:
+                game.world.remove(creature)
         game.world._mat_map[:] = 2
         game.player.facing = (0, 1)
         game.changed()
@@ -28,7 +29,7 @@ def field():
 
 @pytest.fixture
 def act():
-    """Take the action of this name, such as `chop tree`."""
+    """Return a function that takes the action of a name, such as `chop tree`."""
 
     def take(task, name):
         return task.step([str(action) for action in task._actions].index(name))
@@ -36,8 +37,8 @@ def act():
     return take
 
 
-def put(task, thing):
-    """Put a material or a creature in front of the player, who faces down."""
+def put_before_player(task, thing):
+    """Put a material or a creature in front of the player, who is turned to face down."""
     from crafter import objects
 
     game = task._game

@@ -8,10 +8,10 @@ pytest.importorskip("crafter")
 from crafter import objects
 
 from guidebench.suites.crafter_ood.actions import actions, primitive
-from tests.suites.crafter_ood.conftest import put
+from tests.suites.crafter_ood.conftest import put_before_player
 
 
-def named(task):
+def primitives(task):
     return {str(action): primitive(action, task._game) for action in task._actions}
 
 
@@ -41,9 +41,9 @@ def test_there_are_28_pairs_36_with_find_and_ellms_139():
 )
 def test_do_is_possible_with_the_noun_that_the_player_faces_alone(field, thing, inventory, possible):
     task = field(actions="product")
-    put(task, thing)
+    put_before_player(task, thing)
     task._game.player.inventory.update(inventory)
-    assert {name for name, does in named(task).items() if does == "do"} == possible
+    assert {name for name, does in primitives(task).items() if does == "do"} == possible
 
 
 def test_a_plant_can_be_eaten_when_it_is_ripe(field):
@@ -52,26 +52,26 @@ def test_a_plant_can_be_eaten_when_it_is_ripe(field):
     x, y = game.player.pos.tolist()
     plant = objects.Plant(game.world, (x, y + 1))
     game.world.add(plant)
-    assert named(task)["eat plant"] is None
+    assert primitives(task)["eat plant"] is None
     plant.grown = 301
-    assert named(task)["eat plant"] == "do"
+    assert primitives(task)["eat plant"] == "do"
 
 
 def test_placing_takes_the_materials_and_the_place(field):
     task = field()
     inventory = task._game.player.inventory
-    assert all(does is None for name, does in named(task).items() if name.startswith("place"))
+    assert all(does is None for name, does in primitives(task).items() if name.startswith("place"))
     inventory.update(wood=2, stone=4, sapling=1)
-    assert {name: does for name, does in named(task).items() if name.startswith("place")} == {
+    assert {name: does for name, does in primitives(task).items() if name.startswith("place")} == {
         "place stone": "place_stone",
         "place crafting table": "place_table",
         "place furnace": "place_furnace",
         "place plant": "place_plant",
     }
     inventory.update(wood=1, stone=3)
-    assert (named(task)["place crafting table"], named(task)["place furnace"]) == (None, None)
-    put(task, "water")
-    assert (named(task)["place stone"], named(task)["place plant"]) == ("place_stone", None)
+    assert (primitives(task)["place crafting table"], primitives(task)["place furnace"]) == (None, None)
+    put_before_player(task, "water")
+    assert (primitives(task)["place stone"], primitives(task)["place plant"]) == ("place_stone", None)
 
 
 def test_making_takes_the_materials_and_what_must_be_near(field):
@@ -79,25 +79,25 @@ def test_making_takes_the_materials_and_what_must_be_near(field):
     world, inventory = task._game.world, task._game.player.inventory
     x, y = task._game.player.pos.tolist()
     inventory.update(wood=1, stone=1, coal=1, iron=1)
-    assert not any(does for name, does in named(task).items() if name.startswith("make"))
+    assert not any(does for name, does in primitives(task).items() if name.startswith("make"))
     world[x + 1, y + 1] = "table"
-    made = {name for name, does in named(task).items() if does and name.startswith("make")}
-    assert made == {"make wood pickaxe", "make stone pickaxe", "make wood sword", "make stone sword"}
+    possible = {name for name, does in primitives(task).items() if does and name.startswith("make")}
+    assert possible == {"make wood pickaxe", "make stone pickaxe", "make wood sword", "make stone sword"}
     world[x - 1, y - 1] = "furnace"
-    assert named(task)["make iron sword"] == "make_iron_sword"
+    assert primitives(task)["make iron sword"] == "make_iron_sword"
     inventory.update(iron=0)
-    assert named(task)["make iron sword"] is None
+    assert primitives(task)["make iron sword"] is None
 
 
 def test_an_impossible_action_changes_no_more_than_doing_nothing_and_is_counted(field, act):
     task, other = field(), field()
-    put(task, "tree")
-    put(other, "tree")
+    put_before_player(task, "tree")
+    put_before_player(other, "tree")
     for wrong in ("mine stone", "eat cow", "make wood sword", "sleep", "place furnace"):
         act(task, wrong)
         act(other, "do nothing")
     assert (task.impossible, other.impossible) == (5, 0)
-    assert [each.outcomes()["impossible actions"] for each in (task, other)] == [5, 0]
+    assert [variant.outcomes()["impossible actions"] for variant in (task, other)] == [5, 0]
     assert task._game.player.inventory == other._game.player.inventory
     assert np.array_equal(task._game.semantic(), other._game.semantic())
     act(task, "chop tree")
@@ -108,11 +108,11 @@ def test_an_impossible_action_changes_no_more_than_doing_nothing_and_is_counted(
 
 def test_possible_actions_are_shown_if_asked_for(field, act):
     task = field(impossible="masked")
-    put(task, "tree")
-    seen = act(task, "do nothing").observation["admissible"]
-    names = [str(action) for action, possible in zip(task._actions, seen, strict=True) if possible]
+    put_before_player(task, "tree")
+    admissible = act(task, "do nothing").observation["admissible"]
+    names = [str(action) for action, possible in zip(task._actions, admissible, strict=True) if possible]
     assert names == ["do nothing", "move left", "move right", "move up", "move down", "chop tree"]
-    assert np.array_equal(task.admissible(), seen == 1)
+    assert np.array_equal(task.admissible(), admissible == 1)
 
 
 def test_a_sleeping_player_does_nothing_and_nothing_is_counted(field, act):

@@ -1,4 +1,4 @@
-"""The task without a goal: its ends, its score, and what refuses it."""
+"""The task without a goal: when it ends, its score, and where it is refused."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ from guidebench.harness.plan import matrix
 from guidebench.suites.crafter.game import ACHIEVEMENTS
 from guidebench.suites.crafter_ood import CrafterOod
 from tests.refusals import check_refused
-from tests.suites.crafter_ood.conftest import put
+from tests.suites.crafter_ood.conftest import put_before_player
 
 MASKED = {"impossible": "masked", "actions": "find", "observation": "text"}
 
 
-def unlocked(task):
+def unlocked_achievements(task):
     return [name for name, done in task.subgoals().items() if done]
 
 
@@ -34,36 +34,36 @@ def test_it_has_the_spaces_of_the_other_tasks_and_is_in_no_profiles_tasks():
 def test_achievements_are_its_score_and_neither_reward_nor_success_nor_an_event(field, act):
     task = field("free_play")
     assert (task.score(), task.completion(), list(task.subgoals())) == (0, 0, list(ACHIEVEMENTS))
-    put(task, "tree")
+    put_before_player(task, "tree")
     step = act(task, "chop tree")
-    assert unlocked(task) == ["collect_wood"] and (task.score(), task.completion()) == (1, 1 / 22)
+    assert unlocked_achievements(task) == ["collect_wood"] and (task.score(), task.completion()) == (1, 1 / 22)
     assert (step.reward, step.success, step.terminated) == (0, False, False) and not task.events().any()
-    put(task, "tree")
+    put_before_player(task, "tree")
     act(task, "chop tree")
     assert task.score() == 1, "an achievement counts once"
-    put(task, "water")
+    put_before_player(task, "water")
     act(task, "drink water")
-    assert unlocked(task) == ["collect_drink", "collect_wood"]
+    assert unlocked_achievements(task) == ["collect_drink", "collect_wood"]
     assert task.outcomes() == {"completion": 2 / 22, "alive": 1, "impossible actions": 0}
     task.reset()
-    assert task.score() == 0 and not unlocked(task)
+    assert task.score() == 0 and not unlocked_achievements(task)
 
 
 def test_it_ends_by_death_or_its_length_and_counts_achievements_over_all_lives(field, act):
     task = field("free_play", length=2)
     assert not act(task, "do nothing").truncated and act(task, "do nothing").truncated
     task = field("free_play")
-    put(task, "lava")
+    put_before_player(task, "lava")
     step = act(task, "move down")
     assert step.terminated and not step.success and step.reward == 0 and task.outcomes()["alive"] == 0
     task = field("free_play", death="restart", length=5)
-    put(task, "tree")
+    put_before_player(task, "tree")
     act(task, "chop tree")
-    put(task, "lava")
+    put_before_player(task, "lava")
     assert not act(task, "move down").terminated and task.deaths == 1 and task._game.unlocked == set()
-    put(task, "water")
+    put_before_player(task, "water")
     act(task, "drink water")
-    assert unlocked(task) == ["collect_drink", "collect_wood"] and task.score() == 2
+    assert unlocked_achievements(task) == ["collect_drink", "collect_wood"] and task.score() == 2
     other = CrafterOod(death="restart", length=5, area=32).make("free_play")
     other.reset(7)
     other.load_state(task.state())

@@ -1,4 +1,4 @@
-"""What is remembered, and ways through it, in worlds made by hand."""
+"""What the player remembers of the world, and paths through it, in worlds made by hand."""
 
 import numpy as np
 import pytest
@@ -17,22 +17,22 @@ def show(task):
     task._explored.look(task._game)
 
 
-def walk(task, noun, dig=False, most=60):
-    """Follow `find`; the actions that it took."""
-    taken = []
-    while (step := find(task._explored, task._game, noun, dig)) is not None and len(taken) < most:
-        taken.append(step)
+def walk(task, noun, dig=False, limit=60):
+    """Take the actions that `find` chooses, up to `limit`, and return them."""
+    actions = []
+    while (step := find(task._explored, task._game, noun, dig)) is not None and len(actions) < limit:
+        actions.append(step)
         task._game.step(ACTIONS.index(step))
         task._explored.look(task._game)
         assert not task._game.dead
-    return taken
+    return actions
 
 
 def test_only_what_was_in_view_is_known(field):
     task = field()
     x, y = task._game.player.pos.tolist()
-    known = task._explored.materials > 0
-    assert known.sum() == 9 * 7 and known[x - 4 : x + 5, y - 3 : y + 4].all()
+    known_cells = task._explored.materials > 0
+    assert known_cells.sum() == 9 * 7 and known_cells[x - 4 : x + 5, y - 3 : y + 4].all()
     task._game.step(2)
     task._explored.look(task._game)
     assert (task._explored.materials > 0).sum() == 10 * 7 and (task._explored.materials[x - 4] > 0).any()
@@ -70,8 +70,8 @@ def test_ways_go_around_what_blocks_and_never_touch_lava(field):
     for row in (-1, 0, 1):
         game.world[x + 1, y + row] = "lava"
     show(task)
-    taken = walk(task, "tree")
-    assert taken == ["move_up", "move_up", "move_right", "move_right", "move_right", "move_down"]
+    actions = walk(task, "tree")
+    assert actions == ["move_up", "move_up", "move_right", "move_right", "move_right", "move_down"]
     assert beside(game, "tree")
 
 
@@ -105,8 +105,8 @@ def test_what_is_not_known_is_looked_for(field):
     task = field()
     game, (x, y) = task._game, task._game.player.pos.tolist()
     game.world[x, y - 12] = "iron"
-    taken = walk(task, "iron", most=400)
-    assert len(taken) > 5 and beside(game, "iron")
+    actions = walk(task, "iron", limit=400)
+    assert len(actions) > 5 and beside(game, "iron")
 
 
 def test_an_unknown_noun_is_named(field):
@@ -116,6 +116,6 @@ def test_an_unknown_noun_is_named(field):
 def test_states_that_face_and_cells_that_are_near():
     target = np.zeros((4, 4), bool)
     target[1, 2] = True
-    found = {tuple(state) for state in np.argwhere(facing(target)).tolist()}
-    assert found == {(2, 2, 0), (0, 2, 1), (1, 3, 2), (1, 1, 3)}
+    states = {tuple(state) for state in np.argwhere(facing(target)).tolist()}
+    assert states == {(2, 2, 0), (0, 2, 1), (1, 3, 2), (1, 1, 3)}
     assert np.argwhere(near(target)).tolist() == [[x, y] for x in (0, 1, 2) for y in (1, 2, 3)]

@@ -1,4 +1,4 @@
-"""The tasks as the paper numbers them, and the materials that the package's recipes make them take."""
+"""The tasks as the paper numbers them, and the materials that the package's recipes require."""
 
 import pytest
 
@@ -27,9 +27,9 @@ def test_zombies_are_in_task_seven_alone():
 
 def test_the_wood_to_chop_is_what_table_and_tools_take():
     def takes(quest):
-        made = [step.achievement.removeprefix("make_") for step in quest.subgoals if step.achievement[:5] == "make_"]
+        tools = [step.achievement.removeprefix("make_") for step in quest.subgoals if step.achievement[:5] == "make_"]
         table = constants.place["table"]["uses"]["wood"] * any(s.achievement == "place_table" for s in quest.subgoals)
-        return table + sum(constants.make[item]["uses"]["wood"] for item in made)
+        return table + sum(constants.make[tool]["uses"]["wood"] for tool in tools)
 
     for name, count in {"stone_sword": 4, "mine_iron": 4, "attack_cow": 3, "mine_diamond": 5, "iron_sword": 5,
                         "attack_cow_zombies": 3, "wood_sword": 3}.items():  # fmt: skip
@@ -43,8 +43,8 @@ def test_the_starts_of_short_tasks_hold_what_their_steps_take():
         "wood_pickaxe": 1, "stone_pickaxe": 1, "wood": 1, "stone": 4, "coal": 1, "iron": 1,
     }  # fmt: skip
     assert constants.place["furnace"]["uses"] == {"stone": 4}
-    for item in ("iron_pickaxe", "iron_sword"):
-        assert constants.make[item]["uses"] == {"wood": 1, "coal": 1, "iron": 1}
+    for tool in ("iron_pickaxe", "iron_sword"):
+        assert constants.make[tool]["uses"] == {"wood": 1, "coal": 1, "iron": 1}
     assert "iron" not in QUESTS["iron_sword_short"].inventory
 
 

@@ -1,4 +1,4 @@
-"""What the suite declares, and runs of it."""
+"""The suite's declarations, and runs of it."""
 
 import pytest
 
@@ -34,13 +34,13 @@ def test_evaluation_episodes_have_a_length_of_their_own():
 
 def test_a_masked_run_takes_no_impossible_action_and_one_without_a_mask_does(train):
     """Episodes are truncated after 12 steps in training and 9 in evaluation, unless the player dies or succeeds."""
-    taken = {}
+    impossible_counts = {}
     for kind in ("masked", "counted"):
         words = ["suite=crafter_ood", "method=random", "seeds=[0]", "suite.area=16", "suite.length=12"]
         words += ["training.steps=20", "evaluation.every=10", "evaluation.episodes=2", "suite.test_length=9"]
         study = train(*words, f"suite.impossible={kind}", packs=[(0,)])
         rows = results.load(study, log="outcomes")
         assert rows["outcome"].unique().tolist() == ["completion", "alive", "impossible actions"]
-        taken[kind] = rows[rows["outcome"] == "impossible actions"]["value"]
+        impossible_counts[kind] = rows[rows["outcome"] == "impossible actions"]["value"]
         assert (results.load(study)["length"] == 9).all()
-    assert taken["masked"].tolist() == [0.0] * 4 and taken["counted"].max() > 0
+    assert impossible_counts["masked"].tolist() == [0.0] * 4 and impossible_counts["counted"].max() > 0

@@ -13,7 +13,7 @@ from guidebench.suites.crafter_ood.expert import Expert
 from guidebench.suites.crafter_ood.quests import FREE_PLAY, QUESTS, Subgoal
 from guidebench.suites.crafter_ood.task import OodTask
 from tests.refusals import check_refused
-from tests.suites.crafter_ood.conftest import put
+from tests.suites.crafter_ood.conftest import put_before_player
 
 WITH_GOAL = [name for name in TASKS if name != FREE_PLAY]
 
@@ -23,12 +23,12 @@ def test_starts_are_the_papers(name):
     task, quest = CrafterOod().make(name), QUESTS[name]
     task.reset(0)
     game = task._game
-    given = {item: count for item, count in list(game.player.inventory.items())[4:] if count}
-    assert given == dict(quest.inventory)
+    inventory = {tool: count for tool, count in list(game.player.inventory.items())[4:] if count}
+    assert inventory == dict(quest.inventory)
     assert not any(game.player.achievements.values())
     near, _ = game.world.nearby(game.player.pos, 1)
     assert ("table" in near) == quest.table
-    zombies = any(isinstance(thing, objects.Zombie) for thing in game.world.objects)
+    zombies = any(isinstance(creature, objects.Zombie) for creature in game.world.objects)
     assert zombies == quest.zombies
     assert not task.events().any() and task.outcomes() == {"completion": 0, "alive": 1, "impossible actions": 0}
 
@@ -41,7 +41,7 @@ def test_zombies_neither_begin_nor_appear_without_them_and_do_with_them(keep_wel
         for _ in range(260):
             task.step(0)
             keep_well(task._game.player)
-            count += sum(isinstance(thing, objects.Zombie) for thing in task._game.world.objects)
+            count += sum(isinstance(creature, objects.Zombie) for creature in task._game.world.objects)
         return count
 
     assert appeared() == appeared(zombies="off") == 0 < appeared(zombies="on")
@@ -50,15 +50,15 @@ def test_zombies_neither_begin_nor_appear_without_them_and_do_with_them(keep_wel
 def test_subgoals_are_met_in_order_and_the_goal_ends_the_episode(field, act):
     task = field("wood_sword")
     assert task.completion() == 0
-    put(task, "tree")
+    put_before_player(task, "tree")
     act(task, "do nothing")
     assert task.events().nonzero()[0].tolist() == [0]  # beside a tree
     for count in range(3):
         assert not act(task, "chop tree").success
         assert task.events().any() == (count == 2)
-        put(task, "tree")
+        put_before_player(task, "tree")
     assert task._game.player.inventory["wood"] == 3 and task.completion() == 0.5
-    put(task, "grass")
+    put_before_player(task, "grass")
     step = act(task, "place crafting table")
     assert task.events().nonzero()[0].tolist() == [2]
     assert (step.reward, step.success, step.terminated) == (0, False, False)
@@ -72,17 +72,17 @@ def test_subgoals_are_met_in_order_and_the_goal_ends_the_episode(field, act):
 
 def test_deforestation_finds_anew_before_each_tree(field, act):
     task = field("deforestation")
-    met = []
+    event_numbers = []
     for _ in range(4):
-        put(task, "tree")
-        met.append(act(task, "do nothing").success or task.events().nonzero()[0].tolist())
+        put_before_player(task, "tree")
+        event_numbers.append(act(task, "do nothing").success or task.events().nonzero()[0].tolist())
         act(task, "chop tree")
-        met.append(task.events().nonzero()[0].tolist())
-    assert met == [[0], [1], [2], [3], [4], [5], [6], [7]]
+        event_numbers.append(task.events().nonzero()[0].tolist())
+    assert event_numbers == [[0], [1], [2], [3], [4], [5], [6], [7]]
 
 
 def test_a_goal_reached_without_its_steps_is_a_success_of_less_completion(field, act):
-    """A cow can be eaten without a sword: then neither the sword nor what it takes counts as done."""
+    """A cow can be eaten without a sword: then neither the sword nor what it requires counts as done."""
     task = field("attack_cow")
     game = task._game
     x, y = game.player.pos.tolist()
@@ -97,12 +97,12 @@ def test_a_goal_reached_without_its_steps_is_a_success_of_less_completion(field,
 
 def test_death_ends_the_episode_or_begins_it_anew(field, act):
     task = field("wood_sword")
-    put(task, "lava")
+    put_before_player(task, "lava")
     step = act(task, "move down")
     assert step.terminated and not step.success and task.deaths == 1 and task.outcomes()["alive"] == 0
     task = field("stone_sword_short", death="restart", length=20)
     task._game.player.inventory["wood"] = 0
-    put(task, "lava")
+    put_before_player(task, "lava")
     step = act(task, "move down")
     assert not step.terminated and not step.truncated and task.deaths == 1
     assert task._game.player.inventory["wood"] == 2 and task._game.player.health == 9
@@ -173,18 +173,18 @@ def test_the_scripted_player_reaches_the_goal(name):
     task = CrafterOod().make(name)
     for seed in (0, 1):
         task.reset(seed)
-        met = np.zeros(15, int)
+        event_counts = np.zeros(15, int)
         while True:
             step = task.step(task.expert())
-            met += task.events()
+            event_counts += task.events()
             if step.terminated or step.truncated:
                 break
         assert step.success and task.completion() == 1 and task.deaths == 0
-        assert met[: len(QUESTS[name].subgoals)].tolist() == [1] * len(QUESTS[name].subgoals)
+        assert event_counts[: len(QUESTS[name].subgoals)].tolist() == [1] * len(QUESTS[name].subgoals)
 
 
 def test_the_scripted_player_eats_drinks_and_sleeps():
-    """Over 1,200 steps without a goal within reach, three times an idle life."""
+    """It survives 1,200 steps without a goal within reach, three times an idle life."""
     task = CrafterOod(length=1_200).make("deforestation")
     task.reset(3)
     player = task._game.player

@@ -1,4 +1,4 @@
-"""What the tests of the suite share: a table of preferences on disk, and Housekeep's published file in small."""
+"""Shared by the suite's tests: a table of preferences on disk, and a small version of Housekeep's published file."""
 
 import csv
 
@@ -10,8 +10,8 @@ from guidebench.suites.housekeep.preferences import COLUMNS, OURS
 
 @pytest.fixture
 def table(tmp_path):
-    """Write a table of preferences: this project's, with its rows changed by a function, which may return None to
-    leave a row out."""
+    """Return a function that writes this project's table of preferences with its rows changed by a function, which
+    returns None to leave a row out."""
 
     def write(change=lambda row: row, name="table.csv", columns=tuple(COLUMNS)):
         rows = list(csv.reader(OURS.open()))[1:]
@@ -25,7 +25,8 @@ def table(tmp_path):
 
 @pytest.fixture
 def annotations():
-    """The content of Housekeep's amt_data/data.npy in small: as many raters say yes as make our table's judgements."""
+    """Return the content of a small amt_data/data.npy of Housekeep: a majority of raters says yes where our table
+    does."""
     rows = list(csv.reader(OURS.open()))[1:]
     places = sorted({f"{room}|{receptacle}" for room, receptacle, *_ in rows})
     objects = sorted({row[2] for row in rows})
@@ -40,8 +41,8 @@ def annotations():
 
 @pytest.fixture
 def published(tmp_path, annotations):
-    """Write a file in the form of Housekeep's amt_data/data.npy, which its authors saved as a pickled dictionary: no
-    other form tests the reader. Nothing here reads a pickle."""
+    """Return a function that writes a file in the form of Housekeep's amt_data/data.npy, a pickled dictionary: no other
+    form tests the reader. Nothing here unpickles it."""
 
     def write(content=None, **changed):
         path = tmp_path / "data.npy"

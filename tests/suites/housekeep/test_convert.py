@@ -30,8 +30,8 @@ def test_arrays_of_texts_and_other_numbers_are_read(published, annotations):
     names, numbers = annotations["objects"], annotations["ranks"]
     for objects in (np.array(names), np.array(names, object)):
         for ranks in (numbers.astype(np.int8), numbers.astype(">i4")):
-            found = opened(published(objects=objects, ranks=ranks))
-            assert found.objects == names and np.array_equal(found.ranks, numbers)
+            reread = opened(published(objects=objects, ranks=ranks))
+            assert reread.objects == names and np.array_equal(reread.ranks, numbers)
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
@@ -41,7 +41,7 @@ def test_every_binary_protocol_is_read(protocol):
 
 
 class Harmful:
-    """Its pickle calls os.mkdir, which makes a directory where it is unpickled."""
+    """An object whose pickle calls os.mkdir, which makes a directory where it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -55,13 +55,13 @@ def test_a_pickle_that_would_run_code_is_refused_by_name_and_runs_none(published
     path = published({"ranks": harmful, "objects": [], "room_receptacles": []})
     check_refused(r"data\.npy: its pickle names posix\.mkdir.*could run code", convert, path, tmp_path / "out.parquet")
     assert not (tmp_path / "made").exists() and not (tmp_path / "out.parquet").exists()
-    call, given = harmful.__reduce__()
-    call(*given)  # the call that the pickle names does make the directory
+    call, arguments = harmful.__reduce__()
+    call(*arguments)  # the call in the pickle does make the directory
     assert (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("fields", "message"),
     [
         ({"content": [1, 2]}, r"array of int64 of shape \(2,\); expected one pickled dictionary"),
         ({"content": {"votes": 1}}, r"holds votes; expected a dictionary of ranks, objects and room_receptacles"),
@@ -74,8 +74,8 @@ def test_a_pickle_that_would_run_code_is_refused_by_name_and_runs_none(published
         ({"ranks": np.ones(3, complex)}, r"array of .*c16; expected numbers"),
     ],
 )
-def test_other_contents_are_refused_by_name(published, tmp_path, changed, message):
-    check_refused(message, convert, published(**changed), tmp_path / "out.parquet")
+def test_other_contents_are_refused_by_name(published, tmp_path, fields, message):
+    check_refused(message, convert, published(**fields), tmp_path / "out.parquet")
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,6 @@ def test_names_of_files_are_checked(published, tmp_path):
 def test_the_command_prints_how_to_use_the_table(published, tmp_path):
     words = ["guidebench.suites.housekeep.convert", str(published()), str(tmp_path / "t.parquet")]
     source = f"import runpy, sys; sys.argv = {words}; runpy.run_module({words[0]!r}, run_name='__main__')"
-    done, again = (programs.python(source) for _ in range(2))
+    done, repeated = (programs.python(source) for _ in range(2))
     assert f"suite.preferences={tmp_path / 't.parquet'} suite.table={read(tmp_path / 't.parquet').name}" in done.out
-    assert again.code == 2 and "exists; name a file that does not" in again.err
+    assert repeated.code == 2 and "exists; name a file that does not" in repeated.err

@@ -1,4 +1,4 @@
-"""Deeds: their names, their captions, and which of them observations show as possible."""
+"""Deeds: their names, their captions, and which of them observations show to be possible."""
 
 import math
 
@@ -14,21 +14,21 @@ SUITE = Housekeep()
 MUG, PLATE = OBJECTS.index("mug"), OBJECTS.index("plate")
 
 
-def shown(pitch=0.0, held=-1, **things):
-    """An observation [1] in which things are seen: object or receptacle by number, with distance, direction to the side
-    and elevation in degrees."""
-    seen = np.zeros(1, SUITE.spaces("adjustment_3")[0].numpy)
-    seen["pose"][0, 2], seen["held"][0] = math.radians(pitch), held + 1
-    for kind, found in things.items():
-        for number, (distance, aside, above) in found.items():
+def observation_of(pitch=0.0, held=-1, **things):
+    """Return an observation [1] in which objects and receptacles are visible: number -> (distance in m, direction to
+    the side and elevation in degrees)."""
+    observation = np.zeros(1, SUITE.spaces("adjustment_3")[0].numpy)
+    observation["pose"][0, 2], observation["held"][0] = math.radians(pitch), held + 1
+    for kind, places in things.items():
+        for number, (distance, aside, above) in places.items():
             aside, above = math.radians(aside), math.radians(above)
-            seen[kind][0, 5 * number : 5 * number + 5] = 1, distance, math.sin(aside), math.cos(aside), above
-    return seen
+            observation[kind][0, 5 * number : 5 * number + 5] = 1, distance, math.sin(aside), math.cos(aside), above
+    return observation
 
 
-def possible(**given):
-    (found,) = SUITE.doable("adjustment_3", shown(**given))
-    return found
+def possible(**scene):
+    (deeds,) = SUITE.doable("adjustment_3", observation_of(**scene))
+    return deeds
 
 
 def test_deeds_are_named_by_two_patterns():
@@ -69,24 +69,24 @@ def test_the_thing_closest_to_the_gaze_counts_and_a_full_hand_puts():
     at = {receptacles.index("table"): (1.2, 0, 10), receptacles.index("sink"): (1.0, 12, 0)}
     assert [*possible(objects=near, receptacles=at)] == ["grab mug"]
     assert [*possible(objects=near, receptacles=at, held=PLATE)] == ["put plate on table"]
-    assert possible(objects=near, held=PLATE) == {}, "nothing to put it on"
+    assert possible(objects=near, held=PLATE) == {}, "no receptacle is within reach"
     assert possible() == {}
 
 
 @pytest.mark.parametrize(("name", "distractors"), [("adjustment_1", 4), ("adjustment_2", 4), ("adjustment_3", 17)])
 def test_observations_show_what_grab_or_release_does(name, distractors):
-    """The rule over observations and the task's own agree in every step of long random and expert play: at most a
-    never fill a receptacle, and what hides a thing hides it from both."""
+    """The rule over observations and the task's own agree in every step of long random and expert play: no receptacle
+    is full in these episodes, and what hides an object hides it from both."""
     suite = Housekeep(distractors=distractors, layouts=None)
     task, rng = suite.make(name), np.random.default_rng(1)
     assert isinstance(task, HasCaptions)
     observation, done, tried = task.reset(0), 0, 0
     for number in range(700):
-        (told,) = suite.doable(name, observation[None])
-        grabs = (told and rng.random() < 0.5) or rng.random() < 0.1
+        (deeds,) = suite.doable(name, observation[None])
+        grabs = (deeds and rng.random() < 0.5) or rng.random() < 0.1
         step = task.step(GRAB_RELEASE if grabs else task.expert() if rng.random() < 0.6 else rng.integers(5))
         if grabs:
-            assert [*told] == [task.caption()] * bool(task.caption())
+            assert [*deeds] == [task.caption()] * bool(task.caption())
             tried, done = tried + 1, done + bool(task.caption())
         observation = task.reset() if step.success or number % 400 == 399 else step.observation
     assert tried > 100 and 20 < done < tried - 20
@@ -94,42 +94,42 @@ def test_observations_show_what_grab_or_release_does(name, distractors):
 
 
 def test_a_full_receptacle_is_passed_over_by_the_task_alone():
-    """That is the one difference, which takes twelve objects on one receptacle."""
+    """This is the only difference, and needs twelve objects on one receptacle."""
     suite = Housekeep(distractors=17)
     task = suite.make("adjustment_1")
     task.reset(0)
     for _ in range(2_000):
         observation = task.step(task.expert()).observation
-        (told,) = suite.doable("adjustment_1", observation[None])
-        if task.held >= 0 and told:
+        (deeds,) = suite.doable("adjustment_1", observation[None])
+        if task.held >= 0 and deeds:
             break
-    (name,) = told
+    (name,) = deeds
     at = task.floor.names.index(name.split(" on ")[1])
     others = [thing for thing in range(len(OBJECTS)) if thing != task.held][:12]
     for slot, thing in enumerate(others):
         task.put(thing, at, slot)
     task._update_sight(), task._update_view()
-    (told,) = suite.doable("adjustment_1", task._observation()[None])
+    (deeds,) = suite.doable("adjustment_1", task._observation()[None])
     task.step(GRAB_RELEASE)
-    assert [*told] == [name] and task.caption() != name
+    assert [*deeds] == [name] and task.caption() != name
 
 
 def test_captions_say_what_the_last_step_did():
     task = SUITE.make("adjustment_2")
-    observation, said = task.reset(3), []
+    observation, captions = task.reset(3), []
     assert task.caption() == ""
-    while len(said) < 2:
-        (told,) = SUITE.doable("adjustment_2", observation[None])
+    while len(captions) < 2:
+        (deeds,) = SUITE.doable("adjustment_2", observation[None])
         action = task.expert()
         observation = task.step(action).observation
         if action == GRAB_RELEASE:
-            assert [*told] == [task.caption()]
-            said.append(task.caption())
+            assert [*deeds] == [task.caption()]
+            captions.append(task.caption())
             state = task.state()
         else:
             assert task.caption() == ""
-    thing = said[0].removeprefix("grab ")
-    assert said[1].startswith(f"put {thing} on ")
+    thing = captions[0].removeprefix("grab ")
+    assert captions[1].startswith(f"put {thing} on ")
     task.step(TURN_LEFT)
     assert task.caption() == ""
     task.load_state(state)

@@ -1,4 +1,4 @@
-"""Pictures from snapshots, and perturbed ones."""
+"""Pictures drawn from snapshots, plain and perturbed."""
 
 import math
 
@@ -13,8 +13,8 @@ from guidebench.suites.housekeep.snapshots import KINDS, unpack
 
 
 @pytest.fixture(scope="module")
-def played():
-    """A task in which an item is about to be grabbed, and snapshots on the way there."""
+def approach():
+    """Return a task in which an item is about to be grabbed, and the snapshots on the way there."""
     task = Housekeep().make("adjustment_1")
     task.reset(3)
     snapshots = [task.snapshot()]
@@ -28,8 +28,8 @@ def draw(snapshots, **settings):
     return HousekeepDrawing(**settings).spawn("adjustment_1")(snapshots)
 
 
-def test_a_snapshot_holds_boxes_objects_and_pose(played):
-    task, snapshots = played
+def test_a_snapshot_holds_boxes_objects_and_pose(approach):
+    task, snapshots = approach
     assert snapshots.shape[1] == 738
     scene = unpack(snapshots[-1])
     assert [KINDS[kind] for kind in scene.kinds] == list(task.floor.names)
@@ -41,16 +41,16 @@ def test_a_snapshot_holds_boxes_objects_and_pose(played):
 
 
 @pytest.mark.parametrize("view", ["agent", "above"])
-def test_equal_snapshots_give_equal_pictures_and_others_differ(played, view):
-    _, snapshots = played
+def test_equal_snapshots_give_equal_pictures_and_others_differ(approach, view):
+    _, snapshots = approach
     pictures = draw(snapshots[[0, 1, 0]], view=view, size=64)
     assert pictures.shape == (3, 64, 64, 3) and pictures.dtype == np.uint8
     assert np.array_equal(pictures[0], pictures[2]) and not np.array_equal(pictures[0], pictures[1])
 
 
-def test_the_middle_of_the_camera_shows_what_is_grabbed(played):
-    """Seen along the gaze, the thing that GRAB_RELEASE takes lies within 15 degrees of the picture's middle."""
-    task, snapshots = played
+def test_the_middle_of_the_camera_shows_what_is_grabbed(approach):
+    """The object that GRAB_RELEASE takes lies within 15 degrees of the gaze, which is the picture's middle."""
+    task, snapshots = approach
     picture = draw(snapshots[-2:-1], size=200)[0]
     colour = standard().colours[KIND + task.held].astype(float)
     radius = round(100 * math.tan(math.radians(18)))
@@ -59,8 +59,8 @@ def test_the_middle_of_the_camera_shows_what_is_grabbed(played):
     assert np.any(shades)
 
 
-def test_the_map_shows_floor_furniture_and_the_agent(played):
-    task, snapshots = played
+def test_the_map_shows_floor_furniture_and_the_agent(approach):
+    task, snapshots = approach
     picture = draw(snapshots[:1], view="above", size=200)[0]
     scale = 200 / max(task.floor.size)
     for number, name in enumerate(task.floor.names):
@@ -71,8 +71,8 @@ def test_the_map_shows_floor_furniture_and_the_agent(played):
     assert (picture == (200, 30, 30)).all(-1).any() and (picture == FLOOR).all(-1).mean() > 0.2
 
 
-def test_names_are_written_where_there_is_room(played):
-    _, snapshots = played
+def test_names_are_written_where_there_is_room(approach):
+    _, snapshots = approach
     with_names, without = (draw(snapshots[:1], size=256, view="above", labels=labels)[0] for labels in (True, False))
     assert ((with_names == 255).all(-1) & (without != 255).any(-1)).sum() > 200
     assert np.array_equal(*(draw(snapshots[:1], size=255, labels=labels)[0] for labels in (True, False)))
@@ -82,13 +82,13 @@ def test_what_is_in_a_closed_fridge_is_drawn_only_when_looked_into():
     task = Housekeep(distractors=0).make("adjustment_2")
     task.reset(0)
     thing, fridge = task.rules.items[0], task.floor.names.index("fridge")
-    for slot, item in enumerate(task.rules.items[1:]):
-        task.put(item, task.floor.names.index("sink"), slot)
+    for slot, other in enumerate(task.rules.items[1:]):
+        task.put(other, task.floor.names.index("sink"), slot)
     task.put(thing, fridge, 0)
     face, front = task.floor.point[fridge, :2], task.floor.front[fridge]
     colour = standard().colours[KIND + thing]
 
-    def shown(distance):
+    def is_drawn(distance):
         task.x, task.y = (face + distance * front).tolist()
         task.start = task.start._replace(heading=math.atan2(-front[1], -front[0]))
         task.turns, task.tilts = 0, -2
@@ -96,10 +96,10 @@ def test_what_is_in_a_closed_fridge_is_drawn_only_when_looked_into():
         picture = draw(task.snapshot()[None], size=128)[0].astype(float)
         return any((np.abs(picture - colour * shade).max(-1) <= 1).any() for shade in (0.82, 0.92, 1.0))
 
-    assert shown(1.0) and not shown(1.7)
+    assert is_drawn(1.0) and not is_drawn(1.7)
 
 
-def test_swapped_looks_are_those_of_other_things(played):
+def test_swapped_looks_are_those_of_other_things(approach):
     looks, other = standard(), swapped()
     assert other.names[KINDS.index("fridge")] == "loudspeaker" and other.names[KIND] == OBJECTS[1].replace("_", " ")
     for number in range(len(looks.names)):
@@ -110,9 +110,9 @@ def test_swapped_looks_are_those_of_other_things(played):
 
 @pytest.mark.parametrize("view", ["agent", "above"])
 @pytest.mark.parametrize("perturbation", ["sprite_swap", "texture"])
-def test_a_perturbation_changes_things_and_neither_room_nor_shape(played, view, perturbation):
-    _, snapshots = played
-    plain, other = (draw(snapshots[:1], view=view, perturbation=each, size=96)[0] for each in ("none", perturbation))
+def test_a_perturbation_changes_things_and_neither_room_nor_shape(approach, view, perturbation):
+    _, snapshots = approach
+    plain, other = (draw(snapshots[:1], view=view, perturbation=name, size=96)[0] for name in ("none", perturbation))
     assert (plain != other).any()
     floor = (plain == FLOOR).all(-1)
     assert floor.any() and np.array_equal(plain[floor], other[floor])

@@ -1,4 +1,4 @@
-"""Floor plans, sight lines by hand, and steps."""
+"""Floor plans, lines of sight worked by hand, and steps."""
 
 import math
 
@@ -27,10 +27,12 @@ def test_furniture_lies_in_the_room_and_apart_and_can_be_reached(names, number):
     low, high = plan.boxes
     assert (low >= -1e-5).all() and (high[0] <= plan.size[0] + 1e-5).all() and (high[1] <= plan.size[1] + 1e-5).all()
     count = len(names)
-    for one in range(count):
-        for other in range(one):
-            overlap = (np.minimum(high[:, one], high[:, other]) - np.maximum(low[:, one], low[:, other]) > 1e-4).all()
-            assert not overlap, (names[one], names[other])
+    for first in range(count):
+        for second in range(first):
+            overlap = (
+                np.minimum(high[:, first], high[:, second]) - np.maximum(low[:, first], low[:, second]) > 1e-4
+            ).all()
+            assert not overlap, (names[first], names[second])
     every, counted = np.arange(count), ~np.eye(count, dtype=bool) & plan.blocks
     reached = np.zeros(count, bool)
     for x, y in plan.free:
@@ -41,9 +43,9 @@ def test_furniture_lies_in_the_room_and_apart_and_can_be_reached(names, number):
 
 
 def test_plans_differ_by_number_and_repeat():
-    one, again, other = floor(KITCHEN, 3), floor.__wrapped__(KITCHEN, 3), floor(KITCHEN, 4)
-    assert np.array_equal(one.boxes, again.boxes) and np.array_equal(one.slots, again.slots)
-    assert not np.array_equal(one.boxes, other.boxes)
+    plan, repeated, other_plan = floor(KITCHEN, 3), floor.__wrapped__(KITCHEN, 3), floor(KITCHEN, 4)
+    assert np.array_equal(plan.boxes, repeated.boxes) and np.array_equal(plan.slots, repeated.slots)
+    assert not np.array_equal(plan.boxes, other_plan.boxes)
 
 
 def test_a_receptacle_holds_twelve_objects_at_different_places():
@@ -59,8 +61,8 @@ def test_a_receptacle_holds_twelve_objects_at_different_places():
             assert ((places[:, 2] > low[2]) & (places[:, 2] < high[2])).all()
 
 
-def alone(box, **changed):
-    """A plan with one box in a room of 5 x 5 m, its front along y, and the box's floor not to be walked on."""
+def box_plan(box, **changed):
+    """Return a plan with one box in a room of 5 x 5 m; its front faces along y, and its floor cannot be walked on."""
     plan = floor(KITCHEN, 0)
     (x0, y0, _), (x1, y1, _) = box
     walls = ((x0 - RADIUS, y0 - RADIUS, x1 + RADIUS, y1 + RADIUS),)
@@ -87,7 +89,7 @@ def test_a_box_hides_what_the_line_of_sight_crosses(top, height, free):
     """The eye is at x = 0, the point at x = 4, the box from x = 1.75 to 2.25: the line falls by (1.5 - height) / 4 a
     metre, so at the box's far edge it is at 1.5 - 2.25 / 4 (1.5 - height)."""
     lowest = EYE - 2.25 / 4 * (EYE - height)
-    plan = alone(((1.75, 2.0, 0.0), (2.25, 3.0, min(top, 0.85) if free and top == 1.0 else top)))
+    plan = box_plan(((1.75, 2.0, 0.0), (2.25, 3.0, min(top, 0.85) if free and top == 1.0 else top)))
     point = np.array([[4.0, 2.5, height]], np.float32)
     assert free == (lowest > plan.boxes[1, 2, 0])
     assert clear(plan, 0.0, 2.5, point, np.array([[True]])).tolist() == [free]
@@ -96,7 +98,7 @@ def test_a_box_hides_what_the_line_of_sight_crosses(top, height, free):
 
 
 def test_the_front_is_where_one_looks_in():
-    plan = alone(((2.0, 0.0, 0.0), (3.0, 0.6, 1.8)))
+    plan = box_plan(((2.0, 0.0, 0.0), (3.0, 0.6, 1.8)))
     at = np.array([0])
     assert faced(plan, 2.5, 2.0, at).all() and faced(plan, 0.2, 0.7, at).all()
     assert not faced(plan, 1.0, 0.5, at).any()
@@ -115,7 +117,7 @@ def test_the_front_is_where_one_looks_in():
     ],
 )
 def test_a_step_goes_a_quarter_of_a_metre_or_slides_or_stays(start, degrees, end):
-    plan = alone(((1.75, 2.0, 0.0), (2.25, 3.0, 1.0)))
+    plan = box_plan(((1.75, 2.0, 0.0), (2.25, 3.0, 1.0)))
     assert moved(plan, *start, math.radians(degrees)) == pytest.approx(end)
 
 

@@ -1,4 +1,4 @@
-"""The placement rule by hand, and tables that are refused."""
+"""The placement rule worked by hand, and tables that are refused."""
 
 import pandas as pd
 import pytest
@@ -46,15 +46,15 @@ def test_our_table_is_named_by_its_content_and_is_the_default():
 
 def test_a_table_is_the_same_in_any_order_and_format(table):
     path = table()
-    one = read(path)
-    assert one.name.startswith("file-") and one.name[5:] == TABLE[5:]
+    original = read(path)
+    assert original.name.startswith("file-") and original.name[5:] == TABLE[5:]
     turned = path.with_name("turned.parquet")
     pd.read_csv(path).iloc[::-1].to_parquet(turned, index=False)
-    assert read(turned).name == one.name and read(turned).votes == one.votes
+    assert read(turned).name == original.name and read(turned).votes == original.votes
 
 
-def changed(at, value, thing="mug", receptacle="sink"):
-    """A change of one column in the row of one object and receptacle."""
+def change_cell(at, value, thing="mug", receptacle="sink"):
+    """Return a change of one column in the row of one object and receptacle."""
 
     def change(row):
         if row[1:3] == [receptacle, thing]:
@@ -67,13 +67,13 @@ def changed(at, value, thing="mug", receptacle="sink"):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (changed(3, "2"), r"positive is 2 of 1 raters"),
-        (changed(4, "0"), r"positive is 0 of 0 raters; expected at least one"),
-        (changed(3, "-1"), r"positive is '-1'; expected a whole number"),
-        (changed(3, "0.5"), r"positive is '0.5'; expected a whole number"),
-        (changed(2, ""), r"object is ''; expected a name"),
-        (changed(2, "m" * 61), r"object is 'm+'; expected a name of at most 60"),
-        (changed(2, "plate"), r"has 'plate' on kitchen\|sink twice"),
+        (change_cell(3, "2"), r"positive is 2 of 1 raters"),
+        (change_cell(4, "0"), r"positive is 0 of 0 raters; expected at least one"),
+        (change_cell(3, "-1"), r"positive is '-1'; expected a whole number"),
+        (change_cell(3, "0.5"), r"positive is '0.5'; expected a whole number"),
+        (change_cell(2, ""), r"object is ''; expected a name"),
+        (change_cell(2, "m" * 61), r"object is 'm+'; expected a name of at most 60"),
+        (change_cell(2, "plate"), r"has 'plate' on kitchen\|sink twice"),
         (lambda row: None if row[1:3] == ["sink", "mug"] else row, r"lacks 'mug' on kitchen\|sink"),
         (lambda row: row[:4], r"row 1: 4 values; expected 5"),
         (lambda row: None, r"has 0 rows"),
@@ -96,7 +96,7 @@ def test_other_columns_and_files_are_refused(table, tmp_path):
 
 
 def test_a_table_has_to_be_named_by_its_content(table):
-    path = table(changed(3, "1"))
+    path = table(change_cell(3, "1"))
     name = read(path).name
     check_refused(
         rf"holds the table {name}.*: set suite\.table={name}", Housekeep(preferences=str(path)).ready, "adjustment_1"
@@ -109,10 +109,10 @@ def test_a_table_has_to_be_named_by_its_content(table):
 
 
 def test_an_item_needs_a_correct_and_an_incorrect_receptacle(table):
-    for value, told in (("0", "no receptacle.*cannot be placed"), ("1", "every receptacle.*cannot be misplaced")):
+    for value, problem in (("0", "no receptacle.*cannot be placed"), ("1", "every receptacle.*cannot be misplaced")):
         path = table(lambda row, value=value: [*row[:3], value, "1"] if row[2] == "fork" else row)
         check_refused(
-            rf"item 'fork' of task 'adjustment_1' belongs on {told}; choose another",
+            rf"item 'fork' of task 'adjustment_1' belongs on {problem}; choose another",
             Housekeep(preferences=str(path), table=read(path).name).ready,
             "adjustment_1",
         )
@@ -132,20 +132,20 @@ def test_unknown_names_of_a_table_are_refused(table):
 
 
 def test_objects_that_can_start_in_one_place_only_do_not_overfill_it(table):
-    """Seven items and five distractors fill the twelve slots of a receptacle; a sixth is refused, not met later."""
+    """Seven items and five distractors fill the twelve slots of a receptacle; a sixth is refused before the run."""
     items = {"spatula", "pressure_cooker", "peppermint", "plate", "fork", "blender_jar", "salt_shaker"}
-    one = min(Housekeep().preferences_table().receptacles("kitchen"))
+    receptacle = min(Housekeep().preferences_table().receptacles("kitchen"))
 
     def change(row):
-        return [*row[:3], "1" if (row[1] == one) != (row[2] in items) else "0", "1"]
+        return [*row[:3], "1" if (row[1] == receptacle) != (row[2] in items) else "0", "1"]
 
     path = table(change)
-    given = {"preferences": str(path), "table": read(path).name}
+    settings = {"preferences": str(path), "table": read(path).name}
     check_refused(
         r"distractors=6, and 'spatula' and \d+ other .*on .* only .*at most 5",
-        Housekeep(distractors=6, **given).ready,
+        Housekeep(distractors=6, **settings).ready,
         "adjustment_1",
     )
-    task = Housekeep(distractors=5, **given).make("adjustment_1")
+    task = Housekeep(distractors=5, **settings).make("adjustment_1")
     for seed in range(5):
         task.reset(seed)

@@ -1,4 +1,4 @@
-"""What the suite declares, and runs of it."""
+"""The suite's declarations, and runs of it."""
 
 import re
 
@@ -40,10 +40,12 @@ def test_a_tables_content_is_part_of_a_cells_id_and_its_path_is_not(table):
     copy = path.with_name("copy.csv")
     copy.write_bytes(path.read_bytes())
     name = read(path).name
-    (ours,) = matrix.plan(words).cells
-    one, other = (matrix.plan([*words, f"suite.preferences={p}", f"suite.table={name}"]).cells for p in (path, copy))
-    assert one[0].id == other[0].id != ours.id
-    assert one[0].variant == f"suite.table={name}"  # shown in row names
+    (default,) = matrix.plan(words).cells
+    from_path, from_copy = (
+        matrix.plan([*words, f"suite.preferences={p}", f"suite.table={name}"]).cells for p in (path, copy)
+    )
+    assert from_path[0].id == from_copy[0].id != default.id
+    assert from_path[0].variant == f"suite.table={name}"  # shown in row names
 
 
 def test_doctor_says_why_there_is_no_adapter(capsys):

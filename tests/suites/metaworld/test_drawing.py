@@ -1,4 +1,4 @@
-"""Frames of MetaWorld's tasks: the package's own, upright; and what perturbing them leaves alone."""
+"""Frames of MetaWorld's tasks are the package's own, upright; and what perturbations leave unchanged."""
 
 import typing
 from typing import Any
@@ -36,7 +36,9 @@ def test_full_frames_are_those_of_the_packages_own_render(
         if number % 15 == 0:
             frames = {kind: drawer(task.snapshot()[None])[0] for kind, drawer in drawers.items()}
             rendered = env.render()
-            upright = rendered[::-1, ::-1] if camera.startswith("corner") else rendered  # those hang upside down
+            upright = (
+                rendered[::-1, ::-1] if camera.startswith("corner") else rendered
+            )  # these cameras hang upside down
             expected = {"upright": upright, "package": rendered, "mirrored": rendered[::-1]}
             for kind, frame in frames.items():
                 assert frame.shape == (SIZE, SIZE, 3) and (frame != expected[kind]).sum() == 0, kind
@@ -53,7 +55,7 @@ def test_frames_are_upright_from_every_camera_that_sees_the_room(opengl: None) -
 
 
 def test_the_first_frame_shows_the_layout_at_once(opengl: None) -> None:
-    """The package's own would show the drawer where it was before, since it moves it without telling the simulation."""
+    """The package would show the drawer where it was before, since it moves it without updating the simulation."""
     task = MetaWorld().make("drawer-open")
     draw = MetaWorldDrawing(size=SIZE).spawn("drawer-open")
     task.reset(1)
@@ -65,7 +67,7 @@ def test_the_first_frame_shows_the_layout_at_once(opengl: None) -> None:
 def test_tasks_that_take_turns_are_drawn_each_in_its_own_scene(opengl: None) -> None:
     suite = MetaWorldMT10()
     task: Any = suite.make("mt10")
-    how = MetaWorldDrawing(size=SIZE)
+    drawing = MetaWorldDrawing(size=SIZE)
     shots, expected = [], []
     for _ in range(3):
         task.reset()
@@ -73,19 +75,19 @@ def test_tasks_that_take_turns_are_drawn_each_in_its_own_scene(opengl: None) -> 
         name = task._names[task._number]
         alone: Any = suite.make(name)
         alone._env.load_state(task._env.state())
-        expected.append(how.spawn(name)(alone.snapshot()[None])[0])
+        expected.append(drawing.spawn(name)(alone.snapshot()[None])[0])
     assert len({shot[0] for shot in shots}) > 1
-    np.testing.assert_array_equal(how.spawn("mt10")(np.array(shots)), expected)
+    np.testing.assert_array_equal(drawing.spawn("mt10")(np.array(shots)), expected)
 
 
 def test_swapped_sprites_mislead_and_textures_hide(opengl: None) -> None:
     shot = MetaWorld().make("drawer-open").snapshot()[None]
 
-    def seen(**how: Any) -> Any:
-        return MetaWorldDrawing(size=SIZE, **how).spawn("drawer-open")(shot)[0].astype(int)
+    def draw(**settings: Any) -> Any:
+        return MetaWorldDrawing(size=SIZE, **settings).spawn("drawer-open")(shot)[0].astype(int)
 
-    plain, swapped = seen(), seen(perturbation="sprite_swap")
+    plain, swapped = draw(), draw(perturbation="sprite_swap")
     red = (plain[..., 0] > 2 * plain[..., 1]).sum(), (swapped[..., 0] > 2 * swapped[..., 1]).sum()
     green = (plain[..., 1] > 1.2 * plain[..., 0]).sum(), (swapped[..., 1] > 1.2 * swapped[..., 0]).sum()
     assert red[0] > 4 * red[1] > 0 and green[1] > 4 * green[0] > 0  # a red arm and a green drawer, and the reverse
-    assert (np.abs(seen(perturbation="texture") - plain).max(axis=-1) > 40).mean() > 0.2
+    assert (np.abs(draw(perturbation="texture") - plain).max(axis=-1) > 40).mean() > 0.2

@@ -1,4 +1,4 @@
-"""What the suites declare, held against what their tasks do; and runs of them."""
+"""The suites' declarations agree with what their tasks do; and runs of them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,9 +36,9 @@ def test_observations_have_the_widths_of_the_papers(suite: MetaWorld, task: str,
 def test_the_presets_tasks_are_those_of_the_papers_records() -> None:
     for suite, paper in (("metaworld_mt10", "lagea"), ("metaworld_pbrl", "rl_sallm_f")):
         rows = published.load(paper)
-        told = {task for each in rows[rows["suite"] == suite]["task"] for task in each.split(",")} - {"all"}
-        assert told <= set(SUITES[suite].tasks)
-    assert set(MT10) == {task for each in published.load("lagea")["task"] for task in each.split(",")} - {"all"}
+        tasks = {task for names in rows[rows["suite"] == suite]["task"] for task in names.split(",")} - {"all"}
+        assert tasks <= set(SUITES[suite].tasks)
+    assert set(MT10) == {task for names in published.load("lagea")["task"] for task in names.split(",")} - {"all"}
     assert len(TASKS) == 50 and len(MT10) == 10 and len(PBRL) == 8
 
 
@@ -90,13 +90,13 @@ def test_the_protocols_are_the_papers() -> None:
 def test_a_shortened_profile_asks_all_queries_of_its_budget_and_the_papers_as_many_as_fit(
     suite: str, task: str
 ) -> None:
-    """From 10,000 on a session of 20 every 5,000 of 500,000 steps: 98 sessions."""
-    for profile, most in (("paper", 1_960), ("quick", None), ("smoke", None)):
+    """From step 10,000 on there is a session of 20 queries every 5,000 of 500,000 steps: 98 sessions."""
+    for profile, limit in (("paper", 1_960), ("quick", None), ("smoke", None)):
         plan = matrix.plan([f"suite={suite}", f"task={task}", "method=pebble", f"profile={profile}"])
         (cell,) = plan.cells
         guide = cell.section("guide")
         parts = {name: cell.section(name) for name in ("training", "learner")}
-        assert guide.planned(parts) == (most or guide.budget), profile
+        assert guide.planned(parts) == (limit or guide.budget), profile
 
 
 def test_tasks_are_told_in_our_words_or_in_those_of_lageas_table() -> None:
@@ -104,11 +104,11 @@ def test_tasks_are_told_in_our_words_or_in_those_of_lageas_table() -> None:
     assert MetaWorld(instructions="lagea").make("reach").instruction == "Reach a goal position."
     assert MetaWorldMT10().make("peg-insert-side").instruction == "Insert the peg into the side hole."
     turns = MetaWorldMT10(goal="observable").make(BY_TURNS)
-    seen = set()
+    instructions = set()
     for seed in range(40):
         turns.reset(seed)
-        seen.add(turns.instruction)
-    assert seen <= set(LAGEA.values()) and len(seen) > 5 and set(LAGEA) == set(MT10)
+        instructions.add(turns.instruction)
+    assert instructions <= set(LAGEA.values()) and len(instructions) > 5 and set(LAGEA) == set(MT10)
     check_refused(
         "table 4 has no instruction for 'button-press'; choose a task of MT10",
         matrix.plan,
@@ -126,9 +126,9 @@ def test_runs_tell_of_success_at_any_step_and_of_each_task(train: Callable[..., 
         "seeds=[0]",
     )
 
-    def rows(*which: str) -> pd.DataFrame:
-        found: Any = results.load(train(*which, "method=uer", *short, packs=[(0,)]), log="subgoals")
-        return found
+    def rows(*words: str) -> pd.DataFrame:
+        table: Any = results.load(train(*words, "method=uer", *short, packs=[(0,)]), log="subgoals")
+        return table
 
     alone = rows("suite=metaworld_pbrl", "task=reach", "evaluation.episodes=1")
     assert alone["subgoal"].unique().tolist() == ["success_any"] and alone["step"].unique().tolist() == [20]

@@ -1,4 +1,4 @@
-"""MetaWorld's tasks against the package's own environments, their layouts, goals and rewards, and their state."""
+"""MetaWorld's tasks compared with the package's own environments: layouts, goals, rewards and state."""
 
 import warnings
 from typing import Any
@@ -19,9 +19,9 @@ from guidebench.suites.metaworld.words import LAGEA
 """Tasks whose experts are in contact after 60 steps: views into the simulation, free joints, hinges, slides."""
 
 
-def package(name: str, seed: int, hidden: bool = False, **how: Any) -> Any:
-    """The package's environment with layouts by `seed`, as it is to be used."""
-    env: Any = ALL_V3_ENVIRONMENTS[f"{name}-v3"](**how)  # type: ignore[abstract]
+def package(name: str, seed: int, hidden: bool = False, **settings: Any) -> Any:
+    """Return the package's environment with layouts drawn by `seed`, set up as the package intends."""
+    env: Any = ALL_V3_ENVIRONMENTS[f"{name}-v3"](**settings)  # type: ignore[abstract]
     env._partially_observable = hidden
     env.__dict__.pop("sawyer_observation_space", None)
     env._set_task_called = env.seeded_rand_vec = True
@@ -31,7 +31,7 @@ def package(name: str, seed: int, hidden: bool = False, **how: Any) -> Any:
 
 
 def touching(task: Any) -> bool:
-    """Whether the arm is in contact with anything."""
+    """Return whether the arm is in contact with anything."""
     model, contact = task._env.model, task._env.data.contact
     of_arm = model.body_rootid[model.geom_bodyid[contact.geom]] == model.body("base").id
     return bool((of_arm.sum(axis=-1) == 1).any())
@@ -49,13 +49,13 @@ def episode(task: Any, seed: int | None, actions: Array) -> list[Any]:
 @pytest.mark.parametrize("name", (*MT10[::2], "button-press", "door-unlock", "bin-picking", "hammer"))
 def test_episodes_and_measures_are_the_packages_own(name: str) -> None:
     env, task = package(name, 3), MetaWorld().make(name)
-    seen = env.reset()[0]
-    assert np.array_equal(task.reset(3), np.float32(seen)) and not task.measures().any()  # type: ignore[attr-defined]
+    expected = env.reset()[0]
+    assert np.array_equal(task.reset(3), np.float32(expected)) and not task.measures().any()  # type: ignore[attr-defined]
     assert (names := [*MetaWorld().measures(name)]) == ["near_object", "grasp_success", "obj_to_target"]
     for action in moves(25):
-        seen, reward, _, _, info = env.step(action)
+        expected, reward, _, _, info = env.step(action)
         step = task.step(action)
-        assert np.array_equal(step.observation, np.float32(seen)) and step.reward == float(reward)
+        assert np.array_equal(step.observation, np.float32(expected)) and step.reward == float(reward)
         assert step.success == bool(info["success"]) and not step.terminated
         measures = task.measures()  # type: ignore[attr-defined]
         assert measures.dtype == np.float32 and np.isfinite(measures).all()
@@ -63,18 +63,18 @@ def test_episodes_and_measures_are_the_packages_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ("stick-push", "pick-place"))
-def test_so_are_those_of_experts_that_grasp(name: str) -> None:
-    """Whether both fingers press on the stick decides success there."""
+def test_episodes_in_which_the_expert_grasps_are_the_packages_own_too(name: str) -> None:
+    """In these tasks success depends on whether both fingers press on the object."""
     env, task = package(name, 4), MetaWorld().make(name)
     env.reset()
     task.reset(4)
     touched = 0
     for _ in range(130):
         action = task.expert()  # type: ignore[attr-defined]
-        seen, reward, _, _, info = env.step(action)
+        expected, reward, _, _, info = env.step(action)
         step = task.step(action)
         assert (step.reward, step.success) == (float(reward), bool(info["success"]))
-        assert np.array_equal(step.observation, np.float32(seen))
+        assert np.array_equal(step.observation, np.float32(expected))
         assert task._env.touching_main_object == env.touching_main_object  # type: ignore[attr-defined]
         touched += bool(env.touching_main_object)
     assert touched > 10 and step.success
@@ -85,12 +85,12 @@ def test_measures_are_part_of_a_state_and_zero_in_the_next_episode() -> None:
     task.reset(3)
     for action in moves(5):
         task.step(action)
-    told = task.measures()  # type: ignore[attr-defined]
-    assert told[2] > 0.1, "the puck is away from its target"
+    measures = task.measures()  # type: ignore[attr-defined]
+    assert measures[2] > 0.1, "the puck is away from its target"
     fresh.load_state(task.state())
-    assert np.array_equal(fresh.measures(), told)  # type: ignore[attr-defined]
+    assert np.array_equal(fresh.measures(), measures)  # type: ignore[attr-defined]
     fresh.reset(4)
-    assert not fresh.measures().any() and np.array_equal(task.measures(), told)  # type: ignore[attr-defined]
+    assert not fresh.measures().any() and np.array_equal(task.measures(), measures)  # type: ignore[attr-defined]
 
 
 def test_a_hidden_goal_is_the_packages_and_zero() -> None:
@@ -154,18 +154,22 @@ def test_coordinates_are_where_things_are_now_and_were_a_step_before(name: str, 
     task.reset(0)
     before = task.step(moves(1)[0]).observation
     now = task.step(moves(2)[1]).observation
-    told = {each.name: each for each in suite.coordinates(name)}
+    coordinates = {coordinate.name: coordinate for coordinate in suite.coordinates(name)}
     expected = {"tcp", "target"} if (name, state) == ("reach", "reduced") else {"tcp", "obj", "target"}
-    assert set(told) == expected
+    assert set(coordinates) == expected
     env = task._env
     places = {"tcp": env.data.body("hand").xpos, "target": env._target_pos, "obj": env._get_pos_objects()}
-    for thing, each in told.items():
-        np.testing.assert_allclose(now[list(each.entries)], places[thing], atol=1e-6)
-        assert each.constant == (thing == "target") == (not each.former)
-        if each.former:
-            np.testing.assert_array_equal(now[list(each.former)], before[list(each.entries)])
-    assert "handle" in told["obj"].meaning if name == "drawer-open" else "gripper" in told["target"].meaning
-    assert {each.name for each in MetaWorld(state=state, goal="hidden").coordinates(name)} == expected - {"target"}
+    for thing, coordinate in coordinates.items():
+        np.testing.assert_allclose(now[list(coordinate.entries)], places[thing], atol=1e-6)
+        assert coordinate.constant == (thing == "target") == (not coordinate.former)
+        if coordinate.former:
+            np.testing.assert_array_equal(now[list(coordinate.former)], before[list(coordinate.entries)])
+    assert (
+        "handle" in coordinates["obj"].meaning if name == "drawer-open" else "gripper" in coordinates["target"].meaning
+    )
+    assert {coordinate.name for coordinate in MetaWorld(state=state, goal="hidden").coordinates(name)} == expected - {
+        "target"
+    }
 
 
 def test_an_episode_lasts_500_steps_and_success_is_that_of_the_step() -> None:
@@ -199,40 +203,40 @@ def test_scripted_experts_succeed(name: str) -> None:
 
 @pytest.mark.parametrize("name", ("reach", "door-open", "window-close"))
 def test_the_goal_is_the_packages_first_success_in_both_goal_modes(name: str) -> None:
-    """The package's environment and policy, played until its `info` tells of success."""
+    """The package's environment is played by its policy until its `info` reports success."""
     env, policy = package(name, 13), ENV_POLICY_MAP[f"{name}-v3"]()
-    seen, told = env.reset()[0], {"success": 0.0}
+    observation, outcome = env.reset()[0], {"success": 0.0}
     for _ in range(500):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its own actions are clipped
-            action = np.float32(np.clip(policy.get_action(seen.copy()), -1, 1))
-        seen, _, _, _, told = env.step(action)
-        if told["success"]:
+            warnings.simplefilter("ignore")  # the policy's actions are out of bounds before they are clipped
+            action = np.float32(np.clip(policy.get_action(observation.copy()), -1, 1))
+        observation, _, _, _, outcome = env.step(action)
+        if outcome["success"]:
             break
-    assert told["success"], "the policy succeeds in this layout"
+    assert outcome["success"], "the policy succeeds in this layout"
     expected = {field: getattr(env.data, field) for field in ("qpos", "mocap_pos", "mocap_quat")}
     expected |= {field: getattr(env.model, field) for field in ("body_pos", "site_pos")}
     observable, hidden = MetaWorldMT10(goal="observable").of_run(13), MetaWorldMT10(goal="hidden").of_run(13)
     assert not observable.fixed and hidden.fixed
     for suite, seed in ((observable, 13), (hidden, 13), (hidden, 5)):  # the layout of a hidden goal is the run's
-        found = suite.goal_snapshot(name, seed)
-        assert found is not None and found.dtype == np.uint8 and found.ndim == 1
-        drawn = np.frombuffer(found.tobytes(), record(env.model))[0]
-        assert all(np.array_equal(drawn[field], value) for field, value in expected.items())
-    again = hidden.goal_snapshot(name, 5)
-    assert again is not None and again.tobytes() == found.tobytes()
+        goal = suite.goal_snapshot(name, seed)
+        assert goal is not None and goal.dtype == np.uint8 and goal.ndim == 1
+        goal_state = np.frombuffer(goal.tobytes(), record(env.model))[0]
+        assert all(np.array_equal(goal_state[field], value) for field, value in expected.items())
+    repeated = hidden.goal_snapshot(name, 5)
+    assert repeated is not None and repeated.tobytes() == goal.tobytes()
     other = observable.goal_snapshot(name, 14)
-    assert other is None or other.tobytes() != found.tobytes()
+    assert other is None or other.tobytes() != goal.tobytes()
 
 
 def test_a_goal_is_taken_before_success_is_lost_again() -> None:
-    kept = MetaWorld().demonstrate("reach", 5)
-    assert kept is not None and kept.length == 500 and kept.success[-1]
-    lost = MetaWorld().demonstrate("door-open", 0)  # opened, then pushed too far
-    found = MetaWorld().goal_snapshot("door-open", 0)
-    assert lost is not None and found is not None and not lost.success[-1]
-    first = int(lost.success.argmax())
-    assert np.array_equal(found, lost.snapshot[first]) and not np.array_equal(found, lost.snapshot[-1])
+    lasting = MetaWorld().demonstrate("reach", 5)
+    assert lasting is not None and lasting.length == 500 and lasting.success[-1]
+    undone = MetaWorld().demonstrate("door-open", 0)  # opened, then pushed too far
+    goal = MetaWorld().goal_snapshot("door-open", 0)
+    assert undone is not None and goal is not None and not undone.success[-1]
+    first = int(undone.success.argmax())
+    assert np.array_equal(goal, undone.snapshot[first]) and not np.array_equal(goal, undone.snapshot[-1])
 
 
 def test_a_layout_that_the_policy_never_solves_has_no_goal() -> None:
@@ -243,8 +247,8 @@ def test_a_goal_of_tasks_by_turns_is_that_of_the_task_whose_turn_it_is() -> None
     suite = MetaWorldMT10(goal="observable", layouts="random", reward="dense")
     task: Any = suite.make("mt10")
     task.reset(3)
-    found = suite.goal_snapshot("mt10", 3)
-    assert found is not None and found.shape == task.snapshot().shape and found[0] == task.snapshot()[0]
+    goal = suite.goal_snapshot("mt10", 3)
+    assert goal is not None and goal.shape == task.snapshot().shape and goal[0] == task.snapshot()[0]
 
 
 def test_tasks_take_turns_in_fifty_layouts_and_say_which_they_are() -> None:
@@ -265,8 +269,8 @@ def test_tasks_take_turns_in_fifty_layouts_and_say_which_they_are() -> None:
         lengths.add(len(task.snapshot()))
     assert len(names) >= 8 and len(lengths) == 1 and np.array_equal(task.reset(0), first)
     push = MetaWorld().make("push")
-    known = {push.reset(layout).tobytes() for layout in range(50)}
-    assert {layout for name, layout in layouts if name == "push"} <= known
+    push_layouts = {push.reset(layout).tobytes() for layout in range(50)}
+    assert {layout for name, layout in layouts if name == "push"} <= push_layouts
 
 
 def test_what_the_package_remembers_by_looking_into_the_simulation_stays_a_view() -> None:

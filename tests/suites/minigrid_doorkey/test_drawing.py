@@ -1,4 +1,4 @@
-"""Frames drawn from snapshots against MiniGrid's own frames."""
+"""Frames drawn from snapshots, compared with MiniGrid's own frames."""
 
 import numpy as np
 import pytest
@@ -34,10 +34,10 @@ def test_frames_equal_get_frame_without_highlight(size, tile_size, steps):
             task.reset()
             peer.reset()
             keep()
-    drawn = DoorKeyDrawer(size, tile_size)(np.stack(snapshots))
+    drawn_frames = DoorKeyDrawer(size, tile_size)(np.stack(snapshots))
     assert under == {"floor", "door", "goal"}
-    assert drawn.dtype == np.uint8 and drawn.shape == (len(frames), size * tile_size, size * tile_size, 3)
-    assert np.array_equal(drawn, np.stack(frames))
+    assert drawn_frames.dtype == np.uint8 and drawn_frames.shape == (len(frames), size * tile_size, size * tile_size, 3)
+    assert np.array_equal(drawn_frames, np.stack(frames))
 
 
 def test_other_colours_and_shut_doors_are_drawn_as_minigrid_draws_them():
@@ -57,6 +57,6 @@ def test_frames_belong_to_the_caller():
     task.reset(0)
     snapshots = task.snapshot()[None]
     first = drawer(snapshots)
-    kept = first.copy()
+    copy = first.copy()
     first[:] = 0
-    assert np.array_equal(drawer(snapshots), kept)
+    assert np.array_equal(drawer(snapshots), copy)

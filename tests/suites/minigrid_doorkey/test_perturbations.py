@@ -1,4 +1,4 @@
-"""Perturbed frames: the world stays as it is, the objects alone look otherwise, and `sprite` no longer knows them."""
+"""Perturbed frames: the world is unchanged, only objects look different, and `sprite` no longer recognises them."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ ASIDE, BEFORE_DOOR, IN_DOOR, AT_GOAL = (2, 2, 1), (3, 4, 0), (4, 4, 0), (6, 6, 1
 
 
 def tiles(snapshots: np.ndarray, perturbation: str = "none", **settings: Any) -> np.ndarray:
-    """What is drawn of each cell, uint8 [L, column, row, TILE, TILE, 3]."""
+    """Return how each cell is drawn, uint8 [L, column, row, TILE, TILE, 3]."""
     draw = DoorKeyDrawing(**{"tile_size": TILE, "perturbation": perturbation, **settings}).spawn("8x8")
     frames = draw(np.atleast_2d(snapshots))
     pixels = frames.shape[1] // 8
@@ -27,7 +27,7 @@ def tiles(snapshots: np.ndarray, perturbation: str = "none", **settings: Any) ->
 
 
 def episode(seed: int, skill: float = 0.7) -> np.ndarray:
-    """Snapshots [L, n] of a whole episode on 8x8 that takes the key and opens and closes the door."""
+    """Return snapshots [L, n] of a whole episode on 8x8 that takes the key and opens and closes the door."""
     task, draw = DoorKey(8), np.random.default_rng(seed)
     task.reset(seed)
     shots = [task.snapshot()]
@@ -59,44 +59,44 @@ def test_swapped_sprites_are_minigrids_own_in_the_same_colour(direction: int | N
         snapshot[-3:] = (x, y, direction) if direction is not None else (1, 1, 0)
         return tiles(snapshot, "sprite_swap")[0, x, y].tobytes()
 
-    def own(thing: Any) -> bytes:
+    def render(thing: Any) -> bytes:
         return Grid.render_tile(thing, direction, tile_size=TILE).astype(np.uint8).tobytes()
 
-    assert look(scene(True, 2, ASIDE), 2, 3) == own(Lava())
-    assert look(scene(False, 2, ASIDE), 4, 4) == look(scene(False, 1, ASIDE), 4, 4) == own(Box("yellow"))
-    assert look(scene(False, 0, ASIDE), 4, 4) == own(Floor("yellow"))
-    assert look(scene(False, 0, ASIDE), 6, 6) == own(Ball("green"))
-    assert look(scene(False, 0, ASIDE), 2, 3) == own(None)  # a key that was taken is gone
+    assert look(scene(True, 2, ASIDE), 2, 3) == render(Lava())
+    assert look(scene(False, 2, ASIDE), 4, 4) == look(scene(False, 1, ASIDE), 4, 4) == render(Box("yellow"))
+    assert look(scene(False, 0, ASIDE), 4, 4) == render(Floor("yellow"))
+    assert look(scene(False, 0, ASIDE), 6, 6) == render(Ball("green"))
+    assert look(scene(False, 0, ASIDE), 2, 3) == render(None)  # a key that was taken is gone
 
 
 def test_a_texture_follows_from_its_seed_in_every_episode_and_drawer() -> None:
-    one, other = episode(1), episode(4)
+    first, second = episode(1), episode(4)
     drawer = DoorKeyDrawing(TILE, "texture").spawn("8x8")
-    drawer(other)
-    alone = DoorKeyDrawing(TILE, "texture").spawn("8x8")(one)
-    assert np.array_equal(drawer(one), alone)
-    seeds = [tiles(one, "texture", seed=seed)[0] for seed in (0, 1)]
-    objects = one[0, :-3].reshape(8, 8, 3)[..., 0] != 1
+    drawer(second)
+    alone = DoorKeyDrawing(TILE, "texture").spawn("8x8")(first)
+    assert np.array_equal(drawer(first), alone)
+    seeds = [tiles(first, "texture", seed=seed)[0] for seed in (0, 1)]
+    objects = first[0, :-3].reshape(8, 8, 3)[..., 0] != 1
     assert all((a != b).any() for a, b in zip(seeds[0][objects], seeds[1][objects], strict=True))
 
 
 def test_each_object_has_one_texture_and_each_state_and_direction_its_own() -> None:
     doors = [scene(True, state, ASIDE) for state in range(3)]
     agents = [scene(True, 2, (2, 2, direction)) for direction in range(4)]
-    drawn = tiles(np.stack([*doors, *agents]), "texture")
-    first = drawn[0]
+    drawn_tiles = tiles(np.stack([*doors, *agents]), "texture")
+    first = drawn_tiles[0]
     walls = np.argwhere(scene(True, 0, ASIDE)[:-3].reshape(8, 8, 3)[..., 0] == WALL)
     assert len({first[x, y].tobytes() for x, y in walls}) == 1
     looks = {first[0, 0].tobytes(), first[2, 3].tobytes(), first[6, 6].tobytes()}
-    looks |= {drawn[i, 4, 4].tobytes() for i in range(3)} | {drawn[3 + i, 2, 2].tobytes() for i in range(4)}
+    looks |= {drawn_tiles[i, 4, 4].tobytes() for i in range(3)} | {drawn_tiles[3 + i, 2, 2].tobytes() for i in range(4)}
     assert len(looks) == sum(map(len, TEXTURED.values())) == 10
 
 
 @pytest.mark.parametrize("tile_size", [4, 5, 8, 32])
 def test_every_channel_of_a_textured_pixel_is_at_an_end_and_both_ends_are_there(tile_size: int) -> None:
-    drawn = tiles(scene(True, 2, ASIDE), "texture", tile_size=tile_size)[0]
+    drawn_tiles = tiles(scene(True, 2, ASIDE), "texture", tile_size=tile_size)[0]
     for x, y in ((0, 0), (2, 3), (4, 4), (6, 6)):
-        pixels = drawn[x, y].reshape(-1, 3)
+        pixels = drawn_tiles[x, y].reshape(-1, 3)
         colours = np.unique(pixels, axis=0).astype(int)
         assert len(colours) == 2 and (colours.sum(axis=0) == 255).all()
 
@@ -118,7 +118,7 @@ EVENTS = {
 
 @pytest.mark.parametrize("perturbation", PERTURBED)
 def test_the_sprite_judge_says_no_to_every_perturbed_event(perturbation: str) -> None:
-    """An instrument check: the judge looks at pixels alone."""
+    """This checks the instrument: the judge looks at pixels alone."""
     judge = Sprite().spawn(MiniGridDoorKey(), "8x8")
     standard, perturbed = (DoorKeyDrawing(TILE, p).spawn("8x8") for p in ("none", perturbation))
     clips = [np.stack(snapshots) for snapshots in EVENTS.values()] + [episode(seed) for seed in range(4)]

@@ -1,4 +1,4 @@
-"""The judge `sprite`: its answers on real episodes against what happened, and on doctored pixels."""
+"""The judge `sprite`: its answers on real episodes compared with what happened, and on edited pixels."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ def judge() -> Any:
 
 
 def clip_of(snapshots: list) -> np.ndarray:
-    """32 frames that end with the last snapshot; a shorter clip repeats its first frame."""
+    """Return a clip of 32 frames that ends with the last snapshot; its first frame is repeated if there are fewer."""
     padded = [snapshots[0]] * (CLIP - len(snapshots)) + snapshots
     return DRAWER(np.stack(padded))
 
 
 def episode(task: DoorKey, draw: np.random.Generator, skill: float) -> tuple[list, list]:
-    """Snapshots after each transition, and which event each transition was, by the state alone."""
+    """Return the snapshot after each transition, and the event of each transition as the states show it."""
     snapshots, events = [], []
     task.reset()
     carrying, door = False, 2
@@ -37,8 +37,8 @@ def episode(task: DoorKey, draw: np.random.Generator, skill: float) -> tuple[lis
         state = task.state()
         codes = state["codes"]
         now_carrying, now_door = state["carrying"] is not None, int(codes[codes[:, :, 0] == 4][0][2])
-        taken, opened = now_carrying and not carrying, now_door == 0 and door != 0
-        events.append("key" if taken else "door" if opened else "goal" if step.success else "")
+        has_taken_key, has_opened = now_carrying and not carrying, now_door == 0 and door != 0
+        events.append("key" if has_taken_key else "door" if has_opened else "goal" if step.success else "")
         carrying, door = now_carrying, now_door
         snapshots.append(task.snapshot())
         if step.terminated or step.truncated:
@@ -62,7 +62,7 @@ def test_answers_match_what_is_visible_in_the_clips_of_real_episodes(judge):
 
 
 def scene(key: bool, door: int, agent: tuple[int, int, int], colour: int = 4) -> np.ndarray:
-    """A snapshot of a room of 8 x 8 with a key at (2, 3), a door at (4, 4) and a goal at (6, 6)."""
+    """Return a snapshot of a room of 8 x 8 with a key at (2, 3), a door at (4, 4) and a goal at (6, 6)."""
     cells = np.zeros((8, 8, 3), np.uint8)
     cells[:, :] = (1, 0, 0)
     cells[[0, 7, 4], :] = cells[:, [0, 7]] = (2, 5, 0)
@@ -77,10 +77,10 @@ OUTSIDE = (2, 2, 1)
 
 @pytest.mark.parametrize("colour", range(6))
 def test_each_event_alone_is_a_yes_in_any_colour(judge, colour):
-    taken = [scene(True, 2, OUTSIDE, colour), scene(False, 2, OUTSIDE, colour)]
+    key_taken = [scene(True, 2, OUTSIDE, colour), scene(False, 2, OUTSIDE, colour)]
     unlocked = [scene(False, 2, (3, 4, 0), colour), scene(False, 0, (3, 4, 0), colour)]
     reopened = [scene(False, 1, (3, 4, 0), colour), scene(False, 0, (4, 4, 0), colour)]
-    assert judge([clip_of(taken), clip_of(unlocked), clip_of(reopened)]) == [1.0, 1.0, 1.0]
+    assert judge([clip_of(key_taken), clip_of(unlocked), clip_of(reopened)]) == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("direction", range(4))
@@ -126,18 +126,18 @@ def test_answers_do_not_depend_on_earlier_clips_or_on_the_batch():
     yes = clip_of([scene(True, 2, OUTSIDE), scene(False, 2, OUTSIDE)])
     purple = clip_of([scene(True, 2, OUTSIDE, 3), scene(False, 2, OUTSIDE, 3)])
     no = clip_of([scene(True, 2, OUTSIDE)])
-    one, other = Sprite().spawn(SUITE, "8x8"), Sprite().spawn(SUITE, "8x8")
-    assert one([yes, no, purple, no]) == [1.0, 0.0, 1.0, 0.0]
-    assert other([purple]) + other([no]) + other([yes]) == [1.0, 0.0, 1.0]
+    first_judge, second_judge = Sprite().spawn(SUITE, "8x8"), Sprite().spawn(SUITE, "8x8")
+    assert first_judge([yes, no, purple, no]) == [1.0, 0.0, 1.0, 0.0]
+    assert second_judge([purple]) + second_judge([no]) + second_judge([yes]) == [1.0, 0.0, 1.0]
 
 
 def test_tiles_may_be_of_any_size_but_must_be_as_many_as_the_grid_has_cells(judge):
-    taken = np.stack([scene(True, 2, OUTSIDE), scene(False, 2, OUTSIDE)])
-    drawn = [DoorKeyDrawing(tile_size=pixels).spawn("8x8")(taken) for pixels in (6, 12, 6)]
-    assert judge(drawn) == [1.0] * 3 and judge([clip[:1] for clip in drawn]) == [0.0] * 3
-    for other in (drawn[0][:, :-1, :-1], drawn[0][:, :-6], np.zeros((1, 0, 0, 3), np.uint8)):
-        height, width = other.shape[1:3]
-        check_refused(f"{height}x{width} pixels given; expected a square of 8x8 tiles", judge, [other])
+    snapshots = np.stack([scene(True, 2, OUTSIDE), scene(False, 2, OUTSIDE)])
+    clips = [DoorKeyDrawing(tile_size=pixels).spawn("8x8")(snapshots) for pixels in (6, 12, 6)]
+    assert judge(clips) == [1.0] * 3 and judge([clip[:1] for clip in clips]) == [0.0] * 3
+    for misshapen in (clips[0][:, :-1, :-1], clips[0][:, :-6], np.zeros((1, 0, 0, 3), np.uint8)):
+        height, width = misshapen.shape[1:3]
+        check_refused(f"{height}x{width} pixels given; expected a square of 8x8 tiles", judge, [misshapen])
 
 
 @pytest.mark.parametrize("frames", [np.zeros((2, 64, 64, 3)), np.zeros((2, 64, 64), np.uint8)])

@@ -1,4 +1,4 @@
-"""What the suite declares, held against what its tasks do."""
+"""The suite's declarations agree with what its tasks do."""
 
 import numpy as np
 import pytest
@@ -26,9 +26,9 @@ def test_observations_are_codes_within_the_declared_categories(task):
 
 def test_step_limits_and_instruction_are_minigrids():
     for task, cells in (("5x5", 25), ("8x8", 64), ("12x12", 144), ("16x16", 256)):
-        made = MiniGridDoorKey().make(task)
-        assert made.max_steps == MiniGridDoorKey().horizon(task) == 10 * cells
-        assert made.instruction == "use the key to open the door and then get to the goal"
+        environment = MiniGridDoorKey().make(task)
+        assert environment.max_steps == MiniGridDoorKey().horizon(task) == 10 * cells
+        assert environment.instruction == "use the key to open the door and then get to the goal"
 
 
 def test_the_protocol_is_the_papers():

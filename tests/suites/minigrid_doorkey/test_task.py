@@ -1,4 +1,4 @@
-"""DoorKey against MiniGrid's own FullyObsWrapper, step for step."""
+"""DoorKey compared with MiniGrid's own FullyObsWrapper, step by step."""
 
 from typing import Any
 
@@ -14,26 +14,26 @@ TO_MINIGRID = (0, 1, 2, 3, 5)
 
 
 def same_episode(task: DoorKey, peer: FullyObsWrapper, seed: int | None, policy: Any) -> dict[str, Any]:
-    """Play one episode on both, compare everything, and tell what happened."""
+    """Play one episode in both environments, compare everything, and return which events happened and its length."""
     first, _ = peer.reset(seed=seed)
     observation = task.reset(seed)
     assert observation.dtype == np.uint8 and np.array_equal(observation, first["image"])
-    seen: dict[str, Any] = {"carried": False, "opened": False, "on_door": False, "length": 0}
+    events: dict[str, Any] = {"carried": False, "opened": False, "on_door": False, "length": 0}
     while True:
         action = policy()
         expected, reward, terminated, truncated, _ = peer.step(TO_MINIGRID[action])
         step = task.step(action)
-        seen["length"] += 1
+        events["length"] += 1
         assert np.array_equal(step.observation, expected["image"])
         assert (step.reward, step.terminated, step.truncated) == (reward, terminated, truncated)
         assert step.success == (terminated and reward > 0)
         doors = [cell for cell in peer.unwrapped.grid.grid if cell is not None and cell.type == "door"]
         under = peer.unwrapped.grid.get(*peer.unwrapped.agent_pos)
-        seen["carried"] |= peer.unwrapped.carrying is not None
-        seen["opened"] |= doors[0].is_open
-        seen["on_door"] |= under is doors[0]
+        events["carried"] |= peer.unwrapped.carrying is not None
+        events["opened"] |= doors[0].is_open
+        events["on_door"] |= under is doors[0]
         if terminated or truncated:
-            return {**seen, "success": step.success}
+            return {**events, "success": step.success}
 
 
 def peer_of(size: int) -> FullyObsWrapper:
@@ -53,9 +53,9 @@ def test_random_episodes_are_bit_identical_to_fully_obs_wrapper(size, seeds):
 def test_scripted_solutions_are_bit_identical_and_succeed(size):
     task, peer = DoorKey(size), peer_of(size)
     for seed in (7, None, None):
-        seen = same_episode(task, peer, seed, task.expert)
-        assert seen["carried"] and seen["opened"] and seen["on_door"] and seen["success"]
-        assert seen["length"] < 8 * size
+        events = same_episode(task, peer, seed, task.expert)
+        assert events["carried"] and events["opened"] and events["on_door"] and events["success"]
+        assert events["length"] < 8 * size
 
 
 def test_noisy_solutions_that_close_and_reopen_doors_are_bit_identical():
@@ -87,14 +87,14 @@ def test_reward_falls_by_nine_tenths_over_the_step_limit():
 
 def test_observations_stay_as_they_were_and_may_be_written_to():
     task, twin = DoorKey(6), DoorKey(6)
-    kept = [task.reset(1)]
-    before = [kept[0].copy()]
+    observations = [task.reset(1)]
+    copies = [observations[0].copy()]
     twin.reset(1)
     for action in np.random.default_rng(0).integers(0, 5, 60):
-        kept.append(task.step(action).observation)
-        before.append(kept[-1].copy())
+        observations.append(task.step(action).observation)
+        copies.append(observations[-1].copy())
         twin.step(action).observation[:] = 9
-    assert all(np.array_equal(a, b) for a, b in zip(kept, before, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(observations, copies, strict=True))
     assert np.array_equal(task.step(TURN_LEFT).observation, twin.step(TURN_LEFT).observation)
 
 
@@ -119,9 +119,9 @@ def test_events_are_what_the_state_tells_of_the_last_step():
         before = task.state()
         step = task.step(task.expert() if draw.random() < 0.5 else int(draw.integers(5)))
         after = task.state()
-        taken = before["carrying"] is None and after["carrying"] is not None
-        opened = door_of(before) != 0 and door_of(after) == 0
-        assert task.events().dtype == bool and task.events().tolist() == [taken, opened, step.success]
+        has_taken_key = before["carrying"] is None and after["carrying"] is not None
+        has_opened = door_of(before) != 0 and door_of(after) == 0
+        assert task.events().dtype == bool and task.events().tolist() == [has_taken_key, has_opened, step.success]
         counts += task.events()
         if step.terminated or step.truncated:
             task.reset()
@@ -157,10 +157,10 @@ def test_position_forgets_clock_and_random_stream_but_not_the_world():
         task.step(task.expert())
     shut = task.position()
     task.step(TOGGLE)
-    opened = task.position()
+    open_position = task.position()
     task.step(TOGGLE)
     task.step(TOGGLE)
-    assert opened != shut and task.position() == opened
+    assert open_position != shut and task.position() == open_position
 
 
 def test_a_snapshot_keeps_what_lies_under_the_agent():
@@ -199,10 +199,10 @@ def test_the_expert_recovers_from_a_door_closed_behind_it():
 
 
 def test_a_restored_episode_ends_at_the_step_at_which_it_would_have_ended() -> None:
-    task, again = DoorKey(5), DoorKey(5)
+    task, restored = DoorKey(5), DoorKey(5)
     task.reset(0)
     for _ in range(task.max_steps - 2):
         task.step(TURN_LEFT)
-    again.reset(1)
-    again.load_state(task.state())
-    assert [again.step(TURN_LEFT).truncated for _ in range(2)] == [False, True]
+    restored.reset(1)
+    restored.load_state(task.state())
+    assert [restored.step(TURN_LEFT).truncated for _ in range(2)] == [False, True]

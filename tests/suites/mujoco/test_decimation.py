@@ -1,4 +1,4 @@
-"""Vertex clustering on a mesh small enough to count."""
+"""Vertex clustering of a mesh small enough to count."""
 
 import numpy as np
 import pytest
@@ -11,15 +11,16 @@ SIDE = 9
 
 
 def sheet() -> "mujoco.MjModel":
-    """A closed, nearly flat sheet of 9 by 9 vertices, 1 cm apart, in group 2, and the same mesh in group 1."""
+    """Return a model of a closed, nearly flat sheet of 9 by 9 vertices 1 cm apart, once in group 2 and once in group
+    1."""
     spec = mujoco.MjSpec()
     points = [(x / 100, y / 100, z) for z in (0.0, 0.02) for y in range(SIDE) for x in range(SIDE)]
     faces = []
     for layer, order in ((0, (0, 1, 2)), (1, (0, 2, 1))):
         for y in range(SIDE - 1):
             for x in range(SIDE - 1):
-                here = layer * SIDE * SIDE + y * SIDE + x
-                for corners in ((here, here + SIDE, here + 1), (here + 1, here + SIDE, here + SIDE + 1)):
+                corner = layer * SIDE * SIDE + y * SIDE + x
+                for corners in ((corner, corner + SIDE, corner + 1), (corner + 1, corner + SIDE, corner + SIDE + 1)):
                     faces.append([corners[number] for number in order])
     hull = mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX
     for name in ("coarse", "fine"):
@@ -36,14 +37,14 @@ def test_faces_become_fewer_only_in_the_given_groups_and_stay_near():
     assert before == 2 * 2 * (SIDE - 1) ** 2 == model.mesh_facenum[coarse]
     first, count = model.mesh_vertadr[coarse], model.mesh_vertnum[coarse]
     points = model.mesh_vert[first : first + count].copy()
-    left = decimate(model, 0.03, (2,))
-    assert left == model.mesh_facenum.sum() and model.mesh_facenum[fine] == before
+    face_count = decimate(model, 0.03, (2,))
+    assert face_count == model.mesh_facenum.sum() and model.mesh_facenum[fine] == before
     start, faces = model.mesh_faceadr[coarse], model.mesh_facenum[coarse]
     assert 0 < faces < before / 4
     used = model.mesh_face[start : start + faces]
     assert used.max() < count and all(len(set(face)) == 3 for face in used.tolist())
-    # No two of the vertices that are left lie in one cell, and each vertex has one within a cell's diagonal.
-    kept = points[np.unique(used)]
-    assert len(np.unique(np.floor(kept / 0.03), axis=0)) == len(kept)
-    nearest = np.linalg.norm(points[:, None] - kept, axis=-1).min(axis=1)
+    # No two remaining vertices share a cell, and each old vertex has a remaining one within a cell's diagonal.
+    vertices = points[np.unique(used)]
+    assert len(np.unique(np.floor(vertices / 0.03), axis=0)) == len(vertices)
+    nearest = np.linalg.norm(points[:, None] - vertices, axis=-1).min(axis=1)
     assert nearest.max() <= 0.03 * np.sqrt(3)

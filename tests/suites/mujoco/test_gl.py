@@ -1,4 +1,4 @@
-"""Which OpenGL draws, and what is said where there is none."""
+"""Which OpenGL implementation draws, and what is reported where there is none."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def anew(monkeypatch):
 def nothing(monkeypatch):
     monkeypatch.setattr(gl, "gpu", lambda: False)
     monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
-    monkeypatch.delenv("PYOPENGL_PLATFORM", raising=False)  # of an earlier test that has drawn
+    monkeypatch.delenv("PYOPENGL_PLATFORM", raising=False)  # an earlier test may have drawn
 
 
 @pytest.mark.parametrize(("gpu", "expected"), [(True, "egl"), (False, "osmesa")])
@@ -61,12 +61,12 @@ def test_a_command_whose_model_is_asked_about_the_task_says_what_is_missing_to_d
 
 
 def test_doctor_names_the_package(nothing):
-    (found,) = [finding for finding in doctor_._system() if finding.name == "opengl"]
-    assert found.ok is None and "apt-get install libosmesa6" in found.text
+    (opengl_finding,) = [finding for finding in doctor_._system() if finding.name == "opengl"]
+    assert opengl_finding.ok is None and "apt-get install libosmesa6" in opengl_finding.text
 
 
 def test_a_process_that_has_drawn_in_software_can_still_load_a_model(opengl):
-    """Mesa's LLVM before triton's is a crash."""
+    """Mesa's LLVM loaded before triton's would crash the process."""
     need("OSMesa", "libosmesa6", library=True)
     pytest.importorskip("triton")
     code = (
@@ -91,7 +91,7 @@ MAKES = "from guidebench.harness import registry; print(registry.get('suite', 'm
 
 
 def osmesa(program: str) -> tuple[int, str, str]:
-    """Exit code, output and last line of errors of a new interpreter in which OSMesa is chosen."""
+    """Run a program in a new interpreter that uses OSMesa; return its exit code, output and last line of errors."""
     command, environment = [sys.executable, "-c", program], {**os.environ, "MUJOCO_GL": "osmesa"}
     run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     return run.returncode, run.stdout, (run.stderr.splitlines() or [""])[-1]
@@ -101,9 +101,9 @@ def test_where_osmesa_is_chosen_any_order_of_imports_draws_or_is_told_why_not():
     """MuJoCo loads Mesa when it is imported, by whichever package."""
     need("OSMesa", "libosmesa6", library=True)
     pytest.importorskip("triton")
-    drawn = (0, "(1, 100, 100, 3)\n", "")
-    assert osmesa("import guidebench.suites.bin_sorting.task\n" + DRAWS) == drawn
-    assert osmesa("import triton, mujoco\n" + DRAWS) == drawn
+    expected = (0, "(1, 100, 100, 3)\n", "")
+    assert osmesa("import guidebench.suites.bin_sorting.task\n" + DRAWS) == expected
+    assert osmesa("import triton, mujoco\n" + DRAWS) == expected
     code, _, error = osmesa("import metaworld\n" + MAKES)
     assert code == 1 and "imported with MUJOCO_GL=osmesa before guidebench" in error and "unset MUJOCO_GL" in error
 

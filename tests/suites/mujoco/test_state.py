@@ -1,4 +1,4 @@
-"""Continuations of a restored MuJoCo simulation, contacts included."""
+"""Restored MuJoCo simulations continue exactly, contacts included."""
 
 import numpy as np
 import pytest
@@ -29,28 +29,29 @@ def pile():
     return model, mujoco.MjData(model)
 
 
-def forwarded(model, data, seed, steps):
-    """Steps under random control that leave derived data as of the present positions; what they show, [steps, …]."""
-    draw, seen = np.random.default_rng(seed), []
+def step_forward(model, data, seed, steps):
+    """Step under random control and update derived data after each step; return positions, velocities, sites and warm
+    starts, [steps, …]."""
+    draw, states = np.random.default_rng(seed), []
     for _ in range(steps):
         data.ctrl[:] = draw.uniform(-1, 1)
         mujoco.mj_step(model, data, nstep=5)
         mujoco.mj_forward(model, data)
-        seen.append(np.concatenate([data.qpos, data.qvel, data.site_xpos.ravel(), data.qacc_warmstart]))
-    return np.stack(seen)
+        states.append(np.concatenate([data.qpos, data.qvel, data.site_xpos.ravel(), data.qacc_warmstart]))
+    return np.stack(states)
 
 
 def test_continuations_in_contact_are_bit_identical():
     model, data = pile()
-    other = pile()
+    twin = pile()
     identical = in_contact = 0
     for number in range(10):
-        forwarded(model, data, number, 3)
+        step_forward(model, data, number, 3)
         in_contact += data.ncon > 0
         saved = state(model, data)
-        forwarded(*other, 1000 + number, 2)  # leaves a warm start and derived data of its own
-        load(*other, saved)
-        identical += np.array_equal(forwarded(model, data, 99, 20), forwarded(*other, 99, 20))
+        step_forward(*twin, 1000 + number, 2)  # leaves a warm start and derived data of its own
+        load(*twin, saved)
+        identical += np.array_equal(step_forward(model, data, 99, 20), step_forward(*twin, 99, 20))
     assert (identical, in_contact) == (10, 10)
 
 
@@ -60,25 +61,25 @@ def test_fields_of_the_model_are_restored_with_it():
     saved = state(model, data, ("dof_damping", "site_pos"))
     model.dof_damping[-1], model.site_pos[0] = 1.0, 0.0
     assert saved["dof_damping"][-1] == 1e6  # a copy, not a view
-    other = pile()
-    load(*other, saved)
-    assert other[0].dof_damping[-1] == 1e6 and other[0].site_pos[0].tolist() == [0.1, 0.2, 0.3]
+    twin = pile()
+    load(*twin, saved)
+    assert twin[0].dof_damping[-1] == 1e6 and twin[0].site_pos[0].tolist() == [0.1, 0.2, 0.3]
 
 
 def test_mocap_control_and_time_are_in_it():
     model, data = pile()
     data.mocap_pos[0], data.ctrl[0], data.time = (1, 2, 3), 0.5, 7.0
-    other = pile()
-    load(*other, state(model, data))
-    assert other[1].mocap_pos[0].tolist() == [1, 2, 3] and other[1].ctrl[0] == 0.5 and other[1].time == 7.0
+    twin = pile()
+    load(*twin, state(model, data))
+    assert twin[1].mocap_pos[0].tolist() == [1, 2, 3] and twin[1].ctrl[0] == 0.5 and twin[1].time == 7.0
 
 
 def test_derived_data_are_of_the_loaded_state():
     model, data = pile()
-    forwarded(model, data, 0, 3)
-    other = pile()
-    load(*other, state(model, data))
-    assert np.array_equal(other[1].site_xpos, data.site_xpos) and other[1].ncon == data.ncon > 0
+    step_forward(model, data, 0, 3)
+    twin = pile()
+    load(*twin, state(model, data))
+    assert np.array_equal(twin[1].site_xpos, data.site_xpos) and twin[1].ncon == data.ncon > 0
 
 
 def test_the_state_of_another_model_is_refused_and_changes_nothing():

@@ -1,4 +1,4 @@
-"""A policy that touches things, and scenes laid out by hand."""
+"""A policy that touches objects, and scenes laid out by hand."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ JOINTS = {"drawer": "drawer_slide", "window": "window_slide"}
 
 
 class Toucher:
-    """Drives the gripper against cube, buttons and drawer in turn, open and closed, with some noise."""
+    """A policy that moves the gripper against cube, buttons and drawer in turn, open and closed, with some noise."""
 
     def __init__(self, seed: int, period: int = 25) -> None:
         self._draw, self._period, self._step = np.random.default_rng(seed), period, 0
@@ -36,14 +36,14 @@ class Toucher:
 
 
 def touching(task: Scene) -> bool:
-    """Whether the gripper is in contact with anything."""
+    """Return whether the gripper is in contact with anything."""
     model, contact = task._env.model, task._env.data.contact
     bodies = [model.body(b).name for pair in contact.geom for b in model.geom_bodyid[pair]]
     return any("robotiq" in body for body in bodies)
 
 
 def arrange(task: Scene, **goal: object) -> None:
-    """Lay out parts of a scene at rest: cube [3], buttons [2], drawer, window; as if a step had led there."""
+    """Set parts of a scene at rest, as if a step had led there: cube [3], buttons [2], drawer, window."""
     env = task._env
     task._put_back()
     for name, joint in JOINTS.items():

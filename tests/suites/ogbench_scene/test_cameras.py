@@ -1,4 +1,4 @@
-"""The scene's calibrated cameras: projection against drawn frames, the tip, and where things and their places are."""
+"""The scene's calibrated cameras: projections compared with drawn frames, the tip, and places of objects and goals."""
 
 import numpy as np
 import pytest
@@ -16,8 +16,8 @@ SUITE = OgbenchScene()
 
 @pytest.mark.parametrize("camera", CALIBRATED)
 def test_a_projected_cube_is_where_it_is_drawn(camera, opengl):
-    """It is where a frame differs from one without it."""
-    draw, task, seen = SceneDrawing(camera=camera, size=100).spawn("task4"), Scene("task4"), 0
+    """The cube is where a frame differs from one without it."""
+    draw, task, visible_count = SceneDrawing(camera=camera, size=100).spawn("task4"), Scene("task4"), 0
     start = task._env.model.joint("object_joint_0").qposadr[0]
     for seed in range(4):
         task.reset(seed)
@@ -29,16 +29,16 @@ def test_a_projected_cube_is_where_it_is_drawn(camera, opengl):
         assert thing == pytest.approx(task.info()["privileged/block_0_pos"])
         assert place == pytest.approx((0.33, -0.356, 0.066), abs=1e-3)  # the cube's goal, in the drawer
         if len(cube) >= 4:
-            seen += 1
+            visible_count += 1
             pixel = SUITE.project("task4", camera, thing[None], 100)[0]
             assert np.linalg.norm(cube.mean(axis=0)[::-1] + 0.5 - pixel) < 2, seed
-    assert seen >= 2
+    assert visible_count >= 2
 
 
 def test_the_tip_is_the_packages_effector():
     task = Scene("drawer")
-    seen = [task.reset(0)] + [task.step(np.array([0.5, 1, -1, 0, 0])).observation for _ in range(4)]
-    tips = SUITE.tip("drawer", np.stack(seen))
+    observations = [task.reset(0)] + [task.step(np.array([0.5, 1, -1, 0, 0])).observation for _ in range(4)]
+    tips = SUITE.tip("drawer", np.stack(observations))
     assert tips.shape == (5, 3) and tips[-1] == pytest.approx(task.info()["proprio/effector_pos"], abs=1e-6)
 
 

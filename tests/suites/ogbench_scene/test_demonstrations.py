@@ -1,4 +1,4 @@
-"""The package's oracles solve every task, and a run that begins with their episodes can stop anywhere."""
+"""The package's oracles solve every task, and a run that begins with their episodes can stop at any step."""
 
 import functools
 
@@ -25,14 +25,14 @@ FINAL = {  # cube, buttons, drawer and window; None for what a task does not ask
 
 
 @functools.cache
-def solved(task: str) -> Trajectory:
+def solved_layouts(task: str) -> Trajectory:
     (episode,) = demonstrations.make(DemonstrationSpec("ogbench_scene", SUITE, task, 1))
     return episode
 
 
 @pytest.mark.parametrize("task", ("button", "task3", "task5"))
 def test_a_solution_ends_at_the_tasks_goal_and_repeats_in_another_scene(task: str) -> None:
-    episode = solved(task)
+    episode = solved_layouts(task)
     assert episode.success[-1] and episode.terminated[-1] and 5 < episode.length < SUITE.horizon(task)
     assert episode.action.dtype == np.float32 and np.abs(episode.action).max() <= 1
     assert episode.observation.dtype == np.float32 and episode.observation.shape == (episode.length, 40)
@@ -51,9 +51,9 @@ def test_a_solution_ends_at_the_tasks_goal_and_repeats_in_another_scene(task: st
 
 
 def test_subgoals_are_met_in_the_order_of_the_solution_that_ends_with_the_last_lock() -> None:
-    episode = solved("task5")
+    episode = solved_layouts("task5")
     order = [SUBGOALS[number] for _, number in np.argwhere(episode.events)]
-    # Buttons and drawer begin as they are to end, so what a press or a pull undoes is met again later.
+    # Buttons and drawer begin in their goal states, so a press or a pull undoes a sub-goal that is met again later.
     assert order[-4:] == ["drawer", "button_0", "window", "button_1"] and "cube" in order[:-3]
     assert len(SOLUTIONS["task5"]) == 8
 

@@ -1,4 +1,4 @@
-"""Frames of the scene, and what perturbing them leaves alone."""
+"""Frames of the scene, and what perturbations leave unchanged."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ from guidebench.suites.ogbench_scene.task import Scene  # noqa: E402
 
 @pytest.fixture
 def package(monkeypatch, opengl):
-    """Lets the package's own render() draw here."""
+    """Let the package's own render() draw on this machine."""
     monkeypatch.setattr("mujoco.gl_context.GLContext", gl.context)
 
 
-def played(name, moments):
-    """The task after so many steps of an expert, over and over."""
+def play_to(name, moments):
+    """Yield the task each time after one of these numbers of steps of an expert."""
     task = Scene(name)
     observation = task.reset(0)
     act = Expert(task, SOLUTIONS[name], 0)
@@ -30,10 +30,10 @@ def played(name, moments):
 
 
 def test_full_frames_are_those_of_the_packages_own_render(package):
-    """At the start, and after the button and the drawer's handle took another colour."""
+    """Compared at the start, and after the button and the drawer's handle have changed colour."""
     drawer = SceneDrawing(quality="full").spawn("button")
     handles = set()
-    for task in played("button", (0, 20)):
+    for task in play_to("button", (0, 20)):
         task._put_back()
         expected, (frame,) = task._env.render(), drawer(task.snapshot()[None])
         assert expected.shape == (200, 200, 3) and np.array_equal(frame, expected)

@@ -1,4 +1,4 @@
-"""What the judge `motion` says of clips whose content is set by hand."""
+"""The judge `motion`: its answers on clips whose content is set by hand."""
 
 import functools
 
@@ -27,26 +27,26 @@ def place(joint):
 
 
 def clip(**change):
-    """Snapshots [LENGTH, n] of a scene in which one thing changes from its first value to its last."""
+    """Return snapshots [LENGTH, n] of a scene in which parts change from their first value to their last."""
     task = Scene("task4")
     task.reset(0)
     shots = np.repeat(task.snapshot()[None], LENGTH, axis=0)
-    seen = shots.view(SNAPSHOT)[:, 0]
-    seen["qpos"][:, place("object_joint_0") :][:, :3] = (0.4, 0.0, 0.02)
+    records = shots.view(SNAPSHOT)[:, 0]
+    records["qpos"][:, place("object_joint_0") :][:, :3] = (0.4, 0.0, 0.02)
     ramp = np.linspace(0, 1, LENGTH)
     switch = (ramp > 0.5)[:, None]
-    for what, (first, last) in change.items():
-        if what in ("drawer", "window"):
-            seen["qpos"][:, place(f"{what}_slide")] = first + ramp * (last - first)
-        elif what == "cube":
-            seen["qpos"][:, place("object_joint_0") :][:, :3] += np.outer(ramp, np.subtract(last, first))
-        elif what == "pink":
-            seen["mocap_pos"][:] = 0.4, 0.0, 0.02  # the mark, at which a cube is pale
-            seen["geom_rgba"][:, 0, :3] = np.where(switch, last, first)
+    for part, (first, last) in change.items():
+        if part in ("drawer", "window"):
+            records["qpos"][:, place(f"{part}_slide")] = first + ramp * (last - first)
+        elif part == "cube":
+            records["qpos"][:, place("object_joint_0") :][:, :3] += np.outer(ramp, np.subtract(last, first))
+        elif part == "pink":
+            records["mocap_pos"][:] = 0.4, 0.0, 0.02  # the goal's mark, where a cube is pale
+            records["geom_rgba"][:, 0, :3] = np.where(switch, last, first)
         else:
-            number = int(what[-1])
-            seen["geom_rgba"][:, 2 + number, :3] = np.where(switch, last, first)
-            seen["mat_rgba"][:, number, :3] = np.where(switch, last, first)
+            number = int(part[-1])
+            records["geom_rgba"][:, 2 + number, :3] = np.where(switch, last, first)
+            records["mat_rgba"][:, number, :3] = np.where(switch, last, first)
     return shots
 
 
@@ -66,18 +66,18 @@ def judge():
 
 
 @functools.lru_cache(maxsize=1)
-def drawer(**how):
-    return SceneDrawing(**how).spawn("task4")
+def drawer(**settings):
+    return SceneDrawing(**settings).spawn("task4")
 
 
-def draw(snapshots, **how):
-    return drawer(**how)(snapshots)
+def draw(snapshots, **settings):
+    return drawer(**settings)(snapshots)
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_is_seen_as_what_it_is(change, judge, opengl):
-    told = judge.changed_subgoals(draw(clip(**CHANGES[change])))
-    assert [name for name, happened in told.items() if happened] == ["cube" if change == "pink" else change]
+    verdicts = judge.changed_subgoals(draw(clip(**CHANGES[change])))
+    assert [name for name, happened in verdicts.items() if happened] == ["cube" if change == "pink" else change]
 
 
 def test_a_still_scene_and_a_moving_arm_are_no_event(judge, opengl):
@@ -102,7 +102,7 @@ def test_it_reads_frames_of_any_size_and_quality(judge, opengl):
 
 
 def test_it_recognises_no_motion_of_textured_objects(judge, opengl):
-    """An instrument check: the judge looks at pixels alone."""
+    """This checks the instrument: the judge looks at pixels alone."""
     changes = [draw(clip(**CHANGES[change]), perturbation="texture") for change in ("drawer", "window", "cube")]
     assert judge(changes) == [0.0] * 3
 

@@ -1,4 +1,5 @@
-"""VLM-RB's study of Scene as one command: what it plans, and a smoke version laid out as the paper's tables."""
+"""VLM-RB's study of Scene as one command: the cells that it plans, and a smoke version laid out as the paper's
+tables."""
 
 import pytest
 
@@ -25,20 +26,20 @@ def place(cell: Cell) -> tuple[str, str, str]:
     return cell.names.task, cell.names.method, cell.names.part("learner")
 
 
-def told() -> set[tuple[str, str, str]]:
-    """Task, method and learner of every run that the tables' lines on Scene speak of."""
+def published_runs() -> set[tuple[str, str, str]]:
+    """Return (task, method, learner) of every run in the lines on Scene of the paper's tables."""
     numbers = published.load("vlm_rb")
     numbers = numbers[numbers["table"].isin(TABLES) & (numbers["suite"] == "ogbench_scene")]
-    found = set()
+    runs = set()
     for row in numbers.itertuples():
         for learner in published.variant(row.variant)["learner"].split(","):
-            found |= {(task, row.method, learner) for task in row.task.split(",") if task != "all"}
-    return found
+            runs |= {(task, row.method, learner) for task in row.task.split(",") if task != "all"}
+    return runs
 
 
 def test_the_command_plans_every_run_that_the_tables_tell_of_and_no_other() -> None:
     plan = matrix.plan([*COMMAND, "seeds=5", "profile=paper"])
-    assert {place(cell) for cell in plan.cells} == told() and len(plan.cells) == 18
+    assert {place(cell) for cell in plan.cells} == published_runs() and len(plan.cells) == 18
     for cell in plan.cells:
         settings = {key: value.value for key, value in cell.settings.items()}
         assert settings["training.steps"] == 1_000_000 and settings["training.demonstrations"] == 10

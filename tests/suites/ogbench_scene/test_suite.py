@@ -1,4 +1,4 @@
-"""What the suite declares, held against what its tasks do; and a run of it."""
+"""The suite's declarations agree with what its tasks do; and a run of it."""
 
 import gymnasium
 import pytest
@@ -39,8 +39,8 @@ def test_the_paper_profile_leaves_the_learners_as_table_2_has_them(learner):
 @pytest.mark.parametrize(("profile", "width"), [("quick", 256), ("smoke", 16)])
 def test_other_profiles_shrink_either_learner(learner, profile, width):
     (cell,) = matrix.plan(["suite=ogbench_scene", f"profile={profile}", f"learner={learner}"]).cells
-    chosen = cell.section("learner")
-    assert (cell.names.task, chosen.hidden, chosen.ensemble, chosen.utd) == ("drawer", (width, width), 2, 1)
+    config = cell.section("learner")
+    assert (cell.names.task, config.hidden, config.ensemble, config.utd) == ("drawer", (width, width), 2, 1)
 
 
 SMALL = (
@@ -50,16 +50,16 @@ SMALL = (
 
 
 @pytest.fixture(scope="module")
-def whole(train_once):
+def smoke_run(train_once):
     return train_once(*SMALL, packs=[(0,)])
 
 
 @pytest.mark.slow
-def test_a_smoke_run_tells_what_became_of_each_subgoal_and_has_no_phases(whole):
-    rows, evaluations = results.load(whole, log="subgoals"), results.load(whole)
+def test_a_smoke_run_tells_what_became_of_each_subgoal_and_has_no_phases(smoke_run):
+    rows, evaluations = results.load(smoke_run, log="subgoals"), results.load(smoke_run)
     assert rows["subgoal"].unique().tolist() == ["drawer"] and len(rows) == 2
     columns = ["seed", "step", "episode"]
     assert rows[columns].to_numpy().tolist() == evaluations[columns].to_numpy().tolist()
     assert rows["met"].tolist() == evaluations["success"].tolist()
-    metrics = results.load(whole, log="metrics")
+    metrics = results.load(smoke_run, log="metrics")
     assert not [name for name in metrics if name.startswith(("drawn/", "stored/"))]  # subgoals come in no order

@@ -1,4 +1,5 @@
-"""The scene against OGBench's own environment, its shaping against values worked by hand, its state in contact."""
+"""The scene compared with OGBench's own environment, its shaping with values worked by hand, and its state in
+contact."""
 
 import gymnasium
 import numpy as np
@@ -19,7 +20,7 @@ GOALS = {
     "task4": ((0.33, -0.356, 0.065986), (1, 0), 0.0, 0.0),
     "task5": ((0.33, -0.356, 0.065986), (0, 0), 0.0, 0.2),
 }
-"""As REFERENCE and the package have them: cube, buttons, drawer, window."""
+"""Goals of each task, as in the package: cube, buttons, drawer, window."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def package():
 
 @pytest.fixture
 def same_goal_moves(monkeypatch):
-    """The package draws two moves per reset from an unseeded space; here from one seeded as ours."""
+    """Seed the space from which the package draws two moves per reset, as ours is; the package leaves it unseeded."""
     space = property(lambda env: gymnasium.spaces.Box(-1.0, 1.0, (5,), np.float32, seed=0))
     monkeypatch.setattr(SceneEnv, "action_space", space)
 
@@ -94,18 +95,18 @@ def test_each_subgoal_alone(name):
     task = Scene(name)
     arrange(task, **away)
     assert not any(task.subgoals().values())
-    for subgoal, there in at.items():
-        arrange(task, **{**away, **there})
-        assert [held for held, met in task.subgoals().items() if met] == [subgoal]
+    for subgoal, layout in at.items():
+        arrange(task, **{**away, **layout})
+        assert [reached for reached, is_met in task.subgoals().items() if is_met] == [subgoal]
         assert task._potential(task._met) == 0.2
 
 
 def test_a_subgoal_holds_up_to_four_centimetres():
     task = Scene("task4")
     x, y, z = GOALS["task4"][0]
-    for offset, met in ((0.0399, True), (0.0401, False)):
+    for offset, is_met in ((0.0399, True), (0.0401, False)):
         arrange(task, drawer=-offset, window=offset, cube=(x + offset, y, z))
-        assert [task.subgoals()[name] for name in ("cube", "drawer", "window")] == [met] * 3
+        assert [task.subgoals()[name] for name in ("cube", "drawer", "window")] == [is_met] * 3
 
 
 def test_rewards_worked_by_hand():
@@ -136,7 +137,7 @@ def test_events_are_subgoals_that_begin_to_hold():
     task.step(STILL)
     assert task.events().tolist() == [False, True, False, False, False]  # button 1 ceased to hold: no event
     task.step(STILL)
-    assert not task.events().any()  # what goes on holding is none
+    assert not task.events().any()  # a state that continues is no event
 
 
 @pytest.mark.parametrize(("name", "subgoal"), [("button", "button_0"), ("drawer", "drawer")])
@@ -150,7 +151,7 @@ def test_tasks_of_one_subgoal_ask_for_nothing_else(name, subgoal):
         task._met = np.zeros(5, bool)
     step = task.step(STILL)
     assert step.success and step.terminated and step.reward == pytest.approx(-1 + 0.99)
-    assert task.events().tolist() == [each == subgoal for each in SUBGOALS]
+    assert task.events().tolist() == [event == subgoal for event in SUBGOALS]
 
 
 @pytest.mark.parametrize(("name", "horizon"), [("task5", 750), ("drawer", 200)])
@@ -164,19 +165,19 @@ def test_an_episode_is_truncated_at_its_horizon(name, horizon):
 def test_tasks_that_share_a_model_do_not_touch_each_other():
     tasks = [Scene(name) for name in ("task3", "task4", "task5", "drawer")]
 
-    def played(turns):
-        seen, policies = [[] for _ in tasks], [Toucher(3) for _ in tasks]
+    def play(turns):
+        step_bytes, policies = [[] for _ in tasks], [Toucher(3) for _ in tasks]
         for seed, task in enumerate(tasks):
             task.reset(seed)
         for turn in turns:
-            seen[turn].append(shown(tasks[turn], policies[turn](tasks[turn])))
-        return seen
+            step_bytes[turn].append(bytes_of_step(tasks[turn], policies[turn](tasks[turn])))
+        return step_bytes
 
-    assert played(np.repeat(range(4), 25)) == played(np.tile(range(4), 25))
+    assert play(np.repeat(range(4), 25)) == play(np.tile(range(4), 25))
 
 
-def shown(task, action):
-    """Bytes of all that one step shows."""
+def bytes_of_step(task, action):
+    """Take a step; return the bytes of its observation, its other fields and the snapshot after it."""
     step = task.step(action)
     return step.observation.tobytes() + repr(tuple(step)[1:]).encode() + task.snapshot().tobytes()
 
@@ -187,19 +188,20 @@ def test_a_snapshot_holds_what_drawing_reads():
     data = task._env.data
     locked = task.snapshot()
     assert locked.dtype == np.uint8 and locked.shape == (SNAPSHOT.itemsize,) == (352,)
-    (drawn,) = np.frombuffer(locked, SNAPSHOT)
-    assert np.array_equal(drawn["qpos"], data.qpos) and np.array_equal(drawn["mocap_pos"], data.mocap_pos)
-    colours = dict(zip(DRAWN_GEOMS, drawn["geom_rgba"].tolist(), strict=True))
-    assert colours["btngeom_0"] == colours["btngeom_1"] == drawn["mat_rgba"][0].tolist()  # red: locked
+    (record,) = np.frombuffer(locked, SNAPSHOT)
+    assert np.array_equal(record["qpos"], data.qpos) and np.array_equal(record["mocap_pos"], data.mocap_pos)
+    colours = dict(zip(DRAWN_GEOMS, record["geom_rgba"].tolist(), strict=True))
+    assert colours["btngeom_0"] == colours["btngeom_1"] == record["mat_rgba"][0].tolist()  # red: locked
     assert colours["target_object_0"][3] == pytest.approx(0.2)
     arrange(task, buttons=(1, 0))
-    (drawn,) = np.frombuffer(task.snapshot(), SNAPSHOT)
-    assert np.allclose(drawn["geom_rgba"][2], 0.9 + 0.1 * np.eye(4)[3]) and drawn["mat_rgba"][0].tolist()[0] < 0.95
-    assert np.array_equal(np.frombuffer(locked, SNAPSHOT)["geom_rgba"][0][2], drawn["geom_rgba"][3])  # not a view
+    (record,) = np.frombuffer(task.snapshot(), SNAPSHOT)
+    assert np.allclose(record["geom_rgba"][2], 0.9 + 0.1 * np.eye(4)[3]) and record["mat_rgba"][0].tolist()[0] < 0.95
+    assert np.array_equal(np.frombuffer(locked, SNAPSHOT)["geom_rgba"][0][2], record["geom_rgba"][3])  # not a view
 
 
 def test_everything_else_in_the_model_stays_as_it_was():
-    """What a snapshot leaves out of the model never changes, but for locks and the sites of a group not drawn."""
+    """What a snapshot leaves out of the model never changes, except locks and the sites of a group that is not
+    drawn."""
     task = Scene("task4")
     env, model = task._env, task._env.model
     names = [name for name in dir(model) if isinstance(getattr(model, name, None), np.ndarray)]
@@ -213,4 +215,4 @@ def test_everything_else_in_the_model_stays_as_it_was():
     moved = np.flatnonzero((before["site_pos"] != model.site_pos).any(1))
     assert all(model.site_group[moved] == 5)
     recoloured = np.flatnonzero((before["geom_rgba"] != model.geom_rgba).any(1))
-    assert {model.geom(each).name for each in recoloured} <= set(DRAWN_GEOMS)
+    assert {model.geom(geom).name for geom in recoloured} <= set(DRAWN_GEOMS)

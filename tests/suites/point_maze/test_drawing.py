@@ -14,8 +14,8 @@ from guidebench.suites.point_maze.task import Maze, package  # noqa: E402
 
 @pytest.mark.parametrize("name", ["umaze", "medium"])
 def test_full_frames_are_those_of_the_packages_own_render(name, monkeypatch, opengl):
-    """At the start, and on the way once kinematics are as the last step left the ball: what the package draws by itself
-    is the step before. In the medium maze its camera is put where ours looks."""
+    """Compared at the start, and on the way after kinematics are updated to the ball's last step: the package by itself
+    draws the step before. In the medium maze its camera is moved to where ours looks."""
     monkeypatch.setattr("mujoco.gl_context.GLContext", gl.context)
     task, env, drawer = (
         Maze(name, PointMaze()),
@@ -36,7 +36,7 @@ def test_full_frames_are_those_of_the_packages_own_render(name, monkeypatch, ope
 
 
 def test_ball_and_target_are_seen_where_they_are(opengl):
-    """Green and red; to the right on screen is along x, upwards along y."""
+    """The ball is green and the target red; right on the screen is along x, and up along y."""
     drawer = MazeDrawing(size=96).spawn("open")
     task = Maze("open", PointMaze())
 
@@ -45,9 +45,11 @@ def test_ball_and_target_are_seen_where_they_are(opengl):
         return columns.mean() / 96 - 0.5, 0.5 - rows.mean() / 96
 
     for seed in range(6):
-        seen = task.reset(seed)
+        observation = task.reset(seed)
         red, green, blue = np.moveaxis(drawer(task.snapshot()[None])[0].astype(int), -1, 0)
         ball = middle((green > red + 40) & (green > blue + 40))
         target = middle((red > 100) & (green < 60) & (blue < 60))
         apart = np.subtract(target, ball)
-        assert (np.sign(apart) == np.sign(seen[4:] - seen[:2]))[np.abs(seen[4:] - seen[:2]) > 0.3].all()
+        assert (np.sign(apart) == np.sign(observation[4:] - observation[:2]))[
+            np.abs(observation[4:] - observation[:2]) > 0.3
+        ].all()

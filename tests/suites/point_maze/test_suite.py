@@ -1,4 +1,4 @@
-"""What the suite declares, held against what its tasks do; and a run of it."""
+"""The suite's declarations agree with what its tasks do; and a run of it."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from tests.refusals import check_refused
 
 SUITE = PointMaze()
 PACKAGE = PointMaze(steps=None, success="last")
-"""Episodes as the package has them."""
+"""Settings with the package's own episodes."""
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_horizons_and_maps_are_those_of_the_packages_registry(name, registered):
     for suffix in ("", "Dense"):
         spec = gymnasium.spec(f"PointMaze_{registered}{suffix}-v3")
         assert spec.max_episode_steps == PACKAGE.horizon(name) and spec.kwargs["maze_map"] == MAPS[name]
-        assert not {"continuing_task", "reset_target"} & set(spec.kwargs), "what it does by default is what we take"
+        assert not {"continuing_task", "reset_target"} & set(spec.kwargs), "the package's defaults are used"
 
 
 @pytest.mark.parametrize("name", SUITE.tasks)
@@ -36,23 +36,23 @@ def test_coordinates_are_where_the_task_has_ball_and_target(name):
     ball, target = SUITE.coordinates(name)
     task = SUITE.make(name)
     for seed in range(3):
-        seen = task.reset(seed)
-        assert np.array_equal(seen[list(ball.entries)], np.float32(task._env.data.qpos))
-        assert np.array_equal(seen[list(target.entries)], np.float32(task._env.goal))
+        observation = task.reset(seed)
+        assert np.array_equal(observation[list(ball.entries)], np.float32(task._env.data.qpos))
+        assert np.array_equal(observation[list(target.entries)], np.float32(task._env.goal))
     assert (ball.name, target.name, ball.constant, target.constant) == ("ball", "target", False, True)
 
 
 @pytest.mark.parametrize("name", SUITE.tasks)
 def test_the_map_in_words_is_the_packages_and_tells_where_its_cells_are(name):
     maze = SUITE.make(name)._env.maze
-    told = SUITE.surroundings(name)
-    drawn = [line for line in told.description.splitlines() if line.startswith("[")]
-    assert [[int(cell) for cell in row.strip("[]").split(", ")] for row in drawn] == maze.maze_map
-    left, top = maze.cell_rowcol_to_xy(np.array([0, 0]))
-    assert f"({left:g}, {top:g})" in told.description
+    surroundings = SUITE.surroundings(name)
+    map_lines = [line for line in surroundings.description.splitlines() if line.startswith("[")]
+    assert [[int(cell) for cell in row.strip("[]").split(", ")] for row in map_lines] == maze.maze_map
+    x_left, top = maze.cell_rowcol_to_xy(np.array([0, 0]))
+    assert f"({x_left:g}, {top:g})" in surroundings.description
     x, y = maze.cell_rowcol_to_xy(np.array([1, 2]))
-    assert (x, y) == (left + 2, top - 1), "x grows to the right and y upwards, a metre a cell"
-    assert "around the walls" in told.description and "around the walls" in told.demand
+    assert (x, y) == (x_left + 2, top - 1), "x grows to the right and y upwards, a metre a cell"
+    assert "around the walls" in surroundings.description and "around the walls" in surroundings.demand
 
 
 def test_a_language_model_is_shown_the_map_and_asked_for_a_way_around_the_walls():
@@ -60,20 +60,20 @@ def test_a_language_model_is_shown_the_map_and_asked_for_a_way_around_the_walls(
     from guidebench.harness.models.calls import CallResult
 
     dialogue = Llm().dialogue(SUITE, "umaze", "chat")
-    asked = []
+    conversations = []
     reader = Scripted(error=0, first_bias=0).spawn(SUITE, "umaze")
 
     async def ask(call):
-        asked.append(call.messages)
+        conversations.append(call.messages)
         return CallResult(reader(call.messages))
 
     pair = np.zeros((2, 10, 6), np.float32)
     pair[0, :, 0], pair[:, :, 4] = np.linspace(0, 0.9, 10), 1
-    found = asyncio.run(dialogue({"segments": pair.tolist()}, None, ask))
-    assert (found["first"], found["outcome"], found["imagined"]) == (1, "labelled", "kept")
-    text = asked[0][0].content[0]
+    verdict = asyncio.run(dialogue({"segments": pair.tolist()}, None, ask))
+    assert (verdict["first"], verdict["outcome"], verdict["imagined"]) == (1, "labelled", "kept")
+    text = conversations[0][0].content[0]
     assert "[1, 0, 0, 0, 1]" in text and text.index("[1, 0, 0, 0, 1]") < text.index("Trajectory 1:")
-    assert prompts.way(SUITE.coordinates("umaze"), SUITE.surroundings("umaze")) in asked[-1][-1].content[0]
+    assert prompts.way(SUITE.coordinates("umaze"), SUITE.surroundings("umaze")) in conversations[-1][-1].content[0]
     things = SUITE.coordinates("umaze")
     assert prompts.way(things, SUITE.surroundings("umaze")).endswith("cuts no corner.")
     assert prompts.surroundings(None) == "" and "wall" not in prompts.way(things)
@@ -83,13 +83,13 @@ def test_the_reward_sees_ball_and_target_alone(tmp_path):
     (cell,) = matrix.plan(["suite=point_maze", "method=pebble", "task=umaze", "profile=smoke"]).cells
     assert cell.section("guide").sees == "coordinates"
     guide = cell.section("guide").spawn(make_build(cell, [0], "cpu", [tmp_path]))
-    seen = np.random.default_rng(0).uniform(-1, 1, (5, 6)).astype(np.float32)
-    other = seen.copy()
-    other[:, 2:4] = 9
+    observations = np.random.default_rng(0).uniform(-1, 1, (5, 6)).astype(np.float32)
+    altered = observations.copy()
+    altered[:, 2:4] = 9
     rows = np.zeros(5, np.int64)
-    assert np.array_equal(guide.reward(seen, rows), guide.reward(other, rows))
-    other[:, 5] += 1
-    assert not np.allclose(guide.reward(seen, rows), guide.reward(other, rows))
+    assert np.array_equal(guide.reward(observations, rows), guide.reward(altered, rows))
+    altered[:, 5] += 1
+    assert not np.allclose(guide.reward(observations, rows), guide.reward(altered, rows))
     check_refused(
         r"guide.sees=coordinates, and the suite names no coordinates",
         matrix.plan,

@@ -1,4 +1,4 @@
-"""The mazes against Gymnasium-Robotics' own, their state in contact, their solver."""
+"""The mazes compared with Gymnasium-Robotics' own, their state in contact, and their solver."""
 
 import json
 from dataclasses import replace
@@ -14,17 +14,22 @@ from guidebench.suites.point_maze.task import SNAPSHOT, Maze, package
 
 TASKS = tuple(HORIZON)
 PACKAGE = PointMaze(steps=None, success="last")
-"""Episodes as the package has them."""
+"""Settings with the package's own episodes."""
 
 
 def pushes(seed, count=200):
-    """Actions float32 [count, 2] that push one way for a while, so that the ball meets walls."""
+    """Return actions float32 [count, 2] that push one way for a while, so that the ball meets walls."""
     return np.random.default_rng(seed).uniform(-1, 1, (count // 20, 2)).astype(np.float32).repeat(20, axis=0)
 
 
 @pytest.mark.parametrize(("name", "reward"), [*((name, "dense") for name in TASKS), ("umaze", "sparse")])
 def test_episodes_are_the_packages_bit_for_bit(name, reward):
-    env, task, touched, there = package(name, reward_type=reward), Maze(name, replace(PACKAGE, reward=reward)), 0, set()
+    env, task, touched, successes = (
+        package(name, reward_type=reward),
+        Maze(name, replace(PACKAGE, reward=reward)),
+        0,
+        set(),
+    )
     for seed in (3, None):  # the second layout continues the random stream of the first
         expected, _ = env.reset(seed=seed)
         observation = task.reset(seed)
@@ -38,16 +43,16 @@ def test_episodes_are_the_packages_bit_for_bit(name, reward):
             observation = step.observation
             assert (step.reward, step.success) == (paid, info["success"]) and not (step.terminated or terminated)
             touched += task._env.data.ncon > 0
-            there.add(step.success)
-    assert touched > 20 and there == {True, False}
+            successes.add(step.success)
+    assert touched > 20 and successes == {True, False}
 
 
 def test_dense_reward_falls_off_with_distance_and_sparse_is_paid_within_reach():
-    """Worked by hand: 3-4-5 triangles of .5 m and .4 m."""
-    seen = np.zeros((3, 6), np.float32)
-    seen[:, 4:] = (0, 0), (0.3, 0.4), (0.24, 0.32)
-    assert PointMaze("dense").rewards("open", seen) == pytest.approx(np.exp([0, -0.5, -0.4]), rel=1e-6)
-    assert PointMaze("sparse").rewards("open", seen).tolist() == [1, 0, 1]
+    """Worked by hand with 3-4-5 triangles of .5 m and .4 m."""
+    observations = np.zeros((3, 6), np.float32)
+    observations[:, 4:] = (0, 0), (0.3, 0.4), (0.24, 0.32)
+    assert PointMaze("dense").rewards("open", observations) == pytest.approx(np.exp([0, -0.5, -0.4]), rel=1e-6)
+    assert PointMaze("sparse").rewards("open", observations).tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize("reward", ["dense", "sparse"])
@@ -55,8 +60,8 @@ def test_rewards_of_observations_are_those_that_the_task_pays(reward):
     task = Maze("medium", replace(PACKAGE, reward=reward))
     task.reset(2)
     steps = [task.step(task.expert()) for _ in range(300)]
-    told = PointMaze(reward).rewards("medium", np.stack([step.observation for step in steps]))
-    assert told == pytest.approx([step.reward for step in steps], rel=1e-6) and told.max() > 0.63
+    rewards = PointMaze(reward).rewards("medium", np.stack([step.observation for step in steps]))
+    assert rewards == pytest.approx([step.reward for step in steps], rel=1e-6) and rewards.max() > 0.63
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -85,14 +90,14 @@ def test_a_snapshot_holds_ball_and_target():
     task = Maze("umaze", PACKAGE)
     task.reset(3)
     for action in pushes(0)[:30]:
-        seen = task.step(action).observation
+        observation = task.step(action).observation
     shot = task.snapshot()
     assert shot.dtype == np.uint8 and shot.shape == (40,)
-    (drawn,) = np.frombuffer(shot, SNAPSHOT)
-    assert np.array_equal(np.float32(drawn["qpos"]), seen[:2])
-    assert np.float32(drawn["site_pos"]).tolist() == [[*seen[4:].tolist(), np.float32(0.2)]]
+    (record,) = np.frombuffer(shot, SNAPSHOT)
+    assert np.array_equal(np.float32(record["qpos"]), observation[:2])
+    assert np.float32(record["site_pos"]).tolist() == [[*observation[4:].tolist(), np.float32(0.2)]]
     task.step(pushes(0)[30])
-    assert not np.array_equal(task.snapshot(), shot), "what was taken is the caller's to keep"
+    assert not np.array_equal(task.snapshot(), shot), "a later step changed the snapshot"
 
 
 def test_nothing_else_in_the_model_ever_changes():
@@ -117,19 +122,19 @@ def test_making_one_leaves_no_file_behind(tmp_path, monkeypatch):
 def test_an_episode_succeeds_where_the_ball_has_been_or_where_it_ends():
     """The solver arrives; then the ball is pushed away until it has left."""
     tasks = {kind: Maze("open", PointMaze(steps=None, success=kind)) for kind in ("any", "last")}
-    found: dict[str, list[bool]] = {"any": [], "last": []}
+    successes: dict[str, list[bool]] = {"any": [], "last": []}
     for kind, task in tasks.items():
         task.reset(3)
         while not task._at_target:
-            found[kind].append(task.step(task.expert()).success)
-        arrived = len(found[kind])
+            successes[kind].append(task.step(task.expert()).success)
+        arrived = len(successes[kind])
         away = -np.sign(task.expert()) if task.expert().any() else np.ones(2)
         while task._at_target:
-            found[kind].append(task.step(away.astype(np.float32)).success)
+            successes[kind].append(task.step(away.astype(np.float32)).success)
         assert task.subgoals() == {"success_any": True, "success_last": False}
-    assert found["any"][: arrived - 1] == found["last"][: arrived - 1] == [False] * (arrived - 1)
-    assert found["any"][arrived - 1 :] == [True] * (len(found["any"]) - arrived + 1)
-    assert found["last"][-1] is False and found["last"][arrived - 1] is True
+    assert successes["any"][: arrived - 1] == successes["last"][: arrived - 1] == [False] * (arrived - 1)
+    assert successes["any"][arrived - 1 :] == [True] * (len(successes["any"]) - arrived + 1)
+    assert successes["last"][-1] is False and successes["last"][arrived - 1] is True
     resumed = Maze("open", PointMaze(steps=None))
     resumed.load_state(tasks["any"].state())
     assert resumed.step(np.zeros(2, np.float32)).success

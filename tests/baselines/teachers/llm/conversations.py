@@ -11,7 +11,7 @@ from guidebench.baselines.teachers.llm import Llm
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 from guidebench.harness.interfaces import Array, Coordinates
 from guidebench.harness.models.calls import CUT_OFF, Call, CallResult, ChatCall, Failure
-from tests.harness.models.conversing import said
+from tests.harness.models.dialogues import unwrap_answer
 
 TCP = Coordinates("tcp", "the tool centre point of the gripper", (0, 1, 2), (7, 8, 9))
 OBJ = Coordinates("obj", "the button", (4, 5, 6), (11, 12, 13))
@@ -92,6 +92,6 @@ def talk(
     unanswered."""
     dialogue = PairDialogue(settings or Llm(), coordinates, "press the button")
     content = json.loads(json.dumps({"segments": segments.tolist()}))
-    verdict, answered = said(asyncio.run(dialogue(content, None, ask)))
+    verdict, answered = unwrap_answer(asyncio.run(dialogue(content, None, ask)))
     assert answered == (verdict is not None and verdict["outcome"] not in ("unreadable", "failed"))
     return json.loads(json.dumps(verdict))  # type: ignore[no-any-return]

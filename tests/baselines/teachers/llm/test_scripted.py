@@ -20,7 +20,7 @@ from guidebench.harness.interfaces import Array, Coordinates
 from guidebench.harness.models.backends.scripted import ScriptedModel
 from guidebench.harness.models.calls import Call, CallResult, ChatCall, EmbedCall, Message
 from tests.baselines.teachers.llm.conversations import PUSH, REACH, pair, segment, talk
-from tests.harness.models import conversing
+from tests.harness.models import dialogues
 from tests.there import there
 
 NOWHERE: Any = None
@@ -110,7 +110,7 @@ def tally(double_check: bool, error: float, first_bias: float, noise: float) -> 
         for number in range(PAIRS):
             near, far = segment(number, nearer=0.9), segment(number)
             segments = np.stack([near, far] if number % 2 else [far, near])
-            value, _ = conversing.said(await dialogue({"segments": segments}, None, ask))
+            value, _ = dialogues.unwrap_answer(await dialogue({"segments": segments}, None, ask))
             verdicts.append(teacher.verdict(Pair(0, number, segments, np.zeros((2, 4))), value))
         return verdicts
 

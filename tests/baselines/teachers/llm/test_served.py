@@ -15,7 +15,7 @@ from guidebench.harness.models.chats.openai_ import OpenAI
 from tests.baselines.teachers.llm.conversations import PUSH, segment
 from tests.conftest import require
 from tests.harness.models.canned import completion, serving
-from tests.harness.models.conversing import held
+from tests.harness.models.dialogues import hold_dialogue
 
 require("openai")
 SEGMENTS = np.stack([segment(1, 10), segment(1, 10, nearer=0.9)])
@@ -27,7 +27,9 @@ def verdict(directory: Path, chat: OpenAI, models: Models) -> tuple[Verdict, int
     teacher = Llm()
 
     content = json.loads(teacher.spawn(None).question(PAIR).content)  # type: ignore[arg-type]
-    value, billed = held(PairDialogue(teacher, PUSH, "press the button"), content, None, chat, directory, models)
+    value, billed = hold_dialogue(
+        PairDialogue(teacher, PUSH, "press the button"), content, None, chat, directory, models
+    )
     return teacher.spawn(None).verdict(PAIR, json.loads(json.dumps(value))), billed  # type: ignore[arg-type]
 
 

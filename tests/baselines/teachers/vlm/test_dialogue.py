@@ -12,7 +12,7 @@ from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Failure
 from tests.baselines.teachers.llm.conversations import Ask
-from tests.harness.models.conversing import said
+from tests.harness.models.dialogues import unwrap_answer
 from tests.there import there
 
 TIMEOUT = Failure("timeout", "no answer")
@@ -24,7 +24,7 @@ def talk(ask: Any, frames: Array | None = FRAMES, **settings: Any) -> Any:
     """Return what the teacher receives, after a round trip through JSON; a pair without a verdict counts as
     unanswered."""
     dialogue = ImageDialogue(Vlm(**settings), "press the button")
-    verdict, answered = said(asyncio.run(dialogue(None, frames, ask)))
+    verdict, answered = unwrap_answer(asyncio.run(dialogue(None, frames, ask)))
     assert answered == (verdict is not None and verdict["outcome"] not in ("unreadable", "failed"))
     return json.loads(json.dumps(verdict))
 

@@ -15,7 +15,7 @@ from guidebench.harness.execution import Models
 from guidebench.harness.models.chats.openai_ import OpenAI
 from tests.conftest import require
 from tests.harness.models.canned import completion, serving
-from tests.harness.models.conversing import held
+from tests.harness.models.dialogues import hold_dialogue
 
 require("openai")
 FRAMES = np.stack([np.full((56, 56, 3), 20, np.uint8), np.full((56, 56, 3), 220, np.uint8)])
@@ -27,7 +27,7 @@ def verdict(directory: Path, chat: Any, models: Models, **settings: Any) -> tupl
     config = Vlm(**settings)
     teacher = config.spawn(None)  # type: ignore[arg-type]
 
-    value, billed = held(ImageDialogue(config, "switch the light on"), None, FRAMES, chat, directory, models)
+    value, billed = hold_dialogue(ImageDialogue(config, "switch the light on"), None, FRAMES, chat, directory, models)
     return teacher.verdict(PAIR, json.loads(json.dumps(value))), billed
 
 

@@ -1,4 +1,4 @@
-"""`bench models list`: every recipe with what it serves, and a price or a word for why there is none."""
+"""`bench models list` names every recipe, the calls it serves, and its price or why it has none."""
 
 import json
 
@@ -19,7 +19,7 @@ def test_every_recipe_has_a_row_that_tells_a_price_from_the_want_of_one(capsys: 
 
 def test_json_holds_all_there_is_to_know(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["models", "list", "--json"]) == 0
-    found = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
-    assert list(found) == recipes.names()
-    assert found["gpt-4o"]["price"]["usd_out"] == 10.0 and found["gpt-4o"]["price"]["held"] == "2024-08-06"
-    assert (found["liv"]["pricing"], found["imagebind"]["pricing"]) == ("free", "unknown")
+    models = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert list(models) == recipes.names()
+    assert models["gpt-4o"]["price"]["usd_out"] == 10.0 and models["gpt-4o"]["price"]["held"] == "2024-08-06"
+    assert (models["liv"]["pricing"], models["imagebind"]["pricing"]) == ("free", "unknown")

@@ -1,4 +1,4 @@
-"""`bench models prompt`: the request for a judging prompt, and a model's draft that is taken only in the right form."""
+"""`bench models prompt` prints the request for a judging prompt, and accepts a model's draft only in the right form."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,8 @@ from tests.harness.models.canned import completion, serving
 
 @pytest.fixture
 def bench(capsys: pytest.CaptureFixture[str]):
-    """`bench("suite=classic")` -> (exit code, standard output, standard error) of `bench models prompt`."""
+    """Return a function: `bench("suite=classic")` runs `bench models prompt` and returns (exit code, stdout,
+    stderr)."""
 
     def run(*words: str) -> tuple[int, str, str]:
         code = cli.main(["models", "prompt", *words])
@@ -57,10 +58,10 @@ def test_a_mistake_is_named(bench, words: tuple[str, ...], says: str) -> None:
 
 def test_a_model_is_put_the_request_and_its_draft_is_kept(bench, tmp_path: Path) -> None:
     draft = f"Does the pole stay upright? Do not guess. {prompts.CLOSING}"
-    asked: list[dict[str, Any]] = []
+    bodies: list[dict[str, Any]] = []
 
     def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
-        asked.append(body)
+        bodies.append(body)
         return 200, completion(json.dumps({"prompt": draft}))
 
     file = tmp_path / "cartpole.txt"
@@ -69,7 +70,7 @@ def test_a_model_is_put_the_request_and_its_draft_is_kept(bench, tmp_path: Path)
         code, out, err = bench("suite=classic", "task=CartPole-v1", *judge, "--output", str(file))
     assert code == 0, err
     assert file.read_text() == draft + "\n" and f"judge.prompt=file:{file}" in out
-    assert "keep the pole upright" in asked[0]["messages"][0]["content"] and len(asked) == 1
+    assert "keep the pole upright" in bodies[0]["messages"][0]["content"] and len(bodies) == 1
 
 
 @pytest.mark.parametrize(

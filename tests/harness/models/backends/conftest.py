@@ -1,4 +1,4 @@
-"""Clips for tiny real models, which are never looked for on the Hub."""
+"""Fixtures for backends: clips for tiny real models, which are never looked up on the Hub."""
 
 import os
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ def clips() -> list[Any]:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """The cores are shared by the processes that test."""
+    """Let PyTorch use one thread, since parallel test processes share the cores."""
     import torch
 
-    before = torch.get_num_threads()
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(threads)

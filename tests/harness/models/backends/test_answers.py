@@ -39,7 +39,7 @@ def test_the_first_object_is_found_whatever_stands_around_it(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("I cannot tell.", "no JSON object"),
         ("[0.5]", "no JSON object"),
@@ -52,8 +52,8 @@ def test_the_first_object_is_found_whatever_stands_around_it(text: str) -> None:
         ('{"score": 1, "run": "rm"}', "'run' was unexpected"),
     ],
 )
-def test_what_cannot_be_read_says_why(text: str, said: str) -> None:
-    with pytest.raises(Unreadable, match=said):
+def test_what_cannot_be_read_says_why(text: str, reason: str) -> None:
+    with pytest.raises(Unreadable, match=reason):
         in_schema(text, SCHEMA)
 
 
@@ -131,11 +131,11 @@ def test_an_object_is_nested_only_so_deeply_and_holds_whole_characters() -> None
     }
 
 
-@pytest.mark.parametrize("where", ["file", "http"])
-def test_a_schema_that_leads_elsewhere_makes_nothing_open(where: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["file", "http"])
+def test_a_schema_that_leads_elsewhere_makes_nothing_open(scheme: str, tmp_path: Path) -> None:
     elsewhere = tmp_path / "any.json"
     elsewhere.write_text("{}")
-    place = elsewhere.as_uri() if where == "file" else "http://127.0.0.1:9/any.json"
+    place = elsewhere.as_uri() if scheme == "file" else "http://127.0.0.1:9/any.json"
     schema = {"type": "object", "properties": {"b": {"$ref": place}}}
     with pytest.raises(Unreadable, match="cannot be used"):
         in_schema('{"b": {}}', schema)

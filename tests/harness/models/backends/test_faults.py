@@ -1,4 +1,4 @@
-"""What is kept of what a model or a server said of itself."""
+"""Which parts of an error message of a model or server are kept."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from guidebench.harness.models.backends.faults import LONGEST, scrubbed
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("text", "expected"),
     [
         ("no such model: tiny-1b", "no such model: tiny-1b"),
         ("Incorrect API key provided: sk-pr***********cdef.", "Incorrect API key provided: [removed]."),
@@ -17,7 +17,7 @@ from guidebench.harness.models.backends.faults import LONGEST, scrubbed
         ("x" * 1_000_000, "x" * LONGEST),
     ],
 )
-def test_keys_and_what_looks_like_one_are_removed(monkeypatch: pytest.MonkeyPatch, said: str, kept: str) -> None:
+def test_keys_and_what_looks_like_one_are_removed(monkeypatch: pytest.MonkeyPatch, text: str, expected: str) -> None:
     monkeypatch.setenv("MY_SERVICE_TOKEN", "a/b+c=12345")
     monkeypatch.setenv("OTHER_KEY", "abc")
-    assert scrubbed(said) == kept
+    assert scrubbed(text) == expected

@@ -1,4 +1,4 @@
-"""PNG: what is written is what any reader sees, and what is read is an image of bounded size."""
+"""PNG files: any reader sees what was written, and only images of bounded size are read."""
 
 import io
 
@@ -20,7 +20,7 @@ def test_a_written_image_is_read_back_bit_for_bit(shape: tuple[int, int, int]) -
     assert np.array_equal(images.pixels(images.png(image[::-1, ::-1])), image[::-1, ::-1])
 
 
-def saved(mode: str, size: tuple[int, int], kind: str = "PNG") -> bytes:
+def saved_png(mode: str, size: tuple[int, int], kind: str = "PNG") -> bytes:
     file = io.BytesIO()
     Image.new(mode, size).save(file, kind)
     return file.getvalue()
@@ -31,10 +31,10 @@ def saved(mode: str, size: tuple[int, int], kind: str = "PNG") -> bytes:
     [
         (b"", "no PNG"),
         (b"GIF89a", "no PNG"),
-        (saved("RGB", (8, 8), "BMP"), "no PNG"),
+        (saved_png("RGB", (8, 8), "BMP"), "no PNG"),
         (images.png(np.zeros((8, 8, 3), np.uint8))[:-30], "no PNG"),
-        (saved("RGBA", (8, 8)), "mode RGBA"),
-        (saved("RGB", (8_192, 4_096)), "8192 × 4096"),
+        (saved_png("RGBA", (8, 8)), "mode RGBA"),
+        (saved_png("RGB", (8_192, 4_096)), "8192 × 4096"),
     ],
 )
 def test_what_is_no_image_of_ours_is_refused(data: bytes, says: str) -> None:

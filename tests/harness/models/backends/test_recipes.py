@@ -1,4 +1,5 @@
-"""Every recipe is complete and consistent, a price is told from the want of one, and names find what they mean."""
+"""Every recipe is complete and consistent, a free model is told from one without a known price, and names are
+unique."""
 
 import datetime
 from importlib.resources import files
@@ -37,32 +38,32 @@ def test_the_models_of_the_papers_have_recipes() -> None:
 
 @pytest.mark.parametrize("name", recipes.names())
 def test_every_recipe_can_be_asked_for_through_exactly_the_backends_it_names(name: str) -> None:
-    found = recipes.recipe(name)
-    assert found is not None and found.name == name and found.title and found.note.endswith(".")
+    recipe = recipes.recipe(name)
+    assert recipe is not None and recipe.name == name and recipe.title and recipe.note.endswith(".")
     for backend, ask in (("transformers", recipes.repository), ("openai", recipes.server_name)):
-        if backend in found.backends:
-            assert ask(name) in (found.repository, found.api)
+        if backend in recipe.backends:
+            assert ask(name) in (recipe.repository, recipe.api)
         else:
             with pytest.raises(UserError, match=r"no backend serves it yet|use it through"):
                 ask(name)
-    assert {*found.calls} <= {*registry.names("call")}
-    if "judge" in found.calls:
-        assert found.scoring and set(found.calls) >= {"chat"}
-    assert bool(found.width) == ("embed" in found.calls)
-    if found.width:
-        assert f"{found.width} numbers" in found.note
-    if not found.backends:
-        assert "Not served yet" in found.note
-    if found.price is not None:
-        assert found.api, "a listed price is that of its maker's server"
-        assert datetime.date(2023, 1, 1) < found.price.held < datetime.date(2027, 1, 1)
-        assert 0 < found.price.usd_in <= found.price.usd_out
+    assert {*recipe.calls} <= {*registry.names("call")}
+    if "judge" in recipe.calls:
+        assert recipe.scoring and set(recipe.calls) >= {"chat"}
+    assert bool(recipe.width) == ("embed" in recipe.calls)
+    if recipe.width:
+        assert f"{recipe.width} numbers" in recipe.note
+    if not recipe.backends:
+        assert "Not served yet" in recipe.note
+    if recipe.price is not None:
+        assert recipe.api, "a listed price is that of its maker's server"
+        assert datetime.date(2023, 1, 1) < recipe.price.held < datetime.date(2027, 1, 1)
+        assert 0 < recipe.price.usd_in <= recipe.price.usd_out
 
 
 def test_names_under_which_recipes_are_found_are_all_different() -> None:
-    given = [name for key in recipes.names() for name in {key, recipes.recipe(key).repository, recipes.recipe(key).api}]
-    given = [name for name in given if name]
-    assert len(given) == len(set(given))
+    names = [name for key in recipes.names() for name in {key, recipes.recipe(key).repository, recipes.recipe(key).api}]
+    names = [name for name in names if name]
+    assert len(names) == len(set(names))
 
 
 def test_a_published_name_finds_its_recipe_and_a_strange_one_stands_as_it_is() -> None:
@@ -84,7 +85,7 @@ def test_a_price_is_per_million_tokens_and_zero_is_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "field"),
     [
         ('title = "Model"', "", "title"),
         ('title = "Model"', 'title = "Model"\nurl = "x"', "url"),
@@ -112,10 +113,10 @@ def test_a_price_is_per_million_tokens_and_zero_is_told_apart() -> None:
         ('repository = "maker/model"', f'api = "model"\ndigest = "{64 * "a"}"', "a digest is of published weights"),
     ],
 )
-def test_an_entry_that_does_not_fit_is_refused_by_its_field(old: str, new: str, told: str) -> None:
+def test_an_entry_that_does_not_fit_is_refused_by_its_field(old: str, new: str, field: str) -> None:
     assert recipes.parse(ENTRY)["model"].pricing == "free"
     assert old in ENTRY
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=field):
         recipes.parse(ENTRY.replace(old, new))
 
 

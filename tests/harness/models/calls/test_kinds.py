@@ -1,4 +1,4 @@
-"""What every kind of call keeps: its form names it and brings it back, and its answers are written and read alike."""
+"""Properties of every kind of call: its JSON form restores it, and its answers are written and read alike."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ from guidebench.harness.models.cassette_file import NotKept, decoded, encoded
 
 CLIP = np.arange(2 * 3 * 4 * 3, dtype=np.uint8).reshape(2, 3, 4, 3)
 SCHEMA = {"type": "object", "properties": {"steps": {"type": "array"}}, "required": ["steps"]}
-ASKED: list[tuple[Call, Any]] = [
+ANSWERED_CALLS: list[tuple[Call, Any]] = [
     (JudgeCall(CLIP, "Is it done?"), 0.25),
     (ChatCall((Message("system", ("be brief",)), Message("user", ("why?", CLIP[0])))), "because"),
     (ChatCall((Message("user", ("a plan?",)),), SCHEMA, 64, 0.5), {"steps": ["key", 1, None]}),
@@ -43,15 +43,17 @@ ASKED: list[tuple[Call, Any]] = [
 ANSWERS = [0.25, 1, 1.5, float("nan"), "because", {"steps": []}, {"steps": 1}, np.eye(2, 3), np.eye(2), None, [0.5]]
 
 
-@pytest.mark.parametrize(("call", "value"), ASKED)
+@pytest.mark.parametrize(("call", "value"), ANSWERED_CALLS)
 def test_a_call_comes_back_from_its_form_and_an_answer_from_the_cassette(call: Call, value: Any) -> None:
     request = keys.request({"model": "tiny"}, call, None)
     back = type(call).read(json.loads(request.text), request.images.__getitem__)
     assert keys.request({"model": "tiny"}, back, None).text == request.text
     assert back.fault(value) == call.fault(value) == ""
-    again = decoded(type(call), *encoded(type(call), value))
-    assert type(again) is type(value) and np.array_equal(again, value) and call.fault(again) == ""
-    assert call.distance(value, again) <= 0 <= call.tolerance
+    decoded_value = decoded(type(call), *encoded(type(call), value))
+    assert (
+        type(decoded_value) is type(value) and np.array_equal(decoded_value, value) and call.fault(decoded_value) == ""
+    )
+    assert call.distance(value, decoded_value) <= 0 <= call.tolerance
 
 
 @pytest.mark.parametrize("name", ["chat", "denoise", "embed", "judge", "segment", "track", "video"])
@@ -65,10 +67,10 @@ def test_a_small_call_of_each_kind_is_one_of_it(name: str) -> None:
 @pytest.mark.parametrize(
     ("call", "fits"),
     [
-        (ASKED[0][0], [0.25]),
-        (ASKED[1][0], ["because"]),
-        (ASKED[2][0], [{"steps": []}]),
-        (ASKED[3][0], []),
+        (ANSWERED_CALLS[0][0], [0.25]),
+        (ANSWERED_CALLS[1][0], ["because"]),
+        (ANSWERED_CALLS[2][0], [{"steps": []}]),
+        (ANSWERED_CALLS[3][0], []),
     ],
 )
 def test_answers_of_other_types_and_shapes_do_not_count(call: Call, fits: list[Any]) -> None:
@@ -124,9 +126,9 @@ def test_arrays_of_any_plain_type_are_written_and_read(dtype: str) -> None:
     array = (np.arange(6).reshape(2, 3) % 2).astype(dtype)
     head, data = arrays.encode(array.T.copy().T, Form(dtype, 2))
     assert json.loads(head) == {"array": dtype, "shape": [2, 3]} and len(data) == 6 * array.itemsize
-    found = arrays.decode(head, data, Form(dtype, 2))
-    assert found.dtype == array.dtype and np.array_equal(found, array)
-    found[0, 0] = 1  # whoever is told it may write into it
+    restored = arrays.decode(head, data, Form(dtype, 2))
+    assert restored.dtype == array.dtype and np.array_equal(restored, array)
+    restored[0, 0] = 1  # the array is writable
 
 
 FORM = Form("float32", 2)
@@ -173,25 +175,25 @@ def test_an_answer_in_words_is_no_list_of_its_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "value", "said"),
+    ("call", "value", "fault"),
     [
         (VideoCall(CLIP), np.zeros((1, 3), np.float32), "expected float32 [d]"),
         (VideoCall(CLIP), np.zeros(0, np.float32), "expected float32 [d]"),
         (VideoCall(CLIP), np.array([1, np.inf], np.float32), "not finite"),
-        (ASKED[-1][0], np.zeros((1, 3), np.float32), "expected float32 [2, 3]"),
-        (ASKED[-1][0], np.full((2, 3), np.nan, np.float32), "not finite"),
-        (ASKED[-1][0], np.full((2, 3), -0.5, np.float32), "negative"),
+        (ANSWERED_CALLS[-1][0], np.zeros((1, 3), np.float32), "expected float32 [2, 3]"),
+        (ANSWERED_CALLS[-1][0], np.full((2, 3), np.nan, np.float32), "not finite"),
+        (ANSWERED_CALLS[-1][0], np.full((2, 3), -0.5, np.float32), "negative"),
     ],
 )
-def test_answers_about_videos_and_noise_are_checked(call: Call, value: Any, said: str) -> None:
-    assert said in call.fault(value)
+def test_answers_about_videos_and_noise_are_checked(call: Call, value: Any, fault: str) -> None:
+    assert fault in call.fault(value)
 
 
 def test_answers_about_videos_and_noise_have_distances() -> None:
-    video, noise = VideoCall(CLIP), ASKED[-1][0]
-    one, same, other = (np.array(each, np.float32) for each in ([3, 0], [6, 0], [0, 1]))
-    assert video.distance(one, same) == 0 and video.distance(one, other) == 1
-    assert video.distance(one, np.zeros(2, np.float32)) == video.distance(one, np.ones(3, np.float32)) == np.inf
+    video, noise = VideoCall(CLIP), ANSWERED_CALLS[-1][0]
+    vector, scaled, orthogonal = (np.array(numbers, np.float32) for numbers in ([3, 0], [6, 0], [0, 1]))
+    assert video.distance(vector, scaled) == 0 and video.distance(vector, orthogonal) == 1
+    assert video.distance(vector, np.zeros(2, np.float32)) == video.distance(vector, np.ones(3, np.float32)) == np.inf
     errors = np.array([[4, 0, 1], [2, 2, 2]], np.float32)
     assert noise.distance(errors, errors + np.array([[0, 0, 1], [0, 0, 0]], np.float32)) == 0.5
     assert noise.distance(errors, errors[:1]) == np.inf

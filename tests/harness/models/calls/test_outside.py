@@ -1,4 +1,4 @@
-"""A package outside the tree brings a kind of call, and everything that is done with calls is done with it."""
+"""Another package defines a kind of call, which is recorded, replayed, exported and shown like the built-in ones."""
 
 import asyncio
 import hashlib
@@ -56,10 +56,10 @@ class ClassifyCall(Call):
         return {"pictures": [named(image) for image in self.pictures], "labels": list(self.labels)}
 
     @classmethod
-    def read(cls, asked, image):
-        match asked:
-            case {"pictures": list(pictures), "labels": list(labels)} if all(isinstance(each, str) for each in labels):
-                return cls(tuple(part(each, image) for each in pictures), tuple(labels))
+    def read(cls, form, image):
+        match form:
+            case {"pictures": list(pictures), "labels": list(labels)} if all(isinstance(name, str) for name in labels):
+                return cls(tuple(part(picture, image) for picture in pictures), tuple(labels))
         raise ValueError("a call to classify has pictures and labels")
 
     @classmethod
@@ -73,11 +73,11 @@ class ClassifyCall(Call):
         shape = (len(self.pictures), len(self.labels))
         if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.shape != shape:
             return f"expected float32 {list(shape)}, got {getattr(value, 'shape', type(value).__name__)}"
-        whole = bool(np.isfinite(value).all()) and bool((value >= 0).all())
-        return "" if whole and np.allclose(value.sum(1), 1, atol=1e-3) else "its rows are no probabilities"
+        is_valid = bool(np.isfinite(value).all()) and bool((value >= 0).all())
+        return "" if is_valid and np.allclose(value.sum(1), 1, atol=1e-3) else "its rows are no probabilities"
 
-    def distance(self, recorded, now):
-        return float(np.abs(recorded - now).max())
+    def distance(self, recorded, repeated):
+        return float(np.abs(recorded - repeated).max())
 
     @classmethod
     def words(cls, value):
@@ -88,15 +88,15 @@ class Colours:
     """Tells the labels "dark" and "bright" apart, or answers nonsense, or fails, as its name says."""
 
     def __init__(self, model):
-        self.model, self.asked = model, 0
+        self.model, self.calls = model, 0
 
     async def answer(self, call):
-        self.asked += 1
+        self.calls += 1
         if self.model == "away":
             raise Failure("rejected", "colours are out")
         bright = np.array([image.mean() / 255 for image in call.pictures], np.float32)
-        said = np.stack([1 - bright, bright], axis=1)
-        return Reply(said * 3 if self.model == "nonsense" else said, Usage(1, images=len(bright), usd=0.25))
+        probabilities = np.stack([1 - bright, bright], axis=1) * (3 if self.model == "nonsense" else 1)
+        return Reply(probabilities, Usage(1, images=len(bright), usd=0.25))
 
     def estimate(self, call):
         return Usage(1, images=len(call.images()), usd=0.25)
@@ -129,7 +129,7 @@ class ColoursEmbedder(ModelPart):
 
 @pytest.fixture
 def colours(plugin: Callable[..., Path]) -> Any:
-    """The module of the package, installed."""
+    """Install the package and return its module."""
     plugin("colours", PACKAGE, {"call": "classify", "embedder": "colours"})
     import colours as module
 
@@ -144,59 +144,59 @@ def call(module: Any, *pictures: np.ndarray) -> Any:
     return module.ClassifyCall(pictures or (DARK, BRIGHT), ("dark", "bright"))
 
 
-def asked(directory: Path, calls: list[Any], *, model: str = "mean", **models: Any) -> list[CallResult]:
-    """What a desk tells of calls, one after the other; the shard is merged then."""
+def desk_answers(directory: Path, calls: list[Any], *, model: str = "mean", **models: Any) -> list[CallResult]:
+    """Return a desk's results of calls, one after the other, and merge its shard."""
     classifier = registry.get("embedder", "colours")(model=model)
 
-    async def told() -> list[CallResult]:
+    async def ask() -> list[CallResult]:
         desk = study_models.desk(classifier, Models(**models), directory / "models", "cpu")
         try:
-            return [await desk.answer(each, Asker("cell/0", number, number)) for number, each in enumerate(calls)]
+            return [await desk.answer(call, Asker("cell/0", number, number)) for number, call in enumerate(calls)]
         finally:
             await desk.close()
 
     try:
-        return asyncio.run(told())
+        return asyncio.run(ask())
     finally:
         study_models.settle(directory / "models")
 
 
 def test_it_is_asked_recorded_and_replayed_with_its_images(colours: Any, tmp_path: Path) -> None:
-    (first,) = asked(tmp_path, [call(colours)])
+    (first,) = desk_answers(tmp_path, [call(colours)])
     assert np.allclose(first.value, [[0.8, 0.2], [0.2, 0.8]]) and first.billed.usd == 0.25
-    (again,) = asked(tmp_path, [call(colours)], mode="replay")
-    assert again.value.dtype == np.float32 and np.array_equal(again.value, first.value)
-    assert again.billed.calls == 0 and again.usage == first.usage
+    (replayed,) = desk_answers(tmp_path, [call(colours)], mode="replay")
+    assert replayed.value.dtype == np.float32 and np.array_equal(replayed.value, first.value)
+    assert replayed.billed.calls == 0 and replayed.usage == first.usage
     with pytest.raises(MissingCall, match="was never recorded"):
-        asked(tmp_path, [call(colours, DARK)], mode="replay")
-    (found,) = exchange.stats(tmp_path).models
-    assert found.answers.calls == 1 and exchange.stats(tmp_path).images == 2
+        desk_answers(tmp_path, [call(colours, DARK)], mode="replay")
+    (model,) = exchange.stats(tmp_path).models
+    assert model.answers.calls == 1 and exchange.stats(tmp_path).images == 2
 
 
 def test_a_budget_ends_it_and_wrong_answers_and_failures_are_counted(colours: Any, tmp_path: Path) -> None:
     with pytest.raises(BudgetReached, match=r"models.budget_usd=0.3 is reached"):
-        asked(tmp_path, [call(colours), call(colours, DARK)], budget_usd=0.3)
-    assert len(asked(tmp_path, [call(colours)])) == 1  # what was paid for is kept
-    (wrong,) = asked(tmp_path / "nonsense", [call(colours)], model="nonsense")
+        desk_answers(tmp_path, [call(colours), call(colours, DARK)], budget_usd=0.3)
+    assert len(desk_answers(tmp_path, [call(colours)])) == 1  # billed calls are recorded
+    (wrong,) = desk_answers(tmp_path / "nonsense", [call(colours)], model="nonsense")
     assert wrong.failure == "malformed" and wrong.detail["message"] == "its rows are no probabilities"
-    (away,) = asked(tmp_path / "away", [call(colours)], model="away")
+    (away,) = desk_answers(tmp_path / "away", [call(colours)], model="away")
     assert away.failure == "rejected"
 
 
 def test_it_goes_from_study_to_study_by_command(colours: Any, tmp_path: Path, capsys: Any) -> None:
-    asked(tmp_path / "study", [call(colours), call(colours, BRIGHT)])
+    desk_answers(tmp_path / "study", [call(colours), call(colours, BRIGHT)])
     file = tmp_path / "calls.sqlite"
     assert cli.main(["models", "export", str(tmp_path / "study"), str(file)]) == 0
     assert cli.main(["models", "import", str(file), str(tmp_path / "new")]) == 0
     assert cli.main(["models", "stats", str(tmp_path / "new")]) == 0
     out = capsys.readouterr().out
     assert "2 questions" in out and "3 images" in out
-    told = asked(tmp_path / "new", [call(colours), call(colours, BRIGHT)], mode="replay")
-    assert [len(each.value) for each in told] == [2, 1]
-    found = pages.recorded(tmp_path / "study", "cell/0")
-    assert [each.answer for each in found.shown] == ["2 images classified", "1 images classified"] and not found.notes
-    assert [message.role for message in found.shown[0].messages] == ["labels", "pictures"]
-    assert [bool(part.png) for part in found.shown[0].messages[1].parts] == [True, True]
+    answers = desk_answers(tmp_path / "new", [call(colours), call(colours, BRIGHT)], mode="replay")
+    assert [len(reply.value) for reply in answers] == [2, 1]
+    page = pages.recorded(tmp_path / "study", "cell/0")
+    assert [reply.answer for reply in page.sample] == ["2 images classified", "1 images classified"] and not page.notes
+    assert [message.role for message in page.sample[0].messages] == ["labels", "pictures"]
+    assert [bool(part.png) for part in page.sample[0].messages[1].parts] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_it_goes_from_study_to_study_by_command(colours: Any, tmp_path: Path, ca
     ],
 )
 def test_a_strangers_answer_is_held_to_the_same_check(colours: Any, tmp_path: Path, statement: str, says: str) -> None:
-    asked(tmp_path / "study", [call(colours)])
+    desk_answers(tmp_path / "study", [call(colours)])
     exchange.export(tmp_path / "study", tmp_path / "calls.sqlite")
     with closing(sqlite3.connect(tmp_path / "calls.sqlite")) as db, db:
         db.execute(statement)
@@ -230,12 +230,12 @@ def test_calls_of_a_kind_that_nobody_here_defines_are_refused_by_its_name(tmp_pa
 
 def test_a_model_is_put_no_call_that_it_does_not_answer(colours: Any, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="got a call of kind 'chat' and answers only classify"):
-        asked(tmp_path, [ChatCall((Message("user", ("?",)),))])
+        desk_answers(tmp_path, [ChatCall((Message("user", ("?",)),))])
 
 
 @dataclass(frozen=True)
 class Asks(AskingPart):
-    """It puts the usual calls."""
+    """A guide that makes calls of the kinds that are usual in its role."""
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
@@ -246,36 +246,36 @@ class Asks(AskingPart):
 
 @dataclass(frozen=True)
 class Puts(Asks):
-    """It puts others."""
+    """A guide that declares calls of the kind `classify`."""
 
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedder": ("classify",)}
 
 
 @dataclass(frozen=True)
 class Unknown(Asks):
-    """It puts calls that nobody defines."""
+    """A guide that declares calls of the kind `listen`, which nobody defines."""
 
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedder": ("listen",)}
 
 
-def chosen(guide: type, embedder: str, agent: str = "standard") -> tuple[Chosen, ...]:
-    """The parts of a cell with this guide, registered for the test."""
+def parts_with(guide: type, embedder: str, agent: str = "standard") -> tuple[Chosen, ...]:
+    """Register a guide for the test and return the parts of a cell with it."""
     registry.register.guide(guide.__name__.lower())(guide)
-    named = (("guide", guide.__name__.lower()), ("agent", agent), ("embedder", embedder))
-    return tuple(Chosen(kind, kind, name) for kind, name in named)
+    parts = (("guide", guide.__name__.lower()), ("agent", agent), ("embedder", embedder))
+    return tuple(Chosen(kind, kind, name) for kind, name in parts)
 
 
 def test_before_anything_starts_who_asks_and_who_answers_have_to_fit(colours: Any) -> None:
-    answering.check(chosen(Puts, "colours"))
-    answering.check(chosen(Asks, "transformers"))
+    answering.check(parts_with(Puts, "colours"))
+    answering.check(parts_with(Asks, "transformers"))
     with pytest.raises(UserError, match=r"the guide makes calls of kind 'embed' to its embedder.*only classify"):
-        answering.check(chosen(Asks, "colours"))
+        answering.check(parts_with(Asks, "colours"))
     with pytest.raises(
         UserError, match=r"the guide makes calls of kind 'classify'.*embedder 'transformers' answers only"
     ):
-        answering.check(chosen(Puts, "transformers"))
+        answering.check(parts_with(Puts, "transformers"))
     with pytest.raises(UserError, match="unknown call 'listen'"):
-        answering.check(chosen(Unknown, "colours"))
+        answering.check(parts_with(Unknown, "colours"))
 
 
 def test_two_parts_do_not_lead_dialogues_in_one_role(colours: Any) -> None:
@@ -291,7 +291,7 @@ def test_two_parts_do_not_lead_dialogues_in_one_role(colours: Any) -> None:
     with pytest.raises(
         UserError, match="the guide and the agent both have a dialogue with the embedder in the role 'em"
     ):
-        answering.check(chosen(Asks, "transformers", "talking"))
+        answering.check(parts_with(Asks, "transformers", "talking"))
 
 
 def test_two_parts_share_a_role_in_which_they_have_the_same_dialogue(colours: Any) -> None:
@@ -311,10 +311,10 @@ def test_two_parts_share_a_role_in_which_they_have_the_same_dialogue(colours: An
         shares: ClassVar[Mapping[str, type]] = {"embedder": str}
 
     registry.register.agent("sharing")(Sharing)
-    answering.check(chosen(Willing, "transformers", "sharing"))
+    answering.check(parts_with(Willing, "transformers", "sharing"))
     for guide in (Asks, Other):
         with pytest.raises(UserError, match="the guide and the agent both have a dialogue"):
-            answering.check(chosen(guide, "transformers", "sharing"))
+            answering.check(parts_with(guide, "transformers", "sharing"))
 
 
 def test_a_plan_whose_parts_do_not_fit_is_refused(colours: Any) -> None:
@@ -326,10 +326,10 @@ def test_a_plan_whose_parts_do_not_fit_is_refused(colours: Any) -> None:
 def test_the_first_call_before_training_is_one_of_its_kind(colours: Any, tmp_path: Path) -> None:
     classifier = registry.get("embedder", "colours")()
     assert checkup.tiny(classifier, "embedder").kind == "classify"
-    heard: list[str] = []
-    each = contact.StudyModel("embedder", "embedder", classifier)
-    contact.check([each], Models(), tmp_path / "models", "cpu", lambda _, said: heard.append(said))
-    assert heard == ["embedder mean answered a first call in 0.0 s"]
+    messages: list[str] = []
+    embedder_contact = contact.StudyModel("embedder", "embedder", classifier)
+    contact.check([embedder_contact], Models(), tmp_path / "models", "cpu", lambda _, message: messages.append(message))
+    assert messages == ["embedder mean answered a first call in 0.0 s"]
 
 
 @pytest.mark.parametrize(

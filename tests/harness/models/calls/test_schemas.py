@@ -1,4 +1,4 @@
-"""A chat is asked with a schema that can be checked in one walk over the answer, or not at all."""
+"""A chat's schema must be checkable in one walk over the answer; any other schema is refused."""
 
 from typing import Any
 

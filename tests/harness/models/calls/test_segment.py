@@ -1,4 +1,4 @@
-"""Masks as runs of pixels, what is no answer to `segment`, and how far apart two answers are."""
+"""Calls to segment: masks as runs of pixels, which answers are malformed, and the distance of two answers."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def test_random_masks_come_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "fault"),
     [
         ({}, "a list"),
         ([GOOD] * 8193, "at most 8192"),
@@ -49,21 +49,23 @@ def test_random_masks_come_back() -> None:
         ([None], "a mask has"),
     ],
 )
-def test_other_answers_are_refused(value: Any, said: str) -> None:
+def test_other_answers_are_refused(value: Any, fault: str) -> None:
     assert CALL.fault([GOOD]) == CALL.fault([]) == ""
-    assert said in CALL.fault(value)
+    assert fault in CALL.fault(value)
 
 
 def test_the_distance_is_one_minus_the_mean_overlap() -> None:
-    one = [mask_json(np.array([[1, 1, 0], [0, 0, 0]], bool), 1.0), mask_json(np.zeros((2, 3), bool), 1.0)]
-    other = [mask_json(np.array([[0, 1, 1], [1, 0, 0]], bool), 0.5), mask_json(np.zeros((2, 3), bool), 1.0)]
-    assert CALL.distance(one, one) == 0
-    assert CALL.distance(one, other) == pytest.approx(1 - (1 / 4 + 1) / 2), "one pixel of four is in both first masks"
-    assert CALL.distance(one, one[:1]) == np.inf == CALL.distance(one, [{**one[0], "means": "thing"}, one[1]])
+    masks = [mask_json(np.array([[1, 1, 0], [0, 0, 0]], bool), 1.0), mask_json(np.zeros((2, 3), bool), 1.0)]
+    other_masks = [mask_json(np.array([[0, 1, 1], [1, 0, 0]], bool), 0.5), mask_json(np.zeros((2, 3), bool), 1.0)]
+    assert CALL.distance(masks, masks) == 0
+    assert CALL.distance(masks, other_masks) == pytest.approx(1 - (1 / 4 + 1) / 2), (
+        "one pixel of four is in both first masks"
+    )
+    assert CALL.distance(masks, masks[:1]) == np.inf == CALL.distance(masks, [{**masks[0], "means": "thing"}, masks[1]])
     assert CALL.distance([], []) == 0 and overlap(np.ones(3, bool), np.zeros(3, bool)) == 0
 
 
 def test_what_a_page_says_of_it() -> None:
-    shown = dict(SegmentCall.sections({"image": {"image": "0"}, "points": [[1, 2]] * 256, "text": "a key"}))
-    assert shown == {"image": [{"image": "0"}], "points": ["256 points"], "text": ["a key"]}
+    fields = dict(SegmentCall.sections({"image": {"image": "0"}, "points": [[1, 2]] * 256, "text": "a key"}))
+    assert fields == {"image": [{"image": "0"}], "points": ["256 points"], "text": ["a key"]}
     assert SegmentCall.words([GOOD, {**GOOD, "means": ""}]) == "2 masks, of them place" and CALL.words([]) == "0 masks"

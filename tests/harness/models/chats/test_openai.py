@@ -1,4 +1,4 @@
-"""The chat `openai`: its settings, and the dialogue of teacher `llm` through a server on loopback and the desk."""
+"""The chat `openai`: its settings, and calls that go through a desk to a server on loopback."""
 
 import asyncio
 import json
@@ -17,16 +17,16 @@ from tests.harness.models.canned import completion, serving
 from tests.there import there
 
 require("openai")
-ASKED = ChatCall((Message("user", ("Which is better?",)),))
+CALL = ChatCall((Message("user", ("Which is better?",)),))
 
 
 def test_it_writes_as_its_settings_say_and_leaves_other_calls_alone() -> None:
-    call = OpenAI(temperature=0.7, max_tokens=50).sampled(ASKED)
+    call = OpenAI(temperature=0.7, max_tokens=50).sampled(CALL)
     assert isinstance(call, ChatCall)
-    assert (call.messages, call.schema, call.temperature, call.max_tokens) == (ASKED.messages, None, 0.7, 50)
+    assert (call.messages, call.schema, call.temperature, call.max_tokens) == (CALL.messages, None, 0.7, 50)
     embed = EmbedCall(("a",))
     assert OpenAI().sampled(embed) is embed
-    paper = OpenAI().sampled(ASKED)
+    paper = OpenAI().sampled(CALL)
     assert isinstance(paper, ChatCall) and (paper.temperature, paper.max_tokens) == (0.0, 1000)
 
 
@@ -51,37 +51,39 @@ def test_its_calls_are_sent_recorded_and_replayed(tmp_path: Path) -> None:
         bodies.append(body)
         return 200, completion("By a little.\n2")
 
-    async def asked(chat: OpenAI, models: Models) -> CallResult:
+    async def ask(chat: OpenAI, models: Models) -> CallResult:
         desk = study_models.desk(chat, models, tmp_path / "models", "cpu")
-        told = await desk.answer(chat.sampled(ASKED), Asker("cell/0", 0, 10))
+        answer = await desk.answer(chat.sampled(CALL), Asker("cell/0", 0, 10))
         await desk.close()
-        return told
+        return answer
 
     with serving(answers) as url:
         chat = OpenAI(base_url=url, max_tokens=77)
-        told = asyncio.run(asked(chat, Models()))
-    assert told.value == "By a little.\n2" and told.usage.tokens_in == 5 and told.billed.calls == 1
-    assert told.usage.usd == pytest.approx((5 * 0.15 + 2 * 0.60) / 1e6)
+        answer = asyncio.run(ask(chat, Models()))
+    assert answer.value == "By a little.\n2" and answer.usage.tokens_in == 5 and answer.billed.calls == 1
+    assert answer.usage.usd == pytest.approx((5 * 0.15 + 2 * 0.60) / 1e6)
     (body,) = bodies
     assert (body["model"], body["max_tokens"], body["temperature"]) == ("gpt-4o-mini-2024-07-18", 77, 0.0)
     assert json.loads(json.dumps(body["messages"])) == [{"role": "user", "content": "Which is better?"}]
-    again = asyncio.run(asked(OpenAI(max_tokens=77), Models(mode="replay")))
-    assert again.value == told.value and again.billed.calls == 0
+    replayed = asyncio.run(ask(OpenAI(max_tokens=77), Models(mode="replay")))
+    assert replayed.value == answer.value and replayed.billed.calls == 0
 
 
 def test_a_call_reaches_the_model_as_it_was_asked(tmp_path: Path) -> None:
-    """Nothing between configuration and server adds words of its own to a chat in free text."""
-    seen: list[Call] = []
-    with serving(lambda path, body, headers: (seen.append(body["messages"]), (200, completion("0")))[1]) as url:  # type: ignore[func-returns-value]
+    """Neither configuration nor server adds words of its own to a chat in free text."""
+    conversations: list[Call] = []
+    with serving(
+        lambda path, body, headers: (conversations.append(body["messages"]), (200, completion("0")))[1]
+    ) as url:  # type: ignore[func-returns-value]
 
         async def run() -> None:
             model = OpenAI(base_url=url).spawn_model("cpu")
-            talk = (*ASKED.messages, Message("assistant", ("0",)), Message("user", ("Why?",)))
+            talk = (*CALL.messages, Message("assistant", ("0",)), Message("user", ("Why?",)))
             await model.answer(ChatCall(talk))
             await model.close()
 
         asyncio.run(run())
-    assert seen == [[
+    assert conversations == [[
         {"role": "user", "content": "Which is better?"},
         {"role": "assistant", "content": "0"},
         {"role": "user", "content": "Why?"},

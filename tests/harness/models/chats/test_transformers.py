@@ -29,9 +29,9 @@ def test_it_continues_a_conversation_in_free_text(tiny: Callable[..., Path]) -> 
 
     async def run() -> None:
         model = chat.spawn_model("cpu")
-        said = [await model.answer(chat.sampled(ChatCall(talk))) for _ in range(2)]
+        replies = [await model.answer(chat.sampled(ChatCall(talk))) for _ in range(2)]
         await model.close()
-        assert isinstance(said[0].value, str) and said[0].value == said[1].value, "at temperature 0"
-        assert 0 < said[0].usage.tokens_out <= 8 and said[0].usage.usd == 0
+        assert isinstance(replies[0].value, str) and replies[0].value == replies[1].value, "at temperature 0"
+        assert 0 < replies[0].usage.tokens_out <= 8 and replies[0].usage.usd == 0
 
     asyncio.run(run())

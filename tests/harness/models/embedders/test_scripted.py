@@ -1,4 +1,4 @@
-"""The hand-written embedder: equal bytes for equal items, nearness of frames that look alike, and its label."""
+"""The hand-written embedder: equal inputs have equal bytes, frames that look alike have near vectors, and its label."""
 
 import hashlib
 from typing import Any
@@ -16,8 +16,8 @@ FRAMES = tuple(np.random.default_rng(0).integers(0, 256, (3, 40, 56, 3), np.uint
 TEXTS = ("Open a drawer.", "open the drawer", "push the puck to the target", "")
 
 
-def embed(*items: Any, width: int = 1024) -> Array:
-    call = EmbedCall(items)
+def embed(*inputs: Any, width: int = 1024) -> Array:
+    call = EmbedCall(inputs)
     vectors = call.answered_by(Scripted(width=width).spawn(None, ""))  # type: ignore[arg-type]
     assert call.fault(vectors) == ""
     return np.asarray(vectors)
@@ -28,7 +28,7 @@ def cosine(first: Array, second: Array) -> float:
 
 
 def scene(at: int, background: int = 0) -> Array:
-    """A bright square on one of two smooth backgrounds."""
+    """Return a frame with a bright square at column `at` on one of two smooth backgrounds."""
     rows, columns = np.mgrid[:64, :64]
     frame = np.stack([rows * 2, columns * 2, (rows + columns) if background else 126 - rows - columns], -1)
     frame = frame[::-1, ::-1].copy() if background else frame
@@ -43,18 +43,20 @@ def test_it_is_registered_as_hand_written_and_tells_its_width() -> None:
     assert embed(*TEXTS, width=64).shape == (4, 64)
 
 
-@pytest.mark.parametrize("items", (FRAMES, TEXTS))
-def test_a_vector_is_the_same_to_the_byte_in_every_batch(items: tuple[Any, ...]) -> None:
-    together = embed(*items)
-    assert [row.tobytes() for row in together] == [embed(item)[0].tobytes() for item in items]
-    assert embed(*items[::-1])[::-1].tobytes() == together.tobytes()
+@pytest.mark.parametrize("inputs", (FRAMES, TEXTS))
+def test_a_vector_is_the_same_to_the_byte_in_every_batch(inputs: tuple[Any, ...]) -> None:
+    together = embed(*inputs)
+    assert [row.tobytes() for row in together] == [embed(text_or_frame)[0].tobytes() for text_or_frame in inputs]
+    assert embed(*inputs[::-1])[::-1].tobytes() == together.tobytes()
 
 
 def test_a_vector_is_the_same_to_the_byte_on_every_machine() -> None:
-    """All sums are exact, so the bytes can stand here."""
+    """All sums are exact, so the test can state the bytes."""
     frame = np.arange(16 * 16 * 3, dtype=np.uint32).reshape(16, 16, 3).astype(np.uint8)
-    found = [hashlib.sha256(embed(item, width=32).tobytes()).hexdigest()[:12] for item in (frame, TEXTS[0])]
-    assert found == ["aed8457891b3", "ab8e95aac5b0"]
+    digests = [
+        hashlib.sha256(embed(text_or_frame, width=32).tobytes()).hexdigest()[:12] for text_or_frame in (frame, TEXTS[0])
+    ]
+    assert digests == ["aed8457891b3", "ab8e95aac5b0"]
 
 
 def test_the_projection_of_a_small_frame_is_its_centred_pixels_times_signs() -> None:
@@ -68,9 +70,9 @@ def test_the_projection_of_a_small_frame_is_its_centred_pixels_times_signs() -> 
 
 
 def test_frames_that_look_alike_have_vectors_that_are_near() -> None:
-    here, near, far, other = embed(scene(20), scene(22), scene(44), scene(20, background=1))
-    assert 1 > cosine(here, near) > cosine(here, far) > cosine(here, other)
-    assert cosine(here, near) > 0.9
+    frame, near, far, other = embed(scene(20), scene(22), scene(44), scene(20, background=1))
+    assert 1 > cosine(frame, near) > cosine(frame, far) > cosine(frame, other)
+    assert cosine(frame, near) > 0.9
 
 
 def test_texts_that_share_words_have_vectors_that_are_nearer() -> None:
@@ -98,24 +100,25 @@ def test_its_width_has_a_bound() -> None:
 def test_a_videos_vector_is_the_mean_of_its_frames() -> None:
     video, answers = np.stack(FRAMES), Scripted(width=32).spawn(None, "")  # type: ignore[arg-type]
     call = VideoCall(video)
-    found = call.answered_by(answers)
-    assert call.fault(found) == "" and np.allclose(found, embed(*FRAMES, width=32).mean(0), rtol=1e-6)
-    assert found.tobytes() == VideoCall(video).answered_by(answers).tobytes()
+    vector = call.answered_by(answers)
+    assert call.fault(vector) == "" and np.allclose(vector, embed(*FRAMES, width=32).mean(0), rtol=1e-6)
+    assert vector.tobytes() == VideoCall(video).answered_by(answers).tobytes()
 
 
 def test_the_errors_of_its_denoiser_are_those_of_its_vectors() -> None:
-    """With f, y and ε of frame, text and noise: x = √.75 f + √.25 ε, and the text takes x's part along y away."""
+    """With f, y and ε the vectors of frame, text and noise: x = √.75 f + √.25 ε, and conditioning on the text removes
+    x's component along y."""
     answers = Scripted(width=32).spawn(None, "")  # type: ignore[arg-type]
     call = DenoiseCall(FRAMES[:2], "open the drawer", 250, (7, 8))
-    found = call.answered_by(answers)
-    assert call.fault(found) == ""
+    errors = call.answered_by(answers)
+    assert call.fault(errors) == ""
     frames, (text,) = embed(*FRAMES[:2], width=32), embed("open the drawer", width=32)
-    for row, frame, seed in zip(found, frames, (7, 8), strict=True):
+    for row, frame, seed in zip(errors, frames, (7, 8), strict=True):
         noise = np.random.default_rng(seed).standard_normal(32)
         x = np.sqrt(0.75) * frame + 0.5 * noise
-        given = x - (x @ text) / (text @ text) * text
+        conditioned = x - (x @ text) / (text @ text) * text
         assert row == pytest.approx(
-            [((given - x) ** 2).mean(), ((x - noise) ** 2).mean(), ((given - noise) ** 2).mean()]
+            [((conditioned - x) ** 2).mean(), ((x - noise) ** 2).mean(), ((conditioned - noise) ** 2).mean()]
         )
     alone = DenoiseCall(FRAMES[1:2], "open the drawer", 250, (8,)).answered_by(answers)
-    assert alone[0].tobytes() == found[1].tobytes(), "a frame's errors depend on its own seed alone"
+    assert alone[0].tobytes() == errors[1].tobytes(), "a frame's errors depend on its own seed alone"

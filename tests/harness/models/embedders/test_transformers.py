@@ -13,8 +13,8 @@ from tests.there import there
 def test_it_is_registered_and_refuses_a_model_that_embeds_nothing() -> None:
     assert registry.get("embedder", "transformers") is Transformers
     assert Transformers().fits(there()) == "" == Transformers(model="an/unknown-one").fits(there())
-    said = Transformers(model="perception_lm_1b").fits(there())
-    assert "embeds nothing" in said and "embedder.model" in said
+    refusal = Transformers(model="perception_lm_1b").fits(there())
+    assert "embeds nothing" in refusal and "embedder.model" in refusal
 
 
 def test_it_tells_the_width_of_a_known_model_and_of_a_converted_file(tmp_path: Path) -> None:
@@ -23,9 +23,9 @@ def test_it_tells_the_width_of_a_known_model_and_of_a_converted_file(tmp_path: P
     save({"text_projection": np.zeros((16, 24), np.float32), "logit_scale": np.zeros((), np.float32)}, file)
     save({"weight": np.zeros(3, np.float32)}, other)
     (tmp_path / "damaged.safetensors").write_bytes(b"\xff" * 40)
-    asked = {
+    widths = {
         "liv": 1024, "clip": 512, "openai/clip-vit-large-patch14": 768, "gpt2": 768, "an/unknown-one": None,
         "perception_lm_1b": None, str(file): 24, str(other): None, str(tmp_path / "damaged.safetensors"): None,
         str(tmp_path / "absent.safetensors"): None,
     }  # fmt: skip
-    assert {model: Transformers(model=model).dimensions() for model in asked} == asked
+    assert {model: Transformers(model=model).dimensions() for model in widths} == widths

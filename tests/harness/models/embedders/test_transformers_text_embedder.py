@@ -1,4 +1,4 @@
-"""Feedback is embedded by the real GPT-2 architecture, whose tokenizer has no padding token."""
+"""The real GPT-2 architecture, whose tokenizer has no padding token, embeds feedback."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def vectors(model: Path, *texts: str, **settings: Any) -> Array:
 
 
 def states(model: Path, text: str) -> Array:
-    """Last hidden states of one text alone, [tokens, 32]."""
+    """Return the last hidden states of one text by itself, [tokens, 32]."""
     import torch
     from transformers import AutoTokenizer, GPT2LMHeadModel
 
@@ -49,29 +49,29 @@ def states(model: Path, text: str) -> Array:
 
 def test_the_vector_is_the_mean_of_a_texts_own_last_states_or_half_that_and_half_the_last(gpt2: Path) -> None:
     alone = [states(gpt2, text) for text in TEXTS]
-    means = [each.mean(0) for each in alone]
+    means = [token_states.mean(0) for token_states in alone]
     assert np.allclose(vectors(gpt2, *TEXTS), means, atol=1e-5)
     assert np.allclose(vectors(gpt2, *TEXTS, pool="mean"), means, atol=1e-5)
-    halves = [0.5 * each[-1] + 0.5 * each.mean(0) for each in alone]
+    halves = [0.5 * token_states[-1] + 0.5 * token_states.mean(0) for token_states in alone]
     assert np.allclose(vectors(gpt2, *TEXTS, pool="last_and_mean"), halves, atol=1e-5)
 
 
 def test_a_text_is_cut_after_the_tokens_that_were_asked_for(gpt2: Path) -> None:
-    whole = states(gpt2, TEXTS[0])
-    assert len(whole) > 6
-    assert np.allclose(vectors(gpt2, TEXTS[0], text_tokens=6), whole[:6].mean(0), atol=1e-5), (
+    token_states = states(gpt2, TEXTS[0])
+    assert len(token_states) > 6
+    assert np.allclose(vectors(gpt2, TEXTS[0], text_tokens=6), token_states[:6].mean(0), atol=1e-5), (
         "later ones change nothing"
     )
-    assert not np.allclose(vectors(gpt2, TEXTS[0]), whole[:6].mean(0), atol=1e-5)
-    last = 0.5 * whole[5] + 0.5 * whole[:6].mean(0)
+    assert not np.allclose(vectors(gpt2, TEXTS[0]), token_states[:6].mean(0), atol=1e-5)
+    last = 0.5 * token_states[5] + 0.5 * token_states[:6].mean(0)
     assert np.allclose(vectors(gpt2, TEXTS[0], text_tokens=6, pool="last_and_mean"), last, atol=1e-5)
 
 
 def test_pool_and_length_are_part_of_what_identifies_a_recorded_call(gpt2: Path) -> None:
-    known = [
+    identities = [
         study_models.identity(TextTransformers(model=str(gpt2), **more)) for more in ({}, {"pool": "last_and_mean"})
     ]
-    assert known[0] != known[1] and known[0]["text_tokens"] is None
+    assert identities[0] != identities[1] and identities[0]["text_tokens"] is None
 
 
 def test_clip_has_its_own_vectors_of_texts(tiny: Callable[..., Path]) -> None:
@@ -98,7 +98,7 @@ def test_the_width_of_a_local_model_is_in_its_configuration(gpt2: Path, tiny: Ca
 def test_the_width_is_unknown_where_the_configuration_does_not_tell_it(
     tiny: Callable[..., Path], tmp_path: Path
 ) -> None:
-    assert TextTransformers(model=str(tiny("clip"))).dimensions() is None, "its texts' is 16"
+    assert TextTransformers(model=str(tiny("clip"))).dimensions() is None, "its text vectors have 16 numbers"
     for content in ("[]", "{", '{"hidden_size": "32"}', '{"hidden_size": true}'):
         (tmp_path / "config.json").write_text(content)
         assert TextTransformers(model=str(tmp_path)).dimensions() is None

@@ -1,4 +1,5 @@
-"""Real model hosts and their askers: one load for all, errors as if the model were loaded by the asker, and ends."""
+"""Real model hosts: many askers share one loaded model, errors are those of a model loaded by the asker, and hosts
+end."""
 
 import asyncio
 import contextlib
@@ -24,10 +25,10 @@ from guidebench.harness.models.hosts.keeper import Hosts
 from guidebench.harness.models.hosts.wire import CONNECT, Greeting, ModelRequest, packed, receive_now
 from guidebench.harness.models.messages import RegisteredPart
 from tests import programs
-from tests.harness.launchers.scheduled import until
+from tests.harness.launchers.scheduled import wait_until
 from tests.harness.stopping import stop
 
-# Does what the prompt says. Each load appends a line to a file.
+# A judge that does what the prompt says; each load appends a line to a file.
 SOURCE = """
     import asyncio, os
     from dataclasses import dataclass
@@ -42,7 +43,7 @@ SOURCE = """
     @register.judge("obedient")
     @dataclass(frozen=True)
     class Obedient(ModelPart):
-        '''A model of this machine that does what it is told.'''
+        '''A model of this machine that does what the prompt says.'''
         version = 1
         backend = "transformers"
         model: str = "whole"
@@ -63,32 +64,32 @@ SOURCE = """
             return self
 
         async def answer(self, call):
-            said, flag = call.prompt, Path(self.folder) / "flag"
-            if said == "who":
+            prompt, flag = call.prompt, Path(self.folder) / "flag"
+            if prompt == "who":
                 visible = os.environ["CUDA_VISIBLE_DEVICES"]
                 return Reply({"pid": os.getpid(), "parent": os.getppid(), "visible": visible})
-            if said == "mean":
+            if prompt == "mean":
                 return Reply(call.clip.astype(float).mean((1, 2, 3)), Usage(1, seconds=2.5), {"mass": 0.5})
-            if said == "fail":
+            if prompt == "fail":
                 raise Failure("rate_limited", "come later", Usage(1, seconds=2.0), 7.5)
-            if said == "refuse":
+            if prompt == "refuse":
                 raise UserError("such calls are not answered")
-            if said == "raise":
+            if prompt == "raise":
                 raise ValueError("a mistake")
-            if said == "die" or (said == "die once" and not flag.exists()):
+            if prompt == "die" or (prompt == "die once" and not flag.exists()):
                 flag.touch()
                 os._exit(9)
-            if said == "lambda":
+            if prompt == "lambda":
                 return Reply(lambda: 0)
-            if said == "wait":
+            if prompt == "wait":
                 (Path(self.folder) / "began").touch()
                 try:
                     await asyncio.sleep(60)
                 except asyncio.CancelledError:
                     (Path(self.folder) / "cancelled").touch()
                     raise
-            if said == "meet":  # answers when two such calls wait at the same time
-                TOGETHER.append(said)
+            if prompt == "meet":  # answers when two such calls wait at the same time
+                TOGETHER.append(prompt)
                 while len(TOGETHER) < 2:
                     await asyncio.sleep(0.01)
                 return Reply(os.getpid())
@@ -99,9 +100,9 @@ SOURCE = """
     TOGETHER = []
 """
 SHARED = "elsewhere"
-"""A device that is no CPU, whose calls one event loop answers; the model above ignores it."""
+"""A device other than the CPU, so that one event loop answers all calls; the model above ignores it."""
 GPUS = "5,6"
-"""Of the command."""
+"""GPUs that the command may use."""
 
 
 def clip(prompt: str) -> JudgeCall:
@@ -116,56 +117,57 @@ def environment(gpus: str | None) -> dict[str, str]:
 def hosts(
     plugin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Hosts]:
-    """The hosts of a command; a parameter is the seconds of silence after which they count as hung."""
+    """Return the hosts of a command; the fixture's parameter is the seconds without a beat after which a host counts as
+    hung."""
     plugin("obedient_module", SOURCE, {"judge": "obedient"})
     monkeypatch.setattr(client, "PAUSE", 0.1)
-    found = Hosts(tmp_path / "models.log", environment, getattr(request, "param", SILENT_AFTER))
-    yield found
+    command_hosts = Hosts(tmp_path / "models.log", environment, getattr(request, "param", SILENT_AFTER))
+    yield command_hosts
     with contextlib.suppress(OSError):  # the test has closed it
-        found.close()
+        command_hosts.close()
 
 
 @pytest.fixture
 def model(hosts: Hosts, tmp_path: Path) -> Callable[..., HostedModel]:
-    """`model("whole", "cpu")` is a model of an asker, not connected yet."""
+    """Return a function: `model("whole")` is an asker's model that is not connected yet."""
 
-    def asked(name: str = "whole", **settings: Any) -> HostedModel:
+    def make(name: str = "whole", **settings: Any) -> HostedModel:
         part = RegisteredPart("judge", "obedient", {"model": name, "folder": str(tmp_path), **settings})
         return HostedModel(hosts._requests, part)
 
-    return asked
+    return make
 
 
 def answers(model: HostedModel, *prompts: str, device: str = "cpu") -> list[Any]:
-    """The values of answers to prompts, one after the other on one connection, which is closed then."""
+    """Return the values of the answers to prompts, asked one after the other on one connection that is then closed."""
 
-    async def told() -> list[Any]:
+    async def ask() -> list[Any]:
         model.spawn(device)
         try:
             return [(await model.answer(clip(prompt))).value for prompt in prompts]
         finally:
             await model.close()
 
-    return asyncio.run(told())
+    return asyncio.run(ask())
 
 
 def loads(tmp_path: Path) -> list[str]:
     return (tmp_path / "loads").read_text().split()
 
 
-def ended(*pids: int) -> bool:
-    """Whether none of these processes is left."""
+def have_ended(*pids: int) -> bool:
+    """Return whether none of these processes exists any more."""
     return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def hosts_of(log: Path) -> list[int]:
-    """The processes that print into a log: hosts, and their forks after them."""
-    found = {}
+    """Return the ids of the processes that print into a log: hosts first, then their forks."""
+    parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the process has ended
             if os.readlink(folder / "fd" / "1") == str(log):
-                found[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-    return sorted(found, key=lambda pid: found[pid] in found)
+                parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+    return sorted(parents, key=lambda pid: parents[pid] in parents)
 
 
 def test_models_that_differ_in_what_does_not_decide_the_weights_are_loaded_once(model, tmp_path: Path) -> None:
@@ -180,17 +182,17 @@ def test_models_that_differ_in_what_does_not_decide_the_weights_are_loaded_once(
 def test_on_a_cpu_each_asker_has_a_fork_and_elsewhere_one_process_answers_all_together(model) -> None:
     async def two(prompt: str, device: str) -> list[Any]:
         askers = [model(), model()]
-        for each in askers:
-            each.spawn(device)
-        found = await asyncio.wait_for(asyncio.gather(*(each.answer(clip(prompt)) for each in askers)), 600)
-        for each in askers:
-            await each.close()
-        return [reply.value for reply in found]
+        for asker in askers:
+            asker.spawn(device)
+        replies = await asyncio.wait_for(asyncio.gather(*(asker.answer(clip(prompt)) for asker in askers)), 600)
+        for asker in askers:
+            await asker.close()
+        return [reply.value for reply in replies]
 
-    one, other = asyncio.run(two("who", "cpu"))
-    assert one["parent"] == other["parent"] and len({one["pid"], other["pid"], one["parent"]}) == 3
-    one, other = asyncio.run(two("who", SHARED))
-    assert one == other
+    first, second = asyncio.run(two("who", "cpu"))
+    assert first["parent"] == second["parent"] and len({first["pid"], second["pid"], first["parent"]}) == 3
+    first, second = asyncio.run(two("who", SHARED))
+    assert first == second
     assert len(set(asyncio.run(two("meet", SHARED)))) == 1, "calls of several askers wait at the same time"
 
 
@@ -206,16 +208,16 @@ def test_a_model_sees_the_gpus_of_its_asker_or_all_of_the_command_if_its_setting
 
 @pytest.mark.parametrize("device", ["cpu", SHARED])
 def test_an_answer_comes_with_all_that_it_has(model, device: str) -> None:
-    async def told() -> Any:
-        asked = model()
-        asked.spawn(device)
-        assert asked.estimate(clip("mean")) == Usage(1, images=2)
-        reply = await asked.answer(clip("mean"))
-        assert asked.estimate(clip("mean")) == Usage(1, images=2, seconds=2.5)
-        await asked.close()
+    async def ask() -> Any:
+        hosted_model = model()
+        hosted_model.spawn(device)
+        assert hosted_model.estimate(clip("mean")) == Usage(1, images=2)
+        reply = await hosted_model.answer(clip("mean"))
+        assert hosted_model.estimate(clip("mean")) == Usage(1, images=2, seconds=2.5)
+        await hosted_model.close()
         return reply
 
-    reply = asyncio.run(told())
+    reply = asyncio.run(ask())
     assert np.array_equal(reply.value, clip("").clip.astype(float).mean((1, 2, 3)))
     assert reply.usage == Usage(1, seconds=2.5) and reply.detail == {"mass": 0.5}
 
@@ -247,7 +249,7 @@ def test_a_model_that_cannot_be_loaded_is_the_same_error_for_each_asker_and_trie
     tried = loads(tmp_path)
     assert 1 <= tried.count("dies") <= 3, "a connection to a process that is ending counts too"
     (tmp_path / "loads").unlink()
-    until(lambda: not hosts_of(tmp_path / "models.log"))
+    wait_until(lambda: not hosts_of(tmp_path / "models.log"))
     with pytest.raises(UserError, match="holds no weights"):
         answers(model("broken"), "who")
     assert loads(tmp_path) == ["broken"]
@@ -263,33 +265,33 @@ def test_a_call_is_answered_though_the_process_dies_once_and_an_error_if_it_alwa
 
 
 def test_a_host_killed_between_calls_is_followed_by_another(model, tmp_path: Path) -> None:
-    async def told() -> tuple[Any, Any]:
-        asked = model()
-        asked.spawn("cpu")
-        before = (await asked.answer(clip("who"))).value
+    async def ask_twice() -> tuple[Any, Any]:
+        hosted_model = model()
+        hosted_model.spawn("cpu")
+        before = (await hosted_model.answer(clip("who"))).value
         os.kill(before["parent"], signal.SIGKILL)
-        await asyncio.to_thread(until, lambda: ended(before["pid"]))  # a fork ends with its host
-        after = (await asked.answer(clip("who"))).value
-        await asked.close()
+        await asyncio.to_thread(wait_until, lambda: have_ended(before["pid"]))  # a fork ends with its host
+        after = (await hosted_model.answer(clip("who"))).value
+        await hosted_model.close()
         return before, after
 
-    before, after = asyncio.run(told())
+    before, after = asyncio.run(ask_twice())
     assert before["parent"] != after["parent"] and loads(tmp_path) == ["whole"] * 2
 
 
 @pytest.mark.parametrize("device", ["cpu", SHARED])
 def test_a_call_that_is_no_longer_wanted_is_cancelled_and_the_others_go_on(model, tmp_path: Path, device: str) -> None:
     async def given_up() -> Any:
-        asked = model()
-        asked.spawn(device)
-        waiting = asyncio.create_task(asked.answer(clip("wait")))
+        hosted_model = model()
+        hosted_model.spawn(device)
+        waiting = asyncio.create_task(hosted_model.answer(clip("wait")))
         while not (tmp_path / "began").exists():
             await asyncio.sleep(0.02)
         waiting.cancel()
-        reply = await asked.answer(clip("yes"))
+        reply = await hosted_model.answer(clip("yes"))
         while not (tmp_path / "cancelled").exists():
             await asyncio.sleep(0.02)
-        await asked.close()
+        await hosted_model.close()
         return reply.value
 
     assert asyncio.run(asyncio.wait_for(given_up(), 60)) == 1.0
@@ -297,35 +299,35 @@ def test_a_call_that_is_no_longer_wanted_is_cancelled_and_the_others_go_on(model
 
 @pytest.mark.parametrize("device", ["cpu", SHARED])
 def test_calls_of_an_asker_that_has_ended_are_dropped(model, tmp_path: Path, device: str) -> None:
-    async def gone() -> None:
-        asked = model()
-        asked.spawn(device)
-        task = asyncio.create_task(asked.answer(clip("wait")))
+    async def close_while_waiting() -> None:
+        hosted_model = model()
+        hosted_model.spawn(device)
+        task = asyncio.create_task(hosted_model.answer(clip("wait")))
         while not (tmp_path / "began").exists():
             await asyncio.sleep(0.02)
-        await asked.close()
+        await hosted_model.close()
         task.cancel()
 
-    asyncio.run(asyncio.wait_for(gone(), 60))
-    until((tmp_path / "cancelled").exists)
+    asyncio.run(asyncio.wait_for(close_while_waiting(), 60))
+    wait_until((tmp_path / "cancelled").exists)
     assert answers(model(), "yes", device=device) == [1.0]
 
 
 def test_a_model_makes_room_for_another_one_on_its_device_unless_somebody_uses_it(model, tmp_path: Path) -> None:
-    async def used() -> tuple[int, int]:
-        asked = model()
-        asked.spawn("cpu")
-        host = (await asked.answer(clip("who"))).value["parent"]
+    async def use_two_models() -> tuple[int, int]:
+        hosted_model = model()
+        hosted_model.spawn("cpu")
+        host = (await hosted_model.answer(clip("who"))).value["parent"]
         (other,) = await asyncio.to_thread(answers, model("other"), "who")
-        assert (await asked.answer(clip("who"))).value["parent"] == host, "it was in use"
-        await asked.close()
+        assert (await hosted_model.answer(clip("who"))).value["parent"] == host, "a host in use is not ended"
+        await hosted_model.close()
         return host, other["parent"]
 
-    host, other = asyncio.run(used())
+    host, other = asyncio.run(use_two_models())
     answers(model("third"), "who", device=SHARED)
     assert Path(f"/proc/{host}").exists() and Path(f"/proc/{other}").exists(), "another device has memory of its own"
     answers(model("third"), "who")
-    until(lambda: ended(host, other))
+    wait_until(lambda: have_ended(host, other))
     assert loads(tmp_path) == ["whole", "other", "third", "third"]
 
 
@@ -335,20 +337,22 @@ def test_a_host_to_which_nobody_is_connected_for_some_time_ends(
     plugin("obedient_module", SOURCE, {"judge": "obedient"})
     monkeypatch.setattr(process, "IDLE", 0.2)
     monkeypatch.setattr(process, "LOOK", 0.05)
-    (ours, theirs), (mine, connection) = socket.socketpair(), socket.socketpair()
-    host = threading.Thread(target=process.serve, args=(theirs,))
+    (command_end, host_end), (asker_end, connection) = socket.socketpair(), socket.socketpair()
+    host = threading.Thread(target=process.serve, args=(host_end,))
     host.start()
-    ours.sendall(packed(ModelRequest(RegisteredPart("judge", "obedient", {"folder": str(tmp_path)}), SHARED, "")))
-    socket.send_fds(ours, [CONNECT], [connection.fileno()])
+    command_end.sendall(
+        packed(ModelRequest(RegisteredPart("judge", "obedient", {"folder": str(tmp_path)}), SHARED, ""))
+    )
+    socket.send_fds(command_end, [CONNECT], [connection.fileno()])
     connection.close()
-    assert receive_now(mine) == Greeting()
+    assert receive_now(asker_end) == Greeting()
     host.join(0.5)
-    assert host.is_alive(), "somebody is connected"
-    mine.close()
+    assert host.is_alive(), "an asker is still connected"
+    asker_end.close()
     host.join(60.0)
     assert not host.is_alive()
-    ours.close()
-    theirs.close()
+    command_end.close()
+    host_end.close()
 
 
 @pytest.mark.parametrize("hosts", [1.5], indirect=True)
@@ -357,28 +361,28 @@ def test_a_host_that_is_stopped_is_killed_named_and_started_again(
     hosts: Hosts, model, tmp_path: Path, device: str
 ) -> None:
     async def twice() -> list[int]:
-        asked = model()
-        asked.spawn(device)
-        first = (await asked.answer(clip("who"))).value["pid"]  # on a CPU it is a fork of the host
+        hosted_model = model()
+        hosted_model.spawn(device)
+        first = (await hosted_model.answer(clip("who"))).value["pid"]  # on a CPU it is a fork of the host
         stop(first)
-        second = (await asked.answer(clip("who"))).value["pid"]
-        await asked.close()
+        second = (await hosted_model.answer(clip("who"))).value["pid"]
+        await hosted_model.close()
         return [first, second]
 
     first, second = asyncio.run(asyncio.wait_for(twice(), 60))
     assert first != second
-    until(lambda: ended(first))
-    told = "gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)"
-    (line,) = (line for line in (tmp_path / "models.log").read_text().splitlines() if told in line)
+    wait_until(lambda: have_ended(first))
+    reason = "gave no sign of life for 1.5 s and was killed: it is stopped (SIGSTOP)"
+    (line,) = (line for line in (tmp_path / "models.log").read_text().splitlines() if reason in line)
     assert line.startswith(f"process {first}, a fork" if device == "cpu" else f"the shared process {first} of judge")
     assert loads(tmp_path) == ["whole"] * (1 if device == "cpu" else 2) and len(hosts.notices) == (device != "cpu")
 
 
 def test_nothing_is_left_when_the_command_closes_its_hosts(hosts: Hosts, model, tmp_path: Path) -> None:
-    (one,), (other,) = answers(model(), "who"), answers(model(), "who", device=SHARED)
+    (fork,), (shared,) = answers(model(), "who"), answers(model(), "who", device=SHARED)
     late = model()
     hosts.close()
-    until(lambda: ended(one["parent"], other["pid"]))
+    wait_until(lambda: have_ended(fork["parent"], shared["pid"]))
     with pytest.raises(UserError, match="ended 3 times"):
         late.spawn("cpu")
 
@@ -397,15 +401,15 @@ def test_nothing_is_left_when_the_command_is_killed(plugin, tmp_path: Path, devi
         async def work():
             model = HostedModel(hosts._requests, RegisteredPart("judge", "obedient", {{"folder": {str(tmp_path)!r}}}))
             model.spawn({device!r})
-            found = (await model.answer(clip("who"))).value
-            print(found["pid"], found["parent"], flush=True)
+            pids = (await model.answer(clip("who"))).value
+            print(pids["pid"], pids["parent"], flush=True)
             await model.answer(clip("wait"))
         asyncio.run(work())
     """
     command = programs.start("tests.programs", "python", textwrap.dedent(program), stdout=subprocess.PIPE, text=True)
     pid, parent = map(int, command.stdout.readline().split())
-    until((tmp_path / "began").exists)
+    wait_until((tmp_path / "began").exists)
     command.kill()
     command.wait()
     command.stdout.close()
-    until(lambda: ended(pid, *([parent] if device == "cpu" else [])))  # there it is the fork of a host
+    wait_until(lambda: have_ended(pid, *([parent] if device == "cpu" else [])))

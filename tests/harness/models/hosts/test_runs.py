@@ -1,4 +1,4 @@
-"""Real weights shared by the workers of a real command: loaded once, the same rows, and whatever is killed."""
+"""Workers of a real command share real weights: they are loaded once, rows are unchanged, and kills do no harm."""
 
 import os
 import signal
@@ -78,8 +78,8 @@ def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone(train_once: Callable[..., Path], qwen: Path) -> Path:
-    """A study of the runs of SETTINGS, each with a model of its own; only to be read."""
+def own_models(train_once: Callable[..., Path], qwen: Path) -> Path:
+    """Return a study of the runs of SETTINGS in which each run loaded its own model; only to be read."""
     return train_once(*SETTINGS, "judge=transformers", f"judge.model={qwen}", packs=[(0,), (1,)])
 
 
@@ -88,13 +88,13 @@ def rows(study: Path, name: str) -> list[bytes]:
 
 
 def evaluations(study: Path) -> list[list[Any]]:
-    """The numbers of evaluations, without the names of their cells."""
+    """Return the numbers of all evaluations, without the names of their cells."""
     paths = sorted(study.glob("*/*/*/seed-*/evaluations.parquet"))
     return [pq.read_table(path, columns=NUMBERS, partitioning=None).to_pylist() for path in paths]
 
 
-def begun(study: Path, qwen: Path, judge: str = "transformers") -> fork_server.Process:
-    """Start the command of a study, which prints into a file beside it."""
+def start_study(study: Path, qwen: Path, judge: str = "transformers") -> fork_server.Process:
+    """Start the command of a study, which prints into a file beside the study."""
     command = ["run", "suite=minigrid_doorkey", "profile=smoke", *SETTINGS, f"judge={judge}", f"judge.model={qwen}"]
     command += [f"output={study}", "workers=2", "probes=0", "report=false", "checkpoint_every=40"]
     with open(study.with_suffix(".out"), "w") as out:
@@ -102,24 +102,24 @@ def begun(study: Path, qwen: Path, judge: str = "transformers") -> fork_server.P
         return start_bench(*command, stdout=out, stderr=out, env=environment)
 
 
-def until(true: Callable[[], object], study: Path) -> None:
-    """Wait as long as the study's files or its processes change."""
-    scheduled.until(true, moves=lambda: (scheduled.progress(study), hosts(study)))
+def wait_until(true: Callable[[], object], study: Path) -> None:
+    """Wait until `true()` holds, as long as the study's files or processes change."""
+    scheduled.wait_until(true, moves=lambda: (scheduled.progress(study), hosts(study)))
 
 
-def ended(command: fork_server.Process, study: Path) -> str:
-    """What the command has printed at its end."""
+def output_of(command: fork_server.Process, study: Path) -> str:
+    """Wait for the command to end and return what it printed."""
     command.wait()
     return study.with_suffix(".out").read_text()
 
 
 def workers(study: Path) -> list[int]:
-    """The processes that hold a run."""
+    """Return the ids of the processes that hold a run."""
     return [holder.pid for run in study.glob("*/*/*/seed-*") if (holder := leases.holder(run)) is not None]
 
 
 def hosts(study: Path) -> list[int]:
-    """The model host, and then its forks."""
+    """Return the id of the model host, followed by those of its forks."""
     return hosts_of(study / "logs" / "models.log")
 
 
@@ -128,57 +128,57 @@ def loads(study: Path) -> int:
     return log.read_text().count("loaded judge '") if log.exists() else 0
 
 
-def training(command: fork_server.Process, study: Path) -> None:
+def wait_for_checkpoint(command: fork_server.Process, study: Path) -> None:
     """Wait until a run has a checkpoint."""
-    until(lambda: command.poll() is not None or [*study.glob("*/*/*/seed-*/**/checkpoint-*")], study)
+    wait_until(lambda: command.poll() is not None or [*study.glob("*/*/*/seed-*/**/checkpoint-*")], study)
     assert command.poll() is None, study.with_suffix(".out").read_text()
 
 
 def nobody_is_left(study: Path) -> None:
-    """Wait until no worker and no host of a study is left."""
-    until(lambda: not workers(study) and not hosts(study), study)
+    """Wait until no worker and no host of a study exists."""
+    wait_until(lambda: not workers(study) and not hosts(study), study)
 
 
 def test_two_workers_load_the_weights_once_and_write_the_rows_of_runs_that_load_their_own(
-    qwen: Path, alone: Path, tmp_path: Path
+    qwen: Path, own_models: Path, tmp_path: Path
 ) -> None:
     study = tmp_path / "study"
-    command = begun(study, qwen)
-    training(command, study)
+    command = start_study(study, qwen)
+    wait_for_checkpoint(command, study)
     host, *forks = hosts(study)
     assert 1 <= len(forks) <= 2 and {parent(fork) for fork in forks} == {host}
-    said = ended(command, study)
-    assert command.returncode == 0, said
+    output = output_of(command, study)
+    assert command.returncode == 0, output
     assert loads(study) == 1
     nobody_is_left(study)
     for name in ("evaluations", "judgements"):
-        assert len(rows(alone, name)) == 2 and rows(study, name) == rows(alone, name)
+        assert len(rows(own_models, name)) == 2 and rows(study, name) == rows(own_models, name)
 
 
 def test_a_host_and_a_worker_that_are_killed_change_no_score(
-    plugin: Any, qwen: Path, alone: Path, tmp_path: Path
+    plugin: Any, qwen: Path, own_models: Path, tmp_path: Path
 ) -> None:
-    """Calls without an answer are made again, beside others than before."""
+    """Calls that were not answered are made again, batched with other calls than before."""
     plugin("mortal_module", MORTAL, {"judge": "mortal"})
     study = tmp_path / "study"
-    said = ended(command := begun(study, qwen, "mortal"), study)
-    assert command.returncode == 0, said
-    assert "was killed (SIGKILL)" in said and loads(study) == 2
+    output = output_of(command := start_study(study, qwen, "mortal"), study)
+    assert command.returncode == 0, output
+    assert "was killed (SIGKILL)" in output and loads(study) == 2
     nobody_is_left(study)
-    assert len(rows(alone, "judgements")) == 2 and rows(study, "judgements") == rows(alone, "judgements")
-    assert evaluations(study) == evaluations(alone)
+    assert len(rows(own_models, "judgements")) == 2 and rows(study, "judgements") == rows(own_models, "judgements")
+    assert evaluations(study) == evaluations(own_models)
 
 
 def test_a_command_that_is_stopped_or_killed_leaves_no_process(qwen: Path, tmp_path: Path) -> None:
     study = tmp_path / "study"
-    command = begun(study, qwen)
-    training(command, study)
+    command = start_study(study, qwen)
+    wait_for_checkpoint(command, study)
     os.kill(command.pid, signal.SIGINT)
-    said = ended(command, study)
-    assert command.returncode == 130 and "the same command continues" in said
+    output = output_of(command, study)
+    assert command.returncode == 130 and "the same command continues" in output
     assert not hosts(study), "hosts end before the command"
-    command = begun(study, qwen)
-    until(lambda: len(hosts(study)) >= 2 or command.poll() is not None, study)
+    command = start_study(study, qwen)
+    wait_until(lambda: len(hosts(study)) >= 2 or command.poll() is not None, study)
     command.kill()
     command.wait()
     nobody_is_left(study)

@@ -1,4 +1,5 @@
-"""The judge `oracle`: the task's events with stated error rates, the same in any packing and after any resume."""
+"""The judge `oracle` reports the task's events with stated error rates, the same in any packing and after any
+resume."""
 
 from typing import Any
 
@@ -25,11 +26,11 @@ def oracle(false_positive: float = 0.0, false_negative: float = 0.0) -> Oracle:
 
 
 def events(*happened: tuple[int, int], length: int = 4) -> np.ndarray:
-    """bool [length, 3] with these (transition, event) true."""
-    found = np.zeros((length, 3), bool)
+    """Return bool [length, 3], true at these (transition, event)."""
+    flags = np.zeros((length, 3), bool)
     for entry in happened:
-        found[entry] = True
-    return found
+        flags[entry] = True
+    return flags
 
 
 def about(*happened: tuple[int, int]) -> Question:
@@ -40,12 +41,12 @@ def question(row: int, happened: bool) -> Question:
     return Question(row, np.arange(4), np.zeros((4, 2), np.uint8), events((2, 1)) if happened else events())
 
 
-def asking(seeds: tuple[int, ...], answers: Oracle, delay: int | None = 0) -> QuestionQueue:
+def question_queue(seeds: tuple[int, ...], answers: Oracle, delay: int | None = 0) -> QuestionQueue:
     return QuestionQueue(len(seeds), delay, OracleBackend(answers, [Streams(seed) for seed in seeds]))
 
 
 def scores(asks: QuestionQueue, step: int) -> dict[tuple[int, int], float]:
-    """Score by (row, ordinal) of all that is due."""
+    """Return (row, ordinal) -> score of all answers that are due."""
     return {(due.answer.row, due.item.ordinal): due.answer.value for due in asks.due(step)}
 
 
@@ -62,16 +63,16 @@ def test_at_rate_0_it_tells_the_truth_and_at_rate_1_the_opposite(rate: float) ->
 @pytest.mark.parametrize(("happened", "share_of_yes"), [(True, 0.7), (False, 0.1)])
 def test_it_errs_as_often_as_stated(happened: bool, share_of_yes: float) -> None:
     """A correct oracle leaves the interval in one case of 10,000; the seeds are fixed."""
-    asks = asking((0, 1), oracle(false_positive=0.1, false_negative=0.3))
+    asks = question_queue((0, 1), oracle(false_positive=0.1, false_negative=0.3))
     for _ in range(1_000):
         for row in (0, 1):
             asks.submit(question(row, happened), step=0)
-    found = scores(asks, 0)
+    answers = scores(asks, 0)
     low, high = binom.interval(0.9999, 2_000, share_of_yes)
-    assert len(found) == 2_000 and low <= sum(found.values()) <= high
-    errs = [[found[row, ordinal] != happened for ordinal in range(1_000)] for row in (0, 1)]
-    both, rate = np.logical_and(*errs).sum(), 0.3 if happened else 0.1
-    assert binom.ppf(5e-5, 1_000, rate**2) <= both <= binom.ppf(1 - 5e-5, 1_000, rate**2), "seeds err independently"
+    assert len(answers) == 2_000 and low <= sum(answers.values()) <= high
+    errs = [[answers[row, ordinal] != happened for ordinal in range(1_000)] for row in (0, 1)]
+    joint, rate = np.logical_and(*errs).sum(), 0.3 if happened else 0.1
+    assert binom.ppf(5e-5, 1_000, rate**2) <= joint <= binom.ppf(1 - 5e-5, 1_000, rate**2), "seeds err independently"
 
 
 def test_a_seed_gets_the_same_answers_alone_and_beside_others() -> None:
@@ -79,56 +80,56 @@ def test_a_seed_gets_the_same_answers_alone_and_beside_others() -> None:
     rates = oracle(false_positive=0.4, false_negative=0.4)
     alone = []
     for seed in (7, 8, 9):
-        asks = asking((seed,), rates)
+        asks = question_queue((seed,), rates)
         for happened in clips[seed - 7]:
             asks.submit(question(0, happened), step=0)
         alone.append([score for _, score in sorted(scores(asks, 0).items())])
-    packed = asking((9, 7, 8), rates)
+    packed = question_queue((9, 7, 8), rates)
     for ordinal in range(50):
         for row, seed in enumerate((9, 7, 8)):
             packed.submit(question(row, clips[seed - 7][ordinal]), step=0)
-    found = scores(packed, 0)
-    assert [[found[row, ordinal] for ordinal in range(50)] for row in (1, 2, 0)] == alone
+    answers = scores(packed, 0)
+    assert [[answers[row, ordinal] for ordinal in range(50)] for row in (1, 2, 0)] == alone
 
 
 def test_questions_in_flight_get_the_same_answers_after_a_resume_in_another_packing() -> None:
     rates = oracle(false_positive=0.5, false_negative=0.5)
-    asks = asking((3, 4), rates, delay=100)
+    asks = question_queue((3, 4), rates, delay=100)
     for step in range(60):
         for row in (0, 1):
             asks.submit(question(row, step % 3 == 0), step)
-    answered = scores(asks, 110)  # those of steps 0 to 10; the others are in flight
+    answered = scores(asks, 110)  # questions of steps 0 to 10; the others are in flight
     state = asks.state(1)
-    resumed = asking((4,), rates, delay=100)
+    resumed = question_queue((4,), rates, delay=100)
     resumed.load_state(0, state)
     asks.submit(question(1, True), 60)
     resumed.submit(question(0, True), 60)
-    whole = {ordinal: score for (row, ordinal), score in scores(asks, 160).items() if row == 1}
-    assert len(answered) == 22 and list(whole) == list(range(11, 61))
-    assert {ordinal: score for (_, ordinal), score in scores(resumed, 160).items()} == whole
-    assert set(whole.values()) == {0.0, 1.0}
+    expected = {ordinal: score for (row, ordinal), score in scores(asks, 160).items() if row == 1}
+    assert len(answered) == 22 and list(expected) == list(range(11, 61))
+    assert {ordinal: score for (_, ordinal), score in scores(resumed, 160).items()} == expected
+    assert set(expected.values()) == {0.0, 1.0}
 
 
 def test_an_answer_counts_after_its_delay_or_at_once_without_one() -> None:
-    asks = asking((0,), oracle(), delay=5)
+    asks = question_queue((0,), oracle(), delay=5)
     asks.submit(question(0, True), step=10)
     assert scores(asks, 14) == {} and scores(asks, 15) == {(0, 0): 1.0} and asks.waited == 0.0
-    asks = asking((0,), oracle(), delay=None)
+    asks = question_queue((0,), oracle(), delay=None)
     asks.submit(question(0, True), step=10)
     assert scores(asks, 10) == {(0, 0): 1.0}
 
 
 def test_it_is_given_the_question_and_its_generator() -> None:
-    told: list[Any] = []
+    arguments: list[Any] = []
 
-    def listen(*given: Any) -> float:
-        told.append(given)
+    def listen(*call: Any) -> float:
+        arguments.append(call)
         return 1.0
 
-    asks = asking((0,), listen)
+    asks = question_queue((0,), listen)
     asks.submit(question(0, True), step=0)
-    ((given, generator),) = told
-    assert np.array_equal(given.events, events((2, 1))) and isinstance(generator, np.random.Generator)
+    ((query, generator),) = arguments
+    assert np.array_equal(query.events, events((2, 1))) and isinstance(generator, np.random.Generator)
 
 
 def test_its_name_and_kind_say_that_it_is_privileged() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
 from tests.baselines.teachers.llm.conversations import Ask
-from tests.harness.models.conversing import said
+from tests.harness.models.dialogues import unwrap_answer
 
 STEPS = [0, 7, 30, 31, 50]
 FRAMES = np.arange(5 * 4 * 4 * 3, dtype=np.uint8).reshape(5, 4, 4, 3)
@@ -38,6 +38,6 @@ def talk(
     """Return what the guide receives, after a round trip through JSON; an empty reflection counts as unanswered."""
     dialogue = ReflectionDialogue(structured, tell, retries, embedded, "push the puck to the goal")
     assert dialogue.calls == 1 + retries
-    reflection, answered = said(asyncio.run(dialogue(content(**more), FRAMES, ask)))
+    reflection, answered = unwrap_answer(asyncio.run(dialogue(content(**more), FRAMES, ask)))
     assert answered == (reflection is not None and not reflection["empty"])
     return json.loads(json.dumps(reflection))  # type: ignore[no-any-return]

@@ -1,5 +1,5 @@
-"""A tiny Stable Diffusion saved and loaded: its errors against a computation by diffusers' own scheduler, its noise,
-and what cannot be loaded."""
+"""A tiny Stable Diffusion pipeline, saved and loaded: its errors equal those computed with diffusers' own scheduler,
+and what cannot be loaded is refused."""
 
 import asyncio
 import shutil
@@ -18,7 +18,7 @@ from guidebench.harness.models import checkup
 from guidebench.harness.models.calls import DenoiseCall, EmbedCall
 from guidebench.harness.models.embedders.diffusers_ import Diffusers
 from tests.conftest import require
-from tests.harness.models.test_convert import Opened
+from tests.harness.models.test_convert import WritesOnLoad
 from tests.there import there
 
 require("diffusers")
@@ -26,22 +26,22 @@ require("diffusers")
 FRAMES = tuple(np.random.default_rng(0).integers(0, 256, (3, 48, 48, 3), np.uint8))
 
 
-def answered(directory: Path, call: Any, **settings: Any) -> Array:
-    async def asked() -> Any:
+def answer_of(directory: Path, call: Any, **settings: Any) -> Array:
+    async def ask() -> Any:
         model = Diffusers(model=str(directory), **settings).spawn_model("cpu")
         try:
             return await model.answer(call)
         finally:
             await model.close()
 
-    reply = asyncio.run(asked())
+    reply = asyncio.run(ask())
     assert call.fault(reply.value) == "" and reply.usage.images == len(call.frames)
     return np.asarray(reply.value)
 
 
 @torch.inference_mode()
 def by_pipeline(directory: Path, frame: Array, text: str, level: int, seed: int) -> list[float]:
-    """The three errors of one frame, with the parts of the pipeline as diffusers loads it."""
+    """Return the three errors of one frame, computed with the parts of the pipeline as diffusers loads it."""
     from diffusers import StableDiffusionPipeline
 
     pipe = StableDiffusionPipeline.from_pretrained(directory)
@@ -52,45 +52,45 @@ def by_pipeline(directory: Path, frame: Array, text: str, level: int, seed: int)
     latent = (of_vae.mean + torch.exp(0.5 * of_vae.logvar) * sampled) * 0.18215
     noised = pipe.scheduler.add_noise(latent, noise, torch.tensor([level]))
     states = []
-    for each in ("", text):
-        words = pipe.tokenizer(each, padding="max_length", max_length=12, truncation=True, return_tensors="pt")
+    for prompt in ("", text):
+        words = pipe.tokenizer(prompt, padding="max_length", max_length=12, truncation=True, return_tensors="pt")
         states.append(pipe.text_encoder(words.input_ids).last_hidden_state)
-    empty, given = (pipe.unet(noised, level, encoder_hidden_states=state).sample for state in states)
-    pairs = ((given, empty), (empty, noise), (given, noise))
-    return [float(((one - other) ** 2).mean()) for one, other in pairs]
+    empty, conditioned = (pipe.unet(noised, level, encoder_hidden_states=state).sample for state in states)
+    pairs = ((conditioned, empty), (empty, noise), (conditioned, noise))
+    return [float(((first - second) ** 2).mean()) for first, second in pairs]
 
 
 def test_its_errors_are_those_of_the_pipeline_frame_by_frame(tiny: Callable[..., Path]) -> None:
     text = "a robot opens the door"
-    found = answered(tiny("diffusion"), DenoiseCall(FRAMES, text, 512, (5, 6, 7)))
+    errors = answer_of(tiny("diffusion"), DenoiseCall(FRAMES, text, 512, (5, 6, 7)))
     expected = [by_pipeline(tiny("diffusion"), f, text, 512, s) for f, s in zip(FRAMES, (5, 6, 7), strict=True)]
-    assert found == pytest.approx(np.array(expected), rel=1e-3) and (found > 0).all()
-    assert len(np.unique(found[:, 1])) == 3
+    assert errors == pytest.approx(np.array(expected), rel=1e-3) and (errors > 0).all()
+    assert len(np.unique(errors[:, 1])) == 3
 
 
 def test_a_frames_noise_follows_from_its_seed_alone(tiny: Callable[..., Path]) -> None:
     def errors(*seeds: int, level: int = 512) -> Array:
-        return answered(tiny("diffusion"), DenoiseCall(FRAMES[: len(seeds)], "a door", level, seeds), batch_size=1)
+        return answer_of(tiny("diffusion"), DenoiseCall(FRAMES[: len(seeds)], "a door", level, seeds), batch_size=1)
 
     torch.manual_seed(1)
     first = errors(5, 6)
     torch.manual_seed(2)
-    assert errors(5, 6).tobytes() == first.tobytes(), "the process's own generator has no part in it"
+    assert errors(5, 6).tobytes() == first.tobytes(), "independent of the process's own generator"
     assert errors(5).tobytes() == first[:1].tobytes()
     assert (errors(6, 6)[0] != first[0]).all() and (errors(6, 6)[1] == first[1]).all()
     assert (errors(5, level=513) != first[0]).all()
 
 
 def test_the_empty_text_makes_no_difference(tiny: Callable[..., Path]) -> None:
-    found = answered(tiny("diffusion"), DenoiseCall(FRAMES[:1], "", 500, (0,)))
-    assert found[0, 0] < 1e-9 and found[0, 1] == pytest.approx(found[0, 2], rel=1e-5)
+    errors = answer_of(tiny("diffusion"), DenoiseCall(FRAMES[:1], "", 500, (0,)))
+    assert errors[0, 0] < 1e-9 and errors[0, 1] == pytest.approx(errors[0, 2], rel=1e-5)
 
 
 def test_a_level_that_the_model_lacks_and_other_calls_are_refused(tiny: Callable[..., Path]) -> None:
     with pytest.raises(UserError, match=r"levels 0 to 999, and 1000 is asked for; .*guide\.least_noise"):
-        answered(tiny("diffusion"), DenoiseCall(FRAMES[:1], "a", 1000, (0,)))
+        answer_of(tiny("diffusion"), DenoiseCall(FRAMES[:1], "a", 1000, (0,)))
     with pytest.raises(UserError, match="answers no call of kind 'embed'"):
-        answered(tiny("diffusion"), EmbedCall(("a",)))
+        answer_of(tiny("diffusion"), EmbedCall(("a",)))
 
 
 def test_a_model_that_predicts_no_noise_is_refused(tiny: Callable[..., Path]) -> None:
@@ -101,7 +101,7 @@ def test_a_model_that_predicts_no_noise_is_refused(tiny: Callable[..., Path]) ->
 def test_pickled_weights_and_missing_parts_are_refused(tiny: Callable[..., Path], tmp_path: Path) -> None:
     shutil.copytree(tiny("diffusion"), tmp_path / "pickled")
     (tmp_path / "pickled/unet/diffusion_pytorch_model.safetensors").unlink()
-    torch.save({"weights": Opened(tmp_path / "ran")}, tmp_path / "pickled/unet/diffusion_pytorch_model.bin")
+    torch.save({"weights": WritesOnLoad(tmp_path / "ran")}, tmp_path / "pickled/unet/diffusion_pytorch_model.bin")
     shutil.copytree(tiny("diffusion"), tmp_path / "partial")
     shutil.rmtree(tmp_path / "partial/vae")
     for name in ("pickled", "partial"):
@@ -119,8 +119,8 @@ def test_what_is_not_here_is_said_before_a_run(monkeypatch: pytest.MonkeyPatch, 
         Diffusers(model=str(tmp_path / "none")).ready()
     import importlib.util
 
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "diffusers" else found(name))
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "diffusers" else find_spec(name))
     with pytest.raises(UserError, match=r"diffusers is missing; install the extra vlm"):
         Diffusers().ready()
 
@@ -132,6 +132,8 @@ def test_it_is_registered_and_refuses_a_model_that_denoises_nothing() -> None:
 
 
 def test_a_checkup_loads_it_and_makes_a_small_call(tiny: Callable[..., Path]) -> None:
-    told = {each.name: each for each in checkup.findings(Diffusers(model=str(tiny("diffusion"))), "embedder")}
-    assert all(each.ok for each in told.values()), told
-    assert "errors of 1 frame;" in told["call"].text and "safetensors in" in told["files"].text
+    findings = {
+        finding.name: finding for finding in checkup.findings(Diffusers(model=str(tiny("diffusion"))), "embedder")
+    }
+    assert all(finding.ok for finding in findings.values()), findings
+    assert "errors of 1 frame;" in findings["call"].text and "safetensors in" in findings["files"].text

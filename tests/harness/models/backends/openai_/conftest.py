@@ -1,4 +1,4 @@
-"""Real servers on loopback, each a process of its own that serves one tiny model, and a proxy before one of them."""
+"""Real servers on loopback, each a process that serves one tiny model, and a proxy in front of one of them."""
 
 import functools
 import os
@@ -17,88 +17,91 @@ import pytest
 
 from tests import programs
 from tests.conftest import require
-from tests.harness.models.faults import Proxy, proxied
+from tests.harness.models.faults import Proxy, run_proxy
 
 require("openai")
 TRANSFORMERS = "from transformers.cli.transformers import main; raise SystemExit(main())"
-"""The program `transformers`, which starts faster where its imports are there already."""
+"""The program `transformers`, started in a process that has imported it already."""
 STARTING = 600.0
 """Seconds that a server may take until it answers; most of them load a library on a busy machine."""
 
 
-class Served(NamedTuple):
-    """A model's directory and the server that has it."""
+class ModelServer(NamedTuple):
+    """A model's directory, and the URL and model name of the server that serves it."""
 
     directory: Path
     url: str
     name: str
-    """By which the server knows it."""
+    """The model's name at the server."""
 
 
 @pytest.fixture(scope="session")
-def speaking(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny Qwen2.5-VL, which says a word for yes or no, whichever a clip makes likelier, and then ends."""
+def yes_no_model(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a tiny Qwen2.5-VL that answers yes or no, whichever a clip makes likelier, and then ends its text."""
     import torch
     from safetensors.torch import load_file, save_file
     from transformers import AutoTokenizer
 
     directory = tmp_path_factory.mktemp("speaking") / "qwen_vl"
-    shutil.copytree(tiny("qwen_vl", hidden=128), directory)  # of heads that vLLM's attention has
+    shutil.copytree(tiny("qwen_vl", hidden=128), directory)  # a head size that vLLM's attention supports
     words = AutoTokenizer.from_pretrained(directory)
     reads = {number: words.convert_tokens_to_string([token]) for token, number in words.get_vocab().items()}
     weights = load_file(directory / "model.safetensors")
-    said = [number for number, text in reads.items() if text.strip().lower() in ("yes", "no")]
-    heads, seen = weights["lm_head.weight"], weights["model.embed_tokens.weight"]
-    heads[said] *= 8
-    seen[said] = 20 * torch.ones(seen.shape[1])  # unlike any other token, and what makes the end likeliest
+    answer_tokens = [number for number, text in reads.items() if text.strip().lower() in ("yes", "no")]
+    heads, embeddings = weights["lm_head.weight"], weights["model.embed_tokens.weight"]
+    heads[answer_tokens] *= 8
+    embeddings[answer_tokens] = 20 * torch.ones(
+        embeddings.shape[1]
+    )  # unlike any other token; after it the end is likeliest
     heads[words.eos_token_id] = torch.ones(heads.shape[1])
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
     return directory
 
 
 @pytest.fixture(scope="session")
-def transformers_serve(speaking: Path) -> Iterator[Served]:
-    """`transformers serve`: it continues no message and tells no log-probabilities, so it can only be read."""
+def transformers_serve(yes_no_model: Path) -> Iterator[ModelServer]:
+    """Run `transformers serve`, which neither continues messages nor returns log-probabilities: its answers are read as
+    text."""
     pytest.importorskip("fastapi")
     port = free_port()
-    words = ["serve", speaking, "--device=cpu", "--dtype=float32", "--host=127.0.0.1", f"--port={port}"]
+    words = ["serve", yes_no_model, "--device=cpu", "--dtype=float32", "--host=127.0.0.1", f"--port={port}"]
     start = functools.partial(programs.start_python, TRANSFORMERS, *words)
-    with serving(start, port, speaking.parent / "transformers.log"):
-        yield Served(speaking, f"http://127.0.0.1:{port}/v1", str(speaking))
+    with run_server(start, port, yes_no_model.parent / "transformers.log"):
+        yield ModelServer(yes_no_model, f"http://127.0.0.1:{port}/v1", str(yes_no_model))
 
 
 @pytest.fixture(scope="session")
-def vllm(speaking: Path) -> Iterator[Served]:
-    """vLLM, where VLLM names its program: it needs an environment of its own, since it pins what is used here."""
+def vllm(yes_no_model: Path) -> Iterator[ModelServer]:
+    """Run vLLM, if the variable VLLM names its program: it needs its own environment because of its pinned packages."""
     program = os.environ.get("VLLM", "")
     if not program:
         pytest.skip("set VLLM to the program `vllm` of an environment that has it")
     port = free_port()
-    command = [program, "serve", str(speaking), "--served-model-name=tiny", "--host=127.0.0.1", f"--port={port}"]
+    command = [program, "serve", str(yes_no_model), "--served-model-name=tiny", "--host=127.0.0.1", f"--port={port}"]
     command += ["--dtype=float32", "--max-model-len=1024", "--enforce-eager", "--max-num-seqs=8"]
     command += ['--limit-mm-per-prompt={"image": 16, "video": 0}']
     settings = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "DO_NOT_TRACK": "1"}
     start = functools.partial(subprocess.Popen, command)
-    with serving(start, port, speaking.parent / "vllm.log", **settings):
-        yield Served(speaking, f"http://127.0.0.1:{port}/v1", "tiny")
+    with run_server(start, port, yes_no_model.parent / "vllm.log", **settings):
+        yield ModelServer(yes_no_model, f"http://127.0.0.1:{port}/v1", "tiny")
 
 
 @pytest.fixture
-def proxy(transformers_serve: Served) -> Iterator[Proxy]:
-    """Before the server `transformers_serve`."""
-    with proxied(transformers_serve.url) as proxy:
+def proxy(transformers_serve: ModelServer) -> Iterator[Proxy]:
+    """Run a proxy in front of the server `transformers_serve`."""
+    with run_proxy(transformers_serve.url) as proxy:
         yield proxy
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @contextmanager
-def serving(start: Callable[..., Any], port: int, log: Path, **settings: str) -> Iterator[None]:
-    """A server's process with those that it starts, up while the context lasts."""
+def run_server(start: Callable[..., Any], port: int, log: Path, **settings: str) -> Iterator[None]:
+    """Run a server's process and the processes it starts, while the context lasts."""
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | settings
     with log.open("wb") as output:
         process = start(env=environment, stdout=output, stderr=output, start_new_session=True)

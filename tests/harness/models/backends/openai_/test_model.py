@@ -1,4 +1,5 @@
-"""Judgements are read where the way of scoring says, objects fit their schema, and what was asked is what is billed."""
+"""The backend `openai`: judgements are read where the way of scoring says, objects fit their schema, and each call is
+billed."""
 
 import asyncio
 import base64
@@ -25,31 +26,32 @@ Says = Callable[[dict[str, Any]], tuple[int, Any]]
 
 
 def ask(says: Says, *calls: Any, model: str = "m", **settings: Any) -> tuple[list[Any], list[dict[str, Any]]]:
-    """What became of the calls, and the bodies of the requests."""
+    """Answer calls from a server that replies by `says`; return the replies or failures, and the bodies of the
+    requests."""
     bodies: list[dict[str, Any]] = []
 
     def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
         bodies.append(body)
         return says(body)
 
-    async def asked(url: str) -> list[Any]:
-        served = OpenAIModel(model, Server(url, "SOME_KEY", 60.0), **settings)
-        found: list[Any] = []
+    async def ask_all(url: str) -> list[Any]:
+        backend = OpenAIModel(model, Server(url, "SOME_KEY", 60.0), **settings)
+        replies: list[Any] = []
         for call in calls:
             try:
-                found.append(await served.answer(call))
+                replies.append(await backend.answer(call))
             except Failure as failure:
-                found.append(failure)
-        await served.close()
-        return found
+                replies.append(failure)
+        await backend.close()
+        return replies
 
     with serving(answers) as url:
-        return asyncio.run(asked(url)), bodies
+        return asyncio.run(ask_all(url)), bodies
 
 
 def test_prefill_begins_the_answer_and_scores_the_next_token() -> None:
-    told = completion(" no", logprobs((" no", {" Yes": 0.1, " no": 0.3, " well": 0.6})))
-    (reply,), (body,) = ask(lambda body: (200, told), JUDGE, scoring="prefill")
+    response = completion(" no", logprobs((" no", {" Yes": 0.1, " no": 0.3, " well": 0.6})))
+    (reply,), (body,) = ask(lambda body: (200, response), JUDGE, scoring="prefill")
     assert reply.value == pytest.approx(0.25) and reply.detail["mass"] == pytest.approx(0.4)
     assert reply.detail["served_by"] == "canned-1"
     assert reply.usage._replace(seconds=0) == Usage(calls=1, tokens_in=5, tokens_out=2, images=3)
@@ -60,17 +62,17 @@ def test_prefill_begins_the_answer_and_scores_the_next_token() -> None:
 
 def test_logprobs_scores_where_the_model_first_says_either_word() -> None:
     yes, no = {"Yes": 0.75, "No": 0.25}, {" no": 1.0}
-    told = completion("Answer: Yes no", logprobs(("Answer", {}), (":", {" Yes": 0.9}), ("Yes", yes), (" no", no)))
-    (reply,), (body,) = ask(lambda body: (200, told), JUDGE, scoring="logprobs")
+    response = completion("Answer: Yes no", logprobs(("Answer", {}), (":", {" Yes": 0.9}), ("Yes", yes), (" no", no)))
+    (reply,), (body,) = ask(lambda body: (200, response), JUDGE, scoring="logprobs")
     assert reply.value == pytest.approx(0.75) and "continue_final_message" not in body
 
 
 def test_logprobs_leaves_out_a_word_that_only_stands_in_prose() -> None:
     likely = {" Yes": 0.75, " No": 0.25}
     words = ["There", " is", " no", " key", ".", " Answer", ":"]
-    told = completion("".join(words) + " Yes", logprobs(*((word, {word: 1.0}) for word in words), (" Yes", likely)))
+    response = completion("".join(words) + " Yes", logprobs(*((word, {word: 1.0}) for word in words), (" Yes", likely)))
     prose = completion("".join(words[:4]), logprobs(*((word, {word: 1.0}) for word in words[:4])))
-    says = iter([told, prose])
+    says = iter([response, prose])
     (reply, failure), _ = ask(lambda body: (200, next(says)), JUDGE, JUDGE, scoring="logprobs")
     assert reply.value == pytest.approx(0.75)
     assert failure.kind == "malformed" and "There is no key" in str(failure)
@@ -85,8 +87,8 @@ def test_literal_reads_the_text_and_needs_no_more() -> None:
 
 @pytest.mark.parametrize("scoring", ["prefill", "logprobs"])
 def test_a_score_without_either_word_is_malformed_and_billed(scoring: str) -> None:
-    told = completion("Maybe", logprobs(("Maybe", {"Maybe": 0.9})))
-    (failure,), _ = ask(lambda body: (200, told), JUDGE, scoring=scoring, prices=Prices(1e6, 1e6))
+    response = completion("Maybe", logprobs(("Maybe", {"Maybe": 0.9})))
+    (failure,), _ = ask(lambda body: (200, response), JUDGE, scoring=scoring, prices=Prices(1e6, 1e6))
     assert failure.kind == "malformed" and "Maybe" in str(failure) and failure.usage.usd == pytest.approx(7.0)
 
 
@@ -153,16 +155,16 @@ def test_an_object_that_does_not_fit_is_shown_to_the_model_a_bounded_number_of_t
 
 
 def test_an_object_that_was_cut_off_is_malformed_at_once() -> None:
-    told = completion('{"x": ')
-    told["choices"][0]["finish_reason"] = "length"
-    (failure,), bodies = ask(lambda body: (200, told), CHAT)
+    response = completion('{"x": ')
+    response["choices"][0]["finish_reason"] = "length"
+    (failure,), bodies = ask(lambda body: (200, response), CHAT)
     assert failure.kind == "malformed" and "50 tokens" in str(failure) and len(bodies) == 1
 
 
 def test_a_text_that_the_limit_of_tokens_ended_says_so() -> None:
-    told = completion("Both come near")
-    told["choices"][0]["finish_reason"] = "length"
-    (cut,), _ = ask(lambda body: (200, told), dataclasses.replace(CHAT, schema=None))
+    response = completion("Both come near")
+    response["choices"][0]["finish_reason"] = "length"
+    (cut,), _ = ask(lambda body: (200, response), dataclasses.replace(CHAT, schema=None))
     assert cut.value == "Both come near" and cut.detail["cut_off"] == 1
 
 
@@ -176,10 +178,10 @@ def test_a_text_that_the_limit_of_tokens_ended_says_so() -> None:
     ],
 )
 def test_refusals_and_empty_answers(message: dict[str, Any], finish: str, kind: str) -> None:
-    told = completion("")
-    told["choices"][0] |= {"message": message, "finish_reason": finish}
+    response = completion("")
+    response["choices"][0] |= {"message": message, "finish_reason": finish}
     for call in (CHAT, JUDGE):
-        (failure,), _ = ask(lambda body: (200, told), call)
+        (failure,), _ = ask(lambda body: (200, response), call)
         assert failure.kind == kind and failure.usage.calls == 1
 
 
@@ -191,49 +193,52 @@ def test_a_failure_in_the_midst_of_repairs_tells_of_all_that_was_asked() -> None
 
 def test_texts_are_embedded_in_order_and_images_are_not() -> None:
     rows = [{"index": 1, "embedding": [3, 4]}, {"index": 0, "embedding": [1, 2]}]
-    told = {"data": rows, "model": "e", "usage": {"prompt_tokens": 4}}
-    (reply,), (body,) = ask(lambda body: (200, told), EmbedCall(("one", "two")), prices=Prices(2.0))
+    response = {"data": rows, "model": "e", "usage": {"prompt_tokens": 4}}
+    (reply,), (body,) = ask(lambda body: (200, response), EmbedCall(("one", "two")), prices=Prices(2.0))
     assert reply.value.tolist() == [[1, 2], [3, 4]] and body["input"] == ["one", "two"]
     assert reply.usage._replace(seconds=0) == Usage(calls=1, tokens_in=4, usd=8e-6)
     with pytest.raises(UserError, match="texts alone"):
-        ask(lambda body: (200, told), EmbedCall((CLIP[0],)))
+        ask(lambda body: (200, response), EmbedCall((CLIP[0],)))
 
 
 def test_prices_are_the_recipes_unless_told() -> None:
-    told = completion("Yes", logprobs(("Yes", {"Yes": 1.0})))
-    (listed,), (body,) = ask(lambda body: (200, told), JUDGE, model="gpt-4o-mini")
-    (own,), _ = ask(lambda body: (200, told), JUDGE, model="gpt-4o-mini", prices=Prices(0.0, 0.0))
+    response = completion("Yes", logprobs(("Yes", {"Yes": 1.0})))
+    (listed,), (body,) = ask(lambda body: (200, response), JUDGE, model="gpt-4o-mini")
+    (free,), _ = ask(lambda body: (200, response), JUDGE, model="gpt-4o-mini", prices=Prices(0.0, 0.0))
     assert body["model"] == recipes.server_name("gpt-4o-mini")
-    assert listed.usage.usd == recipes.price("gpt-4o-mini", listed.usage) > 0 == own.usage.usd
+    assert listed.usage.usd == recipes.price("gpt-4o-mini", listed.usage) > 0 == free.usage.usd
 
 
 @pytest.mark.parametrize("call", [JUDGE, CHAT, CHAT.__class__(CHAT.messages), EmbedCall(("a", "b" * 100))])
 def test_an_estimate_bounds_what_an_attempt_takes(call: Any) -> None:
-    said = "No. " * 10
+    text = "No. " * 10
 
     def says(body: dict[str, Any]) -> tuple[int, Any]:
         if "input" in body:
             rows = [{"index": index, "embedding": [1]} for index in range(2)]
             return 200, {"data": rows, "usage": {"prompt_tokens": sum(map(len, body["input"]))}}
-        read = sum(len(str(part)) for message in body["messages"] for part in [message["content"]] if part)
-        told = completion(said, logprobs(("No", {"No": 1.0})))
-        told["usage"] = {"prompt_tokens": min(read, 1500), "completion_tokens": min(body["max_tokens"], len(said))}
-        return 200, told
+        length = sum(len(str(part)) for message in body["messages"] for part in [message["content"]] if part)
+        response = completion(text, logprobs(("No", {"No": 1.0})))
+        response["usage"] = {
+            "prompt_tokens": min(length, 1500),
+            "completion_tokens": min(body["max_tokens"], len(text)),
+        }
+        return 200, response
 
-    (found,), _ = ask(says, call, prices=Prices(1.0, 1.0))
+    (reply,), _ = ask(says, call, prices=Prices(1.0, 1.0))
     bound = OpenAIModel("m", Server("http://127.0.0.1:1/v1", "SOME_KEY", 1.0), prices=Prices(1.0, 1.0)).estimate(call)
     for name in ("calls", "tokens_in", "tokens_out", "images", "usd"):
-        assert getattr(found.usage, name) <= getattr(bound, name), name
+        assert getattr(reply.usage, name) <= getattr(bound, name), name
 
 
 @pytest.mark.waits
 def test_a_real_server_answers_in_text_and_says_who_it_is(transformers_serve) -> None:
-    async def asked() -> Reply:
-        served = OpenAIModel(transformers_serve.name, Server(transformers_serve.url, "SOME_KEY", 60.0))
-        reply = await served.answer(ChatCall((Message("user", ("Look: ", CLIP[0])),), max_tokens=6))
-        await served.close()
+    async def ask_server() -> Reply:
+        backend = OpenAIModel(transformers_serve.name, Server(transformers_serve.url, "SOME_KEY", 60.0))
+        reply = await backend.answer(ChatCall((Message("user", ("Look: ", CLIP[0])),), max_tokens=6))
+        await backend.close()
         return reply
 
-    reply = asyncio.run(asked())
+    reply = asyncio.run(ask_server())
     assert reply.value and reply.usage.tokens_out == 2 and reply.usage.images == 1 and reply.usage.seconds > 0
     assert transformers_serve.name in reply.detail["served_by"]

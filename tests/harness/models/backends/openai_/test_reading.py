@@ -1,4 +1,4 @@
-"""Scores follow from the likeliest tokens as worked out by hand, and a body of any other form is a failure."""
+"""Scores computed from the likeliest tokens equal those worked out by hand; a body of any other form is a failure."""
 
 import math
 
@@ -11,12 +11,16 @@ from tests.harness.models.canned import completion
 
 
 def logprobs(*tokens: tuple[str, dict[str, float]]) -> dict:
-    """Said tokens with the probabilities of the likeliest in their place."""
+    """Return the `logprobs` of a completion of these (token, probability of each likely token) pairs."""
 
     def listed(likeliest: dict[str, float]) -> list[dict]:
         return [{"token": text, "logprob": math.log(p)} for text, p in likeliest.items()]
 
-    return {"content": [{"token": said, "logprob": 0.0, "top_logprobs": listed(each)} for said, each in tokens]}
+    return {
+        "content": [
+            {"token": token, "logprob": 0.0, "top_logprobs": listed(probabilities)} for token, probabilities in tokens
+        ]
+    }
 
 
 def test_p_yes_sums_over_the_variants_of_both_words() -> None:
@@ -33,8 +37,8 @@ def test_a_word_that_is_not_among_the_likeliest_counts_nothing_and_neither_is_no
 
 
 def test_the_token_that_was_said_is_among_the_likeliest_once() -> None:
-    said = reading.completion(completion("Yes", logprobs(("Yes", {"Yes": 0.7, "No": 0.2}), (" !", {}))))
-    assert [len(token.likeliest) for token in said.tokens] == [2, 1]
+    reply = reading.completion(completion("Yes", logprobs(("Yes", {"Yes": 0.7, "No": 0.2}), (" !", {}))))
+    assert [len(token.likeliest) for token in reply.tokens] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -61,14 +65,18 @@ def test_a_completion_of_another_form_is_malformed(body: object) -> None:
 
 
 def test_a_completion_without_choices_or_usage_says_nothing() -> None:
-    said = reading.completion({"choices": []})
-    assert (said.text, said.tokens, said.served_by, said.tokens_in) == ("", None, "", 0)
+    reply = reading.completion({"choices": []})
+    assert (reply.text, reply.tokens, reply.served_by, reply.tokens_in) == ("", None, "", 0)
 
 
 def test_vectors_come_in_the_order_of_their_texts() -> None:
     rows = [{"index": 1, "embedding": [3, 4.5]}, {"index": 0, "embedding": [1, 2]}]
-    found, served_by, tokens_in = reading.vectors({"data": rows, "model": "e", "usage": {"prompt_tokens": 7}}, 2)
-    assert found.tolist() == [[1, 2], [3, 4.5]] and found.dtype == "float32" and (served_by, tokens_in) == ("e", 7)
+    embeddings, served_by, tokens_in = reading.vectors({"data": rows, "model": "e", "usage": {"prompt_tokens": 7}}, 2)
+    assert (
+        embeddings.tolist() == [[1, 2], [3, 4.5]]
+        and embeddings.dtype == "float32"
+        and (served_by, tokens_in) == ("e", 7)
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""VLM-RB on DoorKey judged by a real server: recorded, replayed with the server off, and bearing calls that fail."""
+"""VLM-RB on DoorKey judged by a real server: recorded, replayed without the server, and robust to failing calls."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from guidebench.harness.errors import Stopped
 from guidebench.harness.models import exchange
-from tests.harness.models.faults import FAULTS, PASSED, seeded
+from tests.harness.models.faults import FAULTS, PASSED, random_plan
 from tests.harness.models.test_runs import SETTINGS, lines, rows
 
 pytestmark = pytest.mark.waits
@@ -24,23 +24,23 @@ def command(model: str, url: str, timeout: float) -> tuple[str, ...]:
 def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
     train, proxy, transformers_serve, tmp_path: Path
 ) -> None:
-    proxy.plan = seeded(0.3, seed=5, faults=[fault for fault in FAULTS if fault != "hang"])
+    proxy.plan = random_plan(0.3, seed=5, faults=[fault for fault in FAULTS if fault != "hang"])
     study, stop = tmp_path / "failing", (call == 130 for call in range(1, 10_000)).__next__
-    given = command(transformers_serve.name, proxy.url, 60)
+    words = command(transformers_serve.name, proxy.url, 60)
     with pytest.raises(Stopped):
-        train(*given, packs=[(0,)], directory=study, stop=stop)
-    train(*given, packs=[(0,)], directory=study)
+        train(*words, packs=[(0,)], directory=study, stop=stop)
+    train(*words, packs=[(0,)], directory=study)
 
     judged, ledger = lines(study, "judgements"), lines(study, "ledger")
     failed = [row["failure"] for row in judged if "failure" in row]
-    assert 0 < len(failed) < len(judged) / 2 and len(set(proxy.seen) - {PASSED}) >= 4
+    assert 0 < len(failed) < len(judged) / 2 and len(set(proxy.faults) - {PASSED}) >= 4
     assert ledger[-1]["failures"] == len(failed)
     (model,) = exchange.stats(study).models
-    assert model.spent.calls == len(proxy.seen) >= ledger[-1]["billed_calls"]
+    assert model.spent.calls == len(proxy.faults) >= ledger[-1]["billed_calls"]
     assert sum(model.failures.values()) >= len(failed)
     run = json.loads(next(study.glob("*/*/*/seed-0/run.json")).read_text())
     assert run["status"] == "finished"
 
-    replayed = train(*given, packs=[(0,)], models={"mode": "replay", "cassette": str(study)})
+    replayed = train(*words, packs=[(0,)], models={"mode": "replay", "cassette": str(study)})
     assert rows(replayed, "evaluations.parquet") == rows(study, "evaluations.parquet")
     assert rows(replayed, "judgements.parquet") == rows(study, "judgements.parquet")

@@ -1,4 +1,4 @@
-"""Whatever a server or a network does, a request ends soon, in an answer or in a failure that says what happened."""
+"""Whatever a server or the network does, a request ends soon, with an answer or a failure that says what happened."""
 
 import asyncio
 import json
@@ -30,9 +30,9 @@ KINDS = {
 
 
 def ask(url: str, timeout: float = 60.0, **fields: Any) -> Any:
-    """The body of a tiny completion, or the Failure."""
+    """Return the body of a tiny completion, or the Failure."""
 
-    async def asked() -> Any:
+    async def complete() -> Any:
         server = Server(url, "SOME_KEY", timeout)
         body = {"model": "m", "messages": [{"role": "user", "content": "Say yes."}], "max_tokens": 2}
         try:
@@ -42,7 +42,7 @@ def ask(url: str, timeout: float = 60.0, **fields: Any) -> Any:
         finally:
             await server.close()
 
-    return asyncio.run(asked())
+    return asyncio.run(complete())
 
 
 @pytest.mark.parametrize("fault", KINDS)
@@ -50,55 +50,59 @@ def test_every_fault_ends_in_a_failure_of_its_kind(proxy, transformers_serve, fa
     proxy.plan = lambda number: fault
     failure = ask(proxy.url, timeout=1.0 if fault == "hang" else 60.0, model=transformers_serve.name)
     assert failure.kind == KINDS[fault] and failure.kind in RETRYABLE
-    assert len(proxy.seen) == failure.usage.calls == 1 and failure.usage.seconds > 0, "asked once, and that is counted"
+    assert len(proxy.faults) == failure.usage.calls == 1 and failure.usage.seconds > 0, (
+        "asked once, and that is counted"
+    )
 
 
 def test_a_body_without_end_is_cut_off_as_it_streams_in(proxy) -> None:
     proxy.plan = lambda number: "megabyte"
     assert str(LONGEST).replace("1048576", "1,048,576") in str(ask(proxy.url))
-    assert proxy.sent < 8 * LONGEST < faults.ENDLESS, "what was on its way included"
+    assert proxy.sent < 8 * LONGEST < faults.ENDLESS, "including the bytes under way"
 
 
 def test_a_server_that_died_and_came_back_is_asked_again(proxy, transformers_serve) -> None:
-    async def asked() -> list[Any]:
+    async def ask_thrice() -> list[Any]:
         server = Server(proxy.url, "SOME_KEY", 60.0)
         body = {"model": transformers_serve.name, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
-        found: list[Any] = []
+        outcomes: list[Any] = []
         for change in (None, proxy.die, proxy.revive):
             if change is not None:
                 await asyncio.to_thread(change)
             try:
-                found.append((await server.complete(body)).body["object"])
+                outcomes.append((await server.complete(body)).body["object"])
             except Failure as failure:
-                found.append(failure.kind)
+                outcomes.append(failure.kind)
         await server.close()
-        return found
+        return outcomes
 
-    assert asyncio.run(asked()) == ["chat.completion", "connection", "chat.completion"]
+    assert asyncio.run(ask_thrice()) == ["chat.completion", "connection", "chat.completion"]
 
 
 def test_a_server_that_dies_in_the_middle_is_no_connection(proxy) -> None:
     proxy.plan = lambda number: "hang"
 
-    async def asked() -> Any:
+    async def ask_once() -> Any:
         server = Server(proxy.url, "SOME_KEY", 60.0)
-        asking = asyncio.create_task(server.complete({"model": "m", "messages": [], "max_tokens": 2}))
-        while not proxy.seen:
+        request = asyncio.create_task(server.complete({"model": "m", "messages": [], "max_tokens": 2}))
+        while not proxy.faults:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(proxy.die)
         try:
-            await asking
+            await request
         except Failure as failure:
             return failure.kind
         finally:
             await server.close()
 
-    assert asyncio.run(asked()) == "connection"
+    assert asyncio.run(ask_once()) == "connection"
 
 
-@pytest.mark.parametrize(("said", "seconds"), [("3", 3.0), ("0.5", 0.5), ("-2", 0.0), ("soon", None), ("1e999", None)])
-def test_retry_after_is_read_in_seconds(proxy, said: str, seconds: float | None) -> None:
-    proxy.plan, proxy.retry_after = (lambda number: "rate_limited"), said
+@pytest.mark.parametrize(
+    ("retry_after", "seconds"), [("3", 3.0), ("0.5", 0.5), ("-2", 0.0), ("soon", None), ("1e999", None)]
+)
+def test_retry_after_is_read_in_seconds(proxy, retry_after: str, seconds: float | None) -> None:
+    proxy.plan, proxy.retry_after = (lambda number: "rate_limited"), retry_after
     assert ask(proxy.url).retry_after == seconds
 
 
@@ -168,17 +172,17 @@ def test_other_statuses(status: int, code: str | None, kind: str) -> None:
 def test_the_key_reaches_the_server_and_no_other_does(monkeypatch) -> None:
     monkeypatch.setenv("SOME_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-server")
-    seen: list[str] = []
+    keys: list[str] = []
 
     def answers(path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any]:
-        seen.append({name.lower(): value for name, value in headers.items()}["authorization"])
+        keys.append({name.lower(): value for name, value in headers.items()}["authorization"])
         return 200, completion("Yes")
 
     with serving(answers) as url:
         ask(url)
         monkeypatch.delenv("SOME_KEY")
         ask(url)
-    assert seen[0] == f"Bearer {KEY}" and "another" not in json.dumps(seen)
+    assert keys[0] == f"Bearer {KEY}" and "another" not in json.dumps(keys)
 
 
 @pytest.mark.parametrize("key", ["sk-\x00null", "sk-two words", "sk-ключ"])

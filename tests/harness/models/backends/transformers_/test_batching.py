@@ -14,26 +14,26 @@ CPU = torch.device("cpu")
 
 
 class Squares:
-    """Squares numbers, remembers its batches, and has room for `room` items at a time."""
+    """A computation that squares numbers, records its batches, and fits `room` numbers into memory at a time."""
 
     def __init__(self, room: int = 1000) -> None:
         self.room, self.batches = room, list[list[int]]()
 
-    def __call__(self, items: Sequence[int]) -> list[Any]:
+    def __call__(self, numbers: Sequence[int]) -> list[Any]:
         assert torch.is_inference_mode_enabled()
-        self.batches.append(list(items))
-        if len(items) > self.room:
+        self.batches.append(list(numbers))
+        if len(numbers) > self.room:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return [item * item for item in items]
+        return [number * number for number in numbers]
 
 
-def answers(batcher: Batcher, compute: Any, items: Sequence[int], kinds: Sequence[str] | None = None) -> list[Any]:
+def answers(batcher: Batcher, compute: Any, numbers: Sequence[int], kinds: Sequence[str] | None = None) -> list[Any]:
     async def ask() -> list[Any]:
-        names = kinds or ["square"] * len(items)
-        calls = [batcher.put(kind, compute, item) for kind, item in zip(names, items, strict=True)]
+        names = kinds or ["square"] * len(numbers)
+        calls = [batcher.put(kind, compute, number) for kind, number in zip(names, numbers, strict=True)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
-    return [found.value if isinstance(found, Done) else found for found in asyncio.run(ask())]
+    return [outcome.value if isinstance(outcome, Done) else outcome for outcome in asyncio.run(ask())]
 
 
 def test_what_waits_is_computed_together_in_order_up_to_the_batch_size() -> None:
@@ -56,8 +56,8 @@ def test_every_batch_has_the_same_size_whatever_waits_unless_its_items_are_compu
 
 def test_only_items_of_one_kind_are_computed_together() -> None:
     squares = Squares()
-    found = answers(Batcher(4, CPU), squares, [1, 2, 3, 4], ["a", "b", "a", "b"])
-    assert found == [1, 4, 9, 16]
+    outcomes = answers(Batcher(4, CPU), squares, [1, 2, 3, 4], ["a", "b", "a", "b"])
+    assert outcomes == [1, 4, 9, 16]
     assert squares.batches == [[1, 3, 3, 3], [2, 4, 4, 4]]
 
 
@@ -72,36 +72,36 @@ def test_out_of_memory_halves_the_batch_and_goes_on(capsys: pytest.CaptureFixtur
 
 
 def test_an_item_that_does_not_fit_alone_is_a_failure_of_its_own() -> None:
-    def compute(items: Sequence[int]) -> list[int]:
-        if 3 in items:
+    def compute(numbers: Sequence[int]) -> list[int]:
+        if 3 in numbers:
             raise RuntimeError(
                 "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
             )
-        return list(items)
+        return list(numbers)
 
-    found = answers(Batcher(4, CPU), compute, [1, 2, 3, 4])
-    assert found[:2] == [1, 2] and found[3] == 4
-    assert isinstance(found[2], Failure) and found[2].kind == "memory"
+    outcomes = answers(Batcher(4, CPU), compute, [1, 2, 3, 4])
+    assert outcomes[:2] == [1, 2] and outcomes[3] == 4
+    assert isinstance(outcomes[2], Failure) and outcomes[2].kind == "memory"
 
 
 def test_a_failure_of_one_item_leaves_the_others() -> None:
-    def compute(items: Sequence[int]) -> list[Any]:
-        return [Failure("malformed", "not a number") if item == 2 else item for item in items]
+    def compute(numbers: Sequence[int]) -> list[Any]:
+        return [Failure("malformed", "not a number") if number == 2 else number for number in numbers]
 
-    found = answers(Batcher(4, CPU), compute, [1, 2, 3])
-    assert found[0] == 1 and found[2] == 3
-    assert isinstance(found[1], Failure) and found[1].kind == "malformed" and found[1].usage.seconds > 0
+    outcomes = answers(Batcher(4, CPU), compute, [1, 2, 3])
+    assert outcomes[0] == 1 and outcomes[2] == 3
+    assert isinstance(outcomes[1], Failure) and outcomes[1].kind == "malformed" and outcomes[1].usage.seconds > 0
 
 
 def test_a_fault_of_the_code_reaches_who_asked_and_the_next_are_answered() -> None:
-    def compute(items: Sequence[int]) -> list[int]:
-        if 1 in items:
+    def compute(numbers: Sequence[int]) -> list[int]:
+        if 1 in numbers:
             raise ZeroDivisionError("by hand")
-        return list(items)
+        return list(numbers)
 
     batcher = Batcher(2, CPU)
-    found = answers(batcher, compute, [1, 2, 3])
-    assert [type(value) for value in found[:2]] == [ZeroDivisionError] * 2 and found[2] == 3
+    outcomes = answers(batcher, compute, [1, 2, 3])
+    assert [type(value) for value in outcomes[:2]] == [ZeroDivisionError] * 2 and outcomes[2] == 3
     assert answers(batcher, compute, [4]) == [4]
 
 
@@ -110,7 +110,7 @@ def test_what_nobody_waits_for_any_more_is_not_computed() -> None:
 
     async def ask() -> None:
         batcher = Batcher(1, CPU)
-        tasks = [asyncio.create_task(batcher.put("square", squares, item)) for item in range(3)]
+        tasks = [asyncio.create_task(batcher.put("square", squares, number)) for number in range(3)]
         await asyncio.sleep(0)
         tasks[1].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -137,7 +137,8 @@ def test_on_a_cpu_memory_is_not_asked() -> None:
     ],
 )
 def test_what_fits_follows_from_what_one_and_two_took(one: int, two: int, free: int, size: int) -> None:
-    """An item takes two - one, the rest is fixed; of free memory .8 is used, a power of two of items at most ON_GPU."""
+    """One more number takes two - one bytes, the rest is fixed; 80 % of the free memory is used, for a power of two of
+    numbers up to ON_GPU."""
     assert fitting(one, two, free) == size
 
 
@@ -147,10 +148,10 @@ def test_on_a_gpu_the_size_is_what_fits_into_its_memory() -> None:
     free, _ = torch.cuda.mem_get_info(device)
     sizes = []
 
-    def compute(items: Sequence[int]) -> list[int]:
-        sizes.append(len(items))
-        torch.empty(len(items), free // 8, dtype=torch.uint8, device=device)
-        return list(items)
+    def compute(numbers: Sequence[int]) -> list[int]:
+        sizes.append(len(numbers))
+        torch.empty(len(numbers), free // 8, dtype=torch.uint8, device=device)
+        return list(numbers)
 
     assert answers(Batcher(None, device), compute, range(16)) == list(range(16))
     assert max(sizes[3:]) == 4, "six fit into .8 of the memory"

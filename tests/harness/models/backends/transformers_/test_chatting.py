@@ -18,33 +18,33 @@ def model(directory: Path) -> TransformersModel:
     return TransformersModel(Source(str(directory), dtype="float32"))
 
 
-def ask(asked: TransformersModel, *calls: ChatCall) -> list[Any]:
+def ask(model: TransformersModel, *calls: ChatCall) -> list[Any]:
     async def together() -> list[Any]:
-        return await asyncio.gather(*(asked.answer(call) for call in calls), return_exceptions=True)
+        return await asyncio.gather(*(model.answer(call) for call in calls), return_exceptions=True)
 
     return asyncio.run(together())
 
 
-def said(asked: TransformersModel, monkeypatch: pytest.MonkeyPatch, *texts: str) -> list[str]:
-    """Lets the real model say these texts, one a call; returns what it is shown each time."""
+def script_replies(model: TransformersModel, monkeypatch: pytest.MonkeyPatch, *texts: str) -> list[str]:
+    """Let the real model generate these texts, one for each call; return the list of prompts it is given."""
     import torch
 
-    left, shown, tokenizer = list(texts), [], asked._loaded.tokenizer
+    replies, prompts, tokenizer = list(texts), [], model._loaded.tokenizer
 
     def generate(input_ids: Any, **settings: Any) -> Any:
-        shown.append(tokenizer.decode(input_ids[0]))
-        words = tokenizer(left.pop(0), add_special_tokens=False, return_tensors="pt")["input_ids"]
+        prompts.append(tokenizer.decode(input_ids[0]))
+        words = tokenizer(replies.pop(0), add_special_tokens=False, return_tensors="pt")["input_ids"]
         return torch.cat([input_ids, words], 1)
 
-    monkeypatch.setattr(asked._loaded.model, "generate", generate)
-    return shown
+    monkeypatch.setattr(model._loaded.model, "generate", generate)
+    return prompts
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "qwen_vl"])
 def test_chats_of_different_lengths_are_continued_together_as_alone(tiny: Callable[..., Path], name: str) -> None:
-    asked = model(tiny(name))
+    chat_model = model(tiny(name))
     calls = [ChatCall((Message("user", (text,)),), max_tokens=6) for text in ("Hi", "What opens a locked door?")]
-    together, alone = ask(asked, *calls), [ask(asked, call)[0] for call in calls]
+    together, alone = ask(chat_model, *calls), [ask(chat_model, call)[0] for call in calls]
     assert [str(getattr(reply, "value", reply)) for reply in together] == [
         str(getattr(reply, "value", reply)) for reply in alone
     ], "a random model may well say nothing, which is a failure"
@@ -55,32 +55,32 @@ def test_chats_of_different_lengths_are_continued_together_as_alone(tiny: Callab
 def test_a_text_that_the_limit_of_tokens_ended_says_so(
     tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = model(tiny("llama"))
-    end = asked._loaded.tokenizer.eos_token
-    said(asked, monkeypatch, "Both come near", f"The second is nearer. 2{end}")
+    chat_model = model(tiny("llama"))
+    end = chat_model._loaded.tokenizer.eos_token
+    script_replies(chat_model, monkeypatch, "Both come near", f"The second is nearer. 2{end}")
     call = ChatCall((Message("user", ("Which?",)),))
-    details = [ask(asked, call)[0].detail for _ in range(2)]
+    details = [ask(chat_model, call)[0].detail for _ in range(2)]
     assert details == [{"cut_off": 1.0}, {}]
 
 
 def test_an_object_that_fits_is_found_among_other_words(
     tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = model(tiny("llama"))
-    shown = said(asked, monkeypatch, 'Sure! {"step": 3} is it.')
-    (reply,) = ask(asked, ChatCall((Message("user", ("Where?",)),), SCHEMA))
+    chat_model = model(tiny("llama"))
+    prompts = script_replies(chat_model, monkeypatch, 'Sure! {"step": 3} is it.')
+    (reply,) = ask(chat_model, ChatCall((Message("user", ("Where?",)),), SCHEMA))
     assert isinstance(reply, Reply) and reply.value == {"step": 3}
-    assert '"required": ["step"]' in shown[0], "the schema stands in the prompt"
+    assert '"required": ["step"]' in prompts[0], "the schema stands in the prompt"
 
 
 def test_a_model_is_shown_what_is_wrong_and_may_mend_it(
     tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = model(tiny("llama"))
-    shown = said(asked, monkeypatch, '{"step": "three"}', '{"step": 3}')
-    (reply,) = ask(asked, ChatCall((Message("user", ("Where?",)),), SCHEMA))
+    chat_model = model(tiny("llama"))
+    prompts = script_replies(chat_model, monkeypatch, '{"step": "three"}', '{"step": 3}')
+    (reply,) = ask(chat_model, ChatCall((Message("user", ("Where?",)),), SCHEMA))
     assert reply.value == {"step": 3}
-    assert '{"step": "three"}' in shown[1] and "is not of type 'integer'" in shown[1]
+    assert '{"step": "three"}' in prompts[1] and "is not of type 'integer'" in prompts[1]
     assert reply.usage.calls == 1 and reply.usage.tokens_out == len('{"step": "three"}') + len('{"step": 3}')
 
 
@@ -88,14 +88,14 @@ def test_a_model_is_shown_what_is_wrong_and_may_mend_it(
 def test_what_stays_wrong_is_a_failure(
     tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, texts: Sequence[str], kind: str
 ) -> None:
-    asked = model(tiny("llama"))
-    said(asked, monkeypatch, *texts)
-    (failure,) = ask(asked, ChatCall((Message("user", ("Where?",)),), SCHEMA))
+    chat_model = model(tiny("llama"))
+    script_replies(chat_model, monkeypatch, *texts)
+    (failure,) = ask(chat_model, ChatCall((Message("user", ("Where?",)),), SCHEMA))
     assert isinstance(failure, Failure) and failure.kind == kind
     assert failure.usage.tokens_out == sum(map(len, texts))
 
 
 def test_a_temperature_samples(tiny: Callable[..., Path]) -> None:
-    asked = model(tiny("llama"))
+    chat_model = model(tiny("llama"))
     call = ChatCall((Message("user", ("Hi",)),), max_tokens=12, temperature=1.0)
-    assert len({ask(asked, call)[0].value for _ in range(4)}) > 1
+    assert len({ask(chat_model, call)[0].value for _ in range(4)}) > 1

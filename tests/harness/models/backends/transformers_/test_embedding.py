@@ -24,7 +24,7 @@ def vectors(directory: Path, items: Any) -> Any:
 
 @pytest.mark.parametrize(("name", "states"), [("gpt2", "transformer"), ("sentence_bert", "")])
 def test_texts_are_the_mean_of_their_own_last_hidden_states(tiny: Callable[..., Path], name: str, states: str) -> None:
-    """Text by text, so without padding: what padding a batch adds is left out of the mean."""
+    """The expected vectors are computed text by text, so without the padding that a batch adds."""
     loaded = load(Source(str(tiny(name)), dtype="float32"))
     body = getattr(loaded.model, states) if states else loaded.model
     expected = [body(**loaded.tokenizer(t, return_tensors="pt")).last_hidden_state[0].mean(0).numpy() for t in TEXTS]
@@ -70,19 +70,19 @@ def test_the_longest_text_that_sentence_transformers_reads_is_its_files(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"modules.json": [{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}]}, "goes through Dense"),
         ({"1_Pooling/config.json": {"pooling_mode_lasttoken": True}}, "pools by lasttoken"),
     ],
 )
-def test_a_convention_that_is_not_ours_is_refused_by_name(tmp_path: Path, change: Any, said: str) -> None:
+def test_a_convention_that_is_not_ours_is_refused_by_name(tmp_path: Path, change: Any, message: str) -> None:
     from tests.harness.models import tiny_models
 
     directory = tiny_models.sentence_bert(tmp_path / "strange")
     for name, content in change.items():
         (directory / name).write_text(json.dumps(content))
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         vectors(directory, TEXTS)
 
 
@@ -93,12 +93,16 @@ def test_x_clip_embeds_videos_by_eight_frames_and_texts_as_its_own_features(tiny
         np.random.default_rng(at).integers(0, 256, (n, 40, 56, 3), dtype=np.uint8) for at, n in ((0, 15), (1, 3))
     )
     expected = []
-    for video, chosen in ((long, [0, 2, 4, 6, 8, 10, 12, 14]), (short, [0, 0, 1, 1, 1, 1, 2, 2])):
-        pixels = loaded.processor.image_processor([video[at] for at in chosen], return_tensors="pt")["pixel_values"]
+    for video, frame_numbers in ((long, [0, 2, 4, 6, 8, 10, 12, 14]), (short, [0, 0, 1, 1, 1, 1, 2, 2])):
+        pixels = loaded.processor.image_processor([video[at] for at in frame_numbers], return_tensors="pt")[
+            "pixel_values"
+        ]
         assert pixels.shape == (1, 8, 3, 32, 32)
         expected.append(loaded.model.get_video_features(pixel_values=pixels).pooler_output[0].numpy())
-    found = vectors(directory, [long, short])
-    assert np.allclose(found, expected, atol=1e-5) and not np.allclose(found[0], found[1], atol=1e-3)
+    video_vectors = vectors(directory, [long, short])
+    assert np.allclose(video_vectors, expected, atol=1e-5) and not np.allclose(
+        video_vectors[0], video_vectors[1], atol=1e-3
+    )
     alone = [
         loaded.model.get_text_features(**loaded.tokenizer(text, return_tensors="pt")).pooler_output[0].numpy()
         for text in TEXTS

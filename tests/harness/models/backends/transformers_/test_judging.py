@@ -18,7 +18,7 @@ PROMPT = 'Is the goal reached in this clip? Reply with exactly "Answer: Yes" or 
 VISION = ("qwen_vl", "perception_lm")
 
 
-def judging(directory: Path, scoring: Any = "prefill", clips: Any = "video", worth: float = 0.05) -> Judging:
+def load_judge(directory: Path, scoring: Any = "prefill", clips: Any = "video", worth: float = 0.05) -> Judging:
     return Judging(load(Source(str(directory), dtype="float32")), scoring, clips, worth)
 
 
@@ -28,43 +28,44 @@ def scores(judge: Judging, clips: list[Any]) -> list[float]:
 
 
 @pytest.mark.parametrize("name", VISION)
-@pytest.mark.parametrize("shown", ["video", "images"])
+@pytest.mark.parametrize("media_kind", ["video", "images"])
 def test_the_score_is_the_share_of_yes_in_what_plain_generate_would_say_next(
-    tiny: Callable[..., Path], clips: list[Any], name: str, shown: str
+    tiny: Callable[..., Path], clips: list[Any], name: str, media_kind: str
 ) -> None:
-    """By hand: the chat template ends in "Answer:", `generate` is asked for one token, and its probabilities summed."""
+    """Computed by hand: the chat template ends in "Answer:", `generate` returns one token, and its probabilities are
+    summed."""
     directory = tiny(name)
-    judge = judging(directory, clips=shown)
-    found = judge([JudgeCall(clip, PROMPT) for clip in clips])
+    judge = load_judge(directory, clips=media_kind)
+    verdicts = judge([JudgeCall(clip, PROMPT) for clip in clips])
     loaded = load(Source(str(directory), dtype="float32"))
     processor, frames = loaded.processor, list(clips[1])
-    parts = [{"type": "video"}] if shown == "video" else [{"type": "image"}] * len(frames)
+    parts = [{"type": "video"}] if media_kind == "video" else [{"type": "image"}] * len(frames)
     chat = [
         {"role": "user", "content": [{"type": "text", "text": PROMPT}, *parts]},
         {"role": "assistant", "content": [{"type": "text", "text": "Answer:"}]},
     ]
     text = processor.apply_chat_template(chat, tokenize=False, continue_final_message=True)
     media: dict[str, Any] = {"images": frames}
-    if shown == "video":
+    if media_kind == "video":
         media = {"videos": [frames], "do_sample_frames": False, "video_metadata": [{"fps": 2, "total_num_frames": 4}]}
     inputs = processor(text=[text], return_tensors="pt", add_special_tokens=False, **media)
-    said = loaded.model.generate(
+    generation = loaded.model.generate(
         **inputs, max_new_tokens=1, do_sample=False, output_logits=True, return_dict_in_generate=True
     )
-    probability = said.logits[0][0].softmax(-1)
+    probability = generation.logits[0][0].softmax(-1)
     words = processor.tokenizer.get_vocab()
     yes, no = (
         sum(float(probability[words[form]]) for form in forms)
         for forms in (("Yes", "yes", "YES", "ĠYes", "Ġyes", "ĠYES"), ("No", "no", "NO", "ĠNo", "Ġno", "ĠNO"))
     )
-    assert isinstance(found[1], Verdict)
-    assert found[1].yes == pytest.approx(yes / (yes + no), abs=1e-4)
-    assert found[1].mass == pytest.approx(yes + no, abs=1e-4)
-    assert found[1].tokens_in == inputs["input_ids"].shape[1]
+    assert isinstance(verdicts[1], Verdict)
+    assert verdicts[1].yes == pytest.approx(yes / (yes + no), abs=1e-4)
+    assert verdicts[1].mass == pytest.approx(yes + no, abs=1e-4)
+    assert verdicts[1].tokens_in == inputs["input_ids"].shape[1]
 
 
 @pytest.mark.parametrize(
-    ("name", "shown", "repeats"),
+    ("name", "media_kind", "repeats"),
     [
         ("qwen_vl", "video", True),
         ("qwen_vl", "images", False),
@@ -73,36 +74,44 @@ def test_the_score_is_the_share_of_yes_in_what_plain_generate_would_say_next(
     ],
 )
 def test_a_kept_prefix_equal_frames_and_a_batch_leave_scores_as_they_are(
-    tiny: Callable[..., Path], clips: list[Any], monkeypatch: pytest.MonkeyPatch, name: str, shown: str, repeats: bool
+    tiny: Callable[..., Path],
+    clips: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    media_kind: str,
+    repeats: bool,
 ) -> None:
     if repeats:
         clips[1][1], clips[2][2], clips[4][:] = clips[1][0], clips[0][2], clips[3]
-    plain = judging(tiny(name), clips=shown)
+    plain = load_judge(tiny(name), clips=media_kind)
     monkeypatch.setattr(plain, "next_token", lambda inputs, clips: plain._full(inputs))
-    kept, unkept = judging(tiny(name), clips=shown, worth=0.0), judging(tiny(name), clips=shown, worth=1.0)
+    cached, uncached = (
+        load_judge(tiny(name), clips=media_kind, worth=0.0),
+        load_judge(tiny(name), clips=media_kind, worth=1.0),
+    )
     one_by_one = [scores(plain, [clip])[0] for clip in clips]
-    assert scores(kept, clips[:1]) == pytest.approx(one_by_one[:1], abs=1e-4)
-    assert kept._exact == {(True, clips[0].shape): True}
-    assert scores(kept, clips) == pytest.approx(one_by_one, abs=1e-4)
-    assert scores(unkept, clips[:1]) + scores(unkept, clips[1:]) == pytest.approx(one_by_one, abs=1e-4)
-    assert unkept._exact == {(False, clips[0].shape): True}
-    assert scores(kept, clips[::-1]) == pytest.approx(one_by_one[::-1], abs=1e-4)
+    assert scores(cached, clips[:1]) == pytest.approx(one_by_one[:1], abs=1e-4)
+    assert cached._exact == {(True, clips[0].shape): True}
+    assert scores(cached, clips) == pytest.approx(one_by_one, abs=1e-4)
+    assert scores(uncached, clips[:1]) + scores(uncached, clips[1:]) == pytest.approx(one_by_one, abs=1e-4)
+    assert uncached._exact == {(False, clips[0].shape): True}
+    assert scores(cached, clips[::-1]) == pytest.approx(one_by_one[::-1], abs=1e-4)
     assert max(one_by_one) - min(one_by_one) > 1e-3, "the clips differ, so their scores do"
 
 
 @pytest.mark.parametrize("name", VISION)
-@pytest.mark.parametrize("shown", ["video", "images"])
+@pytest.mark.parametrize("media_kind", ["video", "images"])
 def test_a_score_is_the_same_bits_in_every_batch_of_one_size_and_as_the_first_after_a_start(
-    tiny: Callable[..., Path], clips: list[Any], name: str, shown: str
+    tiny: Callable[..., Path], clips: list[Any], name: str, media_kind: str
 ) -> None:
     clips[1][1], clips[2][2], clips[4][:] = clips[1][0], clips[0][2], clips[3]  # equal frames are encoded once
-    judge = judging(tiny(name), clips=shown)
+    judge = load_judge(tiny(name), clips=media_kind)
     first = scores(judge, clips[:4])
     assert scores(judge, clips[:4]) == first
     assert scores(judge, [clips[2], clips[4], clips[0], clips[1]]) == [first[2], first[3], *first[:2]]
     assert [scores(judge, [clip] * 4) for clip in clips[:4]] == [[score] * 4 for score in first]
     alone = [scores(judge, [clip]) for clip in clips]
-    assert [scores(judging(tiny(name), clips=shown), [clip]) for clip in clips[::2]] == alone[::2]
+    assert [scores(load_judge(tiny(name), clips=media_kind), [clip]) for clip in clips[::2]] == alone[::2]
 
 
 def test_the_prompt_comes_before_the_clip_where_the_template_keeps_the_order(
@@ -110,7 +119,7 @@ def test_the_prompt_comes_before_the_clip_where_the_template_keeps_the_order(
 ) -> None:
     shared = {}
     for name in VISION:
-        judge = judging(tiny(name))
+        judge = load_judge(tiny(name))
         ids = judge.inputs([JudgeCall(clips[0], PROMPT)])["input_ids"]
         text = judge._loaded.tokenizer.decode(ids[0, : judge._shared(ids)])
         shared[name] = PROMPT in text
@@ -120,10 +129,10 @@ def test_the_prompt_comes_before_the_clip_where_the_template_keeps_the_order(
 def test_an_architecture_that_a_kept_prefix_would_change_is_computed_whole(
     tiny: Callable[..., Path], clips: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = scores(judging(tiny("qwen_vl")), clips)
-    judge = judging(tiny("qwen_vl"))
-    whole = judge._positions
-    monkeypatch.setattr(judge, "_positions", lambda inputs: 3 * whole(inputs))  # as a model that counts otherwise
+    expected = scores(load_judge(tiny("qwen_vl")), clips)
+    judge = load_judge(tiny("qwen_vl"))
+    positions = judge._positions
+    monkeypatch.setattr(judge, "_positions", lambda inputs: 3 * positions(inputs))  # as a model with other position ids
     assert scores(judge, clips) == pytest.approx(expected, abs=1e-4)
     assert judge._exact == {(True, clips[0].shape): False}
     assert scores(judge, clips) == pytest.approx(expected, abs=1e-4)
@@ -132,18 +141,18 @@ def test_an_architecture_that_a_kept_prefix_would_change_is_computed_whole(
 def test_an_architecture_that_bears_no_kept_prefix_is_computed_whole_and_the_log_says_why(
     tiny: Callable[..., Path], clips: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    expected = scores(judging(tiny("qwen_vl")), clips[:2])
+    expected = scores(load_judge(tiny("qwen_vl")), clips[:2])
     for error in (TypeError("no cache here"), RuntimeError("shapes do not fit"), KeyError("features")):
 
         def refuse(*_: Any, error: Exception = error) -> None:
             raise error
 
-        judge = judging(tiny("qwen_vl"))
+        judge = load_judge(tiny("qwen_vl"))
         monkeypatch.setattr(judge, "_resumed", refuse)
         assert scores(judge, clips[:2]) == pytest.approx(expected, abs=1e-4)
-        told = capsys.readouterr().err
-        assert judge._exact == {(True, clips[0].shape): False} and told.count("is computed whole for every clip") == 1
-        assert type(error).__name__ in told
+        log = capsys.readouterr().err
+        assert judge._exact == {(True, clips[0].shape): False} and log.count("is computed whole for every clip") == 1
+        assert type(error).__name__ in log
 
 
 def test_too_little_memory_for_the_short_way_is_not_taken_for_an_architecture_that_cannot(
@@ -152,7 +161,7 @@ def test_too_little_memory_for_the_short_way_is_not_taken_for_an_architecture_th
     def refuse(*_: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    judge = judging(tiny("qwen_vl"))
+    judge = load_judge(tiny("qwen_vl"))
     monkeypatch.setattr(judge, "_resumed", refuse)
     with pytest.raises(torch.OutOfMemoryError):
         scores(judge, clips)
@@ -160,7 +169,7 @@ def test_too_little_memory_for_the_short_way_is_not_taken_for_an_architecture_th
 
 
 def test_many_prompts_keep_few_prefixes(tiny: Callable[..., Path], clips: list[Any]) -> None:
-    judge = judging(tiny("qwen_vl"), worth=0.0)
+    judge = load_judge(tiny("qwen_vl"), worth=0.0)
     for number in range(8):
         judge([JudgeCall(clips[0], f"{PROMPT} ({number})")])
     assert len(judge._prefixes) == 4
@@ -170,36 +179,38 @@ def test_many_prompts_keep_few_prefixes(tiny: Callable[..., Path], clips: list[A
 def test_an_answer_of_its_own_is_scored_where_it_says_yes_or_no(
     tiny: Callable[..., Path], clips: list[Any], name: str
 ) -> None:
-    judge = judging(tiny(name), scoring="logprobs")
-    with steered(judge, *({letter: 30.0} for letter in "Answer:"), {"ĠYes": 30.0, "ĠNo": 29.0}):
+    judge = load_judge(tiny(name), scoring="logprobs")
+    with steer_generation(judge, *({letter: 30.0} for letter in "Answer:"), {"ĠYes": 30.0, "ĠNo": 29.0}):
         (verdict,) = judge([JudgeCall(clips[0], PROMPT)])
     assert isinstance(verdict, Verdict)
     assert verdict.yes == pytest.approx(1 / (1 + torch.e**-1), abs=1e-3)
     assert verdict.mass == pytest.approx(1.0, abs=1e-3)
     assert verdict.tokens_out == 8
-    with steered(judge, *[{"A": 30.0}] * 8):
+    with steer_generation(judge, *[{"A": 30.0}] * 8):
         (failure,) = judge([JudgeCall(clips[0], PROMPT)])
     assert isinstance(failure, Failure) and failure.kind == "malformed" and "'AAAAAAAA'" in str(failure)
     assert failure.usage.tokens_out == 8 and failure.usage.images == 4
 
 
-@pytest.mark.parametrize(("said", "score"), [("ĠYes", 1.0), ("ĠNo", 0.0)])
-def test_a_literal_answer_is_read_as_text(tiny: Callable[..., Path], clips: list[Any], said: str, score: float) -> None:
-    judge = judging(tiny("qwen_vl"), scoring="literal")
-    with steered(judge, *({letter: 30.0} for letter in ("Ċ", "*", "*")), {said: 30.0}, {"<|im_end|>": 30.0}):
-        found = judge([JudgeCall(clip, PROMPT) for clip in clips[:2]])
-    assert [verdict.yes for verdict in found if isinstance(verdict, Verdict)] == [score, score]
-    assert all(isinstance(verdict, Verdict) and verdict.tokens_out == 5 for verdict in found)
+@pytest.mark.parametrize(("token", "score"), [("ĠYes", 1.0), ("ĠNo", 0.0)])
+def test_a_literal_answer_is_read_as_text(
+    tiny: Callable[..., Path], clips: list[Any], token: str, score: float
+) -> None:
+    judge = load_judge(tiny("qwen_vl"), scoring="literal")
+    with steer_generation(judge, *({letter: 30.0} for letter in ("Ċ", "*", "*")), {token: 30.0}, {"<|im_end|>": 30.0}):
+        verdicts = judge([JudgeCall(clip, PROMPT) for clip in clips[:2]])
+    assert [verdict.yes for verdict in verdicts if isinstance(verdict, Verdict)] == [score, score]
+    assert all(isinstance(verdict, Verdict) and verdict.tokens_out == 5 for verdict in verdicts)
 
 
 @contextmanager
-def steered(judge: Judging, *steps: dict[str, float]) -> Iterator[None]:
-    """The real `generate`, with the logits given for some tokens, step by step."""
-    words, left = judge._loaded.tokenizer.get_vocab(), list(steps)
+def steer_generation(judge: Judging, *steps: dict[str, float]) -> Iterator[None]:
+    """Replace the logits of some tokens at each step of the real `generate`, while the context lasts."""
+    words, queue = judge._loaded.tokenizer.get_vocab(), list(steps)
 
-    def hook(module: Any, given: Any, logits: torch.Tensor) -> torch.Tensor:
+    def hook(module: Any, inputs: Any, logits: torch.Tensor) -> torch.Tensor:
         logits = logits.clone()
-        for token, value in left.pop(0).items():
+        for token, value in queue.pop(0).items():
             logits[..., words[token]] = value
         return logits
 
@@ -210,21 +221,21 @@ def steered(judge: Judging, *steps: dict[str, float]) -> Iterator[None]:
 
 def test_variants_are_every_token_that_reads_the_word(tiny: Callable[..., Path]) -> None:
     tokenizer = load(Source(str(tiny("qwen_vl")), dtype="float32")).tokenizer
-    read = tokenizer.convert_ids_to_tokens(variants(tokenizer, "yes", "tiny").tolist())
-    assert sorted(read) == sorted(["Yes", "yes", "YES", "ĠYes", "Ġyes", "ĠYES"])
+    tokens = tokenizer.convert_ids_to_tokens(variants(tokenizer, "yes", "tiny").tolist())
+    assert sorted(tokens) == sorted(["Yes", "yes", "YES", "ĠYes", "Ġyes", "ĠYES"])
     with pytest.raises(UserError, match=r"no token for 'perhaps'.*scoring=literal"):
         variants(tokenizer, "perhaps", "tiny")
 
 
 def test_a_model_without_eyes_cannot_judge(tiny: Callable[..., Path]) -> None:
     with pytest.raises(UserError, match="reads no images"):
-        judging(tiny("llama"))
+        load_judge(tiny("llama"))
 
 
 def test_a_clip_longer_than_the_model_reads_is_an_error_that_says_what_to_do(
     tiny: Callable[..., Path], clips: list[Any]
 ) -> None:
-    judge = judging(tiny("perception_lm"))
+    judge = load_judge(tiny("perception_lm"))
     judge._loaded.model.config.text_config.max_position_embeddings = 50
     with pytest.raises(UserError, match=r"4 frames of 56 x 56 pixels takes \d+ tokens .* reads 50; shorten the clip"):
         judge([JudgeCall(clips[0], PROMPT)])

@@ -21,9 +21,9 @@ def model(directory: Path, **settings: Any) -> TransformersModel:
     return TransformersModel(Source(str(directory), dtype="float32"), **settings)
 
 
-def answers(asked: TransformersModel, calls: Sequence[Call]) -> list[Any]:
+def answers(model: TransformersModel, calls: Sequence[Call]) -> list[Any]:
     async def ask() -> list[Any]:
-        return await asyncio.gather(*(asked.answer(call) for call in calls), return_exceptions=True)
+        return await asyncio.gather(*(model.answer(call) for call in calls), return_exceptions=True)
 
     return asyncio.run(ask())
 
@@ -32,10 +32,10 @@ def answers(asked: TransformersModel, calls: Sequence[Call]) -> list[Any]:
 def test_clips_judged_together_score_as_alone_and_say_what_they_took(
     tiny: Callable[..., Path], clips: list[Any], name: str
 ) -> None:
-    asked = model(tiny(name))
+    local_model = model(tiny(name))
     calls = [JudgeCall(clip, PROMPT) for clip in clips]
-    together = answers(asked, calls)
-    alone = [answers(asked, [call])[0] for call in calls]
+    together = answers(local_model, calls)
+    alone = [answers(local_model, [call])[0] for call in calls]
     assert [reply.value for reply in together] == pytest.approx([reply.value for reply in alone], abs=1e-4)
     assert all(0 < reply.value < 1 and 0 < reply.detail["mass"] <= 1 for reply in together)
     usage = together[0].usage
@@ -44,7 +44,7 @@ def test_clips_judged_together_score_as_alone_and_say_what_they_took(
 
 
 def test_calls_of_all_kinds_at_once_each_get_their_answer(tiny: Callable[..., Path], clips: list[Any]) -> None:
-    asked = model(tiny("qwen_vl"))
+    local_model = model(tiny("qwen_vl"))
     calls: list[Call] = [
         JudgeCall(clips[0], PROMPT),
         ChatCall((Message("user", ("What is this? ", clips[0][0])),), max_tokens=4),
@@ -52,22 +52,22 @@ def test_calls_of_all_kinds_at_once_each_get_their_answer(tiny: Callable[..., Pa
         EmbedCall(("a key", "a door")),
         ChatCall((Message("user", ("Hello",)),), max_tokens=4),
     ]
-    found = answers(asked, calls)
-    assert all(isinstance(reply, Reply) for reply in found), found
-    assert isinstance(found[1].value, str) and found[1].usage.images == 1
-    assert found[3].value.shape == (2, 32)
-    for call, reply in zip(calls, found, strict=True):
-        alone = answers(asked, [call])[0].value
+    replies = answers(local_model, calls)
+    assert all(isinstance(reply, Reply) for reply in replies), replies
+    assert isinstance(replies[1].value, str) and replies[1].usage.images == 1
+    assert replies[3].value.shape == (2, 32)
+    for call, reply in zip(calls, replies, strict=True):
+        alone = answers(local_model, [call])[0].value
         assert alone == reply.value if isinstance(alone, str) else np.allclose(alone, reply.value, atol=1e-4)
 
 
 def test_out_of_memory_in_the_real_forward_halves_the_batch(
     tiny: Callable[..., Path], clips: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = model(tiny("perception_lm"), batch_size=5)
+    local_model = model(tiny("perception_lm"), batch_size=5)
     calls = [JudgeCall(clip, PROMPT) for clip in clips]
     expected = [reply.value for reply in answers(model(tiny("perception_lm")), calls)]
-    real, sizes = asked._loaded.model.model.language_model.forward, []
+    real, sizes = local_model._loaded.model.model.language_model.forward, []
 
     def forward(*args: Any, **settings: Any) -> Any:
         sizes.append(len(settings["inputs_embeds"]))
@@ -75,32 +75,32 @@ def test_out_of_memory_in_the_real_forward_halves_the_batch(
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
         return real(*args, **settings)
 
-    monkeypatch.setattr(asked._loaded.model.model.language_model, "forward", forward)
-    assert [reply.value for reply in answers(asked, calls)] == pytest.approx(expected, abs=1e-4)
+    monkeypatch.setattr(local_model._loaded.model.model.language_model, "forward", forward)
+    assert [reply.value for reply in answers(local_model, calls)] == pytest.approx(expected, abs=1e-4)
     assert sizes[0] == 5 and max(sizes[1:]) == 2
 
 
 def test_a_clip_that_does_not_fit_alone_is_a_failure(
     tiny: Callable[..., Path], clips: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = model(tiny("perception_lm"))
+    local_model = model(tiny("perception_lm"))
 
     def forward(*args: Any, **settings: Any) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(asked._loaded.model.model.language_model, "forward", forward)
-    found = answers(asked, [JudgeCall(clip, PROMPT) for clip in clips])
-    assert [failure.kind for failure in found if isinstance(failure, Failure)] == ["memory"] * 5
+    monkeypatch.setattr(local_model._loaded.model.model.language_model, "forward", forward)
+    outcomes = answers(local_model, [JudgeCall(clip, PROMPT) for clip in clips])
+    assert [failure.kind for failure in outcomes if isinstance(failure, Failure)] == ["memory"] * 5
 
 
 def test_an_estimate_is_at_least_what_a_call_then_writes(tiny: Callable[..., Path], clips: list[Any]) -> None:
-    asked = model(tiny("llama"))
+    local_model = model(tiny("llama"))
     call = ChatCall((Message("user", ("Hello",)),), {"type": "object"}, max_tokens=5)
-    before = asked.estimate(call)
-    (failure,) = answers(asked, [call])
+    estimate = local_model.estimate(call)
+    (failure,) = answers(local_model, [call])
     assert isinstance(failure, Failure) and failure.kind == "malformed"
-    assert before.tokens_out == 15 >= failure.usage.tokens_out > 5
-    assert asked.estimate(JudgeCall(clips[0], PROMPT)) == Usage(1, images=4)
+    assert estimate.tokens_out == 15 >= failure.usage.tokens_out > 5
+    assert local_model.estimate(JudgeCall(clips[0], PROMPT)) == Usage(1, images=4)
 
 
 def test_a_call_of_the_wrong_kind_is_an_error_that_names_what_is_needed(
@@ -117,13 +117,13 @@ def test_a_call_of_the_wrong_kind_is_an_error_that_names_what_is_needed(
 
 
 def test_who_waits_when_it_closes_is_not_left_waiting(tiny: Callable[..., Path], clips: list[Any]) -> None:
-    asked = model(tiny("qwen_vl"), batch_size=1)
+    local_model = model(tiny("qwen_vl"), batch_size=1)
 
     async def close_early() -> list[Any]:
-        tasks = [asyncio.create_task(asked.answer(JudgeCall(clip, PROMPT))) for clip in clips]
+        tasks = [asyncio.create_task(local_model.answer(JudgeCall(clip, PROMPT))) for clip in clips]
         await asyncio.sleep(0)
-        await asked.close()
+        await local_model.close()
         return await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
 
-    found = asyncio.run(close_early())
-    assert all(isinstance(error, asyncio.CancelledError) for error in found)
+    errors = asyncio.run(close_early())
+    assert all(isinstance(error, asyncio.CancelledError) for error in errors)

@@ -1,4 +1,5 @@
-"""S3D as published, against the same network written with functions alone; its texts by hand; and its file."""
+"""S3D as published equals the same network written with functions; its text tower is computed by hand; its file is read
+back."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,8 +33,11 @@ def embedding(tiny: Callable[..., Path]) -> S3DEmbedding:
 
 
 def unit(w: Weights, name: str, number: int, x: torch.Tensor, padding: Any) -> torch.Tensor:
-    """Convolution `number` of a unit, its norm over the statistics of training, and ReLU."""
-    norm = [w[f"{name}.bn{number}.{each}"][:, None, None, None] for each in ("running_mean", "running_var", "weight")]
+    """Apply convolution `number` of a unit, batch norm with training statistics, and ReLU."""
+    norm = [
+        w[f"{name}.bn{number}.{statistic}"][:, None, None, None]
+        for statistic in ("running_mean", "running_var", "weight")
+    ]
     x = F.conv3d(x, w[f"{name}.conv{number}.weight"], padding=padding)
     x = (x - norm[0]) / torch.sqrt(norm[1] + 1e-5) * norm[2] + w[f"{name}.bn{number}.bias"][:, None, None, None]
     return x.clamp(min=0)
@@ -72,11 +76,11 @@ def by_functions(w: Weights, video: torch.Tensor) -> torch.Tensor:
 def test_a_block_of_pixels_becomes_channels_by_time_row_column_and_colour() -> None:
     n, c, t, h, w = np.ogrid[:2, :3, :4, :6, :8]
     video = torch.from_numpy(10000 * n + 1000 * c + 100 * t + 10 * h + w).float()
-    found = blocks(video)
-    assert found.shape == (2, 24, 2, 3, 4)
+    patches = blocks(video)
+    assert patches.shape == (2, 24, 2, 3, 4)
     for time, row, column, colour in ((0, 0, 0, 0), (1, 0, 1, 2), (0, 1, 1, 1), (1, 1, 1, 2)):
         channel = ((time * 2 + row) * 2 + column) * 3 + colour
-        assert torch.equal(found[:, channel], video[:, colour, time::2, row::2, column::2])
+        assert torch.equal(patches[:, channel], video[:, colour, time::2, row::2, column::2])
 
 
 def test_a_pooling_pads_behind_as_tensorflow_does() -> None:
@@ -96,13 +100,13 @@ def test_the_network_is_that_of_functions_over_the_same_weights(weights: Weights
     torch.manual_seed(1)
     for size in ((4, 32, 48), (6, 50, 50)):  # 50 / 2 is odd, as 250 / 2 is
         video = torch.rand(2, 3, *size, dtype=torch.float64)
-        found, expected = model(video), by_functions(weights, video)
-        assert torch.allclose(found, expected, rtol=1e-9) and found.shape == (2, 24)
-        assert (found[0] - found[1]).abs().max() > 1e-3, "videos differ in their vectors"
+        vectors, expected = model(video), by_functions(weights, video)
+        assert torch.allclose(vectors, expected, rtol=1e-9) and vectors.shape == (2, 24)
+        assert (vectors[0] - vectors[1]).abs().max() > 1e-3, "videos differ in their vectors"
 
 
 def test_the_published_sizes_have_the_published_count_of_numbers() -> None:
-    """The checkpoint of Miech et al. has 66,250 words of 300 numbers, 2,048 features and vectors of 512."""
+    """The checkpoint of Miech et al. has 66,250 words of 300 numbers, 2,048 features and vectors of 512 numbers."""
     with torch.device("meta"):
         model = S3D(66_250)
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
@@ -117,11 +121,11 @@ def test_a_text_is_the_maximum_over_sixteen_places_in_numpy(embedding: S3DEmbedd
     assert embedding.tokens("The robot opens it's xylophone!").tolist() == [3, 1, 2, 7] + [0] * 12
     assert embedding.tokens("a " * 20).tolist() == [5] * 16
     texts = ("The robot opens the door.", "nothing known", "a drawer")
-    for text, found in zip(texts, embedding(texts), strict=True):
+    for text, reply in zip(texts, embedding(texts), strict=True):
         table = w["text_module.word_embd.weight"][embedding.tokens(text).numpy()]
         hidden = np.maximum(table @ w["text_module.fc1.weight"].T + w["text_module.fc1.bias"], 0).max(0)
         expected = w["text_module.fc2.weight"] @ hidden + w["text_module.fc2.bias"]
-        assert np.allclose(found.value, expected, atol=1e-5)
+        assert np.allclose(reply.value, expected, atol=1e-5)
 
 
 def test_a_video_is_scaled_to_one_and_an_odd_one_repeats_its_last_frame() -> None:
@@ -142,10 +146,10 @@ def test_a_converted_checkpoint_embeds_videos_and_texts_through_the_loader(
     model = config.spawn_model("cpu")
     frames = np.random.default_rng(0).integers(0, 256, (2, SIDE, SIDE, 3), dtype=np.uint8)
 
-    async def asked() -> Any:
+    async def embed() -> Any:
         return await model.answer(VideoCall(frames)), await model.answer(EmbedCall(("the door", "a drawer")))
 
-    video, texts = asyncio.run(asked())
+    video, texts = asyncio.run(embed())
     assert VideoCall(frames).fault(video.value) == "" and video.usage.images == 2
     with torch.inference_mode():
         expected = by_functions(weights, torch.from_numpy(frames).permute(3, 0, 1, 2)[None].float() / 255)
@@ -156,9 +160,9 @@ def test_a_converted_checkpoint_embeds_videos_and_texts_through_the_loader(
 
 
 def test_a_file_without_its_words_or_of_another_network_is_refused(tmp_path: Path, weights: Weights) -> None:
-    def refused(tensors: Weights, told: dict[str, str]) -> str:
+    def refused(tensors: Weights, metadata: dict[str, str]) -> str:
         file = tmp_path / "file.safetensors"
-        save_file(tensors, file, told)
+        save_file(tensors, file, metadata)
         with pytest.raises(UserError) as error:
             Transformers(model=str(file)).spawn_model("cpu")
         return str(error.value)

@@ -1,4 +1,4 @@
-"""Words of states and steps, which the loop collects for the parts that ask for them."""
+"""The loop collects words of states and steps for the parts that ask for them."""
 
 import textwrap
 from collections.abc import Callable
@@ -72,16 +72,16 @@ def listening(plugin: Callable[..., Path]) -> None:
 
 def test_each_step_has_the_state_before_it_and_its_caption(listening: None, train: Callable[..., Path]) -> None:
     study = train(*SHORT, packs=[(0, 1)])
-    heard, first = (results.load(study, log=name) for name in ("heard", "first"))
-    assert len(heard) == 160 and heard["before"].str.startswith("you ").all()
+    rows, first = (results.load(study, log=name) for name in ("heard", "first"))
+    assert len(rows) == 160 and rows["before"].str.startswith("you ").all()
     for seed in (0, 1):
-        mine, begun = heard[heard["seed"] == seed].set_index("step"), first[first["seed"] == seed]
-        assert begun["step"].iloc[0] == 1 and len(begun) >= 3
-        for row in begun.itertuples():
+        seed_rows, starts = rows[rows["seed"] == seed].set_index("step"), first[first["seed"] == seed]
+        assert starts["step"].iloc[0] == 1 and len(starts) >= 3
+        for row in starts.itertuples():
             step = row.step if row.step == 1 else row.step + 1  # an episode begins in the step that ended the last
             if step <= 80:
-                assert mine.loc[step, "before"] == row.text
-    assert {"move left", ""} & {*heard["caption"]} and heard["caption"].nunique() > 3
+                assert seed_rows.loc[step, "before"] == row.text
+    assert {"move left", ""} & {*rows["caption"]} and rows["caption"].nunique() > 3
 
 
 def test_nothing_is_collected_where_nobody_asks_and_demonstrations_have_no_words(

@@ -3,7 +3,7 @@
 from typing import Any
 
 
-class Notes:
+class MemoryJournal:
     """A Journal in memory."""
 
     def __init__(self) -> None:
