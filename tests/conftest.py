@@ -32,7 +32,7 @@ logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # it would
 
 IMPORTED = (
     "torch", "pandas", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.serving",
-    "guidebench.results", "guidebench.harness.commands.run_", "tests.skeletons.trained", "tests.started",
+    "guidebench.results", "guidebench.harness.commands.run_", "tests.skeletons.killable_training", "tests.preloading",
 )  # fmt: skip
 """Modules that the interpreter has imported from which the tests' processes are forked."""
 

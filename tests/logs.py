@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 
-def logged(run: Path, name: str) -> list[dict[str, Any]]:
+def log_rows(run: Path, name: str) -> list[dict[str, Any]]:
     """The rows of the log `name` in a run's directory, each with the columns that it has; [] where there is no log."""
     compact, lines = run / f"{name}.parquet", run / f"{name}.jsonl"
     if compact.exists():

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from guidebench.harness import fork_server
 
 
-class Done(NamedTuple):
+class Exit(NamedTuple):
     """A process that has ended."""
 
     code: int
@@ -24,17 +24,17 @@ class Done(NamedTuple):
     err: str
 
 
-def bench(*words: str, **options: Any) -> Done:
+def bench(*words: str, **options: Any) -> Exit:
     """Run `bench` with these words to its end; `options` are those of `run`."""
     return run("tests.programs", "bench", *words, **options)
 
 
-def python(source: str, *words: str, **options: Any) -> Done:
+def python(source: str, *words: str, **options: Any) -> Exit:
     """Run the text of a program to its end; `words` are its `sys.argv[1:]`, and `options` those of `run`."""
     return run("tests.programs", "python", source, *words, **options)
 
 
-def module(name: str, *words: str, **options: Any) -> Done:
+def module(name: str, *words: str, **options: Any) -> Exit:
     """Run a module as `python -m` does, to its end; `options` are those of `run`."""
     return run("tests.programs", "module", name, *words, **options)
 
@@ -46,7 +46,7 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     timeout: float = 600.0,
-) -> Done:
+) -> Exit:
     """Run `main(*words)` of a module to its end, killing it after `timeout` seconds."""
     with (
         tempfile.TemporaryFile("w+") as given,
@@ -64,7 +64,7 @@ def run(
             raise
         out.seek(0)
         err.seek(0)
-        return Done(code, out.read(), err.read())
+        return Exit(code, out.read(), err.read())
 
 
 def start(module: str, *words: str, cwd: Path | None = None, **options: Any) -> fork_server.Process:

@@ -21,7 +21,7 @@ import torch
 from safetensors.numpy import load_file
 
 from tests.harness.models.canned import completion, serving
-from tests.logs import logged
+from tests.logs import log_rows
 
 FILE = Path(__file__).with_name("golden.json")
 REWRITE = os.environ.get("GUIDEBENCH_GOLDEN") == "rewrite"
@@ -110,7 +110,7 @@ def told(study: Path) -> dict[str, str]:
     policy = load_file(run / "policy.safetensors")
     found = {"id": run.parent.name.rpartition("-")[2], "policy": digest(*(policy[name] for name in sorted(policy)))}
     for log in LOGS:
-        if rows := logged(run, log):
+        if rows := log_rows(run, log):
             kept = [{name: value for name, value in row.items() if name not in NAMED} for row in rows]
             found[log] = f"{len(rows)} rows: {digest(kept)}"
     if cassettes := sorted((study / "models").glob("*.sqlite")):

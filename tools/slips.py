@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from guidebench.harness.commands import cli, run_
-from tests.docs.commands import PAGES, mentioned, shown
+from tests.docs.commands import PAGES, block_commands, sentence_commands
 
 PLANNING = ("run", "ablate", "perturb", "show")
 SLIPS = ("letter", "space", "plural", "kind", "missing")
@@ -71,7 +71,7 @@ class Answer(NamedTuple):
 def commands() -> list[tuple[str, ...]]:
     """Return the commands of README and docs, each once, without those that a reader has to complete."""
     pages = [page for page in PAGES if page.name == "README.md" or "docs" in page.parts]
-    distinct = dict.fromkeys(command for page in pages for command in (*shown(page), *mentioned(page)))
+    distinct = dict.fromkeys(command for page in pages for command in (*block_commands(page), *sentence_commands(page)))
     return [
         words
         for words in distinct

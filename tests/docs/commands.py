@@ -53,7 +53,7 @@ def words(line: str) -> list[str]:
     return found[: ends[0]] if ends else found
 
 
-def shown(page: Path) -> list[tuple[str, ...]]:
+def block_commands(page: Path) -> list[tuple[str, ...]]:
     """The words after `bench` of each command that a page shows in a block, each once."""
     text = page.read_text(encoding="utf-8")
     shell = [block.text for block in blocks(text) if block.language in ("sh", "bash", "")]
@@ -62,7 +62,7 @@ def shown(page: Path) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(tuple(each[1:]) for each in found))
 
 
-def mentioned(page: Path) -> list[tuple[str, ...]]:
+def sentence_commands(page: Path) -> list[tuple[str, ...]]:
     """The words after `bench` of each command that a page mentions within a sentence, each once."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     return list(dict.fromkeys(tuple(words(" ".join(found.split()))[1:]) for found in INLINE.findall(text)))

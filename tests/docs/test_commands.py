@@ -8,13 +8,13 @@ import pytest
 
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
-from tests.docs.commands import PAGES, ROOT, RUN, mentioned, shown
+from tests.docs.commands import PAGES, ROOT, RUN, block_commands, sentence_commands
 
 Command = tuple[str, ...]
 PLANNING = ("run", "ablate", "perturb", "show")
 PLACEHOLDER = re.compile(r"…|\b[A-Z]{2,}\b")
 """What a reader is to put something else for, in a command that so cannot be planned: `…`, PATH, NAME."""
-BY_PAGE = {page: (shown(page), mentioned(page)) for page in PAGES}
+BY_PAGE = {page: (block_commands(page), sentence_commands(page)) for page in PAGES}
 COMMANDS = [page for page in PAGES if any(BY_PAGE[page])]
 
 
@@ -80,9 +80,9 @@ def test_a_command_has_the_arguments_that_a_page_gives_it(page: Path, capsys: py
 
 def test_pages_show_commands_in_each_form() -> None:
     """The numbers of commands found do not fall to nothing unseen: blocks that are indented, fenced, and sentences."""
-    assert ("list",) in shown(ROOT / "README.md")
-    assert ("list", "method") in shown(ROOT / "CONTRIBUTING.md")
-    assert ("new", "replay", "recent") in shown(ROOT / "docs" / "tutorials" / "replay.md")
+    assert ("list",) in block_commands(ROOT / "README.md")
+    assert ("list", "method") in block_commands(ROOT / "CONTRIBUTING.md")
+    assert ("new", "replay", "recent") in block_commands(ROOT / "docs" / "tutorials" / "replay.md")
     assert any(("eval", "RUN", "--frames") in sentences for _, sentences in BY_PAGE.values())
     assert len({command for page in PAGES for command in planned(page)}) > 80
     assert len({command for pages in BY_PAGE.values() for commands in pages for command in commands}) > 150

@@ -78,7 +78,7 @@ class Reader:
             ended = subprocess.run(
                 command, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=200
             )
-            done = programs.Done(ended.returncode, ended.stdout, ended.stderr)
+            done = programs.Exit(ended.returncode, ended.stdout, ended.stderr)
         assert done.code == 0, f"{shlex.join(command)}\n{done.out}\n{done.err}"
         self.printed += done.out
 

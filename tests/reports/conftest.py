@@ -174,13 +174,13 @@ def _episode(score: Score, value: float) -> dict[str, Any]:
     return {**told, schema.SCORE: float(value)} if score.recorded else told
 
 
-def write_rows(directory: Path, what: str, rows: Sequence[Mapping[str, Any]], *, parquet: bool = False) -> Path:
+def write_rows(directory: Path, log: str, rows: Sequence[Mapping[str, Any]], *, parquet: bool = False) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     if parquet:
-        path = directory / f"{what}.parquet"
+        path = directory / f"{log}.parquet"
         pd.DataFrame(list(rows)).to_parquet(path, index=False)
     else:
-        path = directory / f"{what}.jsonl"
+        path = directory / f"{log}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 

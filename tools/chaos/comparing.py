@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from guidebench.harness.models import keeping, spending
-from tests.logs import logged
+from tests.logs import log_rows
 
 TIMED = ("timings",)
 """Logs of durations."""
@@ -76,7 +76,7 @@ def misspent(study: Path, received: int | None, cut_off: int | None) -> list[str
         found.append(f"{len(answers)} answers are recorded, and only {recorded} calls as spent")
     if not failures and cut_off is not None and sum(training.values()) > len(answers) + cut_off:
         found.append(f"{sum(training.values())} calls were made for {len(answers)} answers")
-    ledgers = [logged(run, "ledger") for run in study.glob("*/*/*/seed-*")]
+    ledgers = [log_rows(run, "ledger") for run in study.glob("*/*/*/seed-*")]
     billed = sum(rows[-1]["billed_calls"] for rows in ledgers if rows)
     if billed != sum(training.values()):
         found.append(f"the ledgers hold {billed} billed calls, and the accounts of the runs {sum(training.values())}")
@@ -94,7 +94,7 @@ def _status(one: Path, other: Path) -> Iterator[str]:
 def _accounts(one: Path, other: Path) -> Iterator[str]:
     """Compare all that two logs of spending hold but durations and what was billed. A run that was stopped has a row
     of that step as well, whose counts lie between those of the rows around it."""
-    rows, others = ({_moment(row): row for row in logged(path.parent, path.stem)} for path in (one, other))
+    rows, others = ({_moment(row): row for row in log_rows(path.parent, path.stem)} for path in (one, other))
     for moment, row in rows.items():
         if moment not in others:
             yield f"the row of step {moment[0]} {moment[1]} is missing"
@@ -148,7 +148,7 @@ def _first_row(one: Path, other: Path) -> str:
     """Return where two logs begin to differ; "" for other files."""
     if one.suffix not in (".parquet", ".jsonl"):
         return ""
-    rows, others = (logged(path.parent, path.stem) for path in (one, other))
+    rows, others = (log_rows(path.parent, path.stem) for path in (one, other))
     for number, (row, another) in enumerate(zip(rows, others, strict=False)):
         if row != another:
             return f" from row {number} of {len(rows)} on: {_changed(row, another)}"

@@ -23,7 +23,7 @@ COMMAND = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu"]
 REHEARSED = ("machine", "tests", "doorkey")
 
 
-def call(*arguments: str) -> programs.Done:
+def call(*arguments: str) -> programs.Exit:
     return programs.module("benchmarks.gpu", "--device", "cpu", *arguments, cwd=ROOT)
 
 

@@ -14,7 +14,7 @@ from guidebench.harness.plan.config import Cell
 from guidebench.reports.papers import dsadf, report
 from guidebench.reports.papers.report import PaperReport
 from guidebench.results import published
-from tests.reports.papers.planned import as_if_run, unrendered_module
+from tests.reports.papers.planned_studies import as_if_run, unrendered_module
 
 __all__ = ["unrendered_module"]
 TABLES = {

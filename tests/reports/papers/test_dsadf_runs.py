@@ -25,7 +25,7 @@ from guidebench.reports.papers import report
 from guidebench.reports.papers.report import PaperReport
 from tests.conftest import require
 from tests.harness.models.canned import completion, serving
-from tests.reports.papers.planned import entries, unrendered_module
+from tests.reports.papers.planned_studies import entries, unrendered_module
 from tests.reports.papers.test_dsadf import TABLES, numbers
 
 __all__ = ["unrendered_module"]

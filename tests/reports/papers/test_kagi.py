@@ -7,7 +7,7 @@ from guidebench import results
 from guidebench.harness.plan.config import Cell
 from guidebench.reports.papers import kagi, report, verdicts
 from guidebench.reports.papers.report import PaperReport
-from tests.reports.papers.planned import as_if_run, unrendered_module
+from tests.reports.papers.planned_studies import as_if_run, unrendered_module
 
 __all__ = ["unrendered_module"]
 (FIGURE_5,) = papers.ABOUT["kagi"].experiments

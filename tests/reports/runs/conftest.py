@@ -14,7 +14,7 @@ from guidebench.harness.models import cassette, keeping
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import Asker, Call, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
 from guidebench.harness.models.keys import request
-from tests.logs import logged
+from tests.logs import log_rows
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\ud800"
 CLIP = np.arange(4 * 8 * 8 * 3, dtype=np.uint8).reshape(4, 8, 8, 3)
@@ -70,7 +70,7 @@ def run(trained: Path, tmp_path: Path) -> Path:
     shutil.copytree(trained, tmp_path / "study")
     home = next((tmp_path / "study").glob("*/*/*/seed-0"))
     for name in [path.stem for path in home.glob("*.parquet") if path.stem != "evaluations"]:
-        lines = "".join(json.dumps(row) + "\n" for row in logged(home, name))
+        lines = "".join(json.dumps(row) + "\n" for row in log_rows(home, name))
         (home / f"{name}.parquet").unlink(missing_ok=True)
         (home / f"{name}.jsonl").write_text(lines)
     return home

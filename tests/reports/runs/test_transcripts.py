@@ -19,7 +19,7 @@ from guidebench.methods.dsadf.slow_system import Performs, Plans
 from guidebench.reports.runs import transcripts
 from guidebench.reports.runs.episodes import ActedFrames, Episodes
 from guidebench.reports.runs.transcripts import ENDS, LINES, PARTS, Line, Transcript
-from tests.logs import logged
+from tests.logs import log_rows
 from tests.reports.runs.conftest import EVIL
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def hostile(run: Path) -> None:
         rows = [
             {name: f"{MARKUP}{'x' * 400}" if isinstance(value, str) and name != "by" else value
              for name, value in row.items()}
-            for row in logged(run, log)
+            for row in log_rows(run, log)
         ]  # fmt: skip
         (run / f"{log}.parquet").unlink()
         (run / f"{log}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from tests.results.published.printed import Printed, listed, mean, rounded
+from tests.results.published.printed_numbers import PrintedNumbers, listed, mean, rounded
 
-PRINTED = Printed("kagi")
+PRINTED = PrintedNumbers("kagi")
 CLAIMS = PRINTED.claims
 TASKS = ("cloth_covering", "almond_sweeping", "spatula_pick_place", "cube_stacking")
 TUNED, FEW, FEW_TUNED = (

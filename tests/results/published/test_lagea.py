@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.results.published.printed import Printed, follows, listed, mean, rounded
+from tests.results.published.printed_numbers import PrintedNumbers, follows, listed, mean, rounded
 
-PRINTED = Printed("lagea")
+PRINTED = PrintedNumbers("lagea")
 CLAIMS = PRINTED.claims
 TASKS = (
     *("button-press-topdown", "door-open", "drawer-close", "drawer-open", "peg-insert-side"),

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from tests.results.published.printed import Printed, follows, listed, mean, rounded
+from tests.results.published.printed_numbers import PrintedNumbers, follows, listed, mean, rounded
 
-PRINTED = Printed("rl_sallm_f")
+PRINTED = PrintedNumbers("rl_sallm_f")
 CLAIMS = PRINTED.claims
 OURS = "rl_sallm_f"
 ABLATIONS = ("no_double_check", "no_llm_labels", "no_self_augmentation")

@@ -47,7 +47,7 @@ def settings(server: Hub, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def submit(settings: dict[str, str], trained: Path, tmp_path: Path) -> Callable[..., programs.Done]:
+def submit(settings: dict[str, str], trained: Path, tmp_path: Path) -> Callable[..., programs.Exit]:
     """`submit("mine.zip")` packs the study into a file and pushes it to me/board."""
     return lambda file, **more: programs.bench(
         "submit", str(trained), "--output", file, "--push", "me/board", env={**settings, **more}, cwd=tmp_path
@@ -67,7 +67,7 @@ def pulled(settings: dict[str, str], tmp_path: Path) -> Callable[..., dict[str, 
 
 @pytest.mark.parametrize("regular_up_to", [0, 10**9], ids=["large", "regular"])
 def test_what_one_pushes_another_pulls(
-    server: Hub, submit: Callable[..., programs.Done], pulled: Callable[..., dict[str, list]], tmp_path: Path,
+    server: Hub, submit: Callable[..., programs.Exit], pulled: Callable[..., dict[str, list]], tmp_path: Path,
     regular_up_to: int,
 ) -> None:  # fmt: skip
     server.regular_up_to = regular_up_to
@@ -111,7 +111,7 @@ def test_more_bytes_than_announced_are_not_taken(
 
 
 def test_a_repository_or_login_that_is_not_there_is_told(
-    server: Hub, submit: Callable[..., programs.Done], pulled: Callable[..., dict[str, list]], tmp_path: Path
+    server: Hub, submit: Callable[..., programs.Exit], pulled: Callable[..., dict[str, list]], tmp_path: Path
 ) -> None:
     done = submit("a.zip", HF_TOKEN="hf_wrong")
     assert done.code == 2 and "hf auth login" in done.err and "Traceback" not in done.err

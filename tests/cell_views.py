@@ -10,7 +10,7 @@ VECTOR = Observations((4,), "float32")
 CHOICE = Actions(count=2)
 
 
-def there(
+def cell_view(
     parts: Mapping[str, Any] | None = None,
     task: str = "",
     observations: Observations = VECTOR,

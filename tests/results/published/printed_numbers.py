@@ -8,7 +8,7 @@ from typing import Any
 from guidebench.results import published
 
 
-class Printed:
+class PrintedNumbers:
     """The numbers of one paper, looked up by table, task, method, variant and metric, and its claims by name."""
 
     def __init__(self, paper: str) -> None:

@@ -1,6 +1,6 @@
 """Compile the test modules as pytest does, with its rewritten assertions, once for all its processes.
 
-    python -m tests.rewritten
+    python -m tests.assertion_rewriting
 
 Rewriting takes half of the time in which tests are collected. Each process of pytest would do it anew in a fresh clone,
 and at every start where PYTHONDONTWRITEBYTECODE is set. What is written is where pytest looks for it.
