@@ -47,11 +47,12 @@ LOGS = {**schema.ASKING["judge"], **logs.together([("guide 'preference'", Prefer
 
 
 def on_record(parts: Mapping[str, str], backend: str = "", model: str = "") -> dict[str, dict[str, str]]:
-    """Kind -> name as a record has it; what answers is a model, or else the teacher."""
-    asked = [kind for kind in MODELS if parts.get(kind)] or ["teacher"]
-    told = {"backend": backend, "model": model}
+    """Return the parts as cell.json records them: kind -> kind, name and, for models (or the teacher where there is no
+    model), backend and model."""
+    answering = [kind for kind in MODELS if parts.get(kind)] or ["teacher"]
+    model_fields = {"backend": backend, "model": model}
     return {
-        kind: {"kind": kind, "name": name, **(told if kind in asked and backend else {})}
+        kind: {"kind": kind, "name": name, **(model_fields if kind in answering and backend else {})}
         for kind, name in parts.items() if name
     }  # fmt: skip
 
@@ -139,8 +140,8 @@ class Writer:
             ]
             write_rows(root / f"seed-{seed}", "evaluations", evaluations, parquet=state == "finished")
         for log, runs in (rows or {}).items():
-            for seed, written in runs.items():
-                write_rows(root / f"seed-{seed}", log, written)
+            for seed, run_rows in runs.items():
+                write_rows(root / f"seed-{seed}", log, run_rows)
         return root
 
     def finish(self, name: str = "study-of-tests") -> Path:
@@ -166,12 +167,12 @@ class Writer:
         return self.summarised(reps, name)[1]
 
 
-def _episode(score: Score, value: float) -> dict[str, Any]:
-    """What an evaluation row says of an episode of this worth."""
+def _episode(score: Score, worth: float) -> dict[str, Any]:
+    """Return the columns of an evaluation row that depend on the episode's score."""
     if score == SUCCESS:
-        return {"return": 0.5 * value, "success": bool(value), "length": 10}
-    told = {"return": float(value) if score.name == "return" else 0.5, "success": False, "length": 10}
-    return {**told, schema.SCORE: float(value)} if score.recorded else told
+        return {"return": 0.5 * worth, "success": bool(worth), "length": 10}
+    columns = {"return": float(worth) if score.name == "return" else 0.5, "success": False, "length": 10}
+    return {**columns, schema.SCORE: float(worth)} if score.recorded else columns
 
 
 def write_rows(directory: Path, log: str, rows: Sequence[Mapping[str, Any]], *, parquet: bool = False) -> Path:
@@ -260,7 +261,7 @@ def two(writer: Writer) -> Writer:
 
 @pytest.fixture
 def pdflatex() -> Callable[[Path], str]:
-    """Compiles a document beside it; what pdfLaTeX said."""
+    """Return a function that compiles a LaTeX document in its directory and returns pdfLaTeX's output."""
     if shutil.which("pdflatex") is None:
         missing = "pdflatex is missing; install texlive-latex-base, texlive-latex-recommended and texlive-science"
         if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
@@ -270,16 +271,17 @@ def pdflatex() -> Callable[[Path], str]:
     def compile_(document: Path) -> str:
         command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", document.name]
         done = subprocess.run(command, cwd=document.parent, capture_output=True, timeout=120)
-        said = done.stdout.decode(errors="replace")  # the log is not always UTF-8
-        assert done.returncode == 0, said[-2000:]
-        return said
+        output = done.stdout.decode(errors="replace")  # the log is not always UTF-8
+        assert done.returncode == 0, output[-2000:]
+        return output
 
     return compile_
 
 
 @pytest.fixture
 def typeset(tmp_path: Path, pdflatex: Callable[[Path], str]) -> Callable[[str, Sequence[str]], str]:
-    """Compiles LaTeX for a column of 3.3 inches with some packages; what pdfLaTeX said."""
+    """Return a function that compiles LaTeX for a column of 3.3 inches with these packages and returns pdfLaTeX's
+    output."""
 
     def compile_(body: str, packages: Sequence[str]) -> str:
         lacking = [
@@ -316,8 +318,8 @@ PATIENCE = 30_000
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium, started once for each file of tests: while Playwright is there, an event loop runs in this
     thread, and tests of other files begin their own."""
-    where = shutil.which("chromium")
-    if where is None:
+    executable = shutil.which("chromium")
+    if executable is None:
         missing = "chromium is missing; install chromium"
         if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
             pytest.fail(missing)
@@ -326,17 +328,17 @@ def chromium() -> Iterator[Browser]:
 
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield browser
         browser.close()
 
 
 def hear(page: Page, faults: list[str], home: str) -> None:
     """Note what a page must not do: say an error, open a dialog, or ask for an address that does not begin so."""
-    page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-    page.on("request", lambda asked: None if asked.url.startswith(home) else faults.append(asked.url[:200]))
+    page.on("request", lambda request: None if request.url.startswith(home) else faults.append(request.url[:200]))
 
 
 @pytest.fixture
@@ -368,7 +370,7 @@ def axe() -> Callable[[Page], None]:
     from axe_playwright_python.sync_playwright import Axe
 
     def check(page: Page) -> None:
-        found = Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
+        findings = Axe().run(page)
+        assert findings.violations_count == 0, findings.generate_report()
 
     return check

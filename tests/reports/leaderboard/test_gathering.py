@@ -37,8 +37,8 @@ def _episodes(rate: float) -> list[int]:
     return [int(episode < round(rate * 10)) for episode in range(10)]
 
 
-class Kept(Reader):
-    """Reads for several boards, since starting a process takes longest; one that broke down is begun anew."""
+class SharedReader(Reader):
+    """A reader that several boards share, since starting its process takes longest; it restarts after a breakdown."""
 
     def __exit__(self, *_: object) -> None:
         """Another test may want it."""
@@ -47,10 +47,10 @@ class Kept(Reader):
 @pytest.fixture(scope="module", autouse=True)
 def reader() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        kept = Kept()
-        patched.setattr(sources, "Reader", lambda: kept)
+        shared = SharedReader()
+        patched.setattr(sources, "Reader", lambda: shared)
         yield
-        kept.close()
+        shared.close()
 
 
 Study = Callable[..., str]
@@ -62,8 +62,8 @@ def study(tmp_path: Path) -> Study:
 
     def write(name: str, **cells: Any) -> str:
         writer = Writer(tmp_path / name)
-        for cell, given in cells.items():
-            curves, more = given if isinstance(given, tuple) else (given, {})
+        for cell, settings in cells.items():
+            curves, more = settings if isinstance(settings, tuple) else (settings, {})
             writer.cell(cell, curves, **{"method": cell, **more})
         return str(writer.finish(name))
 
@@ -101,10 +101,10 @@ def test_a_score_is_the_iqm_of_final_success_and_rows_are_ranked_by_what_is_sure
 def test_scores_agree_with_the_statistics(study: Study, gather: Any) -> None:
     rates = (0.1, 0.3, 0.4, 0.8, 0.9)
     (entry,) = gather(study("a", uer=ends(*rates))).entries
-    for metric, found in (("iqm", entry.score), ("mean", entry.mean)):
+    for metric, estimate in (("iqm", entry.score), ("mean", entry.mean)):
         seed = statistics.name_seed(entry.id, 0)
         theirs = statistics.intervals(np.array(rates)[:, None], [metric], ranking.REPS, seed)[metric]
-        assert (found.value, found.low, found.high) == pytest.approx(tuple(map(float, theirs)), abs=1e-4)
+        assert (estimate.value, estimate.low, estimate.high) == pytest.approx(tuple(map(float, theirs)), abs=1e-4)
 
 
 def test_a_row_over_several_tasks_counts_the_seeds_that_all_have(study: Study, gather: Any) -> None:
@@ -139,7 +139,7 @@ def valued(*means: float) -> dict[int, dict[int, list[float]]]:
     return {seed: {300: [mean] * 10} for seed, mean in enumerate(means)}
 
 
-def given(**values: Any) -> dict[str, Any]:
+def settings_record(**values: Any) -> dict[str, Any]:
     return {"settings": {name.replace("__", "."): {"value": value} for name, value in values.items()}}
 
 
@@ -190,9 +190,9 @@ PLACES: Mapping[str, tuple[Mapping[str, Any], str, set[Any]]] = {
         "rank", {1},
     ),
     "one episode is enough where every episode of a run is the same": (
-        {"hidden": (ONCE, MT10 | given(suite__goal="hidden", suite__layouts="by_goal")),
-         "shown": (ONCE, MT10 | given(suite__goal="observable", suite__layouts="by_goal")),
-         "untold": (ONCE, MT10 | given(suite__goal="there", suite__none="such"))},
+        {"hidden": (ONCE, MT10 | settings_record(suite__goal="hidden", suite__layouts="by_goal")),
+         "shown": (ONCE, MT10 | settings_record(suite__goal="observable", suite__layouts="by_goal")),
+         "untold": (ONCE, MT10 | settings_record(suite__goal="there", suite__none="such"))},
         "method apart",
         {("hidden", ""), *((name, "reach: 1 episodes in the final evaluation; 10 are needed")
                            for name in ("shown", "untold"))},
@@ -230,17 +230,18 @@ PLACES: Mapping[str, tuple[Mapping[str, Any], str, set[Any]]] = {
         {"uer": SOLVED, "per": (valued(0, 0, 0), {"score": Score("return")})}, "method rank", {("uer", 1), ("per", 1)},
     ),
     "other settings of the suite and demonstrations make another board": (
-        {"seen": (ends(1, 1, 1, 1), given(suite__goal="observable")),
-         "also": (ends(0, 0, 0, 0), given(suite__goal="observable", training__demonstrations=0)),
-         "hidden": (LOST, given(suite__goal="hidden")),
-         "shown": (LOST, given(suite__goal="observable", training__demonstrations=5))},
+        {"seen": (ends(1, 1, 1, 1), settings_record(suite__goal="observable")),
+         "also": (ends(0, 0, 0, 0), settings_record(suite__goal="observable", training__demonstrations=0)),
+         "hidden": (LOST, settings_record(suite__goal="hidden")),
+         "shown": (LOST, settings_record(suite__goal="observable", training__demonstrations=5))},
         "method rank conditions",
         {("seen", 1, "goal=observable"), ("also", 2, "goal=observable"), ("hidden", 1, "goal=hidden"),
          ("shown", 1, "goal=observable, demonstrations=5")},
     ),
     "conditions of a suite that is installed are what is not usual": (
-        {"usual": (SOLVED, ARM | given(suite__goal="observable")), "elsewhere": (SOLVED, {**ARM, "settings": {}}),
-         "hidden": (SOLVED, ARM | given(suite__goal="hidden"))},
+        {"usual": (SOLVED, ARM | settings_record(suite__goal="observable")),
+         "elsewhere": (SOLVED, {**ARM, "settings": {}}),
+         "hidden": (SOLVED, ARM | settings_record(suite__goal="hidden"))},
         "method conditions", {("usual", ""), ("elsewhere", ""), ("hidden", "goal=hidden")},
     ),
     "a profile of another name has a tab of its own and no rank": (
@@ -354,7 +355,7 @@ def test_a_run_in_two_sources_is_counted_once_or_refused(study: Study, gather: A
     sources = study("a", **first), study("b", **second)
     board = gather(*sources)
     assert {entry.method: entry.source for entry in board.entries} == {name: sources[at] for name, at in rows.items()}
-    assert [(each.source, each.reason) for each in board.refused] == [
+    assert [(refusal.source, refusal.reason) for refusal in board.refused] == [
         (source.format(*sources), reason.format(*sources)) for source, reason in refused
     ]
     assert list(board.notes) == [note.format(*sources) for note in notes] and all(e.rank for e in board.entries)
@@ -425,46 +426,48 @@ def test_variations_of_a_reference_that_is_counted_elsewhere_stand_there_under_t
     board = gather(first, second)
     (entry,) = board.entries
     opened = board.details[entry.id]
-    assert [(each.kind, each.name) for each in opened.variations] == [("perturbation", f"texture ({second})")]
+    assert [(variation.kind, variation.name) for variation in opened.variations] == [
+        ("perturbation", f"texture ({second})")
+    ]
     assert [frame.caption for frame in opened.frames] == ["8x8: standard", "8x8: texture"]
 
 
 def test_an_ablation_without_its_reference_is_named_in_the_notes(study: Study, gather: Any) -> None:
-    where = study(
+    source = study(
         "a",
         full=({0: {}}, {**matrix("ablation", "full"), "status": {0: "running"}}),
         without=(ends(0, 0, 0), matrix("ablation", "without")),
         uer=ends(1, 1, 1),
     )
-    assert gather(where).notes == (f"{where}: ablation without is not shown: its reference has no evaluations here",)
+    assert gather(source).notes == (f"{source}: ablation without is not shown: its reference has no evaluations here",)
 
 
 def test_large_frames_are_made_small_and_what_is_no_picture_is_named(study: Study, gather: Any) -> None:
     cells = {"full": (ends(1, 1, 1), matrix("perturbation", "standard"))}
     cells |= {name: (ends(0, 0, 0), matrix("perturbation", name)) for name in ("texture", "bomb")}
-    where = study("a", **cells)
-    _png(Path(where) / "frames/grid/8x8/standard.png", (2000, 1000))
-    _png(Path(where) / "frames/grid/8x8/texture.png", (64, 32))
-    bomb = Path(where) / "frames/grid/8x8/bomb.png"
+    source = study("a", **cells)
+    _png(Path(source) / "frames/grid/8x8/standard.png", (2000, 1000))
+    _png(Path(source) / "frames/grid/8x8/texture.png", (64, 32))
+    bomb = Path(source) / "frames/grid/8x8/bomb.png"
     bomb.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (2**31 - 1).to_bytes(4, "big") * 2)
-    board = gather(where)
-    shown = board.details[board.entries[0].id].frames
-    assert [frame.caption for frame in shown] == ["8x8: standard", "8x8: texture"]
-    assert max(len(frame.png) for frame in shown) <= 80_000
-    assert board.notes == (f"{where}: sample frames 8x8: bomb are left out: no picture, or too large a one",)
+    board = gather(source)
+    images = board.details[board.entries[0].id].frames
+    assert [frame.caption for frame in images] == ["8x8: standard", "8x8: texture"]
+    assert max(len(frame.png) for frame in images) <= 80_000
+    assert board.notes == (f"{source}: sample frames 8x8: bomb are left out: no picture, or too large a one",)
 
 
 @pytest.mark.parametrize(("bound", "most"), [("BUDGET", 40_000), ("ALL_PIXELS", 3_000_000)])
 def test_frames_are_read_and_made_smaller_as_long_as_there_is_room(
     study: Study, gather: Any, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
-    where = study("a", **{name: (ends(1, 1, 1), matrix("perturbation", name)) for name in ("full", "one", "two")})
+    source = study("a", **{name: (ends(1, 1, 1), matrix("perturbation", name)) for name in ("full", "one", "two")})
     for name in ("one", "two"):
-        _png(Path(where) / f"frames/grid/8x8/{name}.png", (2000, 1000) if bound == "ALL_PIXELS" else (64, 128))
+        _png(Path(source) / f"frames/grid/8x8/{name}.png", (2000, 1000) if bound == "ALL_PIXELS" else (64, 128))
     monkeypatch.setattr(frames, bound, most)
-    board = gather(where)
+    board = gather(source)
     assert [frame.caption for frame in board.details[board.entries[0].id].frames] == ["8x8: one"]
-    assert board.notes == (f"{where}: sample frames 8x8: two and further ones are left out: there is no room",)
+    assert board.notes == (f"{source}: sample frames 8x8: two and further ones are left out: there is no room",)
 
 
 def _png(path: Path, size: tuple[int, int] = (8, 8)) -> None:
@@ -479,12 +482,15 @@ def test_settings_keep_their_layer_and_where_tasks_differ_their_task(study: Stud
         study(
             "a",
             **{
-                task: (ends(1, 1, 1), {"method": "uer", "task": task, "settings": lr | own, "parts": {"replay": "uer"}})
-                for task, own in steps.items()
+                task: (
+                    ends(1, 1, 1),
+                    {"method": "uer", "task": task, "settings": lr | task_settings, "parts": {"replay": "uer"}},
+                )
+                for task, task_settings in steps.items()
             },
         )
     )
-    assert [tuple(vars(each).values()) for each in board.details[board.entries[0].id].settings] == [
+    assert [tuple(vars(setting).values()) for setting in board.details[board.entries[0].id].settings] == [
         ("replay", "uer", "part"),
         ("learner.lr", "0.1", "learner"),
         ("training.steps (5x5)", "3", "profile quick"),
@@ -497,7 +503,7 @@ def test_provenance_hardware_and_citations_are_those_of_its_runs(study: Study, g
     (entry,) = board.entries
     opened = board.details[entry.id]
     assert entry.hardware == ("some CPU, 2 cores",)
-    assert [(each.commit, each.packages, each.runs) for each in opened.origins] == [("abc123", "torch 2.0", 3)]
+    assert [(origin.commit, origin.packages, origin.runs) for origin in opened.origins] == [("abc123", "torch 2.0", 3)]
     assert opened.runs == tuple(f"grid/8x8/uer-uer/seed-{seed}" for seed in range(3))
     assert "schaul" in opened.bibtex and "% suite grid: not installed here" in opened.bibtex
     assert opened.checks == () and entry.standing == "self-reported"
@@ -506,33 +512,35 @@ def test_provenance_hardware_and_citations_are_those_of_its_runs(study: Study, g
 def test_model_calls_are_counted_over_all_runs_and_a_ledger_that_is_none_costs_only_its_numbers(
     study: Study, gather: Any
 ) -> None:
-    where = study("a", asked=(SOLVED, SERVED), uer=SOLVED)
-    runs = [Path(where) / f"grid/8x8/asked-asked/seed-{seed}" for seed in range(3)]
+    source = study("a", asked=(SOLVED, SERVED), uer=SOLVED)
+    runs = [Path(source) / f"grid/8x8/asked-asked/seed-{seed}" for seed in range(3)]
     for run in runs:
         write_rows(run, "ledger", [{"step": step, "calls": step, "usd": step / 1000} for step in (100, 300)])
-    found = by_method(gather(where))
-    assert [(found[name].calls, found[name].usd) for name in ("asked", "uer")] == [(900, 0.9), (None, None)]
+    entries = by_method(gather(source))
+    assert [(entries[name].calls, entries[name].usd) for name in ("asked", "uer")] == [(900, 0.9), (None, None)]
     for bad in ('{"calls": 1, "usd": NaN}', '{"calls": true, "usd": 0}', "[" * 5000, "1"):
         (runs[1] / "ledger.jsonl").write_text(bad + "\n")
-        board = gather(where)
-        assert [each.source for each in board.refused] == [f"{where}, costs"] and "last row" in board.refused[0].reason
+        board = gather(source)
+        assert [refusal.source for refusal in board.refused] == [f"{source}, costs"] and "last row" in board.refused[
+            0
+        ].reason
         assert by_method(board)["asked"].calls is None and len(board.entries) == 2
     (runs[1] / "ledger.jsonl").unlink()
-    assert by_method(gather(where))["asked"].calls is None, "of a part of the runs nobody wants the sum"
+    assert by_method(gather(source))["asked"].calls is None, "of a part of the runs nobody wants the sum"
     for failures, apart in ((33, False), (34, True)):  # a row whose questions were not answered is listed apart
         for run in runs:
             counted = {"questions": 110, "failures": failures if run is runs[1] else 0}
             write_rows(run, "ledger", [{"step": 300, "calls": 9, "usd": 0.1, **counted}])
-        found = by_method(gather(where))
-        assert ("of 330 questions to models got no answer" in found["asked"].apart) is apart
-        assert (found["asked"].rank is None) is apart and found["uer"].rank is not None
+        entries = by_method(gather(source))
+        assert ("of 330 questions to models got no answer" in entries["asked"].apart) is apart
+        assert (entries["asked"].rank is None) is apart and entries["uer"].rank is not None
     for remark in ("", "routed without scores"):  # 2 of 330 questions in all, but of few asked in one role
         for run in runs:
             counts = {"scorer": RoleCount(2, 1, remark), "judge": RoleCount(108, 0)}
             counted = {"questions": 110, "failures": 1, "roles": role_counts.written(counts)}
             write_rows(run, "ledger", [{"step": 300, "calls": 9, "usd": 0.1, **counted}])
-        found = by_method(gather(where))
-        assert found["asked"].rank is None and remark in found["asked"].apart
+        entries = by_method(gather(source))
+        assert entries["asked"].rank is None and remark in entries["asked"].apart
 
 
 # Hostile directories
@@ -718,15 +726,15 @@ def test_texts_of_any_length_are_cut_and_curves_of_many_evaluations_thinned(stud
     board = gather(study("a", uer=(curves, {"settings": settings, "provenance": provenance})))
     opened = board.details[board.entries[0].id]
     assert len(opened.settings) == 400 and len(board.entries[0].hardware[0]) == 120
-    longest = max(len(text) for each in opened.settings for text in (each.name, each.value, each.layer))
-    assert longest == 400 and max(len(each.packages) for each in opened.origins) == 600
+    longest = max(len(text) for setting in opened.settings for text in (setting.name, setting.value, setting.layer))
+    assert longest == 400 and max(len(origin.packages) for origin in opened.origins) == 600
     assert len(opened.curve.x) == 50 and (opened.curve.x[0], opened.curve.x[-1]) == (1.0, 300.0), "ends are kept"
 
 
 def test_a_board_has_room_for_so_many_rows(study: Study, gather: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "ROWS", 2)
     board = gather(study("a", **{f"m{index}": ends(1, 1, 1) for index in range(3)}), study("b", uer=ends(1, 1, 1)))
-    assert [each.reason for each in board.refused] == ["the board has room for 2 rows, and this has 3"]
+    assert [refusal.reason for refusal in board.refused] == ["the board has room for 2 rows, and this has 3"]
     assert [entry.method for entry in board.entries] == ["uer"]
 
 

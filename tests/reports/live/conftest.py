@@ -38,15 +38,15 @@ class Watch:
         pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
         env = {**os.environ, "TMPDIR": str(study.parent)}
         self.process = programs.start_bench("watch", str(study), *words, **pipes, text=True, env=env)
-        found = re.search(r"http://127\.0\.0\.1:\d+/", self.process.stdout.readline())
-        assert found is not None
-        self.address = found[0]
+        address = re.search(r"http://127\.0\.0\.1:\d+/", self.process.stdout.readline())
+        assert address is not None
+        self.address = address[0]
 
     def get(self, path: str = "/", method: str = "GET", **headers: str) -> Answer:
         connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=PATIENCE)
         connection.request(method, path, headers=headers)
-        found = connection.getresponse()
-        answer = Answer(found.status, dict(found.getheaders()), found.read().decode("utf-8", "replace"))
+        response = connection.getresponse()
+        answer = Answer(response.status, dict(response.getheaders()), response.read().decode("utf-8", "replace"))
         connection.close()
         return answer
 
@@ -71,23 +71,23 @@ class Watch:
 
 @pytest.fixture
 def watch() -> Iterator[Callable[..., Watch]]:
-    begun: list[Watch] = []
+    watches: list[Watch] = []
 
     def start(study: Path, *words: str) -> Watch:
-        begun.append(Watch(study, *words))
-        return begun[-1]
+        watches.append(Watch(study, *words))
+        return watches[-1]
 
     yield start
-    for each in begun:
-        if each.process.poll() is None:
-            code, _, errors = each.end()
+    for watch_ in watches:
+        if watch_.process.poll() is None:
+            code, _, errors = watch_.end()
             assert (code, errors) == (0, "")
 
 
 def row(step: int, episode: int, success: bool = True, *, cell: str = "a", seed: int = 0) -> dict[str, Any]:
     """A row of an evaluation log."""
-    told = {"return": 0.5 * success, "success": success, "length": 10}
-    named = {"study": "s", "cell": cell, **IDENTITY, "seed": seed, "step": step, "episode": episode, **told}
+    outcome = {"return": 0.5 * success, "success": success, "length": 10}
+    named = {"study": "s", "cell": cell, **IDENTITY, "seed": seed, "step": step, "episode": episode, **outcome}
     return {name: named[name] for name in schema.EVALUATION}
 
 
@@ -95,4 +95,4 @@ def append(run: Path, *rows: dict[str, Any]) -> None:
     """Add rows to the evaluation log of a run."""
     run.mkdir(parents=True, exist_ok=True)
     with open(run / "evaluations.jsonl", "a", encoding="utf-8") as file:
-        file.write("".join(json.dumps(each) + "\n" for each in rows))
+        file.write("".join(json.dumps(row) + "\n" for row in rows))

@@ -55,13 +55,13 @@ def _write_run(cell: Cell, seed: int, run: Path, completed: float) -> None:
     (run / "run.json").write_text(json.dumps(state))
     content = record(cell)
     names: dict[str, Any] = {key: content[key] for key in schema.EVALUATION if key in content}
-    rows, told = [], []
+    rows, outcomes = [], []
     for episode, (success, length) in enumerate(((True, 100), (False, 300))):
         row = {**dict.fromkeys(schema.EVALUATION), **names, "study": "s", "seed": seed, "step": cell.steps,
                "episode": episode, "return": float(success), "success": success, "length": length}  # fmt: skip
         rows.append({**row, schema.SCORE: completed} if cell.score.recorded else row)
         for outcome, value in (("completion", completed), ("alive", 1.0 - episode)):
-            told.append({"step": cell.steps, "episode": episode, "outcome": outcome, "value": value})
+            outcomes.append({"step": cell.steps, "episode": episode, "outcome": outcome, "value": value})
     write_rows(run, "evaluations", rows, parquet=True)
-    write_rows(run, "outcomes", told)
+    write_rows(run, "outcomes", outcomes)
     write_rows(run, "timings", [{"step": cell.steps, "seconds": 90.0, "evaluation_seconds": 8.0, "seeds": 1}])

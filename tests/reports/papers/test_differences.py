@@ -29,12 +29,12 @@ def test_the_final_score_less_the_baselines_with_p_and_seeds_needed(add: Add, sh
     """Five seeds above five others: 2 of 252 relabellings, and four a side would be enough."""
     add("ours", finals(1.0, 0.9, 0.9, 0.8, 0.9), method="vlm_rb")
     add("theirs", finals(0.2, 0.1, 0.3, 0.2, 0.1), method="uer")
-    found = shelf()
-    ours, theirs = rows(found)["vlm_rb 8x8"], rows(found)["uer 8x8"]
-    assert found.baseline(ours) is theirs and found.baseline(theirs) is None
-    told = difference([(ours, theirs)])
-    assert told is not None and told.found.p == pytest.approx(2 / 252) and told.found.needed == 4
-    words = text.difference(told)
+    rows_shelf = shelf()
+    ours, theirs = rows(rows_shelf)["vlm_rb 8x8"], rows(rows_shelf)["uer 8x8"]
+    assert rows_shelf.baseline(ours) is theirs and rows_shelf.baseline(theirs) is None
+    comparison = difference([(ours, theirs)])
+    assert comparison is not None and comparison.found.p == pytest.approx(2 / 252) and comparison.found.needed == 4
+    words = text.difference(comparison)
     assert words.startswith("final success 0.72 [0.55, 0.82") and words.endswith("] from uer, p 0.008, 4 seeds needed")
     assert difference([(theirs, None)]) is None and text.difference(None) == ""
 
@@ -57,11 +57,11 @@ def test_over_several_tasks_the_mean_is_compared_where_all_have_as_many_seeds(ad
     for task, shift in (("8x8", 0.0), ("16x16", 0.1)):
         add(f"ours-{task}", finals(*(rate + shift for rate in (0.8, 0.9, 0.7))), method="vlm_rb", task=task)
         add(f"theirs-{task}", finals(*(rate + shift for rate in (0.2, 0.1, 0.3))), method="uer", task=task)
-    found = shelf()
-    pairs = [(row, found.baseline(row)) for name, row in rows(found).items() if name.startswith("vlm_rb")]
-    told = difference(pairs)
-    assert told is not None and told.found.p == pytest.approx(2 / 400) and told.found.needed == 3
-    assert float(told.found.difference.estimate) == pytest.approx(0.6) and told.found.difference.low > 0
+    rows_shelf = shelf()
+    pairs = [(row, rows_shelf.baseline(row)) for name, row in rows(rows_shelf).items() if name.startswith("vlm_rb")]
+    comparison = difference(pairs)
+    assert comparison is not None and comparison.found.p == pytest.approx(2 / 400) and comparison.found.needed == 3
+    assert float(comparison.found.difference.estimate) == pytest.approx(0.6) and comparison.found.difference.low > 0
 
 
 def test_a_gain_is_cut_at_what_is_possible_beside_the_baseline(add: Add, shelf: Shelves) -> None:
@@ -70,6 +70,6 @@ def test_a_gain_is_cut_at_what_is_possible_beside_the_baseline(add: Add, shelf: 
     add("theirs", finals(0.1, 0.9, 0.5, 0.9, 0.1), method="uer")
     both = rows(shelf())
     settings = [Setting(both["vlm_rb 8x8"], both["uer 8x8"])]
-    found = Estimator(lambda _: 1.0, reps=500)("gain_percent", settings)
-    assert float(found.interval.high) == pytest.approx(100) and found.interval.low >= -100
-    assert found.told == ""
+    gain = Estimator(lambda _: 1.0, reps=500)("gain_percent", settings)
+    assert float(gain.interval.high) == pytest.approx(100) and gain.interval.low >= -100
+    assert gain.told == ""

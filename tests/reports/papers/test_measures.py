@@ -53,8 +53,8 @@ def test_each_run_has_its_own(metric: str, expected: list[float], row: ReportRow
 
 def test_the_estimate_is_the_mean_over_runs_drawn_like_those_of_curves(row: ReportRow, measured: Measured) -> None:
     estimator = Estimator(lambda _: 1.0, 400, measured)
-    found = estimator("dollars", [Setting(row)])
-    assert float(found.interval.estimate) == 2.0 and found.tested.error.tolist() == pytest.approx([1.0], rel=0.1)
+    dollars = estimator("dollars", [Setting(row)])
+    assert float(dollars.interval.estimate) == 2.0 and dollars.tested.error.tolist() == pytest.approx([1.0], rel=0.1)
     success = estimator("success_percent", [Setting(row)])  # 80 and 20 in tenths of episodes
     assert np.corrcoef(
         estimator.samples("dollars", [Setting(row)]), estimator.samples("success_percent", [Setting(row)])
@@ -76,7 +76,7 @@ def test_hand_written_code_has_no_bill(taught: Callable[..., None], writer: Writ
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Measured]:
+def replay_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Measured]:
     """Two seeds of a replay on DoorKey, packed into one worker; the second never succeeds."""
     writer = Writer(tmp_path_factory.mktemp("drawn") / "study")
     name = {"replay.clip_length": {"value": 32, "layer": "method", "source": ""}}
@@ -111,6 +111,8 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Measured
         ("draws_to_key_percent", [50, 50]),  # .25 beside .5 over the second half
     ],
 )
-def test_speed_and_draws_of_each_run(metric: str, expected: list[float], drawn: tuple[ReportRow, Measured]) -> None:
-    row, measured = drawn
+def test_speed_and_draws_of_each_run(
+    metric: str, expected: list[float], replay_run: tuple[ReportRow, Measured]
+) -> None:
+    row, measured = replay_run
     assert measured(row, metric).tolist() == pytest.approx(expected, abs=1e-9)

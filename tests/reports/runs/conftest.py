@@ -21,16 +21,16 @@ CLIP = np.arange(4 * 8 * 8 * 3, dtype=np.uint8).reshape(4, 8, 8, 3)
 TOOK = Usage(calls=1, tokens_in=70, tokens_out=5, images=4, seconds=0.25, usd=0.5)
 
 
-def record(study: Path, asker: str, asked: list[tuple[Call, object, str]], shard: str = "1") -> None:
-    """Put calls on record as a run's model process does: what was asked, answered, or how it failed."""
+def record(study: Path, asker: str, outcomes: list[tuple[Call, object, str]], shard: str = "1") -> None:
+    """Record calls with their value or failure in a study's cassette, as a run's model process does."""
     directory = keeping.folder(study)
-    kept = cassette.Cassette([], directory / f"shard-{shard}.sqlite")
-    for number, (call, value, failure) in enumerate(asked):
+    recording = cassette.Cassette([], directory / f"shard-{shard}.sqlite")
+    for number, (call, value, failure) in enumerate(outcomes):
         who = Asker(asker, number, 10 * number)
         question = request({"model": "tiny"}, call, who)
         images = {digest: png(image) for digest, image in question.images.items()}
-        kept.record(cassette.CassetteEntry(question, who, "tiny", CallResult(value, failure, TOOK), images, TOOK))  # type: ignore[arg-type]
-    kept.close()
+        recording.record(cassette.CassetteEntry(question, who, "tiny", CallResult(value, failure, TOOK), images, TOOK))  # type: ignore[arg-type]
+    recording.close()
     cassette.merge(directory)
 
 

@@ -23,9 +23,9 @@ def study(tmp_path: Path) -> Path:
 def test_prompt_images_and_answer_of_each_kind_are_told_failures_first(
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = calls.recorded(study, "cell/0")
-    assert (found.answered, found.failed, found.left_out, found.notes) == (4, 1, 0, ())
-    failed, clip, chat, plan, embedded = found.shown
+    recorded = calls.recorded(study, "cell/0")
+    assert (recorded.answered, recorded.failed, recorded.left_out, recorded.notes) == (4, 1, 0, ())
+    failed, clip, chat, plan, embedded = recorded.shown
     assert (failed.ordinal, failed.failure, failed.answer) == (4, "timeout", "")
     assert clip.answer == "P(yes) 0.250" and [message.role for message in clip.messages] == ["frames", "prompt"]
     assert len([part for part in clip.messages[0].parts if part.png]) == len(CLIP)
@@ -43,12 +43,12 @@ def test_prompt_images_and_answer_of_each_kind_are_told_failures_first(
 
 
 def test_of_many_the_first_and_the_last_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
-    asked = [judged(number) for number in range(200)]
+    judgements = [judged(number) for number in range(200)]
     failing = [(ChatCall((Message("user", (f"{number}?",)),)), None, "server") for number in range(70)]
-    record(tmp_path, "cell/0", [*asked, *failing])
-    found = calls.recorded(tmp_path, "cell/0")
-    assert [call.ordinal for call in found.shown] == [*range(200, 250), *range(50), *range(150, 200)]
-    assert (found.answered, found.failed, found.left_out) == (200, 70, 120)
+    record(tmp_path, "cell/0", [*judgements, *failing])
+    recorded = calls.recorded(tmp_path, "cell/0")
+    assert [call.ordinal for call in recorded.shown] == [*range(200, 250), *range(50), *range(150, 200)]
+    assert (recorded.answered, recorded.failed, recorded.left_out) == (200, 70, 120)
 
 
 def test_of_a_long_clip_some_images_are_shown_and_of_a_long_text_its_beginning(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_a_row_that_was_changed_is_named_and_the_rest_shown_unless_the_layout_is
 ) -> None:
     with closing(sqlite3.connect(keeping.folder(study) / cassette.MERGED)) as db, db:
         db.execute(statement)
-    found = calls.recorded(study, "cell/0")
-    assert len(found.shown) < 5 and any(says in note for note in found.notes), found.notes
-    assert says != LAYOUT or found.shown == ()
+    recorded = calls.recorded(study, "cell/0")
+    assert len(recorded.shown) < 5 and any(says in note for note in recorded.notes), recorded.notes
+    assert says != LAYOUT or recorded.shown == ()
 
 
 def test_no_database_and_a_link_out_of_the_study_are_not_read(study: Path, tmp_path_factory) -> None:

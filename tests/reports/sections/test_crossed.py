@@ -40,11 +40,11 @@ def grid(writer: Writer) -> Writer:
 
 def test_two_fields_with_every_pair_of_values_are_a_grid_the_longer_across(grid: Writer) -> None:
     grid.cell("uer", {0: {200: [1]}}, steps=200, method="uer")  # methods are crossed apart
-    (found,) = _grids(grid)
-    assert (found.where, found.label) == ("grid/8x8", "vlm_rb · sprite · quick")
-    assert found.fields == ("replay.clip_length", "replay.lambda_max")
-    assert found.values == (("16", "32"), ("0.25", "0.5", "null"))
-    finals = [[float(row.final.estimate) for row in line if row] for line in found.rows]
+    (crossed_grid,) = _grids(grid)
+    assert (crossed_grid.where, crossed_grid.label) == ("grid/8x8", "vlm_rb · sprite · quick")
+    assert crossed_grid.fields == ("replay.clip_length", "replay.lambda_max")
+    assert crossed_grid.values == (("16", "32"), ("0.25", "0.5", "null"))
+    finals = [[float(row.final.estimate) for row in line if row] for line in crossed_grid.rows]
     assert finals == [[0.75, 0.25, 0.5], [0.5, 0.0, 0.25]]
 
 
@@ -60,10 +60,10 @@ def test_a_missing_pair_a_third_field_and_a_single_field_are_no_grid(writer: Wri
 
 
 def test_the_picture_has_every_number_in_its_place_and_in_words(grid: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[figures.Cells] = []
-    monkeypatch.setattr(figures, "heat_map", lambda title, cells, xlabel, ylabel: (shown.append(cells), (b"", b""))[1])
+    maps: list[figures.Cells] = []
+    monkeypatch.setattr(figures, "heat_map", lambda title, cells, xlabel, ylabel: (maps.append(cells), (b"", b""))[1])
     (drawing,) = crossed.drawings(_grids(grid))
-    (cells,) = shown
+    (cells,) = maps
     assert cells.texts == [["0.75", "0.25", "0.50"], ["0.50", "0.00", "0.25"]]
     assert cells.values.tolist() == [[0.75, 0.25, 0.5], [0.5, 0.0, 0.25]]
     assert not cells.bold.any(), "two seeds tell nothing apart"
@@ -86,11 +86,11 @@ def test_a_map_of_many_pairs_has_colours_alone_and_tells_its_ends(
 def test_the_map_has_every_row_of_a_report_that_shows_some(writer: Writer) -> None:
     for number in range(8 * 8):
         _cell(writer, number % 5, a__x=number // 8, a__y=number % 8)
-    whole = writer.summarised()
-    shown = bounding.bounded(*whole)
-    labels = {row.cell.id: row.label for row in shown[1].rows}
-    source = Source(*shown, 200, labels, figures.styles(labels.values()), whole=whole)
-    section = next(each for each in own.SECTIONS if each.name == "crossed")
-    assert len(shown[1].rows) < 64
-    (found,) = section.load(source)
-    assert sum(row is not None for line in found.rows for row in line) == 64
+    every = writer.summarised()
+    bounded = bounding.bounded(*every)
+    labels = {row.cell.id: row.label for row in bounded[1].rows}
+    source = Source(*bounded, 200, labels, figures.styles(labels.values()), whole=every)
+    section = next(section for section in own.SECTIONS if section.name == "crossed")
+    assert len(bounded[1].rows) < 64
+    (crossed_grid,) = section.load(source)
+    assert sum(row is not None for line in crossed_grid.rows for row in line) == 64

@@ -33,9 +33,9 @@ def scores(*shape: int) -> Array:
     [scores(5, 4), np.round(scores(3, 2)), np.round(scores(12, 1)), scores(2, 4), scores(10, 3), -80 * scores(10, 1)],
 )
 def test_aggregates_agree_with_ours(values: Array) -> None:
-    found = with_rliable.aggregates(values, REPS)
-    assert list(found) == list(statistics.METRICS)
-    for name, theirs in found.items():
+    aggregates = with_rliable.aggregates(values, REPS)
+    assert list(aggregates) == list(statistics.METRICS)
+    for name, theirs in aggregates.items():
         agrees(lambda level, name=name: statistics.intervals(values, [name], OURS, level=level)[name], theirs.interval)
 
 
@@ -79,20 +79,22 @@ def test_the_same_seed_gives_the_same_interval_and_the_global_generator_is_left_
     np.random.seed(3)
     expected = np.random.random(2)
     np.random.seed(3)
-    drawn = [np.random.random()]
-    one, again, other = (with_rliable.aggregates(scores(5, 4), 100, seed)["mean"] for seed in (1, 1, 2))
-    drawn.append(np.random.random())
-    assert one == again and one != other and drawn == expected.tolist()
+    numbers = [np.random.random()]
+    first, again, other = (with_rliable.aggregates(scores(5, 4), 100, seed)["mean"] for seed in (1, 1, 2))
+    numbers.append(np.random.random())
+    assert first == again and first != other and numbers == expected.tolist()
 
 
 def test_one_run_has_no_interval() -> None:
-    one, five = scores(1, 3), scores(5, 3)
-    found = [
-        with_rliable.aggregates(one, 100)["iqm"].interval,
-        with_rliable.improvement(one, five, 100),
-        with_rliable.profile(one, np.array([0.5]), 100),
+    single, five = scores(1, 3), scores(5, 3)
+    intervals = [
+        with_rliable.aggregates(single, 100)["iqm"].interval,
+        with_rliable.improvement(single, five, 100),
+        with_rliable.profile(single, np.array([0.5]), 100),
     ]
-    assert all(np.isfinite(each.estimate).all() and np.isnan([each.low, each.high]).all() for each in found)
+    assert all(
+        np.isfinite(interval.estimate).all() and np.isnan([interval.low, interval.high]).all() for interval in intervals
+    )
 
 
 @pytest.mark.parametrize("values", [np.zeros(3), np.array([[0.0], [np.nan]])])

@@ -57,12 +57,12 @@ def housekeeping(*words: str) -> Place:
 
 
 def test_where_a_table_lies_is_no_condition_and_which_it_is_is_one() -> None:
-    here, there = (
+    first, second = (
         housekeeping("method=sparse", f"suite.preferences={name}.csv", "suite.table=file-abc")
         for name in ("one", "other")
     )
-    assert here == there and here.conditions == (("suite.table", '"file-abc"'),)
-    assert here != housekeeping("method=sparse")
+    assert first == second and first.conditions == (("suite.table", '"file-abc"'),)
+    assert first != housekeeping("method=sparse")
 
 
 def test_studies_whose_task_cannot_be_compared_are_refused_and_no_match_tells_what_there_is() -> None:

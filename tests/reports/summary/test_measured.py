@@ -23,14 +23,14 @@ def _summary(name: str) -> Summary:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_measured_study_has_tables_by_every_kind_of_statistics(name: str) -> None:
-    own = _summary(name)
-    for found in (own, engines.with_rliable_s(own, FEW)):
-        assert tables.terminal(found) and latex.latex(found)
-        headings = [each.scores.where for each in found.overviews]
+    ours = _summary(name)
+    for summary in (ours, engines.with_rliable_s(ours, FEW)):
+        assert tables.terminal(summary) and latex.latex(summary)
+        headings = [overview.scores.where for overview in summary.overviews]
         assert len(set(headings)) == len(headings), "headings are unique"
-        for labels in tables.aggregates_by_label(found.aggregates).values():
+        for labels in tables.aggregates_by_label(summary.aggregates).values():
             assert all(len(entries) == 4 for entries in labels.values()), "a row has each metric once"
-        for rows in tables.by_task(found.rows).values():
+        for rows in tables.by_task(summary.rows).values():
             assert len({row.place for row in rows}) == 1
 
 
@@ -44,7 +44,7 @@ def test_rows_of_other_lengths_are_aggregated_apart() -> None:
 
 
 def test_groups_that_nothing_else_distinguishes_have_numbers() -> None:
-    own = _summary("housekeep_dsadf")
-    first = own.overviews[0].scores
-    rows = [row for row in own.rows if row.label in first.final]
-    assert [each.apart for each in aggregates._distinct([(first, rows), (first, rows)])] == ["group 1", "group 2"]
+    summary = _summary("housekeep_dsadf")
+    first = summary.overviews[0].scores
+    rows = [row for row in summary.rows if row.label in first.final]
+    assert [group.apart for group in aggregates._distinct([(first, rows), (first, rows)])] == ["group 1", "group 2"]
