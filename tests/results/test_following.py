@@ -19,20 +19,20 @@ Row = dict[str, Any]
 
 
 def row(step: int, episode: int, success: bool = True, *, cell: str = "a", seed: int = 0, **more: Any) -> Row:
-    told = {"return": 0.5 * success, "success": success, "length": 10, **more}
-    named = {"study": "s", "cell": cell, **IDENTITY, "seed": seed, "step": step, "episode": episode, **told}
+    outcome = {"return": 0.5 * success, "success": success, "length": 10, **more}
+    named = {"study": "s", "cell": cell, **IDENTITY, "seed": seed, "step": step, "episode": episode, **outcome}
     return {name: named[name] for name in (*schema.EVALUATION, *(set(named) - set(schema.EVALUATION)))}
 
 
 def append(log: Path, *rows: Row | str) -> None:
     with open(log, "a", encoding="utf-8") as file:
-        file.write("".join(each if isinstance(each, str) else json.dumps(each) + "\n" for each in rows))
+        file.write("".join(row_ if isinstance(row_, str) else json.dumps(row_) + "\n" for row_ in rows))
 
 
 @pytest.fixture
 def following(tmp_path: Path) -> Iterator[Following]:
-    with Following(tmp_path / "study") as found:
-        yield found
+    with Following(tmp_path / "study") as followed:
+        yield followed
 
 
 @pytest.fixture
@@ -45,21 +45,21 @@ def log(writer: Writer) -> Path:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many bytes each read of a growing log took."""
-    found: list[int] = []
+    sizes: list[int] = []
     pread = os.pread
 
     def counting(*args: int) -> bytes:
         block = pread(*args)
-        found.append(len(block))
+        sizes.append(len(block))
         return block
 
     monkeypatch.setattr(growing.os, "pread", counting)
-    return found
+    return sizes
 
 
 def curve(following: Following, seed: int = 0) -> dict[int, float]:
-    found = following.curves["a"][seed]
-    return dict(zip(found.steps.tolist(), found.scores.tolist(), strict=True))
+    scores = following.curves["a"][seed]
+    return dict(zip(scores.steps.tolist(), scores.scores.tolist(), strict=True))
 
 
 def looked(following: Following) -> dict[int, float]:

@@ -117,6 +117,6 @@ def test_a_selection_has_the_runs_of_its_cells_only(writer: Writer) -> None:
 
 
 def test_what_is_measured_opens_by_name() -> None:
-    found = results.opened("measured")
-    assert "measured/doorkey_8x8" in found
-    assert all(run.status == "finished" for study in found.values() for run in study.runs)
+    studies = results.opened("measured")
+    assert "measured/doorkey_8x8" in studies
+    assert all(run.status == "finished" for study in studies.values() for run in study.runs)

@@ -26,12 +26,12 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_this_program_writes_is_read(path: Path) -> None:
     save_file(ARRAYS, path)
-    found = policies.table(path)
-    assert {name: (held.shape, held.dtype) for name, held in found.items()} == {
+    table = policies.table(path)
+    assert {name: (entry.shape, entry.dtype) for name, entry in table.items()} == {
         name: (array.shape, array.dtype) for name, array in ARRAYS.items()
     }
-    for name, held in found.items():
-        read = np.concatenate([*policies.blocks(path, held), np.zeros(0, held.dtype)]).reshape(held.shape)
+    for name, entry in table.items():
+        read = np.concatenate([*policies.blocks(path, entry), np.zeros(0, entry.dtype)]).reshape(entry.shape)
         np.testing.assert_array_equal(read, ARRAYS[name])
 
 

@@ -8,23 +8,25 @@ import pytest
 
 from guidebench.harness.commands import cli
 from tests.results.submissions.conftest import Contents, forge, rows
-from tests.results.verification.conftest import kept, played, player, trained
+from tests.results.verification.conftest import played, player, shared_player, trained
 
-__all__ = ["kept", "played", "player"]
+__all__ = ["played", "player", "shared_player"]
 
 
 @pytest.fixture(scope="session")
 def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive, made by `bench submit` in a directory that is gone."""
-    here, there = tmp_path_factory.mktemp("maker"), tmp_path_factory.mktemp("reader") / "cartpole.zip"
-    trained(here / "cartpole", "suite=classic", "task=CartPole-v1", "evaluation.episodes=16", seeds=2)
-    assert cli.main(["submit", str(here / "cartpole"), "--output", str(there), "--by", "A. Reader"]) == 0
-    here.rename(here.with_name("elsewhere"))
-    return there
+    maker, archive = tmp_path_factory.mktemp("maker"), tmp_path_factory.mktemp("reader") / "cartpole.zip"
+    trained(maker / "cartpole", "suite=classic", "task=CartPole-v1", "evaluation.episodes=16", seeds=2)
+    assert cli.main(["submit", str(maker / "cartpole"), "--output", str(archive), "--by", "A. Reader"]) == 0
+    maker.rename(maker.with_name("elsewhere"))
+    return archive
 
 
 @pytest.fixture
-def bench(tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, capsys) -> Callable[..., tuple[int, str]]:
+def bench(
+    tmp_path: Path, shared_player: None, monkeypatch: pytest.MonkeyPatch, capsys
+) -> Callable[..., tuple[int, str]]:
     """`bench("verify", …)` in a directory of its own -> exit code, what it printed."""
     monkeypatch.chdir(tmp_path)
 
@@ -41,7 +43,7 @@ def standings() -> list[str]:
 
 def score_edited(contents: Contents) -> None:
     path = next(path for path in contents if path.endswith("seed-1/evaluations.parquet"))
-    rows(path, lambda found: found[-1].update(success=not found[-1]["success"]))(contents)
+    rows(path, lambda logged: logged[-1].update(success=not logged[-1]["success"]))(contents)
 
 
 def test_what_was_made_elsewhere_is_added_then_verified_and_shown_so(handed_in: Path, bench) -> None:

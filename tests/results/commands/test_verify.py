@@ -14,25 +14,25 @@ from safetensors.numpy import load, save
 from guidebench.harness.commands import cli
 from guidebench.harness.identity import provenance
 from guidebench.results.verification import record, verifying
-from tests.results.verification.conftest import FRESH, Handed, archive, handed, kept, played, player, trained
+from tests.results.verification.conftest import FRESH, Handed, archive, handed, played, player, shared_player, trained
 
-__all__ = ["archive", "handed", "kept", "played", "player"]
+__all__ = ["archive", "handed", "played", "player", "shared_player"]
 
 
 def test_an_untouched_submission_is_verified_and_the_record_is_the_same_again(handed: Handed, tmp_path: Path) -> None:
-    code, found = handed.verify(*FRESH)
-    assert code == 0 and len(found.cells) == 2
-    for verdict in found.cells.values():
+    code, verification = handed.verify(*FRESH)
+    assert code == 0 and len(verification.cells) == 2
+    for verdict in verification.cells.values():
         assert verdict.standing == "verified" and not verdict.reason and all(check.passed for check in verdict.checks)
-    cartpole = found.cells[handed.id]
+    cartpole = verification.cells[handed.id]
     assert [check.what for check in cartpole.checks] == [
         "configuration", "seed 0: final evaluation", "seed 1: final evaluation", "new layouts",
     ]  # fmt: skip
     assert cartpole.renewed.episodes == 32 and cartpole.reported.episodes == 32
-    written = record.path_of(handed.leaderboard, found.digest).read_bytes()
+    record_bytes = record.path_of(handed.leaderboard, verification.digest).read_bytes()
     handed.leaderboard = tmp_path / "other"
-    assert handed.verify("--seed", found.seed) == (0, found)
-    assert record.path_of(handed.leaderboard, found.digest).read_bytes() == written
+    assert handed.verify("--seed", verification.seed) == (0, verification)
+    assert record.path_of(handed.leaderboard, verification.digest).read_bytes() == record_bytes
 
 
 def last(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -53,9 +53,9 @@ def parameters(handed: Handed, seed: int) -> bytes:
 
 
 def poisoned(handed: Handed) -> bytes:
-    held = load(parameters(handed, 1))
-    next(iter(held.values())).flat[0] = np.nan
-    return save(held)
+    weights = load(parameters(handed, 1))
+    next(iter(weights.values())).flat[0] = np.nan
+    return save(weights)
 
 
 def exchanged(handed: Handed) -> None:
@@ -64,19 +64,19 @@ def exchanged(handed: Handed) -> None:
     policy(lambda handed: first)(handed)
 
 
-score = rows(lambda found: last(found).update(success=not last(found)["success"]))
-returned = rows(lambda found: last(found).update({"return": last(found)["return"] + 1}))
+score = rows(lambda logged: last(logged).update(success=not last(logged)["success"]))
+returned = rows(lambda logged: last(logged).update({"return": last(logged)["return"] + 1}))
 FINAL = "seed 1: final evaluation: "
 TAMPERINGS: Mapping[str, tuple[Callable[[Handed], object], str]] = {
     "score": (score, f"{FINAL}1 of 16 episodes differ in success: episode 15 is recorded as a"),
     "return": (returned, f"{FINAL}0 of 16 episodes differ in success, 1 in return or length alone: episode"),
-    "removed": (rows(lambda found: found.remove(last(found))), f"{FINAL}episodes 15 are missing"),
+    "removed": (rows(lambda logged: logged.remove(last(logged))), f"{FINAL}episodes 15 are missing"),
     "added": (
-        rows(lambda found: found.append({**last(found), "episode": last(found)["episode"] + 1})),
+        rows(lambda logged: logged.append({**last(logged), "episode": last(logged)["episode"] + 1})),
         f"{FINAL}episodes 16 are there, which its configuration does not ask for",
     ),
     "later": (
-        rows(lambda found: found.__setitem__(slice(None), [r for r in found if r["step"] < last(found)["step"]])),
+        rows(lambda logged: logged.__setitem__(slice(None), [r for r in logged if r["step"] < last(logged)["step"]])),
         f"{FINAL}the last evaluation on record is of step 400, and its configuration ends",
     ),
     "configuration": (
@@ -98,10 +98,10 @@ def test_whatever_is_changed_is_noticed_though_every_checksum_fits(handed: Hande
     tamper, says = TAMPERINGS[name]
     tamper(handed)
     handed.seal()
-    code, found = handed.verify()
-    verdict = found.cells[handed.id]
+    code, verification = handed.verify()
+    verdict = verification.cells[handed.id]
     assert code == 1 and verdict.standing == "disputed" and says in verdict.reason
-    assert found.cells[handed.cell("5x5").name.rpartition("-")[2]].standing == "verified"
+    assert verification.cells[handed.cell("5x5").name.rpartition("-")[2]].standing == "verified"
 
 
 def elsewhere(handed: Handed) -> None:
@@ -126,8 +126,10 @@ def test_a_run_made_elsewhere_may_differ_in_a_few_returns_and_is_unsettled_by_a_
     handed.seal()
     verdict = handed.verdict()
     assert verdict.standing == "self-reported" and verdict.checks[2].passed is None
-    here = provenance.hardware("cpu")["processor"]
-    assert f"made on Another CPU (Some GPU), played on {here} (cpu), which may be why; --tolerance" in verdict.reason
+    processor = provenance.hardware("cpu")["processor"]
+    assert (
+        f"made on Another CPU (Some GPU), played on {processor} (cpu), which may be why; --tolerance" in verdict.reason
+    )
     assert handed.verdict("--tolerance", 0.1).standing == "verified"
 
 
@@ -164,9 +166,11 @@ def test_a_cell_without_runs_is_not_verified_for_want_of_faults(handed: Handed) 
 
 
 def test_a_run_that_takes_too_long_is_told_and_the_others_go_on(handed: Handed) -> None:
-    code, found = handed.verify("--limit", 0.01)
-    assert code == 0 and {verdict.standing for verdict in found.cells.values()} == {"self-reported"}
-    assert all("longer than 0.01 s; give it more with --limit" in verdict.reason for verdict in found.cells.values())
+    code, verification = handed.verify("--limit", 0.01)
+    assert code == 0 and {verdict.standing for verdict in verification.cells.values()} == {"self-reported"}
+    assert all(
+        "longer than 0.01 s; give it more with --limit" in verdict.reason for verdict in verification.cells.values()
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,26 +218,26 @@ def test_an_interrupted_verification_keeps_what_is_done_and_goes_on(
     words = ["verify", str(handed.directory), "--leaderboard", str(handed.leaderboard), "--episodes", "16"]
     assert cli.main(words) == 130
     (path,) = (handed.leaderboard / record.FOLDER).iterdir()
-    begun = path.read_bytes()
-    code, found = handed.verify(*FRESH)
-    assert code == 0 and len(found.cells) == 2 and examined == [*found.cells, [*found.cells][1]]
-    assert found.seed == json.loads(begun)["seed"]  # that of the cell which is done
-    path.write_bytes(begun)
-    assert handed.verify("--seed", found.seed + 1)[0] == 0 and len(examined) == 5  # other layouts
-    path.write_bytes(begun)
+    partial_record = path.read_bytes()
+    code, verification = handed.verify(*FRESH)
+    assert code == 0 and len(verification.cells) == 2 and examined == [*verification.cells, [*verification.cells][1]]
+    assert verification.seed == json.loads(partial_record)["seed"]  # that of the cell which is done
+    path.write_bytes(partial_record)
+    assert handed.verify("--seed", verification.seed + 1)[0] == 0 and len(examined) == 5  # other layouts
+    path.write_bytes(partial_record)
     _, other = handed.verify("--calls", 0)
-    assert len(examined) == 7 and other.seed != found.seed  # not this command's
+    assert len(examined) == 7 and other.seed != verification.seed  # not this command's
 
 
 def test_a_complete_record_is_not_believed_whoever_wrote_it(handed: Handed, capsys: pytest.CaptureFixture[str]) -> None:
     returned(handed)
     handed.seal()
-    _, found = handed.verify(*FRESH)
-    forged = {id: replace(verdict, standing="verified", reason="") for id, verdict in found.cells.items()}
-    record.write(replace(found, cells=forged), handed.leaderboard)
+    _, verification = handed.verify(*FRESH)
+    forged = {id: replace(verdict, standing="verified", reason="") for id, verdict in verification.cells.items()}
+    record.write(replace(verification, cells=forged), handed.leaderboard)
     assert "replacing" not in capsys.readouterr().err
     code, again = handed.verify(*FRESH)
-    assert code == 1 and again.cells[handed.id].standing == "disputed" and again.seed != found.seed
+    assert code == 1 and again.cells[handed.id].standing == "disputed" and again.seed != verification.seed
     assert "replacing an earlier record" in capsys.readouterr().err
 
 
@@ -245,9 +249,14 @@ def test_cells_without_anything_to_play_do_not_weaken_the_test_of_new_layouts(ha
         content["cells"][id] = {"directory": f"classic/CartPole-v1/empty-{id}", "seeds": [], "label_variant": ""}
     path.write_text(json.dumps(content))
     handed.seal()
-    _, found = handed.verify()
-    assert len(found.cells) == 22 and "after Holm over 2 cells" in found.cells[handed.id].checks[-1].detail
-    assert found.cells[handed.id].standing == "verified" and found.cells[f"{0:010x}"].standing == "self-reported"
+    _, verification = handed.verify()
+    assert (
+        len(verification.cells) == 22 and "after Holm over 2 cells" in verification.cells[handed.id].checks[-1].detail
+    )
+    assert (
+        verification.cells[handed.id].standing == "verified"
+        and verification.cells[f"{0:010x}"].standing == "self-reported"
+    )
 
 
 def test_new_layouts_too_few_to_show_anything_verify_nothing_and_only_some_runs_are_played_if_asked(

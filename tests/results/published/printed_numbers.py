@@ -65,7 +65,7 @@ def listed(values: Iterable[Decimal | int]) -> str:
 
 
 def follows(row: Any, derived: Decimal, places: int) -> None:
-    """A printed number is the derived one, rounded; or else its note says what its parts give."""
-    said = re.search(r" give (-?[\d.]+)", row.note)
-    value, given = Decimal(str(row.value)), rounded(derived, places)
-    assert given == (Decimal(said[1]) if said else value) and (not said or given != value)
+    """Check that a printed number is the derived one, rounded, or that its note states what its parts give."""
+    noted = re.search(r" give (-?[\d.]+)", row.note)
+    value, expected = Decimal(str(row.value)), rounded(derived, places)
+    assert expected == (Decimal(noted[1]) if noted else value) and (not noted or expected != value)

@@ -92,8 +92,8 @@ def test_robofume_s_average_rises_by_half_with_few_demonstrations() -> None:
     few, all_, (few_tuned, tuned) = mean(OFFLINE_FEW), mean(OFFLINE), map(mean, (ROBOFUME_FEW, ROBOFUME))
     note = CLAIMS["robofume_over_offline_rl_with_fewer_demonstrations"].note
     assert few_tuned / few == Decimal("1.5")
-    said = [f"{rounded(v, 1)}" for v in (few, few_tuned, all_, tuned)]
-    assert "by half, from {} to {} (table I: {} to {})".format(*said) in note
+    averages = [f"{rounded(v, 1)}" for v in (few, few_tuned, all_, tuned)]
+    assert "by half, from {} to {} (table I: {} to {})".format(*averages) in note
 
 
 def test_kagi_is_never_below_robofume() -> None:
@@ -106,8 +106,8 @@ def test_kagi_loses_little_with_few_demonstrations() -> None:
     by = minus(KAGI_FEW, KAGI)
     assert f"differ by {listed(by)} points" in CLAIMS["similar_with_fewer_demonstrations"].note
     lost = minus(ROBOFUME, ROBOFUME_FEW)
-    said = f"it loses at most {-min(by):.0f} against table I, RoboFuME {min(lost):.0f} to {max(lost):.0f}"
-    assert said in CLAIMS["robust_to_fewer_demonstrations"].note
+    sentence = f"it loses at most {-min(by):.0f} against table I, RoboFuME {min(lost):.0f} to {max(lost):.0f}"
+    assert sentence in CLAIMS["robust_to_fewer_demonstrations"].note
 
 
 def test_moka_s_range_and_what_kagi_recovers_of_its_loss() -> None:

@@ -107,7 +107,7 @@ def test_drawer_close_is_the_one_task_where_baselines_are_ahead() -> None:
     ours, *others = (PRINTED("4", ",".join(SIX), m) for m in (OURS, *BASELINES))
     assert f"{ours} against {max(others)} at most" in claim.note and claim.task.split(",") == list(SIX)
     ahead = {t: {m: PRINTED("4", t, m) for m in BASELINES if PRINTED("4", t, m) >= PRINTED("4", t, OURS)} for t in SIX}
-    assert {t: set(found) for t, found in ahead.items() if found} == {"drawer-close": {"vlm_rm", "tadpole"}}
+    assert {t: set(methods) for t, methods in ahead.items() if methods} == {"drawer-close": {"vlm_rm", "tadpole"}}
     assert set(ahead["drawer-close"].values()) == {Decimal(100)}
     assert f"have 100, it {PRINTED('4', 'drawer-close', OURS)}" in claim.note
     noted = [(r.task, r.method) for r in PRINTED.rows if r.table == "4" and "against §B.5" in r.note]
@@ -130,10 +130,10 @@ def test_mazes_follow_the_text_on_average_only() -> None:
 def test_every_cost_is_that_of_one_price_list() -> None:
     spent = {}
     for variant in ("", *(f"ablation={a}" for a in ABLATIONS)):
-        read, written, spent[variant] = (
+        input_tokens, output_tokens, spent[variant] = (
             PRINTED("7", "all", OURS, variant, metric) for metric in ("input_tokens", "output_tokens", "dollars")
         )
-        assert rounded((read * Decimal("0.15") + written * Decimal("0.60")) / 10**6) == spent[variant]
+        assert rounded((input_tokens * Decimal("0.15") + output_tokens * Decimal("0.60")) / 10**6) == spent[variant]
     assert "0.15 and 0.60" in next(r.note for r in PRINTED.rows if r.metric == "dollars")
     assert sum(cost < spent[""] for cost in spent.values()) == CLAIMS["ablations_cost_less"].value == 3
 

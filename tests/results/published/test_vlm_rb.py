@@ -47,13 +47,13 @@ def rounded(value: Decimal, place: str) -> Decimal:
 
 
 def follows(row: Any, derived: Decimal, place: str, reach: tuple[Decimal, Decimal] | None = None) -> None:
-    """A printed number is the derived one, rounded. Else its note says what is derived, and the printed one lies in
-    `reach`, what the values before their rounding could give."""
-    said = re.search(r"printed values give (-?[\d.]+); unrounded ones may give (-?[\d.]+)", row.note)
-    if said is None:
+    """Check that a printed number is the derived one, rounded. Otherwise its note states the derived one, and the
+    printed one lies in `reach`, the range that the values before their rounding could give."""
+    noted = re.search(r"printed values give (-?[\d.]+); unrounded ones may give (-?[\d.]+)", row.note)
+    if noted is None:
         assert rounded(derived, place) == row.value
     else:
-        assert rounded(derived, place) == Decimal(said[1]) != row.value == Decimal(said[2])
+        assert rounded(derived, place) == Decimal(noted[1]) != row.value == Decimal(noted[2])
         assert reach is not None and rounded(reach[0], place) <= row.value <= rounded(reach[1], place)
 
 
@@ -126,7 +126,7 @@ def test_changes_of_tables_5_and_6_follow_from_their_values() -> None:
         metric = row.metric.removesuffix("_change_percent")
         model = {key: value for key, value in row.variant.items() if key != "baseline"}
         base = {**model, "model": row.variant["baseline"]}
-        large, small = (number("5", "", "vlm_rb", metric, each) for each in (model, base))
+        large, small = (number("5", "", "vlm_rb", metric, variant_) for variant_ in (model, base))
         follows(row, gain(large, small), "1", (gain(large - half, small + half), gain(large + half, small - half)))
     for model in MODELS.values():  # the time is that of one clip of 32 frames
         seconds, rate = (number("5", "", "vlm_rb", m, model) for m in ("seconds_per_clip", "frames_per_second"))
@@ -141,10 +141,10 @@ def test_changes_of_tables_5_and_6_follow_from_their_values() -> None:
     ("claim", "metric"), [("success_gain", "gain_percent"), ("step_saving", "step_saving_percent")]
 )
 def test_the_abstract_s_ranges_are_table_8_s(claim: str, metric: str) -> None:
-    found, single = printed("8", metric), printed("7", metric)
+    averages, single = printed("8", metric), printed("7", metric)
     of = CLAIMS[claim]
-    assert (rounded(min(found), "1"), rounded(max(found), "1")) == (of.value, of.high)
-    assert f"({min(found)} to {max(found)})" in of.note
+    assert (rounded(min(averages), "1"), rounded(max(averages), "1")) == (of.value, of.high)
+    assert f"({min(averages)} to {max(averages)})" in of.note
     assert f"span {min(single):g} to {max(single)} in table 7".replace("0.0 to", "0 to") in of.note
 
 

@@ -87,13 +87,13 @@ def edited(path: str, change: Callable[[dict[str, Any]], object]) -> Callable[[C
 
 
 def rows(path: str, change: Callable[[list[dict[str, Any]]], object]) -> Callable[[Contents], None]:
-    """A change to the rows of a Parquet file."""
+    """Return a function that applies `change` to the rows of a Parquet file of an archive."""
 
     def apply(contents: Contents) -> None:
         table = pq.read_table(io.BytesIO(contents[path]))
-        found = table.to_pylist()
-        change(found)
-        contents[path] = parquet(pa.Table.from_pylist(found, schema=table.schema))
+        table_rows = table.to_pylist()
+        change(table_rows)
+        contents[path] = parquet(pa.Table.from_pylist(table_rows, schema=table.schema))
 
     return apply
 

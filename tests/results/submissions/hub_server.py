@@ -18,12 +18,12 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @dataclass
 class Hub:
-    """What is on it, and what it was asked."""
+    """The repositories of a hub and the requests that it received."""
 
     repos: dict[str, dict[str, bytes]] = field(default_factory=dict)
     large: dict[str, bytes] = field(default_factory=dict)
     """SHA-256 -> what was uploaded for it."""
-    asked: list[str] = field(default_factory=list)
+    received: list[str] = field(default_factory=list)
     """Method and path, ids of objects left out."""
     regular_up_to: int = 0
     """Bytes of a file that goes into the commit itself rather than to the large-file storage."""
@@ -57,7 +57,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing on the screen: `Hub.asked` has it."""
+        """Nothing on the screen: `Hub.received` has it."""
 
     def do_GET(self) -> None:
         self._route()
@@ -68,25 +68,25 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         path = unquote(url.path)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.hub.asked.append(f"{self.command} {re.sub('[0-9a-f]{40,64}', 'ID', path)}")
+        self.hub.received.append(f"{self.command} {re.sub('[0-9a-f]{40,64}', 'ID', path)}")
         writes = self.command in ("POST", "PUT") and not path.startswith("/storage/")
         if writes and self.headers.get("Authorization") != f"Bearer {TOKEN}":
             return self._json({"error": "Invalid username or password."}, 401)
         for pattern, answer in ROUTES:
-            if found := re.fullmatch(pattern, f"{self.command} {path}"):
-                known = found.groupdict()
-                if "repo" in known and known["repo"] not in self.hub.repos:
+            if match := re.fullmatch(pattern, f"{self.command} {path}"):
+                fields = match.groupdict()
+                if "repo" in fields and fields["repo"] not in self.hub.repos:
                     return self._json({"error": "Repository not found"}, 404, {"X-Error-Code": "RepoNotFound"})
-                return answer(self, body=body, query=parse_qs(url.query), **known)
+                return answer(self, body=body, query=parse_qs(url.query), **fields)
         return self._json({"error": f"the stand-in has no {self.command} {path}"}, 501)
 
     def create(self, body: bytes, **_: object) -> None:
-        asked = json.loads(body)
-        assert asked["type"] == "dataset", asked
-        name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+        request = json.loads(body)
+        assert request["type"] == "dataset", request
+        name = f"{request.get('organization') or 'me'}/{request['name']}"
         if name in self.hub.repos:
             return self._json({"error": "You already created this dataset repo", "url": self._home(name)}, 409)
-        assert asked.get("visibility") == "private" or asked.get("private"), asked
+        assert request.get("visibility") == "private" or request.get("private"), request
         self.hub.repos[name] = {}
         return self._json({"url": self._home(name)})
 
@@ -103,9 +103,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def batch(self, body: bytes, **_: object) -> None:
         objects = []
-        for wanted in json.loads(body)["objects"]:
-            upload = {"upload": {"href": f"{self.hub.url}/storage/{wanted['oid']}"}}
-            objects.append(wanted if wanted["oid"] in self.hub.large else {**wanted, "actions": upload})
+        for item in json.loads(body)["objects"]:
+            upload = {"upload": {"href": f"{self.hub.url}/storage/{item['oid']}"}}
+            objects.append(item if item["oid"] in self.hub.large else {**item, "actions": upload})
         self._json({"transfer": "basic", "objects": objects})
 
     def store(self, body: bytes, oid: str, **_: object) -> None:
@@ -121,8 +121,8 @@ class Handler(BaseHTTPRequestHandler):
                     files[path] = base64.b64decode(content)
                 case {"key": "lfsFile", "value": {"path": path, "oid": oid}}:
                     files[path] = self.hub.large[oid]
-        told = {"commitOid": COMMIT, "commitUrl": f"{self._home(repo)}/commit/{COMMIT}"}
-        self._json({**told, "pullRequestUrl": None})
+        reply = {"commitOid": COMMIT, "commitUrl": f"{self._home(repo)}/commit/{COMMIT}"}
+        self._json({**reply, "pullRequestUrl": None})
 
     def info(self, repo: str, **_: object) -> None:
         self._json({"id": repo, "sha": COMMIT, "private": False, "siblings": [], "tags": []})
@@ -135,8 +135,8 @@ class Handler(BaseHTTPRequestHandler):
             for path, content in files[start : start + self.hub.page]
         ]
         rest = start + self.hub.page
-        where = f"{self.hub.url}/api/datasets/{repo}/tree/{COMMIT}?recursive=true&cursor={rest}"
-        self._json(listed, headers={"Link": f'<{where}>; rel="next"'} if rest < len(files) else {})
+        next_page = f"{self.hub.url}/api/datasets/{repo}/tree/{COMMIT}?recursive=true&cursor={rest}"
+        self._json(listed, headers={"Link": f'<{next_page}>; rel="next"'} if rest < len(files) else {})
 
     def resolve(self, repo: str, path: str, **_: object) -> None:
         content = self.hub.repos[repo].get(path)

@@ -122,7 +122,7 @@ def reconfigured(cell: str, change: Callable[[dict[str, Any]], object]) -> Calla
         contents[f"{cell}/cell.json"] = json.dumps(content).encode()
         for path in list(contents):
             if path.endswith(".parquet"):
-                rows(path, lambda found: [row.update(cell=content["cell"]) for row in found])(contents)
+                rows(path, lambda table_rows: [row.update(cell=content["cell"]) for row in table_rows])(contents)
             elif path.endswith("study.json"):
                 contents[path] = contents[path].replace(old.encode(), content["cell"].encode())
             contents[path.replace(old, content["cell"])] = contents.pop(path)
@@ -139,19 +139,19 @@ def test_a_configuration_of_another_version_is_taken_with_a_remark(forged: Forge
 
 
 @pytest.mark.parametrize(
-    ("where", "name", "value"),
+    ("section", "name", "value"),
     [("versions", "learner", 2), ("versions", "suite", 0), ("parts", "agent", {"kind": "agent", "name": "mine"})],
 )
 def test_settings_that_could_hide_in_a_configuration_are_never_ranked(
-    forged: Forge, cell: str, tmp_path: Path, where: str, name: str, value: object, monkeypatch: pytest.MonkeyPatch
+    forged: Forge, cell: str, tmp_path: Path, section: str, name: str, value: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever claims another version, or a part that is not installed here, need not state what else was changed."""
 
     def hidden(content: dict[str, Any]) -> None:
         content["settings"]["learner.lr"]["value"] = 0.125
-        content[where][name] = value
+        content[section][name] = value
 
-    if where == "parts":  # to make its id one needs the part
+    if section == "parts":  # to make its id one needs the part
         monkeypatch.setattr(
             config, "cell_fields", lambda names: {kind: {} for kind in (*names.sections, *config.PLAIN)}
         )
@@ -280,9 +280,9 @@ def put(name: str, content: Any) -> Change:
     """A file of the cell; `content`: bytes, a JSON object, or what makes bytes of the cell's directory."""
 
     def of(cell: str) -> Callable[[Contents], None]:
-        made = content(cell) if callable(content) else content
+        file_content = content(cell) if callable(content) else content
         return lambda contents: contents.update(
-            {f"{cell}/{name}": made if isinstance(made, bytes) else json.dumps(made).encode()}
+            {f"{cell}/{name}": file_content if isinstance(file_content, bytes) else json.dumps(file_content).encode()}
         )
 
     return of
@@ -312,8 +312,8 @@ def poisoned(cell: str) -> Callable[[Contents], None]:
 
 
 def copied(cell: str) -> Callable[[Contents], None]:
-    one, other = (f"{cell}/seed-{seed}/policy.safetensors" for seed in (0, 1))
-    return lambda contents: contents.update({other: contents[one]})
+    first, second = (f"{cell}/seed-{seed}/policy.safetensors" for seed in (0, 1))
+    return lambda contents: contents.update({second: contents[first]})
 
 
 LEDGER_ROW = {"step": 1, **{name: kind() for name, kind in LEDGER.items()}}
@@ -388,19 +388,21 @@ def imported(tmp_path: Path, **settings: Any) -> Path:
     [
         (("cell.json", lambda c: c["settings"]["lr"].update(value=0.2)), "its names and settings make another cell"),
         (("cell.json", lambda c: c.update(steps=50)), "its names and settings make another cell|says finished"),
-        (("rows", lambda found: found.reverse()), "out of order"),
-        (("rows", lambda found: found.pop(0)), "out of order, without their first episode"),
+        (("rows", lambda logged: logged.reverse()), "out of order"),
+        (("rows", lambda logged: logged.pop(0)), "out of order, without their first episode"),
         (
-            ("rows", lambda found: found[-1].update(step=200)),
+            ("rows", lambda logged: logged[-1].update(step=200)),
             "out of order, without their first episode or after its end",
         ),
     ],
 )
 def test_runs_made_elsewhere_are_held_to_what_they_say(tmp_path: Path, change: Any, message: str) -> None:
     file = imported(tmp_path, lr=0.1)
-    what, edit = change
+    target, edit = change
     directory = next(path for path in contents_of(file) if path.endswith("cell.json")).removesuffix("/cell.json")
     apply = (
-        rows(f"{directory}/seed-0/evaluations.parquet", edit) if what == "rows" else edited(f"{directory}/{what}", edit)
+        rows(f"{directory}/seed-0/evaluations.parquet", edit)
+        if target == "rows"
+        else edited(f"{directory}/{target}", edit)
     )
     refused(forge(file, tmp_path / "forged.zip", apply), tmp_path / "board", message)

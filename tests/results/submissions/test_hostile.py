@@ -87,16 +87,16 @@ def retold(content: bytes) -> bytes:
 
 
 def reordered(content: bytes) -> bytes:
-    """The same arrays, the last first."""
+    """Return safetensors bytes with the same arrays in reverse order."""
     length = int.from_bytes(content[:8], "little")
     head, body = json.loads(content[8 : 8 + length]), content[8 + length :]
-    found, parts, at = {}, [], 0
+    header, parts, at = {}, [], 0
     for name, entry in reversed(head.items()):
         start, end = entry["data_offsets"]
-        found[name] = {**entry, "data_offsets": [at, at + end - start]}
+        header[name] = {**entry, "data_offsets": [at, at + end - start]}
         parts.append(body[start:end])
         at += end - start
-    text = json.dumps(found).encode()
+    text = json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + b"".join(parts)
 
 
@@ -105,8 +105,8 @@ def cassette(*calls: tuple[dict[str, Any], str]) -> bytes:
     with sqlite3.connect(":memory:") as db:
         for statement in cassette_file.LAYOUT:
             db.execute(statement)
-        for asked, answer in calls:
-            text = json.dumps({"model": {}, **asked})
+        for request, answer in calls:
+            text = json.dumps({"model": {}, **request})
             key = hashlib.sha256(text.encode()).hexdigest()
             db.execute("INSERT INTO requests VALUES (?, ?)", (key, text))
             row = (key, "cell/0", answer, "judge", "", 0, 0, "tiny", "{}", 1, 0, 0, 0, 0.0, 0.0)
@@ -116,8 +116,8 @@ def cassette(*calls: tuple[dict[str, Any], str]) -> bytes:
 
 
 def chat(schema: dict[str, Any], answer: Any) -> tuple[dict[str, Any], str]:
-    asked = {"kind": "chat", "messages": [], "schema": schema, "max_tokens": 9, "temperature": 0}
-    return asked, json.dumps({"object": answer})
+    request = {"kind": "chat", "messages": [], "schema": schema, "max_tokens": 9, "temperature": 0}
+    return request, json.dumps({"object": answer})
 
 
 DOUBLED = {

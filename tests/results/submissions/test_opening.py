@@ -54,11 +54,11 @@ def hostile(archive: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 def entry(name: str, mode: int = 0o100644, **fields: object) -> zipfile.ZipInfo:
-    found = zipfile.ZipInfo(name, packing.EPOCH)
-    found.external_attr, found.create_system = mode << 16, 3
+    info = zipfile.ZipInfo(name, packing.EPOCH)
+    info.external_attr, info.create_system = mode << 16, 3
     for key, value in fields.items():
-        setattr(found, key, value)
-    return found
+        setattr(info, key, value)
+    return info
 
 
 def test_a_submission_made_in_one_directory_is_added_in_another(archive: Path, trained: Path, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ CLASHES = (
 
 
 def more(*added: zipfile.ZipInfo) -> Callable[[Entries], object]:
-    return lambda entries: entries.extend((each, b"/etc/passwd") for each in added)
+    return lambda entries: entries.extend((info, b"/etc/passwd") for info in added)
 
 
 def first(text: bytes) -> Callable[[Entries], object]:
@@ -315,10 +315,12 @@ def test_a_pickle_is_never_run(archive: Path, forged: Callable[..., Path], cell:
 
 
 def test_a_hundred_thousand_entries_are_not_read(tmp_path: Path) -> None:
-    one = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"x"
-    for count, told in ((65_534, 65_534), (100_000, 65_535), (100_000, 1)):
-        index = one * count
-        (tmp_path / "a.zip").write_bytes(index + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, told, told, len(index), 0, 0))
+    record = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"x"
+    for count, stated in ((65_534, 65_534), (100_000, 65_535), (100_000, 1)):
+        index = record * count
+        (tmp_path / "a.zip").write_bytes(
+            index + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, stated, stated, len(index), 0, 0)
+        )
         started = time.process_time()
         refused(
             tmp_path / "a.zip", tmp_path / "board", "entries; a submission has at most|does not begin with|is damaged"

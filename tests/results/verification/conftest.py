@@ -99,14 +99,14 @@ class Handed:
         plain = ["verify", str(self.directory), "--leaderboard", str(self.leaderboard), "--episodes", "16"]
         plain += ["--seed", str(SEED)] if words != FRESH else []
         code = cli.main([*plain, *(map(str, words) if words != FRESH else [])])
-        found = record.read(self.leaderboard, read((self.directory / MANIFEST).read_bytes()).digest)
-        assert found is not None
-        return code, found
+        verification = record.read(self.leaderboard, read((self.directory / MANIFEST).read_bytes()).digest)
+        assert verification is not None
+        return code, verification
 
     def verdict(self, *words: object, task: str = "CartPole-v1") -> CellVerdict:
-        """Of the cell on a task."""
-        _, found = self.verify(*words)
-        return found.cells[self.cell(task).name.rpartition("-")[2]]
+        """Return the verdict on the cell of a task; `words` as in `verify`."""
+        _, verification = self.verify(*words)
+        return verification.cells[self.cell(task).name.rpartition("-")[2]]
 
 
 def trained(directory: Path, *overrides: str, seeds: int = 1) -> Path:
@@ -133,24 +133,24 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return packing.pack(root / "study", root / "study.zip").file
 
 
-class Kept:
-    """A process that plays for several tests, and what it played: the same policies are played once."""
+class SharedPlayer:
+    """A player process that several tests share, with its outcomes: the same policy is played once."""
 
     def __init__(self, player: Player, played: dict[object, Played | Exception]) -> None:
         self.player, self.played = player, played
 
-    def __call__(self, wanted: Wanted) -> Played:
-        files = (wanted.cell / "cell.json", wanted.cell / f"seed-{wanted.seed}" / "policy.safetensors")
-        key = (*wanted[1:7], str(wanted[7:]), *(path.read_bytes() if path.is_file() else b"" for path in files))
+    def __call__(self, question: Wanted) -> Played:
+        files = (question.cell / "cell.json", question.cell / f"seed-{question.seed}" / "policy.safetensors")
+        key = (*question[1:7], str(question[7:]), *(path.read_bytes() if path.is_file() else b"" for path in files))
         if key not in self.played:
             try:
-                self.played[key] = self.player(wanted)
+                self.played[key] = self.player(question)
             except Exception as error:
                 self.played[key] = error
-        found = self.played[key]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        outcome = self.played[key]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def close(self) -> None:
         """Another test may want it."""
@@ -158,9 +158,9 @@ class Kept:
 
 @pytest.fixture(scope="session")
 def player() -> Iterator[Player]:
-    found = Player(600.0)
-    yield found
-    found.close()
+    process = Player(600.0)
+    yield process
+    process.close()
 
 
 @pytest.fixture(scope="session")
@@ -170,13 +170,15 @@ def played() -> dict[object, Played | Exception]:
 
 
 @pytest.fixture
-def kept(player: Player, played: dict[object, Played | Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+def shared_player(player: Player, played: dict[object, Played | Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     """`bench verify` plays in the process that is there, unless a test is about its limit."""
-    monkeypatch.setattr(verifying, "Player", lambda limit: Kept(player, played) if limit >= 1 else Player(limit))
+    monkeypatch.setattr(
+        verifying, "Player", lambda limit: SharedPlayer(player, played) if limit >= 1 else Player(limit)
+    )
 
 
 @pytest.fixture
-def handed(archive: Path, tmp_path: Path, kept: None) -> Iterator[Handed]:
+def handed(archive: Path, tmp_path: Path, shared_player: None) -> Iterator[Handed]:
     leaderboard = tmp_path / "leaderboard"
     yield Handed(add(archive, leaderboard), leaderboard)
     shutil.rmtree(leaderboard)

@@ -110,20 +110,23 @@ def test_an_override_left_unsaid_is_noticed(checked: Check, words: tuple[str, ..
 def test_what_a_record_says_of_its_stage_is_checked_like_the_rest(checked: Check) -> None:
     content = record(next(planned(*STAGED, "pretraining.replay.alpha=0.3")))
     stage = content["stage"]
-    for told, changed in {
+    for message, changed in {
         "make another cell": {**stage, "settings": {**stage["settings"], "replay.alpha": {"value": 0.4}}},
         "steps is 1, ": {**stage, "steps": 1},
         "variant is .*make it .*learner.lr=0.7": {**stage, "overrides": {**stage["overrides"], "learner.lr": 0.7}},
         "variant is .*make it .pretraining=per.$": {**stage, "overrides": {}, "variant": ""},
     }.items():
-        with pytest.raises((Altered, Unusable), match=told):
+        with pytest.raises((Altered, Unusable), match=message):
             checked({**content, "stage": changed})
     with pytest.raises(Altered, match="make another cell"):
         checked({key: value for key, value in content.items() if key != "stage"})
-    told = {"overrides": {**stage["overrides"], "learner.lr": 0.7}, "variant": "learner.lr=0.7, replay.alpha=0.3"}
+    stage_changes = {
+        "overrides": {**stage["overrides"], "learner.lr": 0.7},
+        "variant": "learner.lr=0.7, replay.alpha=0.3",
+    }
     variant = "pretraining=per, pretraining.learner.lr=0.7, pretraining.replay.alpha=0.3"
     with pytest.raises(Altered, match=r"says that learner\.lr was overridden"):
-        checked({**content, "variant": variant, "stage": {**stage, **told}})
+        checked({**content, "variant": variant, "stage": {**stage, **stage_changes}})
 
 
 def test_a_record_names_no_file_that_is_opened_here(checked: Check) -> None:

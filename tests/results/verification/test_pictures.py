@@ -28,7 +28,7 @@ HOME = "minigrid_doorkey/5x5"
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def drawn_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of one run with a gallery; only to be read."""
     study = trained(tmp_path_factory.mktemp("drawn") / "study", "suite=minigrid_doorkey", "method=uer")
     gallery.draw(run_of(study), episodes=4, seed=3)
@@ -36,8 +36,8 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def study(drawn: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(drawn, tmp_path / "study"))
+def study(drawn_study: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(drawn_study, tmp_path / "study"))
 
 
 def run_of(study: Path) -> Path:
@@ -64,10 +64,10 @@ def repainted(study: Path, by: int) -> None:
 
 
 def test_the_checkpoint_takes_the_same_actions_and_its_frames_are_the_pictures(study: Path) -> None:
-    found = galleries.read(run_of(study))
-    assert found is not None and found.opengl == "" and len(found.episodes) == 4
-    assert all(len(episode.actions) == 64 for episode in found.episodes)
-    assert differences(study) == dict.fromkeys((episode.episode for episode in found.episodes), "")
+    shown_gallery = galleries.read(run_of(study))
+    assert shown_gallery is not None and shown_gallery.opengl == "" and len(shown_gallery.episodes) == 4
+    assert all(len(episode.actions) == 64 for episode in shown_gallery.episodes)
+    assert differences(study) == dict.fromkeys((episode.episode for episode in shown_gallery.episodes), "")
 
 
 def test_other_pictures_and_other_actions_are_noticed(study: Path) -> None:
@@ -84,13 +84,13 @@ def test_a_colour_may_differ_by_two_of_255() -> None:
     frames = np.full((3, 6, 8, 3), 100, np.uint8)
 
     def lossless(number: int, by: int) -> bytes:
-        shown = frames.copy()
-        shown[:, 0, 0, 0] += np.arange(3, dtype=np.uint8) * 20  # neighbours that are equal would be one frame
-        shown[number, 3, 3, 1] += by
-        held = io.BytesIO()
-        first, *rest = [Image.fromarray(frame) for frame in shown]
-        first.save(held, "WEBP", save_all=True, append_images=rest, lossless=True)
-        return held.getvalue()
+        coloured = frames.copy()
+        coloured[:, 0, 0, 0] += np.arange(3, dtype=np.uint8) * 20  # neighbours that are equal would be one frame
+        coloured[number, 3, 3, 1] += by
+        buffer = io.BytesIO()
+        first, *rest = [Image.fromarray(frame) for frame in coloured]
+        first.save(buffer, "WEBP", save_all=True, append_images=rest, lossless=True)
+        return buffer.getvalue()
 
     assert pictures._differing(lossless(1, 2), lossless(1, 0), 3) == ""
     assert pictures._differing(lossless(1, 3), lossless(1, 0), 3).startswith("its frame 1 differs by up to 3 of 255")
@@ -119,22 +119,22 @@ def test_a_submission_s_pictures_are_labelled_until_they_have_been_played_again(
     board = tmp_path / "board"
     directory = add(packing.pack(study, tmp_path / "study.zip").file, board)
 
-    def shown() -> tuple[str, str]:
-        made = gathering.gather([str(directory)], board)
-        (entry,), (details,) = made.entries, made.details.values()
+    def labels() -> tuple[str, str]:
+        gathered = gathering.gather([str(directory)], board)
+        (entry,), (details,) = gathered.entries, gathered.details.values()
         assert details.episodes is not None and details.episodes.pictures == entry.pictures
         return entry.pictures, details.episodes.verification[0]
 
-    assert shown() == (
+    assert labels() == (
         "pictures not verified",
         "5x5, seed 0: pictures not verified: `bench verify` has not played them again",
     )
     manifest = read((directory / MANIFEST).read_bytes())
-    found = verified(directory, board, manifest.digest)
-    (verdict,) = found.cells.values()
+    verification = verified(directory, board, manifest.digest)
+    (verdict,) = verification.cells.values()
     check = next(check for check in verdict.checks if check.what == "seed 0: pictures")
     assert check.passed and "played again: equal actions and pictures" in check.detail
-    assert shown()[0] == "pictures verified"
+    assert labels()[0] == "pictures verified"
 
 
 def test_pictures_made_with_other_packages_are_labelled_and_their_run_is_verified_as_before(
