@@ -36,7 +36,7 @@ class Block(NamedTuple):
 
 
 def blocks(markdown: str) -> list[Block]:
-    return [Block(bool(found[1]), found[2], found[3] or "", found[4]) for found in FENCE.finditer(markdown)]
+    return [Block(bool(fence[1]), fence[2], fence[3] or "", fence[4]) for fence in FENCE.finditer(markdown)]
 
 
 def lines(text: str) -> Iterator[str]:
@@ -48,9 +48,9 @@ def lines(text: str) -> Iterator[str]:
 
 def words(line: str) -> list[str]:
     """The words of a command, without its comment and without what the shell does with its output."""
-    found = shlex.split(line, comments=True)
-    ends = [index for index, word in enumerate(found) if word in (">", "|", ">>")]
-    return found[: ends[0]] if ends else found
+    words_ = shlex.split(line, comments=True)
+    ends = [index for index, word in enumerate(words_) if word in (">", "|", ">>")]
+    return words_[: ends[0]] if ends else words_
 
 
 def block_commands(page: Path) -> list[tuple[str, ...]]:
@@ -58,11 +58,11 @@ def block_commands(page: Path) -> list[tuple[str, ...]]:
     text = page.read_text(encoding="utf-8")
     shell = [block.text for block in blocks(text) if block.language in ("sh", "bash", "")]
     shell += [block.replace("\n    ", "\n") for block in INDENTED.findall(FENCE.sub("", text))]
-    found = (words(line) for part in shell for line in lines(part) if line.startswith("bench "))
-    return list(dict.fromkeys(tuple(each[1:]) for each in found))
+    commands = (words(line) for part in shell for line in lines(part) if line.startswith("bench "))
+    return list(dict.fromkeys(tuple(command[1:]) for command in commands))
 
 
 def sentence_commands(page: Path) -> list[tuple[str, ...]]:
     """The words after `bench` of each command that a page mentions within a sentence, each once."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    return list(dict.fromkeys(tuple(words(" ".join(found.split()))[1:]) for found in INLINE.findall(text)))
+    return list(dict.fromkeys(tuple(words(" ".join(command.split()))[1:]) for command in INLINE.findall(text)))

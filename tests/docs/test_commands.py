@@ -34,7 +34,9 @@ def failing(commands: list[Command], fault: Callable[[Command], str]) -> list[st
 
 
 @pytest.mark.parametrize("page", [*filter(planned, PAGES)], ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_what_a_page_would_run_can_be_planned(page: Path, tmp_path: Path, monkeypatch, capsys, known: set) -> None:
+def test_what_a_page_would_run_can_be_planned(
+    page: Path, tmp_path: Path, monkeypatch, capsys, planned_before: set
+) -> None:
     """Whether this machine has what a plan needs (weights, a key) is another matter, and told as such."""
     monkeypatch.chdir(tmp_path)
 
@@ -44,13 +46,13 @@ def test_what_a_page_would_run_can_be_planned(page: Path, tmp_path: Path, monkey
         lacking = code == 1 and "missing: " in output.out + output.err and " × " in output.out
         return "" if code == 0 or lacking else output.err
 
-    new = [command for command in planned(page) if command not in known]
-    known.update(new)
+    new = [command for command in planned(page) if command not in planned_before]
+    planned_before.update(new)
     assert failing(new, fault) == []
 
 
 @pytest.fixture(scope="module")
-def known() -> set[Command]:
+def planned_before() -> set[Command]:
     """Commands of the pages before."""
     return set()
 

@@ -46,34 +46,34 @@ class Reader:
             for line in lines(block.text):
                 self._plan(words(line)) if block.planned else self._run(self._command(words(line)))
 
-    def _command(self, given: list[str]) -> list[str]:
+    def _command(self, words: list[str]) -> list[str]:
         """A command of a page with this interpreter; pip installs into a folder of its own, without the network."""
-        if given[0] == "bench":
-            return [*self._python, "-m", "guidebench", *given[1:]]
-        if given[0] == "pytest":
-            return [*self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *given[1:]]
-        if given[:2] == ["pip", "install"]:
+        if words[0] == "bench":
+            return [*self._python, "-m", "guidebench", *words[1:]]
+        if words[0] == "pytest":
+            return [*self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words[1:]]
+        if words[:2] == ["pip", "install"]:
             apart = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
-            return [*self._python, "-m", "pip", "install", *apart, "--target", str(self._site), *given[2:]]
-        assert given[0] in ("mv", "sed"), given
-        return given
+            return [*self._python, "-m", "pip", "install", *apart, "--target", str(self._site), *words[2:]]
+        assert words[0] in ("mv", "sed"), words
+        return words
 
-    def _plan(self, given: list[str]) -> None:
+    def _plan(self, words: list[str]) -> None:
         """`bench` says what it would do; a target of make is one that the Makefile has."""
-        if given[0] == "make":
-            assert re.search(rf"^{given[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), given
-        elif given[1] in ("run", "ablate"):
-            self._run([*self._command(given), "--dry-run"])
+        if words[0] == "make":
+            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), words
+        elif words[1] in ("run", "ablate"):
+            self._run([*self._command(words), "--dry-run"])
         else:
-            assert given[0] == "bench", given  # its arguments are held by test_commands
+            assert words[0] == "bench", words  # its arguments are held by test_commands
 
     def _run(self, command: list[str]) -> None:
-        own = command[len(self._python) :] if command[: len(self._python)] == self._python else []
-        if self._forked and own and own[1] != "pip":
-            run = programs.python if own[0] == "-c" else programs.module
+        arguments = command[len(self._python) :] if command[: len(self._python)] == self._python else []
+        if self._forked and arguments and arguments[1] != "pip":
+            run = programs.python if arguments[0] == "-c" else programs.module
             with pytest.MonkeyPatch.context() as patched:
                 patched.syspath_prepend(str(self._site))
-                done = run(*own[1:], cwd=self.folder, env=self._environment, timeout=200)
+                done = run(*arguments[1:], cwd=self.folder, env=self._environment, timeout=200)
         else:
             ended = subprocess.run(
                 command, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=200

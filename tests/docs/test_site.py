@@ -41,11 +41,11 @@ class Fetched(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        given = dict(attributes)
+        values = dict(attributes)
         if tag in ("script", "img", "iframe", "source"):
-            self.addresses.append(given.get("src") or "")
-        elif tag == "link" and given.get("rel") != "canonical":
-            self.addresses.append(given.get("href") or "")
+            self.addresses.append(values.get("src") or "")
+        elif tag == "link" and values.get("rel") != "canonical":
+            self.addresses.append(values.get("href") or "")
 
 
 def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
@@ -61,8 +61,10 @@ def test_no_block_is_left_as_text(site: Path) -> None:
     """A fence with unknown options, or a table or list right below a paragraph, would stay part of a paragraph."""
     for page in site.rglob("*.html"):
         paragraphs = re.findall(r"<p>(.*?)</p>", page.read_text(), re.DOTALL)
-        left = [each for each in paragraphs if re.search(r"```|\n\s*[-*] |^\|? *---", each, re.MULTILINE)]
-        assert not left, f"{page.name}: {left}"
+        unparsed = [
+            paragraph for paragraph in paragraphs if re.search(r"```|\n\s*[-*] |^\|? *---", paragraph, re.MULTILINE)
+        ]
+        assert not unparsed, f"{page.name}: {unparsed}"
 
 
 def test_every_setting_of_every_part_has_a_row(site: Path) -> None:
@@ -71,8 +73,8 @@ def test_every_setting_of_every_part_has_a_row(site: Path) -> None:
         for name in registry.names(kind):
             assert f'id="{name}"' in page, f"{kind} {name}"
             section = page.split(f'id="{name}"')[1].split("<h2")[0]
-            known = settings.fields(registry.get(kind, name)) if kind != "method" else {}
-            missing = [field for field in known if f"<td><code>{field}</code></td>" not in section]
+            fields = settings.fields(registry.get(kind, name)) if kind != "method" else {}
+            missing = [field for field in fields if f"<td><code>{field}</code></td>" not in section]
             assert not missing, f"{kind} {name}: {missing}"
 
 
@@ -104,8 +106,8 @@ def test_a_link_to_nothing_ends_the_build(tmp_path: Path) -> None:
     hooks.write_text("from docs.generated.hooks import on_page_markdown\n")  # and no generated pages
     config.write_text(text.replace("- docs/generated/hooks.py", f"- {hooks}").replace("[.]", f"[{ROOT}]"))
     done = build(tmp_path / "site", "--config-file", str(config))
-    told = [line for line in done.stderr.splitlines() if "judges.md" in line and "nowhere" in line]
-    assert done.returncode != 0 and len(told) == 3, done.stderr
+    messages = [line for line in done.stderr.splitlines() if "judges.md" in line and "nowhere" in line]
+    assert done.returncode != 0 and len(messages) == 3, done.stderr
 
 
 def test_links_between_files_become_links_between_pages() -> None:
