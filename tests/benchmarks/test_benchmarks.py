@@ -39,17 +39,17 @@ def test_each_says_what_it_measures_and_how() -> None:
 
 @pytest.mark.parametrize("name", together.HERE)
 def test_each_that_needs_no_peer_runs_small_and_tells_positive_figures(name: str) -> None:
-    found = together.run(name, sys.executable, together.SMALL[name])
-    for line in together.lines({name: found}):
+    figures = together.run(name, sys.executable, together.SMALL[name])
+    for line in together.lines({name: figures}):
         assert line.figure > 0 and line.ours and line.reached in ("yes", "no", "")
     if name == "engine":
-        uer, per, vlm_rb = (row["bytes"] for row in found["checkpoint_8x8"].values())
+        uer, per, vlm_rb = (row["bytes"] for row in figures["checkpoint_8x8"].values())
         slots = 2000 + 2 * 5000 + 1  # the ring has room for two intervals between checkpoints more
         assert 8 * slots <= per - uer <= 8 * slots + 2000  # a priority for each, float64
         assert 9 * slots <= vlm_rb - uer <= 9 * slots + 2000  # and whether it was judged
-        assert found["transition_16x16"]["both_observations_bytes"] == 2 * 768 + 7
+        assert figures["transition_16x16"]["both_observations_bytes"] == 2 * 768 + 7
     else:
-        assert together.lines({name: found})
+        assert together.lines({name: figures})
 
 
 def test_without_peers_their_benchmarks_are_named_and_left_out() -> None:
@@ -59,10 +59,10 @@ def test_without_peers_their_benchmarks_are_named_and_left_out() -> None:
 
 def test_seeds_trained_together_count_each() -> None:
     """Four seeds together in 2, 4 and 1 seconds beside one in 1, 1 and 1: 2, 1 and 4 times as fast."""
-    found = continuous.row("sac", "steps", 4, [2.0, 4.0, 1.0], [1.0, 1.0, 1.0])
-    assert (found["ratio_lowest"], found["ratio"], found["ratio_highest"]) == (1.0, 2.0, 4.0)
-    assert (found["ours_per_second"], found["peer_per_second"]) == (2.0, 1.0)
-    line = together.lines({"continuous": {"rows": [found]}})[0]
+    row = continuous.row("sac", "steps", 4, [2.0, 4.0, 1.0], [1.0, 1.0, 1.0])
+    assert (row["ratio_lowest"], row["ratio"], row["ratio_highest"]) == (1.0, 2.0, 4.0)
+    assert (row["ours_per_second"], row["peer_per_second"]) == (2.0, 1.0)
+    line = together.lines({"continuous": {"rows": [row]}})[0]
     assert (line.figure, line.goal, line.reached) == (2.0, "1.4", "yes")
 
 
@@ -112,13 +112,13 @@ def test_a_turn_ends_after_its_steps_and_the_run_when_nobody_asks(
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n\n"))
     stop = turns.Turns(start=5, turn=3)
     assert [stop() for _ in range(11)] == [False] * 10 + [True]
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [set(line) for line in told] == [set(), {"seconds", "processor"}, {"seconds", "processor"}]
+    messages = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [set(line) for line in messages] == [set(), {"seconds", "processor"}, {"seconds", "processor"}]
 
 
 def test_a_cell_trains_in_turns_and_tells_its_own_clock() -> None:
-    given = {"suite": "classic", "task": "CartPole-v1", "profile": "smoke", "method": "uer"}
-    contender = turns.Contender("benchmarks.turns", turns.cell_arguments(200, 100, given))
+    names = {"suite": "classic", "task": "CartPole-v1", "profile": "smoke", "method": "uer"}
+    contender = turns.Contender("benchmarks.turns", turns.cell_arguments(200, 100, names))
     turns.interleave([contender], 2)
     assert len(contender.turns) == 2 and contender.close()["step"] == 400
 

@@ -59,5 +59,5 @@ def test_the_document_has_a_number_for_every_kind_and_none_above_its_bound() -> 
         assert len(shares) == len(error_rates.RUNS) and max(shares) <= most + 0.5, line
     last = text[text.index("## Coverage") :]
     for runs, share in coverage.NORMAL.items():
-        (told,) = re.findall(rf"^\| {runs} \| ([\d.]+) %", last, re.MULTILINE)
-        assert float(told) == pytest.approx(100 * share, abs=1)
+        (percent,) = re.findall(rf"^\| {runs} \| ([\d.]+) %", last, re.MULTILINE)
+        assert float(percent) == pytest.approx(100 * share, abs=1)

@@ -30,9 +30,9 @@ def test_what_is_loaded_is_what_was_written(measured: Any) -> None:
     study, row = measured
     rows = guidebench.load(study)
     assert row["rows_written"] == row["rows_loaded"] == len(rows) == CELLS * SEEDS * EVALUATIONS * EPISODES
-    for (directory,), own in rows.groupby(["directory"]):
-        written = pd.read_parquet(study / str(directory) / "evaluations.parquet")
-        assert own[list(written)].reset_index(drop=True).astype(written.dtypes).equals(written)
+    for (directory,), run_rows in rows.groupby(["directory"]):
+        stored = pd.read_parquet(study / str(directory) / "evaluations.parquet")
+        assert run_rows[list(stored)].reset_index(drop=True).astype(stored.dtypes).equals(stored)
     read = results.study(study)
     assert len(read.cells) == CELLS and [run.status for run in read.runs] == ["finished"] * CELLS * SEEDS
     assert not any(leases.holder(study / run.directory) for run in read.runs)
@@ -78,12 +78,12 @@ def test_a_number_of_cells_that_is_no_grid_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_command_that_fails_or_takes_too_long_is_recorded_as_such() -> None:
-    failed, said = growth.cost(["/bin/sh", "-c", "echo no disk >&2; exit 3"], {}, 60.0)
-    assert said == "no disk" and failed["failed"].endswith("with exit code 3: no disk")
-    late, said = growth.cost(["/bin/sh", "-c", "echo begun; exec sleep 60"], {}, 0.5)
-    assert said == "begun" and late["failed"].endswith("with exit code -9: begun")
-    done, said = growth.cost(["/bin/true"], {}, 60.0)
-    assert "failed" not in done and said == ""
+    failed, output = growth.cost(["/bin/sh", "-c", "echo no disk >&2; exit 3"], {}, 60.0)
+    assert output == "no disk" and failed["failed"].endswith("with exit code 3: no disk")
+    late, output = growth.cost(["/bin/sh", "-c", "echo begun; exec sleep 60"], {}, 0.5)
+    assert output == "begun" and late["failed"].endswith("with exit code -9: begun")
+    done, output = growth.cost(["/bin/true"], {}, 60.0)
+    assert "failed" not in done and output == ""
 
 
 def test_figures_of_other_numbers_of_cells_are_kept(tmp_path: Path) -> None:
@@ -91,5 +91,5 @@ def test_figures_of_other_numbers_of_cells_are_kept(tmp_path: Path) -> None:
     rows = [{"cells": cells, "seeds": seeds} for cells, seeds in ((10, 1), (1, 1), (1, 3))]
     for row in [*rows, {"cells": 10, "seeds": 1, "runs": 10}]:
         growth.keep(row, output)
-    kept = json.loads(output.read_text())["results"]["growth"]["rows"]
-    assert kept == [rows[1], {"cells": 10, "seeds": 1, "runs": 10}, rows[2]]
+    stored = json.loads(output.read_text())["results"]["growth"]["rows"]
+    assert stored == [rows[1], {"cells": 10, "seeds": 1, "runs": 10}, rows[2]]
