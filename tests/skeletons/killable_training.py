@@ -12,31 +12,31 @@ from tests.conftest import trainer
 
 
 def main() -> int:
-    """`words`, `packs`, `job`: what `train` takes; `directory`; `where` the process is killed: in "training", after
-    this `step`, in an "evaluation", when the first episode of one at this step or later has ended and others have not,
-    or not at all if it is ""."""
-    asked: dict[str, Any] = json.load(sys.stdin)
+    """Train as JSON on standard input says: `words`, `packs` and `job` are arguments of `train`, and `directory` is the
+    study's. `where`: "training" kills the process after this `step`, "evaluation" when the first episode of an
+    evaluation at this step or later has ended and others have not, "" never."""
+    request: dict[str, Any] = json.load(sys.stdin)
 
     def die() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    here = 0
+    step = 0
     advance, scored = training.Loop.advance, evaluation.scored
 
     def advanced(loop: training.Loop, *rest: Any) -> None:
-        nonlocal here
+        nonlocal step
         advance(loop, *rest)
-        here = loop.step
-        if asked["where"] == "training" and here == asked["step"]:
+        step = loop.step
+        if request["where"] == "training" and step == request["step"]:
             die()
 
     def worth(*rest: Any) -> float:
-        if asked["where"] == "evaluation" and here >= asked["step"]:
+        if request["where"] == "evaluation" and step >= request["step"]:
             die()
         return scored(*rest)
 
     training.Loop.advance, evaluation.scored = advanced, worth  # type: ignore[method-assign]
-    directory = Path(asked["directory"])
-    packs = [tuple(pack) for pack in asked["packs"]]
-    trainer(directory.parent)(*asked["words"], packs=packs, directory=directory, **asked["job"])
+    directory = Path(request["directory"])
+    packs = [tuple(pack) for pack in request["packs"]]
+    trainer(directory.parent)(*request["words"], packs=packs, directory=directory, **request["job"])
     return 0

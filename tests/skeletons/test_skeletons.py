@@ -9,7 +9,7 @@ import pytest
 from guidebench import results
 from tests.methods.contract import CARTPOLE, DOORKEY, MAZE, Row, check, served, settings
 
-HERE = Path(__file__).parent
+DIRECTORY = Path(__file__).parent
 SECOND = "channels=4 features=8 hidden=[8] batch_size=8 learning_starts=16"
 ROWS = {
     "options": Row(
@@ -28,7 +28,7 @@ def studies(plugin: Callable[..., Path], tiny: Callable[[str], Path], tmp_path: 
 
     def checked(name: str, source: str, *parts: str) -> tuple[Any, Path]:
         registered = dict.fromkeys(("agent", "method"), source) | {part: "pictures" for part in parts}
-        plugin(f"{source}_skeleton", (HERE / f"{source}.py").read_text(), registered)
+        plugin(f"{source}_skeleton", (DIRECTORY / f"{source}.py").read_text(), registered)
         study = check(ROWS[name], tiny, tmp_path)
         return results.load(study, what="metrics").sort_values("step").groupby("seed").tail(1), study
 

@@ -36,7 +36,7 @@ class Turns(AgentPart):
     def dialogue(self, suite, task, role):
         return See()
 
-    def array(self, there, role):
+    def array(self, cell, role):
         return VISION
 
 
@@ -44,8 +44,8 @@ class See:
     calls = 1
 
     async def __call__(self, content, frames, ask):
-        told = await ask(EmbedCall(tuple(frames)))
-        return None if told.failure else told.value
+        answer = await ask(EmbedCall(tuple(frames)))
+        return None if answer.failure else answer.value
 
 
 class Agent(BaseAgent):
@@ -87,12 +87,12 @@ class Agent(BaseAgent):
                 self.experience.store.apply(VISION.name, answer.row, answer.key, answer.value)
 
     def update(self, ctx):
-        told = {}
+        metrics = {}
         for name, learner in self.learners.items():
             if learner.updates_due(ctx.step):
                 _, update = self.learn(learner, self.experience, ctx, shape=paid)
-                told |= {f"{name}/{key}": values for key, values in update.metrics.items()}
-        return told
+                metrics |= {f"{name}/{key}": values for key, values in update.metrics.items()}
+        return metrics
 
     def state(self, row):
         return super().state(row) | {"clock": int(self.clock[row]), "open": self.open[row].state()}
