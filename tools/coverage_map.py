@@ -134,8 +134,8 @@ def record(tree: Path, output: Path, directory: Path, python: str, words: Sequen
 
 def current_commit(tree: Path) -> str:
     """Return a commit of the tree as it is, changes that are not committed included."""
-    made = _git(tree, "stash", "create").strip()
-    return made or _git(tree, "rev-parse", "HEAD").strip()
+    stash = _git(tree, "stash", "create").strip()
+    return stash or _git(tree, "rev-parse", "HEAD").strip()
 
 
 def _git(tree: Path, *words: str) -> str:
@@ -203,7 +203,9 @@ def _branches(tree: Path, arcs: Mapping[str, set[tuple[int, int]]]) -> dict[str,
     """Return for each file how many of its statements and branches were executed, and how many it has."""
     with tempfile.TemporaryDirectory() as directory:
         data = coverage.CoverageData(f"{directory}/data")
-        data.add_arcs({str(tree.resolve() / name): found for name, found in arcs.items() if name.endswith(".py")})
+        data.add_arcs(
+            {str(tree.resolve() / name): file_arcs for name, file_arcs in arcs.items() if name.endswith(".py")}
+        )
         data.write()
         folders = [str(tree.resolve() / folder) for folder in recorder.FOLDERS if folder != "guidebench"]
         analysis = coverage.Coverage(
@@ -213,13 +215,13 @@ def _branches(tree: Path, arcs: Mapping[str, set[tuple[int, int]]]) -> dict[str,
         analysis.load()
         analysis.json_report(outfile=f"{directory}/report.json", ignore_errors=True)
         report = json.loads(Path(directory, "report.json").read_text())
-    result = {}
+    counts = {}
     for path, file in report["files"].items():
         summary = file["summary"]
         covered = summary["covered_lines"] + summary["covered_branches"]
         total = summary["num_statements"] + summary["num_branches"]
-        result[os.path.relpath(Path(path).resolve(), tree.resolve())] = (covered, total)
-    return result
+        counts[os.path.relpath(Path(path).resolve(), tree.resolve())] = (covered, total)
+    return counts
 
 
 def folders(branches: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
@@ -232,11 +234,11 @@ def folders(branches: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int
     return dict(sorted(sums.items()))
 
 
-def show_folders(own: Mapping[str, Sequence[int]], before: Mapping[str, Sequence[int]]) -> int:
+def show_folders(sums: Mapping[str, Sequence[int]], before: Mapping[str, Sequence[int]]) -> int:
     """Print the share of statements and branches that are executed, folder by folder, from two results of `folders`.
     Return how many folders have lost more than .2 points since the earlier one."""
     lost = 0
-    for folder, (covered, total) in own.items():
+    for folder, (covered, total) in sums.items():
         if not total:
             continue
         share = 100 * covered / total
@@ -253,18 +255,18 @@ def show_folders(own: Mapping[str, Sequence[int]], before: Mapping[str, Sequence
 def changed_lines(diff: str, *, new: bool = False) -> dict[str, set[int]]:
     """Return the lines that `git diff --unified=0` changes, file -> numbers in the old, or the new, version. A line
     that is inserted counts as a change of the lines around it."""
-    result: dict[str, set[int]] = {}
+    changes: dict[str, set[int]] = {}
     names = ["", ""]
     for line in diff.splitlines():
         if line.startswith(("--- ", "+++ ")):
             names[line.startswith("+")] = line[6:]
-        elif found := _HUNK.match(line):
-            start, count = found[3 if new else 1], found[4 if new else 2]
+        elif hunk := _HUNK.match(line):
+            start, count = hunk[3 if new else 1], hunk[4 if new else 2]
             first, number = int(start), int(count or 1)
             name = names[new] if names[new] != "ev/null" else names[not new]
             lines = range(first, first + number) if number else (first, first + 1)
-            result.setdefault(name, set()).update(lines)
-    return result
+            changes.setdefault(name, set()).update(lines)
+    return changes
 
 
 class Selection(NamedTuple):
@@ -278,11 +280,11 @@ class Selection(NamedTuple):
 
 def select(tree: Path, coverage_map: CoverageMap, base: str) -> Selection:
     """Return the tests that what has changed since `base` may concern."""
-    known = subprocess.run(["git", "-C", str(tree), "cat-file", "-e", coverage_map.commit], capture_output=True)
+    probe = subprocess.run(["git", "-C", str(tree), "cat-file", "-e", coverage_map.commit], capture_output=True)
     untracked = _git(tree, "ls-files", "-o", "--exclude-standard").splitlines()
     names = {*_git(tree, "diff", "--name-only", base).splitlines(), *untracked}
     lines: defaultdict[str, set[int]] = defaultdict(set)
-    if known.returncode == 0:
+    if probe.returncode == 0:
         options = ("diff", "--unified=0", "--no-renames", "--no-ext-diff", "--no-color")
         for part in (
             changed_lines(_git(tree, *options, base, coverage_map.commit), new=True),
@@ -358,23 +360,23 @@ class Outcome(NamedTuple):
     """The tests, and the files that could not be collected, that failed, in this order."""
 
 
-def not_quick(coverage_map: CoverageMap, each: float = 0.2, together: float = 120.0) -> list[str]:
+def not_quick(coverage_map: CoverageMap, average: float = 0.2, together: float = 120.0) -> list[str]:
     """Return the functions, FILE::NAME, whose tests take more than `each` seconds on average, and the longest of the
     others until the rest takes at most `together`; a file of which nothing is left by its name."""
     times: defaultdict[str, list[float]] = defaultdict(list)
     counted: set[str] = set()
     for name, test in coverage_map.tests.items():
-        made = sum(coverage_map.fixtures[fixture].seconds for fixture in {*test.fixtures} - counted)
+        fixture_seconds = sum(coverage_map.fixtures[fixture].seconds for fixture in {*test.fixtures} - counted)
         counted |= {*test.fixtures}
-        times[name.partition("[")[0]].append(test.seconds + made)
+        times[name.partition("[")[0]].append(test.seconds + fixture_seconds)
     sums = {name: sum(seconds) for name, seconds in times.items()}
-    left = {name for name, seconds in times.items() if sums[name] / len(seconds) <= each}
-    for name in sorted(left, key=sums.__getitem__, reverse=True):
-        if sum(sums[other] for other in left) <= together:
+    quick = {name for name, seconds in times.items() if sums[name] / len(seconds) <= average}
+    for name in sorted(quick, key=sums.__getitem__, reverse=True):
+        if sum(sums[other] for other in quick) <= together:
             break
-        left.remove(name)
-    files = {name.partition("::")[0] for name in left}
-    return sorted({name if (file := name.partition("::")[0]) in files else file for name in times.keys() - left})
+        quick.remove(name)
+    files = {name.partition("::")[0] for name in quick}
+    return sorted({name if (file := name.partition("::")[0]) in files else file for name in times.keys() - quick})
 
 
 def run_tests(
@@ -440,31 +442,33 @@ def main(words: Sequence[str]) -> int:
     listing = commands.add_parser("quick", help="write which tests take too long for `make test-quick`")
     for command in (recording, collecting, showing, changing, listing):
         command.add_argument("--map", type=Path, default=MAP, help=f"default: {MAP}")
-    given, rest = parser.parse_known_args(words)
+    options, rest = parser.parse_known_args(words)
     rest = [word for word in rest if word != "--"]
-    if given.command == "record":
-        python = given.python or str(given.tree.resolve() / ".venv/bin/python")
+    if options.command == "record":
+        python = options.python or str(options.tree.resolve() / ".venv/bin/python")
         with tempfile.TemporaryDirectory() as temporary:
-            return record(given.tree.resolve(), given.map, (given.data or Path(temporary)).resolve(), python, rest)
-    if given.command == "collect":
-        collect(given.tree.resolve(), given.data, current_commit(given.tree)).write(given.map)
+            return record(
+                options.tree.resolve(), options.map, (options.data or Path(temporary)).resolve(), python, rest
+            )
+    if options.command == "collect":
+        collect(options.tree.resolve(), options.data, current_commit(options.tree)).write(options.map)
         return 0
-    coverage_map = read(given.map)
-    if given.command == "folders":
+    coverage_map = read(options.map)
+    if options.command == "folders":
         sums = folders(coverage_map.branches)
-        before = json.loads(given.compare.read_text()) if given.compare.exists() and not given.keep else {}
-        if given.keep:
+        before = json.loads(options.compare.read_text()) if options.compare.exists() and not options.keep else {}
+        if options.keep:
             lines = ",\n".join(f" {json.dumps(folder)}: {json.dumps(counts)}" for folder, counts in sums.items())
-            given.compare.write_text(f"{{\n{lines}\n}}\n")
+            options.compare.write_text(f"{{\n{lines}\n}}\n")
         return min(1, show_folders(sums, before))
-    if given.command == "quick":
+    if options.command == "quick":
         (ROOT / "tests/not_quick.txt").write_text("".join(f"{name}\n" for name in not_quick(coverage_map)))
         return 0
-    selection = select(ROOT, coverage_map, given.base or default_base(ROOT))
+    selection = select(ROOT, coverage_map, options.base or default_base(ROOT))
     for remark in selection.remarks:
         print(f"note: {remark}")
     print(f"{len(selection.tests)} tests, and whole: {', '.join(selection.files) or 'no file'}", flush=True)
-    if given.list or not (selection.tests or selection.files):
+    if options.list or not (selection.tests or selection.files):
         print(*selection.tests, sep="\n")
         return 0
     return run_tests(ROOT, selection.tests, selection.files, sys.executable, rest).code or 0

@@ -34,7 +34,7 @@ from tools.coverage_map import CoverageMap, function_lines, run_tests
 from tools.mutations import Fault, Place, applied, draw, place
 
 ROOT = coverage_map.ROOT
-DRAWN = Path(__file__).with_name("drawn_faults.json")
+DRAWN_FILE = Path(__file__).with_name("drawn_faults.json")
 OUTPUT = Path("build/faults.json")
 EARLIER_VERDICTS = Path(__file__).with_name("verdicts.json")
 """Verdicts of an earlier commit. What it caught must still be caught."""
@@ -205,7 +205,7 @@ class Verdict(NamedTuple):
 
 def drawn_faults() -> list[Fault]:
     """Return the drawn faults, in their order."""
-    return [Fault(**entry) for entry in json.loads(DRAWN.read_text())] if DRAWN.exists() else []
+    return [Fault(**entry) for entry in json.loads(DRAWN_FILE.read_text())] if DRAWN_FILE.exists() else []
 
 
 def sources(tree: Path) -> dict[str, str]:
@@ -226,14 +226,14 @@ def reached_by(coverage_map: CoverageMap, file: str, source: str, lines: Place) 
 def statement_lines(source: str, lines: Place) -> set[int]:
     """Return all lines of the statements that lie on some: a statement of several lines is recorded by some of them.
     Those of a compound statement are the ones above its body."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)
             last = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
             if node.lineno <= lines.last and lines.first <= last:
-                found |= {*range(node.lineno, last + 1)}
-    return found
+                numbers |= {*range(node.lineno, last + 1)}
+    return numbers
 
 
 def chosen(coverage_map: CoverageMap, tests: Iterable[str], file: str, seconds: float) -> list[str]:
@@ -248,18 +248,18 @@ def chosen(coverage_map: CoverageMap, tests: Iterable[str], file: str, seconds: 
     def cost(test: str) -> float:
         recording = coverage_map.tests[test]
         return recording.seconds + sum(
-            coverage_map.fixtures[name].seconds for name in recording.fixtures if name not in made
+            coverage_map.fixtures[name].seconds for name in recording.fixtures if name not in fixtures
         )
 
-    made: set[str] = set()
+    fixtures: set[str] = set()
     files: dict[str, list[str]] = {}
-    left = seconds
+    budget = seconds
     for test in sorted(tests, key=key):
         path = test.partition("::")[0]
-        left -= cost(test) + FILE_COST * (path not in files)
-        if left < 0 and files:
+        budget -= cost(test) + FILE_COST * (path not in files)
+        if budget < 0 and files:
             break
-        made.update(coverage_map.tests[test].fixtures)
+        fixtures.update(coverage_map.tests[test].fixtures)
         files.setdefault(path, []).append(test)
     return [test for group in files.values() for test in group]
 
@@ -332,24 +332,24 @@ def judge_all(
         verdicts: dict[str, Verdict] = {}
         unreliable: set[str] = set()
 
-        def one(fault: Fault) -> None:
+        def judge_one(fault: Fault) -> None:
             copy = copies.get()
             try:
                 verdict = judge(copy, fault, coverage_map, python, seconds, unreliable)
             finally:
                 copies.put(copy)
             verdicts[fault.name] = verdict
-            what = f" {verdict.test}" if verdict.test else ""
+            caught_by = f" {verdict.test}" if verdict.test else ""
             print(
-                f"[{len(verdicts)}/{len(faults)}] {fault.name}: {verdict.status}{what} "
+                f"[{len(verdicts)}/{len(faults)}] {fault.name}: {verdict.status}{caught_by} "
                 f"({verdict.count} tests, {verdict.seconds:.0f} s)", flush=True,
             )  # fmt: skip
 
-        left = [*faults]
-        while left:
+        unjudged = [*faults]
+        while unjudged:
             with ThreadPoolExecutor(jobs) as pool:
-                list(pool.map(one, left))
-            catching = {verdicts[fault.name].test for fault in left if verdicts[fault.name].status == "caught"}
+                list(pool.map(judge_one, unjudged))
+            catching = {verdicts[fault.name].test for fault in unjudged if verdicts[fault.name].status == "caught"}
             tests = sorted(test for test in catching if test in coverage_map.tests)
             if not tests:
                 break
@@ -360,23 +360,25 @@ def judge_all(
             copies.put(copy)
             wrong = {*outcome.failed} & {*tests}
             unreliable |= wrong
-            left = [fault for fault in left if verdicts[fault.name].test in wrong]
-            for fault in left:
+            unjudged = [fault for fault in unjudged if verdicts[fault.name].test in wrong]
+            for fault in unjudged:
                 print(f"{verdicts.pop(fault.name).test} fails without a fault, too")
         return [verdicts[fault.name] for fault in faults]
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
     """Return a line for each fault and their counts."""
-    lines = [f"{each.status:9} {each.fault.name:32} {each.fault.file:52} {each.test}" for each in verdicts]
-    counts = Counter(each.status for each in verdicts)
+    lines = [
+        f"{verdict.status:9} {verdict.fault.name:32} {verdict.fault.file:52} {verdict.test}" for verdict in verdicts
+    ]
+    counts = Counter(verdict.status for verdict in verdicts)
     return "\n".join([*lines, ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))])
 
 
 def lost(verdicts: Iterable[Verdict], before: Sequence[dict[str, Any]]) -> list[Verdict]:
     """Return the faults that an earlier run caught and this one did not."""
     caught = {entry["name"] for entry in before if entry["status"] == "caught"}
-    return [each for each in verdicts if each.fault.name in caught and each.status == "survived"]
+    return [verdict for verdict in verdicts if verdict.fault.name in caught and verdict.status == "survived"]
 
 
 def main(words: Sequence[str]) -> int:
@@ -392,42 +394,42 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="faults at a time")
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"default: {OUTPUT}")
     parser.add_argument("--compare", type=Path, default=EARLIER_VERDICTS, metavar="FILE", help="earlier verdicts")
-    given = parser.parse_args(words)
-    tree = given.tree.resolve()
-    if given.command == "draw":
-        return _draw(tree, coverage_map.read(given.map))
+    options = parser.parse_args(words)
+    tree = options.tree.resolve()
+    if options.command == "draw":
+        return _draw(tree, coverage_map.read(options.map))
     faults = [*NAMED, *drawn_faults()]
-    if given.only:
-        if unknown := {*given.only} - {fault.name for fault in faults}:
+    if options.only:
+        if unknown := {*options.only} - {fault.name for fault in faults}:
             parser.error(f"unknown faults: {', '.join(sorted(unknown))}; `list` shows all")
-        faults = [fault for fault in faults if fault.name in given.only]
-    elif given.named or given.drawn is not None:
-        faults = [*(NAMED if given.named else ()), *drawn_faults()[: given.drawn or 0]]
-    if given.command == "list":
+        faults = [fault for fault in faults if fault.name in options.only]
+    elif options.named or options.drawn is not None:
+        faults = [*(NAMED if options.named else ()), *drawn_faults()[: options.drawn or 0]]
+    if options.command == "list":
         print(*(f"{fault.name:32} {fault.file}: {fault.meaning}" for fault in faults), sep="\n")
         return 0
-    python = given.python or str(tree / ".venv/bin/python")
-    verdicts = judge_all(tree, faults, coverage_map.read(given.map), python, given.seconds, given.jobs)
-    given.output.parent.mkdir(parents=True, exist_ok=True)
+    python = options.python or str(tree / ".venv/bin/python")
+    verdicts = judge_all(tree, faults, coverage_map.read(options.map), python, options.seconds, options.jobs)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     lines = (
-        json.dumps({"name": each.fault.name, "status": each.status, "test": each.test, "tests": each.count})
-        for each in verdicts
+        json.dumps({"name": verdict.fault.name, "status": verdict.status, "test": verdict.test, "tests": verdict.count})
+        for verdict in verdicts
     )
-    given.output.write_text("[\n {}\n]\n".format(",\n ".join(lines)))
+    options.output.write_text("[\n {}\n]\n".format(",\n ".join(lines)))
     print(table(verdicts))
     named = {fault.name for fault in NAMED}
-    failures = [each for each in verdicts if each.fault.name in named and each.status != "caught"]
-    if given.compare.exists():
-        failures = [*dict.fromkeys([*failures, *lost(verdicts, json.loads(given.compare.read_text()))])]
-    for each in failures:
-        print(f"must be caught: {each.fault.name} ({each.fault.meaning})")
+    failures = [verdict for verdict in verdicts if verdict.fault.name in named and verdict.status != "caught"]
+    if options.compare.exists():
+        failures = [*dict.fromkeys([*failures, *lost(verdicts, json.loads(options.compare.read_text()))])]
+    for verdict in failures:
+        print(f"must be caught: {verdict.fault.name} ({verdict.fault.meaning})")
     return min(1, len(failures))
 
 
 def _draw(tree: Path, recorded: CoverageMap) -> int:
-    faults = draw(sources(tree), lambda *where: bool(reached_by(recorded, *where)))
-    DRAWN.write_text(f"{json.dumps([fault._asdict() for fault in faults], indent=1, ensure_ascii=False)}\n")
-    print(f"{DRAWN}: {len(faults)} faults")
+    faults = draw(sources(tree), lambda *place_arguments: bool(reached_by(recorded, *place_arguments)))
+    DRAWN_FILE.write_text(f"{json.dumps([fault._asdict() for fault in faults], indent=1, ensure_ascii=False)}\n")
+    print(f"{DRAWN_FILE}: {len(faults)} faults")
     return 0
 
 

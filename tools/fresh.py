@@ -53,7 +53,7 @@ class Step(NamedTuple):
 
 def steps(pages: Mapping[str, str]) -> list[Step]:
     """Return the steps of pages, name -> Markdown, each command once; `bench submit` and shells are left out."""
-    found: dict[str, Step] = {}
+    steps: dict[str, Step] = {}
     for text in pages.values():
         shell = [block.text for block in blocks(text) if block.language in ("sh", "bash", "")]
         shell += re.findall(r"(?<=\n\n)(?: {4}bench .*\n)+", text)
@@ -63,12 +63,12 @@ def steps(pages: Mapping[str, str]) -> list[Step]:
             if name == "submit":
                 continue
             placeholder = PLACEHOLDER.search(command)
-            found.setdefault(
+            steps.setdefault(
                 command,
                 Step(command, name in TRAINING and "--dry-run" not in command, placeholder[0] if placeholder else "",
                      name == "watch"),
             )  # fmt: skip
-    return list(found.values())
+    return list(steps.values())
 
 
 def failure(step: Step, code: int, output: str) -> str:
@@ -126,16 +126,16 @@ def main(words: Sequence[str]) -> int:
     """Run all steps and return 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m tools.fresh", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--keep", type=Path, metavar="DIR", help="clone into this new directory, and keep it")
-    given = parser.parse_args(words)
+    options = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="guidebench-fresh-") as temporary:
-        clone = given.keep or Path(temporary) / "guidebench"
+        clone = options.keep or Path(temporary) / "guidebench"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
         print("$ make run", flush=True)
-        begun = time.monotonic()
+        start = time.monotonic()
         options: dict[str, Any] = {"cwd": clone, "env": environment, "stdin": subprocess.DEVNULL}
         subprocess.run(["make", "run"], timeout=INSTALLATION, check=True, **options)
-        print(f"# {time.monotonic() - begun:.1f} s", flush=True)
+        print(f"# {time.monotonic() - start:.1f} s", flush=True)
         environment["PATH"] = os.pathsep.join([str(clone / ".venv" / "bin"), environment["PATH"]])
         pages = {page: (clone / page).read_text(encoding="utf-8") for page in PAGES}
         failures = {step.command: reason for step in steps(pages) if (reason := run(step, clone, environment))}

@@ -55,14 +55,14 @@ class Place(NamedTuple):
 
 def locate(source: str, fault: Fault) -> tuple[int, int] | None:
     """Return the offsets of the text that a fault replaces, or None if this version of the file has no such text."""
-    start, left = 0, fault.occurrence
+    start, skipped = 0, fault.occurrence
     for begin, end in _spans(source, fault.scope):
         start = max(begin, start)
-        while (found := source.find(fault.old, start, end)) >= 0:
-            if not left:
-                return found, found + len(fault.old)
-            left -= 1
-            start = found + 1
+        while (offset := source.find(fault.old, start, end)) >= 0:
+            if not skipped:
+                return offset, offset + len(fault.old)
+            skipped -= 1
+            start = offset + 1
     return None
 
 
@@ -127,23 +127,23 @@ def draw(
             digest = hashlib.sha256("\0".join(map(str, (seed, kind, *fault[1:]))).encode()).hexdigest()
             ranked[kind].append((digest, fault._replace(name=f"{kind.replace(' ', '-')}-{digest[:8]}")))
     queues = [iter(sorted(ranked[kind])) for kind in KINDS]
-    drawn: list[Fault] = []
-    taken: set[tuple[str, str]] = set()
-    while len(drawn) < count and queues:
+    faults: list[Fault] = []
+    functions: set[tuple[str, str]] = set()
+    while len(faults) < count and queues:
         for queue in [*queues]:
             for _, fault in queue:
                 source = sources[fault.file]
-                if (fault.file, fault.scope) in taken or not _is_valid(applied(source, fault)):
+                if (fault.file, fault.scope) in functions or not _is_valid(applied(source, fault)):
                     continue
                 if is_reached(fault.file, source, place(source, fault)):
-                    drawn.append(fault)
-                    taken.add((fault.file, fault.scope))
+                    faults.append(fault)
+                    functions.add((fault.file, fault.scope))
                     break
             else:
                 queues.remove(queue)
-            if len(drawn) == count:
+            if len(faults) == count:
                 break
-    return drawn
+    return faults
 
 
 def candidates(file: str, source: str) -> Iterator[tuple[str, Fault]]:

@@ -66,9 +66,9 @@ def pytest_fixture_setup(fixturedef: Any) -> Iterator[Any]:
     try:
         return (yield)  # type: ignore[misc]
     finally:
-        inner, whole = _in_fixtures - before, time.monotonic() - began
-        _in_fixtures = before + whole
-        _leave(seconds=round(whole - inner, 4))
+        inner, total = _in_fixtures - before, time.monotonic() - began
+        _in_fixtures = before + total
+        _leave(seconds=round(total - inner, 4))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -32,13 +32,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    kept = [
+    quick = [
         item
         for item in items
         if item.nodeid.partition("[")[0] not in _listed and not any(map(item.get_closest_marker, MARKERS))
     ]
-    config.hook.pytest_deselected(items=[item for item in items if item not in {*kept}])
-    items[:] = kept
+    config.hook.pytest_deselected(items=[item for item in items if item not in {*quick}])
+    items[:] = quick
 
 
 @pytest.hookimpl(wrapper=True)
@@ -63,9 +63,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     return report
 
 
-def _skipping(what: str) -> Callable[..., None]:
+def _skipping(reason: str) -> Callable[..., None]:
     def skip(*arguments: object, **named: object) -> None:
-        _tried.append(what)
-        pytest.skip(f"not quick: it {what}")
+        _tried.append(reason)
+        pytest.skip(f"not quick: it {reason}")
 
     return skip

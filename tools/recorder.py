@@ -83,10 +83,10 @@ class Recorder:
                 for number in {number for arc in executed for number in arc if number > 0}:
                     bits |= 1 << number
                 lines[name] = f"{bits:x}"
-                known = self._arcs.setdefault(name, set())
-                if added := executed - known:
+                recorded_arcs = self._arcs.setdefault(name, set())
+                if added := executed - recorded_arcs:
                     arcs[name] = sorted(added)
-                    known |= added
+                    recorded_arcs |= added
             data.erase()
             if lines or about:
                 record = {"test": context, "lines": lines, "arcs": arcs, **about}

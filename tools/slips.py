@@ -64,8 +64,8 @@ class Answer(NamedTuple):
     def names(self) -> bool:
         """Return whether the answer names the right word."""
         right = re.escape(self.slip.right)
-        written = rf"(?<![\w.]){right}=|(?:['=(,]|, |bench |write ){right}(?:[',);?]|$| )(?!')"
-        return re.search(written, self.text) is not None
+        pattern = rf"(?<![\w.]){right}=|(?:['=(,]|, |bench |write ){right}(?:[',);?]|$| )(?!')"
+        return re.search(pattern, self.text) is not None
 
 
 def commands() -> list[tuple[str, ...]]:
@@ -97,8 +97,8 @@ def _broken(word: str, first: bool, kind: str, rng: random.Random) -> list[tuple
         option = word.partition("=")[0]
         if len(option.strip("-")) < 3 or "=" in word:
             return []
-        made = {"letter": _letter(option, rng), "space": _spaced(option, rng), "plural": [_plural(option)]}
-        return [([*piece] if isinstance(piece, list) else [piece], option) for piece in made.get(kind, [])]
+        slips_of_kind = {"letter": _letter(option, rng), "space": _spaced(option, rng), "plural": [_plural(option)]}
+        return [([*piece] if isinstance(piece, list) else [piece], option) for piece in slips_of_kind.get(kind, [])]
     if not assigned:
         return []
     name = rng.choice(values) if values and key != "output" else ""

@@ -76,14 +76,15 @@ def table(reports: Sequence[Report], families: Mapping[str, Family], unusable: C
     not even finish undisturbed."""
     lines = [f"{'family':<16} {'rounds':>6} {'faults':>6} {'missed':>6} {'seconds':>8}  found"]
     for name in families:
-        own = [report for report in reports if report.round.family == name]
-        failed = sum(report.failed for report in own)
-        found = "equal" if own else "not run"
+        family_reports = [report for report in reports if report.round.family == name]
+        failed = sum(report.failed for report in family_reports)
+        finding = "equal" if family_reports else "not run"
         if failed or name in unusable:
-            found = f"{failed} rounds with findings" if failed else "fails undisturbed"
+            finding = f"{failed} rounds with findings" if failed else "fails undisturbed"
         lines.append(
-            f"{name:<16} {len(own):>6} {sum(len(report.applied) for report in own):>6} "
-            f"{sum(report.missed for report in own):>6} {sum(report.seconds for report in own):>8.0f}  {found}"
+            f"{name:<16} {len(family_reports):>6} {sum(len(report.applied) for report in family_reports):>6} "
+            f"{sum(report.missed for report in family_reports):>6} "
+            f"{sum(report.seconds for report in family_reports):>8.0f}  {finding}"
         )
     kinds = Counter(text.partition(" (")[0].partition(":")[0] for report in reports for text in report.applied)
     lines.append("faults: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
@@ -99,23 +100,23 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--first", type=int, default=0, metavar="ROUND", help="number of the first round")
     parser.add_argument("--rounds", type=int, help="end after this many")
     parser.add_argument("--plan", action="store_true", help="print the rounds of the first turn, and run none")
-    given = parser.parse_args(words)
+    options = parser.parse_args(words)
     begin = time.monotonic()
-    seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
-    families = chosen([name.strip() for name in given.families.split(",") if name.strip()])
+    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
+    families = chosen([name.strip() for name in options.families.split(",") if name.strip()])
 
     def tell(text: str) -> None:
         print(f"[{time.monotonic() - begin:6.1f} s] {text}", flush=True)
 
-    repeat = f" FAMILIES='{','.join(families)}'" if given.families else ""
+    repeat = f" FAMILIES='{','.join(families)}'" if options.families else ""
     print(f"seed {seed}: make chaos SEED={seed}{repeat} draws the same rounds", flush=True)
-    rounds = plan.rounds(seed, families, given.first)
-    if given.plan:
-        for round in (next(rounds) for _ in range(given.rounds or len(families))):
+    rounds = plan.rounds(seed, families, options.first)
+    if options.plan:
+        for round in (next(rounds) for _ in range(options.rounds or len(families))):
             print(*described(round), sep="\n")
         return 0
     mark, directory = f"chaos-{uuid.uuid4().hex}", Path(tempfile.mkdtemp(prefix="guidebench-chaos-"))
-    deadline = begin + 60.0 * given.minutes - min(CLOSING, 6.0 * given.minutes)
+    deadline = begin + 60.0 * options.minutes - min(CLOSING, 6.0 * options.minutes)
     reports: list[Report] = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left mounted or running
     hide_mounts()
@@ -127,7 +128,7 @@ def main(words: Sequence[str]) -> int:
     with marked_run(mark, any(family.hosted for family in families.values())):
         chaos = Chaos(directory, mark, deadline, tell, models)
         try:
-            while given.rounds is None or len(reports) < given.rounds:
+            while options.rounds is None or len(reports) < options.rounds:
                 round = next(rounds)
                 if round.family in unusable:
                     continue

@@ -44,8 +44,8 @@ class Outcome:
     """The last line that the command printed."""
     findings: list[str] = field(default_factory=list)
     """What a user would complain of, whatever the study holds in the end."""
-    left: list[int] = field(default_factory=list)
-    """Its processes that run still, if nobody waited for their end."""
+    running: list[int] = field(default_factory=list)
+    """Ids of its processes that still run, if nobody waited for their end."""
 
 
 def carry_out(
@@ -76,9 +76,9 @@ def carry_out(
         int(started.process.returncode), time.monotonic() - begin, strike.applied if strike else "",
         remark(started.output, place.study), findings,
     )  # fmt: skip
-    outcome.left = started.members()
+    outcome.running = started.members()
     if waits or previous:
-        outcome.findings += _await_end([*previous, *(outcome.left if waits else ())], deadline)
+        outcome.findings += _await_end([*previous, *(outcome.running if waits else ())], deadline)
     return outcome
 
 

@@ -34,19 +34,19 @@ CUT_OFF = 12
 def differences(reference: Path, disturbed: Path) -> list[str]:
     """Return what differs between two finished studies."""
     names, others = (entries(study) for study in (reference, disturbed))
-    found = [f"{name} is missing" for name in sorted(names - others)]
-    found += [f"{name} should not be there" for name in sorted(others - names)]
+    differences = [f"{name} is missing" for name in sorted(names - others)]
+    differences += [f"{name} should not be there" for name in sorted(others - names)]
     for name in sorted(names & others):
-        one, other = reference / name, disturbed / name
-        if one.is_dir() or one.stem in TIMED or one.read_bytes() == other.read_bytes():
+        before, after = reference / name, disturbed / name
+        if before.is_dir() or before.stem in TIMED or before.read_bytes() == after.read_bytes():
             continue
-        if one.name == "run.json":
-            found += [f"{name}: {text}" for text in _status(one, other)]
-        elif one.stem in ACCOUNTS:
-            found += [f"{name}: {text}" for text in _accounts(one, other)]
+        if before.name == "run.json":
+            differences += [f"{name}: {text}" for text in _status(before, after)]
+        elif before.stem in ACCOUNTS:
+            differences += [f"{name}: {text}" for text in _accounts(before, after)]
         else:
-            found.append(f"{name} differs{_first_row(one, other)}")
-    return found + _recorded(reference, disturbed)
+            differences.append(f"{name} differs{_first_row(before, after)}")
+    return differences + _recorded(reference, disturbed)
 
 
 def entries(study: Path) -> set[str]:
@@ -67,34 +67,36 @@ def misspent(study: Path, received: int | None, cut_off: int | None) -> list[str
     recorded = sum(usage.calls for usage in accounts.values())
     training = {account: usage.calls for account, usage in accounts.items() if account.purpose == "runs"}
     _, answers, failures, *_ = _tables(study)
-    found = []
+    complaints = []
     if received is not None and recorded < received:
-        found.append(f"the server received {received} requests, and {recorded} are recorded as spent")
+        complaints.append(f"the server received {received} requests, and {recorded} are recorded as spent")
     if received is not None and cut_off is not None and recorded > received + cut_off:
-        found.append(f"{recorded} requests are recorded as spent, and the server received {received}")
+        complaints.append(f"{recorded} requests are recorded as spent, and the server received {received}")
     if recorded < len({key for key, *_ in answers}):
-        found.append(f"{len(answers)} answers are recorded, and only {recorded} calls as spent")
+        complaints.append(f"{len(answers)} answers are recorded, and only {recorded} calls as spent")
     if not failures and cut_off is not None and sum(training.values()) > len(answers) + cut_off:
-        found.append(f"{sum(training.values())} calls were made for {len(answers)} answers")
+        complaints.append(f"{sum(training.values())} calls were made for {len(answers)} answers")
     ledgers = [log_rows(run, "ledger") for run in study.glob("*/*/*/seed-*")]
     billed = sum(rows[-1]["billed_calls"] for rows in ledgers if rows)
     if billed != sum(training.values()):
-        found.append(f"the ledgers hold {billed} billed calls, and the accounts of the runs {sum(training.values())}")
-    return found
+        complaints.append(
+            f"the ledgers hold {billed} billed calls, and the accounts of the runs {sum(training.values())}"
+        )
+    return complaints
 
 
-def _status(one: Path, other: Path) -> Iterator[str]:
-    contents = [json.loads(path.read_text()) for path in (one, other)]
+def _status(reference: Path, disturbed: Path) -> Iterator[str]:
+    contents = [json.loads(path.read_text()) for path in (reference, disturbed)]
     for field in STATUS:
         first, second = (content.get(field) for content in contents)
         if first != second:
             yield f"{field} is {second!r} instead of {first!r}"
 
 
-def _accounts(one: Path, other: Path) -> Iterator[str]:
+def _accounts(reference: Path, disturbed: Path) -> Iterator[str]:
     """Compare all that two logs of spending hold but durations and what was billed. A run that was stopped has a row
     of that step as well, whose counts lie between those of the rows around it."""
-    rows, others = ({_moment(row): row for row in log_rows(path.parent, path.stem)} for path in (one, other))
+    rows, others = ({_moment(row): row for row in log_rows(path.parent, path.stem)} for path in (reference, disturbed))
     for moment, row in rows.items():
         if moment not in others:
             yield f"the row of step {moment[0]} {moment[1]} is missing"
@@ -124,14 +126,15 @@ def _moment(row: Mapping[str, Any]) -> tuple[int, str]:
 def _recorded(reference: Path, disturbed: Path) -> list[str]:
     """Compare the questions, answers, failures and frames on record, each by its key."""
     sides = [_tables(study) for study in (reference, disturbed)]
-    found = []
-    for table, one, other in zip(TABLES, *sides, strict=True):
-        if one != other:
+    differences = []
+    for table, without_faults, with_faults in zip(TABLES, *sides, strict=True):
+        if without_faults != with_faults:
             name = table.rpartition(" ")[2]
-            found.append(
-                f"recorded {name} differ: {len(one - other)} only without faults, {len(other - one)} only with them"
+            differences.append(
+                f"recorded {name} differ: {len(without_faults - with_faults)} only without faults, "
+                f"{len(with_faults - without_faults)} only with them"
             )
-    return found
+    return differences
 
 
 def _tables(study: Path) -> list[set[tuple[Any, ...]]]:
@@ -144,11 +147,11 @@ def _tables(study: Path) -> list[set[tuple[Any, ...]]]:
     return tables
 
 
-def _first_row(one: Path, other: Path) -> str:
+def _first_row(reference: Path, disturbed: Path) -> str:
     """Return where two logs begin to differ; "" for other files."""
-    if one.suffix not in (".parquet", ".jsonl"):
+    if reference.suffix not in (".parquet", ".jsonl"):
         return ""
-    rows, others = (log_rows(path.parent, path.stem) for path in (one, other))
+    rows, others = (log_rows(path.parent, path.stem) for path in (reference, disturbed))
     for number, (row, another) in enumerate(zip(rows, others, strict=False)):
         if row != another:
             return f" from row {number} of {len(rows)} on: {_changed(row, another)}"

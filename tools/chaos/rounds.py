@@ -82,20 +82,20 @@ class Chaos:
             if report.has_finished:
                 report.differences += self._compare(reference, place, round, family, received)
             if report.failed:
-                kept = self._directory / "kept" / name
-                shutil.copytree(place.study, kept, dirs_exist_ok=True)
-                report.differences.append(f"compare {reference} and {kept}; what was printed: {log}")
+                copy = self._directory / "kept" / name
+                shutil.copytree(place.study, copy, dirs_exist_ok=True)
+                report.differences.append(f"compare {reference} and {copy}; what was printed: {log}")
             shutil.rmtree(place.study, ignore_errors=True)
         report.seconds = time.monotonic() - begin
         return report
 
     def _until_finished(self, round: Round, family: Family, place: Place, log: Path, report: Report) -> None:
         repeated = [round.commands[-1]] * (REPEATS - 1)
-        left: list[int] = []
+        running: list[int] = []
         for number, command in enumerate([*round.commands, *repeated]):
             waits = number % 2 == 1 or number >= len(round.commands) - 1
-            outcome = self._command(family, command, place, log, waits, left)
-            left = [] if waits else outcome.left
+            outcome = self._command(family, command, place, log, waits, running)
+            running = [] if waits else outcome.running
             report.findings += outcome.findings
             if outcome.applied:
                 report.applied.append(outcome.applied)
@@ -110,10 +110,10 @@ class Chaos:
         )
 
     def _command(
-        self, family: Family, command: Command, place: Place, log: Path, waits: bool, left: list[int]
+        self, family: Family, command: Command, place: Place, log: Path, waits: bool, previous: list[int]
     ) -> Outcome:
         words = family.command(place.server.url if place.server else "", self._models)
-        return carry_out(words, command, place, log, self._mark, self._deadline, waits, left)
+        return carry_out(words, command, place, log, self._mark, self._deadline, waits, previous)
 
     def _compare(self, reference: Path, place: Place, round: Round, family: Family, received: int) -> list[str]:
         cut_off: int | None = comparing.CUT_OFF * len(round.commands)
