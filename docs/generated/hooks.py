@@ -38,9 +38,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     for item in config.nav or ():
         (title, children), *_ = item.items()
         if children == []:
-            own = [address for address in pages() if address.startswith(f"{title.lower()}/")]
-            plain: list[Any] = [address for address in own if address.count("/") == 1]
-            nested = [address for address in own if address.count("/") > 1]
+            section = [address for address in pages() if address.startswith(f"{title.lower()}/")]
+            plain: list[Any] = [address for address in section if address.count("/") == 1]
+            nested = [address for address in section if address.count("/") > 1]
             item[title] = [*plain, *([{"Settings": nested}] if nested else [])]
     return config
 
@@ -58,20 +58,20 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 def relinked(markdown: str, address: str) -> str:
     """Return a page's Markdown with links to repository files replaced: by links to the pages that show these files or,
     where there is none, by the link's text. A link to a missing file stays, so that the build fails on it."""
-    here = COPIED.get(address, f"docs/{address}")
-    shown = {source: page for page, source in COPIED.items()}
-    shown["results/measured"] = "papers/measured.md"
+    source_path = COPIED.get(address, f"docs/{address}")
+    pages_of = {source: page for page, source in COPIED.items()}
+    pages_of["results/measured"] = "papers/measured.md"
 
-    def replaced(found: re.Match[str]) -> str:
-        words, target = found[1], found[2]
+    def replaced(link: re.Match[str]) -> str:
+        words, target = link[1], link[2]
         path, _, anchor = target.partition("#")
         if not path or ":" in path:
-            return found[0]
-        file = os.path.normpath(os.path.join(os.path.dirname(here), path))
-        page = shown.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else "")
+            return link[0]
+        file = os.path.normpath(os.path.join(os.path.dirname(source_path), path))
+        page = pages_of.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else "")
         if page:
             to = os.path.relpath(page, os.path.dirname(address) or ".")
             return f"[{words}]({to}{'#' + anchor if anchor else ''})"
-        return words if (ROOT / file).exists() else found[0]
+        return words if (ROOT / file).exists() else link[0]
 
     return LINK.sub(replaced, markdown)
