@@ -30,8 +30,8 @@ def compile_(path: Path) -> bool:
 def main() -> None:
     modules = [path for path in HOME.rglob("*.py") if path.stem == "conftest" or path.stem.startswith("test_")]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        written = sum(pool.map(compile_, modules, chunksize=16))
-    print(f"{written} of {len(modules)} test modules compiled")
+        count = sum(pool.map(compile_, modules, chunksize=16))
+    print(f"{count} of {len(modules)} test modules compiled")
 
 
 if __name__ == "__main__":

@@ -63,13 +63,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """A process that is left when all workers have ended is one that its test should have ended. Without workers, some
     processes end with this one; the guardian ends the others then."""
     if "guardian" in RUN:
-        left = guardian.end(RUN["id"], guardian.PATIENCE) if session.config.getoption("numprocesses", None) else []
+        orphans = guardian.end(RUN["id"], guardian.PATIENCE) if session.config.getoption("numprocesses", None) else []
         RUN["guardian"].stdin.close()
         RUN["guardian"].wait()
         shutil.rmtree(RUN["notes"])
-        for command in left:
+        for command in orphans:
             print(f"\nleft by the tests, and ended: {' '.join(command.split())[:300]}", flush=True)
-        if left and session.exitstatus == pytest.ExitCode.OK:
+        if orphans and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -265,10 +265,10 @@ def trainer(directory: Path) -> Callable[..., Path]:
     count, parent = itertools.count(), directory
 
     def run(*overrides: str, packs: list[tuple[int, ...]], directory: Path | None = None, stop=None, **job) -> Path:
-        where = directory or parent / f"study-{next(count)}"
+        output = directory or parent / f"study-{next(count)}"
         home = [] if any(text.startswith("suite=") for text in overrides) else ["suite=minigrid_doorkey"]
         models = [f"models.{name}={show(value)}" for name, value in job.get("models", {}).items()]
-        plan = matrix.plan([*home, "profile=smoke", *overrides, *models, f"output={where}"])
+        plan = matrix.plan([*home, "profile=smoke", *overrides, *models, f"output={output}"])
         directory_of = StudyDirectory(study.directory_of(plan))
         cells = {c.id: {"directory": c.directory, "seeds": list(plan.seeds), "label_variant": ""} for c in plan.trained}
         directory_of.write(plan.name, [], cells)
@@ -276,11 +276,11 @@ def trainer(directory: Path) -> Callable[..., Path]:
             write_cell(directory_of, cell)
             for seeds in packs:
                 work(
-                    Job(study=plan.name, directory=str(where), cell=record(cell), seeds=seeds, **job),
+                    Job(study=plan.name, directory=str(output), cell=record(cell), seeds=seeds, **job),
                     lambda event: None,
                     stop or (lambda: False),
                 )
-        return where
+        return output
 
     return run
 

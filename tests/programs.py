@@ -49,13 +49,13 @@ def run(
 ) -> Exit:
     """Run `main(*words)` of a module to its end, killing it after `timeout` seconds."""
     with (
-        tempfile.TemporaryFile("w+") as given,
+        tempfile.TemporaryFile("w+") as stdin,
         tempfile.TemporaryFile("w+", errors="replace") as out,
         tempfile.TemporaryFile("w+", errors="replace") as err,
     ):
-        given.write(input)
-        given.seek(0)
-        process = start(module, *words, stdin=given, stdout=out, stderr=err, env=env, cwd=cwd)
+        stdin.write(input)
+        stdin.seek(0)
+        process = start(module, *words, stdin=stdin, stdout=out, stderr=err, env=env, cwd=cwd)
         try:
             code = process.wait(timeout)
         except BaseException:
@@ -69,12 +69,12 @@ def run(
 
 def start(module: str, *words: str, cwd: Path | None = None, **options: Any) -> fork_server.Process:
     """Start `main(*words)` of a module in a directory; `options` are those of `fork_server.start`."""
-    here = os.getcwd()
+    home = os.getcwd()
     try:
-        os.chdir(cwd or here)
+        os.chdir(cwd or home)
         return fork_server.start(module, *words, **options)
     finally:
-        os.chdir(here)
+        os.chdir(home)
 
 
 def start_bench(*words: str, **options: Any) -> fork_server.Process:

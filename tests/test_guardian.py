@@ -38,7 +38,7 @@ def small_run(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def left(place: Path) -> int:
+def orphan(place: Path) -> int:
     """The process that the run has left, or 0 while there is none."""
     text = (place / "process").read_text() if (place / "process").exists() else ""
     return int(text) if text.endswith("\n") else 0
@@ -48,18 +48,18 @@ def test_a_killed_run_takes_its_processes_along(small_run: Callable[..., Path]) 
     place = small_run("    time.sleep(600)\n")
     quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     run = programs.start("tests.programs", "python", RUN, cwd=place, **quiet)
-    until(lambda: left(place) or run.poll() is not None, moves=lambda: progress(place))
-    assert guardian.command(left(place)).endswith("time.sleep(600)")
+    until(lambda: orphan(place) or run.poll() is not None, moves=lambda: progress(place))
+    assert guardian.command(orphan(place)).endswith("time.sleep(600)")
     run.kill()
     run.wait()
-    until(lambda: not guardian.command(left(place)))
+    until(lambda: not guardian.command(orphan(place)))
 
 
 def test_what_a_run_leaves_ends_after_it(small_run: Callable[..., Path]) -> None:
     place = small_run()
     done = programs.python(RUN, cwd=place)
     assert done.code == 0 and "1 passed" in done.out
-    until(lambda: not guardian.command(left(place)))
+    until(lambda: not guardian.command(orphan(place)))
 
 
 def test_processes_are_found_by_what_they_inherited(tmp_path: Path) -> None:

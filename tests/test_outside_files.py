@@ -83,9 +83,9 @@ def test_a_new_reader_is_noticed() -> None:
 _opened: list[str] | None = None
 
 
-def _note(event: str, given: tuple[Any, ...]) -> None:
+def _note(event: str, arguments: tuple[Any, ...]) -> None:
     if _opened is not None and event in ("open", "sqlite3.connect"):
-        _opened.append(str(given[0]))
+        _opened.append(str(arguments[0]))
 
 
 sys.addaudithook(_note)

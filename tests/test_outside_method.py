@@ -174,7 +174,7 @@ TINY = (
     "evaluation.every=200", "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
     "learner.batch_size=16", "learner.learning_starts=40", "seeds=2",
 )  # fmt: skip
-KEPT = ("evaluations.parquet", "sightings.parquet", "policy.safetensors")
+LOGS_AND_POLICY = ("evaluations.parquet", "sightings.parquet", "policy.safetensors")
 
 
 @pytest.fixture
@@ -187,9 +187,9 @@ def planned(*words: str) -> Cell:
     return cell
 
 
-def kept(study: Path) -> dict[str, bytes]:
+def final_files(study: Path) -> dict[str, bytes]:
     """What runs left that no interruption may change: seed and file -> bytes."""
-    files = [file for name in KEPT for file in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
+    files = [file for name in LOGS_AND_POLICY for file in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
     return {f"{file.parent.name}/{file.name}": file.read_bytes() for file in files}
 
 
@@ -241,9 +241,9 @@ def test_an_ablation_swaps_the_part_of_one_role_or_sets_it(scouting: None) -> No
     from guidebench.harness.plan import variations
 
     plan = variations.ablations(matrix.plan(list(TINY)))
-    found = {plan.matrix[cell.id].name: cell for cell in plan.cells}
-    assert found["planner=local"].names.part("planner") == "transformers"
-    assert found["reader=large"].section("reader").model == "large" != found["reader=large"].section("seer").model
+    cells = {plan.matrix[cell.id].name: cell for cell in plan.cells}
+    assert cells["planner=local"].names.part("planner") == "transformers"
+    assert cells["reader=large"].section("reader").model == "large" != cells["reader=large"].section("seer").model
 
 
 def test_a_command_names_roles_and_what_nobody_has_is_told(scouting: None) -> None:
@@ -315,7 +315,7 @@ def test_what_a_model_lacks_is_told_by_the_settings_of_its_role(
     plan = matrix.plan([*TINY, "reader.model=/nowhere", "seer.model=/nowhere/else"])
     planner, *embedders = readiness.missing(plan, tmp_path / "study")
     assert "planner.base_url=" in planner and "planner=transformers" in planner and "chat." not in planner
-    assert [said.partition(":")[0] for said in embedders] == ["reader.model=/nowhere", "seer.model=/nowhere/else"]
+    assert [message.partition(":")[0] for message in embedders] == ["reader.model=/nowhere", "seer.model=/nowhere/else"]
 
 
 def test_doctor_checks_the_model_of_a_role(scouting: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -381,9 +381,9 @@ def test_the_folder_trains_is_killed_continues_replays_and_reports(
         capsys.readouterr()
         assert cli.main(["verify", str(archive), *few, *models[:3], "models.budget_calls=9"]) == 0
     (verdict,) = json.loads(capsys.readouterr().out)["cells"].values()
-    told = {check["what"]: check for check in verdict["checks"]}
-    assert told["model calls (seer)"]["passed"] and told["model calls (reader)"]["passed"]
-    assert "3 of 40 recorded calls asked again of m" in told["model calls (planner)"]["detail"]
+    checks = {check["what"]: check for check in verdict["checks"]}
+    assert checks["model calls (seer)"]["passed"] and checks["model calls (reader)"]["passed"]
+    assert "3 of 40 recorded calls asked again of m" in checks["model calls (planner)"]["detail"]
     rows = results.load(killed, what="sightings")
     assert rows.groupby(["seed", "role"]).size().to_dict() == {
         (seed, role): 20 for seed in (0, 1) for role in ("planner", "reader", "seer")
@@ -396,7 +396,7 @@ def test_the_folder_trains_is_killed_continues_replays_and_reports(
     replay = [*command[:-3], f"output={tmp_path / 'replayed'}", "models.mode=replay", f"models.cassette={killed}"]
     replayed = programs.bench(*replay, "report=false", "pack=1")
     assert replayed.code == 0, replayed.out + replayed.err
-    assert kept(tmp_path / "replayed") == kept(killed) and len(kept(killed)) == 6
+    assert final_files(tmp_path / "replayed") == final_files(killed) and len(final_files(killed)) == 6
     billed = results.load(tmp_path / "replayed", what="ledger")["billed_calls"]
     assert not billed.any()
 

@@ -99,8 +99,8 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Pa
     read = {"study.json", "cell.json", "run.json", "evaluations.parquet"}
     measured = {name for name in names if name.startswith("guidebench/results/measured/")}
     assert {Path(name).name for name in measured} == read
-    kept = {path for path in tracked() if path.parts[:2] == ("results", "measured") and path.name in read}
-    assert measured == {f"guidebench/{path}" for path in kept}
+    tracked_data = {path for path in tracked() if path.parts[:2] == ("results", "measured") and path.name in read}
+    assert measured == {f"guidebench/{path}" for path in tracked_data}
 
 
 @pytest.mark.slow
@@ -164,11 +164,11 @@ def contents() -> Iterator[tuple[Path, str]]:
             yield name, (ROOT / name).read_bytes().decode(errors="replace")
 
 
-@pytest.mark.parametrize("what", FORBIDDEN)
-def test_no_file_names(what: str) -> None:
-    pattern = re.compile(FORBIDDEN[what])
-    found = [f"{name}: {match.group()}" for name, text in contents() for match in pattern.finditer(text)]
-    assert found == []
+@pytest.mark.parametrize("secret", FORBIDDEN)
+def test_no_file_names(secret: str) -> None:
+    pattern = re.compile(FORBIDDEN[secret])
+    matches = [f"{name}: {match.group()}" for name, text in contents() for match in pattern.finditer(text)]
+    assert matches == []
 
 
 def test_pinned_versions_have_no_addresses() -> None:
