@@ -212,8 +212,8 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
         info = site / f"{module}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-        entries = {kind: name if "=" in name else f"{name} = {module}" for kind, name in registers.items()}
-        lines = [f"[guidebench.{kind}s]\n{entry}\n" for kind, entry in entries.items()]
+        entry_points = {kind: name if "=" in name else f"{name} = {module}" for kind, name in registers.items()}
+        lines = [f"[guidebench.{kind}s]\n{entry_point}\n" for kind, entry_point in entry_points.items()]
         (info / "entry_points.txt").write_text("\n".join(lines))
         if str(site) not in sys.path:
             monkeypatch.syspath_prepend(str(site))

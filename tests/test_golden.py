@@ -70,13 +70,13 @@ def arithmetic() -> str:
 
 def digest(*contents_: Any) -> str:
     """Of arrays, and of what JSON can hold."""
-    content = hashlib.sha256()
+    hasher = hashlib.sha256()
     for part in contents_:
         if isinstance(part, np.ndarray):
-            content.update(f"{part.dtype} {part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+            hasher.update(f"{part.dtype} {part.shape}".encode() + np.ascontiguousarray(part).tobytes())
         else:
-            content.update(json.dumps(part, sort_keys=True).encode())
-    return content.hexdigest()[:16]
+            hasher.update(json.dumps(part, sort_keys=True).encode())
+    return hasher.hexdigest()[:16]
 
 
 @pytest.fixture(scope="module")

@@ -366,8 +366,8 @@ def test_a_picture_that_declares_more_than_it_has_is_refused() -> None:
     from guidebench.harness.models.backends.images import png
 
     assert outside.picture(png(np.full((4, 6, 3), 7, np.uint8))).tolist() == [[[7, 7, 7]] * 6] * 4
-    content = bytearray(png(np.zeros((8, 8, 3), np.uint8)))
-    content[16:24] = (10_000).to_bytes(4, "big") * 2
-    content[29:33] = zlib.crc32(content[12:29]).to_bytes(4, "big")
+    picture = bytearray(png(np.zeros((8, 8, 3), np.uint8)))
+    picture[16:24] = (10_000).to_bytes(4, "big") * 2
+    picture[29:33] = zlib.crc32(picture[12:29]).to_bytes(4, "big")
     with pytest.raises(UserError, match="declares 300,000,000; at most 1000 times"):
-        outside.picture(bytes(content))
+        outside.picture(bytes(picture))

@@ -201,15 +201,15 @@ def test_roles_are_sections_of_identity_record_and_name(scouting: None, tmp_path
     ]  # fmt: skip
     assert (cell.model, cell.backend) == ("large+clip", "openai+transformers"), "each once"
     assert "planner.temperature=0.5" in cell.variant and ".model" not in cell.variant, "a model has its own place"
-    content = json.loads(json.dumps(record(cell)))
+    cell_record = json.loads(json.dumps(record(cell)))
     planner = {"kind": "chat", "name": "openai", "backend": "openai", "model": "large"}
-    assert content["parts"]["planner"] == planner and content["versions"]["seer"] == 1
-    assert recorded(content).id == cell.id
+    assert cell_record["parts"]["planner"] == planner and cell_record["versions"]["seer"] == 1
+    assert recorded(cell_record).id == cell.id
     for other in ("seer.model=org/other", "reader.model=org/other", "planner=transformers", "planner.temperature=0.6"):
         changed = [word for word in words if word.partition("=")[0] != other.partition("=")[0]]
         assert planned(*changed, other).id != cell.id, other
     assert planned(*words, "planner.base_url=http://127.0.0.1:1/v1").id == cell.id
-    (tmp_path / "cell.json").write_text(json.dumps(content))
+    (tmp_path / "cell.json").write_text(json.dumps(cell_record))
     assert configuration(tmp_path, cell.id).id == cell.id
 
 

@@ -68,7 +68,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def outside(environment: Path, tmp_path: Path) -> Callable[..., str]:
     """`outside("bench", "list")`: what a program of the new environment prints in an empty directory."""
-    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    variables = {name: setting for name, setting in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
     def run(program: str, *words: str) -> str:
         command = [str(environment / "bin" / program), *words]

@@ -82,7 +82,7 @@ class CoverageMap(NamedTuple):
             numbers = [sets.setdefault((file, f"{bits:x}"), len(sets)) for file, bits in recording.lines.items()]
             return [recording.seconds, numbers, [*recording.fixtures], recording.has_failed]
 
-        content = {
+        document = {
             "commit": self.commit,
             "tests": {name: packed(test) for name, test in self.tests.items()},
             "fixtures": {name: packed(fixture) for name, fixture in self.fixtures.items()},
@@ -91,7 +91,7 @@ class CoverageMap(NamedTuple):
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(path, "wt", compresslevel=6) as file:
-            json.dump(content, file)
+            json.dump(document, file)
 
 
 def read(path: Path) -> CoverageMap:
@@ -99,17 +99,17 @@ def read(path: Path) -> CoverageMap:
     if not path.exists():
         raise SystemExit(f"{path} does not exist; `make coverage` records it, in about twice the time of `make test`")
     with gzip.open(path, "rt") as file:
-        content = json.load(file)
-    sets = [(file, int(bits, 16)) for file, bits in content["sets"]]
+        document = json.load(file)
+    sets = [(file, int(bits, 16)) for file, bits in document["sets"]]
 
-    def unpacked(entries: Mapping[str, Any]) -> dict[str, Recording]:
+    def unpacked(recordings: Mapping[str, Any]) -> dict[str, Recording]:
         return {
             name: Recording(seconds, dict(sets[number] for number in numbers), tuple(fixtures), failed)
-            for name, (seconds, numbers, fixtures, failed) in entries.items()
+            for name, (seconds, numbers, fixtures, failed) in recordings.items()
         }
 
-    branches = {file: (covered, total) for file, (covered, total) in content["branches"].items()}
-    return CoverageMap(content["commit"], unpacked(content["tests"]), unpacked(content["fixtures"]), branches)
+    branches = {file: (covered, total) for file, (covered, total) in document["branches"].items()}
+    return CoverageMap(document["commit"], unpacked(document["tests"]), unpacked(document["fixtures"]), branches)
 
 
 def record(tree: Path, output: Path, directory: Path, python: str, words: Sequence[str]) -> int:

@@ -205,7 +205,7 @@ class Verdict(NamedTuple):
 
 def drawn_faults() -> list[Fault]:
     """Return the drawn faults, in their order."""
-    return [Fault(**entry) for entry in json.loads(DRAWN_FILE.read_text())] if DRAWN_FILE.exists() else []
+    return [Fault(**fault) for fault in json.loads(DRAWN_FILE.read_text())] if DRAWN_FILE.exists() else []
 
 
 def sources(tree: Path) -> dict[str, str]:
@@ -377,7 +377,7 @@ def table(verdicts: Iterable[Verdict]) -> str:
 
 def lost(verdicts: Iterable[Verdict], before: Sequence[dict[str, Any]]) -> list[Verdict]:
     """Return the faults that an earlier run caught and this one did not."""
-    caught = {entry["name"] for entry in before if entry["status"] == "caught"}
+    caught = {verdict_record["name"] for verdict_record in before if verdict_record["status"] == "caught"}
     return [verdict for verdict in verdicts if verdict.fault.name in caught and verdict.status == "survived"]
 
 

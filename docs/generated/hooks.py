@@ -35,13 +35,13 @@ def pages() -> Mapping[str, str]:
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add generated pages to the navigation, in the order in which they are made."""
-    for item in config.nav or ():
-        (title, children), *_ = item.items()
+    for section_of_nav in config.nav or ():
+        (title, children), *_ = section_of_nav.items()
         if children == []:
             section = [address for address in pages() if address.startswith(f"{title.lower()}/")]
             plain: list[Any] = [address for address in section if address.count("/") == 1]
             nested = [address for address in section if address.count("/") > 1]
-            item[title] = [*plain, *([{"Settings": nested}] if nested else [])]
+            section_of_nav[title] = [*plain, *([{"Settings": nested}] if nested else [])]
     return config
 
 

@@ -41,11 +41,11 @@ class Fetched(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        values = dict(attributes)
+        attributes_ = dict(attributes)
         if tag in ("script", "img", "iframe", "source"):
-            self.addresses.append(values.get("src") or "")
-        elif tag == "link" and values.get("rel") != "canonical":
-            self.addresses.append(values.get("href") or "")
+            self.addresses.append(attributes_.get("src") or "")
+        elif tag == "link" and attributes_.get("rel") != "canonical":
+            self.addresses.append(attributes_.get("href") or "")
 
 
 def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:

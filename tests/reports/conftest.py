@@ -91,7 +91,7 @@ class Writer:
         names = {**IDENTITY, **identity}
         directory = f"{names['suite']}/{names['task']}/{names['method']}-{name}".replace("<", "_").replace(">", "_")
         root = self.directory / directory
-        content = {
+        cell_record = {
             "schema": schema.SCHEMA_VERSION,
             "cell": name,
             **names,
@@ -104,7 +104,7 @@ class Writer:
             "logs": logs.plain(LOGS if declared is None else declared),
             **(record or {}),
         }
-        _write(root / "cell.json", {key: value for key, value in content.items() if value is not None})
+        _write(root / "cell.json", {key: value for key, value in cell_record.items() if value is not None})
         self.cells[name] = {
             "directory": directory,
             "seeds": sorted(planned if planned is not None else curves),
@@ -135,8 +135,8 @@ class Writer:
                     **{"study": "s", "cell": name, **names, "seed": seed, "step": step, "episode": episode},
                     **_episode(score, value),
                 }
-                for step, values in curve.items()
-                for episode, value in enumerate(values)
+                for step, scores in curve.items()
+                for episode, value in enumerate(scores)
             ]
             write_rows(root / f"seed-{seed}", "evaluations", evaluations, parquet=state == "finished")
         for log, runs in (rows or {}).items():
@@ -186,14 +186,14 @@ def write_rows(directory: Path, log: str, rows: Sequence[Mapping[str, Any]], *, 
     return path
 
 
-def _write(path: Path, content: Any) -> None:
+def _write(path: Path, document: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(document))
 
 
-def edit(path: Path, **values: Any) -> None:
+def edit(path: Path, **changes: Any) -> None:
     """Change entries of a JSON file."""
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 class Reported(NamedTuple):
@@ -209,8 +209,8 @@ class Reported(NamedTuple):
         return (self.home / name).read_text()
 
     def json(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self.text("summary.json"))
-        return content
+        summary: dict[str, Any] = json.loads(self.text("summary.json"))
+        return summary
 
 
 @pytest.fixture

@@ -166,13 +166,13 @@ def test_a_damaged_record_keeps_what_was_read_before(
 ) -> None:
     following.look()
     before, path = following.study, writer.directory / file
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
+    record_bytes = path.read_bytes()
+    path.write_bytes(record_bytes[: len(record_bytes) // 2])
     following.look()
     assert following.study is not None and before is not None and file in following.faults[0]
     assert [run.directory for run in following.study.runs] == [run.directory for run in before.runs]
     assert curve(following) == {100: 0.5}
-    path.write_bytes(content)
+    path.write_bytes(record_bytes)
     following.look()
     assert following.faults == []
 

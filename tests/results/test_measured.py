@@ -33,13 +33,13 @@ def test_every_measured_cell_still_has_the_id_that_its_record_makes() -> None:
     """Also those with parts for local models, whose records are older than the digests of these."""
     local = []
     for file in sorted(HOME.glob("*/*/*/*/cell.json")):
-        content = read_json(file)
-        if content.get("parts"):
-            assert cells.rehashed(content) == content["cell"], file
-        if any(name.startswith("transformers") for name in _parts(content)):
-            local.append(cells.recorded(content).id)
+        cell_record = read_json(file)
+        if cell_record.get("parts"):
+            assert cells.rehashed(cell_record) == cell_record["cell"], file
+        if any(name.startswith("transformers") for name in _parts(cell_record)):
+            local.append(cells.recorded(cell_record).id)
     assert sorted(local) == ["8b05652287", "aad733a5f2", "ae0707daf0", "cb1005a83c"]
 
 
-def _parts(content: Mapping[str, Any]) -> list[str]:
-    return [part["name"] for part in content.get("parts", {}).values()]
+def _parts(cell_record: Mapping[str, Any]) -> list[str]:
+    return [part["name"] for part in cell_record.get("parts", {}).values()]

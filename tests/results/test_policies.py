@@ -27,11 +27,13 @@ def path(tmp_path: Path) -> Path:
 def test_what_this_program_writes_is_read(path: Path) -> None:
     save_file(ARRAYS, path)
     table = policies.table(path)
-    assert {name: (entry.shape, entry.dtype) for name, entry in table.items()} == {
+    assert {name: (array_entry.shape, array_entry.dtype) for name, array_entry in table.items()} == {
         name: (array.shape, array.dtype) for name, array in ARRAYS.items()
     }
-    for name, entry in table.items():
-        read = np.concatenate([*policies.blocks(path, entry), np.zeros(0, entry.dtype)]).reshape(entry.shape)
+    for name, array_entry in table.items():
+        read = np.concatenate([*policies.blocks(path, array_entry), np.zeros(0, array_entry.dtype)]).reshape(
+            array_entry.shape
+        )
         np.testing.assert_array_equal(read, ARRAYS[name])
 
 

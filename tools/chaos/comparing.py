@@ -88,7 +88,7 @@ def misspent(study: Path, received: int | None, cut_off: int | None) -> list[str
 def _status(reference: Path, disturbed: Path) -> Iterator[str]:
     contents = [json.loads(path.read_text()) for path in (reference, disturbed)]
     for field in STATUS:
-        first, second = (content.get(field) for content in contents)
+        first, second = (record.get(field) for record in contents)
         if first != second:
             yield f"{field} is {second!r} instead of {first!r}"
 

@@ -14,8 +14,8 @@ from guidebench.harness.errors import UserError
 
 
 def study(home: Path) -> Path:
-    """Write a study: two seeds with checkpoints at 10 and 20, one of them at 30, a sparse ring of a mebibyte, a lease and
-    a log."""
+    """Write a study: two seeds with checkpoints at 10 and 20, one of them at 30, a sparse ring of a mebibyte, a lease
+    and a log."""
     cell = home / "suite" / "task" / "method"
     for seed, steps in ((0, (10, 20, 30)), (1, (10, 20))):
         run = cell / f"seed-{seed}"

@@ -25,13 +25,13 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda content: content.update(schema=2),
-        lambda content: content["steps"]["machine"].update(state="fine"),
-        lambda content: content["steps"]["machine"].update(seconds="long"),
-        lambda content: content["steps"]["machine"]["rows"][0].update(figure="12"),
-        lambda content: content["steps"]["machine"]["rows"][0].update(more=1),
-        lambda content: content.update(steps=[]),
-        lambda content: content.pop("command"),
+        lambda figures_: figures_.update(schema=2),
+        lambda figures_: figures_["steps"]["machine"].update(state="fine"),
+        lambda figures_: figures_["steps"]["machine"].update(seconds="long"),
+        lambda figures_: figures_["steps"]["machine"]["rows"][0].update(figure="12"),
+        lambda figures_: figures_["steps"]["machine"]["rows"][0].update(more=1),
+        lambda figures_: figures_.update(steps=[]),
+        lambda figures_: figures_.pop("command"),
     ],
 )
 def test_another_content_is_refused(spoil: Any, tmp_path: Path) -> None:

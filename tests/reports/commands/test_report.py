@@ -20,9 +20,9 @@ def test_a_report_is_written_its_files_named_and_the_same_again(
     again = report(writer.directory, "--output", str(tmp_path / "again"), "--json")
     for name in names:
         assert (first.home / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
-    content = json.loads(again.out)  # all that is printed
-    assert content["rows"][0]["best"] == 1.0 and content["resamples"] == 200
-    assert any(name.endswith("report.html") for name in content["files"])
+    document = json.loads(again.out)  # all that is printed
+    assert document["rows"][0]["best"] == 1.0 and document["resamples"] == 200
+    assert any(name.endswith("report.html") for name in document["files"])
 
 
 def test_how_latex_shows_uncertainty_is_chosen_on_the_command_line(

@@ -76,7 +76,7 @@ def gather(tmp_path: Path) -> Callable[..., Board]:
 
 
 def by_method(board: Board) -> dict[str, Entry]:
-    return {entry.method: entry for entry in board.entries}
+    return {row.method: row for row in board.entries}
 
 
 def test_a_score_is_the_iqm_of_final_success_and_rows_are_ranked_by_what_is_sure(study: Study, gather: Any) -> None:
@@ -100,9 +100,9 @@ def test_a_score_is_the_iqm_of_final_success_and_rows_are_ranked_by_what_is_sure
 
 def test_scores_agree_with_the_statistics(study: Study, gather: Any) -> None:
     rates = (0.1, 0.3, 0.4, 0.8, 0.9)
-    (entry,) = gather(study("a", uer=ends(*rates))).entries
-    for metric, estimate in (("iqm", entry.score), ("mean", entry.mean)):
-        seed = statistics.name_seed(entry.id, 0)
+    (row,) = gather(study("a", uer=ends(*rates))).entries
+    for metric, estimate in (("iqm", row.score), ("mean", row.mean)):
+        seed = statistics.name_seed(row.id, 0)
         theirs = statistics.intervals(np.array(rates)[:, None], [metric], ranking.REPS, seed)[metric]
         assert (estimate.value, estimate.low, estimate.high) == pytest.approx(tuple(map(float, theirs)), abs=1e-4)
 
@@ -115,11 +115,11 @@ def test_a_row_over_several_tasks_counts_the_seeds_that_all_have(study: Study, g
             two=(ends(0.5, 0.5, 1), {"method": "uer", "task": "6x6", "steps": 300}),
         )
     )
-    (entry,) = board.entries
-    assert entry.tasks == ("5x5", "6x6") and entry.seeds == (0, 1, 2)
-    assert entry.score.value == pytest.approx(0.5)  # of 0, .5, .5 and .5, .5, 1, without the lowest and the highest
-    assert [task.final for task in board.details[entry.id].tasks] == [(0.0, 0.5, 0.5), (0.5, 0.5, 1.0)]
-    assert len(board.details[entry.id].runs) == 7 and entry.rank == 1
+    (row,) = board.entries
+    assert row.tasks == ("5x5", "6x6") and row.seeds == (0, 1, 2)
+    assert row.score.value == pytest.approx(0.5)  # of 0, .5, .5 and .5, .5, 1, without the lowest and the highest
+    assert [task.final for task in board.details[row.id].tasks] == [(0.0, 0.5, 0.5), (0.5, 0.5, 1.0)]
+    assert len(board.details[row.id].runs) == 7 and row.rank == 1
 
 
 def test_tasks_of_other_lengths_meet_at_shares_of_training(study: Study, gather: Any) -> None:
@@ -139,8 +139,8 @@ def valued(*means: float) -> dict[int, dict[int, list[float]]]:
     return {seed: {300: [mean] * 10} for seed, mean in enumerate(means)}
 
 
-def settings_record(**values: Any) -> dict[str, Any]:
-    return {"settings": {name.replace("__", "."): {"value": value} for name, value in values.items()}}
+def settings_record(**settings: Any) -> dict[str, Any]:
+    return {"settings": {name.replace("__", "."): {"value": value} for name, value in settings.items()}}
 
 
 SOLVED, LOST, POOR = ends(1, 1, 1), ends(0, 0, 0), ends(0, 0, 0.1)
@@ -286,7 +286,7 @@ def test_rows_are_ranked_by_the_score_that_their_suite_names(
 ) -> None:
     rows = {"bad": valued(*bad), "good": valued(*good)}
     board = gather(study("a", **{name: (curves, {"score": score}) for name, curves in rows.items()}))
-    assert [(entry.method, entry.rank) for entry in board.entries] == [("good", 1), ("bad", 2)]
+    assert [(row.method, row.rank) for row in board.entries] == [("good", 1), ("bad", 2)]
     best = board.entries[0]
     assert (best.measure.name, best.measure.direction, best.measure.high) == (score.name, score.direction, score.high)
     assert best.score.value == pytest.approx(good[1]) and min(good) <= (best.score.low or 0) <= good[1]
@@ -315,8 +315,8 @@ def test_a_row_elsewhere_changes_no_number_and_the_same_studies_give_the_same_by
     alone = gather(first)
     other = study("b", sac=(SOLVED, {"suite": "maze"}), td3=(ends(0, 0, 1), {"profile": "paper"}))
     both = gather(first, other)
-    for entry in alone.entries:
-        assert entry in both.entries and both.details[entry.id] == alone.details[entry.id]
+    for row in alone.entries:
+        assert row in both.entries and both.details[row.id] == alone.details[row.id]
     assert files.as_json(gather(first, other)) == files.as_json(both)
     # nor do scores depend on where a study lies
     assert [(e.id, e.score) for e in gather(moved).entries] == [(e.id, e.score) for e in alone.entries]
@@ -354,7 +354,7 @@ def test_a_run_in_two_sources_is_counted_once_or_refused(study: Study, gather: A
     first, second, rows, refused, notes = ACCOUNTS[case]
     sources = study("a", **first), study("b", **second)
     board = gather(*sources)
-    assert {entry.method: entry.source for entry in board.entries} == {name: sources[at] for name, at in rows.items()}
+    assert {row.method: row.source for row in board.entries} == {name: sources[at] for name, at in rows.items()}
     assert [(refusal.source, refusal.reason) for refusal in board.refused] == [
         (source.format(*sources), reason.format(*sources)) for source, reason in refused
     ]
@@ -404,8 +404,8 @@ def test_ablations_are_variations_of_their_reference_and_no_rows(study: Study, g
             without=(ends(0.5, 0.6, 0.6, 0.7), {**matrix("ablation", "without"), "variant": "replay.x=0"}),
         )
     )
-    (entry,) = board.entries
-    (variation,) = board.details[entry.id].variations
+    (row,) = board.entries
+    (variation,) = board.details[row.id].variations
     assert (variation.kind, variation.name, variation.task) == ("ablation", "without", "8x8")
     assert variation.score.value == pytest.approx(0.6) and variation.difference.value == pytest.approx(-0.3)
     # each of four runs is below all others: p is 2 / 70, so the interval leaves out 0
@@ -424,8 +424,8 @@ def test_variations_of_a_reference_that_is_counted_elsewhere_stand_there_under_t
     for name in ("standard", "texture"):
         _png(Path(second) / f"frames/grid/8x8/{name}.png")
     board = gather(first, second)
-    (entry,) = board.entries
-    opened = board.details[entry.id]
+    (row,) = board.entries
+    opened = board.details[row.id]
     assert [(variation.kind, variation.name) for variation in opened.variations] == [
         ("perturbation", f"texture ({second})")
     ]
@@ -500,13 +500,13 @@ def test_settings_keep_their_layer_and_where_tasks_differ_their_task(study: Stud
 
 def test_provenance_hardware_and_citations_are_those_of_its_runs(study: Study, gather: Any) -> None:
     board = gather(study("a", uer=(ends(1, 1, 1), {"parts": {"replay": "per"}})))
-    (entry,) = board.entries
-    opened = board.details[entry.id]
-    assert entry.hardware == ("some CPU, 2 cores",)
+    (row,) = board.entries
+    opened = board.details[row.id]
+    assert row.hardware == ("some CPU, 2 cores",)
     assert [(origin.commit, origin.packages, origin.runs) for origin in opened.origins] == [("abc123", "torch 2.0", 3)]
     assert opened.runs == tuple(f"grid/8x8/uer-uer/seed-{seed}" for seed in range(3))
     assert "schaul" in opened.bibtex and "% suite grid: not installed here" in opened.bibtex
-    assert opened.checks == () and entry.standing == "self-reported"
+    assert opened.checks == () and row.standing == "self-reported"
 
 
 def test_model_calls_are_counted_over_all_runs_and_a_ledger_that_is_none_costs_only_its_numbers(
@@ -516,8 +516,11 @@ def test_model_calls_are_counted_over_all_runs_and_a_ledger_that_is_none_costs_o
     runs = [Path(source) / f"grid/8x8/asked-asked/seed-{seed}" for seed in range(3)]
     for run in runs:
         write_rows(run, "ledger", [{"step": step, "calls": step, "usd": step / 1000} for step in (100, 300)])
-    entries = by_method(gather(source))
-    assert [(entries[name].calls, entries[name].usd) for name in ("asked", "uer")] == [(900, 0.9), (None, None)]
+    rows_by_method = by_method(gather(source))
+    assert [(rows_by_method[name].calls, rows_by_method[name].usd) for name in ("asked", "uer")] == [
+        (900, 0.9),
+        (None, None),
+    ]
     for bad in ('{"calls": 1, "usd": NaN}', '{"calls": true, "usd": 0}', "[" * 5000, "1"):
         (runs[1] / "ledger.jsonl").write_text(bad + "\n")
         board = gather(source)
@@ -531,32 +534,32 @@ def test_model_calls_are_counted_over_all_runs_and_a_ledger_that_is_none_costs_o
         for run in runs:
             counted = {"questions": 110, "failures": failures if run is runs[1] else 0}
             write_rows(run, "ledger", [{"step": 300, "calls": 9, "usd": 0.1, **counted}])
-        entries = by_method(gather(source))
-        assert ("of 330 questions to models got no answer" in entries["asked"].apart) is apart
-        assert (entries["asked"].rank is None) is apart and entries["uer"].rank is not None
+        rows_by_method = by_method(gather(source))
+        assert ("of 330 questions to models got no answer" in rows_by_method["asked"].apart) is apart
+        assert (rows_by_method["asked"].rank is None) is apart and rows_by_method["uer"].rank is not None
     for remark in ("", "routed without scores"):  # 2 of 330 questions in all, but of few asked in one role
         for run in runs:
             counts = {"scorer": RoleCount(2, 1, remark), "judge": RoleCount(108, 0)}
             counted = {"questions": 110, "failures": 1, "roles": role_counts.written(counts)}
             write_rows(run, "ledger", [{"step": 300, "calls": 9, "usd": 0.1, **counted}])
-        entries = by_method(gather(source))
-        assert entries["asked"].rank is None and remark in entries["asked"].apart
+        rows_by_method = by_method(gather(source))
+        assert rows_by_method["asked"].rank is None and remark in rows_by_method["asked"].apart
 
 
 # Hostile directories
 
 
-def _edit_cell(root: Path, **values: Any) -> None:
-    edit(root / CELL, **values)
+def _edit_cell(root: Path, **changes: Any) -> None:
+    edit(root / CELL, **changes)
 
 
-def _listed(**values: Any) -> Callable[[Path], None]:
+def _listed(**changes: Any) -> Callable[[Path], None]:
     """A change to what study.json says of the cell."""
 
     def change(root: Path) -> None:
-        content = json.loads((root / "study.json").read_text())
-        content["cells"]["bad"] |= values
-        (root / "study.json").write_text(json.dumps(content))
+        study_record = json.loads((root / "study.json").read_text())
+        study_record["cells"]["bad"] |= changes
+        (root / "study.json").write_text(json.dumps(study_record))
 
     return change
 
@@ -711,9 +714,9 @@ def test_markup_in_names_and_settings_is_text_like_any_other(study: Study, gathe
     lure = {"value": MARKUP, "layer": MARKUP, "source": "", "more": "\ud800\x1b[2J"}
     names = {"model": MARKUP, "backend": "openai", "settings": {MARKUP: lure, "x": {"value": "\ud800\x00", "layer": 3}}}
     board = gather(study("a", uer=(ends(1, 1, 1), {**names, "provenance": {"commit": MARKUP, "packages": "\udfff"}})))
-    (entry,) = board.entries
-    assert entry.model == MARKUP and MARKUP in entry.label
-    opened = board.details[entry.id]
+    (row,) = board.entries
+    assert row.model == MARKUP and MARKUP in row.label
+    opened = board.details[row.id]
     assert (opened.settings[0].name, opened.settings[0].value, opened.settings[0].layer) == (MARKUP, MARKUP, MARKUP)
     assert (opened.settings[1].value, opened.settings[1].layer) == ("  ", "3") and opened.origins[0].packages == " "
     json.loads(files.as_json(board)), files.as_csv(board)
@@ -735,7 +738,7 @@ def test_a_board_has_room_for_so_many_rows(study: Study, gather: Any, monkeypatc
     monkeypatch.setattr(gathering, "ROWS", 2)
     board = gather(study("a", **{f"m{index}": ends(1, 1, 1) for index in range(3)}), study("b", uer=ends(1, 1, 1)))
     assert [refusal.reason for refusal in board.refused] == ["the board has room for 2 rows, and this has 3"]
-    assert [entry.method for entry in board.entries] == ["uer"]
+    assert [row.method for row in board.entries] == ["uer"]
 
 
 def test_nothing_to_show_is_an_error_and_if_all_is_refused_it_says_why(study: Study, gather: Any) -> None:
@@ -754,7 +757,7 @@ def test_nothing_to_show_is_an_error_and_if_all_is_refused_it_says_why(study: St
 def test_an_unfinished_run_counts_only_its_whole_evaluations(study: Study, gather: Any) -> None:
     curves = ends(1, 1, 1)
     curves[2] = {100: _episodes(0), 200: [1, 1]}
-    (entry,) = gather(study("a", uer=(curves, {"status": {2: "running"}}))).entries
+    (row,) = gather(study("a", uer=(curves, {"status": {2: "running"}}))).entries
     assert (
-        entry.apart == "8x8: seed 2 is running; 8x8: last evaluated at step 100 of 300" and entry.score.value == 0
+        row.apart == "8x8: seed 2 is running; 8x8: last evaluated at step 100 of 300" and row.score.value == 0
     )  # all have the step 100 only

@@ -52,9 +52,7 @@ def visible_ids(page: Page, table: str = "Grid: Ranked") -> list[str]:
 
 
 def ids(board: Board, **fields_: Any) -> list[str]:
-    return [
-        entry.id for entry in board.entries if all(getattr(entry, name) == value for name, value in fields_.items())
-    ]
+    return [row.id for row in board.entries if all(getattr(row, name) == value for name, value in fields_.items())]
 
 
 def settled(page: Page) -> None:
@@ -65,18 +63,18 @@ def settled(page: Page) -> None:
 
 def test_every_column_sorts_in_both_directions(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick&suite=grid")
-    entries = {entry.id: entry for entry in boards.example().entries}
+    rows_by_id = {row.id: row for row in boards.example().entries}
     region = page.get_by_role("region", name="Grid: Ranked", exact=True)
     assert region.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
     keys: dict[str, Callable[[Entry], Any]] = {
-        "Score": lambda entry: entry.score.value, "Row": lambda entry: entry.label, "Calls": lambda entry: entry.calls,
+        "Score": lambda row: row.score.value, "Row": lambda row: row.label, "Calls": lambda row: row.calls,
     }  # fmt: skip
     for name, key in keys.items():
         head = region.get_by_role("columnheader", name=name)
         for _ in range(2):
             head.get_by_role("button").click()
             direction = head.get_attribute("aria-sort")
-            column = [key(entries[id_]) for id_ in visible_ids(page)]
+            column = [key(rows_by_id[id_]) for id_ in visible_ids(page)]
             present = [key_ for key_ in column if key_ is not None]
             assert present == sorted(present, reverse=direction == "descending")
             assert column == [*present, *[None] * (len(column) - len(present))]  # what is missing is last either way
@@ -213,8 +211,8 @@ def test_ties_rank_intervals_and_reasons_are_told_in_words(browser: Open, file: 
 def test_rows_that_are_not_ranked_together_have_tables_of_their_own(
     browser: Open, tmp_path: Path, rows: dict[str, Any], tables: dict[str, list[str]]
 ) -> None:
-    entries = [boards.entry(name, rank=(1, 1, 1), **changes) for name, changes in rows.items()]
-    page = browser(write(boards.board(*entries), tmp_path))
+    board_rows = [boards.entry(name, rank=(1, 1, 1), **changes) for name, changes in rows.items()]
+    page = browser(write(boards.board(*board_rows), tmp_path))
     assert {name: visible_ids(page, name) for name in tables} == tables
     assert "tied" not in page.locator("#suites").inner_text()
 
@@ -355,8 +353,8 @@ def test_rows_of_different_suites_share_curves_only(browser: Open, file: Path) -
 
 
 def test_rows_out_of_sight_are_there_all_the_same(browser: Open, axe: Callable[[Page], None], tmp_path: Path) -> None:
-    entry, details = boards.entry("grid-0", tasks=("8x8",))
-    many = [(replace(entry, id=f"grid-{i}", label=f"row {i}", rank=i + 1), details) for i in range(80)]
+    row, details = boards.entry("grid-0", tasks=("8x8",))
+    many = [(replace(row, id=f"grid-{i}", label=f"row {i}", rank=i + 1), details) for i in range(80)]
     page = browser(write(boards.board(*many), tmp_path))
     assert visible_ids(page) == [f"grid-{i}" for i in range(80)]
     page.get_by_role("columnheader", name="Rank").get_by_role("button").click()
@@ -493,13 +491,13 @@ def poisoned() -> Board:
     rows = []
     unchanged = ("id", "tab", "method", "standing", "apart")
     for id_ in ("evil-1", "evil-2"):
-        entry, details = boards.entry(id_, rank=(1, 1, 2), suite=EVIL, tasks=(EVIL, "__proto__"), method="__proto__")
+        row, details = boards.entry(id_, rank=(1, 1, 2), suite=EVIL, tasks=(EVIL, "__proto__"), method="__proto__")
         texts = {
             field.name: EVIL
             for field in fields(Entry)
-            if isinstance(getattr(entry, field.name), str) and field.name not in unchanged
+            if isinstance(getattr(row, field.name), str) and field.name not in unchanged
         }
-        entry = replace(entry, **texts, hardware=(EVIL,))
+        row = replace(row, **texts, hardware=(EVIL,))
         details = replace(
             details,
             variations=tuple(replace(variation, kind=EVIL, name=EVIL, task=EVIL) for variation in details.variations),
@@ -511,7 +509,7 @@ def poisoned() -> Board:
             checks=(Check(EVIL, False, EVIL),),
             curve=replace(details.curve, unit=EVIL),
         )
-        rows.append((entry, details))
+        rows.append((row, details))
     apart = boards.entry("evil-3", suite=EVIL, apart=EVIL)
     board = boards.board(*rows, apart, title=EVIL, commit=EVIL, minimum=EVIL, notes=(EVIL,))
     return replace(
@@ -558,8 +556,8 @@ def test_the_policy_stops_what_the_page_did_not_bring(chromium: Any, file: Path)
 
 
 def test_numbers_that_are_none_and_boards_without_rows(browser: Open, tmp_path: Path) -> None:
-    entry, details = boards.entry("odd-1", seeds=1, score=Estimate(float("nan")), mean=Estimate(None), hardware=())
-    page = browser(write(boards.board((entry, details)), tmp_path), "#open=odd-1")
+    row, details = boards.entry("odd-1", seeds=1, score=Estimate(float("nan")), mean=Estimate(None), hardware=())
+    page = browser(write(boards.board((row, details)), tmp_path), "#open=odd-1")
     settled(page)
     expect(page.locator(".facts")).to_contain_text("Score (IQM)—")
     expect(browser(write(boards.board(), tmp_path)).get_by_text("No row can be shown.")).to_be_visible()
@@ -581,8 +579,8 @@ def with_films(*names: str, ranks: tuple[int | None, ...] = (), words: str = "op
     rows = []
     for number, name in enumerate(names):
         rank = ranks[number] if ranks else number + 1
-        entry, details = boards.entry(name, rank=rank and (rank, rank, rank))
-        rows.append((entry, replace(details, episodes=boards.films(words=words, **options))))
+        row, details = boards.entry(name, rank=rank and (rank, rank, rank))
+        rows.append((row, replace(details, episodes=boards.films(words=words, **options))))
     return boards.board(*rows)
 
 
@@ -625,7 +623,7 @@ def test_pictures_that_no_verification_has_played_again_are_labelled_in_the_row_
     labelled = replace(films, pictures="pictures not verified", verification=(reason,))
     board = replace(
         board,
-        entries=tuple(replace(entry, pictures=labelled.pictures if entry.id == "a" else "") for entry in board.entries),
+        entries=tuple(replace(row, pictures=labelled.pictures if row.id == "a" else "") for row in board.entries),
         details={**board.details, "a": replace(board.details["a"], episodes=labelled)},
     )
     file = write(board, tmp_path)

@@ -163,8 +163,8 @@ def test_texts_of_a_study_stay_texts(opened: Callable[..., Page], writer: Writer
     expect(page.locator("#runs tr", has_text="failed")).to_contain_text(EVIL)
     page.wait_for_selector(".plot[data-drawn] svg")
     (writer.directory / "grid/8x8/uer-a/seed-0/run.json").write_text(f'"{EVIL}"')
-    content = json.loads((writer.directory / "study.json").read_text())
-    (writer.directory / "study.json").write_text(json.dumps({**content, "command": [EVIL], "study": f"{EVIL}!"}))
+    study_record = json.loads((writer.directory / "study.json").read_text())
+    (writer.directory / "study.json").write_text(json.dumps({**study_record, "command": [EVIL], "study": f"{EVIL}!"}))
     expect(page.locator("h1")).to_have_text(f"{EVIL}!")
     expect(page.locator("#state code")).to_have_text(EVIL)
     assert page.locator("b, img").count() == 0

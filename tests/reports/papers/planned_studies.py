@@ -53,8 +53,8 @@ def _write_run(cell: Cell, seed: int, run: Path, completed: float) -> None:
     state = {"schema": schema.SCHEMA_VERSION, "status": "finished", "seed": seed, "step": cell.steps,
              "steps": cell.steps, "error": None, "provenance": PROVENANCE}  # fmt: skip
     (run / "run.json").write_text(json.dumps(state))
-    content = record(cell)
-    names: dict[str, Any] = {key: content[key] for key in schema.EVALUATION if key in content}
+    cell_record = record(cell)
+    names: dict[str, Any] = {key: cell_record[key] for key in schema.EVALUATION if key in cell_record}
     rows, outcomes = [], []
     for episode, (success, length) in enumerate(((True, 100), (False, 300))):
         row = {**dict.fromkeys(schema.EVALUATION), **names, "study": "s", "seed": seed, "step": cell.steps,

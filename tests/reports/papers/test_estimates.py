@@ -62,8 +62,8 @@ def test_the_baselines_own_steps_lead_to_its_own_best(setting: Callable[..., Set
 
 @pytest.mark.parametrize("apart", [0, 5])
 def test_a_mean_has_the_standard_error_and_degrees_of_its_seeds(apart: int, setting: Callable[..., Setting]) -> None:
-    ours = dict(enumerate({100: value} for value in (0.5, 0.6, 0.8, 0.4, 0.7)))
-    theirs = {seed + apart: curve for seed, curve in enumerate({100: value} for value in (0.4, 0.6, 0.7, 0.4, 0.4))}
+    ours = dict(enumerate({100: score} for score in (0.5, 0.6, 0.8, 0.4, 0.7)))
+    theirs = {seed + apart: curve for seed, curve in enumerate({100: score} for score in (0.4, 0.6, 0.7, 0.4, 0.4))}
     both = setting(ours, theirs)
     estimate = Estimator(lambda _: 1.0, reps=50_000)
     alone = estimate("success_rate", [Setting(both.row)]).tested
@@ -131,8 +131,8 @@ def test_one_seed_has_no_interval_and_a_baseline_without_success_no_gain(setting
 
 
 def test_a_gain_and_a_difference_have_the_interval_of_the_one_test(setting: Callable[..., Setting]) -> None:
-    ours = dict(enumerate({100: value} for value in (0.9, 0.8, 0.85, 0.95, 0.9)))
-    theirs = dict(enumerate({100: value} for value in (0.5, 0.6, 0.4, 0.55, 0.45)))
+    ours = dict(enumerate({100: score} for score in (0.9, 0.8, 0.85, 0.95, 0.9)))
+    theirs = dict(enumerate({100: score} for score in (0.5, 0.6, 0.4, 0.55, 0.45)))
     both = setting(ours=ours, theirs=theirs)
     assert both.baseline is not None
     samples = [scoring.sample(SUCCESS, row.success, row.variances, row.counts) for row in (both.row, both.baseline)]

@@ -28,7 +28,7 @@ def test_every_published_number_has_one_place_in_its_table(paper: str, shelf: Ca
     paper_tables = tables(Shelf([], catalogue.paper(paper), {}), paper)
     assert set(paper_tables) == set(numbers["table"])
     for name, table in paper_tables.items():
-        placed = [entry.number for line in table.lines for cell in line.cells for entry in cell]
+        placed = [number.number for line in table.lines for cell in line.cells for number in cell]
         assert len(placed) == (numbers["table"] == name).sum()
         if not table.layout.composed:
             assert all(len(cell) <= 1 for line in table.lines for cell in line.cells), f"{name}: two in one place"
@@ -58,7 +58,7 @@ def test_a_line_has_the_papers_numbers_and_ours_with_a_verdict(
     assert best[0].verdict == verdicts.NOT_REPRODUCED, "published as no gain, ours a third"
     assert best[1].verdict == verdicts.NOT_REPRODUCED, ".80 beside 1.00, with an interval of .18 either way"
     spread = [line.cells[0][-1] for line in table.lines if line.names == ("dqn", "16x16", "uer")]
-    assert [entry.verdict for entry in spread] == [verdicts.INCONCLUSIVE] and spread[0].reasons == (
+    assert [number.verdict for number in spread] == [verdicts.INCONCLUSIVE] and spread[0].reasons == (
         equivalence.TOO_WIDE,
     )
     assert text.published(steps) == "+10.7% (150K/168K)"
@@ -90,26 +90,26 @@ def test_tables_of_speed_show_ours_and_say_that_the_machine_is_another(
 
     estimator = Estimator(lambda _: 1.0, 200, measured)
     filled_tables = filled.fill(catalogue.paper("vlm_rb"), published.load("vlm_rb"), shelf(), estimator)
-    entries = {
-        (entry.number.metric, entry.number.method, entry.number.variant.get("model", "")): entry
+    numbers = {
+        (number.number.metric, number.number.method, number.number.variant.get("model", "")): number
         for table in filled_tables
         for line in table.lines
         for cell in line.cells
-        for entry in cell
+        for number in cell
         if table.layout.table in ("5", "6")
     }
 
     def ours(*key: str) -> float:
-        entry = entries[key]
-        assert entry.verdict == verdicts.NOT_COMPARABLE and "measured on other hardware" in entry.reasons
-        assert entry.ours is not None
-        return float(entry.ours.estimate)
+        number = numbers[key]
+        assert number.verdict == verdicts.NOT_COMPARABLE and "measured on other hardware" in number.reasons
+        assert number.ours is not None
+        return float(number.ours.estimate)
 
     assert ours("steps_per_second", "per", "") == 200
     assert ours("relative_speed_percent", "vlm_rb", "") == pytest.approx(90)
     assert ours("seconds_per_clip", "vlm_rb", "perception_lm_3b") == 2
     assert ours("seconds_per_clip_change_percent", "vlm_rb", "perception_lm_3b") == pytest.approx(100)
-    missing = entries["seconds_per_clip", "vlm_rb", "perception_lm_8b"]
+    missing = numbers["seconds_per_clip", "vlm_rb", "perception_lm_8b"]
     assert missing.verdict == verdicts.NOT_RUN and missing.reasons == ("vlm_rb model=perception_lm_8b",)
 
 

@@ -169,10 +169,10 @@ def test_a_privileged_teacher_is_a_reason_only_where_the_paper_had_none(
 
 
 def goal(value: str, ablation: str = "") -> dict[str, Any]:
-    entries = {"suite.goal": {"value": value, "layer": "command line", "source": ""}}
+    settings = {"suite.goal": {"value": value, "layer": "command line", "source": ""}}
     if ablation:
-        entries["guide.x"] = {"value": True, "layer": f"ablation {ablation}", "source": ""}
-    return entries
+        settings["guide.x"] = {"value": True, "layer": f"ablation {ablation}", "source": ""}
+    return settings
 
 
 def test_a_mean_over_pairs_of_task_and_setting_has_these_pairs_alone(

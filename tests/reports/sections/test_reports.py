@@ -95,18 +95,18 @@ def test_terminal_page_latex_and_figures_show_a_section(reported: Reported, sect
 
 
 def test_summary_json_has_the_numbers_of_the_sections(reported: Reported) -> None:
-    content = reported.json()
-    (episodes,) = content["episodes"]
+    summary = reported.json()
+    (episodes,) = summary["episodes"]
     assert episodes["task"] == "grid/episodes" and episodes["rows"][0]["label"] == "uer"
     assert episodes["rows"][0]["means"]["completion"] == {"estimate": 0.625, "low": 0.375, "high": 0.875}
-    (learned,) = content["rewards"]
+    (learned,) = summary["rewards"]
     assert learned["true"] == [0.0, 0.5, 1.0] and learned["step"] == 200
     assert learned["accuracy_on_unseen_pairs"][-1]["estimate"] == 0.875
     study = results.study(reported.home.parent)
     named = names.brief(study.cells, []).labels
     teaching = preferences.teaching(study.cells, results.noted(study, "labels"), named, 200)
-    assert content["preferences"] == json.loads(json.dumps(preferences.plain(teaching)))
-    assert content["preferences"][0]["label_accuracy"]["estimate"] == pytest.approx(7 / 12)
+    assert summary["preferences"] == json.loads(json.dumps(preferences.plain(teaching)))
+    assert summary["preferences"][0]["label_accuracy"]["estimate"] == pytest.approx(7 / 12)
     assert reported.text().count('alt="Reference episode of grid/probes, 6 moves') == 2, "a drawing per label and task"
 
 

@@ -77,10 +77,10 @@ def test_a_guide_of_another_package_logs_rows_and_adds_a_section_over_a_stop(
         train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=tmp_path / "s", stop=lambda: next(stop_checks) > 110)
     study = train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=tmp_path / "s")
     assert len(results.load(study, what="waypoints")) == 20
-    content, page = report(study)
+    summary, page = report(study)
     (cell,) = results.study(study).cells
-    assert content["places"] == [cell.id] and content["preferences"] == [] and content["notes"] != []
-    assert not [note for note in content["notes"] if "left out" in note]
+    assert summary["places"] == [cell.id] and summary["preferences"] == [] and summary["notes"] != []
+    assert not [note for note in summary["notes"] if "left out" in note]
     assert "Places &lt;b&gt;to go&lt;/b&gt;" in page and "Where it would go." in page and "<b>to go" not in page
     assert (study / "report" / "places-all.pdf").read_bytes() == b"pdf"
     assert "mean place" in capsys.readouterr().out and "Places" in (study / "report" / "table.tex").read_text()
@@ -152,11 +152,11 @@ def test_a_section_that_fails_is_a_note_and_costs_itself_alone(
     alone = "raise" in broken or "exit" in broken or not broken  # a module that cannot be imported has no sections
     plugin("bad_report", IMPORTS + broken + ("" if alone else sound), {"section": "bad"})
     writer.cell("a", CURVES, steps=200)
-    content, page = report(writer.finish())
-    (text,) = [text for text in content["notes"] if note in text]
+    summary, page = report(writer.finish())
+    (text,) = [text for text in summary["notes"] if note in text]
     assert text.count(".py, line") == text.count("(bad_report.py, line"), "no line of Python's library or of ours"
-    assert content["rows"][0]["best"] == 1.0 and "<h2>Learning curves</h2>" in page
-    assert alone or content["sound"] == 1, "another section of the same module stands"
+    assert summary["rows"][0]["best"] == 1.0 and "<h2>Learning curves</h2>" in page
+    assert alone or summary["sound"] == 1, "another section of the same module stands"
 
 
 def test_an_import_hook_of_another_package_is_not_the_line_that_raised(
@@ -184,8 +184,8 @@ def test_an_import_hook_of_another_package_is_not_the_line_that_raised(
 
     monkeypatch.setattr(sys, "meta_path", [Hook(), *sys.meta_path])
     writer.cell("a", CURVES, steps=200)
-    content, _ = report(writer.finish())
-    (text,) = [text for text in content["notes"] if "no such thing" in text]
+    summary, _ = report(writer.finish())
+    (text,) = [text for text in summary["notes"] if "no such thing" in text]
     assert text.endswith("tell those who wrote it (bad_report.py, line 2)")
 
 
@@ -225,13 +225,13 @@ def test_a_damaged_file_is_named_and_all_tables_without_it_stand(
     root = writer.cell("a", CURVES, steps=200, **GUIDED)
     for name, row in SOUND.items():
         write_rows(root / "seed-0", name, [row | (damage if name == log else {})])
-    content, page = report(writer.finish())
-    notes = [note for note in content["notes"] if f"{root}/seed-0/{log}.jsonl, row 1, {wrong}" in note]
-    assert [note for note in notes if note.startswith("left out: the section ")], content["notes"]
+    summary, page = report(writer.finish())
+    notes = [note for note in summary["notes"] if f"{root}/seed-0/{log}.jsonl, row 1, {wrong}" in note]
+    assert [note for note in notes if note.startswith("left out: the section ")], summary["notes"]
     assert set(re.findall("<h2>(Preferences|Judges|Model calls)</h2>", page)) == {
         "Preferences", "Judges", "Model calls"
     } - lost  # fmt: skip
-    assert content["rows"][0]["best"] == 1.0 and bool(content["models"]) == (log != "ledger")
+    assert summary["rows"][0]["best"] == 1.0 and bool(summary["models"]) == (log != "ledger")
 
 
 def test_a_row_whose_ledger_cannot_be_read_is_compared_with_none_and_costs_no_other_its_count(writer: Writer) -> None:
@@ -274,8 +274,8 @@ def test_a_method_s_report_cannot_take_the_name_of_another_s_section(
         )
     monkeypatch.setattr(methods, "__path__", [str(tmp_path / "methods")])
     writer.cell("a", CURVES, steps=200)
-    content, page = report(writer.finish())
-    assert [note for note in content["notes"] if "left out" in note] == [
+    summary, page = report(writer.finish())
+    assert [note for note in summary["notes"] if "left out" in note] == [
         "left out: a section of guidebench.methods.second_method.report, since its name 'ours' is taken by "
         "guidebench.methods.first_method.report; choose another"
     ]
@@ -325,10 +325,10 @@ def test_a_table_with_too_few_numbers_in_a_line_is_refused_and_a_chart_of_no_row
         (Grid("t", (1,), {}), "are text"),  # type: ignore[arg-type]
     ):
         notes: list[str] = []
-        section = Section("bad", "Bad", 1, load=lambda source: None, tables=lambda content, grid=grid: [grid])  # type: ignore[misc]
+        section = Section("bad", "Bad", 1, load=lambda source: None, tables=lambda numbers, grid=grid: [grid])  # type: ignore[misc]
         assert sections.made([section], source, notes) == [] and message in notes[0]
     chart = figures.Chart("t", "x", "y", [figures.Curve("not a row", np.arange(2.0), Interval(*[np.zeros(2)] * 3))])
     drawing = figures.Drawing("w", "mine", b"", b"", "", chart)
-    section = Section("mine", "M", 1, load=lambda source: None, drawings=lambda content, source: [drawing])
+    section = Section("mine", "M", 1, load=lambda source: None, drawings=lambda numbers, source: [drawing])
     (gallery,) = sections.galleries(sections.made([section], source, []), source, [])
     assert gallery.drawings[0].chart is None

@@ -59,14 +59,14 @@ def test_aggregates_are_those_of_statistics_and_have_the_spread_of_their_resampl
 
 
 def test_the_json_form_has_every_comparison(worked: Summary) -> None:
-    (content,) = json.loads(json.dumps(export.plain(worked), allow_nan=False))["overviews"]
-    assert content["tasks"] == ["easy", "hard"] and content["seeds"]["uer"] == [0, 1]
-    by_pair = {(entry["first"], entry["second"]): entry for entry in content["probability_of_improvement"]}
+    (overview,) = json.loads(json.dumps(export.plain(worked), allow_nan=False))["overviews"]
+    assert overview["tasks"] == ["easy", "hard"] and overview["seeds"]["uer"] == [0, 1]
+    by_pair = {(pair["first"], pair["second"]): pair for pair in overview["probability_of_improvement"]}
     assert by_pair["per", "uer"]["estimate"] == 0.75
-    assert content["iqm_curves"]["uer"][1]["step"] == 200
-    profile = content["performance_profiles"]["uer"]
+    assert overview["iqm_curves"]["uer"][1]["step"] == 200
+    profile = overview["performance_profiles"]["uer"]
     assert (profile[1]["score"], profile[1]["estimate"]) == (0.25, 0.5)
-    assert {"method": "uer", "rank": 1, "probability": pytest.approx(0.25)} in content["ranks"]
+    assert {"method": "uer", "rank": 1, "probability": pytest.approx(0.25)} in overview["ranks"]
 
 
 def test_the_worse_of_two_has_the_interval_of_the_better_from_the_other_end(writer: Writer) -> None:
@@ -139,7 +139,7 @@ def test_one_seed_has_values_and_no_intervals(writer: Writer) -> None:
     overview = _overview(summary)
     for interval in (*overview.improvement.values(), *overview.profiles.values(), *overview.efficiency.values()):
         assert np.isfinite(interval.estimate).all() and np.isnan(interval.low).all()
-    assert all(np.isnan(entry.error) and not entry.leading for entry in summary.aggregates)
+    assert all(np.isnan(aggregate.error) and not aggregate.leading for aggregate in summary.aggregates)
     assert any("one run: no interval" in note for note in summary.notes)
     json.dumps(export.plain(summary), allow_nan=False)
 
@@ -174,13 +174,15 @@ def test_a_row_without_a_planned_seed_leads_no_aggregate_and_tells_nothing_apart
                 f"{method}-{task}", ending(*finals), steps=200, task=task, method=method, planned=planned, status=state
             )
     summary = writer.summary(2_000)
-    assert not any(entry.leading for entry in summary.aggregates), "a is better than both, and compared with neither"
-    assert {entry.label for entry in summary.aggregates if entry.missing} == {"a"}
+    assert not any(aggregate.leading for aggregate in summary.aggregates), (
+        "a is better than both, and compared with neither"
+    )
+    assert {aggregate.label for aggregate in summary.aggregates if aggregate.missing} == {"a"}
     assert all("a" not in pair for pair in _overview(summary).significant) and "†" in legends.aggregates(summary)
     assert (
         latex.latex(summary).count(r"$^{\dagger}$") == 5
     )  # its row of the task, and of the aggregates mean, median, IQM
-    assert [entry["missing_seeds"] for entry in export.plain(summary)["aggregates"]].count(True) == 4
+    assert [aggregate["missing_seeds"] for aggregate in export.plain(summary)["aggregates"]].count(True) == 4
 
 
 def test_more_rows_than_a_column_can_show_have_no_matrix(writer: Writer) -> None:
@@ -201,7 +203,11 @@ def test_tasks_of_different_scores_are_put_on_one_scale(writer: Writer) -> None:
         writer.cell(f"{method}-s", _valued(*swung), steps=200, task="swing", method=method, score=swing)
         writer.cell(f"{method}-p", _valued(*paid), steps=200, task="pay", method=method, score=cost)
     summary = writer.summary(200)
-    means = {entry.label: float(entry.interval.estimate) for entry in summary.aggregates if entry.metric == "mean"}
+    means = {
+        aggregate.label: float(aggregate.interval.estimate)
+        for aggregate in summary.aggregates
+        if aggregate.metric == "mean"
+    }
     # (.2 + .4) / 2 and (.2 + .1) / 2; (.8 + .9) / 2 and (.9 + .8) / 2
     assert means == pytest.approx({"uer": (0.3 + 0.15) / 2, "per": 0.85})
     assert _overview(summary).improvement["per", "uer"].estimate == 1.0
@@ -232,7 +238,7 @@ def test_other_conditions_are_aggregated_apart(writer: Writer) -> None:
             variant = f"suite.goal={goal}"
             writer.cell(f"{goal}-{task}", ending(2, 3), steps=200, task=task, settings=settings, variant=variant)
     summary = writer.summary(200)
-    assert {entry.heading for entry in summary.aggregates} == {
+    assert {aggregate.heading for aggregate in summary.aggregates} == {
         "grid, 2 tasks, quick profile, goal=hidden",
         "grid, 2 tasks, quick profile, goal=observable",
     }

@@ -69,8 +69,8 @@ def test_rows_that_are_too_many_to_test_in_pairs_have_no_mark_and_few_are_all_ke
 
 def test_aggregates_over_tasks_are_of_the_best_and_none_is_told_apart(writer: Writer) -> None:
     _, summary = many(writer, ("easy", "hard"))
-    labels = {entry.label for entry in summary.aggregates}
-    assert len(labels) == MOST and not any(entry.leading for entry in summary.aggregates)
+    labels = {aggregate.label for aggregate in summary.aggregates}
+    assert len(labels) == MOST and not any(aggregate.leading for aggregate in summary.aggregates)
     assert {f"m{number}" for number in range(LAST + 1) if final(number) > 1 and number != 7} <= labels
     (overview,) = summary.overviews
     assert set(overview.scores.final) == labels and overview.significant == frozenset()

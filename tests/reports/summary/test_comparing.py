@@ -50,8 +50,8 @@ def test_each_new_row_stands_beside_each_stored_one_of_its_task(tmp_path: Path) 
         new, study(tmp_path / "stored", c=("uer", ends([1, 0], [0, 0])), d=("relo", ends([0, 0], [0, 0])))
     )
     beside = [
-        (entry["reference"]["cell"], [row["cell"] for row in entry["rows"]])
-        for entry in comparing.plain(comparison)["tables"]
+        (table["reference"]["cell"], [row["cell"] for row in table["rows"]])
+        for table in comparing.plain(comparison)["tables"]
     ]
     assert beside == [("c", ["a", "b"]), ("d", ["a", "b"])]
     # final success by seed: a 1 and 1/2, c 1/2 and 0
@@ -122,7 +122,7 @@ def test_profiles_protocols_and_lengths_are_not_mixed_unasked(tmp_path: Path) ->
         compared(new, stored)
     assert all(text in str(error.value) for text in ("quick beside paper", "version 1 beside 2", "300 beside 900"))
     mixed = compared(new, stored, mixing=Mixing(profiles=True, protocols=True))
-    assert [line.row.cell.id for entry in mixed.summary.matrices for line in entry.lines] == [
+    assert [line.row.cell.id for matrix in mixed.summary.matrices for line in matrix.lines] == [
         "c",
         "a",
         "d",
@@ -136,7 +136,7 @@ def test_profiles_protocols_and_lengths_are_not_mixed_unasked(tmp_path: Path) ->
     assert "trained for 300 and 900 steps" in notes
     # one of them asked for lets only that one through, and the rest is named
     profiles = compared(new, stored, mixing=Mixing(profiles=True))
-    assert [entry.lines[0].row.cell.id for entry in profiles.summary.matrices] == ["c", "e"]
+    assert [matrix.lines[0].row.cell.id for matrix in profiles.summary.matrices] == ["c", "e"]
     assert any("not compared with per · quick: protocol version" in note for note in profiles.summary.notes)
 
 
@@ -163,8 +163,8 @@ def test_a_configuration_on_both_sides_is_pooled_and_not_compared_with_itself(tm
     new = study(tmp_path / "new", a=("vlm_rb", ends([1, 1], [1, 1])), u=("uer", ends([0, 0], [1, 1], seeds=[2, 3])))
     stored = study(tmp_path / "stored", u=("uer", ends([1, 1], [0, 0])))
     comparison = compared(new, stored)
-    (entry,) = comparison.summary.matrices
-    assert [line.row.cell.id for line in entry.lines] == ["u", "a"] and entry.lines[0].row.seeds == (0, 1, 2, 3)
+    (matrix,) = comparison.summary.matrices
+    assert [line.row.cell.id for line in matrix.lines] == ["u", "a"] and matrix.lines[0].row.seeds == (0, 1, 2, 3)
     assert any("one configuration in stored and new" in note for note in comparison.summary.notes)
     with pytest.raises(UserError, match="nothing to compare"):
         compared(results.select(new, lambda cell: cell.id == "u"), stored)
@@ -193,12 +193,12 @@ def test_a_replication_is_compared_with_the_row_that_it_repeats_and_with_no_othe
     stored = study(tmp_path / "stored", a=("uer", ends([1, 1], [1, 0])), b=("per", ends([0, 0], [1, 0])))
     new = study(tmp_path / "new", a=("uer", ends([1, 0], [0, 0]), {"provenance": MACHINE}))
     comparison = compared(new, stored)
-    content = comparing.plain(comparison)
-    (pair,) = content["replications"]
+    document = comparing.plain(comparison)
+    (pair,) = document["replications"]
     assert pair["original"]["studies"] == ["stored"] and pair["row"]["studies"] == ["new"]
     assert pair["original"]["cell"] == pair["row"]["cell"] == "a" and pair["row"]["replication"]
     # means 3/4 and 1/4; the margin of a rate of 3/4 is 1/8, but one episode of four is 1/4
     assert pair["difference"]["estimate"] == -0.5 and pair["margin"] == 0.25
     assert pair["verdict"] == "2 seeds cannot tell"
-    beside = [(table["reference"]["cell"], [row["cell"] for row in table["rows"]]) for table in content["tables"]]
+    beside = [(table["reference"]["cell"], [row["cell"] for row in table["rows"]]) for table in document["tables"]]
     assert beside == [("b", ["a"])]

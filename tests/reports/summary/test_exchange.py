@@ -32,15 +32,15 @@ def labels(study: results.StudyRecord) -> dict[str, str]:
 
 def test_marl_eval_gets_environment_task_row_seed_and_evaluations(study: results.StudyRecord) -> None:
     exported = exchange.marl_eval(results.load(study), labels(study))
-    content = json.loads(exported.text)
-    assert list(content) == ["grid"] and list(content["grid"]) == ["a", "b"]
-    assert list(content["grid"]["a"]) == ["uer · quick", "per · quick"]
-    assert content["grid"]["b"]["uer · quick"]["seed_3"] == {
+    document = json.loads(exported.text)
+    assert list(document) == ["grid"] and list(document["grid"]) == ["a", "b"]
+    assert list(document["grid"]["a"]) == ["uer · quick", "per · quick"]
+    assert document["grid"]["b"]["uer · quick"]["seed_3"] == {
         "step_0": {"step_count": 100, "success": [0.0, 0.0], "return": [0.0, 0.0], "score": [0.0, 0.0]},
         "step_1": {"step_count": 200, "success": [0.0, 1.0], "return": [0.0, 0.5], "score": [0.0, 1.0]},
         "absolute_metrics": {"success": [0.0, 1.0], "return": [0.0, 0.5], "score": [0.0, 1.0]},
     }
-    assert list(content["grid"]["a"]["uer · quick"]["seed_0"])[-1] == "absolute_metrics", "marl-eval takes the last"
+    assert list(document["grid"]["a"]["uer · quick"]["seed_0"])[-1] == "absolute_metrics", "marl-eval takes the last"
     assert len(exported.notes) == 1 and "last evaluation" in exported.notes[0]
 
 

@@ -14,7 +14,7 @@ from tests.reports.conftest import Writer, write_rows
 CURVES = {0: {100: [1]}, 1: {100: [1]}}
 
 
-def entry(step: int, calls: int, billed: int, usd: float = 0.0, failures: int = 0) -> dict[str, float]:
+def bill_row(step: int, calls: int, billed: int, usd: float = 0.0, failures: int = 0) -> dict[str, float]:
     return {name: 0 for name in schema.LEDGER} | {
         "step": step, "calls": calls, "billed_calls": billed, "usd": usd, "failures": failures,
     }  # fmt: skip
@@ -32,7 +32,12 @@ def test_a_row_sums_what_each_run_had_spent_at_its_last_step(writer: Writer) -> 
         method="vlm_rb",
         backend="openai",
         model="gpt-4o-mini",
-        rows={"ledger": {0: [entry(50, 3, 3, 0.25), entry(100, 7, 5, 0.5, failures=1)], 1: [entry(100, 7, 0, 0.5)]}},
+        rows={
+            "ledger": {
+                0: [bill_row(50, 3, 3, 0.25), bill_row(100, 7, 5, 0.5, failures=1)],
+                1: [bill_row(100, 7, 0, 0.5)],
+            }
+        },
     )
     (bill,) = spent(writer, {"a": "the label"})
     assert (bill.label, bill.model, bill.runs) == ("the label", "gpt-4o-mini (openai)", 2)
@@ -49,10 +54,10 @@ def test_roles_stand_apart_below_what_they_took_together(writer: Writer) -> None
     }
     root = writer.cell("a", CURVES, **names, record={"parts": parts})
     for seed in (0, 1):
-        write_rows(root / f"seed-{seed}", "ledger", [entry(100, 7, 5, 0.5)])
+        write_rows(root / f"seed-{seed}", "ledger", [bill_row(100, 7, 5, 0.5)])
         calls = {"planner": (1, 2), "seer": (5, 5)}
         roles = [
-            {"role": role} | entry(step, calls[role][at], 0) for at, step in enumerate((50, 100)) for role in calls
+            {"role": role} | bill_row(step, calls[role][at], 0) for at, step in enumerate((50, 100)) for role in calls
         ]
         write_rows(root / f"seed-{seed}", "spending", roles)
     assert [(bill.model, bill.calls, bill.runs) for bill in spent(writer, {})] == [
@@ -68,7 +73,7 @@ def write_pair(writer: Writer, failures: int, questions: int | None = 100) -> No
     root = writer.cell("a", {seed: {100: [1] * 10} for seed in range(5)}, steps=100, **model)
     for seed in range(5):
         counted = {} if questions is None else {"questions": questions}
-        write_rows(root / f"seed-{seed}", "ledger", [entry(100, 7, 7, failures=failures) | counted])
+        write_rows(root / f"seed-{seed}", "ledger", [bill_row(100, 7, 7, failures=failures) | counted])
     writer.cell("b", {seed: {100: [0] * 9 + [seed % 2]} for seed in range(5)}, steps=100, method="uer")
 
 
@@ -94,7 +99,7 @@ def test_every_role_needs_nine_in_ten_answers_and_a_part_may_say_what_too_few_me
             "planner": RoleCount(3, 1 + seed), "performer": RoleCount(137, 0),
             "scorer": RoleCount(10, 1 + seed, remark),
         }  # fmt: skip
-        row = entry(100, 7, 7, failures=2 + 2 * seed) | {"questions": 150, "roles": role_counts.written(counts)}
+        row = bill_row(100, 7, 7, failures=2 + 2 * seed) | {"questions": 150, "roles": role_counts.written(counts)}
         write_rows(root / f"seed-{seed}", "ledger", [row])
     (answered,) = ledger.answered(results.study(writer.finish())).values()
     assert answered.roles == (("planner", RoleCount(6, 3)), ("performer", RoleCount(274, 0)))
@@ -110,7 +115,7 @@ def test_every_role_needs_nine_in_ten_answers_and_a_part_may_say_what_too_few_me
 def test_a_stranger_s_counts_by_role_are_checked(writer: Writer, text: str) -> None:
     model = {"method": "vlm_rb", "backend": "openai", "model": "gpt-4o-mini"}
     root = writer.cell("a", {0: {100: [1]}}, steps=100, **model)
-    write_rows(root / "seed-0", "ledger", [entry(100, 7, 7) | {"questions": 9, "roles": text}])
+    write_rows(root / "seed-0", "ledger", [bill_row(100, 7, 7) | {"questions": 9, "roles": text}])
     (answered,) = ledger.answered(results.study(writer.finish())).values()
     assert "column 'roles'" in answered.unread and not answered.enough
 

@@ -29,14 +29,14 @@ def test_a_measured_study_has_tables_by_every_kind_of_statistics(name: str) -> N
         headings = [overview.scores.where for overview in summary.overviews]
         assert len(set(headings)) == len(headings), "headings are unique"
         for labels in tables.aggregates_by_label(summary.aggregates).values():
-            assert all(len(entries) == 4 for entries in labels.values()), "a row has each metric once"
+            assert all(len(metrics) == 4 for metrics in labels.values()), "a row has each metric once"
         for rows in tables.by_task(summary.rows).values():
             assert len({row.place for row in rows}) == 1
 
 
 def test_rows_of_other_lengths_are_aggregated_apart() -> None:
     """dsadf has 40,000 steps on each of three tasks and a stage of 40,000 before them, baselines only the former."""
-    headings = {entry.heading for entry in _summary("housekeep_dsadf").aggregates}
+    headings = {aggregate.heading for aggregate in _summary("housekeep_dsadf").aggregates}
     assert headings == {
         "housekeep, 3 tasks, quick profile, by normalised score, 40,000 steps",
         "housekeep, 3 tasks, quick profile, by normalised score, 80,000 steps",

@@ -158,7 +158,7 @@ def test_aggregates_take_the_seeds_that_every_task_has_and_say_so(writer: Writer
     writer.cell("a", {seed: {100: [1, 1]} for seed in (0, 1, 2)}, task="easy", steps=100)
     writer.cell("b", {seed: {100: [seed, 0]} for seed in (0, 1)}, task="hard", steps=100)
     summary = writer.summary(2_000)
-    by_metric = {entry.metric: entry for entry in summary.aggregates}
+    by_metric = {aggregate.metric: aggregate for aggregate in summary.aggregates}
     assert by_metric["mean"].seeds == (0, 1) and by_metric["mean"].tasks == ("easy", "hard")
     # finals 1, 1 on easy and 0, 0.5 on hard: the middle two of four are 0.5 and 1
     assert float(by_metric["mean"].interval.estimate) == pytest.approx(0.625)
@@ -172,7 +172,7 @@ def test_a_label_that_lacks_a_task_is_left_out_of_the_aggregates(writer: Writer)
         writer.cell(f"a{task}", UER, task=task)
     writer.cell("b", UER, task="easy", method="per")
     summary = writer.summary(2_000)
-    assert {entry.label for entry in summary.aggregates} == {"uer"}
+    assert {aggregate.label for aggregate in summary.aggregates} == {"uer"}
     assert any("per: left out of the aggregates over tasks (no evaluations of hard)" in n for n in summary.notes)
 
 

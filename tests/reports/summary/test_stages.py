@@ -13,7 +13,7 @@ from guidebench.reports.papers import catalogue, matching
 from guidebench.reports.summary import comparability, judges, ledger, matrices
 from guidebench.reports.summary.rows import ReportRow
 from tests.reports.conftest import Writer, edit, write_rows
-from tests.reports.summary.test_ledger import entry
+from tests.reports.summary.test_ledger import bill_row
 
 CURVES = {0: {100: [0], 300: [1]}, 1: {100: [0], 300: [1]}}
 SERVED = {"goals": {"kind": "chat", "name": "openai", "backend": "openai", "model": "large"}}
@@ -63,7 +63,7 @@ def test_questions_and_cost_of_a_stage_count_for_what_begins_from_it_and_a_privi
 ) -> None:
     stage, _ = write_stage(writer, SERVED)
     for seed in (0, 1):
-        write_rows(stage / f"seed-{seed}", "ledger", [entry(200, 7, 7, 0.5) | {"questions": 10, "failures": 4}])
+        write_rows(stage / f"seed-{seed}", "ledger", [bill_row(200, 7, 7, 0.5) | {"questions": 10, "failures": 4}])
     study = results.study(writer.finish())
     cells = {cell.id: cell for cell in study.cells}
     assert not ledger.is_billed(cells["b"])

@@ -157,9 +157,9 @@ def test_a_cell_without_runs_is_not_verified_for_want_of_faults(handed: Handed) 
     for run in handed.cell().glob("seed-*"):
         shutil.rmtree(run)
     path = handed.directory / "study.json"
-    content = json.loads(path.read_text())
-    content["cells"][handed.id]["seeds"] = []
-    path.write_text(json.dumps(content))
+    study_record = json.loads(path.read_text())
+    study_record["cells"][handed.id]["seeds"] = []
+    path.write_text(json.dumps(study_record))
     handed.seal()
     verdict = handed.verdict()
     assert verdict.standing == "self-reported" and verdict.reason == "it has no runs"
@@ -243,11 +243,11 @@ def test_a_complete_record_is_not_believed_whoever_wrote_it(handed: Handed, caps
 
 def test_cells_without_anything_to_play_do_not_weaken_the_test_of_new_layouts(handed: Handed) -> None:
     path = handed.directory / "study.json"
-    content = json.loads(path.read_text())
+    study_record = json.loads(path.read_text())
     for number in range(20):
         id = f"{number:010x}"
-        content["cells"][id] = {"directory": f"classic/CartPole-v1/empty-{id}", "seeds": [], "label_variant": ""}
-    path.write_text(json.dumps(content))
+        study_record["cells"][id] = {"directory": f"classic/CartPole-v1/empty-{id}", "seeds": [], "label_variant": ""}
+    path.write_text(json.dumps(study_record))
     handed.seal()
     _, verification = handed.verify()
     assert (

@@ -38,8 +38,8 @@ def study(trained: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def cell(trained: Path) -> str:
     """The directory of its cell, relative to the study."""
-    (entry,) = json.loads((trained / "study.json").read_text())["cells"].values()
-    return str(entry["directory"])
+    (cell_entry,) = json.loads((trained / "study.json").read_text())["cells"].values()
+    return str(cell_entry["directory"])
 
 
 @pytest.fixture(scope="session")
@@ -79,9 +79,9 @@ def edited(path: str, change: Callable[[dict[str, Any]], object]) -> Callable[[C
     """A change to a JSON file."""
 
     def apply(contents: Contents) -> None:
-        content = json.loads(contents[path])
-        change(content)
-        contents[path] = json.dumps(content).encode()
+        document = json.loads(contents[path])
+        change(document)
+        contents[path] = json.dumps(document).encode()
 
     return apply
 

@@ -103,9 +103,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def batch(self, body: bytes, **_: object) -> None:
         objects = []
-        for item in json.loads(body)["objects"]:
-            upload = {"upload": {"href": f"{self.hub.url}/storage/{item['oid']}"}}
-            objects.append(item if item["oid"] in self.hub.large else {**item, "actions": upload})
+        for object_ in json.loads(body)["objects"]:
+            upload = {"upload": {"href": f"{self.hub.url}/storage/{object_['oid']}"}}
+            objects.append(object_ if object_["oid"] in self.hub.large else {**object_, "actions": upload})
         self._json({"transfer": "basic", "objects": objects})
 
     def store(self, body: bytes, oid: str, **_: object) -> None:
@@ -153,16 +153,16 @@ class Handler(BaseHTTPRequestHandler):
     def content(self, oid: str, **_: object) -> None:
         self._answer(self.hub.large[oid] + b"x" * self.hub.more, 200, {"ETag": f'"{oid}"'})
 
-    def _json(self, content: object, status: int = 200, headers: dict[str, str] | None = None) -> None:
-        self._answer(json.dumps(content).encode(), status, {"Content-Type": "application/json", **(headers or {})})
+    def _json(self, document: object, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        self._answer(json.dumps(document).encode(), status, {"Content-Type": "application/json", **(headers or {})})
 
-    def _answer(self, content: bytes, status: int, headers: dict[str, str]) -> None:
+    def _answer(self, body: bytes, status: int, headers: dict[str, str]) -> None:
         self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(content)
+            self.wfile.write(body)
 
 
 _REPO = "(?P<repo>[^/]+/[^/]+)"

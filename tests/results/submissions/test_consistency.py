@@ -114,18 +114,18 @@ def reconfigured(cell: str, change: Callable[[dict[str, Any]], object]) -> Calla
     """A change to a cell's configuration, with the id and the name that follow from it wherever they stand."""
 
     def apply(contents: Contents) -> None:
-        content = json.loads(contents[f"{cell}/cell.json"])
-        change(content)
-        old, content["cell"] = content["cell"], rehashed(content)
+        cell_record = json.loads(contents[f"{cell}/cell.json"])
+        change(cell_record)
+        old, cell_record["cell"] = cell_record["cell"], rehashed(cell_record)
         with suppress(UserError):  # another version's has no name here
-            content["variant"] = recorded(content).variant
-        contents[f"{cell}/cell.json"] = json.dumps(content).encode()
+            cell_record["variant"] = recorded(cell_record).variant
+        contents[f"{cell}/cell.json"] = json.dumps(cell_record).encode()
         for path in list(contents):
             if path.endswith(".parquet"):
-                rows(path, lambda table_rows: [row.update(cell=content["cell"]) for row in table_rows])(contents)
+                rows(path, lambda table_rows: [row.update(cell=cell_record["cell"]) for row in table_rows])(contents)
             elif path.endswith("study.json"):
-                contents[path] = contents[path].replace(old.encode(), content["cell"].encode())
-            contents[path.replace(old, content["cell"])] = contents.pop(path)
+                contents[path] = contents[path].replace(old.encode(), cell_record["cell"].encode())
+            contents[path.replace(old, cell_record["cell"])] = contents.pop(path)
 
     return apply
 

@@ -71,23 +71,23 @@ def test_nothing_in_it_tells_where_it_was_made(study: Path, cell: str, tmp_path:
 
 
 def test_a_path_that_is_part_of_the_configuration_is_told(trained: Path, cell: str) -> None:
-    content = json.loads((trained / cell / "cell.json").read_text())
-    content["settings"]["judge.model"] = {"value": "/srv/me/weights", "layer": "command line", "source": ""}
-    content["settings"]["judge.base_url"] = {"value": "http://10.1.2.3/v1", "layer": "command line", "source": ""}
+    cell_record = json.loads((trained / cell / "cell.json").read_text())
+    cell_record["settings"]["judge.model"] = {"value": "/srv/me/weights", "layer": "command line", "source": ""}
+    cell_record["settings"]["judge.base_url"] = {"value": "http://10.1.2.3/v1", "layer": "command line", "source": ""}
     settings = {
         "judge.prompt": "Is the door open?\nSee /srv/me/notes.txt, 1/2 or yes/no.",
         "suite.files": ["a", "~/weights"],
         "teacher.model": "https://me@inner.example/model",
         "chat.model": "org/name",
     }
-    content["settings"] |= {name: {"value": value, "layer": "", "source": ""} for name, value in settings.items()}
-    assert dict(private.places_in(private.without_servers(content))) == {
+    cell_record["settings"] |= {name: {"value": value, "layer": "", "source": ""} for name, value in settings.items()}
+    assert dict(private.places_in(private.without_servers(cell_record))) == {
         "judge.model": "/srv/me/weights",
         "judge.prompt": "/srv/me/notes.txt",
         "suite.files": "~/weights",
         "teacher.model": "https://me@inner.example/model",
     }
-    assert private.without_servers(content)["settings"]["judge.base_url"]["value"] is None
+    assert private.without_servers(cell_record)["settings"]["judge.base_url"]["value"] is None
 
 
 def test_the_place_of_a_model_with_a_digest_is_replaced_by_its_name_and_the_id_stays(tmp_path: Path) -> None:
@@ -95,13 +95,13 @@ def test_the_place_of_a_model_with_a_digest_is_replaced_by_its_name_and_the_id_s
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     words = ["suite=minigrid_doorkey", "method=vlm_rb", "judge=transformers", f"judge.model={tmp_path}"]
     (planned,) = matrix.plan([*words, "task=5x5"]).cells
-    content = cells.record(planned)
-    named = content["parts"]["judge"]["model"]
-    submitted = json.loads(json.dumps(private.without_servers(content)))
+    cell_record = cells.record(planned)
+    named = cell_record["parts"]["judge"]["model"]
+    submitted = json.loads(json.dumps(private.without_servers(cell_record)))
     assert named.startswith("local-") and str(tmp_path) not in json.dumps(submitted)
     assert submitted["settings"]["judge.model"]["value"] == submitted["overrides"]["judge.model"] == named
     again = cells.recorded(submitted)
-    assert cells.rehashed(submitted) == again.id == planned.id and cells.record(again)["parts"] == content["parts"]
+    assert cells.rehashed(submitted) == again.id == planned.id and cells.record(again)["parts"] == cell_record["parts"]
 
 
 def test_runs_that_are_not_finished_are_named_and_come_without_rows(study: Path, cell: str, tmp_path: Path) -> None:

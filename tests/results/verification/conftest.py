@@ -73,25 +73,25 @@ class Handed:
         """Change settings (`learner_lr` is learner.lr) of the CartPole cell, with the overrides that say so and every
         id that follows, or only in cell.json."""
         old = self.cell()
-        content = json.loads((old / "cell.json").read_text())
+        cell_record = json.loads((old / "cell.json").read_text())
         for name, value in settings.items():
-            content["settings"][name.replace("_", ".", 1)]["value"] = value
-        before = content["cell"]
+            cell_record["settings"][name.replace("_", ".", 1)]["value"] = value
+        before = cell_record["cell"]
         if consistently:
-            content["overrides"] |= {name.replace("_", ".", 1): value for name, value in settings.items()}
-            content["variant"] = Cell(cells.names_of(content), {}, content["overrides"]).variant
-            content["cell"] = cells.rehashed(content)
-        (old / "cell.json").write_text(json.dumps(content))
+            cell_record["overrides"] |= {name.replace("_", ".", 1): value for name, value in settings.items()}
+            cell_record["variant"] = Cell(cells.names_of(cell_record), {}, cell_record["overrides"]).variant
+            cell_record["cell"] = cells.rehashed(cell_record)
+        (old / "cell.json").write_text(json.dumps(cell_record))
         if not consistently:
             return
-        new = old.rename(old.with_name(old.name.replace(before, content["cell"])))
+        new = old.rename(old.with_name(old.name.replace(before, cell_record["cell"])))
         listing = (self.directory / "study.json").read_text()
-        (self.directory / "study.json").write_text(listing.replace(before, content["cell"]))
+        (self.directory / "study.json").write_text(listing.replace(before, cell_record["cell"]))
         for path in new.glob("seed-*/evaluations.parquet"):
             rows = pq.read_table(path).to_pylist()
             schema = pq.read_schema(path)
             pq.write_table(
-                pa.Table.from_pylist([{**row, "cell": content["cell"]} for row in rows], schema=schema), path
+                pa.Table.from_pylist([{**row, "cell": cell_record["cell"]} for row in rows], schema=schema), path
             )
 
     def verify(self, *words: object) -> tuple[int, Verification]:

@@ -22,9 +22,9 @@ Check = Callable[[dict[str, Any]], Cell]
 def checked(tmp_path: Path) -> Check:
     """`configuration` of a record, written where it is looked for."""
 
-    def check(content: dict[str, Any]) -> Cell:
-        (tmp_path / "cell.json").write_text(json.dumps(content))
-        return configuration(tmp_path, content["cell"])
+    def check(cell_record: dict[str, Any]) -> Cell:
+        (tmp_path / "cell.json").write_text(json.dumps(cell_record))
+        return configuration(tmp_path, cell_record["cell"])
 
     return check
 
@@ -86,8 +86,8 @@ def test_what_the_command_line_gives_is_accepted(checked: Check, words: tuple[st
     cells = list(planned(*words))
     assert cells
     for cell in cells:
-        content = private.without_servers(record(cell))  # as it is handed in
-        assert checked(content).id == cell.id
+        cell_record = private.without_servers(record(cell))  # as it is handed in
+        assert checked(cell_record).id == cell.id
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_an_override_left_unsaid_is_noticed(checked: Check, words: tuple[str, ..
 
 
 def test_what_a_record_says_of_its_stage_is_checked_like_the_rest(checked: Check) -> None:
-    content = record(next(planned(*STAGED, "pretraining.replay.alpha=0.3")))
-    stage = content["stage"]
+    cell_record = record(next(planned(*STAGED, "pretraining.replay.alpha=0.3")))
+    stage = cell_record["stage"]
     for message, changed in {
         "make another cell": {**stage, "settings": {**stage["settings"], "replay.alpha": {"value": 0.4}}},
         "steps is 1, ": {**stage, "steps": 1},
@@ -117,16 +117,16 @@ def test_what_a_record_says_of_its_stage_is_checked_like_the_rest(checked: Check
         "variant is .*make it .pretraining=per.$": {**stage, "overrides": {}, "variant": ""},
     }.items():
         with pytest.raises((Altered, Unusable), match=message):
-            checked({**content, "stage": changed})
+            checked({**cell_record, "stage": changed})
     with pytest.raises(Altered, match="make another cell"):
-        checked({key: value for key, value in content.items() if key != "stage"})
+        checked({key: value for key, value in cell_record.items() if key != "stage"})
     stage_changes = {
         "overrides": {**stage["overrides"], "learner.lr": 0.7},
         "variant": "learner.lr=0.7, replay.alpha=0.3",
     }
     variant = "pretraining=per, pretraining.learner.lr=0.7, pretraining.replay.alpha=0.3"
     with pytest.raises(Altered, match=r"says that learner\.lr was overridden"):
-        checked({**content, "variant": variant, "stage": {**stage, **stage_changes}})
+        checked({**cell_record, "variant": variant, "stage": {**stage, **stage_changes}})
 
 
 def test_a_record_names_no_file_that_is_opened_here(checked: Check) -> None:

@@ -51,9 +51,9 @@ def differences(study: Path) -> dict[int, str]:
 
 def described(study: Path, change: Callable[[Any], object]) -> None:
     file = run_of(study) / "gallery" / "gallery.json"
-    content = json.loads(file.read_text())
-    change(content)
-    file.write_text(json.dumps(content))
+    description = json.loads(file.read_text())
+    change(description)
+    file.write_text(json.dumps(description))
 
 
 def repainted(study: Path, by: int) -> None:
@@ -74,9 +74,9 @@ def test_other_pictures_and_other_actions_are_noticed(study: Path) -> None:
     repainted(study, 40)
     first, *others = differences(study).values()
     assert first.startswith("its frame 0 differs by up to") and not any(others)
-    described(study, lambda content: content["episodes"][1].update(actions=64 * "0"))
+    described(study, lambda description: description["episodes"][1].update(actions=64 * "0"))
     assert list(differences(study).values())[1] == "played again, the policy takes other actions"
-    described(study, lambda content: content["episodes"][2].update(length=content["episodes"][2]["length"] - 1))
+    described(study, lambda description: description["episodes"][2].update(length=description["episodes"][2]["length"] - 1))
     assert list(differences(study).values())[2] == "played again it ends otherwise"
 
 
@@ -99,9 +99,12 @@ def test_a_colour_may_differ_by_two_of_255() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda content: content.update(opengl="egl"), "it was drawn with egl, and this machine draws with no OpenGL"),
+        (
+            lambda description: description.update(opengl="egl"),
+            "it was drawn with egl, and this machine draws with no OpenGL",
+        ),
         (lambda content: content.pop("opengl"), "it does not say which actions it shows"),
-        (lambda content: content["episodes"][0].pop("actions"), "it does not say which actions it shows"),
+        (lambda description: description["episodes"][0].pop("actions"), "it does not say which actions it shows"),
     ],
 )
 def test_what_was_drawn_otherwise_is_not_played(study: Path, change: Callable[[Any], object], says: str) -> None:

@@ -43,30 +43,30 @@ def test_what_is_written_comes_back_and_counts_for_the_bytes_of_one_manifest_alo
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
-        (lambda content: content.update(schema=2), "its schema is 2, this version reads 1"),
-        (lambda content: content.update(more=1), "expected an object with calls, cells, commit"),
-        (lambda content: content.pop("seed"), "expected an object with calls, cells, commit"),
-        (lambda content: content.update(seed=True), "True: expected a whole number"),
-        (lambda content: content.update(tolerance=float("nan")), "NaN is no number"),
-        (lambda content: content.update(tolerance=1.5), "1.5: expected a number in [0, 1]"),
-        (lambda content: content.update(dirty="yes"), "'yes': expected true or false"),
-        (lambda content: content.update(cells=[]), "expected an object of at most"),
+        (lambda record_: record_.update(schema=2), "its schema is 2, this version reads 1"),
+        (lambda record_: record_.update(more=1), "expected an object with calls, cells, commit"),
+        (lambda record_: record_.pop("seed"), "expected an object with calls, cells, commit"),
+        (lambda record_: record_.update(seed=True), "True: expected a whole number"),
+        (lambda record_: record_.update(tolerance=float("nan")), "NaN is no number"),
+        (lambda record_: record_.update(tolerance=1.5), "1.5: expected a number in [0, 1]"),
+        (lambda record_: record_.update(dirty="yes"), "'yes': expected true or false"),
+        (lambda record_: record_.update(cells=[]), "expected an object of at most"),
         (
             lambda content: content["cells"]["abc"].update(standing="great"),
             "standing is 'great'; expected one of verified",
         ),
-        (lambda content: content["cells"]["abc"].update(reason="\x1b[2J"), "expected printable text"),
-        (lambda content: content["cells"]["abc"]["reported"].update(successes=9), "9 successes in 4 episodes"),
-        (lambda content: content["cells"]["abc"]["checks"][0].update(passed=1), "1: expected true or false"),
-        (lambda content: content["cells"]["abc"].update(checks={}), "checks are no list"),
-        (lambda content: content["packages"].update(torch=2), "2: expected printable text"),
+        (lambda record_: record_["cells"]["abc"].update(reason="\x1b[2J"), "expected printable text"),
+        (lambda record_: record_["cells"]["abc"]["reported"].update(successes=9), "9 successes in 4 episodes"),
+        (lambda record_: record_["cells"]["abc"]["checks"][0].update(passed=1), "1: expected true or false"),
+        (lambda record_: record_["cells"]["abc"].update(checks={}), "checks are no list"),
+        (lambda record_: record_["packages"].update(torch=2), "2: expected printable text"),
     ],
 )
 def test_a_strange_record_is_refused_by_name(tmp_path: Path, edit: Callable[[Any], None], says: str) -> None:
     path = record.write(VERIFICATION, tmp_path)
-    content = json.loads(path.read_text())
-    edit(content)
-    path.write_text(json.dumps(content))
+    document = json.loads(path.read_text())
+    edit(document)
+    path.write_text(json.dumps(document))
     with pytest.raises(UserError) as refused:
         record.read(tmp_path, DIGEST)
     assert str(path) in str(refused.value) and says in str(refused.value)
