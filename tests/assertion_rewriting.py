@@ -17,7 +17,7 @@ HOME = Path(__file__).parent
 
 
 def compile_(path: Path) -> bool:
-    """Write the bytecode of a module unless that of its present text is there; return whether it was written."""
+    """Write the bytecode of a test module unless it is up to date; return whether it was written."""
     directory = rewrite.get_cache_dir(path)
     target = directory / (path.stem + rewrite.PYC_TAIL)
     if rewrite._read_pyc(path, target) is not None:

@@ -1,4 +1,4 @@
-"""Cells as their parts see them, for tests of parts that say whether they fit."""
+"""Views of cells, for tests of parts that say whether they fit a cell."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,5 +16,5 @@ def cell_view(
     observations: Observations = VECTOR,
     actions: Actions = CHOICE,
 ) -> There:
-    """A cell of these parts (section -> built configuration), on a task of these spaces."""
+    """Return the view of a cell with these parts (section -> built configuration), on a task with these spaces."""
     return There(parts or {}, task, observations, actions)

@@ -1,4 +1,5 @@
-"""What several tests share: plug-ins that exist only in a test, and system programs that a machine may lack."""
+"""Fixtures and hooks that several tests share: plug-ins that exist only in a test, and checks for system programs that
+a machine may lack."""
 
 import ctypes.util
 import gc
@@ -51,7 +52,8 @@ its resident memory after its last search for garbage."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let every process that the run starts end with it, also when it is killed."""
+    """Give the run an id and a guardian, so that every process the run starts ends with it, even if the run is
+    killed."""
     if not hasattr(config, "workerinput"):
         RUN["id"] = f"run-{uuid.uuid4().hex}"
         RUN["guardian"] = guardian.watch(RUN["id"])
@@ -60,8 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A process that is left when all workers have ended is one that its test should have ended. Without workers, some
-    processes end with this one; the guardian ends the others then."""
+    """Fail the run if processes of tests are still running when all workers have ended. Without workers, some processes
+    end with this one, and the guardian ends the others then."""
     if "guardian" in RUN:
         orphans = guardian.end(RUN["id"], guardian.PATIENCE) if session.config.getoption("numprocesses", None) else []
         RUN["guardian"].stdin.close()
@@ -75,7 +77,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto` is a worker for each core, and one for tests that wait."""
+    """Return the number of workers for `-n auto`: one for each core, and one for tests that wait."""
     return processors() + 1
 
 
@@ -86,21 +88,22 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
-    """A worker gets a whole file at a time, unless `--dist` says otherwise: what its tests share is made once."""
+    """Return a scheduler that gives a worker a whole file at a time, so that shared fixtures are made once, unless
+    `--dist` says otherwise."""
     if config.getvalue("dist") in ("load", "loadfile"):
         return scheduling.Scheduling(config, log, RUN["notes"] / scheduling.NOTE)
     return None
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays, so no search for garbage looks at it again."""
+    """Exclude all imported objects from later garbage collections."""
     gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files with slow tests come first, so that no process begins a long one when the others are at their end; tests
-    that any process may run come last."""
+    """Put files with slow tests first, so that no process begins a long one when the others are about to end, and tests
+    that any process may run last."""
     for item in items:
         if not WAITING.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("waits")
@@ -111,7 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what is marked `gpu` where there is none."""
+    """Skip a test marked `gpu` where there is no GPU."""
     if item.get_closest_marker("gpu") is not None:
         import torch
 
@@ -121,7 +124,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of what is made once, such as demonstrations: new for each session, shared by its processes."""
+    """Set and return the directory of files that are made once, such as demonstrations: new for each session, shared by
+    its processes."""
     base = tmp_path_factory.getbasetemp()
     os.environ["GUIDEBENCH_CACHE"] = str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache")
     return Path(os.environ["GUIDEBENCH_CACHE"])
@@ -129,7 +133,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def forking() -> Iterator[None]:
-    """Processes that tests, or the program under test, start are forked from one interpreter."""
+    """Fork the processes that tests, or the program under test, start from one preloaded interpreter."""
     with fork_server.running(*IMPORTED):
         yield
     apart.close()
@@ -137,9 +141,9 @@ def forking() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def freed() -> Iterator[None]:
-    """Give memory that the tests of a file no longer need to the system where the process has grown: a worker, which
-    tests run in this process, tells the C library to keep it for its next update. A search for garbage takes as long as
-    ten unit tests, so it is not made after every file."""
+    """Release memory after a file of tests if the process has grown: a worker, which tests run in this process, tells
+    the C library to keep it for its next update. A garbage collection takes as long as ten unit tests, so it is not
+    made after every file."""
     yield
     if resident() >= RUN.get("resident", 0) + GROWTH:
         for name in COMPILED if resident() > LARGE else ():
@@ -150,14 +154,14 @@ def freed() -> Iterator[None]:
 
 
 def resident() -> float:
-    """Return this process's resident memory in bytes; infinite where the system does not say it."""
+    """Return this process's resident memory in bytes; infinity where the system does not report it."""
     if sys.platform != "linux":
         return float("inf")
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def free() -> None:
-    """Give memory that nothing needs to the system."""
+    """Collect garbage and return unused memory to the system."""
     gc.collect()
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
@@ -165,8 +169,7 @@ def free() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def unsynced() -> Iterator[None]:
-    """No test waits until a disk holds what was written: none cuts the power, and runs are written in thousands of such
-    steps."""
+    """Replace `os.fsync` by nothing: no test cuts the power, and runs are written in thousands of synced steps."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", lambda handle: None)
         yield
@@ -174,7 +177,8 @@ def unsynced() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Estimates rest on operation counts: no test but those of timing waits for updates to be timed."""
+    """Let estimates rest on operation counts alone, so that no test but those of timing waits for updates to be
+    timed."""
     from guidebench.harness.run import estimates
 
     monkeypatch.setattr(estimates, "SECONDS", 0.0)
@@ -182,8 +186,8 @@ def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def opengl(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """For tests that draw frames of MuJoCo's; other packages are told to draw with what we draw with. What is drawn
-    with takes hundreds of megabytes."""
+    """Choose the OpenGL backend for tests that draw frames with MuJoCo, or skip the test without one; other packages
+    draw with the same. Drawing takes hundreds of megabytes, which are freed afterwards."""
     from guidebench.harness.errors import UserError
     from guidebench.suites.mujoco import gl
 
@@ -232,8 +236,8 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
 
 
 def require(package: str) -> None:
-    """Skip a file of tests where a Python package is not installed, without importing it while tests are collected;
-    fail where CI has promised it."""
+    """Skip a file of tests if a Python package is not installed, without importing it during collection; fail where CI
+    has promised the package."""
     if importlib.util.find_spec(package) is None:
         if os.environ.get("CI_REQUIRES_SYSTEM"):
             raise ModuleNotFoundError(f"{package} is not installed, and the extra 'dev' has it")
@@ -241,8 +245,8 @@ def require(package: str) -> None:
 
 
 def need(program: str, package: str, library: bool = False) -> None:
-    """Skip a test that needs a system program, or a shared library, naming its package; fail where CI has promised
-    it."""
+    """Skip a test if a system program, or a shared library, is missing, and name its system package; fail where CI has
+    promised it."""
     if (ctypes.util.find_library(program) if library else shutil.which(program)) is None:
         message = f"{program} is missing; install {package}"
         if os.environ.get("CI_REQUIRES_SYSTEM"):
@@ -251,7 +255,7 @@ def need(program: str, package: str, library: bool = False) -> None:
 
 
 def trainer(directory: Path) -> Callable[..., Path]:
-    """`train` of the fixture below, whose studies are made in a directory."""
+    """Return the function of the fixture `train`; it makes its studies below `directory`."""
     import itertools
 
     from guidebench.harness.identity.cells import record, write_cell
@@ -287,20 +291,21 @@ def trainer(directory: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def train(tmp_path: Path) -> Callable[..., Path]:
-    """`train("method=per", "seeds=[0,2]", pack=[(0, 2)])` trains on 5x5, or where `suite=` and `task=` say, in this
-    process, one worker after the other, and returns the study's directory."""
+    """`train("method=per", "seeds=[0,2]", packs=[(0, 2)])` trains on 5x5, or on the given `suite=` and `task=`, in this
+    process, one pack after the other, and returns the study's directory."""
     return trainer(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def train_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """`train`, for what several tests of a file only read."""
+    """`train` for studies that several tests of a file share and only read."""
     return trainer(tmp_path_factory.mktemp("once"))
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """`tiny("clip")` is the directory of the model that `tiny_models.clip` makes: once, so it is only to be read."""
+    """`tiny("clip")` returns the directory of the model that `tiny_models.clip` writes, once per session; tests only
+    read it."""
     pytest.importorskip("transformers")
     from tests.harness.models import tiny_models
 

@@ -1,9 +1,8 @@
-"""The process that ends what a test run has started, also when the run itself was killed.
+"""A process that kills everything a test run has started, even if the run itself was killed.
 
 Every process that a test run starts inherits the variable `NAME`, which holds the id of the run. The guardian waits
 until the run has ended, by a pipe that closes then, and kills every process whose environment holds the id. It needs
-only the standard library, since it runs in an isolated interpreter.
-"""
+only the standard library, since it runs in an isolated interpreter."""
 
 import contextlib
 import os
@@ -20,7 +19,7 @@ PATIENCE = 60.0
 
 
 def marked(text: str) -> list[int]:
-    """The processes whose environment, as it was when their program began, holds a text."""
+    """Return the ids of all other processes whose environment, as it was when their program began, contains `text`."""
     processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or is another user's
@@ -30,15 +29,15 @@ def marked(text: str) -> list[int]:
 
 
 def command(process: int) -> str:
-    """The command line of a process."""
+    """Return the command line of a process; "" if it has ended."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     return ""
 
 
 def end(text: str, seconds: float = 0.0) -> list[str]:
-    """Kill all processes whose environment holds a text, and return the command lines of those that had not ended by
-    themselves within some seconds."""
+    """Wait up to `seconds`, then kill all processes whose environment contains `text`. Return the command lines of
+    those that had not ended by themselves."""
     patience, remaining = time.monotonic() + seconds, marked(text)
     while remaining and time.monotonic() < patience:
         time.sleep(0.05)
@@ -55,7 +54,8 @@ def end(text: str, seconds: float = 0.0) -> list[str]:
 
 
 def watch(id_: str) -> subprocess.Popen[bytes]:
-    """Start the guardian of this process, and let what this process starts from now on hold the id."""
+    """Start the guardian of this process, and add the id to the environment of all processes that this one starts from
+    now on."""
     guardian = subprocess.Popen(
         [sys.executable, "-I", "-S", __file__, id_], stdin=subprocess.PIPE, start_new_session=True
     )

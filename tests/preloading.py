@@ -1,12 +1,10 @@
-"""Imported into the interpreter from which the tests' processes fork: they neither wait for disks nor time updates.
+"""Preloads the interpreter from which the tests' processes are forked: they neither wait for disks nor time updates.
 
-No test cuts the power, so none needs what was written to be on a disk; only tests of estimates need timings. What a
-process that trains would import or compile is imported and compiled here, once for all of them. What a process imports
-that loads a model of transformers, or asks a server, is imported here as well; the client of the Hub, which reads its
-settings from the environment when it is imported, is imported anew by a program that is pointed at another Hub
-(`tests.programs`). The model of bin_sorting takes a second to compile, and each run has several processes that draw it,
-so it is compiled here.
-"""
+No test cuts the power, so none needs what was written to be on a disk; only tests of estimates need timings. Whatever a
+process that trains, loads a model of transformers or asks a server would import or compile is imported and compiled
+here, once for all. The client of the Hub reads its settings from the environment when it is imported, so a program that
+is pointed at another Hub imports it anew (`tests.programs`). The model of bin_sorting takes a second to compile, and
+each run has several processes that draw it, so it is compiled here."""
 
 import contextlib
 import importlib

@@ -1,8 +1,7 @@
 """Processes that tests start: `bench`, or a program given as text, forked from an interpreter that has imported torch.
 
-They are processes like others, with signals, exit codes and standard streams, and start within a tenth of a second.
-What a new interpreter does when it starts is tested with `subprocess` and `sys.executable`.
-"""
+They are ordinary processes, with signals, exit codes and standard streams, and start within a tenth of a second. What a
+new interpreter does when it starts is tested with `subprocess` and `sys.executable`."""
 
 import os
 import runpy
@@ -17,7 +16,7 @@ from guidebench.harness import fork_server
 
 
 class Exit(NamedTuple):
-    """A process that has ended."""
+    """Exit code and output of a process that has ended."""
 
     code: int
     out: str
@@ -25,17 +24,18 @@ class Exit(NamedTuple):
 
 
 def bench(*words: str, **options: Any) -> Exit:
-    """Run `bench` with these words to its end; `options` are those of `run`."""
+    """Run `bench` with these words to its end; `options` are keywords of `run`."""
     return run("tests.programs", "bench", *words, **options)
 
 
 def python(source: str, *words: str, **options: Any) -> Exit:
-    """Run the text of a program to its end; `words` are its `sys.argv[1:]`, and `options` those of `run`."""
+    """Run a program given as source text to its end; `words` are its `sys.argv[1:]`, and `options` keywords of
+    `run`."""
     return run("tests.programs", "python", source, *words, **options)
 
 
 def module(name: str, *words: str, **options: Any) -> Exit:
-    """Run a module as `python -m` does, to its end; `options` are those of `run`."""
+    """Run a module as `python -m` does, to its end; `options` are keywords of `run`."""
     return run("tests.programs", "module", name, *words, **options)
 
 
@@ -47,7 +47,8 @@ def run(
     cwd: Path | None = None,
     timeout: float = 600.0,
 ) -> Exit:
-    """Run `main(*words)` of a module to its end, killing it after `timeout` seconds."""
+    """Run `main(*words)` of a module in a new process to its end and return its exit code and output; kill it after
+    `timeout` seconds. `input`: text for its standard input; `cwd`: its working directory."""
     with (
         tempfile.TemporaryFile("w+") as stdin,
         tempfile.TemporaryFile("w+", errors="replace") as out,
@@ -68,7 +69,8 @@ def run(
 
 
 def start(module: str, *words: str, cwd: Path | None = None, **options: Any) -> fork_server.Process:
-    """Start `main(*words)` of a module in a directory; `options` are those of `fork_server.start`."""
+    """Start `main(*words)` of a module in a new process with working directory `cwd`; `options` are those of
+    `fork_server.start`."""
     home = os.getcwd()
     try:
         os.chdir(cwd or home)
@@ -78,20 +80,21 @@ def start(module: str, *words: str, cwd: Path | None = None, **options: Any) -> 
 
 
 def start_bench(*words: str, **options: Any) -> fork_server.Process:
-    """Start `bench` with these words; by default nobody reads what it prints."""
+    """Start `bench` with these words; by default its output is discarded."""
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     return start("tests.programs", "bench", *words, **(streams | options))
 
 
 def start_python(source: str, *words: object, **options: Any) -> fork_server.Process:
-    """Start the text of a program, as `python` runs it; by default, what it prints can be read from its `stdout`."""
+    """Start a program given as source text, as `python` runs it; by default its output can be read from its
+    `stdout`."""
     return start(
         "tests.programs", "python", source, *map(str, words), **({"stdout": subprocess.PIPE, "text": True} | options)
     )
 
 
 def main(kind: str, *words: str) -> int:
-    """Be `bench`, a module, or a program given as text."""
+    """Run `bench`, a module, or a program given as text, as `kind` says; called in the forked process."""
     if "HF_ENDPOINT" in os.environ:  # the client of the Hub reads its settings when it is imported
         for name in [name for name in sys.modules if name.partition(".")[0] == "huggingface_hub"]:
             del sys.modules[name]

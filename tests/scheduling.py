@@ -21,7 +21,8 @@ APART = "::waits"
 
 
 def note(config: pytest.Config, items: Collection[pytest.Item]) -> None:
-    """Let a worker write which tests wait, and which are alone. All workers write the same."""
+    """Write the node ids of the tests marked `waits` and `alone` to the file that the controller reads. All workers
+    write the same."""
     marks = {
         mark: [item.nodeid for item in items if item.get_closest_marker(mark) is not None]
         for mark in ("waits", "alone")
@@ -33,7 +34,7 @@ def note(config: pytest.Config, items: Collection[pytest.Item]) -> None:
 
 
 class Scheduling(LoadFileScheduling):
-    """Files in the order of the collection. The last of three or more workers begins with the tests that wait."""
+    """Hands out files in the order of collection. The last of three or more workers begins with the tests that wait."""
 
     def __init__(self, config: pytest.Config, log: object, noted: Path) -> None:
         super().__init__(config, log)  # type: ignore[arg-type]

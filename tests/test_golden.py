@@ -50,7 +50,8 @@ STUDIES: Mapping[str, tuple[str, ...]] = {
 
 
 def arithmetic() -> str:
-    """A digest of what this machine's floating-point units make of a small network and its optimiser."""
+    """Return a digest of a small network's update on this machine, which differs where floating-point units round
+    differently."""
     torch.manual_seed(0)
     network = torch.nn.Sequential(
         torch.nn.Conv2d(3, 8, 3),
@@ -69,7 +70,7 @@ def arithmetic() -> str:
 
 
 def digest(*contents_: Any) -> str:
-    """Of arrays, and of what JSON can hold."""
+    """Return a digest, 16 hex digits, of arrays and of objects that JSON can hold."""
     hasher = hashlib.sha256()
     for part in contents_:
         if isinstance(part, np.ndarray):
@@ -81,7 +82,7 @@ def digest(*contents_: Any) -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """A model that answers every question by a digest of it."""
+    """Serve a model that answers every question by a digest of its messages; yield the address."""
 
     def answer(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
         choice = int(digest(body["messages"])[:8], 16) % 2
@@ -93,7 +94,7 @@ def server() -> Iterator[str]:
 
 
 def contents(cassettes: Sequence[Path]) -> str:
-    """The questions, answers and frames that cassettes hold, in a few words and a digest."""
+    """Return the counts of questions, answers and frames in cassettes, and a digest of them."""
     tables: list[set[tuple[Any, ...]]] = [set(), set(), set()]
     queries = ("SELECT key, text FROM requests", "SELECT key, value FROM answers", "SELECT digest FROM images")
     for cassette in cassettes:
@@ -105,7 +106,7 @@ def contents(cassettes: Sequence[Path]) -> str:
 
 
 def study_digests(study: Path) -> dict[str, str]:
-    """What a study of one run says, as digests."""
+    """Return the id, and digests of the policy, the logs and the recorded answers, of a study of one run."""
     (run,) = study.glob("*/*/*/seed-*")
     policy = load_file(run / "policy.safetensors")
     digests = {"id": run.parent.name.rpartition("-")[2], "policy": digest(*(policy[name] for name in sorted(policy)))}

@@ -28,7 +28,7 @@ RUN = "import pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider',
 
 @pytest.fixture
 def small_run(tmp_path: Path) -> Callable[..., Path]:
-    """Write a run of one test, which leaves a process and then does something more."""
+    """Write a test run of one test, which leaves a process running and then does something more."""
 
     def write(more: str = "") -> Path:
         (tmp_path / "conftest.py").write_text(CONFTEST)
@@ -39,7 +39,7 @@ def small_run(tmp_path: Path) -> Callable[..., Path]:
 
 
 def orphan(place: Path) -> int:
-    """The process that the run has left, or 0 while there is none."""
+    """Return the id of the process that the run left, or 0 while it has not been started."""
     text = (place / "process").read_text() if (place / "process").exists() else ""
     return int(text) if text.endswith("\n") else 0
 

@@ -34,7 +34,7 @@ ENDINGS = (".from_pretrained", ".get_reader", ".imread", ".read_csv", ".read_mag
 
 
 def readers(source: str, module: str) -> Iterator[str]:
-    """Yield module and function of each call that parses."""
+    """Yield MODULE:FUNCTION for each call in a module's source that parses a file or text."""
     tree = ast.parse(source)
     loaders = {
         alias.asname or alias.name
@@ -338,7 +338,7 @@ READ_ARRAYS: dict[str, Callable[[Path, bytes], object]] = {
 
 
 def import_all(read: Callable[[Path, bytes], object], directory: Path) -> None:
-    """Read something harmless, so that imports count no more."""
+    """Read a harmless file with a reader, so that later reads import nothing."""
     directory.mkdir()
     with suppress(UserError), warnings.catch_warnings(action="ignore"):
         read(directory, b"{}")

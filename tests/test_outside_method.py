@@ -188,7 +188,7 @@ def planned(*words: str) -> Cell:
 
 
 def final_files(study: Path) -> dict[str, bytes]:
-    """What runs left that no interruption may change: seed and file -> bytes."""
+    """Return seed/file -> bytes of all logs and policies of a study, which no interruption may change."""
     files = [file for name in LOGS_AND_POLICY for file in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
     return {f"{file.parent.name}/{file.name}": file.read_bytes() for file in files}
 

@@ -18,7 +18,7 @@ PACKAGES = ("harness", "suites", "baselines", "methods", "results", "reports")
 
 
 def tracked() -> list[Path]:
-    """Files of the project that git knows or would add, relative to its root."""
+    """Return the files that git tracks or would add, relative to the project's root."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("this is not a git checkout")
     command = ["git", "-C", str(ROOT), "ls-files", "-coz", "--exclude-standard"]
@@ -28,7 +28,7 @@ def tracked() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy of the tree."""
+    """Build the wheel from a copy of the tree; return its path."""
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
     for name in tracked():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new environment into which the wheel is installed, without the network. It sees the packages that this one has,
+    """Return a new environment into which the wheel is installed, without network. It sees the packages of this one,
     but not this project: the `.pth` file of an editable install counts in its own environment alone."""
     directory = tmp_path_factory.mktemp("environment")
     venv.create(directory, symlinks=True)
@@ -67,7 +67,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def outside(environment: Path, tmp_path: Path) -> Callable[..., str]:
-    """`outside("bench", "list")`: what a program of the new environment prints in an empty directory."""
+    """`outside("bench", "list")` runs a program of the new environment in an empty directory and returns its output."""
     variables = {name: setting for name, setting in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
     def run(program: str, *words: str) -> str:

@@ -43,7 +43,7 @@ _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 class Recording(NamedTuple):
-    """What a test, or a fixture of several tests, has executed."""
+    """What a test, or a fixture shared by several tests, has executed."""
 
     seconds: float
     """How long it ran, without the fixtures of several tests."""
@@ -55,7 +55,7 @@ class Recording(NamedTuple):
 
 
 class CoverageMap(NamedTuple):
-    """What the tests of one commit execute."""
+    """Which lines the tests of one commit execute."""
 
     commit: str
     tests: Mapping[str, Recording]
@@ -64,8 +64,8 @@ class CoverageMap(NamedTuple):
     """File -> how many of its statements and branches were executed, and how many it has."""
 
     def reaching(self, file: str, lines: Collection[int] | None = None) -> list[str]:
-        """Return the tests that execute one of these lines of a file, or any line of it; those that failed when they
-        were recorded are left out."""
+        """Return the tests that execute at least one of these lines of a file, or any line of it if `lines` is None;
+        tests that failed when they were recorded are left out."""
         mask = -1 if lines is None else sum(1 << number for number in {*lines})
         fixtures = {name for name, fixture in self.fixtures.items() if fixture.lines.get(file, 0) & mask}
         return [
@@ -75,7 +75,7 @@ class CoverageMap(NamedTuple):
         ]
 
     def write(self, path: Path) -> None:
-        """Write the map as compressed JSON, in which equal sets of lines are kept once."""
+        """Write the map as compressed JSON, which stores equal sets of lines once."""
         sets: dict[tuple[str, str], int] = {}
 
         def packed(recording: Recording) -> list[Any]:
@@ -95,7 +95,7 @@ class CoverageMap(NamedTuple):
 
 
 def read(path: Path) -> CoverageMap:
-    """Read a map. Exits with a message if there is none."""
+    """Read a map that `CoverageMap.write` wrote. Raise SystemExit if the file does not exist."""
     if not path.exists():
         raise SystemExit(f"{path} does not exist; `make coverage` records it, in about twice the time of `make test`")
     with gzip.open(path, "rt") as file:
@@ -113,8 +113,8 @@ def read(path: Path) -> CoverageMap:
 
 
 def record(tree: Path, output: Path, directory: Path, python: str, words: Sequence[str]) -> int:
-    """Run the tests of a checkout, keep what they execute in `directory` and write the map of it. Return pytest's exit
-    code. The checkout need not hold these tools."""
+    """Run the tests of a checkout with pytest options `words`, store recordings in `directory` and write the map of
+    them to `output`. Return pytest's exit code. The checkout need not contain these tools."""
     starting = directory / "start"
     starting.mkdir(parents=True, exist_ok=True)
     for name in ("recorder.py", "pytest_recorder.py"):
@@ -133,7 +133,7 @@ def record(tree: Path, output: Path, directory: Path, python: str, words: Sequen
 
 
 def current_commit(tree: Path) -> str:
-    """Return a commit of the tree as it is, changes that are not committed included."""
+    """Return the id of a commit that equals the working tree, uncommitted changes included."""
     stash = _git(tree, "stash", "create").strip()
     return stash or _git(tree, "rev-parse", "HEAD").strip()
 
@@ -146,7 +146,7 @@ def _git(tree: Path, *words: str) -> str:
 
 
 def collect(tree: Path, directory: Path, commit: str) -> CoverageMap:
-    """Make a map of what the processes of a run have written."""
+    """Build the coverage map of a commit from the recordings that the processes of a test run wrote to `directory`."""
     lines: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     about: dict[str, dict[str, Any]] = {}
     arcs: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
@@ -186,7 +186,7 @@ def _mask(lines: Iterable[int]) -> int:
 
 
 def function_lines(source: str) -> set[int]:
-    """Return the lines within the bodies of functions: all others are executed when the module is imported."""
+    """Return the line numbers within function bodies; all other lines are executed when the module is imported."""
     return {
         number
         for node in ast.walk(ast.parse(source))
@@ -200,7 +200,8 @@ def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> in
 
 
 def _branches(tree: Path, arcs: Mapping[str, set[tuple[int, int]]]) -> dict[str, tuple[int, int]]:
-    """Return for each file how many of its statements and branches were executed, and how many it has."""
+    """Return file -> (executed statements and branches, all statements and branches). `arcs`: file -> executed jumps as
+    pairs of line numbers."""
     with tempfile.TemporaryDirectory() as directory:
         data = coverage.CoverageData(f"{directory}/data")
         data.add_arcs(
@@ -225,7 +226,7 @@ def _branches(tree: Path, arcs: Mapping[str, set[tuple[int, int]]]) -> dict[str,
 
 
 def folders(branches: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """Return the sums of `CoverageMap.branches` by folder: harness, harness/plan, …"""
+    """Sum `CoverageMap.branches` by folder (harness, harness/plan, …): folder -> (executed, all)."""
     sums: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for file, (covered, total) in branches.items():
         parts = Path(file).parts[:-1]
@@ -235,8 +236,8 @@ def folders(branches: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int
 
 
 def show_folders(sums: Mapping[str, Sequence[int]], before: Mapping[str, Sequence[int]]) -> int:
-    """Print the share of statements and branches that are executed, folder by folder, from two results of `folders`.
-    Return how many folders have lost more than .2 points since the earlier one."""
+    """Print the share of executed statements and branches of each folder, from two results of `folders`, now and
+    before. Return how many folders have lost more than 0.2 percentage points."""
     lost = 0
     for folder, (covered, total) in sums.items():
         if not total:
@@ -253,8 +254,8 @@ def show_folders(sums: Mapping[str, Sequence[int]], before: Mapping[str, Sequenc
 
 
 def changed_lines(diff: str, *, new: bool = False) -> dict[str, set[int]]:
-    """Return the lines that `git diff --unified=0` changes, file -> numbers in the old, or the new, version. A line
-    that is inserted counts as a change of the lines around it."""
+    """Return file -> line numbers that the output of `git diff --unified=0` changes, in the old version, or in the new
+    one if `new`. An inserted line counts as a change of the lines around it."""
     changes: dict[str, set[int]] = {}
     names = ["", ""]
     for line in diff.splitlines():
@@ -270,7 +271,7 @@ def changed_lines(diff: str, *, new: bool = False) -> dict[str, set[int]]:
 
 
 class Selection(NamedTuple):
-    """What a change makes worth running."""
+    """The tests and test files that a change makes worth running."""
 
     tests: list[str]
     files: list[str]
@@ -279,7 +280,7 @@ class Selection(NamedTuple):
 
 
 def select(tree: Path, coverage_map: CoverageMap, base: str) -> Selection:
-    """Return the tests that what has changed since `base` may concern."""
+    """Return the tests that the changes since commit `base` may affect."""
     probe = subprocess.run(["git", "-C", str(tree), "cat-file", "-e", coverage_map.commit], capture_output=True)
     untracked = _git(tree, "ls-files", "-o", "--exclude-standard").splitlines()
     names = {*_git(tree, "diff", "--name-only", base).splitlines(), *untracked}
@@ -324,7 +325,8 @@ def select(tree: Path, coverage_map: CoverageMap, base: str) -> Selection:
 
 
 def _reaching(tree: Path, coverage_map: CoverageMap, name: str, lines: set[int] | None) -> list[str]:
-    """Return the tests of a file, or those of its changed lines if all of these are within functions."""
+    """Return the tests that execute the changed `lines` of file `name` if all of these are within functions; else all
+    tests that execute the file."""
     done = subprocess.run(
         ["git", "-C", str(tree), "show", f"{coverage_map.commit}:{name}"], capture_output=True, text=True
     )
@@ -334,7 +336,7 @@ def _reaching(tree: Path, coverage_map: CoverageMap, name: str, lines: set[int] 
 
 
 def _mirrors(tree: Path, path: Path) -> Iterator[str]:
-    """Yield the test files at the place of a file of the package."""
+    """Yield the test files at the mirrored place of a package file."""
     for name in (f"test_{path.stem}.py", f"test_{path.parent.name}.py" if path.stem == "__init__" else ""):
         mirror = Path("tests") / path.parent / name
         if name and (tree / mirror).exists():
@@ -342,8 +344,8 @@ def _mirrors(tree: Path, path: Path) -> Iterator[str]:
 
 
 def _importers(tree: Path, path: Path) -> Iterator[str]:
-    """Yield the test files at or below the folder of a module of tests that mention it; all for a conftest, none
-    for that of all tests."""
+    """Yield the test files, at or below the folder of a test helper, that mention it; all of them for a conftest, none
+    for the conftest of all tests."""
     if path == Path("tests/conftest.py"):
         return
     for file in (tree / path.parent).rglob("test_*.py"):
@@ -352,7 +354,7 @@ def _importers(tree: Path, path: Path) -> Iterator[str]:
 
 
 class Outcome(NamedTuple):
-    """How a run of chosen tests has ended."""
+    """The result of a run of chosen tests."""
 
     code: int | None
     """pytest's exit code, or None if it was killed because it took too long."""
@@ -361,8 +363,8 @@ class Outcome(NamedTuple):
 
 
 def not_quick(coverage_map: CoverageMap, average: float = 0.2, together: float = 120.0) -> list[str]:
-    """Return the functions, FILE::NAME, whose tests take more than `each` seconds on average, and the longest of the
-    others until the rest takes at most `together`; a file of which nothing is left by its name."""
+    """Return the test functions, FILE::NAME, that take more than `average` seconds per case, and the slowest of the
+    others until the rest takes at most `together` seconds; a file of which no test remains is returned by its name."""
     times: defaultdict[str, list[float]] = defaultdict(list)
     counted: set[str] = set()
     for name, test in coverage_map.tests.items():
@@ -388,8 +390,9 @@ def run_tests(
     limit: float | None = None,
     output: int | None = None,
 ) -> Outcome:
-    """Run these tests of a checkout, in this order, then whole files. `limit`: in seconds; `output`: where what pytest
-    prints goes. Processes import the package from that checkout, wherever else it is installed."""
+    """Run these tests of a checkout in this order, then whole files, and return how they ended. `words`: options for
+    pytest; `limit`: in seconds; `output`: file descriptor for what pytest prints. Processes import the package from
+    that checkout, even if it is installed elsewhere."""
     paths = dict.fromkeys([*(test.partition("::")[0] for test in tests), *files])
     present = [path for path in paths if (tree / path).exists()]
     with tempfile.TemporaryDirectory() as directory:
@@ -414,7 +417,7 @@ def run_tests(
 
 
 def default_base(tree: Path) -> str:
-    """Return where this branch left main; on main itself, the commit before the last."""
+    """Return the commit where this branch left main; on main itself, the commit before the last."""
     for name in ("origin/main", "main"):
         done = subprocess.run(["git", "-C", str(tree), "merge-base", "HEAD", name], capture_output=True, text=True)
         base = done.stdout.strip()

@@ -191,7 +191,7 @@ NAMED = (
 
 
 class Verdict(NamedTuple):
-    """What the tests said of a fault."""
+    """Whether the tests caught a fault, and which one did."""
 
     fault: Fault
     status: str
@@ -204,28 +204,28 @@ class Verdict(NamedTuple):
 
 
 def drawn_faults() -> list[Fault]:
-    """Return the drawn faults, in their order."""
+    """Return the faults that were drawn and stored in drawn_faults.json, in the order of the file."""
     return [Fault(**fault) for fault in json.loads(DRAWN_FILE.read_text())] if DRAWN_FILE.exists() else []
 
 
 def sources(tree: Path) -> dict[str, str]:
-    """Return the text of each module of the package that is ours to run: not those that `bench new` writes."""
+    """Return file -> text of each module of the package, except the templates from which `bench new` writes files."""
     paths = sorted(path for folder in FOLDERS for path in (tree / folder).rglob("*.py"))
     names = {path: path.relative_to(tree).as_posix() for path in paths}
     return {name: path.read_text() for path, name in names.items() if "/templates/" not in name}
 
 
 def reached_by(coverage_map: CoverageMap, file: str, source: str, lines: Place) -> list[str]:
-    """Return the tests that execute the statements on these lines of a file; those that execute any line of it, for
-    statements that run when it is imported."""
+    """Return the tests that execute the statements on these lines of a file; for statements that run at import, the
+    tests that execute any line of the file."""
     statements = statement_lines(source, lines)
     within = statements & function_lines(source)
     return coverage_map.reaching(file, within or None)
 
 
 def statement_lines(source: str, lines: Place) -> set[int]:
-    """Return all lines of the statements that lie on some: a statement of several lines is recorded by some of them.
-    Those of a compound statement are the ones above its body."""
+    """Return all line numbers of the statements that overlap `lines`, since a statement of several lines is recorded by
+    some of them. A compound statement counts up to the line above its body."""
     numbers: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.stmt):
@@ -237,7 +237,8 @@ def statement_lines(source: str, lines: Place) -> set[int]:
 
 
 def chosen(coverage_map: CoverageMap, tests: Iterable[str], file: str, seconds: float) -> list[str]:
-    """Return the tests that run for a fault of a file, in their order: those of a test file stay together."""
+    """Return the tests to run for a fault in `file`, in order: those at the mirrored place first, then the fastest,
+    until their recorded times sum to `seconds`; tests of one file stay together."""
     mirrors = (f"tests/{file.removesuffix('.py').removesuffix('/__init__')}", f"tests/{Path(file).parent}/test_")
 
     def key(test: str) -> tuple[bool, bool, float, str]:
@@ -265,7 +266,7 @@ def chosen(coverage_map: CoverageMap, tests: Iterable[str], file: str, seconds: 
 
 
 class Copy:
-    """A copy of the tree, in which one file at a time is changed."""
+    """A copy of the working tree in which one file at a time is changed."""
 
     def __init__(self, tree: Path, directory: Path) -> None:
         command = ["git", "-C", str(tree), "ls-files", "-coz", "--exclude-standard"]
@@ -278,12 +279,12 @@ class Copy:
         self._writes = 0
 
     def compile(self, python: str) -> None:
-        """Compile the package once."""
+        """Compile the package to bytecode once."""
         command = [python, "-m", "compileall", "-q", "guidebench", *FOLDERS]
         subprocess.run(command, cwd=self.directory, stdout=subprocess.DEVNULL)
 
     def write(self, file: str, text: str) -> None:
-        """Write a file under a time of its own: compiled files are compared by whole seconds and the size."""
+        """Write a file with a modification time of its own, since bytecode is matched by whole seconds and size."""
         self._writes += 1
         path = self.directory / file
         path.write_text(text)
@@ -291,7 +292,7 @@ class Copy:
 
 
 def judge(copy: Copy, fault: Fault, coverage_map: CoverageMap, python: str, seconds: float, but: set[str]) -> Verdict:
-    """Run the tests that reach a fault, but for some, until one fails."""
+    """Run the tests that reach a fault, except those in `but`, until one fails; return the verdict."""
     source = (copy.directory / fault.file).read_text() if (copy.directory / fault.file).exists() else ""
     try:
         changed = applied(source, fault)
@@ -321,8 +322,8 @@ def judge(copy: Copy, fault: Fault, coverage_map: CoverageMap, python: str, seco
 def judge_all(
     tree: Path, faults: Sequence[Fault], coverage_map: CoverageMap, python: str, seconds: float, jobs: int
 ) -> list[Verdict]:
-    """Judge each fault, in `jobs` copies of the tree at a time, and report progress. What a test caught that fails
-    without the fault, too, is judged again without it."""
+    """Judge each fault, in `jobs` copies of the tree at a time, and report progress. If the catching test also fails
+    without the fault, the fault is judged again without that test."""
     with tempfile.TemporaryDirectory(prefix="faults-") as directory:
         copies: queue.Queue[Copy] = queue.Queue()
         for number in range(jobs):
@@ -367,7 +368,7 @@ def judge_all(
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
-    """Return a line for each fault and their counts."""
+    """Return a text table with a line for each verdict, and the counts of each status."""
     lines = [
         f"{verdict.status:9} {verdict.fault.name:32} {verdict.fault.file:52} {verdict.test}" for verdict in verdicts
     ]
@@ -376,7 +377,8 @@ def table(verdicts: Iterable[Verdict]) -> str:
 
 
 def lost(verdicts: Iterable[Verdict], before: Sequence[dict[str, Any]]) -> list[Verdict]:
-    """Return the faults that an earlier run caught and this one did not."""
+    """Return the verdicts on faults that an earlier run caught and this one did not. `before`: its records, of
+    verdicts.json."""
     caught = {verdict_record["name"] for verdict_record in before if verdict_record["status"] == "caught"}
     return [verdict for verdict in verdicts if verdict.fault.name in caught and verdict.status == "survived"]
 

@@ -52,7 +52,8 @@ class Step(NamedTuple):
 
 
 def steps(pages: Mapping[str, str]) -> list[Step]:
-    """Return the steps of pages, name -> Markdown, each command once; `bench submit` and shells are left out."""
+    """Return the steps that pages (name -> Markdown) show, each command once; `bench submit` and lines that are no
+    `bench` command are left out."""
     steps: dict[str, Step] = {}
     for text in pages.values():
         shell = [block.text for block in blocks(text) if block.language in ("sh", "bash", "")]
@@ -72,7 +73,7 @@ def steps(pages: Mapping[str, str]) -> list[Step]:
 
 
 def failure(step: Step, code: int, output: str) -> str:
-    """Return why a step failed; "" if it did what it must."""
+    """Return why a step failed, judged by its exit code and output; "" if it behaved as it must."""
     if step.placeholder:
         named = step.placeholder in output and (code or "missing" in output)
         return "" if named else f"it does not say that {step.placeholder} is missing"
@@ -86,7 +87,7 @@ def failure(step: Step, code: int, output: str) -> str:
 
 
 def run(step: Step, directory: Path, environment: Mapping[str, str]) -> str:
-    """Run a step in a clone, print it with its output, and return why it failed; "" if it did not."""
+    """Run a step in the clone `directory`, print its command and output, and return why it failed; "" if it did not."""
     command = f"{step.command} --dry-run" if step.dry else step.command
     print(f"\n$ {command}", flush=True)
     start = time.monotonic()
@@ -106,8 +107,8 @@ def run(step: Step, directory: Path, environment: Mapping[str, str]) -> str:
 
 
 def _served(process: subprocess.Popen[str]) -> str:
-    """Return the output of a process that serves a page, after fetching the page and stopping the process. Raise
-    OSError if the page cannot be fetched."""
+    """Fetch the page that a process serves, stop the process, and return its output. Raise OSError if it prints no
+    address or the page cannot be fetched."""
     assert process.stdout is not None
     output = ""
     for line in process.stdout:
@@ -123,7 +124,7 @@ def _served(process: subprocess.Popen[str]) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run all steps and return 1 if one failed."""
+    """Run all steps in a fresh clone and return 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m tools.fresh", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--keep", type=Path, metavar="DIR", help="clone into this new directory, and keep it")
     options = parser.parse_args(words)

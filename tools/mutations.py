@@ -47,14 +47,15 @@ class Fault(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a fault is: lines from 1, the last one included."""
+    """Lines of a fault, from 1, both ends included."""
 
     first: int
     last: int
 
 
 def locate(source: str, fault: Fault) -> tuple[int, int] | None:
-    """Return the offsets of the text that a fault replaces, or None if this version of the file has no such text."""
+    """Return the start and end offset of the text that a fault replaces; None if this version of the file has no such
+    text."""
     start, skipped = 0, fault.occurrence
     for begin, end in _spans(source, fault.scope):
         start = max(begin, start)
@@ -67,7 +68,7 @@ def locate(source: str, fault: Fault) -> tuple[int, int] | None:
 
 
 def place(source: str, fault: Fault) -> Place:
-    """Return the lines that a fault changes. Raise LookupError if it cannot be applied."""
+    """Return the lines of a file that a fault changes. Raise LookupError if its text is not in `source`."""
     if (offsets := locate(source, fault)) is None:
         raise LookupError(f"{fault.file} has no {fault.old!r} in {fault.scope or 'it'}")
     start, end = offsets
@@ -76,14 +77,15 @@ def place(source: str, fault: Fault) -> Place:
 
 
 def applied(source: str, fault: Fault) -> str:
-    """Return the text of a file with a fault in it. Raise LookupError if it cannot be applied."""
+    """Return the text of a file with a fault in it. Raise LookupError if the text it replaces is not in `source`."""
     if (offsets := locate(source, fault)) is None:
         raise LookupError(f"{fault.file} has no {fault.old!r} in {fault.scope or 'it'}")
     return source[: offsets[0]] + fault.new + source[offsets[1] :]
 
 
 def _spans(source: str, scope: str) -> Iterator[tuple[int, int]]:
-    """Yield the offsets of the definitions of this qualified name."""
+    """Yield the start and end offset of each definition with this qualified name; of the whole source if `scope` is
+    ""."""
     if not scope:
         yield 0, len(source)
         return
@@ -115,12 +117,11 @@ def _definitions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, Definit
 def draw(
     sources: Mapping[str, str], is_reached: Callable[[str, str, Place], bool], count: int = 100, seed: str = SEED
 ) -> list[Fault]:
-    """Return `count` faults, as many of each kind, of different functions. `sources`: file -> text; `is_reached`: says
-    of a file, its text and the lines of a fault whether a test executes them.
+    """Return `count` faults of different functions, equally many of each kind. `sources`: file -> text; `is_reached`:
+    given a file, its text and the lines of a fault, says whether a test executes them.
 
-    The order in which they are taken depends on the hash of each fault and the seed alone, so a change elsewhere in the
-    package draws no other ones.
-    """
+    Faults are taken in the order of a hash of each fault and the seed, so a change elsewhere in the package draws no
+    other ones."""
     ranked: dict[str, list[tuple[str, Fault]]] = {kind: [] for kind in KINDS}
     for file, source in sources.items():
         for kind, fault in candidates(file, source):
@@ -147,7 +148,7 @@ def draw(
 
 
 def candidates(file: str, source: str) -> Iterator[tuple[str, Fault]]:
-    """Yield each fault that can be made in a module, with its kind. Names are empty; syntax has not been checked."""
+    """Yield (kind, fault) for each fault that can be made in a module. Names are empty, and syntax is not checked."""
     lines = source.splitlines(keepends=True)
     starts = _line_starts(source)
     tree = ast.parse(source)
@@ -171,7 +172,7 @@ def candidates(file: str, source: str) -> Iterator[tuple[str, Fault]]:
 
 
 def _count(source: str, text: str, start: int, end: int) -> int:
-    """Return how many places before `end`, overlapping ones included, have this text."""
+    """Return how often `text` starts in source[start:end], overlapping occurrences included."""
     count = 0
     while 0 <= (start := source.find(text, start)) < end:
         count, start = count + 1, start + 1
@@ -192,7 +193,7 @@ def _is_valid(source: str) -> bool:
 
 
 def _mutants(tree: ast.AST, scope: str = "") -> Iterator[tuple[str, str, ast.AST, str]]:
-    """Yield kind, scope, node and the text that replaces the node."""
+    """Yield kind, scope, node, and the text that replaces the node, for each possible fault below `tree`."""
     for node in _parts(tree):
         name = f"{scope}.{node.name}".lstrip(".") if isinstance(node, Definition) else scope
         for kind, text in _changes(node, tree):
@@ -201,7 +202,7 @@ def _mutants(tree: ast.AST, scope: str = "") -> Iterator[tuple[str, str, ast.AST
 
 
 def _parts(node: ast.AST) -> Iterable[ast.AST]:
-    """Return what lies directly below a node, without annotations, messages, names of types and decorators."""
+    """Return the children of a node that may be mutated: no annotations, messages, type names or decorators."""
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
         return node.orelse
     if isinstance(node, ast.Raise | ast.JoinedStr | ast.arg | ast.Import | ast.ImportFrom):
@@ -231,7 +232,7 @@ def _called(node: ast.Call) -> str:
 
 
 def _changes(node: ast.AST, parent: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of each fault of a node."""
+    """Yield kind and replacement text of each fault of a node."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
         yield "comparison", ast.unparse(ast.Compare(node.left, [_COMPARISONS[type(node.ops[0])]()], node.comparators))
     elif isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
@@ -266,7 +267,7 @@ def _other(value: bool | int | float) -> bool | int | float:
 
 
 def _axis_changes(node: ast.Call) -> Iterator[tuple[str, str]]:
-    """Yield a call with another axis: the first for the second or the last, the second for the first."""
+    """Yield the call with another axis: 0 becomes 1, and any other axis becomes 0."""
     changed = copy.deepcopy(node)
     for keyword in changed.keywords:
         if keyword.arg in _AXES and (axis := _integer(keyword.value)) is not None:
@@ -294,7 +295,8 @@ def _integer(node: ast.expr) -> int | None:
 
 
 def _may_be_dropped(node: ast.AST) -> bool:
-    """Whether the code still runs without this statement: a call, a change of something, or a check that raises."""
+    """Return whether the code still runs without this statement: a call, an assignment to an attribute or item, or a
+    check that raises."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Call) and _called(node.value) not in _MESSAGES
     if isinstance(node, ast.Assign):

@@ -1,7 +1,6 @@
-"""A plug-in of pytest that says to the recorder which test runs, or which fixture of several tests is being made.
+"""A pytest plug-in that tells the recorder which test is running, or which shared fixture is being set up.
 
-`coverage_map` copies this file beside the recorder.
-"""
+`coverage_map` copies this file beside the recorder."""
 
 from __future__ import annotations
 
@@ -77,7 +76,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def _close_readers() -> None:
-    """Let each test start the process that reads files, which else would be recorded for the first of them only."""
+    """End the process that reads files, so that each test starts its own and is recorded with it."""
     from guidebench.harness import apart
 
     apart._SHARED.close()

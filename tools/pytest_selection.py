@@ -1,7 +1,7 @@
-"""A plug-in of pytest that keeps the tests named in a file, in its order, and then whole files; it writes which failed.
+"""A pytest plug-in that keeps the tests named in a file, in its order, and then whole files; it writes which tests
+failed.
 
-`coverage_map` copies this file to a folder of its own.
-"""
+`coverage_map` copies this file to a folder of its own."""
 
 from __future__ import annotations
 

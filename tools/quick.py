@@ -56,7 +56,7 @@ def pytest_runtest_protocol() -> Iterator[Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
-    """A test whose code caught the skip, or waits in vain for a process, is skipped, too."""
+    """Report a test as skipped if its code caught the skip or waited in vain for a process."""
     report = yield
     if report.failed and _tried:
         report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: not quick: it {_tried[0]}")

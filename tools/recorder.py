@@ -32,7 +32,7 @@ LIMIT = 30.0
 
 
 class Recorder:
-    """What this process has executed and not yet written."""
+    """Lines and branches that this process has executed and not yet written."""
 
     def __init__(self, directory: Path, tree: Path) -> None:
         self._directory, self._tree = directory, tree.resolve()
@@ -65,7 +65,8 @@ class Recorder:
         self._file, self._pid = self._new_file()
 
     def write(self, context: str | None = None, **about: Any) -> None:
-        """Write what was executed since the last call. `about`: what else is known of this test."""
+        """Append what was executed since the last call to this process's file. `context`: name of the test, by default
+        that of the environment; `about`: further facts on the test, such as its duration."""
         if not self._turn.acquire(timeout=LIMIT):
             return
         try:
@@ -102,7 +103,7 @@ runs_tests = 0
 
 
 def begin() -> None:
-    """Record this process, where its environment says so."""
+    """Start recording this process if its environment variables ask for it."""
     global recorder
     if recorder is not None or DIRECTORY not in os.environ:
         return
@@ -112,7 +113,8 @@ def begin() -> None:
 
 
 def _write_before_ends(recorder: Recorder) -> None:
-    """Let this process write before it ends without `atexit` functions, or before it may be killed."""
+    """Patch `os._exit`, `os.kill`, `signal.signal` and connections so that the recorder writes before this process ends
+    without `atexit` functions or may be killed."""
     exit_at_once, kill, set_handler = os._exit, os.kill, signal.signal
     send = multiprocessing.connection.Connection.send
 

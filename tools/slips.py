@@ -44,7 +44,7 @@ SECONDS = 60
 
 
 class Slip(NamedTuple):
-    """A command with one slip, and what it was to be."""
+    """A command with one typing slip, and the command that was meant."""
 
     kind: str
     words: tuple[str, ...]
@@ -62,14 +62,15 @@ class Answer(NamedTuple):
 
     @property
     def names(self) -> bool:
-        """Return whether the answer names the right word."""
+        """Return whether the answer names the word that was meant."""
         right = re.escape(self.slip.right)
         pattern = rf"(?<![\w.]){right}=|(?:['=(,]|, |bench |write ){right}(?:[',);?]|$| )(?!')"
         return re.search(pattern, self.text) is not None
 
 
 def commands() -> list[tuple[str, ...]]:
-    """Return the commands of README and docs, each once, without those that a reader has to complete."""
+    """Return the words of each `bench` command in README.md and docs, without duplicates and without commands that have
+    placeholders."""
     pages = [page for page in PAGES if page.name == "README.md" or "docs" in page.parts]
     distinct = dict.fromkeys(command for page in pages for command in (*block_commands(page), *sentence_commands(page)))
     return [
@@ -80,7 +81,7 @@ def commands() -> list[tuple[str, ...]]:
 
 
 def slips(words: Sequence[str], kind: str, rng: random.Random) -> Iterator[Slip]:
-    """Yield slips of a kind in a command, in random order; none if the command has no word for it."""
+    """Yield slips of a kind in a command, in random order; none if no word of the command allows it."""
     places = list(range(len(words)))
     rng.shuffle(places)
     for place in places:
@@ -90,7 +91,8 @@ def slips(words: Sequence[str], kind: str, rng: random.Random) -> Iterator[Slip]
 
 
 def _broken(word: str, first: bool, kind: str, rng: random.Random) -> list[tuple[list[str], str]]:
-    """Return the words that a slip makes of one word, each with the piece that it breaks."""
+    """Return (broken words, word that was broken) for each slip of this kind in one word. `first`: whether it is the
+    command's first word."""
     key, assigned, value = word.partition("=")
     values = [name for name in value.split(",") if re.fullmatch(r"[a-z][a-z0-9_-]+", name)]
     if first or word.startswith("--"):
@@ -131,7 +133,8 @@ def _broken(word: str, first: bool, kind: str, rng: random.Random) -> list[tuple
 
 
 def _letter(word: str, rng: random.Random) -> list[str]:
-    """Return a word with a letter left out, doubled, replaced or swapped with its neighbour."""
+    """Return one misspelling of a word: a letter left out, doubled, replaced or swapped with its neighbour; [] for
+    short words."""
     places = [number for number, letter in enumerate(word) if letter.isalpha()][1:]
     if len(places) < 2:
         return []
@@ -146,7 +149,7 @@ def _letter(word: str, rng: random.Random) -> list[str]:
 
 
 def _spaced(word: str, rng: random.Random) -> list[list[str]]:
-    """Return the pieces of a word with a space within it, or in place of an underscore."""
+    """Return one way to split a word in two by a space, within it or in place of an underscore; [] for short words."""
     if "_" in word and rng.random() < 0.5:
         return [word.split("_", 1)]
     places = range(2, len(word) - 1)
@@ -159,7 +162,8 @@ def _plural(word: str) -> str:
 
 
 def answer(slip: Slip) -> Answer:
-    """Return what `bench` says to a command, in an empty directory; commands that train are planned."""
+    """Run `bench` with the slip's words in an empty directory and return its exit code and output; commands that train
+    are only planned."""
     output = io.StringIO()
 
     def late(*_: object) -> None:
@@ -189,8 +193,8 @@ def answer(slip: Slip) -> Answer:
 
 
 def draw(count: int, seed: int) -> list[Answer]:
-    """Return the answers to `count` broken commands, each kind of slip as often as another, no command broken twice by
-    the same kind."""
+    """Return the answers to `count` broken commands, equally many of each kind of slip, none broken twice by the same
+    kind."""
     rng = random.Random(seed)
     every, answers = commands(), list[Answer]()
     orders = {kind: rng.sample(every, len(every)) for kind in SLIPS}

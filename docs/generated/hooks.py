@@ -34,7 +34,7 @@ def pages() -> Mapping[str, str]:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add generated pages to the navigation, in the order in which they are made."""
+    """Add generated pages to the navigation of mkdocs, in the order in which they are generated."""
     for section_of_nav in config.nav or ():
         (title, children), *_ = section_of_nav.items()
         if children == []:

@@ -25,7 +25,7 @@ MEASURED = Path(__file__).parents[2] / "results" / "measured" / "papers"
 
 
 class Experiment(NamedTuple):
-    """A command that makes runs of a paper."""
+    """A `bench` command that makes runs of a paper."""
 
     command: str
     makes: str
@@ -191,7 +191,7 @@ ABOUT: Mapping[str, About] = {
 
 
 def pages() -> dict[str, str]:
-    """Return address -> Markdown; papers whose methods are implemented come first."""
+    """Return address -> Markdown of a page for each paper; papers whose methods are implemented come first."""
     order = sorted(published.PAPERS, key=lambda name: not ABOUT[name].experiments)
     return {f"papers/{name}.md": "\n".join(_page(name, ABOUT[name])) for name in order}
 
@@ -207,7 +207,7 @@ def _page(name: str, about: About) -> Iterator[str]:
 
 
 def _standing(name: str, about: About) -> str:
-    """Describe which parts of the paper are available here."""
+    """Describe which methods and suites of a paper are available here."""
     methods, suites = _absent(name)
     if about.page:
         lines = [f"Its method is here: [`{name}`]({about.page}) says how it was built and what differs from the paper."]
@@ -226,7 +226,7 @@ def _standing(name: str, about: About) -> str:
 
 
 def _absent(name: str) -> tuple[list[str], list[str]]:
-    """Return the methods and suites of a paper's numbers that are not registered."""
+    """Return the methods and the suites of a paper's published numbers that are not registered."""
     numbers = published.load(name)
     methods = [name for name in numbers["method"].unique()
                if not any(_methods(number) for number in numbers[numbers["method"] == name].itertuples())]  # fmt: skip
@@ -317,13 +317,14 @@ def _costs(about: About) -> str:
 
 
 def core_hours(planned: Plan) -> float:
-    """Return the hours of all runs of a plan, those of pre-training stages included, by operation counts."""
+    """Return the estimated CPU core-hours of all runs of a plan, pre-training stages included, from operation
+    counts."""
     seconds = sum(estimates.COUNTED * estimates.counted(cell) for cell in planned.trained)
     return len(planned.seeds) * seconds / 3600
 
 
 def model_calls(planned: Plan) -> dict[str, tuple[int, float]]:
-    """Return model -> the calls of all runs of a plan, and USD by the known prices; only for models whose asking part
+    """Return model -> (number of calls, price in USD) of all runs of a plan; only for models whose asking part
     estimates its calls."""
     totals: dict[str, tuple[int, float]] = {}
     for cell in planned.trained:
@@ -334,7 +335,7 @@ def model_calls(planned: Plan) -> dict[str, tuple[int, float]]:
 
 
 def _models(planned: Plan) -> str:
-    """Describe what all runs of a plan ask of their models."""
+    """Describe how many calls all runs of a plan make to each model, and their price."""
     totals = model_calls(planned)
     named = dict.fromkeys(cell.called(part) for cell in planned.trained for part in cell.models)
     counts = [
@@ -376,12 +377,12 @@ def _measured(name: str) -> str:
 
 
 def _interval(ours: Mapping[str, Any]) -> str:
-    """Format an estimate with its 95 % interval."""
+    """Format an estimate with its 95 % interval. `ours`: record with estimate, low and high."""
     return f"{_number(ours['estimate'])} \\[{_number(ours['low'])}, {_number(ours['high'])}\\]"
 
 
 def _number(value: float | str) -> str:
-    """Format with at least three digits, and as a whole number from a thousand on; a word such as "never" stays."""
+    """Format a number with at least three digits, and as a whole number from 1,000 on; a word such as "never" stays."""
     if isinstance(value, str):
         return value
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -31,7 +31,7 @@ text { font: 13px sans-serif; fill: #222 } .name { font-weight: bold; font-size:
 
 
 def _svg(height: float, parts: Iterable[str], title: str) -> str:
-    """Return a whole picture with a white background, readable on a dark page."""
+    """Return an SVG picture of these elements with a white background, readable on a dark page."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img">\n'
         f"<title>{escape(title)}</title>\n{STYLE}"
@@ -48,7 +48,7 @@ def _arrow(x1: float, y1: float, x2: float, y2: float) -> str:
 
 
 class Folder(NamedTuple):
-    """A package of the tree."""
+    """A package of the tree: its purpose, subpackages and imports."""
 
     name: str
     purpose: str
@@ -60,7 +60,7 @@ class Folder(NamedTuple):
 
 
 def read_folders() -> dict[str, Folder]:
-    """Return the packages that `guidebench` links to, by name."""
+    """Return name -> description of each package that `guidebench` links to."""
     names = sorted(path.name for path in (ROOT / "guidebench").iterdir() if path.is_symlink())
     return {name: _folder(ROOT / name, names) for name in names}
 
@@ -74,7 +74,7 @@ def _folder(path: Path, names: Iterable[str]) -> Folder:
 
 
 def _imported(module: Path) -> set[str]:
-    """Return the packages of `guidebench` that a module imports, at its top or later."""
+    """Return the subpackages of `guidebench` that a module imports, at its top or within functions."""
     packages: set[str] = set()
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -88,7 +88,7 @@ def _imported(module: Path) -> set[str]:
 
 
 def nearest(imports: Mapping[str, frozenset[str]]) -> dict[str, set[str]]:
-    """Return each name's direct imports without those that its other imports reach."""
+    """Return package -> its direct imports that no other of its imports reaches."""
 
     def reach(name: str) -> set[str]:
         return set(imports[name]).union(*map(reach, imports[name]))
@@ -100,7 +100,7 @@ def nearest(imports: Mapping[str, frozenset[str]]) -> dict[str, set[str]]:
 
 
 def levels(imports: Mapping[str, frozenset[str]]) -> dict[str, int]:
-    """Return for each package the length of the longest chain of imports below it."""
+    """Return package -> length of the longest chain of imports below it."""
 
     def level(name: str) -> int:
         return max((level(other) + 1 for other in imports[name]), default=0)
@@ -109,7 +109,7 @@ def levels(imports: Mapping[str, frozenset[str]]) -> dict[str, int]:
 
 
 def draw_folders(folders: Mapping[str, Folder]) -> str:
-    """Draw a box for each package, above those that it imports, with arrows to the nearest of them."""
+    """Return an SVG with a box for each package above those that it imports, and arrows to the nearest of them."""
     imports = {name: folder.imports for name, folder in folders.items()}
     level, arrows = levels(imports), nearest(imports)
     columns, place = 3, dict[str, int]()
@@ -160,7 +160,7 @@ RUN = (
 
 
 class Call(NamedTuple):
-    """A call of one of a run's objects by another."""
+    """A method call from one object of a run to another."""
 
     caller: str
     called: str
@@ -168,11 +168,10 @@ class Call(NamedTuple):
 
 
 def traced() -> tuple[list[Call], dict[str, str]]:
-    """Return the calls between the objects of a run in one step of its loop, each once, in the order in which they are
-    made, and the class of each object.
+    """Return the calls between the objects of a run in one step of its loop, without duplicates and in order, and
+    object -> class name.
 
-    The chosen step of a short run is the one with the most calls: a clip ends, is judged, and a batch is learnt from.
-    """
+    The step is the one of a short run with the most calls: a clip ends, is judged, and a batch is learnt from."""
     from guidebench.harness.identity.cells import record
     from guidebench.harness.loop.job import Job
     from guidebench.harness.loop.training import Loop
@@ -211,7 +210,7 @@ def traced() -> tuple[list[Call], dict[str, str]]:
 
 
 def _objects(loop: Any) -> dict[str, Any]:
-    """Return the objects of a run by their names in the contracts."""
+    """Return name -> object of a run's loop, task, agent and parts, named as in the contracts."""
     agent = loop.agent
     return {
         "Loop": loop, "Task": loop.tasks[0], "Asks": loop._asks["judge"], "Agent": agent,
@@ -221,7 +220,8 @@ def _objects(loop: Any) -> dict[str, Any]:
 
 
 def _call(frame: FrameType, names: Mapping[int, str]) -> Call | None:
-    """Return the call that a frame begins, if it is a public method of a known object called by another one."""
+    """Return the call that a frame begins, if it is a public method of an object in `names` (id -> name) called by
+    another one; else None."""
     called, method = _owner(frame, names), frame.f_code.co_name
     if not called or method.startswith(("_", "<")):
         return None
@@ -235,13 +235,13 @@ def _call(frame: FrameType, names: Mapping[int, str]) -> Call | None:
 
 
 def _owner(frame: FrameType, names: Mapping[int, str]) -> str:
-    """Return the known object of which a frame runs a method, or ""."""
+    """Return the name of the object whose method a frame runs, from `names` (id -> name); "" for other frames."""
     return names.get(id(frame.f_locals.get("self")), "")
 
 
 def draw_transition(calls: Iterable[Call], classes: Mapping[str, str]) -> str:
-    """Draw a column for each object, in the order in which they take part, and an arrow for each call, downwards in
-    time. `classes`: the class of each object, shown below its name."""
+    """Return an SVG with a column for each object, in the order of its first call, and an arrow for each call,
+    downwards in time. `classes`: object -> class name, shown below it."""
     drawn_calls = [*calls]
     names = list(dict.fromkeys(name for call in drawn_calls for name in (call.caller, call.called)))
     apart, row, head = WIDTH / len(names), 24, 64
@@ -259,7 +259,7 @@ def draw_transition(calls: Iterable[Call], classes: Mapping[str, str]) -> str:
 
 
 def pictures() -> dict[str, str]:
-    """Return file in `docs` -> picture."""
+    """Return file name in `docs` -> SVG text."""
     return {"folders.svg": draw_folders(read_folders()), "transition.svg": draw_transition(*traced())}
 
 

@@ -60,7 +60,7 @@ def _part(kind: str, name: str) -> str:
 
 
 def _fields(config: type) -> str:
-    """Return a table of the fields of a configuration."""
+    """Return a Markdown table of the fields of a configuration class."""
     rows = (
         (
             code(field.name),
@@ -76,7 +76,7 @@ def _fields(config: type) -> str:
 
 
 def _suite(suite: Any) -> str:
-    """Describe a suite's settings for other parts, by profile, and its drawing settings."""
+    """Describe a suite's drawing settings, its judges, and what it sets for other parts by profile."""
     lines = []
     if drawing := _fields(suite.drawing):
         lines.append(f"Its frames are drawn as `drawing.SETTING=VALUE` says:\n{drawing}")
@@ -117,7 +117,8 @@ def _recipe(method: Method) -> str:
 
 
 def _sets(method: Method) -> Iterator[tuple[str, ...]]:
-    """Yield for each role of a model the part that the method names and those that askers declare."""
+    """Yield table rows (role, parts): for each role of a model, the part that the method names and the parts of the
+    model sets that its asker declares."""
     parts = _parts(method)
     for role, (kind, name) in parts.items():
         if kind not in registry.MODELS:
@@ -131,8 +132,8 @@ def _sets(method: Method) -> Iterator[tuple[str, ...]]:
 
 
 def _parts(method: Method) -> dict[str, tuple[str, str]]:
-    """Return role -> kind and name of the parts that a method's agent needs, directly or through other parts; "" for
-    what the suite names."""
+    """Return role -> (kind, name) of the parts that a method's agent needs, directly or through other parts; the name
+    is "" where the suite decides."""
     parts = {"agent": ("agent", method.named("agent", "agent"))}
     waiting = ["agent"]
     while waiting:
@@ -146,7 +147,7 @@ def _parts(method: Method) -> dict[str, tuple[str, str]]:
 
 
 def _layer(called: str, layer: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the rows of a layer: key, value, name of the layer, and source."""
+    """Yield a table row (key, value, name of the layer, source) for each setting of a layer, those by task included."""
     for key, setting in layer.items():
         if key == "by_task":
             for task, task_layer in setting.items():

@@ -59,7 +59,7 @@ def on_record(parts: Mapping[str, str], backend: str = "", model: str = "") -> d
 
 @dataclass
 class Writer:
-    """Writes a study below `directory`: `cell(...)` for each cell, then `finish()`."""
+    """Writes a synthetic study below `directory`: call `cell(...)` for each cell, then `finish()`."""
 
     directory: Path
     cells: dict[str, Any] = field(default_factory=dict)
@@ -84,10 +84,10 @@ class Writer:
         rows: Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]] | None = None,
         **identity: str,
     ) -> Path:
-        """`curves`: seed -> step -> the score of each episode: by default its success, 0 or 1, and its return is half
-        of that. Under another score every episode is a failure. `declared`: the logs of its parts, by default those of
-        a judge and of preferences. `record`: entries of cell.json to replace, or to leave out where they are None.
-        `rows`: log -> seed -> what a run wrote."""
+        """Write a cell and its runs; return the cell's directory. `curves`: seed -> step -> score of each episode, by
+        default its success, 0 or 1, with half of that as return; under another score every episode is a failure.
+        `declared`: logs of its parts, by default those of a judge and of preferences. `record`: entries of cell.json to
+        replace, or to leave out if None. `rows`: log -> seed -> rows of a run's log."""
         names = {**IDENTITY, **identity}
         directory = f"{names['suite']}/{names['task']}/{names['method']}-{name}".replace("<", "_").replace(">", "_")
         root = self.directory / directory
@@ -153,13 +153,13 @@ class Writer:
         return self.directory
 
     def judged_beside(self, curves: Mapping[int, Mapping[int, Sequence[int]]], uer: Mapping[int, Any]) -> None:
-        """Write a cell of uer, and one of vlm_rb that a scripted judge guided, with a setting of its own."""
+        """Write a cell of uer, and one of vlm_rb with a scripted judge and a changed setting."""
         judge = {"method": "vlm_rb", "backend": "scripted", "model": "sprite"}
         self.cell("a", uer, steps=200)
         self.cell("b", curves, steps=200, variant="replay.alpha=0.5", **judge)
 
     def summarised(self, reps: int = 200, name: str = "study-of-tests") -> tuple[results.StudyRecord, Summary]:
-        """The cells written so far, and what a report says of them."""
+        """Finish the study and return its record and the summary of a report on it."""
         study = results.study(self.finish(name))
         return study, summaries.summarise(study, results.load(study), reps=reps)
 
@@ -192,12 +192,12 @@ def _write(path: Path, document: Any) -> None:
 
 
 def edit(path: Path, **changes: Any) -> None:
-    """Change entries of a JSON file."""
+    """Replace top-level keys of a JSON file."""
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 class Reported(NamedTuple):
-    """What `bench report` did."""
+    """Exit code, output and directory of a `bench report` command."""
 
     code: int
     out: str
@@ -226,7 +226,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> Callable[..., Reported]:
 
 
 def without_pictures() -> Iterator[None]:
-    """Figures are laid out and told in words, but not rendered: for tests of what stands beside them."""
+    """Lay out figures and describe them in words, but do not render them, for tests of the text around them."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(figures, "saved", lambda figure: (PNG, b"%PDF"))
         yield
@@ -241,12 +241,13 @@ def writer(tmp_path: Path) -> Writer:
 
 
 def ending(*finals: int) -> dict[int, dict[int, list[int]]]:
-    """Seeds that have none of four at 100 and so many at 200."""
+    """Return curves of seeds (seed -> step -> successes) that have 0 of 4 successes at step 100 and `finals[seed]` of 4
+    at 200."""
     return {seed: {100: [0] * 4, 200: [1] * final + [0] * (4 - final)} for seed, final in enumerate(finals)}
 
 
 def pair(writer: Writer, second: str = "per") -> None:
-    """uer and another method on two tasks; on the second they tie."""
+    """Write cells of uer and another method on two tasks; on the second they tie."""
     for task, uer, other in (("easy", (0, 1), (2, 4)), ("hard", (2, 2), (2, 2))):
         writer.cell(f"uer-{task}", ending(*uer), steps=200, task=task)
         writer.cell(f"per-{task}", ending(*other), steps=200, task=task, method=second)
@@ -254,7 +255,7 @@ def pair(writer: Writer, second: str = "per") -> None:
 
 @pytest.fixture
 def two(writer: Writer) -> Writer:
-    """uer and per as in `pair`."""
+    """A writer with the cells of `pair`."""
     pair(writer)
     return writer
 
@@ -299,7 +300,8 @@ def typeset(tmp_path: Path, pdflatex: Callable[[Path], str]) -> Callable[[str, S
 
 
 def label_row(query: int, label: float | None = 1.0, truth: float = 1.0, **more: Any) -> dict[str, Any]:
-    """A row of `labels` as a guide writes it: two queries a session, applied ten steps after they were asked."""
+    """Return a row of the log `labels` as a guide writes it: two queries a session, applied ten steps after they were
+    asked."""
     session = query // 2
     return {
         **{"step": 100 * session + 110, "asked": 100 * session + 100, "session": session, "query": query},
@@ -316,8 +318,8 @@ PATIENCE = 30_000
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium, started once for each file of tests: while Playwright is there, an event loop runs in this
-    thread, and tests of other files begin their own."""
+    """Start Debian's Chromium once for each file of tests: while Playwright is open, an event loop runs in this thread,
+    and tests of other files begin their own."""
     executable = shutil.which("chromium")
     if executable is None:
         missing = "chromium is missing; install chromium"
@@ -334,7 +336,8 @@ def chromium() -> Iterator[Browser]:
 
 
 def hear(page: Page, faults: list[str], home: str) -> None:
-    """Note what a page must not do: say an error, open a dialog, or ask for an address that does not begin so."""
+    """Append to `faults` whatever a page must not do: log an error, open a dialog, or request an address that does not
+    begin with `home`."""
     page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
@@ -343,8 +346,8 @@ def hear(page: Page, faults: list[str], home: str) -> None:
 
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Callable[..., Page]]:
-    """`browser(file, "#hash", width=375)` opens a page; at the test's end it must have asked for nothing else and said
-    no error. Further keywords are those of Playwright's `new_context`."""
+    """`browser(file, "#hash", width=375)` opens a page and returns it; the test fails if a page requests any other
+    address or logs an error. Further keywords are those of Playwright's `new_context`."""
     contexts, faults = [], []
 
     def open_(file: Path, link: str = "", *, width: int = 1280, height: int = 900, **options: Any) -> Page:
@@ -366,7 +369,7 @@ def browser(chromium: Browser) -> Iterator[Callable[..., Page]]:
 
 @pytest.fixture
 def axe() -> Callable[[Page], None]:
-    """Fails with axe-core's findings on a page as it stands."""
+    """Return a function that fails with axe-core's findings on a page in its present state."""
     from axe_playwright_python.sync_playwright import Axe
 
     def check(page: Page) -> None:

@@ -41,14 +41,15 @@ CLOSING = 20.0
 
 
 def chosen(names: Sequence[str]) -> dict[str, Family]:
-    """Return the families of these names, all without a name. Raise SystemExit for an unknown one."""
+    """Return the families of these names; all families if `names` is empty. Raise SystemExit for an unknown name."""
     if unknown := [name for name in names if name not in FAMILIES]:
         raise SystemExit(f"there is no family {', '.join(unknown)}; choose of: {', '.join(FAMILIES)}")
     return {name: FAMILIES[name] for name in names or FAMILIES}
 
 
 def install(directory: Path) -> None:
-    """Let commands find the suite that can hang, and this checkout, whatever directory they start in."""
+    """Install the entry point of the suite that can hang below `directory`, and put that and this checkout on
+    PYTHONPATH, so that commands find both from any working directory."""
     info = directory / "site" / "guidebench_chaos-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: guidebench-chaos\nVersion: 1.0\n")
@@ -60,7 +61,7 @@ def install(directory: Path) -> None:
 
 
 def tiny_models(names: set[str], directory: Path) -> dict[str, Path]:
-    """Make tiny models of random weights, name -> directory."""
+    """Write tiny models with random weights below `directory`; return model name -> its directory."""
     if not names:
         return {}
     from transformers.utils.logging import disable_progress_bar
@@ -72,8 +73,8 @@ def tiny_models(names: set[str], directory: Path) -> dict[str, Path]:
 
 
 def table(reports: Sequence[Report], families: Mapping[str, Family], unusable: Collection[str] = ()) -> str:
-    """Return how often each family was disturbed, by what, and what was found. `unusable`: families whose study does
-    not even finish undisturbed."""
+    """Return a text table with a line for each family: rounds, faults, missed faults, seconds and verdict. `unusable`:
+    families whose study does not even finish undisturbed."""
     lines = [f"{'family':<16} {'rounds':>6} {'faults':>6} {'missed':>6} {'seconds':>8}  found"]
     for name in families:
         family_reports = [report for report in reports if report.round.family == name]
@@ -92,7 +93,7 @@ def table(reports: Sequence[Report], families: Mapping[str, Family], unusable: C
 
 
 def main(words: Sequence[str]) -> int:
-    """Run rounds until the time is up; return 1 if one has found something."""
+    """Run rounds until the time is up; return exit code 1 if a round has a finding, else 0."""
     parser = argparse.ArgumentParser(prog="python -m tools.chaos", description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--seed", type=int, help="what is drawn follows from it; by default a new one")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="when the program ends (default: %(default)s)")
@@ -162,7 +163,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def described(round: plan.Round) -> list[str]:
-    """Return a round in lines."""
+    """Return the lines that describe a round: its family, and each command with its fault."""
     return [
         f"round {round.number}, {round.family}: {FAMILIES[round.family].meaning}",
         *(f"  {' '.join(command.words)}: {command.fault or 'no fault'}" for command in round.commands),

@@ -1,5 +1,5 @@
-"""Carries out one command with its fault, as a patient user would: waits, presses Ctrl-C where nothing moves, and looks
-afterwards whether a process was left."""
+"""Runs one command with its fault as a patient user would: it waits, presses Ctrl-C when nothing moves, and checks
+afterwards that no process of the command still runs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ENDING = 45.0
 
 
 class OutOfTime(Exception):
-    """The time of chaos is up."""
+    """Raised when the deadline of the whole chaos run has passed."""
 
 
 @dataclass
 class Outcome:
-    """What became of a command."""
+    """How a command ended, what its fault did, and what a user would complain about."""
 
     code: int
     seconds: float
@@ -43,7 +43,7 @@ class Outcome:
     remark: str
     """The last line that the command printed."""
     findings: list[str] = field(default_factory=list)
-    """What a user would complain of, whatever the study holds in the end."""
+    """Complaints of a user about how the command ran, whatever its study contains."""
     running: list[int] = field(default_factory=list)
     """Ids of its processes that still run, if nobody waited for their end."""
 
@@ -52,9 +52,9 @@ def carry_out(
     words: Sequence[str], command: Command, place: Place, log: Path, mark: str, deadline: float, waits: bool = True,
     previous: Sequence[int] = (),
 ) -> Outcome:  # fmt: skip
-    """Run a command to its end. `deadline`: when OutOfTime is raised, on the monotonic clock; `waits`: whether its
-    processes are waited for; `previous`: those that the command before has left, which must end before this one does
-    or soon after."""
+    """Run a command to its end. `deadline`: when OutOfTime is raised, on the monotonic clock; `waits`: whether to
+    wait for its processes to end; `previous`: process ids that the previous command left running, which must end before
+    this command does or soon after."""
     begin = time.monotonic()
     more = [f"output={place.study}", *command.words, *([SILENCE] if NOTICES else [])]
     started = Started([*words, *more], log, mark, {*guardian.marked(mark)}, command.is_fresh)
@@ -83,13 +83,14 @@ def carry_out(
 
 
 def remark(output: str, study: Path) -> str:
-    """Return the line in which a command says how its study stands, else the last one that it has printed."""
+    """Return the line of the output that states the progress of the study, else the last line."""
     lines = [line.strip() for line in output.split("\n") if line.strip()]
     return next((line for line in reversed(lines) if line.startswith(f"{study}: ")), lines[-1] if lines else "")
 
 
 def _follow(started: Started, strike: Strike | None, study: Path, deadline: float) -> list[str]:
-    """Wait for the end of a command; return what a user would complain of."""
+    """Wait until a command has ended, pressing Ctrl-C if it hangs; return what a user would complain about. Raise
+    OutOfTime at `deadline` on the monotonic clock."""
     findings: list[str] = []
     progress, since, pressed = _state(study), time.monotonic(), 0
     looked = since
@@ -123,7 +124,8 @@ def _follow(started: Started, strike: Strike | None, study: Path, deadline: floa
 
 
 def _state(study: Path) -> tuple[int, int]:
-    """Return what changes whenever a study is written."""
+    """Return the total size of a study's files and their newest modification time in ns, which change with every
+    write."""
     size = newest = 0
     for directory, _, names in os.walk(study):  # which skips directories that have gone meanwhile
         for name in names:
@@ -134,7 +136,8 @@ def _state(study: Path) -> tuple[int, int]:
 
 
 def _await_end(pids: Sequence[int], deadline: float) -> list[str]:
-    """Wait until processes have ended; kill those that do not, and return them as a finding."""
+    """Wait until processes have ended; kill those that run on, and return them as a finding. Raise OutOfTime at
+    `deadline` on the monotonic clock."""
     until = min(time.monotonic() + ENDING, deadline)
     remaining = list(pids)
     while remaining and time.monotonic() < until:

@@ -32,7 +32,7 @@ CUT_OFF = 12
 
 
 def differences(reference: Path, disturbed: Path) -> list[str]:
-    """Return what differs between two finished studies."""
+    """Return a line for each difference between two finished studies: missing files, other bytes, other records."""
     names, others = (entries(study) for study in (reference, disturbed))
     differences = [f"{name} is missing" for name in sorted(names - others)]
     differences += [f"{name} should not be there" for name in sorted(others - names)]
@@ -50,19 +50,18 @@ def differences(reference: Path, disturbed: Path) -> list[str]:
 
 
 def entries(study: Path) -> set[str]:
-    """Return the relative paths in the directories of a study's runs, those of leases left out."""
+    """Return the relative paths of all files in a study's run directories, except those of leases."""
     runs = study.glob("*/*/*/seed-*")
     paths = (path for run in runs for path in (run, *run.rglob("*")))
     return {str(path.relative_to(study)) for path in paths if ".lease" not in path.parts}
 
 
 def misspent(study: Path, received: int | None, cut_off: int | None) -> list[str]:
-    """Return what is wrong with the calls that a study has recorded as spent. `received`: requests that its server got;
-    None if it has none; `cut_off`: most calls that faults can have cut off; None for any number.
+    """Return complaints about the number of model calls that a study has recorded as spent. `received`: requests that
+    its server got, None without a server; `cut_off`: most calls that faults can have cut off, None for no limit.
 
     Each call is recorded before it is sent, so the server has received no more. Each answer took a call, and a run asks
-    again only what was cut off. The last rows of the ledgers hold all calls for the runs' answers.
-    """
+    again only what was cut off. The last rows of the ledgers hold all calls for the runs' answers."""
     accounts = spending.spent(keeping.folder(study))
     recorded = sum(usage.calls for usage in accounts.values())
     training = {account: usage.calls for account, usage in accounts.items() if account.purpose == "runs"}
@@ -94,8 +93,8 @@ def _status(reference: Path, disturbed: Path) -> Iterator[str]:
 
 
 def _accounts(reference: Path, disturbed: Path) -> Iterator[str]:
-    """Compare all that two logs of spending hold but durations and what was billed. A run that was stopped has a row
-    of that step as well, whose counts lie between those of the rows around it."""
+    """Yield the differences between two logs of spending, ignoring durations and billed amounts. A run that was stopped
+    has an extra row at that step, whose counts must lie between those of the rows around it."""
     rows, others = ({_moment(row): row for row in log_rows(path.parent, path.stem)} for path in (reference, disturbed))
     for moment, row in rows.items():
         if moment not in others:
@@ -119,12 +118,12 @@ def _accounts(reference: Path, disturbed: Path) -> Iterator[str]:
 
 
 def _moment(row: Mapping[str, Any]) -> tuple[int, str]:
-    """Return the step of a row and its role, "" in the ledger."""
+    """Return the step and the role that identify a row of a spending log; the role is "" in the ledger."""
     return int(row["step"]), str(row.get("role", ""))
 
 
 def _recorded(reference: Path, disturbed: Path) -> list[str]:
-    """Compare the questions, answers, failures and frames on record, each by its key."""
+    """Return the differences between the recorded questions, answers, failures and frames, compared by key."""
     sides = [_tables(study) for study in (reference, disturbed)]
     differences = []
     for table, without_faults, with_faults in zip(TABLES, *sides, strict=True):
@@ -138,7 +137,7 @@ def _recorded(reference: Path, disturbed: Path) -> list[str]:
 
 
 def _tables(study: Path) -> list[set[tuple[Any, ...]]]:
-    """Return the rows of each of TABLES, in all files of a study's recorded answers."""
+    """Return for each table of TABLES the set of its rows in all cassettes of a study."""
     tables: list[set[tuple[Any, ...]]] = [set() for _ in TABLES]
     for cassette in sorted(keeping.folder(study).glob("*.sqlite")):
         with closing(sqlite3.connect(cassette)) as db:
@@ -148,7 +147,7 @@ def _tables(study: Path) -> list[set[tuple[Any, ...]]]:
 
 
 def _first_row(reference: Path, disturbed: Path) -> str:
-    """Return where two logs begin to differ; "" for other files."""
+    """Describe the first row at which two logs differ; "" for files that are no logs."""
     if reference.suffix not in (".parquet", ".jsonl"):
         return ""
     rows, others = (log_rows(path.parent, path.stem) for path in (reference, disturbed))

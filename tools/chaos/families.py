@@ -19,7 +19,7 @@ REACHED = "base_url={url} model=m attempts=8 in_flight=2"
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of method, and the small study that stands for it."""
+    """A kind of method, and the small study that represents it."""
 
     meaning: str
     row: str
@@ -40,7 +40,8 @@ class Family:
 
     @property
     def templates(self) -> dict[str, str]:
-        """Return its settings by name, with `{url}` for the server and `{NAME}` for tiny models."""
+        """Return setting -> value, with `{url}` in place of the server's address and `{NAME}` of a tiny model's
+        directory."""
         words = [contract.METHODS[self.row].words, STUDY, self.words]
         words += [contract.settings(role, REACHED) for role in self.served]
         return {word.partition("=")[0]: word for word in " ".join(words).split()}
@@ -56,7 +57,7 @@ class Family:
         return int(self.templates["training.steps"].partition("=")[2])
 
     def command(self, url: str, models: Mapping[str, Path]) -> list[str]:
-        """Return the words of its command, without output and packing."""
+        """Return the words of its `bench` command, without those for output and packing."""
         return ["run", *(word.format_map({"url": url, **models}) for word in self.templates.values())]
 
     def answer(self, body: Mapping[str, Any]) -> str:
@@ -70,7 +71,7 @@ class Family:
 
 
 def yes_or_no(prompt: str, draw: int) -> str:
-    """Answer a judge's question."""
+    """Return a judge's answer to any prompt: yes if `draw` is odd, else no."""
     return f"Answer: {('no', 'yes')[draw % 2]}"
 
 

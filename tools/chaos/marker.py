@@ -19,7 +19,7 @@ SUITE = "chaos_classic"
 
 
 def hang(marker: Path) -> None:
-    """Do not return, if the file names this process and no other process has taken it away."""
+    """Never return if the file names this process and no other process has removed the file first; else do nothing."""
     try:
         first, *names = marker.read_text().splitlines()
         if Path("/proc/self/comm").read_text().strip() not in names:

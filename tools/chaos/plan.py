@@ -29,7 +29,7 @@ fault does not stop finishes."""
 
 @dataclass(frozen=True)
 class Fault:
-    """What is done to one command."""
+    """A disturbance of one command: its kind, its target and its moment."""
 
     kind: str
     target: str
@@ -49,7 +49,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Command:
-    """How a command is started, and what happens to it."""
+    """A command of a round: its packing, whether it starts fresh, and its fault."""
 
     pack: int
     workers: int
@@ -65,7 +65,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Round:
-    """One study, from its first command on; the last command is repeated until the study has finished."""
+    """The commands that train one study, in order; the last one is repeated until the study has finished."""
 
     number: int
     family: str
@@ -73,7 +73,7 @@ class Round:
 
     @property
     def has(self) -> frozenset[str]:
-        """Return the kinds of its faults."""
+        """Return the kinds of the faults of its commands."""
         return frozenset(command.fault.kind for command in self.commands if command.fault)
 
 
@@ -93,7 +93,7 @@ def possible(family: Family) -> list[tuple[str, str]]:
 
 
 def draw(seed: int, number: int, families: Mapping[str, Family]) -> Round:
-    """Return a round. Every family has its turn before one comes again."""
+    """Return round `number` of a seed. Every family has its turn before one comes again."""
     turn, place = divmod(number, len(families))
     order = [*families]
     random.Random(f"{seed} turn {turn}").shuffle(order)
@@ -106,7 +106,7 @@ def draw(seed: int, number: int, families: Mapping[str, Family]) -> Round:
 
 
 def rounds(seed: int, families: Mapping[str, Family], first: int = 0) -> Iterator[Round]:
-    """Yield rounds without end."""
+    """Yield the rounds of a seed without end, from round `first` on."""
     number = first
     while True:
         yield draw(seed, number, families)

@@ -24,12 +24,12 @@ REPEATS = 3
 
 
 class Unusable(Exception):
-    """A family whose study does not finish even undisturbed."""
+    """Raised for a family whose study does not finish even undisturbed."""
 
 
 @dataclass
 class Report:
-    """What a round has found."""
+    """What a round did and found: faults applied and missed, findings and differences."""
 
     round: Round
     applied: list[str] = field(default_factory=list)
@@ -48,14 +48,14 @@ class Report:
 
 
 class Chaos:
-    """Runs rounds, with a reference and a server for each family."""
+    """Runs rounds, and keeps a reference study and a server for each family."""
 
     def __init__(
         self, directory: Path, mark: str, deadline: float, tell: Callable[[str], None],
         models: Mapping[str, Path],
     ) -> None:  # fmt: skip
-        """`directory`: where all studies lie; `mark`: that of its processes; `deadline`: on the monotonic clock;
-        `models`: name -> directory of a tiny model."""
+        """`directory`: parent of all studies; `mark`: text in the environment of all its processes; `deadline`: on the
+        monotonic clock; `tell`: prints a line; `models`: name -> directory of a tiny model."""
         self._directory, self._mark, self._deadline, self._tell = directory, mark, deadline, tell
         self._models = models
         self._marker = directory / "hang"
@@ -67,8 +67,8 @@ class Chaos:
         self._closing.close()
 
     def run(self, round: Round) -> Report:
-        """Run a round and compare its study with the reference. Raise OutOfTime, and Unusable if there is no
-        reference."""
+        """Run a round and compare its study with the reference. Raise OutOfTime at the deadline, and Unusable if the
+        family has no reference."""
         family, begin = FAMILIES[round.family], time.monotonic()
         reference = self._reference(round.family)
         report = Report(round)
@@ -124,7 +124,7 @@ class Chaos:
         return differences + comparing.misspent(place.study, spent, cut_off)
 
     def _reference(self, name: str) -> Path:
-        """Return the undisturbed study of a family, made when it is first needed."""
+        """Return the directory of a family's undisturbed study, which is trained at the first call."""
         study = self._directory / "reference" / name.replace(" ", "_")
         if study.exists():
             return study

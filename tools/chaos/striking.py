@@ -1,4 +1,4 @@
-"""Lets a fault strike a command when its moment has come, and undoes it."""
+"""Applies a fault to a command when its moment has come, and undoes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONTINUED = 3.0
 
 @dataclass
 class Place:
-    """What surrounds the commands of a round."""
+    """The surroundings of a round's commands: study, marker file, server and disk."""
 
     study: Path
     marker: Path
@@ -40,7 +40,7 @@ class Place:
 
 @dataclass
 class Strike:
-    """A fault of one command."""
+    """The fault of one command, from waiting for its moment until it is undone."""
 
     fault: Fault
     started: Started
@@ -55,17 +55,17 @@ class Strike:
 
     @property
     def freezes(self) -> bool:
-        """Return whether the command cannot go on, unless somebody ends it."""
+        """Return whether the command can only go on if somebody ends it."""
         return bool(self.applied) and self.fault.kind in (plan.HANG, plan.HOLD) and not self.is_noticed
 
     @property
     def is_noticed(self) -> bool:
-        """Return whether the command itself ends what the fault has silenced."""
+        """Return whether the command itself ends the processes that the fault has silenced."""
         stays_stopped = self.fault.kind == plan.STOP and not self.fault.seconds
         return NOTICES and (stays_stopped or self.fault.kind == plan.HOLD)
 
     def advance(self) -> None:
-        """Do what is due now."""
+        """Apply or undo the fault if its time has come; called in a loop."""
         now = time.monotonic()
         if self.applied:
             if self._until and now >= self._until:
@@ -83,7 +83,7 @@ class Strike:
             self._until = now + lasts if lasts else 0.0
 
     def undo(self) -> None:
-        """Undo what was done, as far as that is possible."""
+        """Undo the fault as far as possible: continue stopped processes, free the disk, restore the server."""
         self._until = 0.0
         for pid in self._struck:
             send(pid, signal.SIGCONT)
@@ -96,7 +96,7 @@ class Strike:
         self.place.marker.unlink(missing_ok=True)
 
     def stopped(self) -> list[int]:
-        """Return the processes that are under SIGSTOP still."""
+        """Return the ids of the processes that this fault stopped and that are still under SIGSTOP."""
         return [pid for pid in self._struck if is_stopped(pid)]
 
     def _targets(self) -> list[int]:

@@ -19,7 +19,7 @@ def ends(low: int, high: int) -> dict[int, dict[int, list[int]]]:
 
 @pytest.fixture
 def two(tmp_path: Path) -> tuple[str, str]:
-    """A study of vlm_rb and one of uer and per, on the same task."""
+    """Write a study of vlm_rb and one of uer and per on the same task; return their directories."""
     for name, methods in (("mine", ["vlm_rb"]), ("theirs", ["uer", "per"])):
         writer = Writer(tmp_path / name)
         for method in methods:

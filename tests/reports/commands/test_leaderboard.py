@@ -92,7 +92,7 @@ def _measured() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A submission of the measured study of DoorKey 5x5, whose cells this version knows."""
+    """Pack the measured study of DoorKey 5x5, whose cells this version knows, as a submission."""
     home = Path(results.__file__).parent / "measured" / "doorkey_5x5"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -48,7 +48,7 @@ def curve(curves: np.ndarray, steps: Sequence[int]) -> Curve:
 
 
 def png(colour: int) -> str:
-    """A small picture."""
+    """Return a small picture as base64 PNG."""
     from PIL import Image
 
     buffer = io.BytesIO()
@@ -57,7 +57,7 @@ def png(colour: int) -> str:
 
 
 def films(number: int = 2, words: str = "open the door", size: int = 5) -> Films:
-    """Animated episodes, the last of them a success."""
+    """Return animated episodes, of which the last is a success."""
     webp = base64.b64encode(animations.webp(size, (96, 64))).decode()
     episodes = [
         Film("Success after 9 steps" if last else "Failure after 12 steps",
@@ -80,7 +80,8 @@ def entry(
     points: int = 10,
     **changes: Any,
 ) -> tuple[Entry, Details]:
-    """An entry around a success rate of `level` and its details; `rank`: rank, best and worst."""
+    """Return a leaderboard row with a success rate around `level`, and its details; `rank`: rank, best and worst
+    rank."""
     rng = np.random.default_rng(abs(hash_of(name)))
     rise = np.linspace(0.05, 1, points)[None, None] * level
     curves = np.round(np.clip(rise + rng.normal(0, 0.08, (seeds, len(tasks), points)), 0, 1) * 50) / 50
@@ -158,7 +159,7 @@ def board(*rows: tuple[Entry, Details], **changes: Any) -> Board:
 
 
 def example() -> Board:
-    """Some thirty rows in three tabs and two suites, ties and rows apart among them."""
+    """Return a board of some thirty rows in three tabs and two suites, with ties and unranked rows."""
     rows = []
     for suite, tasks in (("grid", ("6x6", "8x8")), ("scene", ("drawer",))):
         for i, method in enumerate(METHODS):

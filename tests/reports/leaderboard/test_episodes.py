@@ -30,7 +30,7 @@ def gallery(run: Path, number: int = 6, **changes: Any) -> Path:
 
 @pytest.fixture
 def root(writer: Writer) -> Path:
-    """The directory of a cell of three runs."""
+    """Write a cell of three runs; return its directory."""
     return writer.cell("a", ending(1, 2, 3), steps=200)
 
 

@@ -27,7 +27,7 @@ Curves = dict[int, dict[int, list[int]]]
 
 
 def ends(*rates: float, step: int = 300, before: float = 0.0) -> Curves:
-    """Seeds whose final evaluation, of ten episodes, has these success rates."""
+    """Return curves of seeds whose final evaluation, of ten episodes, has these success rates."""
     return {
         seed: {step // 3: _episodes(before), step: _episodes(rate)} for seed, rate in enumerate(rates)
     }  # fmt: skip
@@ -41,7 +41,7 @@ class SharedReader(Reader):
     """A reader that several boards share, since starting its process takes longest; it restarts after a breakdown."""
 
     def __exit__(self, *_: object) -> None:
-        """Another test may want it."""
+        """Keep the process for other tests."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,7 +58,7 @@ Study = Callable[..., str]
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    """`study("name", cell=curves or (curves, {…}))` writes a study; its directory."""
+    """`study("name", cell=curves or (curves, {…}))` writes a study and returns its directory."""
 
     def write(name: str, **cells: Any) -> str:
         writer = Writer(tmp_path / name)
@@ -135,7 +135,7 @@ def test_tasks_of_other_lengths_meet_at_shares_of_training(study: Study, gather:
 
 
 def valued(*means: float) -> dict[int, dict[int, list[float]]]:
-    """Seeds whose final evaluation, of ten episodes, has these mean scores."""
+    """Return curves of seeds whose final evaluation, of ten episodes, has these mean scores."""
     return {seed: {300: [mean] * 10} for seed, mean in enumerate(means)}
 
 
@@ -554,7 +554,7 @@ def _edit_cell(root: Path, **changes: Any) -> None:
 
 
 def _listed(**changes: Any) -> Callable[[Path], None]:
-    """A change to what study.json says of the cell."""
+    """Return a function that changes the entry of a cell in study.json."""
 
     def change(root: Path) -> None:
         study_record = json.loads((root / "study.json").read_text())
@@ -595,13 +595,13 @@ def _sparse(name: str) -> Callable[[Path], None]:
 
 
 def _many_rows(root: Path) -> None:
-    """Ten million rows of a few bytes each: their runs of equal values hardly take room."""
+    """Write ten million rows in a small file, since their runs of equal values hardly take room."""
     pq.write_table(pa.concat_tables([pq.read_table(_rows(root))] * 20_000), _rows(root), compression="zstd")
     assert _rows(root).stat().st_size < 2**24
 
 
 def _unpacking(root: Path) -> None:
-    """A hundred megabytes in a file of some KB."""
+    """Write a hundred megabytes in a compressed file of some KB."""
     table = pq.read_table(_rows(root))
     long = pa.array(["x" * 5 * 10**6] * len(table), pa.string())
     pq.write_table(table.set_column(0, "study", long), _rows(root), compression="zstd", use_dictionary=False)
@@ -615,7 +615,7 @@ def _long_names(root: Path) -> None:
 
 
 def _repeated_name(root: Path, length: int = 10**6) -> None:
-    """A quarter of a million rows that name the same megabyte, in a file of some KB."""
+    """Write a quarter of a million rows that name the same text of `length` bytes, in a file of some KB."""
     row = pq.read_table(_rows(root)).slice(0, 1).to_pylist()[0]
     columns = {name: pa.repeat(value, 250_000) for name, value in row.items()}
     columns["method"] = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), 250_000), ["y" * length])

@@ -56,7 +56,7 @@ def ids(board: Board, **fields_: Any) -> list[str]:
 
 
 def settled(page: Page) -> None:
-    """Until the view that the link asks for is there, charts included."""
+    """Wait until the view of the page's link is shown, charts included."""
     expect(page.locator("#opened h3:visible, #comparison h3:visible").last).to_be_visible()
     expect(page.locator(".plot[data-drawn]:visible").first).to_be_visible()
 
@@ -487,7 +487,7 @@ def test_print_shows_all_and_no_controls(browser: Open, file: Path) -> None:
 
 
 def poisoned() -> Board:
-    """A row whose every text would be markup or script where one could be."""
+    """Return a board whose every text contains markup or script."""
     rows = []
     unchanged = ("id", "tab", "method", "standing", "apart")
     for id_ in ("evil-1", "evil-2"):
@@ -575,7 +575,7 @@ def test_the_same_board_is_the_same_page_in_every_process() -> None:
 
 
 def with_films(*names: str, ranks: tuple[int | None, ...] = (), words: str = "open the door", **options: Any) -> Board:
-    """A board of rows that have episodes."""
+    """Return a board of rows that have episodes; `ranks`: their ranks, by default 1, 2, …"""
     rows = []
     for number, name in enumerate(names):
         rank = ranks[number] if ranks else number + 1

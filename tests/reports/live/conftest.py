@@ -23,7 +23,7 @@ PATIENCE = 60.0
 
 
 class Answer(NamedTuple):
-    """What a server answered."""
+    """Status, headers and body of an HTTP response."""
 
     status: int
     headers: dict[str, str]
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 
 class Watch:
-    """A running `bench watch`."""
+    """A running `bench watch` and its address."""
 
     def __init__(self, study: Path, *words: str) -> None:
         self.study = study
@@ -51,7 +51,7 @@ class Watch:
         return answer
 
     def until(self, path: str, test: Callable[[Answer], bool]) -> Answer:
-        """What the server answers at last, once it passes the test."""
+        """Request `path` until the answer passes the test; return that answer."""
         end = time.monotonic() + PATIENCE
         while not test(answer := self.get(path)):
             assert time.monotonic() < end, answer.body[:2_000]
@@ -59,7 +59,7 @@ class Watch:
         return answer
 
     def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int, str, str]:
-        """Exit code, output and errors."""
+        """End the process by a signal; return exit code, output and errors."""
         self.process.send_signal(how)
         try:
             code = self.process.wait(PATIENCE)
@@ -85,7 +85,7 @@ def watch() -> Iterator[Callable[..., Watch]]:
 
 
 def row(step: int, episode: int, success: bool = True, *, cell: str = "a", seed: int = 0) -> dict[str, Any]:
-    """A row of an evaluation log."""
+    """Return a row of an evaluation log."""
     outcome = {"return": 0.5 * success, "success": success, "length": 10}
     named = {"study": "s", "cell": cell, **IDENTITY, "seed": seed, "step": step, "episode": episode, **outcome}
     return {name: named[name] for name in schema.EVALUATION}

@@ -23,7 +23,8 @@ EVIL = "</script><img src=x onerror=alert(1)><b>bold"
 
 @pytest.fixture
 def opened(chromium: Browser, watch: Start) -> Iterator[Callable[[Path], Page]]:
-    """Opens the page of a study; it must ask nobody but `bench watch`, and say no error."""
+    """Return a function that opens the page of a study; the test fails if the page requests another server or logs an
+    error."""
     contexts, faults = [], []
 
     def open_(study: Path, **options: Any) -> Page:
@@ -48,7 +49,7 @@ def mark_document(page: Page) -> None:
 
 
 def cells(page: Page, name: str) -> list[str]:
-    """The cells of a column of the table of results."""
+    """Return the texts of a column of the table of results."""
     table = page.locator("#results table").first
     heads = [text.split(" ↕")[0].strip() for text in table.locator("thead th").all_inner_texts()]
     return table.locator(f"tbody tr > :nth-child({heads.index(name) + 1})").all_inner_texts()

@@ -31,7 +31,7 @@ def study(writer: Writer) -> Path:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
-    """One for the tests that only ask."""
+    """A running `bench watch` for tests that only read from it."""
     watch = Watch(write_study(Writer(tmp_path_factory.mktemp("served") / "study")))
     watch.until("/parts/results", lambda answer: "<table" in answer.body)
     yield watch
@@ -96,7 +96,7 @@ def events(watched: Watch) -> http.client.HTTPResponse:
 
 
 def next_event(stream: http.client.HTTPResponse) -> dict[str, dict[str, str]]:
-    """The next event of a stream."""
+    """Return the data of the next server-sent event of a stream."""
     while not (line := stream.readline()).startswith(b"data: "):
         assert line
     event: dict[str, dict[str, str]] = json.loads(line.removeprefix(b"data: "))

@@ -22,7 +22,7 @@ class Papers:
         self._writer = writer
 
     def add(self, name: str, curves: Mapping[int, Curve], **settings: Any) -> Path:
-        """A cell from success rates in tenths: seed -> step -> rate."""
+        """Write a cell from success rates, seed -> step -> rate in tenths; return its directory."""
         tenths = {
             seed: {
                 step: [1] * round(rate * EPISODES) + [0] * (EPISODES - round(rate * EPISODES))
@@ -88,7 +88,8 @@ def taught(writer: Writer) -> Callable[..., None]:
 
 
 def shelf_of(writer: Writer, paper: str = "vlm_rb", **stand_ins: str) -> Shelf:
-    """The rows of all cells written so far."""
+    """Return a shelf with the rows of all cells written so far. `stand_ins`: `_TASK=OTHER` lets a task stand in for
+    another."""
     stand_ins_ = {f"{key[1:]}": value for key, value in stand_ins.items()}
     return Shelf(writer.summary().rows, catalogue.paper(paper), stand_ins_)
 

@@ -23,7 +23,7 @@ unrendered_module = pytest.fixture(scope="module", autouse=True)(without_picture
 
 
 def entries(plan: Plan, seeds: Sequence[int]) -> dict[str, Any]:
-    """What study.json says of a plan's cells and their stages."""
+    """Return the entries of study.json for a plan's cells and their stages."""
     return {
         cell.id: {
             "directory": cell.directory,

@@ -50,7 +50,8 @@ FINALS: Mapping[str, tuple[float, ...]] = {
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    """Final success of five seeds: vlm_rb .78, uer .5, per .74, relo .59 and sac .5 on average; aer has .72 at once."""
+    """Return a shelf on which the mean final success of five seeds is vlm_rb .78, uer .5, per .74, relo .59 and sac .5;
+    aer has .72 from its first evaluation on."""
     writer = Writer(tmp_path_factory.mktemp("claims") / "study")
     for method, ends in FINALS.items():
         curves = {seed: {100: 0.0, END: end} for seed, end in enumerate(ends)}
@@ -62,7 +63,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 
 @pytest.fixture
 def tested(rows: Shelf) -> Callable[..., Outcome]:
-    """`tested("level", value=0.75)`: what becomes of such a claim."""
+    """`tested("level", value=0.75)` returns the outcome of a claim with this formula."""
 
     def test(formula: str, **changes: Any) -> Outcome:
         row = claim(formula, **changes)
@@ -102,7 +103,7 @@ VERDICTS: list[tuple[str, dict[str, Any], str]] = [
 
 
 def of_studies(writer: Writer, name: str, paper: str = "rl_sallm_f") -> Outcome:
-    """The verdict on a claim of a paper from the cells written so far."""
+    """Return the outcome of a paper's claim on the cells written so far."""
     rows, shelf = published.claims(paper), shelf_of(writer, paper)
     study = results.study(writer.directory)
     estimator = Estimator(lambda _: 1.0, 400, Measured(lambda _: study))

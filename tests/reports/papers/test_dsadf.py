@@ -26,7 +26,7 @@ Numbers = Mapping[tuple[str, ...], Mapping[str, Any]]
 
 
 def numbers(paper_report: PaperReport, table: str) -> dict[tuple[str, ...], dict[str, Any]]:
-    """The numbers of one table by task, method, metric and the values of the variant."""
+    """Return (task, method, metric, values of the variant) -> number of one table of a paper's report."""
     (layout,) = (layout for layout in report.plain(paper_report)["tables"] if layout["table"] == table)
     return {
         (number["task"], number["method"], number["metric"], *number["variant"].values()): number
@@ -35,13 +35,14 @@ def numbers(paper_report: PaperReport, table: str) -> dict[tuple[str, ...], dict
 
 
 def worth(cell: Cell) -> float:
-    """A completion of its own for each cell."""
+    """Return a completion rate that differs from cell to cell."""
     return int(cell.id[:4], 16) / 0xFFFF
 
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[PaperReport, list[Cell]]:
-    """The report on all commands of the page in the paper's own profile, and their cells."""
+    """Return the report on as-if-run studies of all commands of the page in the paper's own profile, and their
+    cells."""
     studies, cells = [], []
     for table, command in TABLES.items():
         plan = papers.plan(command)
@@ -60,7 +61,7 @@ def test_a_command_runs_without_a_model_in_smoke_with_hand_written_parts(table: 
 
 
 def of(number: Mapping[str, Any]) -> str:
-    """The one run directory of a number without its cell's id, with the task first."""
+    """Return TASK METHOD of the one run directory of a number, without the cell's id."""
     (directory,) = {path.rsplit("/", 1)[0] for path in number["runs"]}
     _suite, task, name = directory.split("/")
     return f"{task} {name.rpartition('-')[0]}"

@@ -45,7 +45,7 @@ EMBEDDED = ("text_embedder=scripted", "text_embedder.width=384")
 
 @pytest.fixture(scope="module")
 def addresses() -> Iterator[Callable[..., list[str]]]:
-    """`addresses("planner", …)` are the words that name the server of these roles."""
+    """`addresses("planner", …)` returns the command words that point these roles to the server."""
     readers = {role: registry.get("chat", f"scripted_{role}")().spawn(None, "") for role in ROLES}
 
     def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
@@ -82,7 +82,7 @@ def run_table(addresses: Callable[..., list[str]], tmp_path_factory: pytest.Temp
 
 @pytest.fixture(scope="module")
 def trained_task(run_table: Callable[..., Path], addresses: Callable[..., list[str]]) -> Path:
-    """The runs of tables 3 and 8, on one task that was trained on."""
+    """Run the commands of tables 3 and 8 on one training task; return the study's directory."""
     words = ("method=dsadf,sparse", "pretraining=ellm_exploration", "task=task4", *IN_CRAFTER, *STAGED, *EMBEDDED)
     return run_table(
         "8", *words, *addresses("planner", "reflector", "performer", "scorer", "goals"), only="variation=V"
@@ -91,14 +91,15 @@ def trained_task(run_table: Callable[..., Path], addresses: Callable[..., list[s
 
 @pytest.fixture(scope="module")
 def unseen(run_table: Callable[..., Path], addresses: Callable[..., list[str]]) -> Path:
-    """The runs of tables 4, 6, 7 and 9, on one task; their stage begins at random."""
+    """Run the commands of tables 4, 6, 7 and 9 on one task, from a randomly initialised stage; return the study's
+    directory."""
     words = ("task=task7", "pretraining.task=task4", "pretraining.pretraining=", *IN_CRAFTER, *STAGED, *EMBEDDED)
     only = "planner=deepseek,performer=Llama-3.1-8B-Instruct,variation=II"
     return run_table("9", *words, *addresses("planner", "reflector", "performer", "scorer"), only=only)
 
 
 def role_of(prompt: str) -> str:
-    """The role whose prompt this is, by its first sentence."""
+    """Return the role whose prompt this is, by its first sentence."""
     openings = {"planner": prompts.PLANNER, "reflector": prompts.REFLECTOR, "performer": prompts.PERFORMER,
                 "scorer": prompts.SCORER}  # fmt: skip
     return next((role for role, opening in openings.items() if prompt.startswith(opening)), "goals")
@@ -109,7 +110,7 @@ def paper_report(*studies: Path) -> PaperReport:
 
 
 def filled(paper: PaperReport, table: str) -> set[tuple[str, ...]]:
-    """Task, method and variant of the numbers of a table that we have, each with its metric's first word."""
+    """Return the keys (see `numbers`) of the numbers of a table that our runs give."""
     return {key for key, number in numbers(paper, table).items() if number["ours"] is not None}
 
 

@@ -142,7 +142,8 @@ SCORES = {
 def rates(
     score: Callable[..., Array], mean: float, worse: float, seeds: int, theirs: int, error: str
 ) -> dict[str, float]:
-    """How often each verdict is reached: a paper of `theirs` seeds with this mean, and ours, worse by so much."""
+    """Return verdict -> share of simulated studies that reach it, for a paper of `theirs` seeds with this mean and our
+    `seeds` seeds whose mean is lower by `worse`."""
     rng = np.random.default_rng(0)
     paper = score(mean, (STUDIES, theirs), rng)
     ours = equivalence.of_seeds(score(mean - worse, (STUDIES, seeds), rng), 1.0)

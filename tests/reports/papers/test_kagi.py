@@ -17,7 +17,7 @@ SCRIPTED = "segmenter=scripted waypoints=scripted classifier=oracle"
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[PaperReport, list[Cell]]:
-    """The report on the command in the paper's own profile, and its cells."""
+    """Return the report on an as-if-run study of the command in the paper's own profile, and its cells."""
     plan = papers.plan(FIGURE_5.command)
     study = as_if_run(plan, tmp_path_factory.mktemp("figure-5") / "study", lambda cell: 0.5)
     return report.report([results.study(study)], "kagi", {}, reps=200), plan.trained

@@ -77,7 +77,8 @@ def test_hand_written_code_has_no_bill(taught: Callable[..., None], writer: Writ
 
 @pytest.fixture(scope="module")
 def replay_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Measured]:
-    """Two seeds of a replay on DoorKey, packed into one worker; the second never succeeds."""
+    """Write a run of a replay method on DoorKey, two seeds packed into one worker, of which the second never
+    succeeds."""
     writer = Writer(tmp_path_factory.mktemp("drawn") / "study")
     name = {"replay.clip_length": {"value": 32, "layer": "method", "source": ""}}
     curves = {0: {100: [0], 200: [1], 400: [1]}, 1: {100: [0], 200: [0], 400: [0]}}

@@ -90,7 +90,8 @@ def test_every_paper_has_a_page_tables_and_claims_and_compiles_whatever_has_been
 
 @pytest.fixture(scope="module")
 def preferences(tmp_path_factory: pytest.TempPathFactory) -> PaperReport:
-    """Two tasks, one with ablations and a raw model, the other with a larger one; and a point maze."""
+    """Return the report on studies of two tasks, one with ablations and a raw model, the other with a larger model, and
+    of a point maze."""
     writer = Writer(tmp_path_factory.mktemp("preferences") / "study")
     cells = Papers(writer)
     cells.teach("full", (3, 4))

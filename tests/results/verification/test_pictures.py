@@ -76,7 +76,9 @@ def test_other_pictures_and_other_actions_are_noticed(study: Path) -> None:
     assert first.startswith("its frame 0 differs by up to") and not any(others)
     described(study, lambda description: description["episodes"][1].update(actions=64 * "0"))
     assert list(differences(study).values())[1] == "played again, the policy takes other actions"
-    described(study, lambda description: description["episodes"][2].update(length=description["episodes"][2]["length"] - 1))
+    described(
+        study, lambda description: description["episodes"][2].update(length=description["episodes"][2]["length"] - 1)
+    )
     assert list(differences(study).values())[2] == "played again it ends otherwise"
 
 
