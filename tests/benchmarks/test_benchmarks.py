@@ -86,7 +86,7 @@ def test_a_goal_is_a_lower_bound_or_with_a_sign_an_upper_one(figure: float, goal
 
 
 class Quick(turns.Contender):
-    """A contender without a process: it notes that it had a turn."""
+    """A contender without a process, which only counts its turns."""
 
     def __init__(self, name: str, log: list[str], seconds: list[float]) -> None:
         self.name, self.log, self.turns, self._seconds = name, log, [], iter(seconds)

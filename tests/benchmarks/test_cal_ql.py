@@ -14,7 +14,7 @@ from tests.baselines.learners.continuous import build
 
 
 class Still:
-    """A generator whose normal numbers are 0 and whose uniform ones are ¼."""
+    """A random generator whose normal numbers are 0 and whose uniform numbers are ¼."""
 
     def standard_normal(self, shape: Any, dtype: Any) -> Any:
         return np.zeros(shape, dtype)

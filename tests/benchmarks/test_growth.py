@@ -20,7 +20,7 @@ CELLS = 3
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A study, and what each command on it took."""
+    """Write a simulated study; return it and a row with the cost of each command on it."""
     home = tmp_path_factory.mktemp("growth")
     return home / f"cells-{CELLS}", growth.study_of(CELLS, SEEDS, 1, 300.0, home)
 

@@ -1,4 +1,4 @@
-"""The `bench` commands that the pages of the documentation show, and the blocks of code that they are made of."""
+"""Extracts the `bench` commands that pages of the documentation show, and their blocks of code."""
 
 import re
 import shlex
@@ -25,7 +25,7 @@ INLINE = re.compile(r"`(bench [^`]+)`")
 
 
 class Block(NamedTuple):
-    """A fenced block of a page."""
+    """A fenced block of code of a page."""
 
     planned: bool
     """Whether its commands are planned in a test, not run."""
@@ -40,21 +40,21 @@ def blocks(markdown: str) -> list[Block]:
 
 
 def lines(text: str) -> Iterator[str]:
-    """The commands of a block of shell: continued lines together, without comments."""
+    """Yield the commands of a shell block: continued lines are joined, comments are left out."""
     for line in text.replace("\\\n", " ").splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
             yield line.strip()
 
 
 def words(line: str) -> list[str]:
-    """The words of a command, without its comment and without what the shell does with its output."""
+    """Return the words of a command up to its comment, redirection or pipe."""
     words_ = shlex.split(line, comments=True)
     ends = [index for index, word in enumerate(words_) if word in (">", "|", ">>")]
     return words_[: ends[0]] if ends else words_
 
 
 def block_commands(page: Path) -> list[tuple[str, ...]]:
-    """The words after `bench` of each command that a page shows in a block, each once."""
+    """Return the words after `bench` of each command in the code blocks of a page, without duplicates."""
     text = page.read_text(encoding="utf-8")
     shell = [block.text for block in blocks(text) if block.language in ("sh", "bash", "")]
     shell += [block.replace("\n    ", "\n") for block in INDENTED.findall(FENCE.sub("", text))]
@@ -63,6 +63,7 @@ def block_commands(page: Path) -> list[tuple[str, ...]]:
 
 
 def sentence_commands(page: Path) -> list[tuple[str, ...]]:
-    """The words after `bench` of each command that a page mentions within a sentence, each once."""
+    """Return the words after `bench` of each command in back quotes within the sentences of a page, without
+    duplicates."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     return list(dict.fromkeys(tuple(words(" ".join(command.split()))[1:]) for command in INLINE.findall(text)))

@@ -19,7 +19,8 @@ COMMANDS = [page for page in PAGES if any(BY_PAGE[page])]
 
 
 def planned(page: Path) -> list[Command]:
-    """The commands of a page that can be planned, each once; those of pages that a test follows are left out."""
+    """Return the commands of a page that can be planned, without duplicates; [] for pages that a test follows
+    literally."""
     if page in RUN:
         return []
     return [
@@ -53,7 +54,7 @@ def test_what_a_page_would_run_can_be_planned(
 
 @pytest.fixture(scope="module")
 def planned_before() -> set[Command]:
-    """Commands of the pages before."""
+    """Return the set of commands that earlier tests of this module have planned."""
     return set()
 
 

@@ -26,10 +26,11 @@ DONE = ROOT / "results" / "measured" / "doorkey_5x5"
 
 
 class Reader:
-    """Somebody who does what a page says, in a folder of their own, and what their commands have printed."""
+    """Follows a page literally in a folder of its own, and collects what its commands print."""
 
     def __init__(self, folder: Path, tree: Path = ROOT) -> None:
-        """`tree`: the program that is used. Processes of our own one are forked."""
+        """`folder`: where files are written and commands run; `tree`: checkout of the program that is used; processes
+        of this checkout are forked."""
         self.folder, self.printed, self._site = folder, "", folder.parent / "site"
         self._python = [sys.executable, "-W", "ignore"]
         self._forked = tree == ROOT
@@ -47,7 +48,8 @@ class Reader:
                 self._plan(words(line)) if block.planned else self._run(self._command(words(line)))
 
     def _command(self, words: list[str]) -> list[str]:
-        """A command of a page with this interpreter; pip installs into a folder of its own, without the network."""
+        """Return a command of a page as one for this interpreter; pip installs into a separate folder, without
+        network."""
         if words[0] == "bench":
             return [*self._python, "-m", "guidebench", *words[1:]]
         if words[0] == "pytest":
@@ -59,7 +61,7 @@ class Reader:
         return words
 
     def _plan(self, words: list[str]) -> None:
-        """`bench` says what it would do; a target of make is one that the Makefile has."""
+        """Check that `bench` can plan a command, or that the Makefile has a target of make."""
         if words[0] == "make":
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), words
         elif words[1] in ("run", "ablate"):

@@ -33,7 +33,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Fetched(HTMLParser):
-    """What a browser fetches for a page: scripts, styles, pictures, fonts and frames, not the links in it."""
+    """Collects the addresses that a browser fetches for a page: scripts, styles, pictures, fonts and frames, but no
+    links."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -37,14 +37,14 @@ def following(tmp_path: Path) -> Iterator[Following]:
 
 @pytest.fixture
 def log(writer: Writer) -> Path:
-    """The evaluation log of a run that is not finished, with two episodes of one evaluation."""
+    """Write the evaluation log of an unfinished run, with two episodes of one evaluation; return its path."""
     writer.cell("a", {0: {100: [0, 1]}}, status={0: "stopped"})
     return writer.finish() / "grid/8x8/uer-a/seed-0/evaluations.jsonl"
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes each read of a growing log took."""
+    """Return the list to which the number of bytes of each read of a growing log is appended."""
     sizes: list[int] = []
     pread = os.pread
 
@@ -63,7 +63,7 @@ def curve(following: Following, seed: int = 0) -> dict[int, float]:
 
 
 def looked(following: Following) -> dict[int, float]:
-    """The curve of the run after another look."""
+    """Look at the study again; return the curve of the run."""
     following.look()
     return curve(following)
 

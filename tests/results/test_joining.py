@@ -14,7 +14,7 @@ CURVE = {100: [1, 0], 200: [1, 1]}
 
 @pytest.fixture
 def two(tmp_path: Path) -> Callable[..., dict[str, results.StudyRecord]]:
-    """Two studies of the same cell, each with its own curves by seed."""
+    """Return a function that writes two studies of the same cell, each with its own curves by seed."""
 
     def make(first: dict, second: dict, **options: dict) -> dict[str, results.StudyRecord]:
         for name, curves in (("one", first), ("two", second)):

@@ -20,7 +20,8 @@ def test_what_is_measured_is_small_and_its_logs_are_compact() -> None:
 
 
 def _made_anew(path: Path) -> bool:
-    """Whether a report left a file that is not kept: pages, and pictures of figures that are there as PDF."""
+    """Return whether a file comes from a report and is not committed: pages, and pictures of figures that also exist as
+    PDF."""
     return path.suffix == ".html" or (path.suffix == ".png" and path.with_suffix(".pdf").exists())
 
 

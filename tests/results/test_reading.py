@@ -23,8 +23,8 @@ def study(tmp_path: Path) -> StudyRecord:
 
 @pytest.fixture
 def lying(tmp_path: Path) -> StudyRecord:
-    """A quarter of a million rows that name the same megabyte, in a file of some KB whose footer tells of 5,000 bytes:
-    written out, each 2,048 of them take 2 GiB."""
+    """Write a quarter of a million rows that repeat the same megabyte, in a file of some KB whose footer claims 5,000
+    bytes: unpacked, each 2,048 rows take 2 GiB."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -48,7 +48,7 @@ def lying(tmp_path: Path) -> StudyRecord:
 
 
 def _varint(number: int, length: int) -> bytes:
-    """A number as Thrift's compact protocol writes it, drawn out to so many bytes."""
+    """Encode a number as a varint of Thrift's compact protocol, padded to `length` bytes."""
     rest, septets = number << 1, []
     while rest or len(septets) < length or not septets:
         septets.append(rest & 127)

@@ -25,7 +25,7 @@ CURVES = {0: {100: [1, 0], 200: [1, 1]}, 1: {100: [0, 0]}}
 
 @pytest.fixture
 def directory(writer: Writer) -> Path:
-    """Seed 0 finished (Parquet), seed 1 running (JSON lines)."""
+    """Write a cell of two runs, seed 0 finished (Parquet) and seed 1 running (JSON lines); return its directory."""
     root = writer.cell("a", CURVES, status={1: "running"})
     writer.finish()
     return root
@@ -351,7 +351,7 @@ def test_globbing_characters_in_a_path_stand_for_themselves(tmp_path: Path) -> N
 
 
 def aborting(log: str, groups: list[results.rows.Group], threads: int | None) -> results.rows.Read:
-    """As a library does that meets damaged bytes."""
+    """Abort the process at a certain file, as a library does that meets damaged bytes; else read the rows."""
     if any(path.endswith("seed-1/evaluations.jsonl") for group in groups for path in group.paths):
         os.abort()
     return read(log, groups, threads)

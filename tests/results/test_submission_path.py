@@ -15,7 +15,7 @@ __all__ = ["played", "player", "shared_player"]
 
 @pytest.fixture(scope="session")
 def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive, made by `bench submit` in a directory that is gone."""
+    """Return an archive that `bench submit` made in a directory which was moved away afterwards."""
     maker, archive = tmp_path_factory.mktemp("maker"), tmp_path_factory.mktemp("reader") / "cartpole.zip"
     trained(maker / "cartpole", "suite=classic", "task=CartPole-v1", "evaluation.episodes=16", seeds=2)
     assert cli.main(["submit", str(maker / "cartpole"), "--output", str(archive), "--by", "A. Reader"]) == 0
@@ -27,7 +27,7 @@ def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bench(
     tmp_path: Path, shared_player: None, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> Callable[..., tuple[int, str]]:
-    """`bench("verify", …)` in a directory of its own -> exit code, what it printed."""
+    """`bench("verify", …)` runs the command in the test's directory and returns its exit code and output."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words: object) -> tuple[int, str]:
@@ -37,7 +37,7 @@ def bench(
 
 
 def standings() -> list[str]:
-    """Of the rows on the leaderboard."""
+    """Return the standings of the leaderboard's rows, in their order."""
     return [entry["standing"] for entry in json.loads(Path("leaderboard/leaderboard.json").read_text())["entries"]]
 
 

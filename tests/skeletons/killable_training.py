@@ -1,4 +1,4 @@
-"""Train in a process that may be killed with -9 at a given moment: JSON on standard input, see `main`."""
+"""Trains in a process that kills itself by SIGKILL at a given moment; it reads JSON from standard input, see `main`."""
 
 import json
 import os

@@ -26,7 +26,7 @@ PICTURES = Observations(
 @register.suite("pictures")
 @dataclass(frozen=True)
 class Pictures(PointMaze):
-    """The maze whose ball and target are shown, the last two frames of it, beside the ball's speed."""
+    """The suite `point_maze` observed as pictures of ball and target, the last two frames, beside the ball's speed."""
 
     version: ClassVar[int] = 1
 
@@ -38,7 +38,7 @@ class Pictures(PointMaze):
 
 
 class Picture:
-    """A task that shows what another one tells in numbers."""
+    """A task that observes another task's numbers as pictures."""
 
     def __init__(self, task):
         self.task, self.frames = task, np.zeros((FRAMES, SIDE, SIDE, 2), np.uint8)
@@ -113,7 +113,7 @@ class Agent(BaseAgent):
 
 
 def imitation(batch, networks):
-    """How far the policy is from what was done, squared."""
+    """Return a tenth of the squared distance between the policy's actions and those of the batch, per seed."""
     away = networks.policy(batch.observation) - batch.action
     return {"actor": 0.1 * away.square().sum(2).mean(1)}
 

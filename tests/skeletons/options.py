@@ -22,7 +22,8 @@ NOTHING = np.zeros((1, 0), bool)
 @register.agent("options")
 @dataclass(frozen=True)
 class Options(AgentPart):
-    """The learner sees the sub-goal as a part of its observation. What it did itself is stored apart too."""
+    """The learner observes the sub-goal. Transitions in which it acted itself are also stored in a replay of their
+    own."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% a test"
@@ -68,7 +69,8 @@ class Agent(BaseAgent):
         return action
 
     def route(self, observation, goals, places, ctx):
-        """What the performer says, or, where it says none of the actions, what the learner does."""
+        """Return the actions, and which of them the learner chose: the performer's action, or the learner's where the
+        performer names none."""
         words = np.array([GOALS if word is None else word for word in consult("performer", places, ctx)])
         learner_actions = self.acted(self.learner, self.with_goal(observation, goals), ctx)
         return np.where(words < self.choices, words, learner_actions), words >= self.choices
@@ -111,7 +113,7 @@ class Agent(BaseAgent):
 
 
 class Actor:
-    """The agent in an evaluation: it remembers the sub-goal of each episode."""
+    """The agent in an evaluation, with the sub-goal of each episode."""
 
     def __init__(self, agent, places):
         self.agent, self.places = agent, places

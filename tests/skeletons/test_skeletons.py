@@ -24,7 +24,8 @@ ROWS = {
 
 @pytest.fixture
 def studies(plugin: Callable[..., Path], tiny: Callable[[str], Path], tmp_path: Path) -> Callable[[str, str], Any]:
-    """`studies("turns", "turns")` checks a row with a skeleton installed: the last metrics of its seeds, the study."""
+    """`studies("turns", "turns")` trains a row with a skeleton installed; returns the last metrics of its seeds, and
+    the study."""
 
     def checked(name: str, source: str, *parts: str) -> tuple[Any, Path]:
         registered = dict.fromkeys(("agent", "method"), source) | {part: "pictures" for part in parts}

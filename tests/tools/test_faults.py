@@ -136,7 +136,7 @@ def test_an_inserted_line_changes_those_around_it() -> None:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout with a package of one module, whose tests were recorded."""
+    """Write a git checkout with a package of one module and its tests."""
     tree = tmp_path_factory.mktemp("tree")
     for name, text in {
         "guidebench/__init__.py": "",

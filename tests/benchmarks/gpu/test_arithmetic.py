@@ -29,7 +29,7 @@ def counted(call: Any) -> int:
 
 
 def network(name: str) -> Any:
-    """The architecture in its small size, whose attention is computed by matrix products that are counted."""
+    """Return the small architecture of a model; its attention uses matrix products, which PyTorch counts."""
     model = models.network(models.made(name, full=False).config, "cpu", torch.float32).eval()
     model.set_attn_implementation("eager")
     return model

@@ -34,7 +34,8 @@ def step_results(output: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
-    """A rehearsal of some steps, each of which has more time than it takes."""
+    """Rehearse some steps, each with more time than it needs; return the output directory, the results and the printed
+    text."""
     output = tmp_path_factory.mktemp("gpu")
     done = call("--minutes", "8", "--output", str(output), "--only", *REHEARSED)
     assert done.code == 0, done.out + done.err

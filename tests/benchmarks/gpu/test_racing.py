@@ -16,7 +16,7 @@ MOST = 10_000
 
 
 def counting(log: list[str], name: str, fails_at: int = MOST) -> Contender:
-    """A contender that notes each of its steps, and fails at one of them."""
+    """Return a contender that appends its name to `log` at each step, and fails at step `fails_at`."""
 
     def train(stop: Stop) -> None:
         for step in range(1, MOST):

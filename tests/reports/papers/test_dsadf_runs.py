@@ -82,7 +82,7 @@ def run_table(addresses: Callable[..., list[str]], tmp_path_factory: pytest.Temp
 
 @pytest.fixture(scope="module")
 def trained_task(run_table: Callable[..., Path], addresses: Callable[..., list[str]]) -> Path:
-    """Run the commands of tables 3 and 8 on one training task; return the study's directory."""
+    """Run the command of tables 3 and 8 on one training task; return the study's directory."""
     words = ("method=dsadf,sparse", "pretraining=ellm_exploration", "task=task4", *IN_CRAFTER, *STAGED, *EMBEDDED)
     return run_table(
         "8", *words, *addresses("planner", "reflector", "performer", "scorer", "goals"), only="variation=V"
@@ -91,7 +91,7 @@ def trained_task(run_table: Callable[..., Path], addresses: Callable[..., list[s
 
 @pytest.fixture(scope="module")
 def unseen(run_table: Callable[..., Path], addresses: Callable[..., list[str]]) -> Path:
-    """Run the commands of tables 4, 6, 7 and 9 on one task, from a randomly initialised stage; return the study's
+    """Run the command of tables 4, 6, 7 and 9 on one task, from a randomly initialised stage; return the study's
     directory."""
     words = ("task=task7", "pretraining.task=task4", "pretraining.pretraining=", *IN_CRAFTER, *STAGED, *EMBEDDED)
     only = "planner=deepseek,performer=Llama-3.1-8B-Instruct,variation=II"

@@ -110,7 +110,8 @@ def test_configurations_with_the_same_settings_share_a_column(writer: Writer) ->
 
 @pytest.fixture
 def hostile(writer: Writer, tmp_path: Path) -> Path:
-    """The page of two methods on two tasks, one of them named to do harm."""
+    """Write the report page of two methods on two tasks, one method with a name that contains markup; return its
+    path."""
     for task in ("easy", f"t{EVIL}"):
         names = {"task": task, "backend": "scripted"}
         writer.cell(f"a{task[:1]}", CURVES, method=f"m{EVIL}", model=f"j{EVIL}", variant=f"v{EVIL}", **names)

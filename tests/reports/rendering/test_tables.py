@@ -139,7 +139,8 @@ def test_the_notes_line_says_what_few_seeds_cannot_show(writer: Writer, seeds: i
 
 
 def _grid(names: int) -> list[list[str]]:
-    """The words of each line of a grid's table: part n of `one` is n/10 and of `other` (n + 1)/10, from 0 to 1."""
+    """Return the words of each printed line of a grid with `names` columns: column n is n/10 for `one` and (n + 1)/10
+    for `other`."""
     lines = {
         label: tuple(Interval(*map(np.asarray, ((number + more) / 10, 0.0, 1.0))) for number in range(names))
         for label, more in (("one", 0), ("other", 1))

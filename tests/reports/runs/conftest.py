@@ -35,7 +35,7 @@ def record(study: Path, asker: str, outcomes: list[tuple[Call, object, str]], sh
 
 
 def judged(number: int) -> tuple[Call, object, str]:
-    """A clip of its own for each number, answered with that many thousandths."""
+    """Return a judge's call on a clip that differs for each number, answered with number/1000."""
     return JudgeCall(CLIP + np.uint8(number), "Is it done?"), number / 1000, ""
 
 
@@ -50,7 +50,7 @@ CALLS: list[tuple[Call, object, str]] = [
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of one judged run; not to be changed."""
+    """Train a study of one judged run; tests only read it."""
     root = tmp_path_factory.mktemp("trained") / "study"
     study = guidebench.run(
         "suite=minigrid_doorkey", "judge=sprite", "replay.clip_length=4", "drawing.tile_size=8",
@@ -66,7 +66,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(trained: Path, tmp_path: Path) -> Path:
-    """The directory of its run in a copy of one's own, its logs as the lines in which they were written."""
+    """Copy the trained study and return the run's directory, with its logs as JSON lines."""
     shutil.copytree(trained, tmp_path / "study")
     home = next((tmp_path / "study").glob("*/*/*/seed-0"))
     for name in [path.stem for path in home.glob("*.parquet") if path.stem != "evaluations"]:
@@ -78,5 +78,5 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asker() -> Callable[[Path], str]:
-    """What a cassette calls a run."""
+    """Return the function from a run's directory to its name in cassettes."""
     return lambda run: f"{run.parent.name.rpartition('-')[2]}/{run.name.removeprefix('seed-')}"

@@ -21,7 +21,8 @@ Changes = dict[str, Any]
 def put(
     run: Path, folder: str, name: str, about: dict[str, Any], inner: dict[str, Any], changes: dict[str, Any]
 ) -> None:
-    """Write a description of an episode, changed in its own entries or in those of `inner`, and two images."""
+    """Write the description of an episode into `folder`, with `changes` made in it or in its part `inner`, and two
+    images."""
     home = run / folder
     home.mkdir(parents=True, exist_ok=True)
     for file, image in (("image.png", CLIP[0]), ("second.png", CLIP[1])):
@@ -32,7 +33,7 @@ def put(
 
 
 def strips(run: Path, name: str = "mine", **changes: Any) -> None:
-    """An episode of one clip as `bench eval --frames` writes it, but for some entries."""
+    """Write an episode of one clip as `bench eval --frames` writes it, with some entries changed."""
     clip = {"file": "image.png", "first": 1, "last": 4, "events": ["key"], "score": 0.5}
     about = {
         **{"suite": "grid", "task": "8x8", "moves": 4, "length": 4, "return": 0.5, "success": True},
@@ -42,7 +43,7 @@ def strips(run: Path, name: str = "mine", **changes: Any) -> None:
 
 
 def logged(run: Path, name: str = "mine", **changes: Any) -> None:
-    """An episode of training as `bench eval --frames` draws it from a log, but for some entries."""
+    """Write an episode of training as `bench eval --frames` draws it from a log, with some entries changed."""
     frame = {"file": "image.png", "frame": 17, "numbers": {"weight": 4.25}}
     about = {
         **{"log": "keyframes", "episode": 10, "step": 5_500, "success": True, "left_out": 0, "frames": [frame]},

@@ -40,7 +40,7 @@ def clean(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def hostile(run: Path) -> Path:
-    """Where a text can stand in a run's files, there is one that tries to be markup."""
+    """Return a run whose every text contains markup."""
     text = json.loads(json.dumps(EVIL))
     edit(run / "run.json", status="failed", error=f"Traceback\n{text}", provenance={text: {text: text}})
     settings = {text: {"value": text, "layer": text, "source": text}, "replay.threshold": {"value": 0.5}}
@@ -139,7 +139,7 @@ def test_frames_of_a_log_and_what_models_were_shown_stand_with_what_was_said(run
 
 
 def declare(run: Path, log: str, meaning: str, **columns: dict[str, Any]) -> None:
-    """Let a run's cell say that it keeps a log."""
+    """Declare a log and its columns in a run's cell.json."""
     declared = json.loads((run.parent / "cell.json").read_text())["logs"]
     edit(run.parent / "cell.json", logs={**declared, log: {"meaning": meaning, "columns": columns}})
 

@@ -186,7 +186,7 @@ LEARNS = (
 
 @pytest.fixture
 def page(train: Callable[..., Path]) -> Callable[..., Path]:
-    """Train a run, let `change` change its directory, and return its page."""
+    """Return a function that trains a run, applies `change` to its directory, and returns the path of its page."""
 
     def make(*words: str, change: Callable[[Path], object] = lambda run: None, frames: bool = True) -> Path:
         pytest.importorskip("crafter")
@@ -222,7 +222,7 @@ MARKUP = "".join(letter for letter in EVIL if letter.isascii() and letter.isprin
 
 
 def hostile(run: Path) -> None:
-    """Put markup into every text of the logs, and letters that do not end."""
+    """Put markup followed by a word of 400 letters into every text of the run's logs."""
     for log in ("plans", "reflections", "actions"):
         rows = [
             {name: f"{MARKUP}{'x' * 400}" if isinstance(value, str) and name != "by" else value

@@ -18,7 +18,7 @@ def _settings(**values: Any) -> dict[str, Any]:
 
 
 def _cell(writer: Writer, rate: int, planned: bool = True, **values: Any) -> None:
-    """A cell of two seeds that end with `rate` of four episodes."""
+    """Write a cell of two seeds whose last evaluation has `rate` successes of four episodes."""
     curves = {seed: {100: [0] * 4, 200: [1] * rate + [0] * (4 - rate)} for seed in (0, 1)}
     name = "-".join(str(value) for value in values.values())
     writer.cell(name, curves if planned else {}, planned=[0, 1], steps=200, settings=_settings(**values), **SPRITE)
@@ -31,7 +31,7 @@ def _grids(writer: Writer) -> list[SweepGrid]:
 
 @pytest.fixture
 def grid(writer: Writer) -> Writer:
-    """Three values by two, a third setting the same everywhere."""
+    """A writer with cells of three values by two of two settings; a third setting is the same everywhere."""
     for row, length in enumerate((32, 16)):
         for column, cap in enumerate((0.5, None, 0.25)):
             _cell(writer, row + column, replay__lambda_max=cap, replay__clip_length=length, learner__lr=0.1)

@@ -13,7 +13,8 @@ CURVES = {0: {100: [0, 0], 200: [1, 0]}, 1: {100: [0, 0], 200: [1, 1]}}
 
 
 def counted(step: int, *completions: float, died: int = 0) -> list[dict[str, object]]:
-    """Records of episodes of these completion rates, in the first `died` of which the player died."""
+    """Return rows of `outcomes` for episodes with these completion rates; in the first `died` of them the player
+    died."""
     return [
         {"step": step, "episode": number, "outcome": name, "value": value}
         for number, completion in enumerate(completions)

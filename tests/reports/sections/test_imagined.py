@@ -11,7 +11,8 @@ CURVES = {seed: {100: [0, 0], 200: [seed, 1]} for seed in (0, 1)}
 
 
 def path(query: int, segment: str, *heights: float) -> list[dict[str, Any]]:
-    """A thing that rises along z, a tenth as far along y, beside a target at (0, 0, 1)."""
+    """Return rows of a segment in which the object `tcp` rises along z by `heights`, a tenth as far along y, beside a
+    target at (0, 0, 1)."""
     target = {"step": 100 + query, "query": query, "segment": segment, "t": 0, "name": "target"}
     moving = [
         {**target, "name": "tcp", "t": t, "x": 0.0, "y": height / 10, "z": height} for t, height in enumerate(heights)

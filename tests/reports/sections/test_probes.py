@@ -16,7 +16,8 @@ EXPERT = (0, 0, 1, 1, 0, 1)
 
 
 def rows(critic: Mapping[int, Sequence[float]], judge: Mapping[int, float] | None = None) -> list[dict[str, Any]]:
-    """An episode of six moves, the first two and the fifth of them random; a key at 2, a door at 3 and at 5."""
+    """Return probe rows of an episode of six moves, of which the first two and the fifth are random, with a key at 2
+    and a door at 3 and 5. `critic`: step -> value at each move; `judge`: move -> score."""
 
     def row(t: int, quantity: str, value: float, step: int = 0) -> dict[str, Any]:
         return {"step": step, "t": t, "quantity": quantity, "value": value}

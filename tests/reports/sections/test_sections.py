@@ -62,7 +62,7 @@ SECTIONS = (
 
 
 def report(study: Path) -> tuple[dict[str, Any], str]:
-    """What a report says: summary.json and the page."""
+    """Report on a study; return summary.json and the page."""
     assert command.main([str(study), "--resamples", "200"]) == 0
     return json.loads((study / "report" / "summary.json").read_text()), (study / "report" / "report.html").read_text()
 
@@ -93,7 +93,7 @@ from guidebench.reports.sections import Section
 
 
 def section(words: str, name: str = "bad") -> str:
-    """A module with one section, shown before ours."""
+    """Return the source of a module with one report section, which is shown before the built-in ones."""
     return f'SECTIONS = (Section("{name}", "Bad", 1, {words}),)'
 
 

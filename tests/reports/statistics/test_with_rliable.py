@@ -17,7 +17,8 @@ NEAR = 1e-9  # a resample's sum may be added up in another order
 
 
 def agrees(ours: Callable[[float], Interval], theirs: Interval) -> None:
-    """rliable's interval lies between two of ours, at the levels that the error of its resamples allows for."""
+    """Check that rliable's interval lies between two of ours, at the levels that the Monte Carlo error of its resamples
+    allows."""
     wide, narrow = ours(min(0.95 + 2 * SLACK, 1.0)), ours(0.95 - 2 * SLACK)
     np.testing.assert_allclose(wide.estimate, theirs.estimate, rtol=1e-12)
     assert (wide.low - NEAR <= theirs.low).all() and (theirs.low <= narrow.low + NEAR).all()

@@ -18,7 +18,7 @@ from tests.reports.conftest import Writer, ending, pair
 
 @pytest.fixture(scope="module")
 def worked(tmp_path_factory: pytest.TempPathFactory) -> Summary:
-    """uer and per as in `pair`; only to be read."""
+    """Return the summary of the cells of `pair`; tests only read it."""
     writer = Writer(tmp_path_factory.mktemp("worked") / "study")
     pair(writer)
     return writer.summary(2_000)
@@ -193,7 +193,7 @@ def test_more_rows_than_a_column_can_show_have_no_matrix(writer: Writer) -> None
 
 
 def _valued(*finals: float) -> dict[int, dict[int, list[float]]]:
-    """Seeds whose only evaluation has these scores."""
+    """Return curves of seeds whose only evaluation has these scores."""
     return {seed: {200: [final]} for seed, final in enumerate(finals)}
 
 

@@ -44,7 +44,7 @@ def test_one_key_stands_for_one_work() -> None:
 
 
 def study(directory: Path, **cells: dict) -> results.StudyRecord:
-    """Cells by name, each with what it changes of an ordinary one."""
+    """Write a study; each keyword is a cell's name with the changes from an ordinary cell."""
     writer = Writer(directory)
     for name, changes in cells.items():
         names = {"suite": "minigrid_doorkey", "task": "8x8", "method": "per", "parts": PARTS, **changes}

@@ -14,12 +14,12 @@ from tests.reports.conftest import Writer, on_record
 
 
 def ends(*successes: Sequence[int], seeds: Sequence[int] | None = None) -> Mapping[int, Mapping[int, Sequence[int]]]:
-    """Seed -> curve that fails at step 100 and ends as given."""
+    """Return seed -> curve without success at step 100 and with these successes at step 300."""
     return {seed: {100: [0, 0], 300: end} for seed, end in zip(seeds or range(len(successes)), successes, strict=False)}
 
 
 def study(directory: Path, **cells: tuple[str, Any]) -> results.StudyRecord:
-    """`name=(method, curves)` or `name=(method, curves, options)` of `Writer.cell`."""
+    """Write a study of cells `name=(method, curves)` or `name=(method, curves, options of Writer.cell)`."""
     writer = Writer(directory)
     for name, (method, curves, *options) in cells.items():
         writer.cell(name, curves, method=method, **(options[0] if options else {}))

@@ -31,7 +31,8 @@ def terminal(summary: Summary) -> str:
 
 @pytest.fixture
 def ablated(writer: Writer) -> Writer:
-    """The reference stands second in the record, as after an earlier `bench run` of the other cell."""
+    """A writer with two cells of an ablation, whose reference comes second, as after an earlier `bench run` of the
+    other cell."""
     writer.cell("less", LESS, steps=200, variant="lambda_max=1", matrix=role("ablation", "lambda_max=1"), **SPRITE)
     full = role("ablation", "full: lambda_max=0.5")
     writer.cell("full", FULL, steps=200, variant="full: lambda_max=0.5", matrix=full, **SPRITE)

@@ -33,7 +33,8 @@ def write_stage(writer: Writer, parts: dict[str, Any], **changes: Any) -> tuple[
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> tuple[results.StudyRecord, dict[str, ReportRow]]:
-    """A stage that asked a served model, beside a cell of all its steps and one of the last alone; rows by cell."""
+    """Write a stage that asked a served model, a cell with all of its steps, and one with the last steps alone; return
+    the study and cell id -> row."""
     writer = Writer(tmp_path_factory.mktemp("stages") / "study")
     write_stage(
         writer, SERVED, settings={"training.demonstrations": {"value": 2, "source": "", "layer": "command line"}}

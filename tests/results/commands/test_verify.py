@@ -44,7 +44,7 @@ def rows(edit: Callable[[list[dict[str, Any]]], object]) -> Callable[[Handed], N
 
 
 def policy(content: Callable[[Handed], bytes]) -> Callable[[Handed], object]:
-    """Other bytes in the place of the second run's parameters."""
+    """Return a function that replaces the parameters of the second run by these bytes."""
     return lambda handed: (handed.cell() / "seed-1" / "policy.safetensors").write_bytes(content(handed))
 
 

@@ -1,4 +1,5 @@
-"""A paper's printed numbers by what identifies them, exact, for tests that recompute what the paper derives of them."""
+"""A paper's printed numbers, exact and by what identifies them, for tests that recompute what the paper derives from
+them."""
 
 import re
 from collections.abc import Iterable
@@ -19,15 +20,16 @@ class PrintedNumbers:
     def __call__(
         self, table: str, task: str, method: str, variant: str = "", metric: str = "success_percent"
     ) -> Decimal:
-        """The one number so identified."""
+        """Return the one number with this table, task, method, variant and metric."""
         return self._values[table, task, method, variant, metric]
 
     def averages(self) -> list[Any]:
-        """The rows that average others."""
+        """Return the rows that are averages of other rows."""
         return [row for row in self.rows if _several(row) and self.parts(row)]
 
     def parts(self, row: Any) -> list[Decimal]:
-        """What a row averages: its table's rows of single tasks that are alike but for the goal."""
+        """Return the numbers that a row averages: those of its table's single-task rows that differ from it only in
+        task and goal."""
         return [
             Decimal(str(part.value))
             for part in self.rows

@@ -42,7 +42,7 @@ def _possible(value: float, step: float) -> bool:
 
 
 def _step(row: Any) -> float:
-    """What one more success of 60 runs, or one more object in 100 trials, adds to a rate in percent."""
+    """Return what one more success in 60 runs, or one more object in 100 trials, adds to a rate in percent."""
     return 100 / 60 if row.suite == "crafter_ood" else 100 / (100 * OBJECTS[row.task])
 
 
@@ -124,7 +124,8 @@ def _outcome(claim: Any, printed: Mapping[str, Mapping[System, float]]) -> tuple
     """Return whether a claim follows from the tables, and their numbers; `printed`: task -> system -> value."""
 
     def others(cells: Mapping[System, float]) -> list[float]:
-        """The baselines' numbers, under the claim's variant if they have it; without a baseline, all but its own."""
+        """Return the baselines' numbers, under the claim's variant if they have it; without a baseline, all but the
+        method's own."""
         if not claim.baseline:
             return [value for system, value in cells.items() if system != (claim.method, claim.variant)]
         shared = "" if claim.baseline == claim.method else claim.variant
@@ -165,7 +166,7 @@ def _outcome(claim: Any, printed: Mapping[str, Mapping[System, float]]) -> tuple
 
 
 def _names(note: str, values: set[float]) -> bool:
-    """Whether a note has one of the values, to the decimals it writes."""
+    """Return whether a note contains one of the values, rounded to the decimals that it writes."""
     numbers = re.findall(r"\d+\.\d+|\d+(?= %)", note)
     rounded = {(text, f"{abs(value):.{len(text.partition('.')[2])}f}") for text in numbers for value in values}
     return any(text == value for text, value in rounded)

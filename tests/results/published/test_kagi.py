@@ -22,7 +22,7 @@ COLUMNS = {
 
 
 def column(table: str, method: str, variant: str) -> list[Decimal]:
-    """Success of a method on the four tasks, in percent."""
+    """Return the success of a method on the four tasks, in percent."""
     return [PRINTED(table, task, method, variant) for task in TASKS]
 
 

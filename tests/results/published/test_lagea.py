@@ -31,7 +31,8 @@ ABLATIONS = (
 
 
 def ablated(ablation: str, table: str = "7") -> list[Decimal]:
-    """An ablation's values over `PAIRS`, as the means of three seeds with ten episodes each that the table rounds."""
+    """Return an ablation's values over `PAIRS`, exact, as means of three seeds with ten episodes each, which the table
+    rounds."""
     values = [PRINTED(table, task, "lagea", f"ablation={ablation}; {goal}") for task, goal in PAIRS]
     return [10 * Decimal(round(3 * value / 10)) / 3 for value in values]
 
@@ -40,7 +41,7 @@ FULL = [PRINTED("3", task, "lagea", goal) for task, goal in PAIRS]
 
 
 def above_furl(table: str, goal: str) -> dict[str, Decimal]:
-    """By how much LaGEA is above FuRL, for each task."""
+    """Return task -> LaGEA's number minus FuRL's."""
     return {t: PRINTED(table, t, "lagea", goal) - PRINTED(table, t, "furl", goal) for t in TASKS}
 
 
@@ -74,7 +75,8 @@ def test_table_1_is_of_one_episode_for_each_of_five_seeds_but_where_noted() -> N
 
 
 def attainable(seeds: int, deviation: Any) -> set[tuple[float, float]]:
-    """(mean, deviation) that so many seeds can give with ten episodes each, rounded as the tables round."""
+    """Return the pairs (mean, deviation) that `seeds` seeds with ten episodes each can have, rounded as the tables
+    round."""
     places = 1 if seeds == 5 else 2
     runs = combinations_with_replacement(range(0, 101, 10), seeds)
     return {(round(average(r), places), round(deviation(r), places)) for r in runs}

@@ -35,7 +35,8 @@ CLAIM = {
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """`write(published.NUMBERS, row, row)`: a file of VLM-RB with these rows; fields that a row lacks are empty."""
+    """`write(published.NUMBERS, row, row)` writes a file of VLM-RB with these rows and returns its path; fields that a
+    row lacks are empty."""
 
     def write_file(columns: dict[str, tuple[str, str]], *rows: dict[str, str], header: list[str] | None = None) -> Path:
         path = tmp_path / ("vlm_rb_claims.csv" if columns is published.CLAIMS else "vlm_rb.csv")

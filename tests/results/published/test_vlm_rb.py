@@ -30,7 +30,7 @@ def number(table: str, task: str, method: str, metric: str, variant: dict[str, s
 
 
 def printed(table: str, metric: str) -> list[Decimal]:
-    """All values of VLM-RB in a table and metric, in its order."""
+    """Return all values of VLM-RB in a table and metric, in its order."""
     return [r.value for r in ROWS if (r.table, r.metric, r.method) == (table, metric, "vlm_rb")]
 
 
@@ -58,7 +58,7 @@ def follows(row: Any, derived: Decimal, place: str, reach: tuple[Decimal, Decima
 
 
 def of_table_7(row: Any, method: str, metric: str) -> Decimal:
-    """The mean of table 7 over the learners and tasks that a row of table 1 or 8 aggregates."""
+    """Return the mean of table 7 over the learners and tasks that a row of table 1 or 8 aggregates."""
     settings = product(row.variant["learner"].split(","), row.task.split(","))
     return mean(number("7", task, method, metric, {**row.variant, "learner": learner}) for learner, task in settings)
 
@@ -96,7 +96,7 @@ def test_tables_1_and_8_are_means_of_table_7_and_changes_of_1_4_7_and_8_those_of
 
 
 def both(row: Any, metric: str) -> tuple[Decimal, Decimal]:
-    """VLM-RB's and the baseline's value on a row's line."""
+    """Return VLM-RB's and the baseline's value on the line of a row."""
     of = (number(row.table, row.task, m, metric, row.variant) for m in ("vlm_rb", row.variant["baseline"]))
     return next(of), next(of)
 

@@ -36,7 +36,7 @@ class Hub:
 
 @contextmanager
 def serving() -> Iterator[Hub]:
-    """A hub that serves until the block ends."""
+    """Start a hub, and stop it when the block ends."""
     hub = Hub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": hub}))
     hub.url = f"http://127.0.0.1:{server.server_port}"
@@ -51,13 +51,13 @@ def serving() -> Iterator[Hub]:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request; the routes are the Hub's."""
+    """Answers one request by the routes of the Hub."""
 
     hub: Hub
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing on the screen: `Hub.received` has it."""
+        """Print nothing; `Hub.received` has the requests."""
 
     def do_GET(self) -> None:
         self._route()

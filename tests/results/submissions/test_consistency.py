@@ -111,7 +111,8 @@ def test_a_configuration_is_the_one_that_its_id_stands_for(
 
 
 def reconfigured(cell: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Contents], None]:
-    """A change to a cell's configuration, with the id and the name that follow from it wherever they stand."""
+    """Return a function that changes a cell's configuration, and the id and name that follow from it wherever they
+    occur."""
 
     def apply(contents: Contents) -> None:
         cell_record = json.loads(contents[f"{cell}/cell.json"])
@@ -277,7 +278,8 @@ def claimed(text: str) -> Change:
 
 
 def put(name: str, content: Any) -> Change:
-    """A file of the cell; `content`: bytes, a JSON object, or what makes bytes of the cell's directory."""
+    """Return a change that writes file `name` of the cell; `content`: bytes, a JSON object, or a function from the
+    cell's directory to bytes."""
 
     def of(cell: str) -> Callable[[Contents], None]:
         file_content = content(cell) if callable(content) else content
@@ -289,7 +291,7 @@ def put(name: str, content: Any) -> Change:
 
 
 def framed(content: bytes) -> Change:
-    """A sample frame of a task, whose study says that it has one."""
+    """Return a change that adds a sample frame of a task, which the study declares."""
 
     def judged(study: dict[str, Any]) -> None:
         ((id, entry),) = study["cells"].items()
@@ -301,7 +303,7 @@ def framed(content: bytes) -> Change:
 
 
 def poisoned(cell: str) -> Callable[[Contents], None]:
-    """Parameters that are no numbers."""
+    """Return a change that sets one of the parameters to NaN."""
 
     def change(contents: Contents) -> None:
         arrays = {name: array.copy() for name, array in load(contents[f"{cell}/seed-0/policy.safetensors"]).items()}

@@ -136,7 +136,7 @@ def saved(kind: str, size: tuple[int, int] = (8, 6), mode: str = "RGB") -> bytes
 
 
 def many_frames(number: int) -> bytes:
-    """An animation of one pixel whose frame is there so many times."""
+    """Return an animation with `number` frames of one pixel."""
     frame = chunk(b"ANMF", b"\0" * 16 + saved("WEBP", (1, 1))[12:])
     return riff(canvas(1, 1) + chunk(b"ANIM", b"\0" * 6) + frame * number)
 
@@ -204,7 +204,7 @@ def test_other_names_and_places_are_no_files_of_a_submission(
 
 
 def about(change: Callable[[dict[str, Any]], object]) -> Callable[[str, Contents], None]:
-    """A change of what gallery.json says."""
+    """Return a change of the description gallery.json."""
     return lambda cell, contents: edited(f"{cell}/seed-0/gallery/gallery.json", change)(contents)
 
 

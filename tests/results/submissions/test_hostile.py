@@ -25,7 +25,8 @@ Forge = Callable[..., Path]
 
 
 def refused(file: Path, archive: Path, board: Path, message: str) -> None:
-    """`add` refuses the file by name; then there is nothing of it on the board, and a sound archive is added."""
+    """Check that `add` refuses the file by name, leaves nothing of it on the board, and then accepts a sound
+    archive."""
     with pytest.raises(UserError, match=message) as caught:
         submissions.add(file, board)
     assert str(file) in str(caught.value) and "ask for the archive as `bench submit` made it" in str(caught.value)
@@ -40,7 +41,7 @@ def replaced(contents: bytes, before: bytes, after: bytes) -> bytes:
 
 
 def repeated_column(content: bytes) -> bytes:
-    """Two columns of one name, of which a reader by name sees either."""
+    """Return Parquet bytes with two columns of one name, of which a reader by name takes either."""
     table = pq.read_table(io.BytesIO(content))
     sink = io.BytesIO()
     names = [*table.column_names, "step"]
@@ -49,12 +50,13 @@ def repeated_column(content: bytes) -> bytes:
 
 
 def put(path: str, content: bytes) -> Callable[[str], Callable[[Contents], object]]:
-    """A file in an archive's place; `path` is relative to the cell's directory, or begins with `/`."""
+    """Return a change that writes a file of the archive; `path` is relative to the cell's directory, or to the archive
+    if it begins with `/`."""
     return lambda cell: lambda contents: contents.update({path[1:] if path[0] == "/" else f"{cell}/{path}": content})
 
 
 def rewritten(change: Callable[[bytes], bytes]) -> Callable[[str], Callable[[Contents], object]]:
-    """Rows of the first run in other bytes."""
+    """Return a change of the bytes of the first run's evaluations."""
     return lambda cell: edited_bytes(f"{cell}/seed-0/evaluations.parquet", change)
 
 
@@ -63,7 +65,7 @@ def edited_bytes(path: str, change: Callable[[bytes], bytes]) -> Callable[[Conte
 
 
 def copying(change: Callable[[bytes], bytes]) -> Callable[[str], Callable[[Contents], object]]:
-    """One checkpoint stands for one seed, whatever else its file holds."""
+    """Return a change that stores the first seed's parameters, changed, as another seed's too."""
     return lambda cell: (
         lambda contents: contents.update(
             {f"{cell}/seed-1/policy.safetensors": change(contents[f"{cell}/seed-0/policy.safetensors"])}
@@ -72,7 +74,7 @@ def copying(change: Callable[[bytes], bytes]) -> Callable[[str], Callable[[Conte
 
 
 def tensors(*arrays: tuple[str, str, Any, int], metadata: dict[str, str] | None = None) -> bytes:
-    """A safetensors file of zeros: arrays as name, dtype, shape and bytes."""
+    """Return a safetensors file of zeros with these arrays, given as name, dtype, shape and number of bytes."""
     head: dict[str, Any] = {} if metadata is None else {"__metadata__": metadata}
     at = 0
     for name, dtype, shape, size in arrays:
@@ -101,7 +103,7 @@ def reordered(content: bytes) -> bytes:
 
 
 def cassette(*calls: tuple[dict[str, Any], str]) -> bytes:
-    """A cassette whose rows fit each other, made of requests and what was answered."""
+    """Return a cassette with consistent rows for these pairs of request and answer."""
     with sqlite3.connect(":memory:") as db:
         for statement in cassette_file.LAYOUT:
             db.execute(statement)

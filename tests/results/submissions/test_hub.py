@@ -39,7 +39,8 @@ def server() -> Iterator[Hub]:
 
 @pytest.fixture
 def settings(server: Hub, tmp_path: Path) -> dict[str, str]:
-    """The environment of a process whose client is pointed at the stand-in; it reads its settings when imported."""
+    """Return the environment of a process whose Hub client uses the stand-in server; the client reads it when it is
+    imported."""
     inherited = {name: value for name, value in os.environ.items() if not name.endswith("_OFFLINE")}
     hub_settings = {"HF_ENDPOINT": server.url, "HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "hf")}
     off = dict.fromkeys(("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_TELEMETRY"), "1")

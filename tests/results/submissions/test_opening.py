@@ -26,7 +26,7 @@ EVIL = 'study"><script>alert(1)</script>'
 
 
 def refused(file: Path, directory: Path, message: str) -> None:
-    """`add` refuses with a message that names the file and says what to do, and leaves nothing behind."""
+    """Check that `add` refuses with a message that names the file and says what to do, and leaves nothing behind."""
     with pytest.raises(UserError, match=message) as caught:
         submissions.add(file, directory)
     assert str(file) in str(caught.value) and "\x1b" not in str(caught.value) and not directory.exists()
@@ -39,7 +39,8 @@ def entries_of(archive: Path) -> list[tuple[zipfile.ZipInfo, bytes]]:
 
 @pytest.fixture
 def hostile(archive: Path, tmp_path: Path) -> Callable[..., Path]:
-    """`hostile(change)`: the archive's entries, a list of (ZipInfo, bytes), changed in place and written by zipfile."""
+    """`hostile(change)` writes an archive with zipfile whose members, a list of (ZipInfo, bytes), `change` has changed
+    in place."""
 
     def write(change: Callable[[list[tuple[zipfile.ZipInfo, bytes]]], object]) -> Path:
         members = entries_of(archive)
@@ -140,7 +141,7 @@ def more(*added: zipfile.ZipInfo) -> Callable[[Members], object]:
 
 
 def first(text: bytes) -> Callable[[Members], object]:
-    """Another text in the manifest's place."""
+    """Return a change that replaces the text of the manifest."""
     return lambda members: members.__setitem__(0, (entry(MANIFEST), text))
 
 
@@ -154,7 +155,7 @@ def manifest(change: Callable[[Any], object], indent: int = 1) -> Callable[[Memb
 
 
 def file(**values: Any) -> Callable[[Members], object]:
-    """What the manifest says of study.json."""
+    """Return a change of the manifest's entry for study.json."""
     return manifest(lambda document: document["files"]["study.json"].update(values))
 
 
@@ -206,7 +207,7 @@ def put(archive_bytes: bytes, at: int, value: bytes) -> bytes:
 
 
 def sized(offset: int, value: int) -> Callable[[bytes], bytes]:
-    """Another number in the index's last entry."""
+    """Return a change of a 32-bit number in the last entry of the index."""
     return lambda archive_bytes: put(archive_bytes, archive_bytes.rindex(b"PK\1\2") + offset, struct.pack("<I", value))
 
 
@@ -216,19 +217,19 @@ def encrypted(archive_bytes: bytes) -> bytes:
 
 
 def shared(archive_bytes: bytes) -> bytes:
-    """Two entries point at the same bytes, as in a bomb without compression's help."""
+    """Let two entries of an archive share the same bytes, as a bomb without compression does."""
     second = archive_bytes.index(b"PK\1\2", archive_bytes.index(b"PK\1\2") + 4)
     return put(archive_bytes, archive_bytes.index(b"PK\1\2", second + 4) + 42, archive_bytes[second + 42 : second + 46])
 
 
 def hiding(archive_bytes: bytes) -> bytes:
-    """Bytes between the last entry and the index."""
+    """Insert bytes between an archive's last entry and its index."""
     start = struct.unpack("<I", archive_bytes[-6:-2])[0] + len("hidden")
     return put(archive_bytes.replace(b"PK\1\2", b"hiddenPK\1\2", 1), len(archive_bytes), struct.pack("<I", start))
 
 
 def zip64(archive_bytes: bytes) -> bytes:
-    """Its locator would let a small file name an index of any size."""
+    """Add a zip64 locator, with which a small file could name an index of any size."""
     start = struct.unpack("<I", archive_bytes[-6:-2])[0]
     locator = struct.pack("<4sLQL", b"PK\6\7", 0, 0, 1)
     length = len(archive_bytes) - 22 - start + len(locator)

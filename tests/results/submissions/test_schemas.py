@@ -17,7 +17,7 @@ MEASURED = Path(__file__).parents[3] / "results" / "measured"
 
 @pytest.fixture
 def cell() -> dict[str, Any]:
-    """A record of ours that declares judgements."""
+    """Return a cell record that declares the log of judgements."""
     (file,) = MEASURED.glob("doorkey_5x5/*/*/vlm_rb-*/cell.json")
     content: dict[str, Any] = json.loads(file.read_text())
     return content

@@ -1,4 +1,4 @@
-"""Small real studies, handed in, and what one does to them who wants a better place."""
+"""Small real submissions, and ways to tamper with them for a better rank."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ FRESH = ("",)
 
 @dataclass
 class Handed:
-    """An unpacked submission in a leaderboard's directory of its own."""
+    """An unpacked submission, alone on a leaderboard."""
 
     directory: Path
     leaderboard: Path
@@ -44,11 +44,11 @@ class Handed:
 
     @property
     def id(self) -> str:
-        """Of the CartPole cell."""
+        """Return the id of the CartPole cell."""
         return self.cell().name.rpartition("-")[2]
 
     def seal(self) -> None:
-        """What whoever tampers does next: checksums that fit, and the name that follows from them."""
+        """Recompute the checksums and the name that follows from them, as somebody would who tampers."""
         manifest = read((self.directory / MANIFEST).read_bytes())
         paths = [path for path in self.directory.rglob("*") if path.is_file() and path.name != MANIFEST]
         files = {
@@ -70,8 +70,8 @@ class Handed:
         pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
 
     def edit_settings(self, consistently: bool = True, **settings: Any) -> None:
-        """Change settings (`learner_lr` is learner.lr) of the CartPole cell, with the overrides that say so and every
-        id that follows, or only in cell.json."""
+        """Change settings (`learner_lr` is learner.lr) of the CartPole cell; if `consistently`, with the overrides and
+        every id that follow from them, else only in cell.json."""
         old = self.cell()
         cell_record = json.loads((old / "cell.json").read_text())
         for name, value in settings.items():
@@ -95,7 +95,7 @@ class Handed:
             )
 
     def verify(self, *words: object) -> tuple[int, Verification]:
-        """`bench verify` with few episodes, on the same new layouts each time -> exit code, record."""
+        """Run `bench verify` with few episodes, on the same new layouts each time; return its exit code and record."""
         plain = ["verify", str(self.directory), "--leaderboard", str(self.leaderboard), "--episodes", "16"]
         plain += ["--seed", str(SEED)] if words != FRESH else []
         code = cli.main([*plain, *(map(str, words) if words != FRESH else [])])
@@ -110,7 +110,7 @@ class Handed:
 
 
 def trained(directory: Path, *overrides: str, seeds: int = 1) -> Path:
-    """Train `seeds` seeds in this process, each alone; the study's directory."""
+    """Train `seeds` seeds in this process, each alone; return the study's directory."""
     plan = matrix.plan([*overrides, "profile=smoke", f"seeds={seeds}", f"output={directory}"])
     study = StudyDirectory(directory)
     listed = {c.id: {"directory": c.directory, "seeds": list(plan.seeds), "label_variant": ""} for c in plan.cells}
@@ -125,8 +125,8 @@ def trained(directory: Path, *overrides: str, seeds: int = 1) -> Path:
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """DQN on CartPole, two seeds, and VLM-RB with its scripted judge on a grid, one seed, handed in; with as many
-    episodes as new layouts need to show anything."""
+    """Pack a study of DQN on CartPole, two seeds, and of VLM-RB with its scripted judge on a grid, one seed; it has as
+    many episodes as new layouts need for a verdict."""
     root = tmp_path_factory.mktemp("handed-in")
     trained(root / "study", "suite=classic", "task=CartPole-v1", "evaluation.episodes=16", seeds=2)
     trained(root / "study", "suite=minigrid_doorkey", "method=vlm_rb", "evaluation.episodes=32")
@@ -153,7 +153,7 @@ class SharedPlayer:
         return outcome
 
     def close(self) -> None:
-        """Another test may want it."""
+        """Keep the process for other tests."""
 
 
 @pytest.fixture(scope="session")
@@ -165,13 +165,13 @@ def player() -> Iterator[Player]:
 
 @pytest.fixture(scope="session")
 def played() -> dict[object, Played | Exception]:
-    """What has been played in this session."""
+    """Return the outcomes of all policies played in this session, by question and files."""
     return {}
 
 
 @pytest.fixture
 def shared_player(player: Player, played: dict[object, Played | Exception], monkeypatch: pytest.MonkeyPatch) -> None:
-    """`bench verify` plays in the process that is there, unless a test is about its limit."""
+    """Let `bench verify` play in the shared process, unless the test sets a time limit below a second."""
     monkeypatch.setattr(
         verifying, "Player", lambda limit: SharedPlayer(player, played) if limit >= 1 else Player(limit)
     )

@@ -20,7 +20,7 @@ Check = Callable[[dict[str, Any]], Cell]
 
 @pytest.fixture
 def checked(tmp_path: Path) -> Check:
-    """`configuration` of a record, written where it is looked for."""
+    """Return a function that writes a cell record to its file and checks it by `configuration`."""
 
     def check(cell_record: dict[str, Any]) -> Cell:
         (tmp_path / "cell.json").write_text(json.dumps(cell_record))
@@ -30,7 +30,8 @@ def checked(tmp_path: Path) -> Check:
 
 
 def planned(*words: str) -> Iterator[Cell]:
-    """The cells of `bench run`, `bench ablate` and `bench perturb`; none where the words do not fit together."""
+    """Yield the cells of `bench run`, `bench ablate` and `bench perturb` with these words; none if the words do not fit
+    together."""
     try:
         plan = matrix.plan(words)
     except UserError:

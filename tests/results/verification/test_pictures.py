@@ -29,7 +29,7 @@ HOME = "minigrid_doorkey/5x5"
 
 @pytest.fixture(scope="module")
 def drawn_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of one run with a gallery; only to be read."""
+    """Train a study of one run and draw its gallery; tests only read it."""
     study = trained(tmp_path_factory.mktemp("drawn") / "study", "suite=minigrid_doorkey", "method=uer")
     gallery.draw(run_of(study), episodes=4, seed=3)
     return study
@@ -57,7 +57,7 @@ def described(study: Path, change: Callable[[Any], object]) -> None:
 
 
 def repainted(study: Path, by: int) -> None:
-    """Change the colours of a gallery's first animation, up to what its encoding changes besides."""
+    """Change the colours of a gallery's first animation by up to `by`, plus what its encoding changes."""
     file = run_of(study) / "gallery" / "00.webp"
     frames = galleries.pixels(file.read_bytes(), 60).astype(np.int16)
     file.write_bytes(animated([Image.fromarray(np.clip(frame + by, 0, 255).astype(np.uint8)) for frame in frames]))

@@ -45,21 +45,22 @@ AMPLE = Limits(calls=10_000)
 
 @contextmanager
 def judging(says: str) -> Iterator[str]:
-    """A server whose model answers every clip so."""
+    """Serve a model that answers every clip with `says`; yield the address."""
     with serving(lambda path, body, headers: (200, completion(f"Answer: {says}"))) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study whose judge was a served model that says yes."""
+    """Train a study whose judge is a served model that says yes."""
     with judging("Yes") as url:
         return trained(tmp_path_factory.mktemp("served") / "study", *STUDY, *SERVED, f"judge.base_url={url}")
 
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A study whose judge was a model with tiny random weights that ran here, and where they are."""
+    """Train a study whose judge is a local model with tiny random weights; return the study's and the model's
+    directory."""
     root = tmp_path_factory.mktemp("local")
     model = tiny_models.qwen_vl(root / "qwen_vl")
     judge = ("judge=transformers", "judge.dtype=float32", f"judge.model={model}")
@@ -92,7 +93,7 @@ def all_but_one(db: sqlite3.Connection) -> None:
 
 
 def put_to(name: str, new: str) -> Change:
-    """Calls of another model, or with another prompt."""
+    """Return a change that makes all recorded requests name another model, or another prompt."""
 
     def change(db: sqlite3.Connection) -> None:
         for key, text in db.execute("SELECT key, text FROM requests").fetchall():

@@ -27,7 +27,7 @@ ELSEWHERE = "made on A, played on B"
 
 
 def replay(successes: int, others: int) -> Replay:
-    """Of 20 episodes, of which so many come out otherwise."""
+    """Return a replay of 20 episodes, of which `successes` differ in success and `others` in return or length alone."""
     numbers = tuple(range(20))
     return Replay(numbers[:successes], numbers[10:][:others], (), (), 20, "episode 0" if successes + others else "")
 

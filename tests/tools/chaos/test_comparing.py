@@ -26,7 +26,7 @@ LEDGER = {"step": 60, "questions": 3, "calls": 2, "billed_calls": 2, "seconds": 
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of one run, which asked two questions."""
+    """Write a study of one run that asked two questions; return its directory."""
     study = tmp_path_factory.mktemp("reference") / "study"
     run = study / RUN
     run.mkdir(parents=True)

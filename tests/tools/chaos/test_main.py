@@ -16,7 +16,7 @@ from tools.chaos.rounds import Report, Unusable
 
 @pytest.fixture
 def rounds(monkeypatch: pytest.MonkeyPatch) -> list[Report | Exception]:
-    """What the rounds of the command return or raise, without any process."""
+    """Return the list of reports and exceptions that the rounds of the command return or raise, without any process."""
     outcomes: list[Report | Exception] = []
 
     @contextlib.contextmanager

@@ -18,7 +18,8 @@ RUN = "point_maze/umaze/cal_ql-0123456789/seed-0"
 
 
 class Commands:
-    """Stands for real commands: each ends with the next code, and one that ends with 0 has written the next policy."""
+    """Stands in for real commands: each ends with the next exit code, and one that ends with 0 writes the next
+    policy."""
 
     def __init__(self, codes: Sequence[int], policies: Sequence[bytes]) -> None:
         self.codes, self.policies = iter([0, *codes]), iter(policies)
@@ -36,8 +37,8 @@ class Commands:
 
 @pytest.fixture
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """`report(codes, policies)`: what a round finds whose commands end so, and the commands. The first policy is the
-    reference's."""
+    """`report(codes, policies)` runs a round whose commands end with these codes, and returns its report and the
+    commands. The first policy is the reference's."""
     numbers = itertools.count()
     monkeypatch.setattr(comparing, "misspent", lambda *_: [])
     monkeypatch.setenv("GUIDEBENCH_CHAOS_HANG", "")
