@@ -35,20 +35,20 @@ IMPORTED = (
     "torch", "pandas", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.serving",
     "guidebench.results", "guidebench.harness.commands.run_", "tests.skeletons.killable_training", "tests.preloading",
 )  # fmt: skip
-"""Modules that the interpreter has imported from which the tests' processes are forked."""
+"""Modules preloaded in the interpreter from which the tests' processes are forked."""
 
 
 WAITING = {"chromium", "pdflatex", "transformers_serve", "vllm"}
 """Fixtures that start other programs: tests that use one are marked `waits`."""
 COMPILED = ("guidebench.suites.bin_sorting.dynamics", "guidebench.suites.ogbench_scene.dynamics")
-"""Modules that keep a compiled model of MuJoCo's, 200 to 400 MB, which takes a second to compile again."""
+"""Modules that cache a compiled MuJoCo model of 200 to 400 MB, which takes a second to compile again."""
 LARGE = 1200 * 2**20
-"""Bytes of a process beyond which the tests' files leave no compiled model behind."""
+"""Bytes of a process above which the cached models are dropped after a file of tests."""
 GROWTH = 100 * 2**20
-"""Bytes by which a process has grown since its last search for garbage when the next is made."""
+"""Bytes by which a process must have grown since its last garbage collection before the next one."""
 RUN: dict[str, Any] = {}
-"""In the process that a test run begins with: its id, its guardian, and the directory of its notes. In each process:
-its resident memory after its last search for garbage."""
+"""In the first process of a test run: its id, its guardian, and the directory of its notes. In each process: its
+resident memory after its last garbage collection."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

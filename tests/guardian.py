@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 NAME = "GUIDEBENCH_TEST_RUN"
-"""The variable that holds the ids of the runs around a process: a test may start a test run of its own."""
+"""Environment variable with the ids of all test runs around a process; a test may start a test run of its own."""
 PATIENCE = 60.0
-"""Seconds in which processes may end by themselves after the tests have ended."""
+"""Seconds that processes get to end by themselves after the tests."""
 
 
 def marked(text: str) -> list[int]:

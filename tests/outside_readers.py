@@ -130,4 +130,4 @@ READERS: dict[str, str] = {
     "suites/housekeep/convert:opened": APART,
     "suites/housekeep/preferences:rows_of": APART,
 }
-"""Module and function -> why what it parses does no harm to the process of the command."""
+"""MODULE:FUNCTION -> reason why its parsing cannot harm the process of the command."""

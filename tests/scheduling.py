@@ -14,10 +14,9 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 NOTE = "marks"
-"""Where a worker's input holds the file into which it writes which tests have which mark; the controller collects
-none."""
+"""Key of a worker's input with the file into which it writes the marks of tests; the controller collects no tests."""
 APART = "::waits"
-"""How the name of a unit of work ends whose tests wait."""
+"""Suffix of the name of a unit of work whose tests wait."""
 
 
 def note(config: pytest.Config, items: Collection[pytest.Item]) -> None:

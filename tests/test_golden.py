@@ -26,7 +26,7 @@ from tests.logs import log_rows
 FILE = Path(__file__).with_name("golden.json")
 REWRITE = os.environ.get("GUIDEBENCH_GOLDEN") == "rewrite"
 NAMED = ("cell", "study")
-"""The columns of evaluations that follow from a cell's id, which is compared by itself."""
+"""Columns of evaluations that follow from a cell's id, which is compared separately."""
 LOGS = ("evaluations", "judgements", "labels", "imagined", "subgoals", "probes")
 SHORT = ("training.steps=256", "evaluation.every=128", "evaluation.episodes=1", "learner.learning_starts=64")
 STUDIES: Mapping[str, tuple[str, ...]] = {

@@ -34,11 +34,11 @@ from tools import recorder
 
 ROOT = Path(__file__).resolve().parents[1]
 MAP = Path("build/coverage-map")
-"""Where a map is kept, relative to its checkout; git ignores it."""
+"""Path of a map relative to its checkout; git ignores it."""
 FOLDER_SUMS = Path(__file__).with_name("folders.json")
-"""The sums of an earlier map, with which a new one is compared: folder -> executed statements and branches, all."""
+"""Sums of an earlier map, for comparison: folder -> (executed statements and branches, all)."""
 SELECTION = "GUIDEBENCH_SELECTION"
-"""Environment variable: a folder in which `pytest_selection` finds the names of the tests that it keeps."""
+"""Environment variable with the folder from which `pytest_selection` reads the names of the tests to keep."""
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -46,11 +46,11 @@ class Recording(NamedTuple):
     """What a test, or a fixture shared by several tests, has executed."""
 
     seconds: float
-    """How long it ran, without the fixtures of several tests."""
+    """Duration of the test or fixture without the shared fixtures it uses."""
     lines: Mapping[str, int]
-    """File -> a number whose bit n says whether line n was executed; lines of functions only."""
+    """File -> integer whose bit n tells whether line n was executed; lines of functions only."""
     fixtures: tuple[str, ...] = ()
-    """The fixtures of several tests that it uses."""
+    """Shared fixtures that it uses."""
     has_failed: bool = False
 
 
@@ -61,7 +61,7 @@ class CoverageMap(NamedTuple):
     tests: Mapping[str, Recording]
     fixtures: Mapping[str, Recording]
     branches: Mapping[str, tuple[int, int]]
-    """File -> how many of its statements and branches were executed, and how many it has."""
+    """File -> (executed statements and branches, all statements and branches)."""
 
     def reaching(self, file: str, lines: Collection[int] | None = None) -> list[str]:
         """Return the tests that execute at least one of these lines of a file, or any line of it if `lines` is None;
@@ -275,7 +275,7 @@ class Selection(NamedTuple):
 
     tests: list[str]
     files: list[str]
-    """Test files that run whole."""
+    """Test files to run whole."""
     remarks: list[str]
 
 
@@ -359,7 +359,7 @@ class Outcome(NamedTuple):
     code: int | None
     """pytest's exit code, or None if it was killed because it took too long."""
     failed: list[str]
-    """The tests, and the files that could not be collected, that failed, in this order."""
+    """Failed tests and files that could not be collected, in order."""
 
 
 def not_quick(coverage_map: CoverageMap, average: float = 0.2, together: float = 120.0) -> list[str]:

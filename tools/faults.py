@@ -37,14 +37,14 @@ ROOT = coverage_map.ROOT
 DRAWN_FILE = Path(__file__).with_name("drawn_faults.json")
 OUTPUT = Path("build/faults.json")
 EARLIER_VERDICTS = Path(__file__).with_name("verdicts.json")
-"""Verdicts of an earlier commit. What it caught must still be caught."""
+"""Verdicts of an earlier commit. Faults that were caught then must still be caught."""
 FOLDERS = ("harness", "suites", "baselines", "methods", "results", "reports")
 SECONDS = 40.0
-"""Recorded seconds of the tests that run for one fault."""
+"""Budget of recorded test seconds for one fault."""
 FILE_COST = 0.2
 """Seconds to import a test file, counted for the first test of it."""
 PATIENCE = 120.0
-"""Seconds that a run may take beyond ten times the recorded ones, before it counts as one that never ends."""
+"""Seconds beyond ten times the recorded ones after which a run counts as endless."""
 
 NAMED = (
     Fault(
@@ -195,11 +195,11 @@ class Verdict(NamedTuple):
 
     fault: Fault
     status: str
-    """caught, survived, or absent: this version of the file has no such text."""
+    """"caught", "survived", or "absent" if this version of the file lacks the fault's text."""
     test: str = ""
-    """The first test that failed, or how the run has ended."""
+    """The first test that failed, or a description of how the run ended."""
     count: int = 0
-    """How many tests were chosen for it."""
+    """Number of tests chosen for the fault."""
     seconds: float = 0.0
 
 

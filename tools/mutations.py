@@ -31,7 +31,7 @@ _TECHNICAL = (
     "check", "encoding", "ensure_ascii", "exist_ok", "frozen", "indent", "kw_only", "missing_ok", "parents", "slots",
     "stacklevel", "strict", "text",
 )  # fmt: skip
-"""Keywords whose values say nothing of what is computed."""
+"""Keywords whose arguments do not affect what is computed."""
 
 
 class Fault(NamedTuple):
@@ -41,9 +41,9 @@ class Fault(NamedTuple):
     new: str
     meaning: str
     scope: str = ""
-    """Qualified name of the function or class in which `old` is looked for; empty for the whole file."""
+    """Qualified name of the function or class in which `old` is searched; "" for the whole file."""
     occurrence: int = 0
-    """How many times `old` comes before it in its scope."""
+    """Number of occurrences of `old` that precede it in its scope."""
 
 
 class Place(NamedTuple):

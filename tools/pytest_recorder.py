@@ -15,11 +15,11 @@ import recorder
 recorder.begin()
 recorder.runs_tests = os.getpid()
 _contexts: list[str] = [""]
-"""The test that runs, then the fixtures that are being made for it."""
+"""Stack of recording names: the running test, then the fixtures that are being set up for it."""
 _fixtures: dict[Any, str] = {}
-"""Definition of a fixture of several tests -> the name of what was recorded when it was last made."""
+"""Definition of a shared fixture -> name of the recording of its last set-up."""
 _in_fixtures = 0.0
-"""Seconds in which fixtures of several tests were made for the test that runs."""
+"""Seconds spent on setting up shared fixtures for the running test."""
 _failed: set[str] = set()
 
 

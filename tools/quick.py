@@ -19,7 +19,7 @@ LIST = Path("tests/not_quick.txt")
 MARKERS = ("slow", "waits", "gpu")
 _listed: set[str] = set()
 _tried: list[str] = []
-"""What the test that runs has tried."""
+"""Forbidden actions that the running test has tried."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -21,11 +21,11 @@ from typing import Any
 import coverage
 
 DIRECTORY = "GUIDEBENCH_RECORDING"
-"""Environment variable: the folder of the recordings. Where it is not set, nothing is recorded."""
+"""Environment variable with the folder of the recordings. Nothing is recorded where it is not set."""
 TREE = "GUIDEBENCH_RECORDED_TREE"
-"""Environment variable: the checkout whose files are recorded."""
+"""Environment variable with the checkout whose files are recorded."""
 CONTEXT = "GUIDEBENCH_RECORDED_TEST"
-"""Environment variable: the test, or the fixture, for which processes run."""
+"""Environment variable with the name of the test or fixture for which processes run."""
 FOLDERS = ("harness", "suites", "baselines", "methods", "results", "reports", "guidebench")
 LIMIT = 30.0
 """Seconds for which an exiting process waits for another of its threads that is writing."""
@@ -38,7 +38,7 @@ class Recorder:
         self._directory, self._tree = directory, tree.resolve()
         self._file, self._pid = self._new_file()
         self._arcs: dict[str, set[tuple[int, int]]] = {}
-        """All that this process has written, so that each branch is written once."""
+        """File -> branches that this process has written already."""
         self._turn = threading.RLock()
         self._coverage = coverage.Coverage(
             data_file=None, branch=True, config_file=False, messages=False,
@@ -99,7 +99,7 @@ class Recorder:
 
 recorder: Recorder | None = None
 runs_tests = 0
-"""The id of this process, if it runs tests; these say themselves when to write."""
+"""Id of this process if it runs tests; such a process calls `write` itself."""
 
 
 def begin() -> None:

@@ -38,9 +38,9 @@ NEIGHBOURS = {
     "dataset": ("suite", "task"), "models": ("chat", "judge"), "training": ("learner", "evaluation"),
     "evaluation": ("training", "learner"), "launcher": ("trackers",), "trackers": ("launcher",),
 }  # fmt: skip
-"""A kind or section -> those that a person may take for it."""
+"""Kind or section -> kinds and sections with which it may be confused."""
 SECONDS = 60
-"""Seconds that an answer may take."""
+"""Time limit of an answer in seconds."""
 
 
 class Slip(NamedTuple):

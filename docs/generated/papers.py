@@ -29,7 +29,7 @@ class Experiment(NamedTuple):
 
     command: str
     makes: str
-    """The paper's tables and figures that use these runs."""
+    """Tables and figures of the paper that use these runs."""
 
 
 class About(NamedTuple):
@@ -37,7 +37,7 @@ class About(NamedTuple):
 
     idea: str
     page: str = ""
-    """The page of its method."""
+    """Documentation page of the paper's method."""
     experiments: tuple[Experiment, ...] = ()
 
 
@@ -46,7 +46,7 @@ _LAGEA_PARTS = "alignment,feedback,rho,reward,keyframes,delta,no_goal_delta,no_f
 _ALIKE = "suite.impossible=masked suite.actions=find"
 """Settings of DSADF's own recipe on Crafter, for the methods beside it."""
 _FROM = "pretraining.task=task2 pretraining.pretraining=ellm_exploration"
-"""What DSADF's unseen tasks are met with: learnt on mining iron, from ELLM's policy."""
+"""Settings of DSADF's unseen tasks: a policy learnt on mining iron that started from ELLM's."""
 ABOUT: Mapping[str, About] = {
     "vlm_rb": About(
         "A vision-language model judges clips of the agent's play, and a share of each batch is drawn from clips in "

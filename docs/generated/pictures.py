@@ -54,7 +54,7 @@ class Folder(NamedTuple):
     purpose: str
     """First sentence of its docstring."""
     within: tuple[str, ...]
-    """Packages directly in it."""
+    """Direct subpackages."""
     imports: frozenset[str]
     """Other packages of the tree that its modules import."""
 

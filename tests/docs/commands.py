@@ -28,10 +28,10 @@ class Block(NamedTuple):
     """A fenced block of code of a page."""
 
     planned: bool
-    """Whether its commands are planned in a test, not run."""
+    """Whether a test plans its commands instead of running them."""
     language: str
     file: str
-    """What its title names; "" without one."""
+    """Name of the file in its title; "" without one."""
     text: str
 
 

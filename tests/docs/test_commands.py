@@ -13,7 +13,7 @@ from tests.docs.commands import PAGES, ROOT, RUN, block_commands, sentence_comma
 Command = tuple[str, ...]
 PLANNING = ("run", "ablate", "perturb", "show")
 PLACEHOLDER = re.compile(r"…|\b[A-Z]{2,}\b")
-"""What a reader is to put something else for, in a command that so cannot be planned: `…`, PATH, NAME."""
+"""Words that a reader must replace, in commands that therefore cannot be planned: `…`, PATH, NAME."""
 BY_PAGE = {page: (block_commands(page), sentence_commands(page)) for page in PAGES}
 COMMANDS = [page for page in PAGES if any(BY_PAGE[page])]
 

@@ -19,10 +19,10 @@ from tests.docs.commands import ROOT, RUN, Block, blocks, lines, words
 
 PACKAGES = ("guidebench", "harness", "suites", "baselines", "methods", "results", "reports")
 TREE = ROOT / "CONTRIBUTING.md"
-"""The page that changes the tree itself, and so is followed in a copy of it."""
+"""The page that changes the source tree, and is followed in a copy of it."""
 STARTED = ROOT / "docs" / "getting_started.md"
 DONE = ROOT / "results" / "measured" / "doorkey_5x5"
-"""What `make run` ends in, as it stands in this repository."""
+"""Study that `make run` ends in, as it is stored in this repository."""
 
 
 class Reader:

@@ -313,7 +313,7 @@ def label_row(query: int, label: float | None = 1.0, truth: float = 1.0, **more:
 
 
 PATIENCE = 30_000
-"""Milliseconds for what a browser should have done long before, however busy the machine is."""
+"""Milliseconds within which a browser must have acted, however busy the machine is."""
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from guidebench.harness.records.files import read_json
 
 HOME = Path(results.__file__).parent / "measured"
 MOST = 24_000_000
-"""Bytes of all files together."""
+"""Largest total size of the measured studies in bytes."""
 
 
 def test_what_is_measured_is_small_and_its_logs_are_compact() -> None:

@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MINUTES = 30.0
 ENTRY = "[guidebench.suites]\nchaos_classic = tools.chaos.hanging\n"
 CLOSING = 20.0
-"""Seconds that are left for the end: processes are killed and directories deleted."""
+"""Seconds before the deadline that are kept for killing processes and deleting directories."""
 
 
 def chosen(names: Sequence[str]) -> dict[str, Family]:

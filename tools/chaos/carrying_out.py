@@ -21,11 +21,12 @@ LOOK = 0.03
 PATIENCE = 120.0
 """Seconds without any change in the study after which a command counts as hung."""
 IMPATIENCE = 6.0
-"""Seconds after which the user of a command presses Ctrl-C whose task chaos lets hang."""
+"""Seconds without change after which Ctrl-C is pressed for a command whose task chaos has made hang."""
 AGAIN = 30.0 if NOTICES else 8.0
-"""Seconds after which Ctrl-C is pressed again, which kills the workers. Where they notice silence, once is enough."""
+"""Seconds after which Ctrl-C is pressed a second time, which kills the workers. Commands that notice silence need
+one."""
 ENDING = 45.0
-"""Seconds within which the processes of a command must have ended after it."""
+"""Seconds within which the processes of a command must end after it."""
 
 
 class OutOfTime(Exception):
@@ -39,7 +40,7 @@ class Outcome:
     code: int
     seconds: float
     applied: str
-    """What its fault did; "" if its moment did not come."""
+    """Description of what its fault did; "" if its moment did not come."""
     remark: str
     """The last line that the command printed."""
     findings: list[str] = field(default_factory=list)

@@ -22,7 +22,7 @@ TIMED = ("timings",)
 ACCOUNTS = ("ledger", "spending")
 BILLED = "billed_"
 STATUS = ("status", "seed", "step", "steps", "error", "score")
-"""Fields of run.json that say how far a run came."""
+"""Fields of run.json that state how far a run came."""
 TABLES = (
     "SELECT key, text FROM requests", "SELECT key, run, value FROM answers", "SELECT key, run, kind FROM failures",
     "SELECT digest FROM images", "SELECT key, run, data FROM arrays",

@@ -16,7 +16,7 @@ ROOM = 2**28
 NEW_MOUNTS = 0x20000
 """CLONE_NEWNS of unshare(2)."""
 TRIES = 100
-"""Times that a file system is made as small as its files, which grow meanwhile."""
+"""Attempts to shrink a file system to the size of its files, which may grow meanwhile."""
 
 
 class Disk(Protocol):

@@ -14,7 +14,8 @@ from tests.methods import contract
 from tools.chaos.marker import SUITE
 
 REACHED = "base_url={url} model=m attempts=8 in_flight=2"
-"""Attempts outlast the loss of a server by far, since a question without an answer would change the run."""
+"""Settings by which attempts last far longer than the loss of a server, since a question without an answer would change
+the run."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Family:
 
     meaning: str
     row: str
-    """Row of the contract's table that it begins from."""
+    """Name of the row of the contract's table whose settings are the base."""
     words: str = ""
     """Further settings, which replace those of the row."""
     served: tuple[str, ...] = ()
@@ -35,8 +36,8 @@ class Family:
     hangs: bool = False
     """Whether its tasks can hang."""
     answers: Callable[[str, int], str] | None = None
-    """Returns the served model's answer to a prompt, given a number that follows from the request; None for that of the
-    row."""
+    """Function from prompt and a number that follows from the request to the served model's answer; None for that of
+    the row."""
 
     @property
     def templates(self) -> dict[str, str]:
@@ -107,4 +108,4 @@ FAMILIES: Mapping[str, Family] = {
     "plan": Family("motions that a model plans from images, without learning", "moka"),
     "stage": Family("a pre-training stage and the run that begins from it", "ellm"),
 }  # fmt: skip
-"""Name -> family, all methods' kinds of state and of models among them."""
+"""Name -> family; together they cover all kinds of state and of models that methods have."""

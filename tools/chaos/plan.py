@@ -18,13 +18,13 @@ HANG, HOLD = "hang", "hang holding the interpreter"
 FULL, LOSE, SILENCE, FAIL = "full disk", "lose", "silence", "fail"
 DISK, SERVER = "disk", "server"
 DISTURBED = 3
-"""Commands of a round that are disturbed, each once."""
+"""Number of commands in a round that are disturbed, each by one fault."""
 ENDS = {
     (KILL, COMMAND), (INTERRUPT, COMMAND), (TERMINATE, WORKER), (FULL, DISK), (HANG, TASKS), (HANG, WORKER),
     (HOLD, TASKS), (HOLD, WORKER),
 }  # fmt: skip
-"""Faults after which the same command has to be given again. They come first in a round, since a study that another
-fault does not stop finishes."""
+"""Faults that end the command, so that it must be given again. They come first in a round, since a study may finish
+under another fault."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,12 @@ class Fault:
     step: int
     """Environment step that a checkpoint must have reached."""
     delay: float
-    """Seconds after that, and after the target has begun."""
+    """Seconds between that moment, or the start of the target if later, and the fault."""
     seconds: float = 0.0
-    """How long it lasts; 0 for what is not undone while the command runs, such as a process that stays stopped."""
+    """Duration in seconds; 0 if the fault is not undone while the command runs, such as a process that stays
+    stopped."""
     choice: int = 0
-    """Which of several processes, modulo their number."""
+    """Index of the process to strike, modulo the number of processes."""
 
     def __str__(self) -> str:
         lasting = f" for {self.seconds:.1f} s" if self.seconds else ""
@@ -78,7 +79,7 @@ class Round:
 
 
 UNDISTURBED = Command(pack=1, workers=2, env_workers=0, is_fresh=False)
-"""The command of the study with which others are compared."""
+"""The command of the reference study."""
 
 
 def possible(family: Family) -> list[tuple[str, str]]:

@@ -34,7 +34,7 @@ LOADING = (
     "transformers.models.qwen2_5_vl.processing_qwen2_5_vl", "transformers.models.clip.modeling_clip",
     "transformers.models.clip.processing_clip",
 )  # fmt: skip
-"""Further ones, if models are loaded."""
+"""Further modules of that interpreter if commands load models."""
 
 
 class Started:

@@ -20,7 +20,7 @@ from tools.chaos.server import Server
 from tools.chaos.striking import Place
 
 REPEATS = 3
-"""Most commands without a fault after which a study must have finished."""
+"""Number of commands without a fault within which a study must finish."""
 
 
 class Unusable(Exception):
@@ -34,12 +34,12 @@ class Report:
     round: Round
     applied: list[str] = field(default_factory=list)
     missed: int = 0
-    """Faults whose moment did not come."""
+    """Number of faults whose moment did not come."""
     has_finished: bool = False
     findings: list[str] = field(default_factory=list)
-    """What its commands did wrong, each told when it happened."""
+    """Complaints about its commands, each printed when it occurred."""
     differences: list[str] = field(default_factory=list)
-    """Where its study differs from the reference, and where both are."""
+    """Differences between its study and the reference, and the paths of both."""
     seconds: float = 0.0
 
     @property

@@ -22,9 +22,9 @@ SIGNALS = {
 NOTICES = "silent_after" in {setting.name for setting in fields(Execution)}
 """Whether a command notices by itself that one of its processes is silent."""
 SILENCE = "silent_after=12"
-"""What commands are told where they notice it."""
+"""Setting of commands that notice silence: seconds until they do."""
 CONTINUED = 3.0
-"""Seconds after which a process goes on that should stay stopped, where commands do not notice it."""
+"""Seconds after which a process that should stay stopped is continued, for commands that do not notice silence."""
 
 
 @dataclass
@@ -46,9 +46,9 @@ class Strike:
     started: Started
     place: Place
     applied: str = ""
-    """What was done; "" before."""
+    """Description of what was done; "" before."""
     at: float = 0.0
-    """When it was done, on the monotonic clock."""
+    """Time at which it was done, on the monotonic clock."""
     _struck: list[int] = field(default_factory=list)
     _ready: float = 0.0
     _until: float = 0.0

@@ -263,7 +263,7 @@ PLACES: Mapping[str, tuple[Mapping[str, Any], str, set[Any]]] = {
         {("old", "suite 0, record 2", None), ("uer", "suite 1, record 2", 1), ("per", "suite 1, record 2", 1)},
     ),
 }  # fmt: skip
-"""What decides a row's place -> cells, attributes of an entry, and their values in each row."""
+"""Case -> cells, attributes of a row, and the values of these attributes in each row."""
 
 
 @pytest.mark.parametrize("case", PLACES)
@@ -346,7 +346,7 @@ ACCOUNTS: Mapping[str, Accounts] = {
         {"uer": SOLVED}, {"uer": 1, "per": 0}, [], [],
     ),
 }  # fmt: skip
-"""Cells of two sources -> method and source of each row, what is refused and why, and notes."""
+"""Case -> cells of two sources; method and source of each row; refusals with reasons; notes."""
 
 
 @pytest.mark.parametrize("case", ACCOUNTS)

@@ -24,7 +24,7 @@ from guidebench.results import MEASURED
 PICTURE = Path(__file__).parents[3] / "docs" / "leaderboard.png"
 SIZE = (1200, 1040)
 KEY = "words"
-"""Name of the PNG text in which the picture has its words, a JSON list from top to bottom."""
+"""Name of the PNG text chunk with the picture's words, a JSON list from top to bottom."""
 REWRITE = "GUIDEBENCH_PICTURES"
 COLOURS = 64
 WORDS = """() => [

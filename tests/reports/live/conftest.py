@@ -19,7 +19,7 @@ from tests import programs
 from tests.reports.conftest import IDENTITY
 
 PATIENCE = 60.0
-"""Seconds for what should be there long before, however busy the machine is."""
+"""Seconds within which an answer must have come, however busy the machine is."""
 
 
 class Answer(NamedTuple):

@@ -19,7 +19,7 @@ PROVENANCE = {"commit": "abc123", "dirty": False, "packages": {}, "hardware": {"
 
 
 unrendered_module = pytest.fixture(scope="module", autouse=True)(without_pictures)
-"""Figures are not rendered in the tests of a module that imports it, nor for what they share."""
+"""Import this fixture to leave figures unrendered in a module's tests and in its module fixtures."""
 
 
 def entries(plan: Plan, seeds: Sequence[int]) -> dict[str, Any]:

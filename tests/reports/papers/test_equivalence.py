@@ -12,7 +12,7 @@ from guidebench.reports.papers.equivalence import Estimate, Published, printed
 
 STUDIES = 2000
 EPISODES = 100
-"""Of ours, over seeds."""
+"""Number of our episodes, over all seeds."""
 
 
 def estimate(value: float, error: float, seeds: int = 5) -> Estimate:

@@ -13,7 +13,7 @@ from tests.reports.conftest import Reported, Writer
 
 EPISODES = 4
 LAST = MOST + 9
-"""Number of the last method; there is one for each number from 0."""
+"""Number of the last method; methods are numbered from 0."""
 
 
 def final(number: int) -> int:

@@ -60,7 +60,7 @@ def test_a_clip_without_an_answer_counts_as_such_and_not_as_judged(writer: Write
 
 
 EVENTFUL = [(0.9, 1), (0.7, 2), (0.6, 1), (0.2, 1), (0.8, 0), (0.5, 0), (0.1, 0)]
-"""Score, events in the clip."""
+"""(score, number of events) of each clip."""
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from guidebench.reports.summary.summaries import Summary
 MEASURED = Path(__file__).parents[3] / "results" / "measured"
 STUDIES = sorted(file.parent.name for file in MEASURED.glob("*/study.json"))
 FEW = 100
-"""Resamples: the numbers are not what is tested."""
+"""Number of resamples; the numbers themselves are not tested."""
 
 
 def _summary(name: str) -> Summary:

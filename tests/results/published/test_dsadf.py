@@ -13,14 +13,14 @@ from guidebench.results import published
 
 TIMES = "seconds"
 OBJECTS = {"task11": 7, "task12": 5, "task13": 7}
-"""What appendix A.1.1 lists for each task of Housekeep."""
+"""Housekeep task -> number of objects that appendix A.1.1 lists."""
 SAME = {
     ("dsadf", "ablation=no_planner"): ("sparse", "pretraining=ellm"),
     ("dsadf", "ablation=no_rl_agent"): ("qwen2_5_vl", "planner=gpt-4o"),
     ("dsadf", "ablation=performer_only"): ("qwen2_5_vl", ""),
     ("dsadf", "pretraining=ellm"): ("dsadf", ""),
 }
-"""Rows that the paper says are the same system (§5.1, §5.3.2, §5.3.3)."""
+"""(method, variant) -> (method, variant) of the same system according to the paper (§5.1, §5.3.2, §5.3.3)."""
 FOLLOWS, TIES, FAILS = "", "ties: ", "does not follow: "
 """How a claim's note begins, by what the tables make of the claim."""
 

@@ -20,7 +20,7 @@ VALUES = {(r.table, r.task, r.method, r.metric, *sorted(r.variant.items())): r.v
 CLAIMS = {row["claim"]: SimpleNamespace(**row) for row in published.claims("vlm_rb").to_dict("records")}
 TASKS = {"minigrid_doorkey": ("8x8", "12x12", "16x16"), "ogbench_scene": ("task3", "task4", "task5")}
 PLACES = {"best_success_rate": "0.01", "steps_to_baseline_best": "1000"}
-"""What values of tables 1, 4, 7 and 8 are printed to; their percentages are printed to 0.1."""
+"""Metric -> place to which its values in tables 1, 4, 7 and 8 are printed; percentages are printed to 0.1."""
 MODELS = {size: {"hardware": "RTX 4090", "model": f"perception_lm_{size}"} for size in ("1b", "3b", "8b")}
 SPEEDS = [{"hardware": hardware, "learner": "dqn"} for hardware in ("A100", "A40", "A4000")]
 

@@ -22,15 +22,15 @@ class Hub:
 
     repos: dict[str, dict[str, bytes]] = field(default_factory=dict)
     large: dict[str, bytes] = field(default_factory=dict)
-    """SHA-256 -> what was uploaded for it."""
+    """SHA-256 -> uploaded bytes."""
     received: list[str] = field(default_factory=list)
-    """Method and path, ids of objects left out."""
+    """"METHOD path" of each request, with the ids of objects left out."""
     regular_up_to: int = 0
-    """Bytes of a file that goes into the commit itself rather than to the large-file storage."""
+    """Bytes up to which a file is part of the commit itself rather than of the large-file storage."""
     page: int = 2
-    """Entries of a page of a listing."""
+    """Number of entries of a page of a listing."""
     more: int = 0
-    """Bytes that a download brings beyond what was announced."""
+    """Number of bytes that a download sends beyond the announced length."""
     url: str = ""
 
 

@@ -23,7 +23,7 @@ from tests.results.submissions.conftest import Contents, contents_of, edited, fo
 
 Forge = Callable[..., Path]
 Change = Callable[[str], Callable[[Contents], object]]
-"""Cell's directory -> a change of an archive's contents."""
+"""Function from a cell's directory to a change of an archive's contents."""
 
 
 def refused(file: Path, directory: Path, message: str) -> None:

@@ -126,7 +126,7 @@ DOUBLED = {
     "$ref": "#/$defs/0",
     "$defs": {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(60)} | {"60": {}},
 }
-"""Each part asks for the next one twice: 2**60 looks at the answer."""
+"""A schema whose parts each refer to the next one twice: 2**60 looks at the answer."""
 UNIQUE = {"properties": {"x": {"type": "array", "uniqueItems": True}}}
 
 

@@ -27,9 +27,9 @@ from guidebench.results.verification.playing import Played, Player, Wanted
 from guidebench.results.verification.record import CellVerdict, Verification
 
 SEED = 7
-"""Decides the runs that are played and their new layouts."""
+"""Seed of the choice of runs to play and of their new layouts."""
 FRESH = ("",)
-"""In the words' place: on layouts that the command draws."""
+"""Words of `verify` for layouts that the command draws itself."""
 
 
 @dataclass
