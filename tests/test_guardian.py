@@ -57,8 +57,8 @@ def test_a_killed_run_takes_its_processes_along(small_run: Callable[..., Path]) 
 
 def test_what_a_run_leaves_ends_after_it(small_run: Callable[..., Path]) -> None:
     place = small_run()
-    done = programs.python(RUN, cwd=place)
-    assert done.code == 0 and "1 passed" in done.out
+    process = programs.python(RUN, cwd=place)
+    assert process.code == 0 and "1 passed" in process.out
     until(lambda: not guardian.command(orphan(place)))
 
 

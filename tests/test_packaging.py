@@ -34,8 +34,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tree / name, follow_symlinks=False)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(tree)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stdout + process.stderr
     (built,) = out.glob("*.whl")
     return built
 
@@ -60,8 +60,8 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         *options,
         str(wheel),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stdout + process.stderr
     return directory
 
 
@@ -72,9 +72,9 @@ def outside(environment: Path, tmp_path: Path) -> Callable[..., str]:
 
     def run(program: str, *words: str) -> str:
         command = [str(environment / "bin" / program), *words]
-        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=240)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        process = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=240)
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout
 
     return run
 
@@ -147,9 +147,9 @@ def test_who_may_import_whom_is_kept() -> None:
     assert program is not None, "import-linter is missing; pip install -e '.[dev]'"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [program, "--no-cache"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"Contracts: [6-9] kept, 0 broken", done.stdout)
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert re.search(r"Contracts: [6-9] kept, 0 broken", process.stdout)
 
 
 FORBIDDEN = {

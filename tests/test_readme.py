@@ -30,5 +30,5 @@ def test_make_shell_finds_bench(tmp_path: Path) -> None:
     stamp.touch()
     environment = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
     command = ["make", "--no-print-directory", "-o", ".venv/.suites", "shell"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, input="bench\n", capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "found", done.stderr
+    process = subprocess.run(command, cwd=tmp_path, env=environment, input="bench\n", capture_output=True, text=True)
+    assert process.stdout.splitlines()[-1] == "found", process.stderr

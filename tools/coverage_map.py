@@ -139,10 +139,10 @@ def current_commit(tree: Path) -> str:
 
 
 def _git(tree: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", str(tree), *words], capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"git {' '.join(words)}: {done.stderr.strip()}")
-    return done.stdout
+    process = subprocess.run(["git", "-C", str(tree), *words], capture_output=True, text=True)
+    if process.returncode:
+        raise SystemExit(f"git {' '.join(words)}: {process.stderr.strip()}")
+    return process.stdout
 
 
 def collect(tree: Path, directory: Path, commit: str) -> CoverageMap:
@@ -327,10 +327,10 @@ def select(tree: Path, coverage_map: CoverageMap, base: str) -> Selection:
 def _reaching(tree: Path, coverage_map: CoverageMap, name: str, lines: set[int] | None) -> list[str]:
     """Return the tests that execute the changed `lines` of file `name` if all of these are within functions; else all
     tests that execute the file."""
-    done = subprocess.run(
+    process = subprocess.run(
         ["git", "-C", str(tree), "show", f"{coverage_map.commit}:{name}"], capture_output=True, text=True
     )
-    if lines and not done.returncode and lines <= function_lines(done.stdout):
+    if lines and not process.returncode and lines <= function_lines(process.stdout):
         return coverage_map.reaching(name, lines)
     return coverage_map.reaching(name)
 
@@ -419,9 +419,11 @@ def run_tests(
 def default_base(tree: Path) -> str:
     """Return the commit where this branch left main; on main itself, the commit before the last."""
     for name in ("origin/main", "main"):
-        done = subprocess.run(["git", "-C", str(tree), "merge-base", "HEAD", name], capture_output=True, text=True)
-        base = done.stdout.strip()
-        if not done.returncode and (base != _git(tree, "rev-parse", "HEAD").strip() or _git(tree, "status", "--short")):
+        process = subprocess.run(["git", "-C", str(tree), "merge-base", "HEAD", name], capture_output=True, text=True)
+        base = process.stdout.strip()
+        if not process.returncode and (
+            base != _git(tree, "rev-parse", "HEAD").strip() or _git(tree, "status", "--short")
+        ):
             return base
     return "HEAD~1"
 

@@ -31,9 +31,9 @@ for module in sys.argv[1:]:
 
 
 def test_each_says_what_it_measures_and_how() -> None:
-    done = programs.python(HELP, *MODULES, cwd=ROOT)
-    assert done.code == 0, done.err
-    usages = re.findall(r"^usage: (\S+)", done.out, re.MULTILINE)
+    process = programs.python(HELP, *MODULES, cwd=ROOT)
+    assert process.code == 0, process.err
+    usages = re.findall(r"^usage: (\S+)", process.out, re.MULTILINE)
     assert usages == MODULES
 
 
@@ -53,8 +53,8 @@ def test_each_that_needs_no_peer_runs_small_and_tells_positive_figures(name: str
 
 
 def test_without_peers_their_benchmarks_are_named_and_left_out() -> None:
-    done = programs.module("benchmarks", "--small", "--only", "replay", "cartpole", cwd=ROOT)
-    assert done.code == 0 and "left out" in done.out and "replay, cartpole" in done.out
+    process = programs.module("benchmarks", "--small", "--only", "replay", "cartpole", cwd=ROOT)
+    assert process.code == 0 and "left out" in process.out and "replay, cartpole" in process.out
 
 
 def test_seeds_trained_together_count_each() -> None:

@@ -82,8 +82,8 @@ def test_a_command_that_fails_or_takes_too_long_is_recorded_as_such() -> None:
     assert output == "no disk" and failed["failed"].endswith("with exit code 3: no disk")
     late, output = growth.cost(["/bin/sh", "-c", "echo begun; exec sleep 60"], {}, 0.5)
     assert output == "begun" and late["failed"].endswith("with exit code -9: begun")
-    done, output = growth.cost(["/bin/true"], {}, 60.0)
-    assert "failed" not in done and output == ""
+    process, output = growth.cost(["/bin/true"], {}, 60.0)
+    assert "failed" not in process and output == ""
 
 
 def test_figures_of_other_numbers_of_cells_are_kept(tmp_path: Path) -> None:

@@ -75,14 +75,14 @@ class Reader:
             run = programs.python if arguments[0] == "-c" else programs.module
             with pytest.MonkeyPatch.context() as patched:
                 patched.syspath_prepend(str(self._site))
-                done = run(*arguments[1:], cwd=self.folder, env=self._environment, timeout=200)
+                process = run(*arguments[1:], cwd=self.folder, env=self._environment, timeout=200)
         else:
             ended = subprocess.run(
                 command, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=200
             )
-            done = programs.Exit(ended.returncode, ended.stdout, ended.stderr)
-        assert done.code == 0, f"{shlex.join(command)}\n{done.out}\n{done.err}"
-        self.printed += done.out
+            process = programs.Exit(ended.returncode, ended.stdout, ended.stderr)
+        assert process.code == 0, f"{shlex.join(command)}\n{process.out}\n{process.err}"
+        self.printed += process.out
 
 
 @pytest.fixture

@@ -27,8 +27,8 @@ def build(target: Path, *options: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("site")
-    done = build(target)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = build(target)
+    assert process.returncode == 0, process.stdout + process.stderr
     return target
 
 
@@ -106,9 +106,9 @@ def test_a_link_to_nothing_ends_the_build(tmp_path: Path) -> None:
     hooks = tmp_path / "hooks.py"
     hooks.write_text("from docs.generated.hooks import on_page_markdown\n")  # and no generated pages
     config.write_text(text.replace("- docs/generated/hooks.py", f"- {hooks}").replace("[.]", f"[{ROOT}]"))
-    done = build(tmp_path / "site", "--config-file", str(config))
-    messages = [line for line in done.stderr.splitlines() if "judges.md" in line and "nowhere" in line]
-    assert done.returncode != 0 and len(messages) == 3, done.stderr
+    process = build(tmp_path / "site", "--config-file", str(config))
+    messages = [line for line in process.stderr.splitlines() if "judges.md" in line and "nowhere" in line]
+    assert process.returncode != 0 and len(messages) == 3, process.stderr
 
 
 def test_links_between_files_become_links_between_pages() -> None:

@@ -271,9 +271,9 @@ def pdflatex() -> Callable[[Path], str]:
 
     def compile_(document: Path) -> str:
         command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", document.name]
-        done = subprocess.run(command, cwd=document.parent, capture_output=True, timeout=120)
-        output = done.stdout.decode(errors="replace")  # the log is not always UTF-8
-        assert done.returncode == 0, output[-2000:]
+        process = subprocess.run(command, cwd=document.parent, capture_output=True, timeout=120)
+        output = process.stdout.decode(errors="replace")  # the log is not always UTF-8
+        assert process.returncode == 0, output[-2000:]
         return output
 
     return compile_

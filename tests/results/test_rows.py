@@ -369,5 +369,5 @@ def test_a_file_at_which_a_library_crashes_is_refused_by_name(directory: Path, m
 def test_rows_are_read_by_a_script_without_a_main_guard(directory: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(f"from guidebench import results\nprint(len(results.load({str(_study(directory))!r})))\n")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "6\n", done.stderr
+    process = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert process.stdout == "6\n", process.stderr

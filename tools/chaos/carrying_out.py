@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests import guardian
 from tools.chaos.plan import Command
-from tools.chaos.processes import Started, named, send
+from tools.chaos.processes import RunningCommand, named, send
 from tools.chaos.striking import NOTICES, SILENCE, Place, Strike
 
 LOOK = 0.03
@@ -58,26 +58,26 @@ def carry_out(
     this command does or soon after."""
     begin = time.monotonic()
     more = [f"output={place.study}", *command.words, *([SILENCE] if NOTICES else [])]
-    started = Started([*words, *more], log, mark, {*guardian.marked(mark)}, command.is_fresh)
-    strike = None if command.fault is None else Strike(command.fault, started, place)
+    running_command = RunningCommand([*words, *more], log, mark, {*guardian.marked(mark)}, command.is_fresh)
+    strike = None if command.fault is None else Strike(command.fault, running_command, place)
     findings: list[str] = []
     try:
-        findings += _follow(started, strike, place.study, deadline)
+        findings += _follow(running_command, strike, place.study, deadline)
         stopped = strike.stopped() if strike is not None and strike.is_noticed else []
-        if stopped and started.process.returncode == 0:
+        if stopped and running_command.process.returncode == 0:
             findings.append(f"processes {stopped} are stopped still, and the command has ended")
     except BaseException:
         if strike is not None:
             strike.undo()
-        started.end()
+        running_command.end()
         raise
     if strike is not None:
         strike.undo()
     outcome = Outcome(
-        int(started.process.returncode), time.monotonic() - begin, strike.applied if strike else "",
-        remark(started.output, place.study), findings,
+        int(running_command.process.returncode), time.monotonic() - begin, strike.applied if strike else "",
+        remark(running_command.output, place.study), findings,
     )  # fmt: skip
-    outcome.running = started.members()
+    outcome.running = running_command.members()
     if waits or previous:
         outcome.findings += _await_end([*previous, *(outcome.running if waits else ())], deadline)
     return outcome
@@ -89,13 +89,13 @@ def remark(output: str, study: Path) -> str:
     return next((line for line in reversed(lines) if line.startswith(f"{study}: ")), lines[-1] if lines else "")
 
 
-def _follow(started: Started, strike: Strike | None, study: Path, deadline: float) -> list[str]:
+def _follow(running_command: RunningCommand, strike: Strike | None, study: Path, deadline: float) -> list[str]:
     """Wait until a command has ended, pressing Ctrl-C if it hangs; return what a user would complain about. Raise
     OutOfTime at `deadline` on the monotonic clock."""
     findings: list[str] = []
     progress, since, pressed = _state(study), time.monotonic(), 0
     looked = since
-    while started.process.poll() is None:
+    while running_command.process.poll() is None:
         now = time.monotonic()
         if now > deadline:
             raise OutOfTime
@@ -109,17 +109,21 @@ def _follow(started: Started, strike: Strike | None, study: Path, deadline: floa
         silent = now - max(since, strike.at if strike is not None else 0.0)
         if not pressed and silent > (IMPATIENCE if freezes else PATIENCE):
             if not freezes:
-                findings.append(f"nothing moved for {PATIENCE:g} s; processes: {dict(named(started.members()))}")
+                findings.append(
+                    f"nothing moved for {PATIENCE:g} s; processes: {dict(named(running_command.members()))}"
+                )
             pressed, since = 1, now
-            send(started.process.pid, signal.SIGINT)
+            send(running_command.process.pid, signal.SIGINT)
         elif pressed == 1 and now - since > AGAIN:
             if NOTICES:
-                findings.append(f"Ctrl-C has not ended it in {AGAIN:g} s; processes: {dict(named(started.members()))}")
+                findings.append(
+                    f"Ctrl-C has not ended it in {AGAIN:g} s; processes: {dict(named(running_command.members()))}"
+                )
             pressed, since = 2, now
-            send(started.process.pid, signal.SIGINT)
+            send(running_command.process.pid, signal.SIGINT)
         elif pressed == 2 and now - since > PATIENCE / 4:
-            findings.append(f"two Ctrl-C did not end it; processes: {dict(named(started.members()))}")
-            started.end()
+            findings.append(f"two Ctrl-C did not end it; processes: {dict(named(running_command.members()))}")
+            running_command.end()
         time.sleep(LOOK)
     return findings
 

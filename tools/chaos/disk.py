@@ -84,9 +84,9 @@ def _mount(directory: Path, options: str) -> None:
     """Mount a tmpfs with these options at a directory. Raise OSError if the system refuses."""
     directory.mkdir(exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(directory)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise OSError(f"{' '.join(command)}: {process.stderr.strip()}")
 
 
 def hide_mounts() -> None:

@@ -37,7 +37,7 @@ LOADING = (
 """Further modules of that interpreter if commands load models."""
 
 
-class Started:
+class RunningCommand:
     """A running command, its processes and its output."""
 
     def __init__(self, words: Sequence[str], log: Path, mark: str, others: set[int], is_fresh: bool) -> None:

@@ -13,7 +13,7 @@ from tools.chaos import plan
 from tools.chaos.disk import Disk
 from tools.chaos.marker import HOLDS
 from tools.chaos.plan import DISK, SERVER, Fault
-from tools.chaos.processes import NAMES, Started, is_stopped, send
+from tools.chaos.processes import NAMES, RunningCommand, is_stopped, send
 from tools.chaos.server import Server
 
 SIGNALS = {
@@ -43,7 +43,7 @@ class Strike:
     """The fault of one command, from waiting for its moment until it is undone."""
 
     fault: Fault
-    started: Started
+    running_command: RunningCommand
     place: Place
     applied: str = ""
     """Description of what was done; "" before."""
@@ -101,8 +101,8 @@ class Strike:
 
     def _targets(self) -> list[int]:
         if self.fault.target in (DISK, SERVER):
-            return [self.started.process.pid]
-        return self.started.targets(self.fault.target)
+            return [self.running_command.process.pid]
+        return self.running_command.targets(self.fault.target)
 
     def _apply(self, pid: int) -> None:
         kind, target = self.fault.kind, self.fault.target
@@ -113,7 +113,7 @@ class Strike:
             self.applied = f"{kind} {target} (process {pid})"
         elif target == DISK:
             assert self.place.disk is not None
-            self.place.disk.fill(self.started.members())
+            self.place.disk.fill(self.running_command.members())
             self.applied = f"{kind} ({self.place.disk.meaning})"
         elif target == SERVER:
             assert self.place.server is not None

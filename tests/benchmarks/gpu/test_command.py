@@ -37,9 +37,9 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     """Rehearse some steps, each with more time than it needs; return the output directory, the results and the printed
     text."""
     output = tmp_path_factory.mktemp("gpu")
-    done = call("--minutes", "8", "--output", str(output), "--only", *REHEARSED)
-    assert done.code == 0, done.out + done.err
-    return output, step_results(output), done.out
+    process = call("--minutes", "8", "--output", str(output), "--only", *REHEARSED)
+    assert process.code == 0, process.out + process.err
+    return output, step_results(output), process.out
 
 
 @pytest.mark.slow
@@ -87,9 +87,9 @@ def test_a_second_call_trains_on_from_its_archive_and_repeats_nothing_else(rehea
     for path in output.iterdir():
         if path.is_file():
             (elsewhere / path.name).write_bytes(path.read_bytes())
-    done = call("--minutes", "4", "--output", str(elsewhere), "--only", *REHEARSED)
+    process = call("--minutes", "4", "--output", str(elsewhere), "--only", *REHEARSED)
     after = step_results(elsewhere)
-    assert done.code == 0 and "1 of 12 steps" in done.out
+    assert process.code == 0 and "1 of 12 steps" in process.out
     assert {name: after[name] for name in steps.NAMES if name != "doorkey"} == {
         name: before[name] for name in steps.NAMES if name != "doorkey"
     }
@@ -199,22 +199,22 @@ def test_a_step_without_its_packages_is_skipped(monkeypatch: pytest.MonkeyPatch)
 
 def test_without_a_gpu_all_is_skipped_and_says_so(tmp_path: Path) -> None:
     arguments = ["--minutes", "1", "--output", str(tmp_path), "--only", "machine"]
-    done = programs.module("benchmarks.gpu", *arguments, cwd=ROOT, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
-    assert done.code == 0 and step_results(tmp_path)["machine"]["state"] == "skipped"
+    process = programs.module("benchmarks.gpu", *arguments, cwd=ROOT, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
+    assert process.code == 0 and step_results(tmp_path)["machine"]["state"] == "skipped"
     assert "finds no GPU" in step_results(tmp_path)["machine"]["reason"]
 
 
 def test_figures_of_a_rehearsal_and_of_a_gpu_are_not_mixed(tmp_path: Path) -> None:
     command.figures.write(tmp_path / "gpu.json", {"device": "cuda", "rehearsal": False}, {})
-    done = call("--minutes", "1", "--output", str(tmp_path))
-    assert done.code == 2 and "holds figures of --device cuda, not cpu" in done.err
-    assert "Traceback" not in done.err
+    process = call("--minutes", "1", "--output", str(tmp_path))
+    assert process.code == 2 and "holds figures of --device cuda, not cpu" in process.err
+    assert "Traceback" not in process.err
 
 
 def test_bad_arguments_are_refused_before_any_work(tmp_path: Path) -> None:
     for arguments, message in ((["--minutes", "0"], "--minutes 0"), (["--only", "nothing"], "invalid choice")):
-        done = call("--output", str(tmp_path / "new"), *arguments)
-        assert done.code == 2 and message in done.err and not (tmp_path / "new").exists()
+        process = call("--output", str(tmp_path / "new"), *arguments)
+        assert process.code == 2 and message in process.err and not (tmp_path / "new").exists()
 
 
 def test_its_help_names_every_step() -> None:

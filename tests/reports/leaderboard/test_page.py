@@ -570,8 +570,8 @@ def test_the_same_board_is_the_same_page_in_every_process() -> None:
         "from tests.reports.leaderboard import boards; sys.stdout.buffer.write(render(boards.example()).encode())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True)
-    assert done.stdout.decode() == render(boards.example())
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True)
+    assert process.stdout.decode() == render(boards.example())
 
 
 def with_films(*names: str, ranks: tuple[int | None, ...] = (), words: str = "open the door", **options: Any) -> Board:

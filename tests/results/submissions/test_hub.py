@@ -58,9 +58,9 @@ def submit(settings: dict[str, str], trained: Path, tmp_path: Path) -> Callable[
 @pytest.fixture
 def pulled(settings: dict[str, str], tmp_path: Path) -> Callable[..., dict[str, list]]:
     def run(repo: str = "me/board", **more: str) -> dict[str, list]:
-        done = programs.python(PULL, repo, str(tmp_path / "board"), env={**settings, **more}, cwd=tmp_path)
-        assert done.code == 0, done.err
-        outcome: dict[str, list] = json.loads(done.out.splitlines()[-1])
+        process = programs.python(PULL, repo, str(tmp_path / "board"), env={**settings, **more}, cwd=tmp_path)
+        assert process.code == 0, process.err
+        outcome: dict[str, list] = json.loads(process.out.splitlines()[-1])
         return outcome
 
     return run
@@ -72,9 +72,9 @@ def test_what_one_pushes_another_pulls(
     regular_up_to: int,
 ) -> None:  # fmt: skip
     server.regular_up_to = regular_up_to
-    done = submit("mine.zip")
-    assert done.code == 0, done.err
-    assert f"pushed: {server.url}/datasets/me/board/commit/" in done.out
+    process = submit("mine.zip")
+    assert process.code == 0, process.err
+    assert f"pushed: {server.url}/datasets/me/board/commit/" in process.out
     name = manifest_of(tmp_path / "mine.zip").directory
     assert server.repos == {"me/board": {f"submissions/{name}.zip": (tmp_path / "mine.zip").read_bytes()}}
     assert {"POST /api/repos/create", "POST /api/datasets/me/board/commit/main"} <= {*server.received}
@@ -117,9 +117,9 @@ def test_more_bytes_than_announced_are_not_taken(
 def test_a_repository_or_login_that_is_not_there_is_told(
     server: Hub, submit: Callable[..., programs.Exit], pulled: Callable[..., dict[str, list]], tmp_path: Path
 ) -> None:
-    done = submit("a.zip", HF_TOKEN="hf_wrong")
-    assert done.code == 2 and "hf auth login" in done.err and "Traceback" not in done.err
-    assert "hf_wrong" not in done.err + done.out and (tmp_path / "a.zip").is_file()
+    process = submit("a.zip", HF_TOKEN="hf_wrong")
+    assert process.code == 2 and "hf auth login" in process.err and "Traceback" not in process.err
+    assert "hf_wrong" not in process.err + process.out and (tmp_path / "a.zip").is_file()
     nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9"}
     for repo, more in (("me/nothing", {}), ("me/board", {"HF_HUB_OFFLINE": "1"}), ("me/board", nowhere)):
         assert f"the Hub does not serve {repo}" in str(pulled(repo, **more)["error"])

@@ -207,9 +207,9 @@ def test_a_study_that_would_be_refused_is_not_packed(study: Path, cell: str, tmp
 def test_a_study_with_stages_can_be_handed_in(tmp_path: Path) -> None:
     tiny = ("training.steps=300", "evaluation.every=100", "evaluation.episodes=2", "seeds=2", "report=false")
     words = ("suite=classic", "task=CartPole-v1", "profile=smoke", "method=uer", "pretraining=per", *tiny)
-    done = guidebench.run(*words, output=str(tmp_path / "study"))
-    assert done.finished
-    packed = pack(done.directory, tmp_path / "a.zip")
+    process = guidebench.run(*words, output=str(tmp_path / "study"))
+    assert process.finished
+    packed = pack(process.directory, tmp_path / "a.zip")
     with submissions.unpacked(packed.file) as opened:
         cells = {cell.method: cell for cell in opened.study.cells}
     assert cells.keys() == {"per", "uer"} and cells["uer"].before == cells["per"].total == 600

@@ -33,7 +33,7 @@ FRESH = ("",)
 
 
 @dataclass
-class Handed:
+class BoardSubmission:
     """An unpacked submission, alone on a leaderboard."""
 
     directory: Path
@@ -178,7 +178,7 @@ def shared_player(player: Player, played: dict[object, Played | Exception], monk
 
 
 @pytest.fixture
-def handed(archive: Path, tmp_path: Path, shared_player: None) -> Iterator[Handed]:
+def submission(archive: Path, tmp_path: Path, shared_player: None) -> Iterator[BoardSubmission]:
     leaderboard = tmp_path / "leaderboard"
-    yield Handed(add(archive, leaderboard), leaderboard)
+    yield BoardSubmission(add(archive, leaderboard), leaderboard)
     shutil.rmtree(leaderboard)
