@@ -18,7 +18,7 @@ from typing import Any
 
 # Before torch is imported: bit-equality holds with one thread, and the tests' processes share the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Figures of tests have no fonts of their own.
+# Figures of tests embed no fonts.
 os.environ.setdefault("MATPLOTLIBRC", os.path.join(os.path.dirname(__file__), "matplotlibrc"))
 
 import pytest
@@ -29,7 +29,7 @@ from guidebench.suites import mujoco as _guard  # before files of tests import M
 from tests import guardian, scheduling
 
 processes.begin()
-logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # it would tell that the PDF's fonts are others
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # no warning that the PDF uses other fonts
 
 IMPORTED = (
     "torch", "pandas", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.serving",
@@ -227,7 +227,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
         return site
 
     with registry.fresh():
-        apart.close()  # it may know another part by a name that this test gives
+        apart.close()  # its process may have registered another part under this test's names
         yield install  # type: ignore[misc]
     apart.close()
     for name, module in list(sys.modules.items()):

@@ -37,22 +37,24 @@ for name in (
     "transformers.models.clip.image_processing_clip",
     "gymnasium.envs.mujoco", "gymnasium_robotics", "metaworld", "crafter", "minigrid", "ogbench.manipspace",
 ):  # fmt: skip
-    with contextlib.suppress(ImportError):  # of an extra that is missing
+    with contextlib.suppress(ImportError):  # its extra is not installed
         importlib.import_module(name)
 for package in (baselines, methods, suites, backends):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        with contextlib.suppress(ImportError):  # of an extra that is missing
+        with contextlib.suppress(ImportError):  # its extra is not installed
             importlib.import_module(module.name)
 for kind in registry.KINDS:
     for name in registry.names(kind):
         part = registry.get(kind, name)
-        settings.fields(part if isinstance(part, type) else type(part))  # plans read them from the source
+        settings.fields(
+            part if isinstance(part, type) else type(part)
+        )  # plans read the fields' docstrings from the source
 with contextlib.suppress(ImportError):
     from guidebench.suites.bin_sorting import dynamics
 
-    dynamics.model()  # compiled once, for all who copy it
+    dynamics.model()  # compiled once for all forked processes
 tree = MaxSumTree(1, 2)
 tree.set(np.zeros((1, 1), np.int64), np.ones((1, 1)))
 tree.sample(np.zeros((1, 1)))
 for fault in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGQUIT):
-    signal.signal(fault, signal.SIG_DFL)  # pygame has handlers, by which a crash ends with another signal
+    signal.signal(fault, signal.SIG_DFL)  # pygame's handlers would change the signal that ends a crash

@@ -95,7 +95,7 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Pa
     assert sources <= set(names)
     published = {f"guidebench/{path}" for path in tracked() if path.match("results/published/*.csv")}
     assert len(published) == 10 and published <= set(names)
-    # Of what was measured, only what comparing with it reads, all of it.
+    # Of the measured studies, exactly the files that a comparison with them reads.
     read = {"study.json", "cell.json", "run.json", "evaluations.parquet"}
     measured = {name for name in names if name.startswith("guidebench/results/measured/")}
     assert {Path(name).name for name in measured} == read

@@ -103,7 +103,9 @@ def marked_run(mark: str, loads: bool = False) -> Iterator[None]:
     watching = guardian.watch(mark)
     try:
         with fork_server.running(*IMPORTED, *(LOADING if loads else ())):
-            fork_server.start("tools.chaos.forked").wait()  # from here on its server is one of the other processes
+            fork_server.start(
+                "tools.chaos.forked"
+            ).wait()  # its server now runs, so it counts as none of the command's processes
             yield
     finally:
         guardian.end(mark)

@@ -118,7 +118,7 @@ class Chaos:
     def _compare(self, reference: Path, place: Place, round: Round, family: Family, received: int) -> list[str]:
         cut_off: int | None = comparing.CUT_OFF * len(round.commands)
         if family.hosted or round.has & {plan.LOSE, plan.SILENCE, plan.FAIL}:
-            cut_off = None  # a whole batch, or every attempt while there is no server
+            cut_off = None  # faults may cut off a whole batch, or every attempt without a server
         spent = None if place.server is None else place.server.requests - received
         differences = comparing.differences(reference, place.study)
         return differences + comparing.misspent(place.study, spent, cut_off)
