@@ -346,7 +346,8 @@ def import_all(read: Callable[[Path, bytes], object], directory: Path) -> None:
 
 @pytest.mark.parametrize("reader", [*READ_DOCUMENTS, *READ_ARRAYS])
 def test_a_reader_refuses_what_it_cannot_read_or_reads_it_apart(reader: str, tmp_path: Path) -> None:
-    """Nothing but a UserError comes of it, soon, and this process does not open the file."""
+    """A reader of a hostile file soon returns or raises a UserError, nothing else, and this process never opens the
+    file."""
     read = (READ_DOCUMENTS | READ_ARRAYS)[reader]
     for number, (content, bytes_) in enumerate((DOCUMENTS if reader in READ_DOCUMENTS else ARRAYS).items()):
         directory = tmp_path / str(number)

@@ -58,7 +58,7 @@ def test_without_peers_their_benchmarks_are_named_and_left_out() -> None:
 
 
 def test_seeds_trained_together_count_each() -> None:
-    """Four seeds together in 2, 4 and 1 seconds beside one in 1, 1 and 1: 2, 1 and 4 times as fast."""
+    """Four seeds together take 2, 4 and 1 s, one takes 1, 1 and 1 s: they are 2, 1 and 4 times as fast."""
     row = continuous.row("sac", "steps", 4, [2.0, 4.0, 1.0], [1.0, 1.0, 1.0])
     assert (row["ratio_lowest"], row["ratio"], row["ratio_highest"]) == (1.0, 2.0, 4.0)
     assert (row["ours_per_second"], row["peer_per_second"]) == (2.0, 1.0)
@@ -97,7 +97,7 @@ class Quick(turns.Contender):
 
 
 def test_contenders_take_turns_and_ratios_are_those_of_a_round() -> None:
-    """Rounds of (2, 1), (6, 2) and (4, 4) seconds: 2, 3 and 1 times as fast; 10 steps in 2, 6, 4 seconds."""
+    """Rounds of (2, 1), (6, 2) and (4, 4) seconds are 2, 3 and 1 times as fast; 10 steps take 2, 6 and 4 seconds."""
     log: list[str] = []
     slow, fast = Quick("a", log, [2.0, 6.0, 4.0]), Quick("b", log, [1.0, 2.0, 4.0])
     turns.interleave([slow, fast], 3)

@@ -38,7 +38,7 @@ def failing(commands: list[Command], fault: Callable[[Command], str]) -> list[st
 def test_what_a_page_would_run_can_be_planned(
     page: Path, tmp_path: Path, monkeypatch, capsys, planned_before: set
 ) -> None:
-    """Whether this machine has what a plan needs (weights, a key) is another matter, and told as such."""
+    """A plan may lack weights or a key on this machine, if it names them as missing."""
     monkeypatch.chdir(tmp_path)
 
     def fault(command: Command) -> str:
@@ -82,7 +82,7 @@ def test_a_command_has_the_arguments_that_a_page_gives_it(page: Path, capsys: py
 
 
 def test_pages_show_commands_in_each_form() -> None:
-    """The numbers of commands found do not fall to nothing unseen: blocks that are indented, fenced, and sentences."""
+    """The parser still finds commands in indented blocks, in fenced blocks and in sentences."""
     assert ("list",) in block_commands(ROOT / "README.md")
     assert ("list", "method") in block_commands(ROOT / "CONTRIBUTING.md")
     assert ("new", "replay", "recent") in block_commands(ROOT / "docs" / "tutorials" / "replay.md")

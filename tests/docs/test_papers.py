@@ -15,7 +15,7 @@ EXPERIMENTS = [experiment for about in papers.ABOUT.values() for experiment in a
 
 
 def test_a_number_can_be_run_where_its_suite_tasks_and_method_are() -> None:
-    """LaGEA's method, baselines and tasks are all here; KAGI's tables are of a robot."""
+    """LaGEA's method, baselines and tasks are all registered; KAGI's tables are of a robot."""
     lagea = [number for number in published.load("lagea").itertuples() if papers.possible(number)]
     assert {number.table for number in lagea} == {"1", "2", "3", "7"}
     assert len(lagea) == 7 * 11 + 4 * 11 + 2 * 7 + 6 * 6 == len(published.load("lagea"))
@@ -37,7 +37,7 @@ def test_every_table_and_figure_of_a_paper_that_stands_is_made_by_a_command() ->
 
 @pytest.mark.parametrize("command", [experiment.command for experiment in EXPERIMENTS])
 def test_the_cost_of_a_command_is_what_its_dry_run_tells(command: str, tmp_path, monkeypatch, capsys) -> None:
-    """Hours are rounded to four places per row there, and models are told per run."""
+    """The dry run rounds hours to four places per row and prints the cost of models per run."""
     monkeypatch.chdir(tmp_path)
     assert cli.main([*command.split()[1:], "device=cpu", "pack=1", "--dry-run", "--json"]) in (0, 1)
     dry_run = json.loads(capsys.readouterr().out)

@@ -117,7 +117,7 @@ def test_a_part_moves_into_the_tree_as_written(tmp_path: Path, reader: Callable[
 
 @pytest.mark.slow
 def test_getting_started_works_as_written(reader: Callable[..., Reader]) -> None:
-    """What the first command would end in lies there already."""
+    """The study that the first command ends in is copied there beforehand."""
     mine = reader()
     shutil.copytree(DONE, mine.folder / "runs" / "doorkey")
     page = STARTED.read_text(encoding="utf-8")

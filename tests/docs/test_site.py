@@ -59,7 +59,7 @@ def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
 
 
 def test_no_block_is_left_as_text(site: Path) -> None:
-    """A fence with unknown options, or a table or list right below a paragraph, would stay part of a paragraph."""
+    """A fence with unknown options, or a table or list right below a paragraph, would become part of a paragraph."""
     for page in site.rglob("*.html"):
         paragraphs = re.findall(r"<p>(.*?)</p>", page.read_text(), re.DOTALL)
         unparsed = [
@@ -95,7 +95,7 @@ def test_the_public_face_is_documented(site: Path) -> None:
 
 
 def test_a_link_to_nothing_ends_the_build(tmp_path: Path) -> None:
-    """Of the documentation only two pages are built."""
+    """Only two pages of the documentation are built."""
     docs = tmp_path / "docs"
     docs.mkdir()
     shutil.copy(ROOT / "docs" / "models.md", docs)

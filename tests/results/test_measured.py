@@ -31,7 +31,7 @@ def test_a_measured_study_has_its_logs() -> None:
 
 
 def test_every_measured_cell_still_has_the_id_that_its_record_makes() -> None:
-    """Also those with parts for local models, whose records are older than the digests of these."""
+    """This includes cells with local models, whose records are older than the digests of these models."""
     local = []
     for file in sorted(HOME.glob("*/*/*/*/cell.json")):
         cell_record = read_json(file)

@@ -59,7 +59,7 @@ def test_finished_and_running_runs_come_as_one_frame(directory: Path) -> None:
 def test_a_half_finished_study_is_read_without_a_warning_of_pandas(
     directory: Path, second_rows: list[dict[str, Any]], failures: list[str | None]
 ) -> None:
-    """The log of a run that has just begun is empty, and columns of answers are where there are answers."""
+    """The log of a run that has just begun is empty, and columns of answers exist only where there are answers."""
     finished = write_rows(directory / "seed-0", "judgements", [{"asked": 1, "applied": 2, "score": 0.25}])
     log_to_parquet(finished, finished.with_suffix(".parquet"))
     finished.unlink()

@@ -26,7 +26,7 @@ def test_a_slip_breaks_one_word_and_names_what_it_was(kind: str, broken: str) ->
 
 
 def test_equal_seeds_draw_equal_slips_and_most_answers_name_the_word() -> None:
-    """The 200 of `python -m tools.slips` are read by a person; these few show that the reading stays worth while."""
+    """A person reads the 200 slips of `python -m tools.slips`; these few show that most answers are still good."""
     answers, repeated = slips.draw(15, seed=3), slips.draw(15, seed=3)
     assert [reply.slip for reply in answers] == [reply.slip for reply in repeated]
     assert {reply.slip.kind for reply in answers} == {*slips.SLIPS} and all(reply.code == 2 for reply in answers)

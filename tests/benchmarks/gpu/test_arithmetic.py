@@ -37,7 +37,7 @@ def network(name: str) -> Any:
 
 @pytest.mark.parametrize("name", models.MAKERS)
 def test_the_language_models_are_counted_as_pytorch_counts(name: str) -> None:
-    """PyTorch counts pairs that the causal mask leaves out, too."""
+    """PyTorch also counts the pairs that the causal mask leaves out, so the expected count does too."""
     model, tokens = network(name), 48
     text = model.config.text_config
     operations = counted(lambda: model(input_ids=torch.full((1, tokens), 5), use_cache=False, logits_to_keep=1))

@@ -80,7 +80,7 @@ def test_training_is_measured_with_one_seed_with_five_and_eagerly(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_second_call_trains_on_from_its_archive_and_repeats_nothing_else(rehearsed: Any, tmp_path: Path) -> None:
-    """The study is deleted in between, as on another machine."""
+    """The study is deleted between the calls, as if the second ran on another machine."""
     output, before, _ = rehearsed
     elsewhere = tmp_path / "gpu"
     elsewhere.mkdir()
@@ -162,7 +162,7 @@ def test_a_step_that_fails_is_noted_with_the_end_of_its_error_and_its_figures(
 
 
 def test_a_step_that_hangs_is_cut_off_with_all_its_processes(tmp_path: Path) -> None:
-    """Both ignore SIGTERM; the grandchild's process id is in a file."""
+    """The step and its child both ignore SIGTERM; the child writes its process id to a file."""
     file = tmp_path / "pid"
     hang = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     grandchild = f"{hang}; open({str(file)!r}, 'w').write(str(__import__('os').getpid())); time.sleep(600)"
@@ -231,7 +231,7 @@ def test_what_is_not_done_is_to_do() -> None:
 
 
 def test_time_that_a_step_leaves_goes_to_the_others() -> None:
-    """All shares together are one; a step that took no time leaves more to each that follows."""
+    """All shares sum to one; time that a step does not use is added to those that follow."""
     assert sum(step.share for step in steps.STEPS) == pytest.approx(1)
     limits = [steps.limit(name, steps.NAMES[at:], 540) for at, name in enumerate(steps.NAMES)]
     assert limits[0] == steps.FLOOR and limits[-1] == 540 and limits[3] == pytest.approx(540 * 0.13 / 0.78)

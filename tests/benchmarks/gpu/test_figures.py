@@ -51,6 +51,6 @@ def test_a_cell_of_the_table_keeps_its_place() -> None:
 
 
 def test_ratios_are_those_of_rounds() -> None:
-    """Speeds of 4, 6, 9 beside 2, 2, 3: 2, 3 and 3 times."""
+    """Speeds of 4, 6 and 9 beside 2, 2 and 3 give ratios of 2, 3 and 3."""
     row = figures.compared(ROW, "peer", [4, 6, 9], [2, 2, 3])
     assert (row.ratio_lowest, row.ratio, row.ratio_highest, row.beside) == (2, 3, 3, "peer")

@@ -23,7 +23,7 @@ def test_versions_are_those_that_the_tests_run_with() -> None:
 
 
 def test_every_module_that_a_step_needs_is_carried_or_told() -> None:
-    """Packages are named in the file, either with a version or in its words."""
+    """The file of packages names each of them, either with a version or in a comment."""
     words = packing.PACKAGES.read_text().lower()
     distributions = metadata.packages_distributions()
     for module in {module for step in steps.STEPS for module in step.needs}:

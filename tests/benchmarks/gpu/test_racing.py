@@ -51,7 +51,8 @@ def test_one_that_fails_is_told_and_the_others_go_on(fails_at: int) -> None:
 
 
 def test_rates_count_every_seed_and_ratios_are_of_equal_rounds() -> None:
-    """Five seeds take 10 steps in 2 s and in 5 s: 25 and 10 a second; beside 10 in 1 s and in 2 s: 2.5 and 2 times."""
+    """Five seeds take 10 steps in 2 s and in 5 s, so 25 and 10 steps a second; one seed takes 1 s and 2 s, so the
+    ratios are 2.5 and 2."""
     five, single = (Contender(name, lambda stop: None, "cpu", seeds) for name, seeds in (("five", 5), ("one", 1)))
     for contender, seconds in ((five, [2.0, 5.0]), (single, [1.0, 2.0])):
         contender.steps, contender.seconds = [10, 10], seconds

@@ -16,8 +16,8 @@ def rival(how: str, count: int, *seconds: float, error: str = "") -> Rival:
 
 
 def test_five_seeds_beside_one_and_captured_beside_eager() -> None:
-    """Captured: 1 and 2 s for one, 1.5 and 2 s for five, so 1.5 and 1 times the time, and 10/3 and 2.5 updates a
-    second; eager: 4 and 4 s for one."""
+    """Captured, one seed takes 1 and 2 s and five take 1.5 and 2 s: 1.5 and 1 times the time, 10/3 and 2.5 updates a
+    second. Eager, one takes 4 and 4 s."""
     contenders = [
         rival("captured", 1, 1, 2),
         rival("captured", 5, 1.5, 2),

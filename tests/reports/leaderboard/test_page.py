@@ -564,7 +564,7 @@ def test_numbers_that_are_none_and_boards_without_rows(browser: Open, tmp_path: 
 
 
 def test_the_same_board_is_the_same_page_in_every_process() -> None:
-    """The order of a set differs from process to process."""
+    """The order of a set differs from process to process, so the page must not depend on one."""
     code = (
         "import sys; from guidebench.reports.leaderboard.page import render;"
         "from tests.reports.leaderboard import boards; sys.stdout.buffer.write(render(boards.example()).encode())"

@@ -256,7 +256,8 @@ def test_every_claim_of_every_paper_can_be_put_to_a_shelf(paper: str) -> None:
 def test_a_claim_over_pairs_of_task_and_setting_is_tested_on_their_mean(
     add: Callable[..., None], of_paper: Callable[..., Outcome]
 ) -> None:
-    """LaGEA's structured feedback beside free text: .75 and .5 on the six pairs of table 3, in one finding."""
+    """LaGEA's structured feedback has .75 and free text .5 on the six pairs of table 3; one finding compares the
+    means."""
     pairs = {
         "hidden": ("push", "drawer-open", "door-open"),
         "observable": ("button-press-topdown", "drawer-open", "door-open"),

@@ -26,7 +26,7 @@ def rows(shelf: Shelf) -> dict[str, ReportRow]:
 
 
 def test_the_final_score_less_the_baselines_with_p_and_seeds_needed(add: Add, shelf: Shelves) -> None:
-    """Five seeds above five others: 2 of 252 relabellings, and four a side would be enough."""
+    """All of five seeds are above five others, as in 2 of 252 relabellings; four seeds a side would be enough."""
     add("ours", finals(1.0, 0.9, 0.9, 0.8, 0.9), method="vlm_rb")
     add("theirs", finals(0.2, 0.1, 0.3, 0.2, 0.1), method="uer")
     rows_shelf = shelf()
@@ -53,7 +53,7 @@ def test_it_stands_beside_every_verdict_on_ours(add: Add, shelf: Shelves) -> Non
 
 
 def test_over_several_tasks_the_mean_is_compared_where_all_have_as_many_seeds(add: Add, shelf: Shelves) -> None:
-    """Two tasks of three seeds: 400 relabellings, of which 2 are as extreme."""
+    """Two tasks with three seeds a side have 400 relabellings, of which 2 are as extreme."""
     for task, shift in (("8x8", 0.0), ("16x16", 0.1)):
         add(f"ours-{task}", finals(*(rate + shift for rate in (0.8, 0.9, 0.7))), method="vlm_rb", task=task)
         add(f"theirs-{task}", finals(*(rate + shift for rate in (0.2, 0.1, 0.3))), method="uer", task=task)
@@ -65,7 +65,7 @@ def test_over_several_tasks_the_mean_is_compared_where_all_have_as_many_seeds(ad
 
 
 def test_a_gain_is_cut_at_what_is_possible_beside_the_baseline(add: Add, shelf: Shelves) -> None:
-    """Beside a best of .5 nothing can gain more than 100 %."""
+    """If the baseline's best is .5, no rate can gain more than 100 %."""
     add("ours", finals(1.0, 0.2, 1.0, 0.1, 0.9), method="vlm_rb")
     add("theirs", finals(0.1, 0.9, 0.5, 0.9, 0.1), method="uer")
     both = rows(shelf())

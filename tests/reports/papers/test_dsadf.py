@@ -53,7 +53,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[PaperReport, list
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_command_runs_without_a_model_in_smoke_with_hand_written_parts(table: str) -> None:
-    """Ablations that differ in a model alone are the method itself there."""
+    """In the smoke profile, ablations that differ only in a model equal the method itself."""
     command, only, names = TABLES[table].partition(" --only")
     plan = papers.plan(f"{command} profile=smoke models=scripted{only}{names}")
     backends = {cell.section(part.role).backend for cell in plan.trained for part in cell.models}

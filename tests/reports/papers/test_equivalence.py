@@ -187,7 +187,7 @@ def gain(ours: Array, theirs: Array) -> Estimate:
 def test_an_identical_gain_is_refuted_in_at_most_one_study_of_twenty(
     mean: float, baseline: float, strength: float, seeds: int, theirs: int
 ) -> None:
-    """Where baselines are low the paper's gain is large in many studies, and says little about its size."""
+    """Where baselines are low, the paper's gain is large in many studies and says little about its true size."""
     rng, score = np.random.default_rng(0), beta(strength)
     paper = score(mean, (STUDIES, theirs), rng).mean(axis=1) / score(baseline, (STUDIES, theirs), rng).mean(axis=1)
     value = (100 * (paper - 1)).round(1)
@@ -199,7 +199,7 @@ def test_an_identical_gain_is_refuted_in_at_most_one_study_of_twenty(
 
 
 def test_the_paper_s_spread_of_a_gain_grows_with_its_ratio() -> None:
-    """A published gain of 200 % is three times the ratio of no gain: an error of 2 sqrt(1 + 9), not of 2 sqrt(2)."""
+    """A published gain of 200 % means a ratio of three: the error is 2 sqrt(1 + 9), not 2 sqrt(2)."""
     ours = estimate(0, 2)
     plain, grown = (
         equivalence.ends(ours, Published(200, 200, seeds=5, origin=origin)) for origin in (float("nan"), -100.0)

@@ -101,7 +101,8 @@ def test_a_row_at_a_bound_is_read_with_one_more_seed_at_the_other(setting: Calla
 
 
 def test_an_interval_ends_where_no_value_can_be(setting: Callable[..., Setting]) -> None:
-    """The row with one more seed that never succeeds may miss its target, so nothing bounds the saving from below."""
+    """The row with one more seed, which never succeeds, may miss its target, so nothing bounds the saving from
+    below."""
     ones = {seed: {100: 0.0, 200: 1.0} for seed in range(4)}
     mixed = {0: {100: 0.0, 200: 0.8}, 1: {100: 0.0, 200: 0.1}, 2: {100: 0.0, 200: 0.9}, 3: {100: 0.0, 200: 0.6}}
     saving = estimator()("step_saving_percent", [setting(ours=ones, theirs=mixed)]).interval

@@ -178,7 +178,8 @@ def goal(value: str, ablation: str = "") -> dict[str, Any]:
 def test_a_mean_over_pairs_of_task_and_setting_has_these_pairs_alone(
     add: Callable[..., None], shelf: Callable[..., Shelf]
 ) -> None:
-    """LaGEA's table 3: three tasks with hidden goals, and three with observable ones, not four with either."""
+    """LaGEA's table 3 has three tasks with hidden goals and three with observable ones, not all four tasks with
+    either."""
     pairs = {
         "hidden": ("push", "drawer-open", "door-open"),
         "observable": ("button-press-topdown", "drawer-open", "door-open"),

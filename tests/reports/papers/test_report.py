@@ -69,7 +69,7 @@ def test_the_page_escapes_what_came_from_files(add: Callable[..., None], writer:
 def test_every_paper_has_a_page_tables_and_claims_and_compiles_whatever_has_been_run(
     study: Path, preferences: PaperReport, tmp_path: Path, pdflatex: Callable[..., str]
 ) -> None:
-    """The papers' documents are compiled as one, each in a directory of its own."""
+    """The documents of all papers are compiled as one, each from a directory of its own."""
     preambles, bodies = set(), []
     for paper in published.PAPERS:
         files = contents(preferences if paper == "rl_sallm_f" else paper_report(study, paper))
@@ -210,7 +210,8 @@ def test_the_command_prints_tables_claims_and_what_is_missing(
 def test_what_runs_recorded_over_training_is_drawn_for_tasks_with_every_curve(
     add: Callable[..., Path], writer: Writer, unrendered: None
 ) -> None:
-    """LaGEA's figures 4 and 6, from a run with key frames, one without, and one of another task with hidden goals."""
+    """LaGEA's figures 4 and 6 are drawn from a run with key frames, one without, and one of another task with hidden
+    goals."""
     goal = {"suite.goal": {"value": "hidden", "layer": "default", "source": ""}}
     layer = {"guide.keyframes": {"value": "none", "layer": "ablation keyframes=none", "source": ""}}
     place = {"suite": "metaworld_mt10", "task": "drawer-open", "method": "lagea"}

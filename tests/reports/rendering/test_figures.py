@@ -20,8 +20,8 @@ RISING = {seed: {100: [0, 0], 200: [seed, 1], 300: [1, 1]} for seed in (0, 1)}
 def test_there_is_a_drawing_per_task_with_safe_distinct_names_and_the_same_bytes_each_time(
     writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever a task is called, and whatever mathematics or great length a method's name has. The PDF holds its fonts,
-    as TrueType, which journals ask for."""
+    """This holds for any name of a task, and for methods with long names or mathematics in them. The PDF embeds its
+    fonts as TrueType, as journals ask."""
     monkeypatch.setitem(figures.STYLE, "pdf.use14corefonts", False)  # tests/matplotlibrc
     for number, task in enumerate(("8x8", "8/x 8", "8 x/8")):
         writer.cell(f"c{number}", RISING, task=task, method="_$\\frac{1}$" + "long " * 30)

@@ -110,7 +110,7 @@ def test_the_notes_line_names_seeds_profile_judge_and_resamples(two: Summary) ->
 
 
 def test_a_row_of_which_a_planned_seed_failed_before_its_first_evaluation_is_not_the_best(writer: Writer) -> None:
-    """The better row lost a seed; of the others one is better by .5 in each of six seeds, which a test tells apart."""
+    """The better row lost a seed. Of the others, one is better by .5 in each of six seeds, which is significant."""
     for name, ends in {"a": [1, 1, 1, 1], "b": [0, 1, 1, 1], "c": [0, 0, 0, 1]}.items():
         state = {5: "failed"} if name == "a" else {}
         runs = {seed: {} if seed in state else {200: ends} for seed in range(6)}

@@ -45,8 +45,8 @@ def write_cell(writer: Writer, **names: str) -> None:
 
 
 def test_means_are_of_the_last_evaluation_and_intervals_are_over_seeds(writer: Writer) -> None:
-    """Success 1/2 and 1; completion 3/8 and 7/8; alive 1/2 and 1. Two seeds with two evaluations of two episodes each
-    take 4 s together: half a second an episode."""
+    """Success is 1/2 and 1, completion 3/8 and 7/8, alive 1/2 and 1. Two seeds with two evaluations of two episodes
+    each take 4 s together, so half a second an episode."""
     notes: list[str] = []
     write_cell(writer)
     (task,) = episodes_of(results.study(writer.finish()), notes)

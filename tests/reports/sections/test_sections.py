@@ -162,7 +162,7 @@ def test_a_section_that_fails_is_a_note_and_costs_itself_alone(
 def test_an_import_hook_of_another_package_is_not_the_line_that_raised(
     plugin: Callable[..., Path], writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As wandb, once it is imported, puts a loader of its own around each module's."""
+    """The hook wraps each module's loader, as wandb does once it is imported."""
     plugin("bad_report", "\nraise RuntimeError('no such thing')", {"section": "bad"})
 
     class Hook(MetaPathFinder):
@@ -285,7 +285,7 @@ def test_a_method_s_report_cannot_take_the_name_of_another_s_section(
 
 
 def test_only_reports_import_the_report_of_a_method() -> None:
-    """import-linter lets a method's `report.py` import `reports`; nothing else of a method may do so through it."""
+    """import-linter lets a method's `report.py` import `reports`; no other module of a method may do so through it."""
     for file in Path(methods.__path__[0]).rglob("*.py"):
         if file.name != "report.py":
             assert not re.search(r"^\s*(from|import) .*\breport\b", file.read_text(), re.MULTILINE), file

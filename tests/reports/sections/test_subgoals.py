@@ -52,7 +52,7 @@ def test_rates_are_means_over_seeds_at_the_last_evaluation_and_the_history_has_e
 
 
 def test_a_subgoal_that_episodes_of_one_seed_lack_is_averaged_over_the_others(writer: Writer) -> None:
-    """Tasks that take turns may give the episodes of a seed no part of one of them."""
+    """If tasks take turns, the episodes of one seed may lack a subgoal that those of another have."""
     both, drawer = (
         subgoal_rows(200, (True, True)),
         [row for row in subgoal_rows(200, (False, True)) if row["subgoal"] == "drawer"],
@@ -102,7 +102,7 @@ def test_achievements_have_crafter_s_score_of_each_seed_s_rates(writer: Writer) 
 
 
 def test_a_heat_map_has_a_panel_for_each_row_and_says_in_words_what_was_met(writer: Writer) -> None:
-    """Lines of subgoals from the first at the top, columns of evaluations; long names are wrapped, never cut."""
+    """Lines are subgoals, the first at the top; columns are evaluations. Long names are wrapped, never cut."""
     long = "put the second of the two red cubes into the drawer " * 2
     for name, method in (("a", "uer"), ("b", "per"), ("c", "relo")):
         root = writer.cell(name, CURVES, steps=200, method=method, score=Score("achievements", low=0.0, high=22.0))

@@ -13,7 +13,7 @@ def chances(scores: dict[str, list], reps: int = 50_000) -> dict[str, list[float
 
 
 def test_the_ranks_of_a_worked_example() -> None:
-    """A run of a is above c's always and above b's, 2, in one case of two."""
+    """A run of a is always above those of c, and above that of b, 2, in one case of two."""
     ranks = chances({"a": [[1], [3]], "b": [[2]], "c": [[0], [0], [0]]})
     assert ranks["a"] == pytest.approx([0.5, 0.5, 0], abs=4 * 0.5 / np.sqrt(50_000))
     assert ranks["b"] == pytest.approx([0.5, 0.5, 0], abs=4 * 0.5 / np.sqrt(50_000)) and ranks["c"] == [0, 0, 1]

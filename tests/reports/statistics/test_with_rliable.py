@@ -62,7 +62,8 @@ def test_profiles_agree_with_ours(shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("shape", [(5, 4, 3), (4, 1, 6)])
 def test_sample_efficiency_curves_agree_with_ours(shape: tuple[int, int, int]) -> None:
-    """rliable's own call, which draws from NumPy's global generator; reports draw curves with our estimates alone."""
+    """The test calls rliable itself, which draws from NumPy's global generator; reports draw curves with our estimates
+    alone."""
     curve = np.cumsum(scores(*shape), axis=2) / shape[2]
     before = np.random.get_state()
     np.random.seed(0)

@@ -158,7 +158,8 @@ def test_there_are_four_drawings_of_several_tasks_in_the_colours_of_the_learning
 
 
 def test_an_improvement_is_bold_where_the_test_tells_the_means_apart(writer: Writer) -> None:
-    """Every run of one is above every run of the other: of three runs a side 2 in 20 relabellings, of four 2 in 70."""
+    """Every run of one method is above every run of the other: 2 of 20 relabellings for three runs a side, 2 of 70 for
+    four."""
     for seeds in (3, 4):
         writer.cell("a", {seed: {200: [0]} for seed in range(seeds)}, steps=200)
         writer.cell("b", {seed: {200: [1]} for seed in range(seeds)}, steps=200, method="per")

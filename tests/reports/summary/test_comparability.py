@@ -36,7 +36,8 @@ def test_what_differs_stands_in_the_way_until_it_is_asked_for(other: Place, allo
 
 
 def test_what_make_run_does_can_be_compared_with_what_was_measured() -> None:
-    """They are the very cells, so whoever runs it sees them pooled, not beside each other."""
+    """`make run` trains the very cells that were measured, so whoever runs it sees them pooled, not beside each
+    other."""
     plan = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=uer,per,vlm_rb", "profile=quick", "seeds=3"])
     stored = results.opened("measured")["measured/doorkey_5x5"].cells
     assert {cell.id for cell in plan.cells} == {cell.id for cell in stored}

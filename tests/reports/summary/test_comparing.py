@@ -66,7 +66,7 @@ def test_each_new_row_stands_beside_each_stored_one_of_its_task(tmp_path: Path) 
 
 
 def test_seeds_are_never_paired(tmp_path: Path) -> None:
-    """Of {1, .5} beside {.5, 0} four of six choices are as far apart, whether or not the seeds are the same."""
+    """Of {1, .5} beside {.5, 0} four of six relabellings are as far apart, whether or not the seeds are the same."""
     new = study(tmp_path / "new", a=("vlm_rb", ends([1, 1], [1, 0])), b=("per", ends([1, 1], [1, 0], seeds=[0, 7])))
     rows = table(compared(new, study(tmp_path / "stored", c=("uer", ends([1, 0], [0, 0])))))["rows"]
     assert [row["p"] for row in rows] == [pytest.approx(4 / 6)] * 2

@@ -86,7 +86,8 @@ def test_answers_are_counted_over_runs_where_they_were_counted(writer: Writer) -
 
 
 def test_every_role_needs_nine_in_ten_answers_and_a_part_may_say_what_too_few_mean(writer: Writer) -> None:
-    """5 of 300 questions, but 3 of the planner's 6, and the scorer's are those of a hand-written model."""
+    """Of 300 questions 5 have no answer, but 3 of these are among the planner's 6; the scorer is a hand-written
+    model."""
     model = {"method": "dsadf", "backend": "openai+scripted", "model": "gpt-4o+scripted_scorer"}
     parts = {
         "planner": {"kind": "chat", "name": "openai", "backend": "openai", "model": "gpt-4o"},

@@ -55,7 +55,8 @@ def test_differences_from_the_reference_of_a_worked_example(ablated: Writer) -> 
 
 
 def test_p_values_are_corrected_for_every_row_that_is_compared(writer: Writer) -> None:
-    """Five seeds of 1 beside five of 0 or .5: 2 of 252 relabellings, above Fisher's p of the episodes; four rows."""
+    """Five seeds of 1 beside five of 0 or .5 give 2 of 252 relabellings, above Fisher's p of the episodes; four rows
+    are compared."""
     for name in ("full", "a", "b", "c", "d"):
         curves = {seed: {200: [1, 1] if name == "full" else [0, seed % 2]} for seed in range(5)}
         writer.cell(name, curves, steps=200, variant=name, matrix=role("ablation", name), **SPRITE)
@@ -124,7 +125,7 @@ def test_rows_without_a_role_stand_below_on_their_own_task_only(writer: Writer) 
 def test_a_scripted_judge_under_perturbation_is_an_instrument_check(
     writer: Writer, backend: str, is_noted: bool
 ) -> None:
-    """Whatever else is asked beside it."""
+    """This holds whatever other model is asked beside the judge."""
     identity = {**SPRITE, "backend": backend}
     for name, variant, scores in (("full", "standard", FULL), ("other", "texture", LESS)):
         parts = {

@@ -35,7 +35,7 @@ def test_a_measured_study_has_tables_by_every_kind_of_statistics(name: str) -> N
 
 
 def test_rows_of_other_lengths_are_aggregated_apart() -> None:
-    """dsadf has 40,000 steps on each of three tasks and a stage of 40,000 before them, baselines only the former."""
+    """dsadf trains 40,000 steps on each of three tasks after a stage of 40,000; the baselines have no stage."""
     headings = {aggregate.heading for aggregate in _summary("housekeep_dsadf").aggregates}
     assert headings == {
         "housekeep, 3 tasks, quick profile, by normalised score, 40,000 steps",

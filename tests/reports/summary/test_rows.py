@@ -61,7 +61,8 @@ def test_the_baseline_is_uniform_then_prioritised_replay_or_else_the_first_row(
 
 
 def test_a_row_carries_what_the_episodes_say_of_its_final_scores(writer: Writer) -> None:
-    """Of 1, 1, 1, 0 the variance is 1/4 and that of their mean 1/16; of returns likewise, without counts."""
+    """The variance of 1, 1, 1, 0 is 1/4 and that of their mean 1/16; the same holds for returns, which have no
+    counts."""
     last = {0: {100: [0, 0, 0, 0], 200: [1, 1, 1, 0]}, 1: {200: [1, 1, 1, 1]}}
     writer.cell("a", {0: last[0], 1: {**last[0], **last[1]}}, steps=200)
     writer.cell("b", {0: {100: [2.0, 4.0]}}, steps=100, score=Score("return", "lower"))

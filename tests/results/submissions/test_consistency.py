@@ -70,7 +70,7 @@ def test_rows_are_those_that_the_configuration_asks_for(
 
 
 def test_a_run_that_is_left_out_stays_in_the_study(forged: Forge, cell: str, tmp_path: Path) -> None:
-    """The seed that does worst cannot be dropped but by saying that it was never planned."""
+    """The worst seed cannot be dropped except by claiming that it was never planned."""
 
     def drop(contents: Contents) -> None:
         for path in [path for path in contents if "/seed-1/" in path]:
@@ -132,7 +132,7 @@ def reconfigured(cell: str, change: Callable[[dict[str, Any]], object]) -> Calla
 
 
 def test_a_configuration_of_another_version_is_taken_with_a_remark(forged: Forge, cell: str, tmp_path: Path) -> None:
-    """The id is recomputed from what is recorded; only whether it runs here cannot be seen."""
+    """The id is recomputed from the record; only whether the configuration runs here cannot be checked."""
     momentum = {"value": 0.9, "layer": "default", "source": ""}
     file = forged(reconfigured(cell, lambda content: content["settings"].update({"learner.momentum": momentum})))
     with pytest.warns(UserWarning, match=r"cannot be checked here, and its runs not be verified: .*learner\.momentum"):
@@ -146,7 +146,7 @@ def test_a_configuration_of_another_version_is_taken_with_a_remark(forged: Forge
 def test_settings_that_could_hide_in_a_configuration_are_never_ranked(
     forged: Forge, cell: str, tmp_path: Path, section: str, name: str, value: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever claims another version, or a part that is not installed here, need not state what else was changed."""
+    """A record that claims another version, or a part that is not installed here, could hide other changed settings."""
 
     def hidden(content: dict[str, Any]) -> None:
         content["settings"]["learner.lr"]["value"] = 0.125

@@ -184,7 +184,7 @@ def test_a_file_that_is_no_small_animation_is_refused_by_name(
 def test_a_gif_of_a_hundred_thousand_frames_never_reaches_a_decoder(
     packed_gallery: PackGallery, cell: str, forged: Forge, tmp_path: Path
 ) -> None:
-    """Under its own name, which no submission has, and disguised as WebP, where it is larger than any."""
+    """As 00.gif it is no file of a submission; disguised as WebP it is larger than any gallery may be."""
     gif = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff" + b"!\xf9\4\0\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0" * 10**5 + b";"
     for name, message in (("00.gif", "is no file of a submission"), ("00.webp", "at most 262,144 fit")):
         changed = {**packed_gallery(episode(0)), f"{cell}/seed-0/gallery/{name}": gif}

@@ -45,8 +45,8 @@ def planned(*words: str) -> Iterator[Cell]:
 
 
 def test_every_method_ablation_and_perturbation_is_accepted(checked: Check) -> None:
-    """Each method on its own suite and on a third of the others, half of them in the smoke profile and half in the
-    paper's."""
+    """Each method is checked on its own suite and on a third of the others, half of them in the smoke profile and half
+    in the paper's."""
     methods = registry.names("method")
     cells = [
         cell
@@ -131,7 +131,7 @@ def test_what_a_record_says_of_its_stage_is_checked_like_the_rest(checked: Check
 
 
 def test_a_record_names_no_file_that_is_opened_here(checked: Check) -> None:
-    """A suite's files have no part in a cell's id, so a stranger may write any path; none of them is kept."""
+    """A suite's files are not hashed into a cell's id, so a stranger may write any path; none of them is kept."""
     cell = next(planned("suite=housekeep", "task=task12", "profile=smoke", "suite.preferences=/etc/secret.csv"))
     assert private.without_servers(record(cell))["settings"]["suite.preferences"]["value"] is None
     assert private.without_servers(record(cell))["overrides"]["suite.preferences"] is None

@@ -235,7 +235,7 @@ def test_a_submission_s_cassette_is_that_of_its_study(served: Path, tmp_path: Pa
 
 
 def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_path: Path) -> None:
-    """But for a call whose schema has a pattern."""
+    """Only a call whose schema has a pattern does not come back."""
     image = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
     chat = ChatCall(
         (Message("system", ("be brief",)), Message("user", ("what is", image, "this?"))), {"type": "object"}, 64, 0.5
