@@ -35,7 +35,7 @@ def test_one_episode_has_no_variance(writer: Writer) -> None:
     assert np.isnan(evaluations(results.study(writer.finish()))["a", 0].variances).all()
 
 
-def test_they_are_those_of_the_rows(tmp_path: Path) -> None:
+def test_evaluations_agree_with_the_rows_that_are_loaded(tmp_path: Path) -> None:
     for name in ("doorkey_5x5", "pendulum_sac_td3"):
         study = results.study(Path(results.__file__).parent / "measured" / name)
         by_run = evaluations(study)

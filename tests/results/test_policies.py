@@ -74,7 +74,7 @@ def test_what_is_no_policy_is_refused_by_its_table(path: Path, content: bytes) -
         policies.table(path)
 
 
-def test_one_that_is_too_large_is_not_read(path: Path) -> None:
+def test_a_policy_that_is_too_large_is_not_read(path: Path) -> None:
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", 2) + b"{}")
         file.truncate(policies.LARGEST + 1)

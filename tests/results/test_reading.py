@@ -56,7 +56,7 @@ def _varint(number: int, length: int) -> bytes:
     return bytes([part | 128 for part in septets[:-1]] + septets[-1:])
 
 
-def test_it_reads_as_in_this_process_and_goes_on_after_a_file_that_takes_too_much(
+def test_a_reader_reads_as_this_process_does_and_goes_on_after_a_file_that_takes_too_much(
     study: StudyRecord, lying: StudyRecord
 ) -> None:
     with Reader(memory=2**29) as reader:
@@ -72,7 +72,7 @@ def test_it_reads_as_in_this_process_and_goes_on_after_a_file_that_takes_too_muc
     )
 
 
-def test_it_ends_what_takes_too_long_and_begins_anew(study: StudyRecord) -> None:
+def test_a_read_that_takes_too_long_is_ended_and_the_next_one_begins_anew(study: StudyRecord) -> None:
     with Reader(seconds=0.0) as reader:
         for _ in range(2):
             with pytest.raises(UserError, match="takes longer than 0 s"):

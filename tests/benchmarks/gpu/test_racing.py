@@ -41,7 +41,7 @@ def test_contenders_alternate_with_equal_steps() -> None:
 
 
 @pytest.mark.parametrize("fails_at", [1, 6])
-def test_one_that_fails_is_told_and_the_others_go_on(fails_at: int) -> None:
+def test_a_contender_that_fails_is_reported_and_the_others_go_on(fails_at: int) -> None:
     log: list[str] = []
     ours, peer = counting(log, "ours"), counting(log, "peer", fails_at)
     assert racing.race([ours, peer], 3, 2, 2, time.monotonic() - 1, lambda: None) == [ours]

@@ -40,7 +40,7 @@ def rows(directory: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_it_ranks_writes_page_csv_and_json_and_tells_what_is_listed_apart_and_refused(
+def test_the_command_ranks_writes_page_csv_and_json_and_names_what_is_listed_apart_and_refused(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = tmp_path / "broken"
@@ -68,7 +68,7 @@ def test_it_ranks_writes_page_csv_and_json_and_tells_what_is_listed_apart_and_re
         (["nowhere"], "no study at nowhere"),
     ],
 )
-def test_nothing_to_show_is_said(
+def test_a_board_without_rows_is_an_error(
     words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert leaderboard(*words, "--output", tmp_path / "lb") == 2

@@ -81,7 +81,7 @@ def test_no_other_file_is_served(served: Watch, path: str) -> None:
     assert answer.status == 404 and '"schema"' not in answer.body
 
 
-def test_nothing_can_be_changed(served: Watch) -> None:
+def test_requests_that_would_change_something_are_refused(served: Watch) -> None:
     before = {path: path.stat().st_mtime_ns for path in served.study.rglob("*")}
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
         answer = served.get("/report/report.html", method)
@@ -147,7 +147,7 @@ def test_a_report_that_cannot_be_made_says_why(watched: Watch, study: Path) -> N
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_cleanly_while_a_page_is_open(watched: Watch, study: Path, how: signal.Signals) -> None:
+def test_the_server_ends_cleanly_while_a_page_is_open(watched: Watch, study: Path, how: signal.Signals) -> None:
     next_event(events(watched))
     assert watched.end(how) == (0, "bench watch: ended\n", "")
     assert list(study.parent.iterdir()) == [study]  # no report is left behind

@@ -39,7 +39,7 @@ def test_the_final_score_less_the_baselines_with_p_and_seeds_needed(add: Add, sh
     assert difference([(theirs, None)]) is None and text.difference(None) == ""
 
 
-def test_it_stands_beside_every_verdict_on_ours(add: Add, shelf: Shelves) -> None:
+def test_the_difference_stands_beside_every_verdict_on_ours(add: Add, shelf: Shelves) -> None:
     add("ours", finals(1.0, 0.9, 0.9), method="vlm_rb")
     add("theirs", finals(0.2, 0.1, 0.3), method="uer")
     paper = catalogue.paper("vlm_rb")

@@ -135,7 +135,9 @@ def test_a_paper_on_preferences_is_filled_from_every_log(preferences: PaperRepor
     assert only["reasons"] == ["MetaWorld v3; the paper used v2", "prompts of our own"] and len(only["runs"]) == 2
 
 
-def test_its_figures_are_drawn_from_every_log_and_say_what_is_not_run(preferences: PaperReport) -> None:
+def test_the_figures_of_a_paper_on_preferences_are_drawn_from_every_log_and_name_what_is_not_run(
+    preferences: PaperReport,
+) -> None:
     figures = preferences.figures
     drawings = {drawing.name: drawing for drawing in figures.drawings}
     paths = ("7-button-press", "7-drawer-open")

@@ -122,7 +122,7 @@ def hostile(writer: Writer, tmp_path: Path) -> Path:
 
 @pytest.mark.waits
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 375)])
-def test_it_can_be_read_light_and_dark_and_at_phone_width_whatever_names_say(
+def test_the_page_can_be_read_light_and_dark_and_at_phone_width_whatever_names_say(
     hostile: Path, browser: Open, axe: Callable[[Page], None], scheme: str, width: int
 ) -> None:
     page_ = browser(hostile, width=width, color_scheme=scheme)

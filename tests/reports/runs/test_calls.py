@@ -42,7 +42,7 @@ def test_prompt_images_and_answer_of_each_kind_are_told_failures_first(
     assert left_out == [f"({count} images: not kept, or no room)" for count in ("3 of 4", "1 of 1")]
 
 
-def test_of_many_the_first_and_the_last_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
+def test_of_many_calls_the_first_and_the_last_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
     judgements = [judged(number) for number in range(200)]
     failing = [(ChatCall((Message("user", (f"{number}?",)),)), None, "server") for number in range(70)]
     record(tmp_path, "cell/0", [*judgements, *failing])

@@ -88,7 +88,7 @@ def test_a_run_is_shown_with_curves_episodes_calls_time_and_configuration(clean:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 375)])
-def test_it_can_be_read_light_and_dark_and_at_phone_width(
+def test_the_page_can_be_read_light_and_dark_and_at_phone_width(
     clean: Path, browser: Open, axe, scheme: str, width: int
 ) -> None:
     page_ = browser(clean, width=width, color_scheme=scheme)

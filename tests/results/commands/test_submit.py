@@ -12,7 +12,7 @@ from tests.results.submissions.conftest import manifest_of, study, trained
 __all__ = ["study", "trained"]
 
 
-def test_it_says_what_the_archive_is_and_what_comes_next(
+def test_the_command_describes_the_archive_and_the_next_steps(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -25,7 +25,7 @@ def test_it_says_what_the_archive_is_and_what_comes_next(
     assert submissions.add(tmp_path / "cartpole.zip", tmp_path / "board").is_dir()
 
 
-def test_it_says_what_is_left_out_and_what_cannot_be_verified(
+def test_the_command_names_what_is_left_out_and_what_cannot_be_verified(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = next(study.glob("*/*/*/seed-1/run.json"))

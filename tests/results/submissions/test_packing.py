@@ -24,7 +24,7 @@ from tests.reports.conftest import edit
 from tests.results.submissions.conftest import SEEDS, contents_of
 
 
-def test_it_holds_configuration_provenance_evaluations_cost_and_parameters_and_nothing_else(
+def test_an_archive_holds_configuration_provenance_evaluations_cost_and_parameters_and_nothing_else(
     archive: Path, trained: Path, cell: str, tmp_path: Path
 ) -> None:
     files = ("evaluations.parquet", "ledger.jsonl", "policy.safetensors", "run.json")
@@ -37,7 +37,7 @@ def test_it_holds_configuration_provenance_evaluations_cost_and_parameters_and_n
     assert json.loads((tmp_path / "by-hand" / "manifest.json").read_text())["by"] == "A. Reader"
 
 
-def test_nothing_in_it_tells_where_it_was_made(study: Path, cell: str, tmp_path: Path) -> None:
+def test_an_archive_does_not_tell_where_it_was_made(study: Path, cell: str, tmp_path: Path) -> None:
     home = str(Path.home())
     path = study / "study.json"
     command = [
