@@ -18,7 +18,7 @@ PATIENCE = 60.0
 """Seconds that processes get to end by themselves after the tests."""
 
 
-def marked(text: str) -> list[int]:
+def marked_processes(text: str) -> list[int]:
     """Return the ids of all other processes whose environment, as it was when their program began, contains `text`."""
     processes = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -38,10 +38,10 @@ def command(process: int) -> str:
 def end(text: str, seconds: float = 0.0) -> list[str]:
     """Wait up to `seconds`, then kill all processes whose environment contains `text`. Return the command lines of
     those that had not ended by themselves."""
-    patience, remaining = time.monotonic() + seconds, marked(text)
+    patience, remaining = time.monotonic() + seconds, marked_processes(text)
     while remaining and time.monotonic() < patience:
         time.sleep(0.05)
-        remaining = marked(text)
+        remaining = marked_processes(text)
     commands = [command(process) for process in remaining]
     patience = time.monotonic() + 30.0
     while remaining and time.monotonic() < patience:
@@ -49,7 +49,7 @@ def end(text: str, seconds: float = 0.0) -> list[str]:
             with contextlib.suppress(OSError):
                 os.kill(process, signal.SIGKILL)
         time.sleep(0.02)
-        remaining = marked(text)
+        remaining = marked_processes(text)
     return commands
 
 

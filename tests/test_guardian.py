@@ -66,7 +66,7 @@ def test_processes_are_found_by_what_they_inherited(tmp_path: Path) -> None:
     mine = f"MINE={tmp_path}"
     reading = [sys.executable, "-I", "-S", "-c", "input()"]
     with subprocess.Popen(reading, stdin=subprocess.PIPE, env={"MINE": str(tmp_path)}) as process:
-        until(lambda: guardian.marked(mine) == [process.pid])
-        assert os.getpid() not in guardian.marked("PATH=")
+        until(lambda: guardian.marked_processes(mine) == [process.pid])
+        assert os.getpid() not in guardian.marked_processes("PATH=")
         process.communicate(b"\n")
-    assert guardian.marked(mine) == []
+    assert guardian.marked_processes(mine) == []

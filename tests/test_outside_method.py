@@ -182,7 +182,7 @@ def scouting(plugin: Callable[..., Path]) -> None:
     plugin("scouting", FOLDER, {"guide": "scouting", "method": "scouting", "section": "scouting = scouting.report"})
 
 
-def planned(*words: str) -> Cell:
+def plan_cells(*words: str) -> Cell:
     (cell,) = matrix.plan([*TINY, *words]).cells
     return cell
 
@@ -195,7 +195,7 @@ def final_files(study: Path) -> dict[str, bytes]:
 
 def test_roles_are_sections_of_identity_record_and_name(scouting: None, tmp_path: Path) -> None:
     words = ("seer.model=org/clip", "reader.model=org/clip", "planner.model=org/large", "planner.temperature=0.5")
-    cell = planned(*words)
+    cell = plan_cells(*words)
     assert [(part.role, part.kind, part.name) for part in cell.models] == [
         ("planner", "chat", "openai"), ("reader", "embedder", "transformers"), ("seer", "embedder", "transformers"),
     ]  # fmt: skip
@@ -207,17 +207,17 @@ def test_roles_are_sections_of_identity_record_and_name(scouting: None, tmp_path
     assert recorded(cell_record).id == cell.id
     for other in ("seer.model=org/other", "reader.model=org/other", "planner=transformers", "planner.temperature=0.6"):
         changed = [word for word in words if word.partition("=")[0] != other.partition("=")[0]]
-        assert planned(*changed, other).id != cell.id, other
-    assert planned(*words, "planner.base_url=http://127.0.0.1:1/v1").id == cell.id
+        assert plan_cells(*changed, other).id != cell.id, other
+    assert plan_cells(*words, "planner.base_url=http://127.0.0.1:1/v1").id == cell.id
     (tmp_path / "cell.json").write_text(json.dumps(cell_record))
     assert configuration(tmp_path, cell.id).id == cell.id
 
 
 def test_a_call_that_two_roles_put_is_verified_for_both(scouting: None) -> None:
-    assert reasking._alike(planned(), "seer") == ["seer", "reader"] and reasking._alike(planned(), "planner") == [
+    assert reasking._alike(plan_cells(), "seer") == ["seer", "reader"] and reasking._alike(plan_cells(), "planner") == [
         "planner"
     ]
-    assert reasking._alike(planned("reader.model=other"), "seer") == ["seer"]
+    assert reasking._alike(plan_cells("reader.model=other"), "seer") == ["seer"]
 
 
 def test_a_page_of_settings_says_what_a_role_is_for(scouting: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,11 +229,11 @@ def test_a_page_of_settings_says_what_a_role_is_for(scouting: None, capsys: pyte
 
 def test_roles_share_a_process_where_one_model_answers_in_both(scouting: None) -> None:
     roles = ["planner", "reader", "seer"]
-    assert sharing(planned(), roles) == [("planner",), ("reader", "seer")]
-    assert sharing(planned("seer.delay=3"), roles) == [("planner",), ("reader", "seer")], "a delay is the role's own"
+    assert sharing(plan_cells(), roles) == [("planner",), ("reader", "seer")]
+    assert sharing(plan_cells("seer.delay=3"), roles) == [("planner",), ("reader", "seer")], "a delay is the role's own"
     for other in ("seer.model=other", "seer.dtype=bfloat16", "seer.batch_size=3"):
-        assert sharing(planned(other), roles) == [("planner",), ("reader",), ("seer",)], other
-    scripted = planned("seer=scripted", "planner=scripted")
+        assert sharing(plan_cells(other), roles) == [("planner",), ("reader",), ("seer",)], other
+    scripted = plan_cells("seer=scripted", "planner=scripted")
     assert sharing(scripted, roles) == [("planner", "seer"), ("reader",)], "hand-written models share a process"
 
 
@@ -252,18 +252,18 @@ def test_a_command_names_roles_and_what_nobody_has_is_told(scouting: None) -> No
     with pytest.raises(
         UserError, match="none of the chosen methods has an embedder in a role of that name; write reader=…"
     ):
-        planned("embedder=transformers")
+        plan_cells("embedder=transformers")
     says = r"have an embedder in a role of another name than its kind; write reader\.delay=… or seer\.delay=…"
     with pytest.raises(UserError, match=says):
-        planned("embedder.delay=3")
+        plan_cells("embedder.delay=3")
     with pytest.raises(UserError, match=r"unknown setting 'planer'.*did you mean 'planner'"):
-        planned("planer=openai")
+        plan_cells("planer=openai")
     with pytest.raises(UserError, match=r"unknown setting 'seer\.modle'.*did you mean 'seer\.model'"):
-        planned("seer.modle=x")
+        plan_cells("seer.modle=x")
     with pytest.raises(UserError, match="unknown chat 'sprite'"):
-        planned("planner=sprite")
+        plan_cells("planner=sprite")
     with pytest.raises(UserError, match="unknown chat '3'"):
-        planned("planner=3")
+        plan_cells("planner=3")
 
 
 CLASHING = """

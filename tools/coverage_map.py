@@ -305,7 +305,7 @@ def select(tree: Path, coverage_map: CoverageMap, base: str) -> Selection:
                 remarks.append(f"{name} is shared by tests of {path.parent}; only `make test` runs all that use it")
                 files |= {*_importers(tree, path)}
         elif path.parts[0] in recorder.FOLDERS and path.suffix == ".py":
-            tests |= {*_reaching(tree, coverage_map, name, lines.get(name))}
+            tests |= {*_reaching_tests(tree, coverage_map, name, lines.get(name))}
             files |= {*_mirrors(tree, path)}
         elif path.parts[0] in recorder.FOLDERS:
             if reaching := coverage_map.reaching(name):  # a template
@@ -324,7 +324,7 @@ def select(tree: Path, coverage_map: CoverageMap, base: str) -> Selection:
     return Selection(sorted(test for test in tests if not test.startswith(in_files)), sorted(files), remarks)
 
 
-def _reaching(tree: Path, coverage_map: CoverageMap, name: str, lines: set[int] | None) -> list[str]:
+def _reaching_tests(tree: Path, coverage_map: CoverageMap, name: str, lines: set[int] | None) -> list[str]:
     """Return the tests that execute the changed `lines` of file `name` if all of these are within functions; else all
     tests that execute the file."""
     process = subprocess.run(

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from tools import coverage_map
 from tools.coverage_map import CoverageMap, function_lines, run_tests
-from tools.mutations import Fault, Place, applied, draw, place
+from tools.mutations import Fault, Place, apply, draw, place
 
 ROOT = coverage_map.ROOT
 DRAWN_FILE = Path(__file__).with_name("drawn_faults.json")
@@ -295,7 +295,7 @@ def judge(copy: Copy, fault: Fault, coverage_map: CoverageMap, python: str, seco
     """Run the tests that reach a fault, except those in `but`, until one fails; return the verdict."""
     source = (copy.directory / fault.file).read_text() if (copy.directory / fault.file).exists() else ""
     try:
-        changed = applied(source, fault)
+        changed = apply(source, fault)
     except LookupError:
         return Verdict(fault, "absent")
     reached = reached_by(coverage_map, fault.file, source, place(source, fault))

@@ -96,7 +96,7 @@ def run(step: Step, directory: Path, environment: Mapping[str, str]) -> str:
         stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        output = _served(process) if step.serves else process.communicate(timeout=COMMAND)[0]
+        output = _fetch_page(process) if step.serves else process.communicate(timeout=COMMAND)[0]
     except (subprocess.TimeoutExpired, OSError) as error:
         os.killpg(process.pid, signal.SIGKILL)
         return f"it was ended: {error}"
@@ -106,7 +106,7 @@ def run(step: Step, directory: Path, environment: Mapping[str, str]) -> str:
     return reason
 
 
-def _served(process: subprocess.Popen[str]) -> str:
+def _fetch_page(process: subprocess.Popen[str]) -> str:
     """Fetch the page that a process serves, stop the process, and return its output. Raise OSError if it prints no
     address or the page cannot be fetched."""
     assert process.stdout is not None

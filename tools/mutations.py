@@ -76,7 +76,7 @@ def place(source: str, fault: Fault) -> Place:
     return Place(source.count("\n", 0, start) + 1, source.count("\n", 0, end) + 1)
 
 
-def applied(source: str, fault: Fault) -> str:
+def apply(source: str, fault: Fault) -> str:
     """Return the text of a file with a fault in it. Raise LookupError if the text it replaces is not in `source`."""
     if (offsets := locate(source, fault)) is None:
         raise LookupError(f"{fault.file} has no {fault.old!r} in {fault.scope or 'it'}")
@@ -134,7 +134,7 @@ def draw(
         for queue in [*queues]:
             for _, fault in queue:
                 source = sources[fault.file]
-                if (fault.file, fault.scope) in functions or not _is_valid(applied(source, fault)):
+                if (fault.file, fault.scope) in functions or not _is_valid(apply(source, fault)):
                     continue
                 if is_reached(fault.file, source, place(source, fault)):
                     faults.append(fault)
@@ -213,7 +213,7 @@ def _parts(node: ast.AST) -> Iterable[ast.AST]:
         return (node.test,)
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.startswith("__"):
         return ()
-    if isinstance(node, ast.Call) and _called(node) in (*_MESSAGES, "Literal", "TypeVar", "Log", "Column"):
+    if isinstance(node, ast.Call) and _callee(node) in (*_MESSAGES, "Literal", "TypeVar", "Log", "Column"):
         return ()
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return (*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body)
@@ -226,7 +226,7 @@ def _parts(node: ast.AST) -> Iterable[ast.AST]:
     ]
 
 
-def _called(node: ast.Call) -> str:
+def _callee(node: ast.Call) -> str:
     function = node.func
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
@@ -236,7 +236,7 @@ def _changes(node: ast.AST, parent: ast.AST) -> Iterator[tuple[str, str]]:
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
         yield "comparison", ast.unparse(ast.Compare(node.left, [_COMPARISONS[type(node.ops[0])]()], node.comparators))
     elif isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
-        if not (isinstance(parent, ast.Call) and _called(parent) in _WITH_AXIS and node in parent.args):
+        if not (isinstance(parent, ast.Call) and _callee(parent) in _WITH_AXIS and node in parent.args):
             yield "constant", repr(_other(node.value))
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
         if not any(isinstance(side, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(side) for side in _sides(node)):
@@ -274,7 +274,7 @@ def _axis_changes(node: ast.Call) -> Iterator[tuple[str, str]]:
             keyword.value = ast.Constant(int(axis == 0))
             yield "axis", ast.unparse(changed)
             return
-    if _called(node) in _WITH_AXIS and isinstance(node.func, ast.Attribute):
+    if _callee(node) in _WITH_AXIS and isinstance(node.func, ast.Attribute):
         for place, argument in enumerate(changed.args[:2]):
             if (axis := _integer(argument)) is not None and (place or not _is_module(node.func.value)):
                 changed.args[place] = ast.Constant(int(axis == 0))
@@ -298,7 +298,7 @@ def _may_be_dropped(node: ast.AST) -> bool:
     """Return whether the code still runs without this statement: a call, an assignment to an attribute or item, or a
     check that raises."""
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call) and _called(node.value) not in _MESSAGES
+        return isinstance(node.value, ast.Call) and _callee(node.value) not in _MESSAGES
     if isinstance(node, ast.Assign):
         return all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
     if isinstance(node, ast.If):

@@ -49,8 +49,8 @@ def pytest_runtest_protocol() -> Iterator[Any]:
     _tried.clear()
     with pytest.MonkeyPatch.context() as patched:
         for owner, name in ((fork_server, "start"), (subprocess.Popen, "__init__"), (os, "fork")):
-            patched.setattr(owner, name, _skipping("starts a process"))
-        patched.setattr(worker, "work", _skipping("trains"))
+            patched.setattr(owner, name, _skip_because("starts a process"))
+        patched.setattr(worker, "work", _skip_because("trains"))
         return (yield)  # type: ignore[misc]
 
 
@@ -63,7 +63,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     return report
 
 
-def _skipping(reason: str) -> Callable[..., None]:
+def _skip_because(reason: str) -> Callable[..., None]:
     def skip(*arguments: object, **named: object) -> None:
         _tried.append(reason)
         pytest.skip(f"not quick: it {reason}")

@@ -99,7 +99,7 @@ def _broken(word: str, first: bool, kind: str, rng: random.Random) -> list[tuple
         option = word.partition("=")[0]
         if len(option.strip("-")) < 3 or "=" in word:
             return []
-        slips_of_kind = {"letter": _letter(option, rng), "space": _spaced(option, rng), "plural": [_plural(option)]}
+        slips_of_kind = {"letter": _letter(option, rng), "space": _split_word(option, rng), "plural": [_plural(option)]}
         return [([*piece] if isinstance(piece, list) else [piece], option) for piece in slips_of_kind.get(kind, [])]
     if not assigned:
         return []
@@ -114,8 +114,8 @@ def _broken(word: str, first: bool, kind: str, rng: random.Random) -> list[tuple
         pairs += [([renamed(other)], name) for other in _letter(name, rng)] if name else []
     elif kind == "space":
         pairs += [([key, f"={value}"], key), ([f"{key}=", value], key)]
-        pairs += [([*piece[:-1], f"{piece[-1]}={value}"], key) for piece in _spaced(key, rng)]
-        pairs += [(renamed(" ".join(piece)).split(" "), name) for piece in _spaced(name, rng)] if name else []
+        pairs += [([*piece[:-1], f"{piece[-1]}={value}"], key) for piece in _split_word(key, rng)]
+        pairs += [(renamed(" ".join(piece)).split(" "), name) for piece in _split_word(name, rng)] if name else []
         if "," in value:
             head, _, tail = word.partition(",")
             pairs.append(([f"{head},", tail], word))
@@ -148,7 +148,7 @@ def _letter(word: str, rng: random.Random) -> list[str]:
     return rng.sample([other for other in slips_of_letters if other != word], 1)
 
 
-def _spaced(word: str, rng: random.Random) -> list[list[str]]:
+def _split_word(word: str, rng: random.Random) -> list[list[str]]:
     """Return one way to split a word in two by a space, within it or in place of an underscore; [] for short words."""
     if "_" in word and rng.random() < 0.5:
         return [word.split("_", 1)]

@@ -52,10 +52,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    return relinked(markdown, page.file.src_uri)
+    return relink(markdown, page.file.src_uri)
 
 
-def relinked(markdown: str, address: str) -> str:
+def relink(markdown: str, address: str) -> str:
     """Return a page's Markdown with links to repository files replaced: by links to the pages that show these files or,
     where there is none, by the link's text. A link to a missing file stays, so that the build fails on it."""
     source_path = COPIED.get(address, f"docs/{address}")

@@ -198,15 +198,15 @@ def pages() -> dict[str, str]:
 
 def _page(name: str, about: About) -> Iterator[str]:
     yield f"# {published.PAPERS[name]}\n\n{text(about.idea)}\n"
-    yield _standing(name, about)
+    yield _availability(name, about)
     yield f"## Tables\n\n{_tables(name)}"
     yield f"## Claims\n\n{_claims(name)}"
     if about.experiments:
         yield f"## Commands and what they cost\n{_costs(about)}"
-    yield f"## What was measured\n\n{_measured(name)}"
+    yield f"## What was measured\n\n{_measurements(name)}"
 
 
-def _standing(name: str, about: About) -> str:
+def _availability(name: str, about: About) -> str:
     """Describe which methods and suites of a paper are available here."""
     methods, suites = _absent(name)
     if about.page:
@@ -230,12 +230,12 @@ def _absent(name: str) -> tuple[list[str], list[str]]:
     numbers = published.load(name)
     methods = [name for name in numbers["method"].unique()
                if not any(_methods(number) for number in numbers[numbers["method"] == name].itertuples())]  # fmt: skip
-    suites = [number for number in numbers["suite"].unique() if number and number not in _registered("suite")]
+    suites = [number for number in numbers["suite"].unique() if number and number not in _registered_names("suite")]
     return methods, suites
 
 
 @functools.cache
-def _registered(kind: str) -> frozenset[str]:
+def _registered_names(kind: str) -> frozenset[str]:
     return frozenset(registry.names(kind))
 
 
@@ -243,7 +243,7 @@ def possible(number: Any) -> bool:
     """Return whether the suite, its tasks and the method of a published number (a record of `published.load`) are
     registered."""
     suites = {suite for suite in number.suite.split(",") if suite}
-    if not _methods(number) or not suites <= _registered("suite"):
+    if not _methods(number) or not suites <= _registered_names("suite"):
         return False
     tasks = {task for suite in suites for task in registry.get("suite", suite).tasks}
     tasks_here = {paper(number.paper).tasks.get(task, task) for task in number.task.split(",")}
@@ -260,7 +260,7 @@ def _methods(number: Any) -> list[str]:
         meant = [
             reading.method for reading in about.reads(about.tasks.get(number.task, number.task), number.method, variant)
         ]
-    return [method for method in meant if method in _registered("method")]
+    return [method for method in meant if method in _registered_names("method")]
 
 
 def _tables(name: str) -> str:
@@ -348,7 +348,7 @@ def _models(planned: Plan) -> str:
     )
 
 
-def _measured(name: str) -> str:
+def _measurements(name: str) -> str:
     stored = MEASURED / name / f"{name}.json"
     if not stored.is_file():
         return "Nothing yet. [What this project has measured](measured.md) lists every study of its own.\n"

@@ -69,11 +69,11 @@ def _folder(path: Path, names: Iterable[str]) -> Folder:
     about = ast.get_docstring(ast.parse((path / "__init__.py").read_text(encoding="utf-8"))) or ""
     purpose = " ".join(about.replace("`", "").split()).split(". ")[0].rstrip(".")
     within = tuple(sorted(package.parent.name for package in path.glob("*/__init__.py")))
-    imported = {name for module in path.rglob("*.py") for name in _imported(module)}
+    imported = {name for module in path.rglob("*.py") for name in _imports(module)}
     return Folder(path.name, purpose, within, frozenset(imported & {*names} - {path.name}))
 
 
-def _imported(module: Path) -> set[str]:
+def _imports(module: Path) -> set[str]:
     """Return the subpackages of `guidebench` that a module imports, at its top or within functions."""
     packages: set[str] = set()
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
@@ -167,7 +167,7 @@ class Call(NamedTuple):
     method: str
 
 
-def traced() -> tuple[list[Call], dict[str, str]]:
+def trace_step() -> tuple[list[Call], dict[str, str]]:
     """Return the calls between the objects of a run in one step of its loop, without duplicates and in order, and
     object -> class name.
 
@@ -260,7 +260,7 @@ def draw_transition(calls: Iterable[Call], classes: Mapping[str, str]) -> str:
 
 def pictures() -> dict[str, str]:
     """Return file name in `docs` -> SVG text."""
-    return {"folders.svg": draw_folders(read_folders()), "transition.svg": draw_transition(*traced())}
+    return {"folders.svg": draw_folders(read_folders()), "transition.svg": draw_transition(*trace_step())}
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ BY_PAGE = {page: (block_commands(page), sentence_commands(page)) for page in PAG
 COMMANDS = [page for page in PAGES if any(BY_PAGE[page])]
 
 
-def planned(page: Path) -> list[Command]:
+def plannable(page: Path) -> list[Command]:
     """Return the commands of a page that can be planned, without duplicates; [] for pages that a test follows
     literally."""
     if page in RUN:
@@ -30,11 +30,11 @@ def planned(page: Path) -> list[Command]:
     ]  # fmt: skip
 
 
-def failing(commands: list[Command], fault: Callable[[Command], str]) -> list[str]:
+def failures(commands: list[Command], fault: Callable[[Command], str]) -> list[str]:
     return [f"bench {' '.join(command)}: {message}" for command in commands if (message := fault(command))]
 
 
-@pytest.mark.parametrize("page", [*filter(planned, PAGES)], ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", [*filter(plannable, PAGES)], ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_what_a_page_would_run_can_be_planned(
     page: Path, tmp_path: Path, monkeypatch, capsys, planned_before: set
 ) -> None:
@@ -47,9 +47,9 @@ def test_what_a_page_would_run_can_be_planned(
         lacking = code == 1 and "missing: " in output.out + output.err and " × " in output.out
         return "" if code == 0 or lacking else output.err
 
-    new = [command for command in planned(page) if command not in planned_before]
+    new = [command for command in plannable(page) if command not in planned_before]
     planned_before.update(new)
-    assert failing(new, fault) == []
+    assert failures(new, fault) == []
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_a_command_has_the_arguments_that_a_page_gives_it(page: Path, capsys: py
             return f"{error} {capsys.readouterr().err}"
         return ""
 
-    assert failing(list(dict.fromkeys([*shown_here, *mentioned_here])), fault) == []
+    assert failures(list(dict.fromkeys([*shown_here, *mentioned_here])), fault) == []
 
 
 def test_pages_show_commands_in_each_form() -> None:
@@ -87,5 +87,5 @@ def test_pages_show_commands_in_each_form() -> None:
     assert ("list", "method") in block_commands(ROOT / "CONTRIBUTING.md")
     assert ("new", "replay", "recent") in block_commands(ROOT / "docs" / "tutorials" / "replay.md")
     assert any(("eval", "RUN", "--frames") in sentences for _, sentences in BY_PAGE.values())
-    assert len({command for page in PAGES for command in planned(page)}) > 80
+    assert len({command for page in PAGES for command in plannable(page)}) > 80
     assert len({command for pages in BY_PAGE.values() for commands in pages for command in commands}) > 150

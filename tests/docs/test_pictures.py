@@ -25,7 +25,7 @@ def test_imports_are_found_in_either_form_and_within_functions(tmp_path: Path) -
     module.write_text(
         "import guidebench.x.y\nfrom guidebench import z\nimport os\ndef f():\n    from guidebench.w import v\n"
     )
-    assert pictures._imported(module) == {"x", "z", "w"}
+    assert pictures._imports(module) == {"x", "z", "w"}
 
 
 def test_every_folder_has_a_box_above_what_it_imports() -> None:
@@ -51,7 +51,7 @@ def test_the_picture_of_folders_is_that_of_the_tree() -> None:
 
 @pytest.mark.slow
 def test_the_picture_of_a_transition_is_that_of_a_run() -> None:
-    calls, classes = pictures.traced()
+    calls, classes = pictures.trace_step()
     order = [Call("Loop", "Task", "step"), Call("Experience", "Store", "append"), Call("Loop", "Asks", "submit")]
     order += [Call("Experience", "Sampler", "scored"), Call("Experience", "Store", "gather")]
     order += [Call("Agent", "Learner", "update"), Call("Experience", "Sampler", "feedback")]

@@ -112,12 +112,12 @@ def test_a_link_to_nothing_ends_the_build(tmp_path: Path) -> None:
 
 
 def test_links_between_files_become_links_between_pages() -> None:
-    assert hooks.relinked("[a](docs/models.md#x), [b](LICENSE)", "index.md") == "[a](models.md#x), b"
-    assert hooks.relinked("[a](../../CONTRIBUTING.md)", "methods/per.md") == "[a](../contributing.md)"
-    assert hooks.relinked("[a](../../docs/methods/per.md)", "papers/measured.md") == "[a](../methods/per.md)"
-    assert hooks.relinked("[a](results/measured)", "index.md") == "[a](papers/measured.md)"
-    assert hooks.relinked("[a](#b) [c](https://example.org/d)", "index.md") == "[a](#b) [c](https://example.org/d)"
-    assert hooks.relinked("[a](results/nowhere)", "index.md") == "[a](results/nowhere)"
+    assert hooks.relink("[a](docs/models.md#x), [b](LICENSE)", "index.md") == "[a](models.md#x), b"
+    assert hooks.relink("[a](../../CONTRIBUTING.md)", "methods/per.md") == "[a](../contributing.md)"
+    assert hooks.relink("[a](../../docs/methods/per.md)", "papers/measured.md") == "[a](../methods/per.md)"
+    assert hooks.relink("[a](results/measured)", "index.md") == "[a](papers/measured.md)"
+    assert hooks.relink("[a](#b) [c](https://example.org/d)", "index.md") == "[a](#b) [c](https://example.org/d)"
+    assert hooks.relink("[a](results/nowhere)", "index.md") == "[a](results/nowhere)"
 
 
 def test_words_of_docstrings_stay_words_in_a_table() -> None:

@@ -62,7 +62,7 @@ def curve(following: Following, seed: int = 0) -> dict[int, float]:
     return dict(zip(scores.steps.tolist(), scores.scores.tolist(), strict=True))
 
 
-def looked(following: Following) -> dict[int, float]:
+def curve_after_look(following: Following) -> dict[int, float]:
     """Look at the study again; return the curve of the run."""
     following.look()
     return curve(following)
@@ -98,15 +98,17 @@ def test_a_half_written_line_counts_when_it_is_whole_and_a_log_that_a_resumed_ru
     following.look()
     line = json.dumps(row(200, 0, False)) + "\n"
     append(log, line[:40])
-    assert looked(following) == {100: 0.5} and following.faults == []
+    assert curve_after_look(following) == {100: 0.5} and following.faults == []
     append(log, line[40:], row(200, 1, False))
-    assert looked(following) == {100: 0.5, 200: 0.0}
+    assert curve_after_look(following) == {100: 0.5, 200: 0.0}
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
     append(log, row(200, 0, True), row(200, 1, True), row(300, 0, True))  # longer than what was read
-    assert looked(following) == {100: 0.5, 200: 1.0, 300: 1.0}
+    assert curve_after_look(following) == {100: 0.5, 200: 1.0, 300: 1.0}
     monkeypatch.setattr(growing, "LONGEST", 100)
     append(log, "x" * 101)
-    assert looked(following) == {100: 0.5, 200: 1.0, 300: 1.0}, "a line without an end is not waited for forever"
+    assert curve_after_look(following) == {100: 0.5, 200: 1.0, 300: 1.0}, (
+        "a line without an end is not waited for forever"
+    )
     assert "row 6: a line of more than 100 bytes" in following.faults[0]
 
 
@@ -141,7 +143,7 @@ def test_a_damaged_line_ends_the_reading_of_its_run_alone(
     writer.cell("other", {0: {100: [1]}}, method="per")
     writer.finish()
     append(log, wrong, row(300, 0))
-    assert looked(following) == {100: 0.5} and "other" in following.curves
+    assert curve_after_look(following) == {100: 0.5} and "other" in following.curves
     assert len(following.faults) == 1 and says in following.faults[0] and str(log) in following.faults[0]
     append(log, row(400, 0))
     assert following.look() == set() and curve(following) == {100: 0.5}

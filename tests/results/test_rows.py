@@ -350,7 +350,7 @@ def test_globbing_characters_in_a_path_stand_for_themselves(tmp_path: Path) -> N
     assert len(results.load(tmp_path / "study [1] 'quoted' *")) == 6
 
 
-def aborting(log: str, groups: list[results.rows.Group], threads: int | None) -> results.rows.Read:
+def read_or_abort(log: str, groups: list[results.rows.Group], threads: int | None) -> results.rows.Read:
     """Abort the process at a certain file, as a library does that meets damaged bytes; else read the rows."""
     if any(path.endswith("seed-1/evaluations.jsonl") for group in groups for path in group.paths):
         os.abort()
@@ -358,7 +358,7 @@ def aborting(log: str, groups: list[results.rows.Group], threads: int | None) ->
 
 
 def test_a_file_at_which_a_library_crashes_is_refused_by_name(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results.rows, "_read", aborting)
+    monkeypatch.setattr(results.rows, "_read", read_or_abort)
     words = f"^{re.escape(str(directory))}/seed-1/evaluations.jsonl: reading it made its process end with exit code -6$"
     with pytest.raises(UserError, match=words):
         results.load(_study(directory))

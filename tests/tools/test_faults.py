@@ -43,7 +43,7 @@ def test_fails_anyway():
 def test_a_named_fault_replaces_text_that_occurs_once(fault: Fault) -> None:
     source = (faults.ROOT / fault.file).read_text()
     assert source.count(fault.old) == 1
-    compile(mutations.applied(source, fault), fault.file, "exec")
+    compile(mutations.apply(source, fault), fault.file, "exec")
 
 
 def test_twenty_faults_are_named() -> None:
@@ -74,9 +74,9 @@ def test_a_fault_is_found_in_a_later_version_of_its_file() -> None:
     later = f"import os\n{SOURCE}".replace("class Sum:\n", longer)
     line = later.splitlines().index("        self.total = values.sum(axis=1) - 2") + 2
     assert mutations.place(later, call) == Place(line, line)
-    assert mutations.applied(later, comparison).count("value >= LIMIT") == 1
+    assert mutations.apply(later, comparison).count("value >= LIMIT") == 1
     with pytest.raises(LookupError, match="has no"):
-        mutations.applied("def clip(value): ...", comparison)
+        mutations.apply("def clip(value): ...", comparison)
 
 
 def test_a_draw_depends_on_no_other_file_and_takes_only_what_is_reached() -> None:

@@ -114,7 +114,7 @@ def main(words: Sequence[str]) -> int:
     rounds = plan.rounds(seed, families, options.first)
     if options.plan:
         for round in (next(rounds) for _ in range(options.rounds or len(families))):
-            print(*described(round), sep="\n")
+            print(*round_lines(round), sep="\n")
         return 0
     mark, directory = f"chaos-{uuid.uuid4().hex}", Path(tempfile.mkdtemp(prefix="guidebench-chaos-"))
     deadline = begin + 60.0 * options.minutes - min(CLOSING, 6.0 * options.minutes)
@@ -133,7 +133,7 @@ def main(words: Sequence[str]) -> int:
                 round = next(rounds)
                 if round.family in unusable:
                     continue
-                tell("\n           ".join(described(round)))
+                tell("\n           ".join(round_lines(round)))
                 try:
                     report = chaos.run(round)
                 except Unusable as reason:
@@ -162,7 +162,7 @@ def main(words: Sequence[str]) -> int:
     return int(failed)
 
 
-def described(round: plan.Round) -> list[str]:
+def round_lines(round: plan.Round) -> list[str]:
     """Return the lines that describe a round: its family, and each command with its fault."""
     return [
         f"round {round.number}, {round.family}: {FAMILIES[round.family].meaning}",

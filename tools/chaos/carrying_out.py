@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests import guardian
 from tools.chaos.plan import Command
-from tools.chaos.processes import RunningCommand, named, send
+from tools.chaos.processes import RunningCommand, command_names, send
 from tools.chaos.striking import NOTICES, SILENCE, Place, Strike
 
 LOOK = 0.03
@@ -58,7 +58,7 @@ def carry_out(
     this command does or soon after."""
     begin = time.monotonic()
     more = [f"output={place.study}", *command.words, *([SILENCE] if NOTICES else [])]
-    running_command = RunningCommand([*words, *more], log, mark, {*guardian.marked(mark)}, command.is_fresh)
+    running_command = RunningCommand([*words, *more], log, mark, {*guardian.marked_processes(mark)}, command.is_fresh)
     strike = None if command.fault is None else Strike(command.fault, running_command, place)
     findings: list[str] = []
     try:
@@ -110,19 +110,18 @@ def _follow(running_command: RunningCommand, strike: Strike | None, study: Path,
         if not pressed and silent > (IMPATIENCE if freezes else PATIENCE):
             if not freezes:
                 findings.append(
-                    f"nothing moved for {PATIENCE:g} s; processes: {dict(named(running_command.members()))}"
+                    f"nothing moved for {PATIENCE:g} s; processes: {dict(command_names(running_command.members()))}"
                 )
             pressed, since = 1, now
             send(running_command.process.pid, signal.SIGINT)
         elif pressed == 1 and now - since > AGAIN:
             if NOTICES:
-                findings.append(
-                    f"Ctrl-C has not ended it in {AGAIN:g} s; processes: {dict(named(running_command.members()))}"
-                )
+                names = dict(command_names(running_command.members()))
+                findings.append(f"Ctrl-C has not ended it in {AGAIN:g} s; processes: {names}")
             pressed, since = 2, now
             send(running_command.process.pid, signal.SIGINT)
         elif pressed == 2 and now - since > PATIENCE / 4:
-            findings.append(f"two Ctrl-C did not end it; processes: {dict(named(running_command.members()))}")
+            findings.append(f"two Ctrl-C did not end it; processes: {dict(command_names(running_command.members()))}")
             running_command.end()
         time.sleep(LOOK)
     return findings
@@ -150,7 +149,7 @@ def _await_end(pids: Sequence[int], deadline: float) -> list[str]:
         remaining = [pid for pid in remaining if guardian.command(pid)]
     if not remaining:
         return []
-    names = dict(named(remaining))
+    names = dict(command_names(remaining))
     for pid in remaining:
         send(pid, signal.SIGKILL)
     if time.monotonic() >= deadline:

@@ -46,7 +46,7 @@ def differences(reference: Path, disturbed: Path) -> list[str]:
             differences += [f"{name}: {text}" for text in _accounts(before, after)]
         else:
             differences.append(f"{name} differs{_first_row(before, after)}")
-    return differences + _recorded(reference, disturbed)
+    return differences + _record_differences(reference, disturbed)
 
 
 def entries(study: Path) -> set[str]:
@@ -122,7 +122,7 @@ def _moment(row: Mapping[str, Any]) -> tuple[int, str]:
     return int(row["step"]), str(row.get("role", ""))
 
 
-def _recorded(reference: Path, disturbed: Path) -> list[str]:
+def _record_differences(reference: Path, disturbed: Path) -> list[str]:
     """Return the differences between the recorded questions, answers, failures and frames, compared by key."""
     sides = [_tables(study) for study in (reference, disturbed)]
     differences = []
@@ -153,10 +153,10 @@ def _first_row(reference: Path, disturbed: Path) -> str:
     rows, others = (log_rows(path.parent, path.stem) for path in (reference, disturbed))
     for number, (row, another) in enumerate(zip(rows, others, strict=False)):
         if row != another:
-            return f" from row {number} of {len(rows)} on: {_changed(row, another)}"
+            return f" from row {number} of {len(rows)} on: {_changed_columns(row, another)}"
     return f": {len(others)} rows instead of {len(rows)}"
 
 
-def _changed(row: Mapping[str, Any], another: Mapping[str, Any]) -> str:
+def _changed_columns(row: Mapping[str, Any], another: Mapping[str, Any]) -> str:
     columns = [column for column in {**row, **another} if row.get(column) != another.get(column)]
     return ", ".join(f"{column} is {another.get(column)!r} instead of {row.get(column)!r}" for column in columns[:3])

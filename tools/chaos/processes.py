@@ -63,7 +63,7 @@ class RunningCommand:
 
     def members(self) -> list[int]:
         """Return the processes of the command that have not ended, itself included."""
-        return [pid for pid in guardian.marked(self._mark) if pid not in self._others]
+        return [pid for pid in guardian.marked_processes(self._mark) if pid not in self._others]
 
     def targets(self, target: str) -> list[int]:
         """Return the ids of the command's processes of the kind `target`, oldest first. Processes that run tasks are
@@ -152,5 +152,5 @@ def is_stopped(pid: int) -> bool:
     return _status(pid)[:1] == ["T"]
 
 
-def named(pids: Sequence[int]) -> Mapping[int, str]:
+def command_names(pids: Sequence[int]) -> Mapping[int, str]:
     return {pid: name_of(pid) or "ended" for pid in pids}

@@ -22,7 +22,7 @@ def test_a_language_model_by_hand() -> None:
     assert arithmetic.language(config, tokens=3, known=1, causal=False) == 2 * 168 + 4 * 4 * 6 + 40
 
 
-def counted(call: Any) -> int:
+def count_operations(call: Any) -> int:
     with FlopCounterMode(display=False) as counter, torch.inference_mode():
         call()
     return int(counter.get_total_flops())
@@ -40,7 +40,9 @@ def test_the_language_models_are_counted_as_pytorch_counts(name: str) -> None:
     """PyTorch also counts the pairs that the causal mask leaves out, so the expected count does too."""
     model, tokens = network(name), 48
     text = model.config.text_config
-    operations = counted(lambda: model(input_ids=torch.full((1, tokens), 5), use_cache=False, logits_to_keep=1))
+    operations = count_operations(
+        lambda: model(input_ids=torch.full((1, tokens), 5), use_cache=False, logits_to_keep=1)
+    )
     assert operations == arithmetic.language(text, tokens, causal=False)
 
 
@@ -49,7 +51,7 @@ def test_a_frame_of_perception_lm_is_counted_as_pytorch_counts() -> None:
     for block in model.model.vision_tower.timm_model.blocks:
         block.attn.fused_attn = False
     side = model.config.vision_config.model_args["img_size"][0]
-    operations = counted(lambda: model.model.get_image_features(pixel_values=torch.zeros(1, 1, 3, side, side)))
+    operations = count_operations(lambda: model.model.get_image_features(pixel_values=torch.zeros(1, 1, 3, side, side)))
     assert operations == arithmetic.perception_frame(model.config)
 
 
@@ -58,5 +60,5 @@ def test_a_pair_of_frames_of_qwen_is_counted_as_pytorch_counts(height: int, widt
     model = network("qwen_vl")
     pixels = torch.zeros(height * width, 3 * 2 * 14 * 14)
     grid = torch.tensor([[1, height, width]])
-    operations = counted(lambda: model.model.get_video_features(pixels, video_grid_thw=grid))
+    operations = count_operations(lambda: model.model.get_video_features(pixels, video_grid_thw=grid))
     assert operations == arithmetic.qwen_frames(model.config, height, width)

@@ -15,7 +15,7 @@ from guidebench.baselines.learners.q_learning.learner import Kind
 MOST = 10_000
 
 
-def counting(log: list[str], name: str, fails_at: int = MOST) -> Contender:
+def counting_contender(log: list[str], name: str, fails_at: int = MOST) -> Contender:
     """Return a contender that appends its name to `log` at each step, and fails at step `fails_at`."""
 
     def train(stop: Stop) -> None:
@@ -32,7 +32,7 @@ def counting(log: list[str], name: str, fails_at: int = MOST) -> Contender:
 def test_contenders_alternate_with_equal_steps() -> None:
     log: list[str] = []
     reports: list[int] = []
-    both = [counting(log, "a"), counting(log, "b")]
+    both = [counting_contender(log, "a"), counting_contender(log, "b")]
     running = racing.race(both, 3, 2, 2, time.monotonic() - 1, lambda: reports.append(len(log)))
     assert running == both and len(reports) == 4
     assert "".join(log) == "aaaaa" + "bbbbb" + "bbaa" + "aabb"
@@ -43,7 +43,7 @@ def test_contenders_alternate_with_equal_steps() -> None:
 @pytest.mark.parametrize("fails_at", [1, 6])
 def test_a_contender_that_fails_is_reported_and_the_others_go_on(fails_at: int) -> None:
     log: list[str] = []
-    ours, peer = counting(log, "ours"), counting(log, "peer", fails_at)
+    ours, peer = counting_contender(log, "ours"), counting_contender(log, "peer", fails_at)
     assert racing.race([ours, peer], 3, 2, 2, time.monotonic() - 1, lambda: None) == [ours]
     mine, theirs = racing.rows([ours, peer], peer, "DQN", 64)
     assert mine.figure is not None and mine.ratio is None and mine.turns == 2

@@ -14,7 +14,7 @@ from tests.reports.conftest import Writer, edit, ending
 from tests.results import animations
 
 
-def gathered(writer: Writer, tmp_path: Path) -> Board:
+def gather_board(writer: Writer, tmp_path: Path) -> Board:
     return gathering.gather([str(writer.finish())], tmp_path / "board")
 
 
@@ -39,7 +39,7 @@ def test_the_first_run_with_a_gallery_shows_its_first_episodes_and_its_last(
 ) -> None:
     gallery(root / "seed-2")
     home = gallery(root / "seed-1")
-    board = gathered(writer, tmp_path)
+    board = gather_board(writer, tmp_path)
     films = only_details(board).episodes
     assert films is not None and board.without_episodes == 0
     assert [film.title for film in films.films] == ["Failure after 9 steps"] * 2 + ["Success after 9 steps"]
@@ -61,7 +61,7 @@ def test_the_first_run_with_a_gallery_shows_its_first_episodes_and_its_last(
 def test_several_tasks_share_a_row_s_episodes_failures_first(writer: Writer, tmp_path: Path) -> None:
     for task in ("easy", "hard"):
         gallery(writer.cell(f"a-{task}", ending(1, 2, 3), steps=200, task=task) / "seed-0", 1, task=task)
-    films = only_details(gathered(writer, tmp_path)).episodes
+    films = only_details(gather_board(writer, tmp_path)).episodes
     assert films is not None and len(films.told) == 2
     assert [film.about.split(",")[0] for film in films.films] == ["easy", "hard"]
 
@@ -79,7 +79,7 @@ def test_what_is_no_small_animation_is_named_and_the_others_shown(
     writer: Writer, tmp_path: Path, content: bytes, says: str
 ) -> None:
     (gallery(writer.cell("a", ending(1, 2, 3), steps=200) / "seed-0", 3) / "00.webp").write_bytes(content)
-    board = gathered(writer, tmp_path)
+    board = gather_board(writer, tmp_path)
     films = only_details(board).episodes
     assert films is not None and len(films.films) == 2
     assert films.told[0].startswith("8x8, seed 0: 2 of 32") and any(says in note for note in board.notes)
@@ -89,7 +89,7 @@ def test_what_is_no_small_animation_is_named_and_the_others_shown(
 def test_a_damaged_description_and_one_of_another_task_show_nothing(root: Path, writer: Writer, tmp_path: Path) -> None:
     (gallery(root / "seed-0") / "gallery.json").write_text("[" * 5_000)
     gallery(root / "seed-1", task="16x16")
-    board = gathered(writer, tmp_path)
+    board = gather_board(writer, tmp_path)
     assert only_details(board).episodes is None
     assert any("the gallery of grid/8x8/uer-a/seed-0 is not shown" in note for note in board.notes)
 
@@ -98,7 +98,7 @@ def test_a_link_out_of_the_run_is_not_followed(root: Path, writer: Writer, tmp_p
     home = gallery(root / "seed-0", 1)
     (home / "00.webp").rename(tmp_path / "elsewhere.webp")
     edit(home / "gallery.json", episodes=[animations.episode(0, success=True, file="../../../../elsewhere.webp")])
-    board = gathered(writer, tmp_path)
+    board = gather_board(writer, tmp_path)
     assert only_details(board).episodes is None and any("there is no file '../../" in note for note in board.notes)
 
 
@@ -108,7 +108,7 @@ def test_without_room_the_rows_with_the_best_places_keep_theirs(
     for name, method, finals in (("a", "uer", (0, 0, 1)), ("b", "per", (4, 4, 4)), ("c", "relo", (0, 1, 0))):
         gallery(writer.cell(name, ending(*finals), steps=200, method=method) / "seed-0", 1)
     monkeypatch.setattr(episodes, "ROOM", len(base64.b64encode(galleries.remade(animations.webp(), 5))))
-    board = gathered(writer, tmp_path)
+    board = gather_board(writer, tmp_path)
     best = min(board.entries, key=lambda entry: (entry.rank is None, entry.rank or 0, entry.id))
     assert [name for name, details in board.details.items() if details.episodes] == [best.id]
     assert board.without_episodes == 2 and "The episodes of 2 rows are left out" in render(board)

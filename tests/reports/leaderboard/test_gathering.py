@@ -134,7 +134,7 @@ def test_tasks_of_other_lengths_meet_at_shares_of_training(study: Study, gather:
     assert curve.unit == "share of training" and curve.x == (0.333333333, 1.0) and curve.value == (0.0, 0.5)
 
 
-def valued(*means: float) -> dict[int, dict[int, list[float]]]:
+def curves_of_means(*means: float) -> dict[int, dict[int, list[float]]]:
     """Return curves of seeds whose final evaluation, of ten episodes, has these mean scores."""
     return {seed: {300: [mean] * 10} for seed, mean in enumerate(means)}
 
@@ -215,19 +215,21 @@ PLACES: Mapping[str, tuple[Mapping[str, Any], str, set[Any]]] = {
         {*((name, "", 1) for name in ("uer", "per", "aer")), ("good", "8x8", 1), ("bad", "8x8", 2), ("one", "5x5", 1)},
     ),
     "tasks of other scores are put on one scale": (
-        {"one": (valued(-100, -100, -100),
+        {"one": (curves_of_means(-100, -100, -100),
                  {"method": "uer", "task": "swing", "score": Score("return", low=-500, high=0)}),
-         "two": (valued(10, 10, 10), {"method": "uer", "task": "collect", "score": Score("badges", low=0, high=20)})},
+         "two": (curves_of_means(10, 10, 10),
+                 {"method": "uer", "task": "collect", "score": Score("badges", low=0, high=20)})},
         "tasks measure.name mean.value",
         {(("collect", "swing"), "normalised score", (0.8 + 0.5) / 2)},
     ),
     "a task whose range is not known is ranked by itself": (
-        {task: (valued(1, 2, 3), {"method": "uer", "score": Score("return"), "task": task})
+        {task: (curves_of_means(1, 2, 3), {"method": "uer", "score": Score("return"), "task": task})
          for task in ("hopper", "cheetah")},
         "tasks rank", {(("cheetah",), 1), (("hopper",), 1)},
     ),
     "records that score a task otherwise are not ranked together": (
-        {"uer": SOLVED, "per": (valued(0, 0, 0), {"score": Score("return")})}, "method rank", {("uer", 1), ("per", 1)},
+        {"uer": SOLVED, "per": (curves_of_means(0, 0, 0), {"score": Score("return")})},
+        "method rank", {("uer", 1), ("per", 1)},
     ),
     "other settings of the suite and demonstrations make another board": (
         {"seen": (ends(1, 1, 1, 1), settings_record(suite__goal="observable")),
@@ -284,7 +286,7 @@ def test_a_row_s_place_follows_from_what_was_trained_and_how(study: Study, gathe
 def test_rows_are_ranked_by_the_score_that_their_suite_names(
     study: Study, gather: Any, score: Score, good: tuple[float, ...], bad: tuple[float, ...]
 ) -> None:
-    rows = {"bad": valued(*bad), "good": valued(*good)}
+    rows = {"bad": curves_of_means(*bad), "good": curves_of_means(*good)}
     board = gather(study("a", **{name: (curves, {"score": score}) for name, curves in rows.items()}))
     assert [(row.method, row.rank) for row in board.entries] == [("good", 1), ("bad", 2)]
     best = board.entries[0]

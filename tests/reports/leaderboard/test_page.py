@@ -55,7 +55,7 @@ def ids(board: Board, **fields_: Any) -> list[str]:
     return [row.id for row in board.entries if all(getattr(row, name) == value for name, value in fields_.items())]
 
 
-def settled(page: Page) -> None:
+def wait_until_settled(page: Page) -> None:
     """Wait until the view of the page's link is shown, charts included."""
     expect(page.locator("#opened h3:visible, #comparison h3:visible").last).to_be_visible()
     expect(page.locator(".plot[data-drawn]:visible").first).to_be_visible()
@@ -233,7 +233,7 @@ def test_a_replication_stands_beneath_its_row_without_a_rank(browser: Open, tmp_
 def test_a_row_opens_and_the_back_button_closes_it(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick")
     page.locator("tr[data-id='grid-vlm_rb'] td").nth(3).click()
-    settled(page)
+    wait_until_settled(page)
     expect(page.get_by_role("heading", name="vlm_rb qwen3-vl-8b")).to_be_focused()
     opened = page.locator("#opened")
     names = ["Learning curve", "Tasks", "Ablations and perturbations", "Sample frames", "Verification"]
@@ -263,7 +263,7 @@ def test_ticked_rows_are_compared_as_the_package_compares_them(browser: Open, fi
     for name in ("grid-uer", "grid-dsadf", "grid-lagea"):
         page.locator(f"tr[data-id='{name}'] input").check()
     page.get_by_role("button", name="Compare").click()
-    settled(page)
+    wait_until_settled(page)
     rows = page.get_by_role("region", name="Beside uer").get_by_role("row")
     assert rows.count() == 4
     ours, theirs = (np.array([task.final for task in board.details[id_].tasks]).T for id_ in ("grid-dsadf", "grid-uer"))
@@ -291,7 +291,7 @@ def test_more_than_four_rows_have_a_panel_each_on_the_same_axes(
 ) -> None:
     names = ("uer", "per", "dsadf", "pebble", "sac")
     page = browser(file, f"#tab=quick&compare=1&ticked={','.join(f'grid-{name}' for name in names)}", width=800)
-    settled(page)
+    wait_until_settled(page)
     panels = page.locator("#comparison .panels > li")
     assert panels.locator(".panel-title").all_inner_texts() == list(names)
     marks = "lines => lines.map(line => getComputedStyle(line).stroke)"
@@ -347,7 +347,7 @@ def test_a_difference_has_the_interval_and_the_p_value_of_the_one_test(
 
 def test_rows_of_different_suites_share_curves_only(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick&ticked=grid-uer,scene-uer&compare=1")
-    settled(page)
+    wait_until_settled(page)
     expect(page.get_by_text("These rows are of different suites")).to_be_visible()
     assert page.locator("#comparison table").count() == 0
 
@@ -363,7 +363,7 @@ def test_rows_out_of_sight_are_there_all_the_same(browser: Open, axe: Callable[[
     last.focus()
     expect(last).to_be_in_viewport()
     page.keyboard.press("Enter")
-    settled(page)
+    wait_until_settled(page)
     page.go_back()
     expect(last).to_be_focused()
     expect(last).to_be_in_viewport()
@@ -388,7 +388,7 @@ def test_a_link_is_the_view(browser: Open, file: Path) -> None:
     expect(again.locator("#ticked")).to_have_text("2 rows ticked")
     assert again.evaluate("document.documentElement.dataset.theme") == "dark"
     again.get_by_role("button", name="Compare").click()
-    settled(again)
+    wait_until_settled(again)
     again.go_back()
     assert visible_ids(again) == ids_
     for wrong in ("#open=nobody", "#tab=constructor&sort=-__proto__&ticked=,x&base=y", "#%E0%A4%A"):
@@ -401,7 +401,7 @@ def test_colours_follow_the_system_and_the_switch(browser: Open, file: Path) -> 
         return int(colour.removeprefix("rgb(").split(",")[0])
 
     page = browser(file, "#tab=quick&open=grid-uer", color_scheme="dark")
-    settled(page)
+    wait_until_settled(page)
     label = page.locator(".plot text").first
     assert back(page) < 40 and label.evaluate("text => getComputedStyle(text).fill") == "rgb(157, 167, 179)"
     page.get_by_label("Colours").select_option("light")
@@ -449,7 +449,7 @@ def test_a_phone_scrolls_tables_not_the_page(browser: Open, file: Path) -> None:
     for link in VIEWS:
         page.goto(file.as_uri() + link)
         if "=grid" in link:
-            settled(page)
+            wait_until_settled(page)
         assert page.evaluate("document.documentElement.scrollWidth") == 375
         targets = page.locator("button:visible, input:visible, select:visible")
         assert min(targets.evaluate_all("all => all.map(each => each.getBoundingClientRect().height)")) >= 20
@@ -464,18 +464,18 @@ def test_axe_finds_nothing(browser: Open, axe: Callable[[Page], None], tmp_path:
     page.get_by_text("How to read this").click()
     axe(page)
     page.get_by_role("button", name="Compare").click()
-    settled(page)
+    wait_until_settled(page)
     axe(page)
     page.get_by_role("button", name="All rows").click()
     page.get_by_role("link", name="vlm_rb").click()
-    settled(page)
+    wait_until_settled(page)
     page.get_by_text("12 settings").click()
     axe(page)
 
 
 def test_print_shows_all_and_no_controls(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick&open=grid-vlm_rb", color_scheme="dark")
-    settled(page)
+    wait_until_settled(page)
     assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
     page.get_by_role("button", name="All rows").click()
     page.emulate_media(media="print")
@@ -486,7 +486,7 @@ def test_print_shows_all_and_no_controls(browser: Open, file: Path) -> None:
     assert page.locator(".scroll").evaluate_all(clipped) == 0 and len(visible_ids(page)) == 9
 
 
-def poisoned() -> Board:
+def hostile_board() -> Board:
     """Return a board whose every text contains markup or script."""
     rows = []
     unchanged = ("id", "tab", "method", "standing", "apart")
@@ -518,7 +518,7 @@ def poisoned() -> Board:
 
 
 def test_strangers_text_stays_text(browser: Open, axe: Callable[[Page], None], tmp_path: Path) -> None:
-    file = write(poisoned(), tmp_path)
+    file = write(hostile_board(), tmp_path)
     page = browser(file)
     assert page.title() == EVIL
     page.get_by_label("Search").fill("<script>")
@@ -526,13 +526,13 @@ def test_strangers_text_stays_text(browser: Open, axe: Callable[[Page], None], t
     row = page.locator("tr[data-id='evil-1'] a")
     assert [page.locator("h1").text_content(), row.text_content()] == [EVIL, EVIL]
     row.click()
-    settled(page)
+    wait_until_settled(page)
     assert [page.locator(f"#opened {part}").text_content() for part in ("h2", "pre")] == [EVIL, EVIL]
     assert page.locator("#opened img").count() == 1
     page.locator("#opened .plot").first.locator(".mark-symbol path").last.hover()
     assert page.locator("#tip").text_content().count(EVIL) == 1
     page.goto(file.as_uri() + "#ticked=evil-1,evil-2&compare=1")
-    settled(page)
+    wait_until_settled(page)
     assert page.locator("#comparison .legend li").first.text_content().strip() == EVIL
     assert page.evaluate("window.pwned") is None
     links = page.locator("[href]").evaluate_all("all => all.map(each => each.getAttribute('href'))")
@@ -558,7 +558,7 @@ def test_the_policy_stops_what_the_page_did_not_bring(chromium: Any, file: Path)
 def test_numbers_that_are_none_and_boards_without_rows(browser: Open, tmp_path: Path) -> None:
     row, details = boards.entry("odd-1", seeds=1, score=Estimate(float("nan")), mean=Estimate(None), hardware=())
     page = browser(write(boards.board((row, details)), tmp_path), "#open=odd-1")
-    settled(page)
+    wait_until_settled(page)
     expect(page.locator(".facts")).to_contain_text("Score (IQM)—")
     expect(browser(write(boards.board(), tmp_path)).get_by_text("No row can be shown.")).to_be_visible()
 
@@ -588,7 +588,7 @@ def test_a_row_opens_to_its_episodes_which_are_decoded_when_a_reader_asks_for_th
     browser: Open, tmp_path: Path, axe: Callable[[Page], None]
 ) -> None:
     page = browser(write(with_films("a", words=EVIL[:60]), tmp_path), "#open=a")
-    settled(page)
+    wait_until_settled(page)
     assert page.locator("figure.animation").count() == 0
     page.locator(".episodes > summary").focus()
     page.keyboard.press("Enter")
@@ -630,7 +630,7 @@ def test_pictures_that_no_verification_has_played_again_are_labelled_in_the_row_
     page = browser(file)
     expect(page.get_by_role("row").filter(has_text="pictures not verified")).to_have_count(1)
     page = browser(file, "#open=a")
-    settled(page)
+    wait_until_settled(page)
     page.locator(".episodes > summary").click()
     expect(page.locator(".episodes")).to_contain_text(reason)
     expect(page.locator(".episodes")).not_to_contain_text("nobody handed them in")
@@ -638,7 +638,7 @@ def test_pictures_that_no_verification_has_played_again_are_labelled_in_the_row_
 
 def test_episodes_stand_still_for_a_reader_who_prefers_less_motion(browser: Open, tmp_path: Path) -> None:
     page = browser(write(with_films("a"), tmp_path), "#open=a", reduced_motion="reduce", width=375)
-    settled(page)
+    wait_until_settled(page)
     page.locator(".episodes > summary").click()
     figure = page.locator("figure.animation").first
     expect(figure.locator("canvas")).to_be_visible()
@@ -661,7 +661,7 @@ def test_the_page_keeps_its_size_and_the_best_rows_their_episodes(
     assert "The episodes of 2 rows are left out for want of room; the rows with the best places keep theirs." in text
     assert "The episodes of 5 rows are left out" in render(replace(board, without_episodes=3))
     page = browser(write(board, tmp_path), "#open=b")
-    settled(page)
+    wait_until_settled(page)
     assert page.locator(".episodes").count() == 0
 
 
@@ -672,6 +672,6 @@ def test_what_is_no_base64_becomes_no_picture(browser: Open, tmp_path: Path) -> 
     evil = replace(films, films=(replace(films.films[0], webp='","x":"data:text/html,<script>1</script>'),))
     changed = replace(board, details={"a": replace(board.details["a"], episodes=evil)})
     page = browser(write(changed, tmp_path), "#open=a")
-    settled(page)
+    wait_until_settled(page)
     page.locator(".episodes > summary").click()
     assert page.locator("figure.animation img").get_attribute("src") is None

@@ -109,7 +109,7 @@ def paper_report(*studies: Path) -> PaperReport:
     return report.report([results.study(study) for study in studies], "dsadf", {}, reps=100)
 
 
-def filled(paper: PaperReport, table: str) -> set[tuple[str, ...]]:
+def filled_keys(paper: PaperReport, table: str) -> set[tuple[str, ...]]:
     """Return the keys (see `numbers`) of the numbers of a table that our runs give."""
     return {key for key, number in numbers(paper, table).items() if number["ours"] is not None}
 
@@ -121,8 +121,8 @@ def every(task: str, *rows: tuple[str, ...], survival: bool = False) -> set[tupl
 
 def test_tables_3_and_8_and_figures_3_to_5_show_small_runs_of_their_command(trained_task: Path) -> None:
     paper = paper_report(trained_task)
-    assert filled(paper, "3") == every("task4", ("dsadf", "ellm"), ("sparse", "ellm"))
-    assert filled(paper, "8") == every("task4", ("dsadf",), ("dsadf", "no_planner"), ("dsadf", "no_reflection"))
+    assert filled_keys(paper, "3") == every("task4", ("dsadf", "ellm"), ("sparse", "ellm"))
+    assert filled_keys(paper, "8") == every("task4", ("dsadf",), ("dsadf", "no_planner"), ("dsadf", "no_reflection"))
     full = numbers(paper, "3")["task4", "dsadf", "seconds", "ellm"]
     assert full["verdict"] == "not comparable" and full["reasons"][0] == "measured on other hardware"
     assert {"profile smoke", "text_embedder scripted, scripted"} <= {*full["reasons"]}
@@ -134,12 +134,12 @@ def test_tables_3_and_8_and_figures_3_to_5_show_small_runs_of_their_command(trai
 def test_tables_4_6_7_and_9_and_figure_6_show_small_runs_of_their_command(unseen: Path) -> None:
     paper = paper_report(unseen)
     three = {"survival": True}
-    assert filled(paper, "4") == every("task7", ("dsadf",), ("qwen2_5_vl",), ("qwen2_5_vl", "gpt-4o"), **three)
-    assert filled(paper, "6") == every("task7", ("dsadf",), ("dsadf", "deepseek"), **three)
-    assert filled(paper, "7") == every("task7", ("dsadf",), ("dsadf", "llama-3.1"), **three)
+    assert filled_keys(paper, "4") == every("task7", ("dsadf",), ("qwen2_5_vl",), ("qwen2_5_vl", "gpt-4o"), **three)
+    assert filled_keys(paper, "6") == every("task7", ("dsadf",), ("dsadf", "deepseek"), **three)
+    assert filled_keys(paper, "7") == every("task7", ("dsadf",), ("dsadf", "llama-3.1"), **three)
     variations = ("no_planner", "no_performer", "no_rl_agent", "performer_only")
     nine = every("task7", ("dsadf",), *(("dsadf", name) for name in variations), **three)
-    assert filled(paper, "9") == {key for key in nine if key[2] == "success_percent" or key[3:] != ("no_planner",)}
+    assert filled_keys(paper, "9") == {key for key in nine if key[2] == "success_percent" or key[3:] != ("no_planner",)}
     reasons = numbers(paper, "4")["task7", "dsadf", "survival_percent"]["reasons"]
     assert "no pre-training; the paper's begins from ELLM's policy" in reasons
     assert any(reason.startswith("learnt on deforestation; the paper's learnt on stone_sword") for reason in reasons)
@@ -154,7 +154,9 @@ def test_table_5_shows_models_that_act_alone_and_no_other_in_their_place(
     words = ("method=model_as_agent", "task=task8", "pretraining.task=", "pretraining.pretraining=", *IN_CRAFTER)
     small = [f"{word.partition('=')[0]}=" for word in SMALL if word.startswith("learner.")]
     paper = paper_report(run_table("5", *words, *small, *addresses("performer"), only="performer=gpt-4o"))
-    assert filled(paper, "5") == every("task8", ("gpt_4o",)), "its reference, Qwen-2.5-VL 7B, is no row of this table"
+    assert filled_keys(paper, "5") == every("task8", ("gpt_4o",)), (
+        "its reference, Qwen-2.5-VL 7B, is no row of this table"
+    )
 
 
 def test_table_10_shows_small_runs_in_housekeep(
@@ -164,7 +166,7 @@ def test_table_10_shows_small_runs_in_housekeep(
     words = ("task=task12", "suite.length=12", "prior=scripted", *EMBEDDED)
     paper = paper_report(run_table("10", *words, *addresses("performer", *roles), only="performer=gpt-4o"))
     methods = ("sparse", "linvit", "gpt_4o", "dsadf")
-    assert filled(paper, "10") == {("task12", method, "object_success_percent") for method in methods}
+    assert filled_keys(paper, "10") == {("task12", method, "object_success_percent") for method in methods}
 
 
 def test_the_command_prints_and_writes_the_paper(trained_task: Path, unseen: Path, tmp_path: Path, capsys: Any) -> None:

@@ -15,7 +15,7 @@ def number(method: str = "vlm_rb", task: str = "8x8", metric: str = "best_succes
     return Number("7", "minigrid_doorkey", task, method, variant, metric, 1.0, float("nan"), "", 5, "")
 
 
-def matched(match: Match | Missing, *cells: str) -> Match:
+def check_match(match: Match | Missing, *cells: str) -> Match:
     """Return the match after checking that it is one of these cells."""
     assert isinstance(match, Match), match
     assert [setting.row.cell.id for setting in match.settings] == [*cells]
@@ -39,7 +39,7 @@ def test_a_number_is_matched_by_suite_task_method_learner_and_variant(
         ({"replay.lambda_max": "1"}, "swept"),
         ({"learner": "dqn", "replay.lambda_max": "0.5"}, "plain"),
     ):
-        matched(rows.match(number(**variant)), cell)
+        check_match(rows.match(number(**variant)), cell)
     assert rows.match(number(task="16x16")) == Missing("vlm_rb on 16x16")
     assert isinstance(rows.match(number(learner="sac")), Missing)
     assert isinstance(rows.match(number(**{"replay.lambda_max": "null"})), Missing)
@@ -51,7 +51,7 @@ def test_an_ablation_never_stands_for_the_full_method(add: Callable[..., None], 
     role = {"kind": "ablation", "name": "lambda_max=1", "reference": "full"}
     add("full", {0: {100: 0.1}, 1: {100: 0.1}}, method="vlm_rb", settings=set_to(0.5, "default"))
     add("ablated", FLAT, method="vlm_rb", variant="x", settings=set_to(1.0, "ablation lambda_max=1"), matrix=role)
-    matched(shelf().match(number()), "full")
+    check_match(shelf().match(number()), "full")
 
 
 def test_a_baseline_is_matched_beside_it_and_must_be_there(
@@ -60,9 +60,9 @@ def test_a_baseline_is_matched_beside_it_and_must_be_there(
     add("ours", FLAT, method="vlm_rb")
     assert shelf().match(number(baseline="uer")) == Missing("uer on 8x8")
     add("theirs", FLAT, method="uer")
-    baseline = matched(shelf().match(number(baseline="uer")), "ours").settings[0].baseline
+    baseline = check_match(shelf().match(number(baseline="uer")), "ours").settings[0].baseline
     assert baseline is not None and baseline.cell.id == "theirs"
-    assert matched(shelf().match(number(method="uer", baseline="uer")), "theirs").settings[0].baseline is None
+    assert check_match(shelf().match(number(method="uer", baseline="uer")), "theirs").settings[0].baseline is None
 
 
 def test_another_task_stands_in_only_when_asked_and_says_so(
@@ -71,7 +71,7 @@ def test_another_task_stands_in_only_when_asked_and_says_so(
     add("ours", {0: {1_000_000: 0.5}, 1: {1_000_000: 0.5}}, method="uer")
     assert isinstance(shelf().match(number("uer", task="16x16")), Missing)
     match = shelf(_16x16="8x8").match(number("uer", task="16x16"))
-    assert matched(match, "ours").reasons == ("task 8x8 instead of 16x16",)
+    assert check_match(match, "ours").reasons == ("task 8x8 instead of 16x16",)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,10 @@ def test_what_differs_from_the_paper_is_a_reason(
     )
     add("uer", {0: {1_000_000: 0.5}, 1: {1_000_000: 0.5}}, method="uer")
     rows = shelf()
-    assert matched(rows.match(number()), "ours").reasons == (reason,)
-    assert matched(rows.match(number("uer")), "uer").reasons == (), "nothing differs in the paper's own configuration"
+    assert check_match(rows.match(number()), "ours").reasons == (reason,)
+    assert check_match(rows.match(number("uer")), "uer").reasons == (), (
+        "nothing differs in the paper's own configuration"
+    )
 
 
 def ours(shelf: Shelf, method: str = "rl_sallm_f", task: str = "button-press", **variant: str) -> Match | Missing:
@@ -112,10 +114,10 @@ def test_an_ablation_is_found_by_its_name_and_its_setting_is_meant(
     taught("a", (2, 2), ablation="no_double_check")
     taught("b", (2, 2), ablation="one_shot", settings={"learner.lr": {"value": 1, "layer": "method", "source": ""}})
     rows = shelf("rl_sallm_f")
-    matched(ours(rows), "full")  # not even an ablation that changes no setting stands for the full method
-    ablation = matched(ours(rows, ablation="no_double_check"), "a")
+    check_match(ours(rows), "full")  # not even an ablation that changes no setting stands for the full method
+    ablation = check_match(ours(rows, ablation="no_double_check"), "a")
     assert ablation.reasons == ("MetaWorld v3; the paper used v2", "prompts of our own")
-    matched(ours(rows, prompt="one_shot"), "b")  # as this paper calls it
+    check_match(ours(rows, prompt="one_shot"), "b")  # as this paper calls it
     assert isinstance(ours(rows, ablation="no_llm_labels"), Missing)
 
 
@@ -125,7 +127,7 @@ def test_a_paper_s_word_for_a_setting_is_translated(add: Callable[..., None], sh
         add(reward, FLAT, suite="point_maze", task="open", method="sac", steps=100, settings=setting)
     rows = shelf("rl_sallm_f")
     for reward in ("dense", "sparse"):
-        match = matched(ours(rows, "sac", "open", reward=reward), reward)
+        match = check_match(ours(rows, "sac", "open", reward=reward), reward)
         assert match.reasons == ("100 of 500,000 steps",), "the setting was meant"
 
 
@@ -136,8 +138,8 @@ def test_a_model_is_found_without_its_date_and_is_the_one_meant(
     chat = {"chat.model": {"value": "gpt-4o-2024-08-06", "layer": "command line", "source": ""}}
     taught("large", (4, 4), model="gpt-4o-2024-08-06", settings=chat)
     rows = shelf("rl_sallm_f")
-    matched(ours(rows, model="gpt-4o-mini"), "mini")
-    assert matched(ours(rows, model="gpt-4o"), "large").reasons == (
+    check_match(ours(rows, model="gpt-4o-mini"), "mini")
+    assert check_match(ours(rows, model="gpt-4o"), "large").reasons == (
         "MetaWorld v3; the paper used v2",
         "prompts of our own",
     )
@@ -149,7 +151,7 @@ def test_tasks_that_a_paper_does_not_name_are_those_of_ours(
     assert isinstance(ours(Shelf([], catalogue.paper("rl_sallm_f"), {}), task="all"), Missing)
     taught("one", (3, 3))
     taught("two", (3, 3), task="reach")
-    match = matched(ours(shelf("rl_sallm_f"), task="all"), "one", "two")
+    match = check_match(ours(shelf("rl_sallm_f"), task="all"), "one", "two")
     assert match.reasons[0] == "mean over button-press, reach; the paper names no tasks"
 
 
@@ -194,7 +196,7 @@ def test_a_mean_over_pairs_of_task_and_setting_has_these_pairs_alone(
         [f"{mode}-{task}" for task in (*more, "drawer-open", "door-open", *last)]
         for mode, more, last in (("hidden", (), ("push",)), ("observable", ("button-press-topdown",), ()))
     )
-    matched(shelf("lagea").match(mean), *hidden, *observable)
+    check_match(shelf("lagea").match(mean), *hidden, *observable)
 
 
 def test_an_ablation_of_a_paper_is_found_by_the_name_that_it_has_here(
@@ -208,4 +210,4 @@ def test_an_ablation_of_a_paper_is_found_by_the_name_that_it_has_here(
     for variant, cell in (({}, "full"), ({"ablation": "no_key_frames"}, "none")):
         number = Number("7", "metaworld_mt10", "push", "lagea", {"goal": "hidden_fixed", **variant},
                         "success_percent", 1.0, float("nan"), "", 3, "")  # fmt: skip
-        assert not any("guide.x" in reason for reason in matched(rows.match(number), cell).reasons)
+        assert not any("guide.x" in reason for reason in check_match(rows.match(number), cell).reasons)

@@ -16,10 +16,10 @@ from tests.reports.papers.conftest import Papers
 def taught_study(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Measured]:
     writer = Writer(tmp_path_factory.mktemp("measures") / "study")
     Papers(writer).teach("full", (3, 1))
-    return measuring(writer)
+    return measure_row(writer)
 
 
-def measuring(writer: Writer) -> tuple[ReportRow, Measured]:
+def measure_row(writer: Writer) -> tuple[ReportRow, Measured]:
     study, summary = writer.summarised()
     return summary.rows[0], Measured(lambda _: study)
 
@@ -71,7 +71,7 @@ def test_a_run_without_a_number_is_left_out_and_one_alone_has_no_interval(row: R
 
 def test_hand_written_code_has_no_bill(taught: Callable[..., None], writer: Writer) -> None:
     taught("full", (3, 1), backend="scripted", model="scripted", parts={"teacher": "llm", "chat": "scripted"})
-    row, measured = measuring(writer)
+    row, measured = measure_row(writer)
     assert np.isnan(measured(row, "dollars")).all() and measured(row, "label_accuracy_percent").tolist() == [75, 25]
 
 
@@ -94,7 +94,7 @@ def replay_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Mea
         ]
         rows = [row | {f"{kind}/goal": 1 - row[f"{kind}/key"] for kind in ("drawn", "stored")} for row in rows]
         write_rows(root / f"seed-{seed}", "metrics", rows)
-    return measuring(writer)
+    return measure_row(writer)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def record(study: Path, asker: str, outcomes: list[tuple[Call, object, str]], sh
     cassette.merge(directory)
 
 
-def judged(number: int) -> tuple[Call, object, str]:
+def judge_call(number: int) -> tuple[Call, object, str]:
     """Return a judge's call on a clip that differs for each number, answered with number/1000."""
     return JudgeCall(CLIP + np.uint8(number), "Is it done?"), number / 1000, ""
 

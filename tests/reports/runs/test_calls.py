@@ -11,7 +11,7 @@ from guidebench.harness.models import cassette, keeping
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import ChatCall, JudgeCall, Message
 from guidebench.reports.runs import calls
-from tests.reports.runs.conftest import CALLS, CLIP, judged, record
+from tests.reports.runs.conftest import CALLS, CLIP, judge_call, record
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_prompt_images_and_answer_of_each_kind_are_told_failures_first(
 
 
 def test_of_many_calls_the_first_and_the_last_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
-    judgements = [judged(number) for number in range(200)]
+    judgements = [judge_call(number) for number in range(200)]
     failing = [(ChatCall((Message("user", (f"{number}?",)),)), None, "server") for number in range(70)]
     record(tmp_path, "cell/0", [*judgements, *failing])
     recorded = calls.recorded(tmp_path, "cell/0")

@@ -42,7 +42,7 @@ def strips(run: Path, name: str = "mine", **changes: Any) -> None:
     put(run, "frames", name, about, clip, changes)
 
 
-def logged(run: Path, name: str = "mine", **changes: Any) -> None:
+def write_logged_episode(run: Path, name: str = "mine", **changes: Any) -> None:
     """Write an episode of training as `bench eval --frames` draws it from a log, with some entries changed."""
     frame = {"file": "image.png", "frame": 17, "numbers": {"weight": 4.25}}
     about = {
@@ -71,7 +71,7 @@ def test_what_bench_eval_left_is_shown_with_the_scores(run: Path) -> None:
 
 
 def test_frames_and_questions_of_logs_come_with_their_numbers_texts_and_images(tmp_path: Path) -> None:
-    logged(tmp_path)
+    write_logged_episode(tmp_path)
     write_question(tmp_path)
     run_episodes = episodes.episodes(tmp_path)
     (episode,), (question,) = run_episodes.logged, run_episodes.asked
@@ -83,11 +83,15 @@ def test_frames_and_questions_of_logs_come_with_their_numbers_texts_and_images(t
     ((role, (text, image)),) = question.messages
     assert (role, text.text, image.png, question.frame) == ("user", "Where?", png(CLIP[0]), png(CLIP[1]))
     assert question.told == (("plan", "Over there."),) and question.left_out == 0
-    logged(tmp_path, success=None)
+    write_logged_episode(tmp_path, success=None)
     assert episodes.episodes(tmp_path).logged[0].success is None
 
 
-KINDS = {"strips": ("frames", strips), "logged": ("logged", logged), "asked": ("questions", write_question)}
+KINDS = {
+    "strips": ("frames", strips),
+    "logged": ("logged", write_logged_episode),
+    "asked": ("questions", write_question),
+}
 MISFITS = [
     ("logged", {"file": "../../run.json"}, "there is no file '../../run.json' in its directory"),
     ("logged", {"file": "vast.png"}, "has 4,294,836,225 pixels"),
@@ -224,7 +228,7 @@ def test_what_would_make_the_page_too_large_is_left_out_and_counted(
     for number in range(episodes.EPISODES + 2):
         strips(tmp_path / "strips", f"e{number:02}")
     for number in range(3):
-        logged(tmp_path / "logged", f"e{number}", left_out=2)
+        write_logged_episode(tmp_path / "logged", f"e{number}", left_out=2)
     for name in ("a", "b"):
         write_question(tmp_path / "asked", name)
     monkeypatch.setattr(episodes, "STRIPS", 3 * first_size)

@@ -16,7 +16,7 @@ from guidebench.reports.rendering import inline
 from guidebench.reports.runs import page, record
 from tests.reports.conftest import edit
 from tests.reports.runs.conftest import EVIL
-from tests.reports.runs.test_episodes import logged, write_question
+from tests.reports.runs.test_episodes import write_logged_episode, write_question
 from tests.results import animations
 
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ def test_nothing_of_a_hostile_run_becomes_markup_or_script(hostile: Path, browse
 
 
 def test_frames_of_a_log_and_what_models_were_shown_stand_with_what_was_said(run: Path, browser: Open, axe) -> None:
-    logged(run, told=[{"log": "feedback", "name": "fix", "text": EVIL}, {"log": "f", "name": EVIL[:40], "text": "x"}])
+    write_logged_episode(
+        run, told=[{"log": "feedback", "name": "fix", "text": EVIL}, {"log": "f", "name": EVIL[:40], "text": "x"}]
+    )
     message = {"role": "user", "parts": [{"text": f"Where? {EVIL}"}, {"file": "image.png"}]}
     write_question(
         run, messages=[message], told=[{"name": "instruction", "text": EVIL}, {"name": EVIL[:40], "text": "x" * 900}]

@@ -12,7 +12,7 @@ from tests.reports.conftest import Writer, write_rows
 CURVES = {0: {100: [0, 0], 200: [1, 0]}, 1: {100: [0, 0], 200: [1, 1]}}
 
 
-def counted(step: int, *completions: float, died: int = 0) -> list[dict[str, object]]:
+def outcome_rows(step: int, *completions: float, died: int = 0) -> list[dict[str, object]]:
     """Return rows of `outcomes` for episodes with these completion rates; in the first `died` of them the player
     died."""
     return [
@@ -22,7 +22,7 @@ def counted(step: int, *completions: float, died: int = 0) -> list[dict[str, obj
     ]
 
 
-def timed(root: Path, seed: int, *seconds: float, seeds: int = 2) -> None:
+def write_timings(root: Path, seed: int, *seconds: float, seeds: int = 2) -> None:
     """Write the timings of a worker of `seeds` seeds: the seconds of its evaluations at steps 100, 200, …"""
     rows = [
         {"step": 100 * number, "seconds": 1.0, "evaluation_seconds": evaluation_seconds, "seeds": seeds}
@@ -38,10 +38,10 @@ def episodes_of(study: results.StudyRecord, notes: list[str] | None = None) -> l
 
 def write_cell(writer: Writer, **names: str) -> None:
     root = writer.cell("episodes", CURVES, steps=200, **names)
-    write_rows(root / "seed-0", "outcomes", counted(100, 1.0, 1.0) + counted(200, 0.5, 0.25, died=1))
-    write_rows(root / "seed-1", "outcomes", counted(100, 1.0, 1.0) + counted(200, 1.0, 0.75))
+    write_rows(root / "seed-0", "outcomes", outcome_rows(100, 1.0, 1.0) + outcome_rows(200, 0.5, 0.25, died=1))
+    write_rows(root / "seed-1", "outcomes", outcome_rows(100, 1.0, 1.0) + outcome_rows(200, 1.0, 0.75))
     for seed in (0, 1):
-        timed(root, seed, 1.5, 4.0)
+        write_timings(root, seed, 1.5, 4.0)
 
 
 def test_means_are_of_the_last_evaluation_and_intervals_are_over_seeds(writer: Writer) -> None:
@@ -63,14 +63,16 @@ def test_an_evaluation_that_only_some_seeds_have_does_not_count(writer: Writer) 
         "a",
         {0: CURVES[0], 1: {100: [0, 0]}},
         steps=200,
-        rows={"outcomes": {0: counted(100, 0.5, 0.5) + counted(200, 1.0, 1.0), 1: counted(100, 0.0, 0.5)}},
+        rows={
+            "outcomes": {0: outcome_rows(100, 0.5, 0.5) + outcome_rows(200, 1.0, 1.0), 1: outcome_rows(100, 0.0, 0.5)}
+        },
     )
     (task,) = episodes_of(results.study(writer.finish()))
     assert float(next(iter(task.means.values()))[1].estimate) == pytest.approx(0.375)
 
 
 def test_runs_without_a_clock_have_steps_alone_and_a_note(writer: Writer) -> None:
-    write_rows(writer.cell("a", {0: CURVES[0]}, steps=200) / "seed-0", "outcomes", counted(200, 1.0, 1.0))
+    write_rows(writer.cell("a", {0: CURVES[0]}, steps=200) / "seed-0", "outcomes", outcome_rows(200, 1.0, 1.0))
     notes: list[str] = []
     (task,) = episodes_of(results.study(writer.finish()), notes)
     assert task.names == ("success", "completion", "alive", "steps")
@@ -79,7 +81,7 @@ def test_runs_without_a_clock_have_steps_alone_and_a_note(writer: Writer) -> Non
 
 
 def test_a_number_that_one_row_lacks_is_a_dash_and_reserved_names_are_not_taken(writer: Writer) -> None:
-    write_rows(writer.cell("a", {0: CURVES[0]}, steps=200) / "seed-0", "outcomes", counted(200, 1.0, 1.0))
+    write_rows(writer.cell("a", {0: CURVES[0]}, steps=200) / "seed-0", "outcomes", outcome_rows(200, 1.0, 1.0))
     second = writer.cell("b", {0: CURVES[0]}, steps=200, method="per")
     rows = [{"step": 200, "episode": 0, "outcome": name, "value": 7.0} for name in ("impossible actions", "success")]
     write_rows(second / "seed-0", "outcomes", rows)
@@ -103,7 +105,7 @@ def test_seconds_are_shared_by_the_seeds_and_the_episodes_of_the_clock_s_records
     writer: Writer, clock: list[tuple[int, float, int]], expected: float
 ) -> None:
     root = writer.cell("a", {0: CURVES[0]}, steps=200)
-    write_rows(root / "seed-0", "outcomes", counted(200, 1.0, 1.0))
+    write_rows(root / "seed-0", "outcomes", outcome_rows(200, 1.0, 1.0))
     rows = [
         dict(zip(("step", "seconds", "evaluation_seconds", "seeds"), (at, 1.0, *readings), strict=True))
         for at, *readings in clock

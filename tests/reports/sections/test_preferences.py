@@ -17,7 +17,9 @@ from tests.reports.conftest import Writer, label_row, write_rows
 CURVES = {seed: {100: [0, 0], 200: [seed, 1]} for seed in (0, 1)}
 
 
-def imagining(query: int, label: float, outcome: str, reward: float | None = None, **more: Any) -> dict[str, Any]:
+def imagined_label_row(
+    query: int, label: float, outcome: str, reward: float | None = None, **more: Any
+) -> dict[str, Any]:
     rewards = (
         {}
         if reward is None
@@ -27,13 +29,13 @@ def imagining(query: int, label: float, outcome: str, reward: float | None = Non
 
 
 FIRST = [  # session 0, then 1
-    imagining(0, 1.0, "kept", 3.0),
-    imagining(1, 0.0, "length"),
+    imagined_label_row(0, 1.0, "kept", 3.0),
+    imagined_label_row(1, 0.0, "length"),
     label_row(2, None, learned_1=-0.5),
     label_row(3, 0.5, outcome="equal", truth=0.5),
 ]
 SECOND = [
-    imagining(0, 1.0, "kept", 5.0, reward_0=2.0),
+    imagined_label_row(0, 1.0, "kept", 5.0, reward_0=2.0),
     label_row(1, 1.0, learned_1=0.0),
     label_row(2, 1.0, truth=0.0),
     label_row(3, None, outcome="unreadable"),

@@ -132,7 +132,7 @@ def test_what_came_from_files_becomes_neither_markup_nor_mathematics_nor_a_path(
     root = writer.cell("a", CURVES, steps=200, variant=evil)
     named: dict[str, Any] = {"step": 0, "t": 1, "quantity": f"event/{evil}", "value": 1.0}
     write_rows(root / "seed-0", "probes", [*test_probes.rows({100: [0, 1, 2, 3, 4, 5]}), named])
-    labels = [label_row(0, 1.0, outcome=evil[:21]), test_preferences.imagining(1, 1.0, evil[:21], 2.0)]
+    labels = [label_row(0, 1.0, outcome=evil[:21]), test_preferences.imagined_label_row(1, 1.0, evil[:21], 2.0)]
     write_rows(root / "seed-0", "labels", labels)
     reported = report(writer.finish())
     assert reported.code == 0 and "<script>$" not in reported.text()

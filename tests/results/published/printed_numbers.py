@@ -52,11 +52,11 @@ def mean(values: Iterable[Decimal]) -> Decimal:
     return sum(numbers, Decimal(0)) / len(numbers)
 
 
-def rounded(value: Decimal, places: int = 2) -> Decimal:
+def round_half_up(value: Decimal, places: int = 2) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
 
 
-def listed(values: Iterable[Decimal | int]) -> str:
+def list_of_numbers(values: Iterable[Decimal | int]) -> str:
     """Numbers as a note lists them.
 
     >>> listed([30, -5, 0])
@@ -69,5 +69,5 @@ def listed(values: Iterable[Decimal | int]) -> str:
 def follows(row: Any, derived: Decimal, places: int) -> None:
     """Check that a printed number is the derived one, rounded, or that its note states what its parts give."""
     noted = re.search(r" give (-?[\d.]+)", row.note)
-    value, expected = Decimal(str(row.value)), rounded(derived, places)
+    value, expected = Decimal(str(row.value)), round_half_up(derived, places)
     assert expected == (Decimal(noted[1]) if noted else value) and (not noted or expected != value)

@@ -76,7 +76,7 @@ def forged(archive: Path, tmp_path: Path) -> Callable[..., Path]:
     return lambda change, **claims: forge(archive, tmp_path / "forged.zip", change, **claims)
 
 
-def edited(path: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Contents], None]:
+def edit_json(path: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Contents], None]:
     """Return a function that applies `change` to a JSON file of an archive."""
 
     def apply(contents: Contents) -> None:

@@ -17,8 +17,8 @@ from guidebench.results import galleries, submissions
 from guidebench.results.submissions import galleries as handed_in
 from guidebench.results.submissions.packing import pack
 from tests.results import animations
-from tests.results.submissions.conftest import Contents, contents_of, edited
-from tests.results.submissions.test_hostile import refused
+from tests.results.submissions.conftest import Contents, contents_of, edit_json
+from tests.results.submissions.test_hostile import check_add_refused
 
 Forge = Callable[..., Path]
 PackGallery = Callable[..., Contents]
@@ -178,7 +178,7 @@ def test_a_file_that_is_no_small_animation_is_refused_by_name(
     path = f"{cell}/seed-0/gallery/00.webp"
     gallery_files = packed_gallery(episode(0, length=90, moves=90, frames=5))
     file = forged(lambda contents: contents.update({**gallery_files, path: content}))
-    refused(file, archive, tmp_path / "board", f"{path}(: | has ).*({message})")
+    check_add_refused(file, archive, tmp_path / "board", f"{path}(: | has ).*({message})")
 
 
 def test_a_gif_of_a_hundred_thousand_frames_never_reaches_a_decoder(
@@ -205,7 +205,7 @@ def test_other_names_and_places_are_no_files_of_a_submission(
 
 def about(change: Callable[[dict[str, Any]], object]) -> Callable[[str, Contents], None]:
     """Return a change of the description gallery.json."""
-    return lambda cell, contents: edited(f"{cell}/seed-0/gallery/gallery.json", change)(contents)
+    return lambda cell, contents: edit_json(f"{cell}/seed-0/gallery/gallery.json", change)(contents)
 
 
 def doubled(cell: str, contents: Contents) -> None:

@@ -24,7 +24,7 @@ from tests.results.submissions.conftest import Contents
 Forge = Callable[..., Path]
 
 
-def refused(file: Path, archive: Path, board: Path, message: str) -> None:
+def check_add_refused(file: Path, archive: Path, board: Path, message: str) -> None:
     """Check that `add` refuses the file by name, leaves nothing of it on the board, and then accepts a sound
     archive."""
     with pytest.raises(UserError, match=message) as caught:
@@ -55,7 +55,7 @@ def put(path: str, content: bytes) -> Callable[[str], Callable[[Contents], objec
     return lambda cell: lambda contents: contents.update({path[1:] if path[0] == "/" else f"{cell}/{path}": content})
 
 
-def rewritten(change: Callable[[bytes], bytes]) -> Callable[[str], Callable[[Contents], object]]:
+def rewrite_evaluations(change: Callable[[bytes], bytes]) -> Callable[[str], Callable[[Contents], object]]:
     """Return a change of the bytes of the first run's evaluations."""
     return lambda cell: edited_bytes(f"{cell}/seed-0/evaluations.parquet", change)
 
@@ -64,7 +64,7 @@ def edited_bytes(path: str, change: Callable[[bytes], bytes]) -> Callable[[Conte
     return lambda contents: contents.update({path: change(contents[path])})
 
 
-def copying(change: Callable[[bytes], bytes]) -> Callable[[str], Callable[[Contents], object]]:
+def copy_policy(change: Callable[[bytes], bytes]) -> Callable[[str], Callable[[Contents], object]]:
     """Return a change that stores the first seed's parameters, changed, as another seed's too."""
     return lambda cell: (
         lambda contents: contents.update(
@@ -88,7 +88,7 @@ def retold(content: bytes) -> bytes:
     return save(load(content), metadata={"trained": "really"})
 
 
-def reordered(content: bytes) -> bytes:
+def reorder_arrays(content: bytes) -> bytes:
     """Return safetensors bytes with the same arrays in reverse order."""
     length = int.from_bytes(content[:8], "little")
     head, body = json.loads(content[8 : 8 + length]), content[8 + length :]
@@ -135,11 +135,11 @@ PLACE = "has no name, shape and place"
 HOSTILE: list[tuple[Callable[[str], Callable[[Contents], object]], str]] = [
     # One byte of the footer: the column is no longer optional, its values still have definition levels. The library
     # aborts the process on it.
-    (rewritten(lambda content: replaced(content, b"%\x02\x18\x04step", b"%\x00\x18\x04step")),
+    (rewrite_evaluations(lambda content: replaced(content, b"%\x02\x18\x04step", b"%\x00\x18\x04step")),
      "made its process end with exit"),
-    (rewritten(lambda content: replaced(content, b"\x18\x04step", b"\x18\x04st\xffp")),
+    (rewrite_evaluations(lambda content: replaced(content, b"\x18\x04step", b"\x18\x04st\xffp")),
      "evaluations.parquet cannot be read as"),
-    (rewritten(repeated_column), "evaluations.parquet has the column 'step' twice"),
+    (rewrite_evaluations(repeated_column), "evaluations.parquet has the column 'step' twice"),
     *((put("seed-0/policy.safetensors", content), f"seed-0/policy.safetensors is no safetensors file .*({message})")
       for content, message in (
         (tensors(("w", "F8_E4M3", [4], 4)), "is of dtype 'F8_E4M3'; expected F64"),
@@ -155,8 +155,8 @@ HOSTILE: list[tuple[Callable[[str], Callable[[Contents], object]], str]] = [
         ((200_000).to_bytes(8, "little") + b"[" * 200_000, "its table is nested too deep"),
         (b"\x1b\0\0\0\0\0\0\0" + b'{"__metadata__":{},"w":[1]}', "'w' is not described by dtype, shape"),
     )),
-    *((copying(copied), "seed-1 has the very parameters of .*seed-0, and no two seeds learn the same")
-      for copied in (retold, reordered, lambda content: save({**load(content), "more": np.ones(3, np.float32)}))),
+    *((copy_policy(copied), "seed-1 has the very parameters of .*seed-0, and no two seeds learn the same")
+      for copied in (retold, reorder_arrays, lambda content: save({**load(content), "more": np.ones(3, np.float32)}))),
     *((put("seed-0/ledger.jsonl", f"{json.dumps({**ROW, name: -0.5})}\n".encode()),
        rf"seed-0/ledger.jsonl, row 1, column '{name}': -0\.5; expected .* of at")
       for name in ("usd", "billed_usd", "seconds", "billed_seconds")),
@@ -177,7 +177,7 @@ def test_what_a_reader_cannot_bear_is_refused_and_the_next_one_gets_in(
     forged: Forge, archive: Path, cell: str, tmp_path: Path,
     change: Callable[[str], Callable[[Contents], object]], message: str,
 ) -> None:  # fmt: skip
-    refused(forged(change(cell)), archive, tmp_path / "board", message)
+    check_add_refused(forged(change(cell)), archive, tmp_path / "board", message)
 
 
 def test_what_takes_for_ever_is_ended(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from tests.results.submissions.conftest import contents_of, manifest_of
 EVIL = 'study"><script>alert(1)</script>'
 
 
-def refused(file: Path, directory: Path, message: str) -> None:
+def check_add_refused(file: Path, directory: Path, message: str) -> None:
     """Check that `add` refuses with a message that names the file and says what to do, and leaves nothing behind."""
     with pytest.raises(UserError, match=message) as caught:
         submissions.add(file, directory)
@@ -199,30 +199,30 @@ ENTRIES: list[tuple[Callable[[Members], object], str]] = [
 def test_an_archive_of_other_entries_is_refused(
     hostile: Callable[..., Path], tmp_path: Path, change: Callable[[Members], object], message: str
 ) -> None:
-    refused(hostile(change), tmp_path / "board", message)
+    check_add_refused(hostile(change), tmp_path / "board", message)
 
 
 def put(archive_bytes: bytes, at: int, value: bytes) -> bytes:
     return archive_bytes[:at] + value + archive_bytes[at + len(value) :]
 
 
-def sized(offset: int, value: int) -> Callable[[bytes], bytes]:
+def resize(offset: int, value: int) -> Callable[[bytes], bytes]:
     """Return a change of a 32-bit number in the last entry of the index."""
     return lambda archive_bytes: put(archive_bytes, archive_bytes.rindex(b"PK\1\2") + offset, struct.pack("<I", value))
 
 
-def encrypted(archive_bytes: bytes) -> bytes:
+def encrypt(archive_bytes: bytes) -> bytes:
     at = archive_bytes.rindex(b"PK\1\2") + 8
     return put(archive_bytes, at, bytes([archive_bytes[at] | 1]))
 
 
-def shared(archive_bytes: bytes) -> bytes:
+def share_bytes(archive_bytes: bytes) -> bytes:
     """Let two entries of an archive share the same bytes, as a bomb without compression does."""
     second = archive_bytes.index(b"PK\1\2", archive_bytes.index(b"PK\1\2") + 4)
     return put(archive_bytes, archive_bytes.index(b"PK\1\2", second + 4) + 42, archive_bytes[second + 42 : second + 46])
 
 
-def hiding(archive_bytes: bytes) -> bytes:
+def hide_bytes(archive_bytes: bytes) -> bytes:
     """Insert bytes between an archive's last entry and its index."""
     start = struct.unpack("<I", archive_bytes[-6:-2])[0] + len("hidden")
     return put(archive_bytes.replace(b"PK\1\2", b"hiddenPK\1\2", 1), len(archive_bytes), struct.pack("<I", start))
@@ -239,13 +239,13 @@ def zip64(archive_bytes: bytes) -> bytes:
 UNOWNED = "no plain ZIP|no ZIP archive|hides something behind its last entry"
 LIES = "is compressed|overlaps another|is damaged|bytes; at most"
 BYTES: list[tuple[Callable[[bytes], bytes], str]] = [
-    (encrypted, "'study.json' is encrypted"),
+    (encrypt, "'study.json' is encrypted"),
     # of the last entry: compressed, real, where
-    *((sized(offset, value), LIES) for offset, value in ((20, 2**31), (24, 3), (24, 2**32 - 1), (42, 7))),
-    (shared, "overlaps another or hides something|is damaged"),
+    *((resize(offset, value), LIES) for offset, value in ((20, 2**31), (24, 3), (24, 2**32 - 1), (42, 7))),
+    (share_bytes, "overlaps another or hides something|is damaged"),
     (lambda content: b"#!/bin/sh\n" + content, UNOWNED),
     (lambda content: content + b"more", UNOWNED),
-    (hiding, UNOWNED),
+    (hide_bytes, UNOWNED),
     *((lambda content, cut=cut: content[: cut(len(content))], "is no ZIP archive, or it is cut short") for cut in (
         *(lambda size, length=length: length for length in (0, 1, 21, 22, 100)),
         lambda size: size // 2, lambda size: size - 1,
@@ -259,7 +259,7 @@ def test_an_archive_of_other_bytes_is_refused(
     archive: Path, tmp_path: Path, change: Callable[[bytes], bytes], message: str
 ) -> None:
     (tmp_path / "a.zip").write_bytes(change(archive.read_bytes()))
-    refused(tmp_path / "a.zip", tmp_path / "board", message)
+    check_add_refused(tmp_path / "a.zip", tmp_path / "board", message)
 
 
 def test_a_zip_bomb_is_refused_before_it_goes_off(hostile: Callable[..., Path], tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_zip_bomb_is_refused_before_it_goes_off(hostile: Callable[..., Path], 
     file = hostile(lambda members: members.append((bomb, bytes(2**27))))
     assert file.stat().st_size < 2**18
     tracemalloc.start()
-    refused(file, tmp_path / "board", "'a/b/c/seed-0/ledger.jsonl' is compressed; a submission's are stored")
+    check_add_refused(file, tmp_path / "board", "'a/b/c/seed-0/ledger.jsonl' is compressed; a submission's are stored")
     assert tracemalloc.get_traced_memory()[1] < 2**24
     tracemalloc.stop()
 
@@ -277,7 +277,7 @@ def test_a_compressed_manifest_is_not_even_read(archive: Path, tmp_path: Path, m
     file = tmp_path / "deflated.zip"
     with zipfile.ZipFile(file, "w", method) as target:
         target.writestr(entry(MANIFEST, compress_type=method), bytes(2**24))
-    refused(file, tmp_path / "board", "'manifest.json' is compressed")
+    check_add_refused(file, tmp_path / "board", "'manifest.json' is compressed")
 
 
 def test_a_bit_that_flipped_on_the_way_is_noticed_or_changes_nothing(archive: Path, tmp_path: Path) -> None:
@@ -303,15 +303,15 @@ class Exploit:
 def test_a_pickle_is_never_run(archive: Path, forged: Callable[..., Path], cell: str, tmp_path: Path) -> None:
     os.chdir(tmp_path)
     (tmp_path / "a.zip").write_bytes(pickle.dumps(Exploit()))
-    refused(tmp_path / "a.zip", tmp_path / "board", "is no ZIP archive")
+    check_add_refused(tmp_path / "a.zip", tmp_path / "board", "is no ZIP archive")
     saved = io.BytesIO()
     with zipfile.ZipFile(saved, "w") as torch_file:  # as torch.save writes it
         torch_file.writestr("archive/data.pkl", pickle.dumps(Exploit()))
     (tmp_path / "b.zip").write_bytes(saved.getvalue())
-    refused(tmp_path / "b.zip", tmp_path / "board", "does not begin with one manifest.json")
+    check_add_refused(tmp_path / "b.zip", tmp_path / "board", "does not begin with one manifest.json")
     for pickled in (pickle.dumps(Exploit()), saved.getvalue()):
         file = forged(lambda contents, c=pickled: contents.update({f"{cell}/seed-0/policy.safetensors": c}))
-        refused(file, tmp_path / "board", "seed-0/policy.safetensors is no safetensors file")
+        check_add_refused(file, tmp_path / "board", "seed-0/policy.safetensors is no safetensors file")
     assert not (tmp_path / "pwned").exists()
 
 
@@ -323,7 +323,7 @@ def test_a_hundred_thousand_entries_are_not_read(tmp_path: Path) -> None:
             index + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, stated, stated, len(index), 0, 0)
         )
         started = time.process_time()
-        refused(
+        check_add_refused(
             tmp_path / "a.zip", tmp_path / "board", "entries; a submission has at most|does not begin with|is damaged"
         )
         assert time.process_time() - started < 5
@@ -345,5 +345,5 @@ def test_a_directory_that_was_there_before_stays(hostile: Callable[..., Path], t
 
 def test_a_refusal_late_in_the_archive_leaves_nothing(forged: Callable[..., Path], cell: str, tmp_path: Path) -> None:
     file = forged(lambda contents: contents.update({f"{cell}/seed-1/ledger.jsonl": b'{"step": "x"}\n' * 3}))
-    refused(file, tmp_path / "board", f"{cell}/seed-1/ledger.jsonl, row 1")
+    check_add_refused(file, tmp_path / "board", f"{cell}/seed-1/ledger.jsonl, row 1")
     assert contents_of(file)

@@ -29,7 +29,7 @@ def checked(tmp_path: Path) -> Check:
     return check
 
 
-def planned(*words: str) -> Iterator[Cell]:
+def plan_cells(*words: str) -> Iterator[Cell]:
     """Yield the cells of `bench run`, `bench ablate` and `bench perturb` with these words; none if the words do not fit
     together."""
     try:
@@ -53,7 +53,9 @@ def test_every_method_ablation_and_perturbation_is_accepted(checked: Check) -> N
         for number, suite in enumerate(registry.names("suite"))
         for other, method in enumerate(methods)
         if suite == registry.get("method", method).suite or (number + other) % 3 == 0
-        for cell in planned(f"suite={suite}", f"method={method}", f"profile={('smoke', 'paper')[(number + other) % 2]}")
+        for cell in plan_cells(
+            f"suite={suite}", f"method={method}", f"profile={('smoke', 'paper')[(number + other) % 2]}"
+        )
     ]
     assert len(cells) > 100 and {cell.names.profile for cell in cells} == {"smoke", "paper"}
     assert len({cell.names.method for cell in cells}) > 0.9 * len(methods)
@@ -84,7 +86,7 @@ SERVED = ("judge=openai", "judge.model=org/name", "judge.base_url=http://localho
     ],
 )
 def test_what_the_command_line_gives_is_accepted(checked: Check, words: tuple[str, ...]) -> None:
-    cells = list(planned(*words))
+    cells = list(plan_cells(*words))
     assert cells
     for cell in cells:
         cell_record = private.without_servers(record(cell))  # as it is handed in
@@ -103,13 +105,13 @@ def test_what_the_command_line_gives_is_accepted(checked: Check, words: tuple[st
     ],
 )
 def test_an_override_left_unsaid_is_noticed(checked: Check, words: tuple[str, ...], message: str) -> None:
-    cell = next(planned(*words))
+    cell = next(plan_cells(*words))
     with pytest.raises(Altered, match=f"{message}.*which its overrides do not say"):
         checked({**record(cell), "overrides": {}, "variant": ""})
 
 
 def test_what_a_record_says_of_its_stage_is_checked_like_the_rest(checked: Check) -> None:
-    cell_record = record(next(planned(*STAGED, "pretraining.replay.alpha=0.3")))
+    cell_record = record(next(plan_cells(*STAGED, "pretraining.replay.alpha=0.3")))
     stage = cell_record["stage"]
     for message, changed in {
         "make another cell": {**stage, "settings": {**stage["settings"], "replay.alpha": {"value": 0.4}}},
@@ -132,7 +134,7 @@ def test_what_a_record_says_of_its_stage_is_checked_like_the_rest(checked: Check
 
 def test_a_record_names_no_file_that_is_opened_here(checked: Check) -> None:
     """A suite's files are not hashed into a cell's id, so a stranger may write any path; none of them is kept."""
-    cell = next(planned("suite=housekeep", "task=task12", "profile=smoke", "suite.preferences=/etc/secret.csv"))
+    cell = next(plan_cells("suite=housekeep", "task=task12", "profile=smoke", "suite.preferences=/etc/secret.csv"))
     assert private.without_servers(record(cell))["settings"]["suite.preferences"]["value"] is None
     assert private.without_servers(record(cell))["overrides"]["suite.preferences"] is None
     read = checked(record(cell))

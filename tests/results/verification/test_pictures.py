@@ -49,14 +49,14 @@ def differences(study: Path) -> dict[int, str]:
     return replayed(Shown(run.parent, run.parent.name.rpartition("-")[2], 0))
 
 
-def described(study: Path, change: Callable[[Any], object]) -> None:
+def describe(study: Path, change: Callable[[Any], object]) -> None:
     file = run_of(study) / "gallery" / "gallery.json"
     description = json.loads(file.read_text())
     change(description)
     file.write_text(json.dumps(description))
 
 
-def repainted(study: Path, by: int) -> None:
+def repaint(study: Path, by: int) -> None:
     """Change the colours of a gallery's first animation by up to `by`, plus what its encoding changes."""
     file = run_of(study) / "gallery" / "00.webp"
     frames = galleries.pixels(file.read_bytes(), 60).astype(np.int16)
@@ -71,12 +71,12 @@ def test_the_checkpoint_takes_the_same_actions_and_its_frames_are_the_pictures(s
 
 
 def test_other_pictures_and_other_actions_are_noticed(study: Path) -> None:
-    repainted(study, 40)
+    repaint(study, 40)
     first, *others = differences(study).values()
     assert first.startswith("its frame 0 differs by up to") and not any(others)
-    described(study, lambda description: description["episodes"][1].update(actions=64 * "0"))
+    describe(study, lambda description: description["episodes"][1].update(actions=64 * "0"))
     assert list(differences(study).values())[1] == "played again, the policy takes other actions"
-    described(
+    describe(
         study, lambda description: description["episodes"][2].update(length=description["episodes"][2]["length"] - 1)
     )
     assert list(differences(study).values())[2] == "played again it ends otherwise"
@@ -110,12 +110,12 @@ def test_a_colour_may_differ_by_two_of_255() -> None:
     ],
 )
 def test_what_was_drawn_otherwise_is_not_played(study: Path, change: Callable[[Any], object], says: str) -> None:
-    described(study, change)
+    describe(study, change)
     with pytest.raises(UserError, match=says):
         differences(study)
 
 
-def verified(study: Path, leaderboard: Path, digest: str) -> Verification:
+def verify(study: Path, leaderboard: Path, digest: str) -> Verification:
     options = verifying.Options(1, episodes=2)
     return verifying.verify(store.study(study), digest, options, leaderboard, lambda done, text: None)
 
@@ -135,7 +135,7 @@ def test_a_submission_s_pictures_are_labelled_until_they_have_been_played_again(
         "5x5, seed 0: pictures not verified: `bench verify` has not played them again",
     )
     manifest = read((directory / MANIFEST).read_bytes())
-    verification = verified(directory, board, manifest.digest)
+    verification = verify(directory, board, manifest.digest)
     (verdict,) = verification.cells.values()
     check = next(check for check in verdict.checks if check.what == "seed 0: pictures")
     assert check.passed and "played again: equal actions and pictures" in check.detail
@@ -149,7 +149,7 @@ def test_pictures_made_with_other_packages_are_labelled_and_their_run_is_verifie
     content = json.loads(file.read_text())
     content["provenance"]["packages"]["torch"] = "0.1"
     file.write_text(json.dumps(content))
-    (verdict,) = verified(study, tmp_path, 64 * "0").cells.values()
+    (verdict,) = verify(study, tmp_path, 64 * "0").cells.values()
     check = next(check for check in verdict.checks if check.what == "seed 0: pictures")
     assert check.passed is None and "pictures not verified: the run was made with other packages" in check.detail
     assert "pictures" not in verdict.reason

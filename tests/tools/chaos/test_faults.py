@@ -119,4 +119,4 @@ def test_the_processes_of_a_command_are_told_apart_and_end_also_when_one_is_stop
         assert send(worker, signal.SIGSTOP) and until(lambda: is_stopped(worker))
     finally:
         command.end()
-    assert guardian.marked(mark) == [] and not guardian.command(worker)
+    assert guardian.marked_processes(mark) == [] and not guardian.command(worker)
