@@ -55,7 +55,7 @@ class BaseAgent:
             )
         self.active = np.ones(build.rows, bool)
         self.repeatable = self.deterministic
-        self.wants_measures = self.wants_told = False
+        self.wants_measures = self.wants_words = False
         self.wants_snapshots = any(experience.judged for experience in experiences.values())
         self._steps = build.steps
 
@@ -203,7 +203,7 @@ class GuidedAgent(BaseAgent):
         super().__init__(build, {"": learner}, named)
         self.learner, self.guide, self.experience = learner, guide, experience
         self.wants_snapshots |= guide.wants_snapshots
-        self.wants_measures, self.wants_told = guide.wants_measures, guide.wants_told
+        self.wants_measures, self.wants_words = guide.wants_measures, guide.wants_words
         stores = {name: each.store for name, each in named.items()}
 
         def unused(name: str, row: int, slots: Array) -> None:

@@ -58,9 +58,9 @@ class ArraysByText(ABC):
             questions = [self.question(text, place) for (_, text), place in new.items()]
             for (row, text), answer in zip(new, ctx.consult(questions), strict=True):
                 self._seeds[row].add(text, None if answer is None else self.array(answer, row))
-        return self.known(texts, [place.row for place in places])[0]
+        return self.look_up(texts, [place.row for place in places])[0]
 
-    def known(self, texts: Sequence[bytes], rows: Sequence[int]) -> tuple[Array, Array]:
+    def look_up(self, texts: Sequence[bytes], rows: Sequence[int]) -> tuple[Array, Array]:
         """Return the arrays of texts that seeds have met, float32 [n, width], zeros for others, and which they have
         met, bool [n]."""
         told = [self._seeds[row].array(text) for text, row in zip(texts, rows, strict=True)]

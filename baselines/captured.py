@@ -45,14 +45,14 @@ class _Graph(NamedTuple):
 
     graph: Any
     sample: Any
-    told: UpdateStatistics
+    statistics: UpdateStatistics
 
 
 class Captured:
     """Runs `learn` as a CUDA graph from the fourth update of each kind and batch size; if capturing fails, warns and
     runs it uncaptured.
 
-    `told.numbers` is overwritten by the next update of the same kind.
+    `statistics.numbers` is overwritten by the next update of the same kind.
     """
 
     def __init__(self, learn: Learn) -> None:
@@ -98,4 +98,4 @@ class Captured:
                 assert given is not None, "samples of a kind have the same blocks"
                 overwrite(own, given)
         captured.graph.replay()
-        return captured.told
+        return captured.statistics

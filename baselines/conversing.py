@@ -118,7 +118,7 @@ def check_schema(found: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     raise Misread("unreadable", f"{field} {wrong}")
 
 
-class Said(NamedTuple, Generic[Read]):
+class Conversation(NamedTuple, Generic[Read]):
     """The result of a conversation."""
 
     value: Read | None
@@ -135,23 +135,23 @@ async def converse(
     read: Callable[[str], Read],
     reminder: Callable[[Misread], str],
     retries: int,
-) -> Said[Read]:
+) -> Conversation[Read]:
     """Ask until the reply can be read, the retries are used up or a call fails."""
     fault = "failed"
     for retry in range(1 + retries):
         told = await ask(ChatCall(messages))
         if told.failure:
-            return Said(None, fault, messages, retry)
+            return Conversation(None, fault, messages, retry)
         messages = (*messages, Message("assistant", (str(told.value)[:ECHOED],)))
         try:
             if told.detail.get("cut_off"):
                 raise Misread("unreadable", "it was cut off before its end")
-            return Said(read(str(told.value)), "", messages, retry)
+            return Conversation(read(str(told.value)), "", messages, retry)
         except Misread as misread:
             fault = misread.fault
             if retry < retries:
                 messages = (*messages, Message("user", (reminder(misread),)))
-    return Said(None, fault, messages, retries)
+    return Conversation(None, fault, messages, retries)
 
 
 def chance(*texts: str) -> float:

@@ -30,7 +30,7 @@ from guidebench.harness.interfaces import (
     Question,
     Response,
     State,
-    Told,
+    StepWords,
     Transition,
     TransitionColumn,
     Update,
@@ -349,8 +349,8 @@ def _of(transition: Transition, row: int) -> Transition:
     fields: dict[str, Any] = {
         name: None if values is None else values[row : row + 1] for name, values in transition._asdict().items()
     }
-    told = transition.told
-    return Transition(**fields | {"told": told and Told(*(words[row : row + 1] for words in told))})
+    told = transition.words
+    return Transition(**fields | {"words": told and StepWords(*(words[row : row + 1] for words in told))})
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:

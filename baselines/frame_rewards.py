@@ -22,19 +22,19 @@ from guidebench.harness.interfaces import (
     Transition,
     TransitionColumn,
 )
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 
 REWARD = ArraySpec("frame_reward")
 """Answers about a stretch: one number per frame."""
 
 
-def most_stretches(there: There, length: int) -> int:
+def most_stretches(view: CellView, length: int) -> int:
     """Return the most questions about stretches of so many transitions in a run, its demonstrations included."""
-    collected = lengths.stretches(there, length, int(there["training"].steps))
-    return lengths.demonstrated_stretches(there, length) + collected
+    collected = lengths.stretches(view, length, int(view["training"].steps))
+    return lengths.demonstrated_stretches(view, length) + collected
 
 
-class Known:
+class RewardTally:
     """What each seed knows of its rewards: their mean, and how many never come because the model failed."""
 
     def __init__(self, rows: int) -> None:
@@ -80,7 +80,7 @@ class FrameRewardGuide(BaseGuide):
         self._stretch = stretch
         self._open = [Clip() for _ in range(rows)]
         self._stored = 0  # transitions so far; questions refer to transitions by this number
-        self._known = Known(rows)
+        self._known = RewardTally(rows)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Send a question about a stretch that is full or ended by its episode."""
@@ -113,7 +113,7 @@ class FrameRewardGuide(BaseGuide):
         return batch._replace(reward=reward)
 
     def metrics(self) -> Metrics:
-        """Return the metrics of `Known`."""
+        """Return the metrics of `RewardTally`."""
         return self._known.metrics()
 
     def state(self, row: int) -> State:

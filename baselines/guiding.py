@@ -33,7 +33,7 @@ class BaseGuide:
     columns: tuple[TransitionColumn, ...] = ()
     wants_snapshots = False
     wants_measures = False
-    wants_told = False
+    wants_words = False
 
     def phases(self, steps: int) -> tuple[RunPhase, ...]:
         return (RunPhase("train", steps),)
@@ -41,7 +41,7 @@ class BaseGuide:
     def connect(self, stores: Mapping[str, Store], rewarded: Rewarded) -> None:
         """Do nothing."""
 
-    def given(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
+    def observed_dataset(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
         """Do nothing."""
 
     def begun(self, rows: Array, store: Store, ctx: Context) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from guidebench.baselines.tensors import Seen, tensor, tensors
+from guidebench.baselines.tensors import ObservationTensors, tensor, tensors
 from guidebench.harness.errors import Notice, UserError, unknown
 from guidebench.harness.interfaces import Array, Batch, Loss, Tensors
 
@@ -25,7 +25,7 @@ class QNetworks:
 
     rows: slice
     """Seed rows of the batch, among those of the worker."""
-    q: Callable[[Seen], Tensor]
+    q: Callable[[ObservationTensors], Tensor]
     """Observations [S, B, …] -> Q-values [S, B, A]; for IQN, means over its policy's quantiles."""
 
 
@@ -36,14 +36,14 @@ class ActorCriticNetworks:
 
     rows: slice
     """Seed rows of the batch, among those of the worker."""
-    policy: Callable[[Seen], Tensor]
+    policy: Callable[[ObservationTensors], Tensor]
     """Observations [S, B, …] -> greedy actions [S, B, A] in [-1, 1]."""
-    drawn: Callable[[Seen, Tensor], tuple[Tensor, Tensor]]
+    drawn: Callable[[ObservationTensors, Tensor], tuple[Tensor, Tensor]]
     """Observations and standard normal noise [S, B, A] -> actions of the policy [S, B, A], their log-probabilities [S,
     B]; UserError if the policy is deterministic."""
-    log_probability: Callable[[Seen, Tensor], Tensor]
+    log_probability: Callable[[ObservationTensors, Tensor], Tensor]
     """Observations and actions [S, B, A] -> log π(a|s), [S, B]; UserError if the policy is deterministic."""
-    critic: Callable[[Seen, Tensor], Tensor]
+    critic: Callable[[ObservationTensors, Tensor], Tensor]
     """Observations and actions [S, B, A] -> Q_i(s, a) of every critic, [S, N, B]."""
 
 
@@ -138,7 +138,7 @@ def _check(who: str, group: str, term: object, seeds: int) -> None:
         )
 
 
-def told(values: Mapping[str, Array], losses: Sequence[Loss], seeds: Sequence[int], moved: Array) -> None:
+def warn_of_infinite(values: Mapping[str, Array], losses: Sequence[Loss], seeds: Sequence[int], moved: Array) -> None:
     """Warn of every added loss that is not finite and so stops its seed: group -> [S]; `moved` [S] selects the seeds in
     training."""
     for group, each in values.items():

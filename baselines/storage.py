@@ -33,13 +33,13 @@ class Storage:
         self,
         build: Build,
         guided: Sequence[TransitionColumn] = (),
-        kept: Sequence[TransitionColumn] = (),
+        extra: Sequence[TransitionColumn] = (),
         folder: str = "replay",
         broken: bool = False,
     ) -> None:
         """Create columns for the build's spaces, for the guide (`guided`: they are in every batch if `batched`) and for
-        others (`kept`), in `folder` of each seed's directory."""
-        own = (*guided, *kept)
+        others (`extra`), in `folder` of each seed's directory."""
+        own = (*guided, *extra)
         self.capacity = build.capacity
         self.size = build.slots
         self.written = 0

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from guidebench.harness.interfaces import Array
 
-Seen = Tensor | Mapping[str, Tensor]
+ObservationTensors = Tensor | Mapping[str, Tensor]
 """Observations as networks read them: a tensor, or for records one tensor per named part."""
 DTYPES: Mapping[str, torch.dtype] = {
     "b1": torch.bool, "u1": torch.uint8, "i1": torch.int8, "i2": torch.int16, "i4": torch.int32, "i8": torch.int64,
@@ -20,7 +20,7 @@ DTYPES: Mapping[str, torch.dtype] = {
 """Kind and byte count of a NumPy dtype -> the dtype in which networks compute."""
 
 
-def tensors(array: Array, device: str | torch.device) -> Seen:
+def tensors(array: Array, device: str | torch.device) -> ObservationTensors:
     """Return observations on a device: an array as a tensor, records [S, B] as a tensor [S, B, …] per part."""
     if array.dtype.names is None:
         return tensor(array, device)
@@ -35,12 +35,12 @@ def tensor(array: Array, device: str | torch.device) -> Tensor:
     return copy if device == "cpu" else copy.to(device)
 
 
-def cloned(seen: Seen) -> Seen:
+def cloned(seen: ObservationTensors) -> ObservationTensors:
     """Return a copy in its own memory."""
     return seen.clone() if isinstance(seen, Tensor) else {name: each.clone() for name, each in seen.items()}
 
 
-def overwrite(own: Seen, seen: Seen) -> None:
+def overwrite(own: ObservationTensors, seen: ObservationTensors) -> None:
     """Copy `seen` into the memory of `own`."""
     if isinstance(own, Tensor):
         assert isinstance(seen, Tensor)

@@ -26,7 +26,7 @@ from guidebench.harness.interfaces import (
     Transition,
     Update,
 )
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 
 if TYPE_CHECKING:
     from guidebench.baselines.experience import Drawn, Experience, Uneven
@@ -46,12 +46,12 @@ def room(observations: Observations) -> int:
     return int(math.prod(observations.parts[TEXT].shape))
 
 
-def readings(there: There) -> int:
+def readings(view: CellView) -> int:
     """Return the most texts that an agent reads in a run: those of the first state of each episode and of the states
     after each step, of demonstrations, training and evaluations."""
-    steps = int(there["training"].steps)
-    begun = 1 + lengths.ended(there, steps) + int(there["training"].demonstrations)
-    return begun + steps + lengths.demonstrated(there) + lengths.tested_steps(there)
+    steps = int(view["training"].steps)
+    begun = 1 + lengths.ended(view, steps) + int(view["training"].demonstrations)
+    return begun + steps + lengths.demonstrated(view) + lengths.tested_steps(view)
 
 
 def sentences(observation: Array) -> list[str]:
@@ -97,20 +97,20 @@ class TextAgent(RecallingAgent):
 
     def __init__(
         self,
-        asked: ArraysByText,
+        text_arrays: ArraysByText,
         build: Build,
         learner: Learner,
         experience: Experience,
         guide: Guide,
         adds: tuple[str, ...] = (),
     ) -> None:
-        """`asked`: what the model says of each text; `build.observations`: those of the learner; the others as of
+        """`text_arrays`: what the model says of each text; `build.observations`: those of the learner; the others as of
         StandardAgent."""
         super().__init__(build, learner, experience, guide, adds)
-        self._sees, self.asked = build.observations, asked
+        self._sees, self.text_arrays = build.observations, text_arrays
 
     @abstractmethod
-    def seen(self, observation: Array, arrays: Array) -> Array:
+    def join_arrays(self, observation: Array, arrays: Array) -> Array:
         """Return the learner's observations for the task's, [n, …], and the arrays [k·n, width] of their `texts`."""
 
     def texts(self, observation: Array, rows: Sequence[int]) -> list[bytes]:
@@ -121,12 +121,14 @@ class TextAgent(RecallingAgent):
     def read(self, observation: Array, places: Sequence[Place], ctx: Context) -> Array:
         """Return the learner's observations for the task's, [n, …], made at these places; ask about new texts."""
         texts = self.texts(observation, [place.row for place in places])
-        return self.seen(observation, self.asked.of(texts, [*places] * (len(texts) // len(places)), self.active, ctx))
+        return self.join_arrays(
+            observation, self.text_arrays.of(texts, [*places] * (len(texts) // len(places)), self.active, ctx)
+        )
 
     def recall(self, observation: Array, rows: Array) -> tuple[Array, Array]:
         texts = self.texts(observation, rows.tolist())
-        found, known = self.asked.known(texts, [*rows.tolist()] * (len(texts) // len(rows)))
-        return self.seen(observation, found), np.asarray(known.reshape(-1, len(rows)).all(0))
+        found, known = self.text_arrays.look_up(texts, [*rows.tolist()] * (len(texts) // len(rows)))
+        return self.join_arrays(observation, found), np.asarray(known.reshape(-1, len(rows)).all(0))
 
     def act(self, observation: Array, ctx: Context) -> Array:
         return self.act_on(self.read(observation, _training(ctx.rows), ctx), ctx)
@@ -152,14 +154,16 @@ class TextAgent(RecallingAgent):
 
     def update(self, ctx: Context) -> Metrics:
         told = super().update(ctx)
-        return {**told, "texts/distinct": self.asked.met, "texts/failed": self.asked.failed} if told else told
+        return (
+            {**told, "texts/distinct": self.text_arrays.met, "texts/failed": self.text_arrays.failed} if told else told
+        )
 
     def state(self, row: int) -> State:
-        return {**super().state(row), "texts": self.asked.state(row)}
+        return {**super().state(row), "texts": self.text_arrays.state(row)}
 
     def load_state(self, row: int, state: State) -> None:
         super().load_state(row, state)
-        self.asked.load_state(row, state["texts"])
+        self.text_arrays.load_state(row, state["texts"])
 
 
 class Reader:

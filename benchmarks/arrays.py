@@ -111,7 +111,7 @@ def answers(numbers: int, stretch: int, questions: int) -> dict[str, dict[str, f
             message = ProcessReply(1, CallResult(said, "", TOOK, TOOK))
             coming = ear.submit(there.recv)  # a pipe's buffer is smaller than an answer
             here.send(message)
-            got = coming.result().told.value
+            got = coming.result().outcome.value
             sizes[way] = len(ForkingPickler.dumps(message)) if way not in sizes else sizes[way]
             stores[way].apply("vector", 0, keys, np.asarray(got, _dtype(way)))
 

@@ -23,8 +23,8 @@ import numpy as np
 from benchmarks.judged_training import served
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Question
-from guidebench.harness.models import keeping
-from guidebench.harness.models.messages import Assignment, Registered, Voice
+from guidebench.harness.models import study_models
+from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.plan import matrix
@@ -73,9 +73,9 @@ def measure(episodes: int, steps: int, latency: float) -> dict[str, Any]:
         for name, way in ways.items():
             with tempfile.TemporaryDirectory() as study:
                 assignment = Assignment(
-                    Registered("suite", cell.names.suite, asdict(suite)), "8x8",
-                    {"judge": Voice(Registered("judge", "openai", asdict(judge)))}, asdict(cell.section("drawing")),
-                    models=asdict(Models()), directory=str(keeping.folder(Path(study))),
+                    RegisteredPart("suite", cell.names.suite, asdict(suite)), "8x8",
+                    {"judge": Voice(RegisteredPart("judge", "openai", asdict(judge)))}, asdict(cell.section("drawing")),
+                    models=asdict(Models()), directory=str(study_models.folder(Path(study))),
                 )  # fmt: skip
                 process = ModelProcess(assignment, 900.0, 2 * episodes)
                 asks = QuestionQueue(1, 0, process)

@@ -26,14 +26,14 @@ import numpy as np
 
 from benchmarks.judged_training import served
 from guidebench.harness.execution import Models
-from guidebench.harness.interfaces import Question, Told, Transition
+from guidebench.harness.interfaces import Question, StepWords, Transition
 from guidebench.harness.loop.building import make_build
-from guidebench.harness.models import keeping
-from guidebench.harness.models.messages import Assignment, Registered, Voice
+from guidebench.harness.models import study_models
+from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.plan import matrix
-from guidebench.methods.ellm.goals import asked_about
+from guidebench.methods.ellm.goals import question_state
 
 KINDS = ("all states", "all states, feelings left out", "states with a deed")
 MILLION = 1_000_000
@@ -56,7 +56,7 @@ def counted(suite: Any, task: str, steps: int, possible: bool) -> dict[str, Any]
         action = int(rng.integers(suite.spaces(task)[1].count) if choices is None else rng.choice(choices))
         stepped = played.step(action)
         met[KINDS[0]].add(text)
-        met[KINDS[1]].add(asked_about(text, ("you feel",), False))
+        met[KINDS[1]].add(question_state(text, ("you feel",), False))
         if played.caption() in deeds:
             done += 1
             met[KINDS[2]].add(text)
@@ -88,12 +88,13 @@ def asking(latency: float, questions: int) -> dict[str, float]:
         (cell,) = matrix.plan([*METHOD, "goals.in_flight=8", *words]).cells
         suite, guide = cell.section("suite"), cell.section("guide")
         chat, asker = (
-            Registered(kind, name, asdict(part))
+            RegisteredPart(kind, name, asdict(part))
             for kind, name, part in (("chat", "openai", cell.section("goals")), ("guide", "ellm", guide))
         )
         assignment = Assignment(
-            Registered("suite", cell.names.suite, asdict(suite)), cell.names.task, {"goals": Voice(chat, 1, asker)},
-            None, runs=tuple(map(str, range(5))), models=asdict(Models()), directory=str(keeping.folder(Path(study))),
+            RegisteredPart("suite", cell.names.suite, asdict(suite)), cell.names.task, {"goals": Voice(chat, 1, asker)},
+            None, runs=tuple(map(str, range(5))), models=asdict(Models()),
+            directory=str(study_models.folder(Path(study))),
         )  # fmt: skip
         process = ModelProcess(assignment, 900.0, 16)
         asks = QuestionQueue(5, 0, process, role="goals", kind="chat")
@@ -153,7 +154,7 @@ def guided(rows: int, steps: int = 5_000) -> float:
         steps_of = [
             Transition(
                 seen, np.zeros(rows, np.int64), zeros, zeros > 0, zeros > 0, seen, np.zeros((rows, 15), bool), None,
-                zeros > 0, told=Told(tuple(f"you see tree and {n % 50}." for _ in range(rows)),
+                zeros > 0, words=StepWords(tuple(f"you see tree and {n % 50}." for _ in range(rows)),
                                      ("" if n % 10 else "chop tree",) * rows),
             )
             for n in range(500)

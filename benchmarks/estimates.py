@@ -84,7 +84,7 @@ def compare(name: str, words: list[str], share: float, least: float) -> dict[str
     (cell,) = plan.cells
     with tempfile.TemporaryDirectory() as empty:
         os.environ["GUIDEBENCH_CACHE"] = empty
-        datasets.given(cell, plan.seeds)  # gathering may take longer than a cell may when it is timed
+        datasets.summaries(cell, plan.seeds)  # gathering may take longer than a cell may when it is timed
         began = time.monotonic()
         (cost,) = estimates.costs(plan, [Slot("cpu")])
         took = time.monotonic() - began

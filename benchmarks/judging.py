@@ -52,7 +52,7 @@ ARCHITECTURES = ["perception_lm", "qwen_vl"]
 
 def measure(asked: argparse.Namespace, architecture: str) -> dict[str, Any]:
     """Return seconds per clip of each batch size and of the plain loop, and their ratios."""
-    from guidebench.harness.models.backends.transformers_.loaded import Source
+    from guidebench.harness.models.backends.transformers_.loaded_model import Source
     from guidebench.harness.models.backends.transformers_.model import TransformersModel
     from tests.harness.models import tiny_models
 

@@ -23,10 +23,10 @@ from guidebench.harness.interfaces import Array, Question
 from guidebench.methods.kagi import prompts, reading
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.oracle import PoseReader
-from guidebench.methods.kagi.questions import Asked, Candidates
+from guidebench.methods.kagi.questions import Candidates, WaypointQuestion
 from guidebench.methods.kagi.scripted import ViewReader
 from guidebench.suites.bin_sorting import BinDrawing, BinSorting
-from guidebench.suites.bin_sorting.task import there
+from guidebench.suites.bin_sorting.task import is_at
 
 TASKS = ("forward", "backward", "other")
 FIRST = 1_000
@@ -50,7 +50,7 @@ def point(place: Array) -> Array:
     return found
 
 
-def asked(task: Any, name: str, seed: int, grid: Grid, rng: np.random.Generator) -> tuple[Asked, Array]:
+def asked(task: Any, name: str, seed: int, grid: Grid, rng: np.random.Generator) -> tuple[WaypointQuestion, Array]:
     """Begin layout `seed`; return the question about it, and (u, v, h) of block and spot, float [2, 3]."""
     tip = places(SUITE.tip(name, task.reset(seed)[None]))[0].tolist()
     located = SUITE.located(name, task.snapshot())
@@ -58,7 +58,9 @@ def asked(task: Any, name: str, seed: int, grid: Grid, rng: np.random.Generator)
         places(where + np.concatenate([rng.uniform(-reach, reach, (5, 2)), np.zeros((5, 1))], 1))[:, :2]
         for where, reach in zip(located, (0.015, 0.04), strict=True)
     ]
-    return Asked(task.instruction, Candidates(*(each.tolist() for each in around)), grid, tip), places(located)
+    return WaypointQuestion(task.instruction, Candidates(*(each.tolist() for each in around)), grid, tip), places(
+        located
+    )
 
 
 def measure(layouts: int, grid: Grid) -> dict[str, Any]:
@@ -85,7 +87,7 @@ def measure(layouts: int, grid: Grid) -> dict[str, Any]:
     return found
 
 
-def _distances(answer: dict[str, Any], truth: Array, about: Asked, task: Any) -> list[float]:
+def _distances(answer: dict[str, Any], truth: Array, about: WaypointQuestion, task: Any) -> list[float]:
     """Return how far the waypoint nearest to the block is from it, and the last one from the spot, in pixels of 100 and
     in centimetres; whether a block at the last one would be at its place; and the selected candidate's distance."""
     waypoints = np.array(answer["waypoints"])
@@ -94,7 +96,7 @@ def _distances(answer: dict[str, Any], truth: Array, about: Asked, task: Any) ->
     metres = [float(np.linalg.norm(point(end) - point(place))) for end, place in zip(ends, truth, strict=True)]
     x, y, _ = point(np.array([*ends[1][:2], truth[1][2]]))
     selected = np.subtract(about.candidates.grasp[answer["grasp"] - 1], truth[0][:2])
-    placed = there(np.array([x, y, 0.02]), task._place)
+    placed = is_at(np.array([x, y, 0.02]), task._place)
     return [*pixels, *(100 * each for each in metres), float(placed), 100 * float(np.linalg.norm(selected))]
 
 

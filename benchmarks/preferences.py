@@ -71,8 +71,8 @@ def updates(labels: int, rounds: int) -> dict[str, Any]:
     import torch.nn.functional as F
     from torch import nn
 
+    from guidebench.baselines.preference.reward_inputs import States
     from guidebench.baselines.preference.rewards import Preferences, RewardEnsemble
-    from guidebench.baselines.preference.seeing import States
 
     rng = np.random.default_rng(0)
     preferences = Preferences(LENGTH, OBSERVED)
@@ -98,7 +98,7 @@ def updates(labels: int, rounds: int) -> dict[str, Any]:
             order = rng.permutation(labels)
             for first in range(0, labels, BATCH):
                 chosen = order[first : first + BATCH]
-                batch = torch.from_numpy(preferences.seen[chosen])
+                batch = torch.from_numpy(preferences.pairs[chosen])
                 wanted = torch.from_numpy(preferences.labels[chosen]).long()
                 loss = F.cross_entropy(model(batch).sum((2, 3)), wanted)
                 optimiser.zero_grad()

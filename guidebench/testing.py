@@ -93,9 +93,9 @@ def check_task(suite: Any, name: str, steps: int = 200, seed: int = 0) -> None:
     drawing = suite.drawing()
     drawing.ready()
     frames = drawing.spawn(name)(np.stack([one.snapshot(), restored.snapshot()]))
-    told = f"{frames.dtype} {list(frames.shape)}"
+    form = f"{frames.dtype} {list(frames.shape)}"
     assert frames.dtype == np.uint8 and frames.ndim == 4 and frames.shape[::3] == (2, 3), (
-        f"{name}: two frames are {told}, not uint8 [2, height, width, 3]"
+        f"{name}: two frames are {form}, not uint8 [2, height, width, 3]"
     )
     assert np.array_equal(frames[0], frames[1]), f"{name}: equal snapshots are drawn as different frames"
 
@@ -124,11 +124,11 @@ def _played(
     """Return the results of these actions, after a reset with `seed` or from the current state; a new episode begins
     when one ends. `ask`: whether the task's solver, if it has one, is asked before each tenth step."""
     observations, horizon = suite.spaces(name)[0], suite.horizon(name)
-    shown: list[tuple[Any, ...]] = []
+    trace: list[tuple[Any, ...]] = []
     before: Array | None = None
     if seed is not None:
         before = task.reset(seed).copy()
-        shown.append((_observed(before, observations, name),))
+        trace.append((_observed(before, observations, name),))
     length = 0
     for number, action in enumerate(actions):
         if ask and number % 10 == 0 and isinstance(task, HasExpert):
@@ -143,27 +143,31 @@ def _played(
         snapshot = task.snapshot()
         assert snapshot.dtype == np.uint8 and snapshot.ndim == 1, f"{name}: a snapshot is {snapshot.dtype}, no bytes"
         assert length <= horizon, f"{name}: an episode goes on after its horizon of {horizon} steps"
-        seen = _observed(step.observation, observations, name)
+        observation_bytes = _observed(step.observation, observations, name)
         if before is not None:
             _moved(before, step.observation, observations, name)
         before = step.observation.copy()
-        shown.append((seen, float(step.reward), *map(bool, step[2:]), events.tobytes(), snapshot.tobytes()))
+        trace.append(
+            (observation_bytes, float(step.reward), *map(bool, step[2:]), events.tobytes(), snapshot.tobytes())
+        )
         if step.terminated or step.truncated:
             before = task.reset().copy()
-            shown.append((_observed(before, observations, name),))
+            trace.append((_observed(before, observations, name),))
             length = 0
-    return shown
+    return trace
 
 
 def _observed(observation: Array, space: Observations, name: str) -> bytes:
-    told = f"{observation.dtype} {list(observation.shape)}"
+    form = f"{observation.dtype} {list(observation.shape)}"
     assert observation.shape == space.shape and observation.dtype == space.numpy, (
-        f"{name}: an observation is {told}, and its space says {space.numpy} {list(space.shape)}"
+        f"{name}: an observation is {form}, and its space says {space.numpy} {list(space.shape)}"
     )
-    for part, values, own in _parts(observation, space, name):
-        if own.categories is not None:
+    for part, values, part_space in _parts(observation, space, name):
+        if part_space.categories is not None:
             least, largest = (values.reshape(-1, values.shape[-1]).min(0), values.reshape(-1, values.shape[-1]).max(0))
-            assert (largest < own.categories).all(), f"{part}: codes up to {largest} and categories {own.categories}"
+            assert (largest < part_space.categories).all(), (
+                f"{part}: codes up to {largest} and categories {part_space.categories}"
+            )
             assert (least >= 0).all(), f"{part}: codes from {least} on, and the least code is 0"
         assert values.dtype.kind != "f" or np.isfinite(values).all(), f"{part}: an observation holds {values}"
     return observation.tobytes()
@@ -171,12 +175,14 @@ def _observed(observation: Array, space: Observations, name: str) -> bytes:
 
 def _moved(before: Array, after: Array, space: Observations, name: str) -> None:
     """Check that all frames of a stack but the newest equal frames of the previous observation."""
-    for (part, first, own), (_, second, _) in zip(_parts(before, space, name), _parts(after, space, name), strict=True):
-        if own.stack > 1:
-            channels = own.shape[-1] // own.stack
+    for (part, first, part_space), (_, second, _) in zip(
+        _parts(before, space, name), _parts(after, space, name), strict=True
+    ):
+        if part_space.stack > 1:
+            channels = part_space.shape[-1] // part_space.stack
             assert np.array_equal(first[..., channels:], second[..., :-channels]), (
-                f"{part}: after a step its stack of {own.stack} frames does not hold the frames of the observation "
-                f"before it, moved up by one (the oldest first, {channels} entries of the last axis each)"
+                f"{part}: after a step its stack of {part_space.stack} frames does not hold the frames of the "
+                f"observation before it, moved up by one (the oldest first, {channels} entries of the last axis each)"
             )
 
 
@@ -184,8 +190,8 @@ def _parts(observation: Array, space: Observations, name: str) -> Iterator[tuple
     """Yield name, values and space of each part, or of the whole observation if it has no parts."""
     if not space.parts:
         yield name, observation, space
-    for part, own in space.parts.items():
-        yield f"{name}, part {part!r}", observation[part], own
+    for part, part_space in space.parts.items():
+        yield f"{name}, part {part!r}", observation[part], part_space
 
 
 def _stored(state: State) -> State:
@@ -213,13 +219,13 @@ def check_method(method: str, directory: Path, *words: str) -> None:
         *words,
         *(word for word in TINY if word.split("=", 1)[0] not in named),
     ]
-    whole = _train(command, directory / "together", [SEEDS])
-    assert whole, f"{method}: its runs wrote nothing"
-    apart = _train(command, directory / "apart", [(seed,) for seed in reversed(SEEDS)])
-    _alike(whole, apart, f"{method}: a seed alone and beside another")
+    packed = _train(command, directory / "together", [SEEDS])
+    assert packed, f"{method}: its runs wrote nothing"
+    separate = _train(command, directory / "apart", [(seed,) for seed in reversed(SEEDS)])
+    _alike(packed, separate, f"{method}: a seed alone and beside another")
     continued = _train(command, directory / "ended", [(seed,) for seed in SEEDS], ended=True)
     who = f"{method}: a run as a whole and one whose process ended after {ENDED:.0%} of its steps"
-    _alike(whole, continued, who, STATE.format("the agent and each of its parts"))
+    _alike(packed, continued, who, STATE.format("the agent and each of its parts"))
 
 
 def _train(
@@ -232,7 +238,7 @@ def _train(
     home = StudyDirectory(study.directory_of(plan))
     listed = {"seeds": list(SEEDS), "label_variant": ""}
     home.write(plan.name, [], {cell.id: {"directory": cell.directory, **listed} for cell in plan.trained})
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     for cell in plan.trained:
         write_cell(home, cell)
         job = functools.partial(Job, study=plan.name, directory=str(directory), cell=record(cell), checkpoint_every=65)
@@ -252,13 +258,13 @@ def _train(
         for seeds in packs:
             work(job(seeds=seeds), lambda event: None, lambda: False)
         who = "" if cell is last else f"stage {cell.names.method}, "
-        found |= {
+        files |= {
             f"{who}seed {seed}, {name}": file.read_bytes()
             for seed in SEEDS
             for name in ("evaluations.parquet", "policy.safetensors", *(f"{log}.parquet" for log in sorted(cell.logs)))
             if (file := home.run(cell.directory, seed).path / name).exists()
         }
-    return found
+    return files
 
 
 def _alike(one: dict[str, bytes], other: dict[str, bytes], who: str, hint: str = "") -> None:
@@ -269,12 +275,12 @@ def _alike(one: dict[str, bytes], other: dict[str, bytes], who: str, hint: str =
 
 def _end_at(question: int) -> Any:
     """Return a stop function that ends the process at its `question`-th call."""
-    asked = 0
+    calls = 0
 
     def stop() -> bool:
-        nonlocal asked
-        asked += 1
-        if asked == question:
+        nonlocal calls
+        calls += 1
+        if calls == question:
             os._exit(KILLED)
         return False
 

@@ -29,15 +29,15 @@ class Fails(Protocol):
     """A suite with scripted policies that fail."""
 
     def failures(self, task: str) -> tuple[str, ...]:
-        """Return the ways in which they fail."""
+        """Return the names of the ways in which the scripted policies of a task fail."""
 
     def fail(self, task: str, seed: int, how: str) -> Demonstration | None:
-        """Return an episode that begins with `reset(seed)` and fails in one of these ways, or None where it succeeds by
-        chance."""
+        """Return an episode that begins with `reset(seed)` and fails in the way `how` (of `failures`), or None if the
+        policy succeeds by chance."""
 
 
 def demonstrates(suite: object, task: str) -> bool:
-    """Return whether the suite has a solver of a task: not of one without a goal (`SuitePart.goalless`)."""
+    """Return whether the suite has a solver for a task; a task without a goal (`SuitePart.goalless`) has none."""
     return isinstance(suite, Demonstrates) and task not in getattr(suite, "goalless", ())
 
 
@@ -46,12 +46,13 @@ class HasGoal(Protocol):
     def goal_snapshot(self, task: str, seed: int) -> Array | None:
         """Return the snapshot, uint8 [n], of the first state in which the suite's own solver succeeds in the episode
         that begins with `reset(seed)` (`harness.episodes.demonstrations.first_success`), or None where it never does.
-        It is the same to the byte whenever it is asked for. A method that shows it to a model as a goal image is told
-        something that no reward tells, which its page says."""
+        Repeated calls return the same bytes. A goal image tells a method more than the rewards do, so the page of a
+        method that shows one to a model says so."""
 
 
 def shows_goal(suite: object, task: str) -> bool:
-    """Return whether the suite can show the goal of a task: not of one without a goal (`SuitePart.goalless`)."""
+    """Return whether the suite can show the goal of a task; a task without one (`SuitePart.goalless`) has none to
+    show."""
     return isinstance(suite, HasGoal) and task not in getattr(suite, "goalless", ())
 
 
@@ -81,8 +82,8 @@ class Projects(Protocol):
         out of view have pixels outside [0, size]; NaN for those behind the camera."""
 
     def tip(self, task: str, observations: Array) -> Array:
-        """Return the point between the gripper's fingers in the world, metres, float64 [n, 3], by what the suite's
-        observations [n, …] hold."""
+        """Return the world position of the point between the gripper's fingers, metres, float64 [n, 3], computed from
+        the suite's observations [n, …]."""
 
 
 @runtime_checkable
@@ -90,8 +91,9 @@ class Steers(Protocol):
     """A suite whose actions move a gripper."""
 
     def towards(self, task: str, observations: Array, places: Array, closed: Array) -> Array:
-        """Return the actions [n, …] that move the gripper's tip as far as one step can to places [n, 3] of the world,
-        metres, with the gripper commanded to be closed or open, bool [n], by what the observations [n, …] hold."""
+        """Return the actions [n, …] that move the gripper's tip as far as one step can towards `places`, world
+        positions [n, 3] in metres, given the observations [n, …]. `closed`, bool [n]: whether the gripper is to
+        close."""
 
 
 @runtime_checkable
@@ -99,8 +101,8 @@ class Calibrates(Protocol):
     """A suite that fits regressors on calibration frames, as an alternative to `Projects.project`."""
 
     def calibrate(self, task: str, camera: str, size: int) -> Callable[[Array], Array]:
-        """Return the regressor of a camera: points [n, 3] in metres -> pixels (column, row), float [n, 2]; UserError
-        where too few calibration frames agree."""
+        """Return the regressor of a camera: world points [n, 3] in metres -> pixels (column, row), float [n, 2]. Raise
+        UserError if too few calibration frames agree."""
 
 
 @runtime_checkable
@@ -108,14 +110,14 @@ class InstructsBySnapshot(Protocol):
     """A suite whose instruction changes from episode to episode; elsewhere it is `suite.make(task).instruction`."""
 
     def instruction_at(self, task: str, snapshot: Array) -> str:
-        """Return the instruction of the episode in one of whose states the snapshot, uint8 [n], was taken."""
+        """Return the instruction of the episode from which the snapshot, uint8 [n], was taken."""
 
 
 @runtime_checkable
 class Locates(Protocol):
     def located(self, task: str, snapshot: Array) -> Array:
-        """Return where the thing that the task moves is, and where it is to be, metres, float64 [2, 3], in the state of
-        a snapshot, uint8 [n]; UserError for a task for which the suite cannot say it. Privileged: for oracles only."""
+        """Return the position of the object that the task moves and that of its goal, metres, float64 [2, 3], in the
+        state of a snapshot, uint8 [n]. Raise UserError for a task without them. Privileged: for oracles only."""
 
 
 @runtime_checkable
@@ -153,12 +155,12 @@ class NamesDeeds(Protocol):
 
 
 class Forms(NamedTuple):
-    """How a list of deeds is told in a few lines."""
+    """A list of deeds in a few lines: patterns with placeholders, and the names that each placeholder stands for."""
 
     patterns: tuple[str, ...]
     """Deeds with words in capitals, such as `put OBJECT on RECEPTACLE`."""
     stands: Mapping[str, tuple[str, ...]]
-    """Word in capitals -> the names that it stands for, each with each in a pattern."""
+    """Word in capitals -> the names that it stands for; a pattern means all their combinations."""
 
 
 @runtime_checkable
@@ -166,19 +168,18 @@ class ShowsDeeds(NamesDeeds, Protocol):
     """A suite whose deeds are done by actions of other names, such as `grab mug` by `grab or release`."""
 
     def deed_forms(self, task: str) -> Forms:
-        """Return the forms of `deeds`, and the names of the things that they are about."""
+        """Return the patterns of the task's `deeds`, and the names that their placeholders stand for."""
 
     def doable(self, task: str, observation: Array) -> Sequence[Mapping[str, int]]:
-        """Return for each of the observations [n, …] the deeds that are possible now, by what the observation shows
-        alone: name -> number of the action that does it."""
+        """Return for each of the observations [n, …] the deeds that are possible in it, by name -> number of the action
+        that does it. Only the observation itself is used."""
 
 
 @runtime_checkable
 class TellsNearby(Protocol):
     def nearby(self, task: str, observation: Array, distance: int) -> Sequence[frozenset[str]] | None:
-        """Return for each of the observations [n, …] the names of what is within this Manhattan distance of the agent,
-        in the words of the task's sentences, by what the observation shows; None if observations of this kind do not
-        show it."""
+        """Return for each of the observations [n, …] the names of the things within this Manhattan distance (in cells)
+        of the agent, in the words of the task's sentences; None if such observations do not show them."""
 
 
 # Capabilities of tasks
@@ -227,7 +228,7 @@ class HasCaptions(Protocol):
 
 @runtime_checkable
 class Telling(HasText, HasCaptions, Protocol):
-    """A task that tells its state and its steps in words."""
+    """A task that describes its state and its steps in words."""
 
 
 @runtime_checkable

@@ -246,7 +246,7 @@ def _end(process: fork_server.Process, owner: int, session: bool) -> None:
 
 
 def main(handle: str) -> int:
-    """Serve the requests on a connection by the function that comes first on it."""
+    """Receive a function on the connection with this file descriptor, then serve the connection with it."""
     connection = Connection(int(handle))
     connection.recv()(connection)
     return 0

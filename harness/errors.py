@@ -56,13 +56,13 @@ def of_system(error: OSError) -> str:
 
 
 def full(error: BaseException) -> Literal["", "GPU", "machine"]:
-    """Return whose memory did not suffice; "" for an error that has another cause.
+    """Return whether the memory of the GPU or that of the machine did not suffice; "" for an error of another cause.
 
     >>> full(RuntimeError("CUDA error: out of memory")), full(MemoryError()), full(ValueError("out of memory"))
     ('GPU', 'machine', '')
     """
-    known = isinstance(error, RuntimeError | OSError)
-    if isinstance(error, MemoryError) or (known and any(text in str(error) for text in MACHINE_FULL)):
+    is_runtime_error = isinstance(error, RuntimeError | OSError)
+    if isinstance(error, MemoryError) or (is_runtime_error and any(text in str(error) for text in MACHINE_FULL)):
         return "machine"
     return "GPU" if isinstance(error, RuntimeError) and any(text in str(error) for text in GPU_FULL) else ""
 
@@ -118,7 +118,7 @@ def a(noun: str) -> str:
     return f"{'an' if noun[:1] in 'aeiou' else 'a'} {noun}"
 
 
-def unknown(what: str, given: str, options: Iterable[str], hint: str = "") -> UserError:
+def unknown(kind: str, word: str, options: Iterable[str], hint: str = "") -> UserError:
     """Return the error for an unknown name, with the nearest valid names (`guidebench.harness.spelling`). A dotted name
     is compared within its section, a name without a section in all sections. Where none is near, the valid names are
     listed unless there are more than 60, with `hint`; where one is, more than 20 are not.
@@ -129,23 +129,23 @@ def unknown(what: str, given: str, options: Iterable[str], hint: str = "") -> Us
     "unknown setting 'lr'; did you mean 'learner.lr'? (known: learner.lr, seeds)"
     """
     names = sorted(set(options))
-    section, dot, _ = given.partition(".")
+    section, dot, _ = word.partition(".")
     names = [name for name in names if dot and name.startswith(f"{section}.")] or names
-    near = nearest(given, names)
+    near = nearest(word, names)
     meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     listed = f" (known: {', '.join(names) or 'none'})" if len(names) <= (LISTED_BESIDE if near else LISTED) else ""
-    return UserError(f"unknown {what} {given!r}{meant}{listed}{f'; {hint}' if hint and not near else ''}")
+    return UserError(f"unknown {kind} {word!r}{meant}{listed}{f'; {hint}' if hint and not near else ''}")
 
 
-def nearest(given: str, names: Sequence[str]) -> list[str]:
-    """Return the names that a word may stand for; one with a section may be given without it, or in another.
+def nearest(word: str, names: Sequence[str]) -> list[str]:
+    """Return the valid names that a word may stand for; its section may be missing or another one.
 
     >>> nearest("tilesize", ["drawing.tile_size"]), nearest("lr", ["learner.actor_lr", "learner.critic_lr", "suite"])
     (['drawing.tile_size'], ['learner.actor_lr', 'learner.critic_lr'])
     >>> nearest("learner.lrr", ["learner.lr", "learner.utd"]), nearest("train.steps", ["training.steps"])
     (['learner.lr'], ['training.steps'])
     """
-    section, dot, field = given.rpartition(".")
+    section, dot, field = word.rpartition(".")
     within = [name for name in names if dot and name.startswith(f"{section}.")]
     if not dot or within:
         fields: dict[str, list[str]] = {}
@@ -155,4 +155,4 @@ def nearest(given: str, names: Sequence[str]) -> list[str]:
         matches = matches or [name for name in within or names if dot and name.endswith(f"_{field}")]
         matches = matches or [name for name in names if "." in name and name.endswith(f"_{field}")]
         return matches[: spelling.MOST]
-    return spelling.close(given, names) or [name for name in names if name.endswith(f".{field}")][: spelling.MOST]
+    return spelling.close(word, names) or [name for name in names if name.endswith(f".{field}")][: spelling.MOST]

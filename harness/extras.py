@@ -1,5 +1,4 @@
-"""The extras of the package: what parts need beyond the core, and the line that installs it, by where this copy came
-from."""
+"""The optional extras of the package: which modules each one installs, and the shell command that installs it here."""
 
 from __future__ import annotations
 
@@ -49,10 +48,10 @@ def is_installed(extra: str) -> bool:
     return all(importlib.util.find_spec(module) is not None for module in EXTRAS[extra].modules)
 
 
-def missing(what: str, extra: str) -> UserError:
-    """Return the error that `what` needs a package of an extra that is missing, with the line that installs it and its
-    size."""
-    return UserError(f"{what}; install the extra {extra} ({EXTRAS[extra].megabytes} MB): {install_line(extra)}")
+def missing(need: str, extra: str) -> UserError:
+    """Return the error for a missing package of an extra, with the extra's size and the command that installs it.
+    `need`: which feature needs which package, such as `launcher=ray needs the package ray here`."""
+    return UserError(f"{need}; install the extra {extra} ({EXTRAS[extra].megabytes} MB): {install_line(extra)}")
 
 
 def install_line(extra: str) -> str:

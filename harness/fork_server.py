@@ -286,9 +286,9 @@ class _Client:
                 try:
                     self._watch.look()
                 except Silent:
-                    told = f"the process that forks others {self._watch.silence()}; they start as new interpreters"
-                    warnings.warn(Notice(told), stacklevel=2)
-                    raise OSError(told) from None
+                    message = f"the process that forks others {self._watch.silence()}; they start as new interpreters"
+                    warnings.warn(Notice(message), stacklevel=2)
+                    raise OSError(message) from None
 
 
 def _stream(number: int, stream: int | IO[Any] | None, closing: contextlib.ExitStack) -> tuple[int | None, int]:
@@ -391,8 +391,8 @@ def parent_watch() -> Callable[[], bool]:
 
 
 def main(handle: str, counter: str, silent_after: str, *modules: str) -> NoReturn:
-    """Be the server: import `modules`, then fork at each request, until the process that started this one ends.
-    `counter`: the descriptor of its heartbeat."""
+    """Run the fork server: import `modules`, then fork at each request, until the process that started this one ends.
+    `handle`: descriptor of the socket of requests; `counter`: descriptor of the heartbeat."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
     beats = Counter(int(counter), float(silent_after))

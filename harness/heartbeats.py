@@ -73,7 +73,7 @@ class Counter:
         return int(_COUNTER.unpack_from(self._memory)[0])
 
     def beat(self) -> None:
-        """Give a sign of life, which only the process itself does."""
+        """Add one beat; only the process whose counter this is calls it."""
         _COUNTER.pack_into(self._memory, 0, self.beats + 1)
 
     @contextlib.contextmanager
@@ -122,8 +122,8 @@ def _beat(beat: Callable[[], None], interval: float, over: threading.Event) -> N
 
 
 def handed_on() -> tuple[int, float] | None:
-    """Return what a program that replaces this one in the same process needs to go on beating (`begin`), and let it
-    inherit the descriptor; None if nobody watches this process."""
+    """Return the arguments of `begin` for a program that replaces this one by `exec`, and make the descriptor of the
+    counter inheritable; None if this process has no counter."""
     if _current is not None:
         os.set_inheritable(_current[0], True)
     return _current
@@ -167,7 +167,7 @@ class Watch:
                 raise Stopped
 
     def silence(self) -> str:
-        """Return the words for a process that is hung and is not killed."""
+        """Describe a process that is hung but was not killed: for how long it has been silent, and why."""
         return f"{_GAVE} {self._counter.silent_after:g} s: {reason(self._pid)}"
 
 

@@ -56,8 +56,15 @@ class Observations:
 
     def __post_init__(self) -> None:
         if self.parts:
-            own = (self.shape, self.dtype, self.categories is not None, self.stack != 1, self.encoder, self.mask)
-            if any(own):
+            array_fields = (
+                self.shape,
+                self.dtype,
+                self.categories is not None,
+                self.stack != 1,
+                self.encoder,
+                self.mask,
+            )
+            if any(array_fields):
                 raise ValueError("a record of named parts has no shape, dtype, stack, encoder or mask of its own")
             if nested := [name for name, part in self.parts.items() if part.parts]:
                 raise ValueError(
@@ -242,7 +249,7 @@ class Coordinates(NamedTuple):
     """Minimum and maximum of each entry in the task, in the entry's unit; empty means unbounded."""
 
 
-class Told(NamedTuple):
+class StepWords(NamedTuple):
     """What the tasks say of one step of every seed, in words."""
 
     before: tuple[str, ...]
@@ -267,7 +274,7 @@ class Transition(NamedTuple):
     measures: Array | None = None
     """The tasks' `measures()` (`harness.capabilities.HasMeasures`) after the step, float32 [S, P], if the agent asked
     for them on behalf of an oracle; None for a step that no task took, such as a demonstration's."""
-    told: Told | None = None
+    words: StepWords | None = None
     """State and step in words, if the agent asked for them; None for a step that no task took, such as a
     demonstration's."""
     opening: Array | None = None
@@ -458,8 +465,8 @@ class Agent(Protocol):
     """Whether it needs no snapshots of a dataset's transitions, although it may of others."""
     wants_measures: bool
     """Whether transitions must carry measures, which an oracle will read."""
-    wants_told: bool
-    """Whether transitions must carry state and step in words (`Transition.told`)."""
+    wants_words: bool
+    """Whether transitions must carry state and step in words (`Transition.words`)."""
     deterministic: bool
     """Whether evaluation actions are a function of the observation alone, so that a repeated state is a cycle. False
     for an actor with memory."""
@@ -635,8 +642,8 @@ class Guide(Protocol):
     """Whether transitions must carry snapshots."""
     wants_measures: bool
     """Whether transitions must carry measures, which it sends to an oracle (`Question.measures`) and does not read."""
-    wants_told: bool
-    """Whether transitions must carry state and step in words (`Transition.told`)."""
+    wants_words: bool
+    """Whether transitions must carry state and step in words (`Transition.words`)."""
 
     def phases(self, steps: int) -> tuple[RunPhase, ...]:
         """Return the run phases of a run of `steps` steps."""
@@ -645,7 +652,7 @@ class Guide(Protocol):
         """Receive the stores of the agent's experiences by their names, "" for what the run collects, and a function
         that the guide calls when a stored episode has new rewards. Called once, when the agent is built."""
 
-    def given(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
+    def observed_dataset(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
         """Receive a transition of a dataset that every seed has stored at `slot` of the store `name`, one of its own.
         Only for guides whose configuration declares `several_stores`."""
 
@@ -778,9 +785,10 @@ class Learner(Protocol):
         """Return actions for observations [n, …] of seed rows `rows` [n]: exploratory with each seed's generator, or
         greedy if `explore` is None."""
 
-    def updates_due(self, step: int, asked: int | None = None) -> int:
-        """Return the number of gradient steps after step `step` of the run (counted from 1). `asked`: the number that
-        the run phase sets (`RunPhase.updates`), which is then returned; None applies the learner's schedule."""
+    def updates_due(self, step: int, phase_updates: int | None = None) -> int:
+        """Return the number of gradient steps after step `step` of the run (counted from 1). `phase_updates`: the
+        number that the run phase sets (`RunPhase.updates`), which is then returned; None applies the learner's
+        schedule."""
 
     batch_size: int
     """Transitions per gradient step and seed."""

@@ -7,43 +7,43 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 
 
-def evaluations(there: There) -> int:
+def evaluations(view: CellView) -> int:
     """Return the number of a run's evaluations."""
-    return int(-(-there["training"].steps // there["evaluation"].every))
+    return int(-(-view["training"].steps // view["evaluation"].every))
 
 
-def tested(there: There) -> int:
-    """Return the episodes of all evaluations of a run."""
-    return evaluations(there) * int(there["evaluation"].episodes)
+def tested(view: CellView) -> int:
+    """Return the number of episodes of all evaluations of a run."""
+    return evaluations(view) * int(view["evaluation"].episodes)
 
 
-def tested_steps(there: There) -> int:
-    """Return the most environment steps of all evaluations of a run."""
-    return tested(there) * int(there.suite.in_evaluation().horizon(there.task))
+def tested_steps(view: CellView) -> int:
+    """Return the maximum number of environment steps of all evaluations of a run."""
+    return tested(view) * int(view.suite.in_evaluation().horizon(view.task))
 
 
-def demonstrated(there: There) -> int:
-    """Return the most transitions of the demonstrations with which a run's replay begins."""
-    return int(there["training"].demonstrations) * int(there.suite.horizon(there.task))
+def demonstrated(view: CellView) -> int:
+    """Return the maximum number of transitions of the demonstrations with which a run's replay begins."""
+    return int(view["training"].demonstrations) * int(view.suite.horizon(view.task))
 
 
-def ended(there: There, steps: int) -> int:
-    """Return the most episodes that end within so many steps of training."""
-    return steps // int(there.suite.shortest(there.task))
+def ended(view: CellView, steps: int) -> int:
+    """Return the maximum number of episodes that end within `steps` environment steps of training."""
+    return steps // int(view.suite.shortest(view.task))
 
 
-def stretches(there: There, length: int, steps: int) -> int:
-    """Return the most disjoint stretches of `length` steps, each cut short by the end of its episode, into which so
-    many steps of training are divided."""
-    shortest, horizon = int(there.suite.shortest(there.task)), int(there.suite.horizon(there.task))
+def stretches(view: CellView, length: int, steps: int) -> int:
+    """Return the maximum number of clips when `steps` environment steps of training are cut into disjoint clips of
+    `length` steps, the last of each episode being shorter."""
+    shortest, horizon = int(view.suite.shortest(view.task)), int(view.suite.horizon(view.task))
     longer = length * -(-shortest // length) + 1  # the shortest episode with one stretch more
-    most = max(Fraction(-(-each // length), each) for each in (shortest, longer) if each <= horizon)
+    most = max(Fraction(-(-episode // length), episode) for episode in (shortest, longer) if episode <= horizon)
     return int(steps * most)
 
 
-def demonstrated_stretches(there: There, length: int) -> int:
-    """Return the most stretches, as of `stretches`, of the demonstrations."""
-    return int(there["training"].demonstrations) * -(-int(there.suite.horizon(there.task)) // length)
+def demonstrated_stretches(view: CellView, length: int) -> int:
+    """Return the maximum number of clips of `length` steps (as in `stretches`) that the demonstrations are cut into."""
+    return int(view["training"].demonstrations) * -(-int(view.suite.horizon(view.task)) // length)

@@ -84,7 +84,7 @@ class Log:
     columns: Mapping[str, Column]
 
     @property
-    def wanted(self) -> dict[str, type]:
+    def required(self) -> dict[str, type]:
         """Return name -> type of the required columns."""
         return {name: column.kind for name, column in self.columns.items() if not column.optional}
 
@@ -123,7 +123,7 @@ def amount(meaning: str, optional: bool = False) -> Column:
 
 
 EPISODE, FRAME, SNAPSHOT, SUCCEEDED = "episode", "frame", "snapshot", "succeeded"
-ROLE, ASKED = "role", "asked"
+ROLE, QUESTION = "role", "asked"
 
 
 def packed(snapshot: bytes) -> str:
@@ -151,7 +151,7 @@ def shows_questions(log: Log) -> bool:
     training episode that the question is about, `role`, whom it was put to, `asked`, its content, and `snapshot`, from
     which its one frame is drawn (as in `shows_frames`)."""
     kinds = {name: column.kind for name, column in log.columns.items()}
-    return [kinds.get(name) for name in (EPISODE, ROLE, ASKED, SNAPSHOT)] == [int, str, str, str]
+    return [kinds.get(name) for name in (EPISODE, ROLE, QUESTION, SNAPSHOT)] == [int, str, str, str]
 
 
 TRIAL, FIRST, STEPS, ACTION = "trial", "first", "steps", "action"
@@ -167,21 +167,21 @@ def tells_actions(log: Log) -> bool:
     return [kinds.get(name) for name in (TRIAL, FIRST, STEPS, ACTION)] == [int, int, int, str]
 
 
-def shown_trials(known: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int]]:
-    """Return step and episode of the evaluation episodes that are shown, of all with step, episode and success: those
-    of the last evaluation, failures first, at most `TRIALS`. The last place is a success's if there is one.
+def shown_trials(trials: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int]]:
+    """Return (step, episode) of the evaluation episodes to show: at most `TRIALS` of the last evaluation, failures
+    first, with one success at the end if there is any. `trials`: (step, episode, success) of all evaluation episodes.
 
     >>> shown_trials([(100, 0, True), (200, 0, True), (200, 1, False)])
     [(200, 1), (200, 0)]
     """
-    found = list(known)
-    last = max((step for step, _, _ in found), default=0)
+    all_trials = list(trials)
+    last = max((step for step, _, _ in all_trials), default=0)
     failures, successes = (
-        [(step, episode) for step, episode, success in sorted(found) if step == last and success is wanted]
-        for wanted in (False, True)
+        [(step, episode) for step, episode, success in sorted(all_trials) if step == last and success is outcome]
+        for outcome in (False, True)
     )
-    kept = failures[: TRIALS - bool(successes)]
-    return [*kept, *successes[: TRIALS - len(kept)]]
+    chosen = failures[: TRIALS - bool(successes)]
+    return [*chosen, *successes[: TRIALS - len(chosen)]]
 
 
 UNDECLARED = Log("rows that no record declares", {})
@@ -195,28 +195,28 @@ def together(declared: Iterable[tuple[str, Mapping[str, Log]]], reserved: Iterab
     A part may add optional columns to a log that another part declares.
     Raise UserError for an invalid log or column, and for parts that contradict each other.
     """
-    found: dict[str, Log] = {}
+    merged: dict[str, Log] = {}
     owners: dict[tuple[str, str], str] = {}
-    for who, logs in declared:
+    for part, logs in declared:
         for name, log in logs.items():
-            where = f"{who} declares the log {name!r}"
-            _check(name, log, where)
+            subject = f"{part} declares the log {name!r}"
+            _check(name, log, subject)
             if name in reserved:
-                raise UserError(f"{where}, which every run writes; choose another name")
+                raise UserError(f"{subject}, which every run writes; choose another name")
             if STEP in log.columns:
-                raise UserError(f"{where} with the column {STEP!r}, which is written with every row; leave it out")
-            whole = Log(log.meaning, {STEP: count("environment step at which the row was written"), **log.columns})
-            found[name] = _merged(name, found[name], whole, where, owners) if name in found else whole
-            for column in whole.columns:
-                owners.setdefault((name, column), who)
-    if len(found) > LOGS:
-        raise UserError(f"the parts of a cell declare {len(found)} logs; at most {LOGS} are kept")
-    return found
+                raise UserError(f"{subject} with the column {STEP!r}, which is written with every row; leave it out")
+            with_step = Log(log.meaning, {STEP: count("environment step at which the row was written"), **log.columns})
+            merged[name] = _merged(name, merged[name], with_step, subject, owners) if name in merged else with_step
+            for column in with_step.columns:
+                owners.setdefault((name, column), part)
+    if len(merged) > LOGS:
+        raise UserError(f"the parts of a cell declare {len(merged)} logs; at most {LOGS} are kept")
+    return merged
 
 
-def _merged(name: str, one: Log, other: Log, where: str, owners: Mapping[tuple[str, str], str]) -> Log:
-    """Merge two parts' declarations of a log. `where`: the part of the second declaration; `owners`: (log, column) ->
-    the part that declared it first.
+def _merged(name: str, one: Log, other: Log, subject: str, owners: Mapping[tuple[str, str], str]) -> Log:
+    """Return the merged declaration of a log that two parts declare. `subject`: the second part, to begin an error
+    with; `owners`: (log, column) -> the part that declared it first.
 
     Raise UserError if a shared column differs, or if both declare required columns that are not the same.
     """
@@ -224,39 +224,41 @@ def _merged(name: str, one: Log, other: Log, where: str, owners: Mapping[tuple[s
         mine, theirs = other.columns[title], one.columns[title]
         if _plainly(mine) != _plainly(theirs):
             raise UserError(
-                f"{where} with the column {title!r} ({_told(mine)}), and {owners[name, title]} declares it differently "
-                f"({_told(theirs)}); rename the column, or declare it identically"
+                f"{subject} with the column {title!r} ({_described(mine)}), and {owners[name, title]} declares it "
+                f"differently ({_described(theirs)}); rename the column, or declare it identically"
             )
-    ours, added = (each.wanted.keys() - {STEP} for each in (one, other))
+    ours, added = (log.required.keys() - {STEP} for log in (one, other))
     if ours and added and ours != added:
         first = next(title for title in one.columns if title in ours)
         raise UserError(
-            f"{where} with other columns ({', '.join(list(other.columns)[1:])}) than {owners[name, first]} does "
+            f"{subject} with other columns ({', '.join(list(other.columns)[1:])}) than {owners[name, first]} does "
             f"({', '.join(list(one.columns)[1:])}); rename one of the logs, or declare the added columns as optional"
         )
     base, more = (other, one) if added and not ours else (one, other)
     merged = Log(base.meaning, {**base.columns, **{t: c for t, c in more.columns.items() if t not in base.columns}})
     if len(merged.columns) - 1 > COLUMNS:
-        raise UserError(f"{where}, which has {len(merged.columns) - 1} columns with those of others; at most {COLUMNS}")
+        raise UserError(
+            f"{subject}, which has {len(merged.columns) - 1} columns with those of others; at most {COLUMNS}"
+        )
     return merged
 
 
-def _told(column: Column) -> str:
+def _described(column: Column) -> str:
     return f"{column.expected}{', optional' if column.optional else ''}"
 
 
-def _check(name: Any, log: Any, where: str) -> None:
+def _check(name: Any, log: Any, subject: str) -> None:
     """Raise UserError for an invalid declaration."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise UserError(f"{where}; the name of a log has lower-case letters, digits and _, at most 60")
+        raise UserError(f"{subject}; the name of a log has lower-case letters, digits and _, at most 60")
     if not isinstance(log, Log):
-        raise UserError(f"{where} as {type(log).__name__}; write guidebench.harness.logs.Log(meaning, columns)")
-    own = len(log.columns.keys() - {STEP})
-    if not log.columns or own > COLUMNS:
-        raise UserError(f"{where} with {own} columns; it may have 1 to {COLUMNS}")
-    _check_meaning(log.meaning, where)
+        raise UserError(f"{subject} as {type(log).__name__}; write guidebench.harness.logs.Log(meaning, columns)")
+    width = len(log.columns.keys() - {STEP})
+    if not log.columns or width > COLUMNS:
+        raise UserError(f"{subject} with {width} columns; it may have 1 to {COLUMNS}")
+    _check_meaning(log.meaning, subject)
     for title, column in log.columns.items():
-        at = f"{where} with the column {title!r}"
+        at = f"{subject} with the column {title!r}"
         if not isinstance(title, str) or not NAME.fullmatch(title):
             raise UserError(f"{at}; the name of a column has lower-case letters, digits and _, at most 60")
         if title in TAKEN:
@@ -273,39 +275,40 @@ def _check(name: Any, log: Any, where: str) -> None:
             raise UserError(f"{at}: its least value {bounds[0]} is above its largest {bounds[1]}")
 
 
-def _check_meaning(meaning: Any, where: str) -> None:
+def _check_meaning(meaning: Any, subject: str) -> None:
     if not isinstance(meaning, str) or not meaning.isprintable() or not 0 < len(meaning) <= MEANING:
-        raise UserError(f"{where}; its meaning is one line of 1 to {MEANING} characters, found {str(meaning)[:60]!r}")
+        raise UserError(f"{subject}; its meaning is one line of 1 to {MEANING} characters, found {str(meaning)[:60]!r}")
 
 
-def fitting(row: Mapping[str, Any], log: Log, where: str) -> dict[str, Any]:
+def fitting(row: Mapping[str, Any], log: Log, subject: str) -> dict[str, Any]:
     """Return a table row to write, with NumPy scalars as Python numbers and without None. Raise a UserError that begins
-    with `where` for values that the log's declaration does not allow."""
-    found: dict[str, Any] = {}
+    with `subject` for values that the log's declaration does not allow."""
+    fitted: dict[str, Any] = {}
     for name, value in row.items():
         if name not in log.columns:
             raise UserError(
-                f"{where} has the column {name!r}, which no part of the cell declares; declare it in the `logs` of the "
-                f"part that writes it, as optional if the log is another part's (declared: {', '.join(log.columns)})"
+                f"{subject} has the column {name!r}, which no part of the cell declares; declare it in the `logs` of "
+                f"the part that writes it, as optional if the log is another part's (declared: "
+                f"{', '.join(log.columns)})"
             )
         value = value.item() if hasattr(value, "item") and getattr(value, "size", 1) == 1 else value
         column = log.columns[name]
         if value is None and column.optional:
             continue
         if not column.holds(value):
-            raise UserError(f"{where}, column {name!r}: {str(value)[:80]!r}; expected {column.expected}")
-        found[name] = value
-    if missing := [name for name in log.wanted if name not in found]:
-        raise UserError(f"{where} lacks the column {missing[0]!r}; declare it as optional, or pass it to `note`")
-    return found
+            raise UserError(f"{subject}, column {name!r}: {str(value)[:80]!r}; expected {column.expected}")
+        fitted[name] = value
+    if missing := [name for name in log.required if name not in fitted]:
+        raise UserError(f"{subject} lacks the column {missing[0]!r}; declare it as optional, or pass it to `note`")
+    return fitted
 
 
 def undeclared(name: str, logs: Iterable[str]) -> UserError:
     """Return the error for a table row of an undeclared log."""
-    known = sorted(logs)
-    if not known:
+    declared = sorted(logs)
+    if not declared:
         return UserError(f"a part notes a row of the log {name!r}, and no part of the cell declares any log")
-    advice = f"; declare it in the `logs` of the part's configuration (declared: {', '.join(known)})"
+    advice = f"; declare it in the `logs` of the part's configuration (declared: {', '.join(declared)})"
     return UserError(f"a part notes a row of the log {name!r}, which no part of the cell declares{advice}")
 
 
@@ -330,34 +333,34 @@ def read(content: Any, reserved: Iterable[str] = ()) -> dict[str, Log]:
         raise UserError(f"logs is {str(content)[:60]!r}; expected an object")
     if len(content) > LOGS:
         raise UserError(f"it declares {len(content):,} logs; at most {LOGS} are read")
-    found = {}
+    logs = {}
     for name, entry in content.items():
-        where = f"it declares the log {str(name)[:80]!r}"
+        subject = f"it declares the log {str(name)[:80]!r}"
         if name in reserved:
-            raise UserError(f"{where}, which every run writes")
-        _object(entry, ("meaning", "columns"), (), where)
+            raise UserError(f"{subject}, which every run writes")
+        _object(entry, ("meaning", "columns"), (), subject)
         if not isinstance(entry["columns"], Mapping):
-            raise UserError(f"{where} without an object of columns")
+            raise UserError(f"{subject} without an object of columns")
         if len(entry["columns"].keys() - {STEP}) > COLUMNS:
-            raise UserError(f"{where} with {len(entry['columns']):,} columns; at most {COLUMNS} are read")
+            raise UserError(f"{subject} with {len(entry['columns']):,} columns; at most {COLUMNS} are read")
         columns = {}
-        for title, told in entry["columns"].items():
-            at = f"{where} with the column {str(title)[:80]!r}"
-            _object(told, ("kind", "meaning"), ("optional", "low", "high"), at)
-            if not isinstance(told["kind"], str) or told["kind"] not in KINDS:
-                raise UserError(f"{at} of kind {str(told['kind'])[:60]!r}; expected one of {', '.join(KINDS)}")
-            if not isinstance(told.get("optional", False), bool):
-                raise UserError(f"{at}: optional is {str(told['optional'])[:60]!r}; expected true or false")
-            more = {name: told[name] for name in ("optional", "low", "high") if name in told}
-            columns[title] = Column(KINDS[told["kind"]], told["meaning"], **more)
-        found[name] = Log(entry["meaning"], columns)
-        _check(name, found[name], where)
-    return found
+        for title, fields in entry["columns"].items():
+            at = f"{subject} with the column {str(title)[:80]!r}"
+            _object(fields, ("kind", "meaning"), ("optional", "low", "high"), at)
+            if not isinstance(fields["kind"], str) or fields["kind"] not in KINDS:
+                raise UserError(f"{at} of kind {str(fields['kind'])[:60]!r}; expected one of {', '.join(KINDS)}")
+            if not isinstance(fields.get("optional", False), bool):
+                raise UserError(f"{at}: optional is {str(fields['optional'])[:60]!r}; expected true or false")
+            more = {name: fields[name] for name in ("optional", "low", "high") if name in fields}
+            columns[title] = Column(KINDS[fields["kind"]], fields["meaning"], **more)
+        logs[name] = Log(entry["meaning"], columns)
+        _check(name, logs[name], subject)
+    return logs
 
 
-def _object(content: Any, needed: tuple[str, ...], others: tuple[str, ...], where: str) -> None:
+def _object(content: Any, needed: tuple[str, ...], others: tuple[str, ...], subject: str) -> None:
     if not isinstance(content, Mapping) or not set(needed) <= set(content) <= {*needed, *others}:
-        raise UserError(f"{where} as {str(content)[:60]!r}; expected an object with {', '.join(needed)}")
+        raise UserError(f"{subject} as {str(content)[:60]!r}; expected an object with {', '.join(needed)}")
 
 
 def named(name: Any) -> bool:

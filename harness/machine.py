@@ -41,20 +41,20 @@ def visible_gpus() -> list[str]:
 
 
 def gpus() -> list[Gpu]:
-    """Return the GPUs that the driver tells of, without using their memory; [] where nvidia-smi is missing or fails."""
-    asked = "index,uuid,name,memory.total,memory.free,compute_mode"
-    command = ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader,nounits"]
+    """Return the GPUs that nvidia-smi lists, without using their memory; [] where it is missing or fails."""
+    query = "index,uuid,name,memory.total,memory.free,compute_mode"
+    command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True).stdout
+        output = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return []
-    found = []
-    for line in told.splitlines():
+    devices = []
+    for line in output.splitlines():
         fields = [field.strip() for field in line.split(",")]
         with contextlib.suppress(ValueError):  # such as [N/A] or [Not Supported]
             number, uuid, name, total, free, mode = fields
-            found.append(Gpu(number, uuid, name, int(total) * 2**20, int(free) * 2**20, mode == "Exclusive_Process"))
-    return found
+            devices.append(Gpu(number, uuid, name, int(total) * 2**20, int(free) * 2**20, mode == "Exclusive_Process"))
+    return devices
 
 
 def mps_runs() -> bool:

@@ -70,7 +70,8 @@ def unknown_profile(suite: str, name: str) -> UserError:
 
 
 def other_meaning(kind: str, name: str) -> str:
-    """Return what a name is if not of this kind, with the words of a command that name it; "" if it is nothing."""
+    """Return what `name` is registered as other than `kind`, and the words of a command that use it; "" if no kind,
+    task or profile has this name."""
     kinds = [other for other in KINDS if other != kind and spelt(name, registry.names(other))]
     if kind in registry.MODELS and MODEL_SET in kinds:  # which also fills the role of this kind
         kinds = [MODEL_SET, *(other for other in kinds if other in registry.MODELS)]
@@ -92,12 +93,12 @@ def other_meaning(kind: str, name: str) -> str:
 
 
 def word(kind: str) -> str:
-    """Return the word of a command that names one of a kind."""
+    """Return the key of a command that chooses a part of this kind, such as `models` for `model_set`."""
     return WORDS.get(kind, kind)
 
 
 def names_for(key: str) -> list[str]:
-    """Return every name that a word of a command may hold: of a kind, a role, a task or a profile; [] for others."""
+    """Return every valid value of a command's key that names a part, a role, a task or a profile; [] for other keys."""
     kinds = {word(kind): [kind] for kind in KINDS} | {role: sorted(of) for role, of in registry.roles().items()}
     if key == TASK:
         return [task for suite in registry.names("suite") for task in _tasks(suite)]
@@ -118,8 +119,8 @@ def profiles() -> list[str]:
 
 
 def suites_of(task: str) -> list[str]:
-    """Return the suites that have a task of this name. A name of Gymnasium's, such as MiniGrid-DoorKey-8x8-v0, means
-    the task that is one of its pieces in a suite whose name holds another."""
+    """Return the suites that have a task of this name. A Gymnasium id is split into pieces: MiniGrid-DoorKey-8x8-v0
+    means the task `8x8` of a suite whose name contains another piece, such as `doorkey`."""
     suites = registry.names("suite")
     exact = [suite for suite in suites if task_of(suite, task)]
     pieces = [] if spelt(task, suites) else re.split(r"[-_/]", VERSION.sub("", task).lower())
@@ -129,7 +130,8 @@ def suites_of(task: str) -> list[str]:
 
 
 def task_of(suite: str, name: str) -> str:
-    """Return the task of a suite that is called so, whatever its case, hyphens and version; "" if there is none."""
+    """Return the suite's task of this name or alias, ignoring case, hyphens and a version suffix such as -v0; "" if
+    there is none."""
     home = registry.get("suite", suite)
     if name in home.aliases:
         return str(home.aliases[name])
@@ -145,13 +147,13 @@ def task_of(suite: str, name: str) -> str:
 
 
 def _piece(suite: str, pieces: Sequence[str]) -> str:
-    """Return the task of a suite that is one of these pieces, or ""."""
+    """Return the first task of a suite whose name is among these pieces of a Gymnasium id, or ""."""
     tasks: Sequence[str] = registry.get("suite", suite).tasks
     return next((task for task in tasks if task.lower() in pieces), "")
 
 
 def spelt(name: str, names: Iterable[str]) -> str:
-    """Return the one of `names` that equals a name apart from case, hyphens and underscores; "" if none does."""
+    """Return the member of `names` that equals `name` up to case, hyphens and underscores; "" if none does."""
     candidates = list(names)
     plain = _plain(name)
     return name if name in candidates else next((other for other in candidates if _plain(other) == plain), "")
@@ -162,8 +164,8 @@ def _plain(name: str) -> str:
 
 
 def _ways(kind: str, other: str, name: str) -> list[str]:
-    """Return the words of a command by which a user of `kind` gets a part of another kind: by a method that names it,
-    and in its own role."""
+    """Return the words of a command that use the part `name` of the kind `other` where `kind` was meant: a method that
+    contains it, and the part in its own role."""
     word_of_part = f"{word(other)}={name}"
     if kind != "method" or other not in registry.PARTS:
         return [word_of_part]
@@ -181,7 +183,7 @@ def _plain_method() -> str:
 
 
 def _hint(kind: str, name: str) -> str:
-    """Return what else to try for a name that is nothing."""
+    """Return what else to try for a name that is registered nowhere, to end the error message."""
     lists = f"`bench list {kind}s` describes each"
     if kind in registry.MODELS:
         reached = next((part for part in ("openai", "transformers") if part in registry.names(kind)), "")
@@ -201,5 +203,5 @@ def listing(words: Sequence[str]) -> str:
 
 
 def near(key: str, name: str) -> list[str]:
-    """Return the names that a word of a command may hold and that a misspelt one may stand for."""
+    """Return the valid values of a command's key `key` that the misspelt `name` may stand for, nearest first."""
     return close(name, names_for(key))

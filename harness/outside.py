@@ -2,7 +2,7 @@
 
 A file of a few bytes can declare arrays of terabytes: by a stride of 0, by links that share, by compression. So the
 declared bytes of all arrays are summed and compared with the file's own. Every function here parses a stranger's bytes:
-call them in the separate process (`guidebench.harness.apart.read`), as `read_document` does.
+call them in the separate process (`guidebench.harness.reader_process.read`), as `read_document` does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError, size
 from guidebench.harness.texts import one_line
 from guidebench.harness.types import Array
@@ -41,22 +41,22 @@ ITEM_BITS: Mapping[str, int] = {
 
 def check_plain(file: Path, declared: int) -> None:
     """Raise UserError if the arrays of a file in an uncompressed format declare more than `PLAIN` times its bytes."""
-    if declared > PLAIN * (own := file.stat().st_size):
+    if declared > PLAIN * (file_bytes := file.stat().st_size):
         raise UserError(
-            f"{file} has {own:,} bytes and its arrays declare {declared:,}; at most {PLAIN} times the file is read: "
-            f"ask for a file that holds its numbers themselves"
+            f"{file} has {file_bytes:,} bytes and its arrays declare {declared:,}; at most {PLAIN} times the file is "
+            f"read: ask for a file that holds its numbers themselves"
         )
 
 
-def check_packed(file: Path, declared: int, what: str = "its arrays declare") -> None:
+def check_packed(file: Path, declared: int, claim: str = "its arrays declare") -> None:
     """Raise UserError if the arrays of a file in a compressed format declare more than `PACKED` times its bytes, or
     more than `UNPACKED` and `PLAIN` times its bytes."""
-    own = file.stat().st_size
-    most = min(PACKED * own, max(UNPACKED, PLAIN * own))
+    file_bytes = file.stat().st_size
+    most = min(PACKED * file_bytes, max(UNPACKED, PLAIN * file_bytes))
     if declared > most:
         raise UserError(
-            f"{file} has {own:,} bytes and {what} {declared:,}; at most {most:,} are read: ask for a file that is "
-            f"written plainly, or in several parts"
+            f"{file} has {file_bytes:,} bytes and {claim} {declared:,}; at most {most:,} are read: ask for a file that "
+            f"is written plainly, or in several parts"
         )
 
 
@@ -86,14 +86,15 @@ class Header(NamedTuple):
 
 
 def header(file: Path) -> Header:
-    """Return the header of a safetensors file; raise UserError if it is none, or if its arrays declare other bytes than
-    it has."""
-    own = file.stat().st_size
+    """Return the header of a safetensors file. Raise UserError for any other file, and as `check_plain` does."""
+    file_bytes = file.stat().st_size
     with file.open("rb") as stream:
         first = stream.read(8)
         length = int.from_bytes(first, "little")
-        if len(first) < 8 or length > min(HEADER, own - 8):
-            raise UserError(f"{file} is no safetensors file (it has {own:,} bytes, its header should have {length:,})")
+        if len(first) < 8 or length > min(HEADER, file_bytes - 8):
+            raise UserError(
+                f"{file} is no safetensors file (it has {file_bytes:,} bytes, its header should have {length:,})"
+            )
         content = _parsed(file, stream.read(length))
     if not isinstance(content, dict):
         raise UserError(f"{file} is no safetensors file (its header is no JSON object)")
@@ -117,7 +118,7 @@ def header(file: Path) -> Header:
 
 
 def arrays(file: Path) -> dict[str, Array]:
-    """Return the arrays of a safetensors file by name; raise UserError if it is none, or as `header` does."""
+    """Return the arrays of a safetensors file by name; raise UserError as `header` does, or if they cannot be read."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -130,8 +131,8 @@ def arrays(file: Path) -> dict[str, Array]:
 
 
 def npy(file: Path) -> Array:
-    """Return the array of a NumPy file, which is never unpickled; raise UserError if it is none, or if it declares more
-    than the file may."""
+    """Return the array of a `.npy` file, which is never unpickled. Raise UserError for any other file, and as
+    `check_plain` does."""
     import numpy as np
 
     try:
@@ -151,8 +152,8 @@ def npy(file: Path) -> Array:
 
 
 def picture(png: bytes) -> Array:
-    """Return the pixels of a PNG, uint8 [height, width, 3]; raise UserError if it is none, or has more than `PACKED`
-    times its bytes."""
+    """Return the pixels of a PNG, uint8 [height, width, 3]. Raise UserError if the bytes are no PNG, or if the pixels
+    take more than `PACKED` times as many bytes."""
     import numpy as np
     from PIL import Image
 
@@ -169,7 +170,7 @@ def picture(png: bytes) -> Array:
 
 
 def document(file: Path, most: int = DOCUMENT) -> Any:
-    """Return the content of a JSON file; raise UserError if it has more than `most` bytes or is none."""
+    """Return the value of a JSON file; raise UserError if it has more than `most` bytes or cannot be read as JSON."""
     try:
         with file.open("rb") as stream:
             content = stream.read(most + 1)
@@ -181,8 +182,8 @@ def document(file: Path, most: int = DOCUMENT) -> Any:
 
 
 def read_document(file: Path, most: int = DOCUMENT) -> Any:
-    """Return the content of a JSON file, parsed in the separate process; raise UserError as `document` does."""
-    return apart.read(f"{file}: reading it", file, document, file, most)
+    """Return the value of a JSON file, parsed in the separate process; raise UserError as `document` does."""
+    return reader_process.read(f"{file}: reading it", file, document, file, most)
 
 
 def _parsed(file: Path, content: bytes) -> Any:

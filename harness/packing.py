@@ -50,9 +50,9 @@ def _dtype(fields: Any) -> np.dtype[Any]:
             case _:
                 raise TypeError(f"{field!r} is no [name, dtype, shape]")
     try:
-        found = np.dtype(described)
+        record_dtype = np.dtype(described)
     except (ValueError, SyntaxError) as error:
         raise TypeError(str(error)) from None
-    if not described or any(found[name].base.kind not in NUMBERS for name, *_ in described):
+    if not described or any(record_dtype[name].base.kind not in NUMBERS for name, *_ in described):
         raise TypeError("a field holds no numbers")
-    return found
+    return record_dtype

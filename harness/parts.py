@@ -32,7 +32,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class There:
+class CellView:
     """The cell that a part is to work in, as `fits` and `ready` see it."""
 
     parts: Mapping[str, Any]
@@ -87,7 +87,7 @@ class Part:
         of hours rest on whole cycles. Work that occurs more rarely than every thousandth step is not in them."""
         return 1
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why the part cannot work in this cell, or "". Called during planning, so it must not import heavy
         packages."""
         return ""
@@ -125,12 +125,12 @@ class FilePart(Part, ABC):
 
     def verify(self) -> None:
         """Raise UserError, with both digests, if the files on this machine are not those of the setting `digest`."""
-        here = self.content() if self.digest is not None else None
-        if here is not None and here != self.digest:
+        present_digest = self.content() if self.digest is not None else None
+        if present_digest is not None and present_digest != self.digest:
             named = " ".join(f"{name}={getattr(self, name)}" for name in self.file_settings if getattr(self, name))
             raise UserError(
-                f"{named}: its files have the digest {here}, and the digest on record is {self.digest}; restore the "
-                f"files, or run the study anew with these in another output=…"
+                f"{named}: its files have the digest {present_digest}, and the digest on record is {self.digest}; "
+                f"restore the files, or run the study anew with these in another output=…"
             )
 
 
@@ -294,7 +294,7 @@ class AskingPart(Part):
     adds: ClassVar[tuple[str, ...]] = ()
     """Parameter groups of the learner (`LearnerPart.groups`) to whose losses the part adds terms (`Guide.losses`)."""
     several_stores: ClassVar[bool] = False
-    """Whether a guide works with an agent that keeps a dataset in a store of its own (`Guide.given`)."""
+    """Whether a guide works with an agent that keeps a dataset in a store of its own (`Guide.observed_dataset`)."""
     each_goal: ClassVar[bool] = False
     """Whether the part asks about each episode by its own instruction, so that it works on tasks whose goal changes
     from episode to episode (`SuitePart.by_turns`)."""
@@ -314,16 +314,16 @@ class AskingPart(Part):
         are neither checked nor started, and no row is named after them."""
         return ()
 
-    def ready(self, there: There) -> None:
+    def ready(self, view: CellView) -> None:
         """Raise UserError if the part could not work later in the run. Called before training begins; may take a
         minute."""
 
-    def asked(self, there: There, role: str) -> Usage | None:
+    def expected_usage(self, view: CellView, role: str) -> Usage | None:
         """Return an estimate of the calls that a run makes to the model in a role, or None if it is unknown: those that
         are to be expected if every reply can be used at once."""
         return None
 
-    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
         """Return upper bounds of what a run asks the model in a role, one for each kind of conversation, so that their
         sum is never exceeded, whatever the model answers; None if none is known beforehand. May make the task."""
         return None
@@ -334,7 +334,7 @@ class AskingPart(Part):
         registered."""
         raise TypeError(f"{type(self).__name__} asks no chat, no embedder and no judge, so it has no dialogue")
 
-    def array(self, there: There, role: str) -> ArraySpec | None:
+    def array(self, view: CellView, role: str) -> ArraySpec | None:
         """Return the array spec of the answers in a role if its dialogue returns arrays, such as embeddings, or None if
         it returns JSON values. Called during planning. Answers are checked against the spec: one of another shape ends
         the run, one that is not finite counts as a failure."""

@@ -98,8 +98,8 @@ def cached(maxsize: int | None = None) -> Callable[[Callable[..., T]], functools
 
 @contextlib.contextmanager
 def fresh() -> Iterator[None]:
-    """Within the context, start from the built-in parts and the plug-ins loaded before it; what is registered inside is
-    registered no longer after it."""
+    """Undo all registrations made within the context when it closes. It starts from the built-in parts and the plug-ins
+    loaded so far."""
     global _entries, _loaded, _broken, _homes
     _load_built_in()
     before = _entries, _loaded, _broken, _homes
@@ -148,10 +148,10 @@ def _check(kind: str, name: str, thing: Any) -> None:
         base_name, named = HELPERS[kind]
         lacking = getattr(thing, "__abstractmethods__", None)
         if lacking is None or lacking or (named and getattr(thing, named, "") != name):
-            left = ", ".join(sorted(lacking or ())) or f"all abstract methods of {base_name.rpartition('.')[2]}"
+            undefined = ", ".join(sorted(lacking or ())) or f"all abstract methods of {base_name.rpartition('.')[2]}"
             raise UserError(
                 f"{kind} {name!r} is incomplete: write a class that inherits {base_name}, "
-                f"{f'with {named} = {name!r}, ' if named else ''}that defines {left}"
+                f"{f'with {named} = {name!r}, ' if named else ''}that defines {undefined}"
             )
         return
     if not (isinstance(thing, type) and dataclasses.is_dataclass(thing)):
@@ -243,8 +243,8 @@ def _listed(needs: Mapping[str, str]) -> str:
 
 def _origin(thing: Any) -> str:
     described = thing if isinstance(thing, type) else type(thing)
-    where: str = getattr(thing, "module", None) or described.__module__
-    return f"{where}.{getattr(thing, '__qualname__', described.__qualname__)}"
+    module: str = getattr(thing, "module", None) or described.__module__
+    return f"{module}.{getattr(thing, '__qualname__', described.__qualname__)}"
 
 
 class Register:
@@ -310,11 +310,11 @@ register = Register()
 
 def get(kind: str, name: str) -> Any:
     """Return the object registered as `name`. Raise UserError with the nearest names if there is none."""
-    if not _found(kind, name):
-        known = names(kind)
+    if not _is_registered(kind, name):
+        all_names = names(kind)
         if why := _broken.get((kind, name)) or _broken.get(("", name)):
             raise UserError(f"{kind} {name!r} is broken and cannot be used: {why}")
-        if name in known:  # registered by the module of another entry point, which a worker would not import
+        if name in all_names:  # registered by the module of another entry point, which a worker would not import
             raise UserError(_unannounced(kind, name))
         from guidebench.harness.meanings import unknown_name
 
@@ -322,7 +322,7 @@ def get(kind: str, name: str) -> Any:
     return _entries[kind][name]
 
 
-def _found(kind: str, name: str) -> bool:
+def _is_registered(kind: str, name: str) -> bool:
     """Return whether a name is registered, after loading the built-in modules and the plug-in of that name."""
     if name not in _entries[kind]:
         _load_built_in()
@@ -334,7 +334,7 @@ def _found(kind: str, name: str) -> bool:
 
 
 def unreachable(kind: str, name: str) -> str:
-    """Return why another process, such as a worker, does not find a registered name, and what to do; "" if it does."""
+    """Return why another process, such as a worker, cannot find a registered name, and what to do; "" if it can."""
     module = home(kind, name)
     if not module or module.partition(".")[0] == "guidebench" or any(entry.name == name for entry in _outside(kind)):
         return ""
@@ -343,7 +343,7 @@ def unreachable(kind: str, name: str) -> str:
 
 
 def _unannounced(kind: str, name: str) -> str:
-    """Return that no entry point announces a name, and what to do."""
+    """Return the error message for a registered name that no entry point announces, with what to do."""
     module = home(kind, name)
     if not importable(module):
         place = "in a script or notebook" if module == "__main__" else f"by {module}, which cannot be imported by name"
@@ -373,12 +373,12 @@ def meant(kind: str, name: str, role: str) -> str:
     """Return the registered name of the part that `name` means in a role: NAME_ROLE if there is one, else the name
     itself. So each role of a chat may have a hand-written `scripted` of its own: `planner=scripted` means the chat
     `scripted_planner` where that is registered."""
-    own = f"{name}_{role}"
-    return own if role != kind and _found(kind, own) else name
+    role_name = f"{name}_{role}"
+    return role_name if role != kind and _is_registered(kind, role_name) else name
 
 
 def home(kind: str, name: str) -> str:
-    """Return the module that registered a name, "" if none has."""
+    """Return the name of the module that registered a part, or "" if the part is not registered."""
     return _homes.get((kind, name), "")
 
 
@@ -406,12 +406,12 @@ def registered(kind: str) -> list[str]:
 
 def roles() -> dict[str, set[str]]:
     """Return role -> kinds, over the `needs` of all registered parts, and the role of the agent."""
-    found = {"agent": {"agent"}}
+    kinds_by_role = {"agent": {"agent"}}
     for kind in PARTS:
         for name in names(kind):
             for role, other in get(kind, name).needs.items():
-                found.setdefault(role, set()).add(other)
-    return found
+                kinds_by_role.setdefault(role, set()).add(other)
+    return kinds_by_role
 
 
 def _load_built_in() -> None:
@@ -421,10 +421,10 @@ def _load_built_in() -> None:
     for package_name in BUILT_IN:
         package = importlib.import_module(package_name)
         for module in pkgutil.iter_modules(package.__path__):
-            where = f"{package_name}.{module.name}"
-            if error := _attempt(lambda where=where: importlib.import_module(where)):  # type: ignore[misc]
+            module_name = f"{package_name}.{module.name}"
+            if error := _attempt(lambda module_name=module_name: importlib.import_module(module_name)):  # type: ignore[misc]
                 _broken["", module.name] = error
-                warnings.warn(f"{where} is broken and left out: {error}", stacklevel=2)
+                warnings.warn(f"{module_name} is broken and left out: {error}", stacklevel=2)
 
 
 def _attempt(load: Callable[[], object]) -> str:
@@ -436,13 +436,13 @@ def _attempt(load: Callable[[], object]) -> str:
     except (Exception, SystemExit) as error:  # a faulty module must not affect others, whatever it raises
         for kind, things in before.items():
             _entries[kind] = {
-                name: each for name, each in _entries[kind].items() if _whole(_homes[kind, name])
+                name: registration for name, registration in _entries[kind].items() if _is_imported(_homes[kind, name])
             } | things
         return f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else repr(error)
     return ""
 
 
-def _whole(module: str) -> bool:
+def _is_imported(module: str) -> bool:
     """Return whether a module and its parent packages were imported without failure."""
     parts = module.split(".")
     return all(".".join(parts[:end]) in sys.modules for end in range(1, len(parts) + 1))
@@ -457,8 +457,8 @@ def _outside(kind: str) -> tuple[EntryPoint, ...]:
 def _announced(places: tuple[tuple[str, int], ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
     """Return group -> entry points of the packages installed in `places`, the directories of `sys.path` and when each
     last changed. Reading the metadata of all packages takes some 10 ms, and planning a cell needs it many times."""
-    found = entry_points()
-    return {group: tuple(found.select(group=group)) for group in found.groups if group.startswith("guidebench.")}
+    points = entry_points()
+    return {group: tuple(points.select(group=group)) for group in points.groups if group.startswith("guidebench.")}
 
 
 def _modified(place: str) -> int:

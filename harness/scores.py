@@ -1,5 +1,5 @@
-"""Scores of evaluation episodes. Apart from `guidebench.harness.interfaces`, since reading a record and printing the
-help of a command need it and must not import heavy packages."""
+"""Scores of evaluation episodes. They are not defined in `guidebench.harness.interfaces`, because commands that only
+read records or print help need them and must not import heavy packages."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def identity(config: Any) -> dict[str, Any]:
 
 def _documents(config: type) -> dict[str, str]:
     """Return field -> the string literal under it, base classes first."""
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for base in reversed(config.__mro__[:-1]):
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
@@ -187,56 +187,57 @@ def _documents(config: type) -> dict[str, str]:
                 and isinstance(following.value, ast.Constant)
                 and isinstance(following.value.value, str)
             ):
-                found[statement.target.id] = " ".join(following.value.value.split())
-    return found
+                docstrings[statement.target.id] = " ".join(following.value.value.split())
+    return docstrings
 
 
-def given(field: Field, value: Any, where: str) -> Any:
+def from_command(field: Field, value: Any, key: str) -> Any:
     """Return a command-line value as the field's type, or raise UserError (`check`). For a `Text` field, `file:PATH` is
-    replaced by the text in that file, so stored settings never depend on the file."""
+    replaced by the text in that file, so stored settings never depend on the file. `key`: the setting in errors."""
     if field.text and isinstance(value, str) and value.startswith("file:"):
-        value = _read(Path(value.removeprefix("file:")).expanduser(), f"{where}={value}")
-    return check(field, value, where)
+        value = _read(Path(value.removeprefix("file:")).expanduser(), f"{key}={value}")
+    return check(field, value, key)
 
 
-def _read(path: Path, where: str) -> str:
+def _read(path: Path, key: str) -> str:
     try:
         with path.open("rb") as stream:
             content = stream.read(LONGEST_TEXT + 1)
     except OSError as error:
-        raise UserError(f"{where}: {path} cannot be read ({error.strerror}); name a file of plain text") from None
+        raise UserError(f"{key}: {path} cannot be read ({error.strerror}); name a file of plain text") from None
     if len(content) > LONGEST_TEXT:
-        raise UserError(f"{where}: {path} is longer than {LONGEST_TEXT:,} bytes; name a file that holds only the text")
+        raise UserError(f"{key}: {path} is longer than {LONGEST_TEXT:,} bytes; name a file that holds only the text")
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n").strip()
     except UnicodeDecodeError as error:
-        raise UserError(f"{where}: {path} is not text in UTF-8 (byte {error.start}); save it as UTF-8") from None
+        raise UserError(f"{key}: {path} is not text in UTF-8 (byte {error.start}); save it as UTF-8") from None
     if not text:
-        raise UserError(f"{where}: {path} is empty; write the text into it")
+        raise UserError(f"{key}: {path} is empty; write the text into it")
     return text
 
 
-def check(field: Field, value: Any, where: str) -> Any:
-    """Return `value` as the field's type, or raise a UserError that names `where`, the value and what is expected."""
+def check(field: Field, value: Any, key: str) -> Any:
+    """Return `value` as the field's type, or raise a UserError that names the setting `key`, the value and what is
+    expected."""
     try:
         typed = _coerce(field.type, value)
     except (ValueError, OverflowError):  # OverflowError: an integer too large for a float
-        raise UserError(f"{where}={show(value)}: expected {describe(field)}") from None
+        raise UserError(f"{key}={show(value)}: expected {describe(field)}") from None
     if field.variable and not VARIABLE.fullmatch(typed):
         raise UserError(
-            f"{where} takes the name of an environment variable, in capital letters, digits and underscores. The given "
+            f"{key} takes the name of an environment variable, in capital letters, digits and underscores. The given "
             f"value is no such name (it is not repeated here, since it may be a key). Export the key as a variable "
             f"such as {field.default}, and give its name"
         )
     if field.digest and typed is not None and not SHA256.fullmatch(typed):
-        raise UserError(f"{where}={show(value)}: expected a SHA-256, 64 hexadecimal digits in small letters, or null")
+        raise UserError(f"{key}={show(value)}: expected a SHA-256, 64 hexadecimal digits in small letters, or null")
     numbers = typed if isinstance(typed, tuple) else (typed,)
     for number in numbers:
         if isinstance(number, (int, float)) and not isinstance(number, bool):
             low, high = field.bounds
             outside = (low is not None and number < low) or (high is not None and number > high)
             if outside or (isinstance(number, float) and not math.isfinite(number)):
-                raise UserError(f"{where}={show(value)}: expected {describe(field)}")
+                raise UserError(f"{key}={show(value)}: expected {describe(field)}")
     return typed
 
 
@@ -314,19 +315,20 @@ def _coerce(annotation: Any, value: Any) -> Any:
 
 
 def check_settings(config: Any, section: str) -> None:
-    """Raise UserError for the first setting of a configuration that `check` refuses; for its `__post_init__`, so that
-    one made in Python is checked as one from the command line."""
+    """Raise UserError for the first setting of a configuration that `check` refuses. Called by `__post_init__`, so that
+    configurations made in Python are checked like those of the command line."""
     kind: type = type(config)
     for name, field in fields(kind).items():
         check(field, getattr(config, name), f"{section}.{name}")
 
 
-def build(config: type, values: Mapping[str, Any], where: str) -> Any:
-    """Build the dataclass from checked `values`; `where` prefixes field names in errors ("replay")."""
-    known = fields(config)
+def build(config: type, values: Mapping[str, Any], section: str) -> Any:
+    """Return an instance of the dataclass `config` made of checked `values`. `section` prefixes field names in errors
+    ("replay"). Raise UserError for an unknown field or an invalid value."""
+    declared = fields(config)
     checked = {}
     for name, value in values.items():
-        if name not in known:
-            raise unknown("setting", f"{where}.{name}", [f"{where}.{field}" for field in known])
-        checked[name] = check(known[name], value, f"{where}.{name}")
+        if name not in declared:
+            raise unknown("setting", f"{section}.{name}", [f"{section}.{field}" for field in declared])
+        checked[name] = check(declared[name], value, f"{section}.{name}")
     return config(**checked)

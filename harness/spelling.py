@@ -86,7 +86,7 @@ def _misspelt(plain: str, names: dict[str, str]) -> list[str]:
 
 
 def _alike(plain: str, other: str) -> bool:
-    """Return whether two words share as many letters as ones that are few letters apart do; cheaper than a distance."""
+    """Return whether two words share enough letters to be within a few edits; cheaper than `distance`."""
     return len(set(plain) & set(other)) * 2 >= len(set(plain))
 
 

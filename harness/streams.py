@@ -65,8 +65,8 @@ class Streams:
             if purpose in state:  # a purpose missing from the checkpoint keeps its initial state
                 getattr(self, purpose).bit_generator.state = state[purpose]
         for name in {*self._named, *state["named"]}:
-            known = state["named"].get(name) or self._begun(name).bit_generator.state
-            self.named(name).bit_generator.state = known
+            generator_state = state["named"].get(name) or self._begun(name).bit_generator.state
+            self.named(name).bit_generator.state = generator_state
 
 
 class Branch(Streams):

@@ -29,7 +29,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     _finite(text)
     return int(text)
 
@@ -38,7 +38,7 @@ def _none(name: str) -> float:
     raise ValueError(f"{name} is no JSON number")
 
 
-JSON = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_constant=_none)
+JSON = json.JSONDecoder(parse_float=_finite, parse_int=_integer, parse_constant=_none)
 """Decodes JSON whose numbers are all finite as floats, so that they can be computed with and written again. Raises
 ValueError for others (1e999, NaN, an integer of 400 digits)."""
 
@@ -50,7 +50,7 @@ def mended(text: str) -> str:
 
 def printable(text: str) -> str:
     """Return the text with each control or unprintable character escaped; tabs and newlines are kept."""
-    return UNPRINTABLE.sub(lambda found: repr(found[0])[1:-1], text)
+    return UNPRINTABLE.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 def control_characters(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Type aliases, apart from `harness.interfaces` for modules that it imports."""
+"""Type aliases, in a module of their own because `harness.interfaces` imports modules that need them."""
 
 from __future__ import annotations
 

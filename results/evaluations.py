@@ -6,11 +6,10 @@ invalid file is passed to `results.load`, which names the table row and column.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,24 +19,10 @@ from guidebench.harness.records import schema
 from guidebench.results import limits, rows
 from guidebench.results.store import IDENTITY, RunRecord, StudyRecord, identity
 
-if TYPE_CHECKING:
-    import duckdb
-
-MEMORY = "1GB"
-"""Memory limit of DuckDB."""
-
 MOST = 500_000
 """Most evaluations of a study."""
-_CLAIMS = ", ".join(IDENTITY)
-_COLUMNS = ("step", "episode", '"return"', "success", "length")
-_NUMBERS = """step::BIGINT AS step, count(*) AS episodes, sum(success::INT) / count(*) AS success,
-    avg("return") AS returns,
-    bit_xor(hash(episode::BIGINT, "return"::DOUBLE, success, length::BIGINT)) AS account,
-    count(DISTINCT episode) = count(*)
-    AND coalesce(bool_and(isfinite("return") AND least(step, episode, length) >= 0), false)"""
-_NUMBERS += "".join(f" AND count({column}) = count(*)" for column in _COLUMNS) + " AS fits"
-_WORTH = """, avg({0}) AS scores, min({0}) AS least, max({0}) AS most, count({0}) = count(*) AS whole,
-    coalesce(var_samp({0}) FILTER (abs({0}) < 1e100) / count(*), 'nan'::DOUBLE) AS variances"""
+LARGEST = 1e100
+"""Scores beyond this, whose squares could overflow, have no variance."""
 
 
 class Evaluations(NamedTuple):
@@ -54,7 +39,7 @@ class Evaluations(NamedTuple):
     """Variances of these means: between the episodes of an evaluation, by their number; NaN with one episode."""
     episodes: NDArray[np.int64]
     account: NDArray[np.uint64]
-    """Hash of each evaluation's episodes, for comparing copies; comparable only within one version of DuckDB."""
+    """Hash of each evaluation's episodes, for comparing copies."""
 
 
 def evaluations(study: StudyRecord) -> dict[tuple[str, int], Evaluations]:
@@ -63,114 +48,126 @@ def evaluations(study: StudyRecord) -> dict[tuple[str, int], Evaluations]:
     Raises UserError naming file, table row and column of the first value that the schema does not allow, and for more
     rows than `guidebench.results.limits` permits. Call `guidebench.results.limits.check` on the directory first.
     """
-    import duckdb
-
-    files: dict[str, RunRecord] = {}
+    files: dict[Path, RunRecord] = {}
     for run in study.runs:
         path = rows.file_of(study.directory / run.directory, "evaluations", run.status == "finished")
         if path is not None:
-            files[str(path)] = run
-    packed = {path: run for path, run in files.items() if path.endswith(".parquet")}
-    growing = [run for path, run in files.items() if path.endswith(".jsonl")]
-    _check_footers(study, packed)
-    found: dict[tuple[str, int], Evaluations] = {}
-    try:
-        for column, chosen in _by_column(packed).items():
-            found |= _read(study, _database(), "read_parquet(?, filename=true)", chosen, column)
-        if growing:
-            lines = rows.load(_only(study, growing), threads=1).rename(columns={"directory": "filename"})
-            with _database().cursor() as own:
-                own.register("lines", lines)
-                found |= _read(study, own, "lines", {run.directory: run for run in growing}, schema.SCORE)
-    except duckdb.Error as error:
-        problem = str(error).splitlines()[0][:300]
-        raise UserError(f"{study.directory}: its evaluations cannot be read ({problem})") from None
+            files[path] = run
+    packed = {path: run for path, run in files.items() if path.suffix == ".parquet"}
+    growing = [run for path, run in files.items() if path.suffix == ".jsonl"]
+    footers = _footers(study, packed)
+    curves = {(run.cell.id, run.seed): _of_file(study, path, footers[path], run) for path, run in packed.items()}
+    if growing:
+        lines = rows.load(_only(study, growing), threads=1)
+        names = ("step", "episode", "return", "success", "length", schema.SCORE)
+        for run in growing:
+            part = lines[lines["directory"] == run.directory]
+            curves[run.cell.id, run.seed] = _evaluations(*(part[name].to_numpy() for name in names))
+    if (count := sum(len(curve.steps) for curve in curves.values())) > MOST:
+        raise UserError(f"{study.directory} has {count:,} evaluations; at most {MOST:,} are read")
     keys = ((run.cell.id, run.seed) for run in study.runs)
-    return {key: found[key] for key in keys if key in found}
+    return {key: curves[key] for key in keys if key in curves and len(curves[key].steps)}
 
 
-@functools.cache
-def _database() -> duckdb.DuckDBPyConnection:
-    """Return a shared database, because creating one takes longer than reading a study. One thread keeps means
-    reproducible."""
-    return rows.connection(memory_limit=MEMORY, threads=1, temp_directory="")
-
-
-def _by_column(packed: Mapping[str, RunRecord]) -> dict[str, dict[str, RunRecord]]:
-    """Return score column -> the files in which it holds an episode's score."""
-    found: dict[str, dict[str, RunRecord]] = {}
-    for path, run in packed.items():
-        score = run.cell.score
-        found.setdefault(schema.SCORE if score.recorded else score.name, {})[path] = run
-    return found
-
-
-def _check_footers(study: StudyRecord, packed: Mapping[str, RunRecord]) -> None:
+def _footers(study: StudyRecord, packed: Mapping[Path, RunRecord]) -> dict[Path, Any]:
+    """Return pyarrow's metadata of Parquet files; raise UserError for columns other than those of evaluations, or too
+    many rows."""
     import pyarrow.parquet as pq
 
-    known: list[tuple[dict[str, type], pq.ParquetSchema]] = []
-    count = 0
+    accepted: list[tuple[dict[str, type], pq.ParquetSchema]] = []
+    footers = {}
     for path, run in packed.items():
-        wanted = rows.wanted(rows.columns("evaluations", run.cell))
-        found = limits.footer(Path(path))
-        count += found.num_rows
-        if not any(wanted == of and found.schema.equals(other) for of, other in known):
-            columns = [found.schema.column(index) for index in range(len(found.schema))]
-            rows.check_columns(path, {column.path: column.physical_type for column in columns}, wanted)
-            known.append((wanted, found.schema))
-    if count > limits.ALL_ROWS:
+        wanted = rows.required(rows.columns("evaluations", run.cell))
+        footer = footers[path] = limits.footer(path)
+        if not any(wanted == of and footer.schema.equals(other) for of, other in accepted):
+            columns = [footer.schema.column(index) for index in range(len(footer.schema))]
+            rows.check_columns(str(path), {column.path: column.physical_type for column in columns}, wanted)
+            accepted.append((wanted, footer.schema))
+    if (count := sum(footer.num_rows for footer in footers.values())) > limits.ALL_ROWS:
         raise UserError(f"{study.directory} has {count:,} rows; at most {limits.ALL_ROWS:,} are read")
+    return footers
 
 
-def _read(
-    study: StudyRecord, connection: duckdb.DuckDBPyConnection, source: str, files: Mapping[str, RunRecord], column: str
-) -> dict[tuple[str, int], Evaluations]:
-    """Return the evaluations in files, or in a table of JSON lines, per run; `files` maps a filename to its run, and
-    `column` holds an episode's score."""
-    given = [rows.globs(list(files))] if "?" in source else []
-    worth = _WORTH.format(f'"{column}"::DOUBLE')
-    connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE found AS SELECT filename, {_CLAIMS}, {_NUMBERS}{worth} FROM {source} "
-        f"GROUP BY ALL",
-        given,
-    )
-    for name, *claim in connection.execute(f"SELECT DISTINCT filename, {_CLAIMS} FROM found").fetchall():
-        _check_claim(name, dict(zip(IDENTITY, claim, strict=True)), files[name])
-    ((count,),) = connection.execute("SELECT count(*) FROM found").fetchall()
-    if count > MOST:
-        raise UserError(f"{study.directory} has {count:,} evaluations; at most {MOST:,} are read")
-    table = connection.execute(
-        "SELECT filename, step, success, returns, scores, variances, least, most, episodes, account, "
-        "fits AND whole AS fits FROM found ORDER BY filename, step"
-    ).fetchnumpy()
-    fits = _plain(table["fits"]).astype(bool) & np.isfinite(_plain(table["returns"]) + _plain(table["scores"]))
-    for name in dict.fromkeys(table["filename"][~fits]):
-        _refuse(study, files[name])
-    starts = np.flatnonzero(np.append(True, table["filename"][1:] != table["filename"][:-1]))
-    names = ("step", "success", "returns", "scores", "variances", "episodes", "account")
-    parts = zip(*(np.split(_plain(table[name]), starts[1:]) for name in names), strict=True)
-    owners = [files[name] for name in table["filename"][starts]] if count else []
-    bounds = (np.split(_plain(table[name]), starts[1:]) for name in ("least", "most"))
-    for run, *ends in zip(owners, *bounds, strict=False):
-        if not schema.within(run.cell.score, ends).all():
-            _refuse(study, run)
-    return {(run.cell.id, run.seed): Evaluations(*part) for run, part in zip(owners, parts, strict=False)}
+def _of_file(study: StudyRecord, path: Path, footer: Any, run: RunRecord) -> Evaluations:
+    """Return the evaluations in a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, metadata=footer, read_dictionary=IDENTITY) as file:
+            table = file.read(use_threads=False)
+        for name, expected in identity(run).items():
+            if name in IDENTITY:
+                _check_claim(path, name, table[name].unique().to_pylist(), expected)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        problem = (str(error).splitlines() or [type(error).__name__])[0][:300]
+        raise UserError(f"{path}: its evaluations cannot be read ({problem})") from None
+    score = run.cell.score
+    column = schema.SCORE if score.recorded else score.name
+    names = ("step", "episode", "return", "success", "length", column)
+    if any(table[name].null_count for name in names):
+        _refuse(study, run)
+    steps, episodes, returns, success, lengths, scores = (table[name].to_numpy() for name in names)
+    if (
+        not (np.isfinite(returns) & np.isfinite(scores.astype(float))).all()
+        or min((part.min(initial=0) for part in (steps, episodes, lengths)), default=0) < 0
+        or not schema.within(score, scores.astype(float)).all()
+        or _has_repetitions(steps, episodes)
+    ):
+        _refuse(study, run)
+    return _evaluations(steps, episodes, returns, success, lengths, scores)
 
 
-def _check_claim(path: str, claim: Mapping[str, Any], run: RunRecord) -> None:
+def _has_repetitions(steps: NDArray[Any], episodes: NDArray[Any]) -> bool:
+    """Return whether two rows have equal step and episode."""
+    order = np.lexsort((episodes, steps))
+    return bool(((np.diff(steps[order]) == 0) & (np.diff(episodes[order]) == 0)).any())
+
+
+def _evaluations(
+    steps: NDArray[Any],
+    episodes: NDArray[Any],
+    returns: NDArray[Any],
+    success: NDArray[Any],
+    lengths: NDArray[Any],
+    scores: NDArray[Any],
+) -> Evaluations:
+    """Return the evaluations of episodes, arrays [n]."""
+    at, index, counts = np.unique(steps.astype(np.int64), return_inverse=True, return_counts=True)
+    scores = scores.astype(float)
+
+    def means(per_episode: NDArray[Any]) -> NDArray[np.float64]:
+        return np.bincount(index, per_episode.astype(float), len(at)) / counts
+
+    score_means = means(scores)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        squares = np.where(np.abs(scores) < LARGEST, (scores - score_means[index]) ** 2, np.nan)
+        variances = np.bincount(index, squares, len(at)) / (counts - 1) / counts
+    account = np.zeros(len(at), np.uint64)
+    np.bitwise_xor.at(account, index, _hashes(episodes, returns, success, lengths))
+    return Evaluations(at, means(success), means(returns), score_means, variances, counts.astype(np.int64), account)
+
+
+def _hashes(*columns: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each row (SplitMix64: Steele, Lea and Flood 2014)."""
+    hashes = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        bits = column.astype(float if column.dtype.kind == "f" else np.int64).view(np.uint64)
+        hashes = (hashes ^ bits) + np.uint64(0x9E3779B97F4A7C15)
+        hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        hashes ^= hashes >> np.uint64(31)
+    return hashes
+
+
+def _check_claim(path: Path, name: str, values: Sequence[Any], expected: Any) -> None:
     """Raise UserError if rows name another run than the one whose directory holds them."""
-    expected = identity(run)
-    for name, value in claim.items():
-        if value != expected[name]:
+    for value in values:
+        if value != expected:
             raise UserError(
                 f"{path}, column {name!r}: {str(value)[:80]!r}, but it lies in the directory of {name} "
-                f"{str(expected[name])[:80]!r}"
+                f"{str(expected)[:80]!r}"
             )
-
-
-def _plain(values: Any) -> Any:
-    """Return a column without its mask; missing values have been rejected before."""
-    return np.ma.getdata(values)
 
 
 def _only(study: StudyRecord, runs: Sequence[RunRecord]) -> StudyRecord:

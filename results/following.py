@@ -18,8 +18,8 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.records import attempts
 from guidebench.harness.records.study import RunDirectory
 from guidebench.results import rows, store
-from guidebench.results.growing import Curve, Growing, Sign, sign
 from guidebench.results.reading import Reader
+from guidebench.results.row_log import Curve, RowLog, Sign, sign
 from guidebench.results.store import CellRecord, Listing, RunRecord, StudyRecord
 
 
@@ -54,7 +54,7 @@ class _Run:
     """The status in its file."""
     packed: Sign | None = None
     """The Parquet file that `curve` was read from."""
-    growing: Growing | None = None
+    growing: RowLog | None = None
     curve: Curve | None = None
     fault: str = ""
     unread: str = ""
@@ -237,7 +237,7 @@ class Following:
             packed.append(run)
             return True
         if run.growing is None or run.growing.path != path:
-            run.growing, run.packed = Growing(path, run.record), None
+            run.growing, run.packed = RowLog(path, run.record), None
         if not run.growing.look():
             return False
         run.curve, run.unread = run.growing.curve, run.growing.fault

@@ -1,7 +1,7 @@
 """The gallery of a run (`bench eval RUN --gallery`), untrusted like all its files: gallery.json, and animations.
 
 `check` and `remade` decode an animation completely with Pillow, so call them in a separate process
-(`guidebench.harness.apart`).
+(`guidebench.harness.reader_process`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.records.files import open_regular
@@ -71,7 +71,7 @@ class Gallery(NamedTuple):
     task: str
     seed: int
     """Seed of the run, or that of the new layouts."""
-    own: bool
+    from_run: bool
     """Whether the episodes are from the run's own last evaluation; else they were played for the gallery."""
     step: int
     """Environment step of the run's own evaluation."""
@@ -101,7 +101,7 @@ def read(run: Path) -> Gallery | None:
     that does not fit."""
     if not (directory(run) / CONTENTS).is_file():
         return None
-    return apart.call(f"{CONTENTS}: reading it", apart.SECONDS, _read, run)
+    return reader_process.call(f"{CONTENTS}: reading it", reader_process.SECONDS, _read, run)
 
 
 def _read(run: Path) -> Gallery:
@@ -131,7 +131,7 @@ def parsed(found: Mapping[str, Any]) -> Gallery:
         raise UserError(f"it names {max(len(episodes), len(undrawn)):,} episodes; at most {EPISODES} fit")
     return Gallery(
         suite=field(found, "suite", str)[:200], task=field(found, "task", str)[:200], seed=_count(found, "seed"),
-        own=field(found, "own", bool), step=_count(found, "step"), played=_count(found, "played"),
+        from_run=field(found, "own", bool), step=_count(found, "step"), played=_count(found, "played"),
         successes=_count(found, "successes"), measure=field(found, "measure", str)[:60],
         unjudged=field(found, "unjudged", str)[:1_000], undrawn=tuple(undrawn), reason="",
         episodes=tuple(_episode(each) for each in _objects(found, "episodes")),

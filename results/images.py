@@ -30,7 +30,7 @@ def size(head: bytes) -> tuple[int, int]:
 class Picture(NamedTuple):
     """Frames of one episode as a judge sees them."""
 
-    where: str
+    task: str
     name: str
     """Name of the perturbation."""
     png: bytes

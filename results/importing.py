@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.gym.recorder import Recorder
 
@@ -74,7 +74,7 @@ OPTIONAL: Mapping[str, Callable[[str], Any]] = {"length": _whole, "score": _fini
 def read(path: Path) -> ImportedLog:
     """Return the runs in a CSV file, read in the separate process; raise UserError naming line and column of the first
     invalid value."""
-    return apart.read(f"{path}: reading its episodes", path, _read, path)
+    return reader_process.read(f"{path}: reading its episodes", path, _read, path)
 
 
 def _read(path: Path) -> ImportedLog:

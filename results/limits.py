@@ -15,7 +15,7 @@ MIB = 2**20
 class Bound(NamedTuple):
     """Most bytes of one file, and of all files of that name in a study together"""
 
-    each: int
+    per_file: int
     together: int
 
 
@@ -57,7 +57,7 @@ def check(directory: Path) -> None:
             size = entry.stat(follow_symlinks=False).st_size
             together[name] += size
             for found, most, what in (
-                (size, BOUNDS[name].each, f"{entry.path} has"),
+                (size, BOUNDS[name].per_file, f"{entry.path} has"),
                 (together[name], BOUNDS[name].together, f"{directory}: its files {name} together have"),
             ):
                 if found > most:
@@ -94,7 +94,7 @@ def footer(path: Path) -> Any:
     """Return pyarrow's metadata of a Parquet file; raise UserError if it exceeds a limit.
 
     A damaged footer can crash the library and its process, so untrusted files must be read in a separate process
-    (`guidebench.harness.apart`).
+    (`guidebench.harness.reader_process`).
     """
     import pyarrow.parquet as pq
 

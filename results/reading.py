@@ -3,7 +3,7 @@ exceeds its limits of memory or time, so a file that expands when unpacked does 
 
 from __future__ import annotations
 
-from guidebench.harness.apart import Caller
+from guidebench.harness.reader_process import Caller
 from guidebench.results.evaluations import Evaluations, evaluations
 from guidebench.results.store import StudyRecord
 

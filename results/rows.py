@@ -1,7 +1,7 @@
 """Load the rows that runs logged as one DataFrame; an invalid value is reported by file, row and column.
 
-DuckDB reads the rows: Parquet for finished runs, JSON lines for others. An incomplete last line, left by a crash, is
-skipped with a warning. pandas and DuckDB are imported only when rows are loaded.
+Rows are Parquet for finished runs, JSON lines for others. An incomplete last line, left by a crash, is skipped with a
+warning. pandas and pyarrow are imported only when rows are loaded.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guidebench.harness import apart, logs, outside
-from guidebench.harness.errors import UserError, unknown
+from guidebench.harness import logs, outside, reader_process
+from guidebench.harness.errors import UserError, of_system, unknown
 from guidebench.harness.logs import UNDECLARED, WORDS, Column, Log
 from guidebench.harness.records import schema
 from guidebench.harness.records.files import read_regular
@@ -26,17 +26,9 @@ from guidebench.results import limits
 from guidebench.results.store import IDENTITY, CellRecord, RunRecord, StudyRecord, identity, reader, study
 
 if TYPE_CHECKING:
-    import duckdb
     import pandas as pd
 
-_JSON_TYPES = {
-    int: ("UBIGINT", "BIGINT", "HUGEINT"),
-    float: ("DOUBLE", "UBIGINT", "BIGINT"),
-    bool: ("BOOLEAN",),
-    str: ("VARCHAR",),
-}
 _PARQUET_TYPES = {int: ("INT32", "INT64"), float: ("DOUBLE", "FLOAT"), bool: ("BOOLEAN",), str: ("BYTE_ARRAY",)}
-_SQL_TYPES = {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN", str: "VARCHAR"}
 SECONDS, PER_FILE, SPEED = 120.0, 0.1, 2**20
 """Time limit of reading a study's rows: seconds in all, seconds per file, and bytes per additional second."""
 _TAKEN = ("filename", "row", "variant", "label", "directory", *IDENTITY)
@@ -47,14 +39,14 @@ FOREIGN = ("answers",)
 """Names of files in a run's directory that look like logs but are not."""
 
 
-def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: int | None = None) -> pd.DataFrame:
+def load(source: str | Path | StudyRecord, *, log: str = EVALUATIONS, threads: int | None = None) -> pd.DataFrame:
     """Return the rows that a study's runs logged, in the order of its runs, with columns variant, label and directory.
 
     Evaluation rows get a column `score`, the episode's value of its cell's score.
 
     Logs (all but `evaluations`) get the identity of their run as leading columns. Columns that the cell's record
     declares are checked; other columns, and logs that no record declares, are returned as they are. A column that a row
-    lacks is a missing value. `threads`: reading threads, each with its own buffers; None means one per core. Raises
+    lacks is a missing value. `threads`: 1 reads without further threads; None uses one per core. Raises
     UserError naming file, row and column of the first value that the schema does not allow.
     """
     import numpy as np
@@ -62,22 +54,22 @@ def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: 
 
     opened = source if isinstance(source, StudyRecord) else study(source)
     files: dict[str, RunRecord] = {}
-    for run in opened.runs if what == EVALUATIONS or logs.named(what) else ():
-        path = file_of(opened.directory / run.directory, what, run.status == "finished")
+    for run in opened.runs if log == EVALUATIONS or logs.named(log) else ():
+        path = file_of(opened.directory / run.directory, log, run.status == "finished")
         if path is not None:
             files[str(path)] = run
-    if not files and what not in (EVALUATIONS, *opened.logs):
-        raise unknown("record", what, (EVALUATIONS, *opened.logs))
+    if not files and log not in (EVALUATIONS, *opened.logs):
+        raise unknown("record", log, (EVALUATIONS, *opened.logs))
     groups: dict[tuple[Any, ...], list[str]] = {}
     for name, run in files.items():
-        groups.setdefault((Path(name).suffix, *columns(what, run.cell).items()), []).append(name)
-    schemas = [columns(what, files[paths[0]].cell) for paths in groups.values()]
+        groups.setdefault((Path(name).suffix, *columns(log, run.cell).items()), []).append(name)
+    schemas = [columns(log, files[paths[0]].cell) for paths in groups.values()]
     chosen = [
-        Group(paths, wanted(declared), None if what == EVALUATIONS else optional(declared))
+        Group(paths, required(declared), None if log == EVALUATIONS else optional(declared))
         for paths, declared in zip(groups.values(), schemas, strict=True)
     ]
-    frames = _apart(opened.directory, what, chosen, threads) if chosen else []
-    claimed = _claimed(what)
+    frames = _apart(opened.directory, log, chosen, threads) if chosen else []
+    claimed = _claimed(log)
     rank = {path: index for index, path in enumerate(files)}
     owners = pd.DataFrame(
         [identity(run) for run in files.values()], columns=[*IDENTITY, "variant", "label", "directory"]
@@ -94,20 +86,20 @@ def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: 
     for declared, (read_rows, read_claims) in zip(schemas, frames, strict=True):
         _check_values(read_claims, {name: declared[name] for name in claimed})
         _check_values(read_rows, {name: column for name, column in declared.items() if name not in claimed})
-    expected = {name: None for cell in opened.cells for name in columns(what, cell)}
+    expected = {name: None for cell in opened.cells for name in columns(log, cell)}
     if not expected:  # a study without cells
-        expected = dict.fromkeys(columns(what, None))
+        expected = dict.fromkeys(columns(log, None))
     empty = pd.DataFrame(columns=["filename", "row", *expected])
     nothing = [empty.drop(columns=claimed, errors="ignore"), empty.reindex(columns=["filename", "row", *claimed])]
     rows, claims = [_stacked(parts) for parts in zip(*frames, strict=True)] or nothing
     claims, claimants = ordered(claims)
     _check_identity(claims, claimants, claimed)
     rows, owner = ordered(rows)
-    if what == EVALUATIONS:
+    if log == EVALUATIONS:
         _check_repeated(rows)
         _score(rows, files)
     found = pd.concat([owner, rows.drop(columns=["filename", "row"])], axis=1)
-    if what != EVALUATIONS:
+    if log != EVALUATIONS:
         return found
     return found[[*schema.EVALUATION, schema.SCORE, "variant", "label", "directory"]]
 
@@ -134,7 +126,7 @@ def noted(study: StudyRecord, log: str) -> pd.DataFrame:
     """Return the rows of a log; none if no cell of the study declares it."""
     import pandas as pd
 
-    return load(study, what=log) if log in study.logs else pd.DataFrame(columns=[*IDENTITY])
+    return load(study, log=log) if log in study.logs else pd.DataFrame(columns=[*IDENTITY])
 
 
 class Group(NamedTuple):
@@ -142,7 +134,7 @@ class Group(NamedTuple):
     allowed)."""
 
     paths: list[str]
-    wanted: dict[str, type]
+    required: dict[str, type]
     optional: dict[str, type] | None
 
 
@@ -156,7 +148,7 @@ def _apart(directory: Path, what: str, groups: list[Group], threads: int | None)
     files = [path for group in groups for path in group.paths]
     try:
         return reader()(f"{directory}: reading its {what}", _seconds(files), _read, what, groups, threads)
-    except apart.Broken:
+    except reader_process.Broken:
         if len(files) > 1:
             for group in groups:
                 for path in group.paths:
@@ -170,13 +162,7 @@ def _seconds(files: Sequence[str]) -> float:
 
 
 def _read(what: str, groups: list[Group], threads: int | None) -> Read:
-    found = []
-    with connection(**({} if threads is None else {"threads": threads})) as database:
-        for group in groups:
-            read = _read_parquet if group.paths[0].endswith(".parquet") else _read_lines
-            rows, claims = (part.astype({"filename": "category"}) for part in read(database, what, *group))
-            found.append((rows, claims))
-    return found
+    return [_Reader(what, group, threads != 1).read() for group in groups]
 
 
 def columns(what: str, cell: CellRecord | None) -> Mapping[str, Column]:
@@ -200,9 +186,9 @@ def undeclared(study: StudyRecord, run: RunRecord) -> list[str]:
     return sorted(name for name in names - known if logs.named(name) and name not in FOREIGN)[: logs.LOGS]
 
 
-def wanted(declared: Mapping[str, Column]) -> dict[str, type]:
+def required(declared: Mapping[str, Column]) -> dict[str, type]:
     """Return column name -> type of the required columns of a log."""
-    return Log("", declared).wanted
+    return Log("", declared).required
 
 
 def optional(declared: Mapping[str, Column]) -> dict[str, type]:
@@ -243,94 +229,155 @@ def file_of(directory: Path, what: str, finished: bool) -> Path | None:
     return next((path for suffix in suffixes if (path := directory / f"{what}{suffix}").is_file()), None)
 
 
-def connection(**settings: str | int) -> duckdb.DuckDBPyConnection:
-    """Return a new in-memory database; `settings` are DuckDB's."""
-    import duckdb
+class _Reader:
+    """Collects the rows of files with equal columns as Arrow tables, and which runs they name as theirs."""
 
-    # otherwise a crafted file could make DuckDB fetch an extension from the network
-    alone = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    return duckdb.connect(config={**alone, **settings})
+    def __init__(self, what: str, group: Group, use_threads: bool) -> None:
+        self._claimed = _claimed(what)
+        self._group, self._use_threads = group, use_threads
+        self._declared = {**group.required, **(group.optional or {})}
 
+    def read(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the rows without the columns that name their run, and separately the first row of each distinct run
+        that a file names: repeated per row, these strings would cost more memory than all numbers."""
+        import pandas as pd
+        import pyarrow as pa
 
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def globs(paths: Sequence[str]) -> list[str]:
-    """Return paths with DuckDB's globbing characters escaped."""
-    return ["".join(f"[{char}]" if char in "[*?" else char for char in path) for path in paths]
-
-
-def _read_parquet(
-    connection: duckdb.DuckDBPyConnection,
-    what: str,
-    paths: Sequence[str],
-    wanted: Mapping[str, type],
-    optional: Mapping[str, type] | None,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rows without the columns that name their run, and separately the first row of each distinct run that a
-    file names: repeated per row, these strings would cost more memory than all numbers."""
-    import duckdb
-
-    claimed, log = _claimed(what), optional is not None
-    source = "FROM read_parquet(?, union_by_name=true, filename=true, file_row_number=true)"
-    try:
-        found: dict[str, dict[str, str]] = {path: {} for path in paths}
-        query = "SELECT file_name, name, type FROM parquet_schema(?) WHERE num_children IS NULL OR num_children = 0"
-        for path, name, physical in connection.execute(query, [globs(paths)]).fetchall():
-            found[path][name] = physical
-        query = "SELECT file_name, num_rows FROM parquet_file_metadata(?)"
-        for path, number in connection.execute(query, [globs(paths)]).fetchall():
-            outside.check_rows(Path(path), number, len(found[path]))
-        for path, types in found.items():
-            check_columns(path, types, wanted, optional)
-        sql = {name: _SQL_TYPES[kind] for name, kind in {**wanted, **(optional or {})}.items()}
-        there = {name for types in found.values() for name in types}
-        if log:
-            sql |= _others(found, sql)
-        columns = {
-            name: f", {_quoted(name) if name in there else 'NULL'}::{kind} AS {_quoted(name)}"
-            for name, kind in sql.items()
-        }
-        values = "".join(column for name, column in columns.items() if name not in claimed)
-        claims = "".join(columns[name] for name in claimed)
-        queries = (
-            f"SELECT filename, file_row_number + 1 AS row{values} {source}",
-            f"SELECT filename, min(file_row_number) + 1 AS row{claims} {source} GROUP BY ALL",
+        is_parquet = self._group.paths[0].endswith(".parquet")
+        tables = [(self._parquet if is_parquet else self._lines)(path) for path in self._group.paths]
+        undeclared = {} if self._group.optional is None else _undeclared_types(tables, self._declared)
+        types = {name: _arrow_type(kind) for name, kind in self._declared.items()} | undeclared
+        tables = [_with_types(path, table, types) for path, table in zip(self._group.paths, tables, strict=True)]
+        claims = [self._claims(table) for table in tables] if self._claimed else []
+        names = pd.DataFrame([claim for of_file in claims for claim in of_file], columns=[*self._claimed, "row"])
+        numbers = [range(1, len(table) + 1) for table in tables]
+        rows = pa.concat_tables([table.drop_columns(self._claimed) for table in tables])
+        del tables
+        return (
+            self._placed(rows.to_pandas(split_blocks=True, self_destruct=True), numbers),
+            self._placed(names.drop(columns="row"), [[claim["row"] for claim in of_file] for of_file in claims]),
         )
-        rows, claimants = (connection.execute(query, [globs(paths)]).df() for query in queries)
-        return rows, claimants
-    except duckdb.Error as error:
-        if len(paths) == 1:
-            problem = str(error).splitlines()[0]
+
+    def _placed(self, rows: pd.DataFrame, numbers: Sequence[Sequence[int]]) -> pd.DataFrame:
+        """Insert the file of each row and its number in the file; `numbers`: those of each file."""
+        import numpy as np
+        import pandas as pd
+
+        codes = np.repeat(np.arange(len(numbers)), [len(of_file) for of_file in numbers])
+        flat = np.fromiter(itertools.chain.from_iterable(numbers), np.int64, len(codes))
+        rows.insert(0, "filename", pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(self._group.paths))))
+        rows.insert(1, "row", flat)
+        return rows
+
+    def _claims(self, table: Any) -> list[dict[str, Any]]:
+        """Return the distinct runs that the rows of a file name, each with the number of its first row."""
+        chosen = table.select(self._claimed)
+        if all(len(column.unique()) <= 1 for column in chosen.columns):
+            return [claim | {"row": 1} for claim in chosen.slice(0, 1).to_pylist()]
+        first: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for number, claim in enumerate(chosen.to_pylist(), start=1):
+            first.setdefault(tuple(claim.values()), claim | {"row": number})
+        return [*first.values()]
+
+    def _parquet(self, path: str) -> Any:
+        """Return the table of a Parquet file."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            footer = pq.read_metadata(path)
+            leaves = [footer.schema.column(index) for index in range(len(footer.schema))]
+            outside.check_rows(Path(path), footer.num_rows, len(leaves))
+            types = {leaf.path: leaf.physical_type for leaf in leaves}
+            check_columns(path, types, self._group.required, self._group.optional)
+            with pq.ParquetFile(path, metadata=footer, read_dictionary=self._claimed) as file:
+                return file.read(use_threads=self._use_threads)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            if isinstance(error, OSError) and of_system(error):
+                raise
+            problem = (str(error).splitlines() or [type(error).__name__])[0][:200]
             raise UserError(
-                f"{paths[0]} cannot be read as Parquet ({problem}); delete the run's directory and run it anew"
+                f"{path} cannot be read as Parquet ({problem}); delete the run's directory and run it anew"
             ) from None
-        for path in paths:  # DuckDB does not always name the file
-            _read_parquet(connection, what, [path], wanted, optional)
-        raise
+
+    def _lines(self, path: str) -> Any:
+        """Return the rows of JSON lines as a table; raise UserError for the first line that does not fit. A last line
+        that was cut short is left out with a warning."""
+        import pyarrow as pa
+
+        rows: list[dict[str, Any]] = []
+        lines = read_regular(Path(path)).split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                if number == len(lines):
+                    warnings.warn(f"{path}: its last line (row {number}) was cut short and is left out", stacklevel=2)
+                    break
+                raise UserError(f"{path}, row {number}: not JSON; {ADVICE}") from None
+            if wrong := misfit(row, self._group.required, self._group.optional):
+                raise UserError(f"{path}, row {number}{wrong}; {ADVICE}")
+            rows.append(row)
+        columns = {
+            name: pa.array([row.get(name) for row in rows], _arrow_type(kind)) for name, kind in self._declared.items()
+        }
+        others = dict.fromkeys(name for row in rows for name in row if name not in columns and _may_be_column(name))
+        return pa.table(columns | {name: _undeclared_column([row.get(name) for row in rows]) for name in others})
 
 
-def _others(found: Mapping[str, Mapping[str, str]], declared: Collection[str]) -> dict[str, str]:
-    """Return undeclared column -> SQL type that fits its values in all Parquet files."""
+def _arrow_type(kind: type) -> Any:
+    import pyarrow as pa
+
+    return {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}[kind]
+
+
+def _undeclared_column(values: Sequence[Any]) -> Any:
+    """Return values of an undeclared column of JSON lines as numbers or truth values, else as texts."""
+    import pyarrow as pa
+
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds <= {int, float}:
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    if kinds == {bool}:
+        return pa.array(values, pa.bool_())
+    return pa.array([value if isinstance(value, str | None) else json.dumps(value) for value in values], pa.string())
+
+
+def _undeclared_types(tables: Sequence[Any], declared: Collection[str]) -> dict[str, Any]:
+    """Return undeclared column -> Arrow type that fits its values in all tables: number, truth value or text."""
+    import pyarrow as pa
+
     kinds: dict[str, set[str]] = {}
-    for types in found.values():
-        for name, physical in types.items():
-            if name not in declared and _may_be_column(name):
-                kinds.setdefault(name, set()).add(physical)
-    numbers = {*_PARQUET_TYPES[int], *_PARQUET_TYPES[float]}
+    for table in tables:
+        for field in table.schema:
+            if field.name not in declared and _may_be_column(field.name):
+                of = field.type
+                number = pa.types.is_integer(of) or pa.types.is_floating(of)
+                kinds.setdefault(field.name, set()).add("number" if number else str(of))
     return {
-        name: "DOUBLE" if own <= numbers else "BOOLEAN" if own == {"BOOLEAN"} else "VARCHAR"
-        for name, own in sorted(kinds.items())
+        name: pa.float64() if found <= {"number", "null"} else pa.bool_() if found == {"bool"} else pa.string()
+        for name, found in sorted(kinds.items())
     }
+
+
+def _with_types(path: str, table: Any, types: Mapping[str, Any]) -> Any:
+    """Return a table with exactly these columns and types; one that it lacks holds no values."""
+    import pyarrow as pa
+
+    columns = {}
+    for name, of in types.items():
+        try:
+            columns[name] = table[name].cast(of) if name in table.column_names else pa.nulls(len(table), of)
+        except (pa.ArrowException, NotImplementedError) as error:
+            problem = str(error).splitlines()[0][:200]
+            raise UserError(f"{path}: column {name!r} cannot be read ({problem}); {ADVICE}") from None
+    return pa.table(columns)
 
 
 def _may_be_column(name: str) -> bool:
     return name not in _TAKEN and name.isprintable() and not set(name) & {'"', "\\"}
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'
 
 
 def check_columns(
@@ -352,92 +399,6 @@ def check_columns(
         fitting = _PARQUET_TYPES[kind] + (_PARQUET_TYPES[int] if kind is float and optional is not None else ())
         if types.get(name, fitting[0]) not in fitting:
             raise UserError(f"{path}: column {name!r} is of type {types[name]}; expected {WORDS[kind]}")
-
-
-def _read_lines(
-    connection: duckdb.DuckDBPyConnection,
-    what: str,
-    paths: Sequence[str],
-    wanted: Mapping[str, type],
-    optional: Mapping[str, type] | None,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read JSON lines as `_read_parquet` reads Parquet. `_examine` then checks each file with an invalid line or
-    value."""
-    others: dict[str, str] = {}
-    declared = {**wanted, **(optional or {})}
-    connection.execute(
-        # a partition is unordered: rows are numbered in reading order, then relative to each file's first row
-        "CREATE OR REPLACE TEMP TABLE lines AS SELECT filename, json, "
-        "place - min(place) OVER (PARTITION BY filename) + 1 AS row FROM (SELECT filename, json, "
-        "row_number() OVER () AS place FROM read_ndjson_objects(?, filename=true, ignore_errors=true))",
-        [globs(paths)],
-    )
-    if optional is not None:
-        others = _further(connection, declared)
-    values = {
-        name: f"CASE WHEN json_type(json, {_path(name)}) IN {(*_JSON_TYPES[kind], '')} "
-        f"THEN TRY_CAST(json->>{_path(name)} AS {_SQL_TYPES[kind]}) END"
-        for name, kind in declared.items()
-    } | {name: f"TRY_CAST(json->>{_path(name)} AS {sql})" for name, sql in others.items()}
-    columns = ", ".join(f'{value} AS "{name}"' for name, value in values.items())
-    rows: pd.DataFrame = connection.execute(f"SELECT filename, row, {columns} FROM lines").df()
-    fits = rows[list(wanted)].notna().all(axis=1)
-    if optional is None:
-        keys = connection.execute("SELECT filename, row FROM lines WHERE len(json_keys(json)) > ?", [len(wanted)]).df()
-        suspects = {*rows.loc[~fits, "filename"], *keys["filename"]}
-    else:
-        suspects = set(rows.loc[~fits, "filename"])
-        for name in optional:
-            misfit = f"{values[name]} IS NULL" + (f" OR isnan({values[name]})" if optional[name] is float else "")
-            odd = f"SELECT filename FROM lines WHERE json_exists(json, {_path(name)}) AND ({misfit})"
-            suspects |= set(connection.execute(odd).df()["filename"])
-    for path in sorted(suspects):
-        _examine(path, wanted, optional)
-    fitting = rows[fits].astype({name: _dtype(kind) for name, kind in wanted.items()})
-    claimed = _claimed(what)
-    claims = fitting.sort_values("row").drop_duplicates(["filename", *claimed])
-    return fitting.drop(columns=claimed), claims[["filename", "row", *claimed]]
-
-
-def _further(connection: duckdb.DuckDBPyConnection, wanted: Mapping[str, type]) -> dict[str, str]:
-    """Return undeclared column -> SQL type that fits all its values in JSON lines."""
-    query = (
-        "SELECT key, list(DISTINCT json_type(json, '$.\"' || key || '\"')) "
-        "FROM (SELECT json, unnest(json_keys(json)) AS key FROM lines) GROUP BY key ORDER BY key"
-    )
-    found = {}
-    for key, kinds in connection.execute(query).fetchall():
-        if key in wanted or not _may_be_column(key):
-            continue
-        present = {kind for kind in kinds if kind not in (None, "NULL")}
-        if present <= {*_JSON_TYPES[int], *_JSON_TYPES[float]}:
-            found[key] = "DOUBLE"
-        else:
-            found[key] = "BOOLEAN" if present == {"BOOLEAN"} else "VARCHAR"
-    return found
-
-
-def _path(name: str) -> str:
-    return _literal(f'$."{name}"')
-
-
-def _dtype(kind: type) -> str:
-    return {int: "int64", float: "float64", bool: "bool", str: "object"}[kind]
-
-
-def _examine(path: str, wanted: Mapping[str, type], optional: Mapping[str, type] | None) -> None:
-    """Find the invalid line and raise UserError, or warn if it is only an incomplete last line."""
-    lines = read_regular(Path(path)).splitlines()
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            if number == len(lines):
-                warnings.warn(f"{path}: its last line (row {number}) was cut short and is left out", stacklevel=2)
-                return
-            raise UserError(f"{path}, row {number}: not JSON; {ADVICE}") from None
-        if wrong := misfit(row, wanted, optional):
-            raise UserError(f"{path}, row {number}{wrong}; {ADVICE}")
 
 
 def misfit(row: Any, wanted: Mapping[str, type], optional: Mapping[str, type] | None) -> str:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guidebench.harness import apart, logs
+from guidebench.harness import logs, reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.logs import Log
-from guidebench.harness.records import parts, schema, shown
+from guidebench.harness.records import formatting, parts, schema
 from guidebench.harness.records.files import read_json
 from guidebench.harness.records.parts import RecordedPart
 from guidebench.harness.records.study import lost_rows
@@ -33,7 +33,7 @@ IDENTITY = ("cell", "suite", "task", "method", "learner", "backend", "model", "p
 LARGEST = 2**24
 """Most bytes of a JSON document: 16 MiB, a study of about 70,000 cells."""
 PER_FILE, ENTRY = 0.1, 250
-"""Seconds beyond `apart.SECONDS` for the files of each cell, and bytes of a cell's entry in study.json."""
+"""Seconds beyond `reader_process.SECONDS` for the files of each cell, and bytes of a cell's entry in study.json."""
 
 
 class MatrixPlace(NamedTuple):
@@ -135,16 +135,16 @@ class StudyRecord:
 
     def __repr__(self) -> str:
         runs = ((f"{run.cell.directory}, seed {run.seed}", run.status, run.error) for run in self.runs)
-        return shown.report(self.name, self.directory, runs)
+        return formatting.report(self.name, self.directory, runs)
 
     def _repr_html_(self) -> str:
         rows = [
             (run.cell.suite, run.cell.task, run.cell.label, str(run.seed), run.status,
-             f"{run.step:,} of {run.steps:,}", shown.last_line(run.error))
+             f"{run.step:,} of {run.steps:,}", formatting.last_line(run.error))
             for run in self.runs
         ]  # fmt: skip
-        caption = shown.line(self.name, self.directory, (run.status for run in self.runs))
-        return shown.table(caption, ("suite", "task", "row", "seed", "status", "steps", "error"), rows)
+        caption = formatting.line(self.name, self.directory, (run.status for run in self.runs))
+        return formatting.table(caption, ("suite", "task", "row", "seed", "status", "steps", "error"), rows)
 
 
 def study(directory: str | Path) -> StudyRecord:
@@ -159,15 +159,17 @@ def study(directory: str | Path) -> StudyRecord:
     if not path.is_file():
         state = "is empty" if not any(root.iterdir()) else "has no study.json"
         raise UserError(f"{root} is not a study: it {state}; {advice}")
-    seconds = apart.SECONDS + PER_FILE * (path.stat().st_size / ENTRY)
+    seconds = reader_process.SECONDS + PER_FILE * (path.stat().st_size / ENTRY)
     return reader()(f"{root}: reading its records", seconds, _study, root)
 
 
 @functools.cache
-def reader() -> apart.Caller:
+def reader() -> reader_process.Caller:
     """Return the process that reads studies, which ends with this one. It may use half of the memory, since own studies
     may be large."""
-    return apart.Caller(max(apart.MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2))
+    return reader_process.Caller(
+        max(reader_process.MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+    )
 
 
 def _study(root: Path) -> StudyRecord:
@@ -224,7 +226,7 @@ def run(directory: str | Path) -> StudyRecord:
         raise UserError(
             f"{directory} has not begun, so there is nothing to show; `bench status STUDY` tells of all runs"
         )
-    return reader()(f"{directory}: reading its records", apart.SECONDS, _run, path, int(seed))
+    return reader()(f"{directory}: reading its records", reader_process.SECONDS, _run, path, int(seed))
 
 
 def _run(path: Path, seed: int) -> StudyRecord:
@@ -394,7 +396,7 @@ def document(path: Path) -> dict[str, Any]:
     or of another schema."""
     if path.is_file() and (size := path.stat().st_size) > LARGEST:
         raise UserError(f"{path} has {size:,} bytes; no such file of this program has more than {LARGEST:,}")
-    content = reader()(f"{path}: reading it", apart.SECONDS, read_json, path)
+    content = reader()(f"{path}: reading it", reader_process.SECONDS, read_json, path)
     if not isinstance(content, dict):
         raise UserError(f"{path} holds {type(content).__name__}; expected a JSON object")
     if content.get("schema") != schema.SCHEMA_VERSION:

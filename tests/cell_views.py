@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from guidebench.harness.interfaces import Actions, Observations
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 
 VECTOR = Observations((4,), "float32")
 CHOICE = Actions(count=2)
@@ -15,6 +15,6 @@ def cell_view(
     task: str = "",
     observations: Observations = VECTOR,
     actions: Actions = CHOICE,
-) -> There:
+) -> CellView:
     """Return the view of a cell with these parts (section -> built configuration), on a task with these spaces."""
-    return There(parts or {}, task, observations, actions)
+    return CellView(parts or {}, task, observations, actions)

@@ -23,7 +23,7 @@ os.environ.setdefault("MATPLOTLIBRC", os.path.join(os.path.dirname(__file__), "m
 
 import pytest
 
-from guidebench.harness import apart, fork_server, processes, registry
+from guidebench.harness import fork_server, processes, reader_process, registry
 from guidebench.harness.machine import cores as processors
 from guidebench.suites import mujoco as _guard  # before files of tests import MuJoCo  # noqa: F401
 from tests import guardian, scheduling
@@ -136,7 +136,7 @@ def forking() -> Iterator[None]:
     """Fork the processes that tests, or the program under test, start from one preloaded interpreter."""
     with fork_server.running(*IMPORTED):
         yield
-    apart.close()
+    reader_process.close()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -227,9 +227,9 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
         return site
 
     with registry.fresh():
-        apart.close()  # its process may have registered another part under this test's names
+        reader_process.close()  # its process may have registered another part under this test's names
         yield install  # type: ignore[misc]
-    apart.close()
+    reader_process.close()
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", "")).startswith(str(site)):
             del sys.modules[name]

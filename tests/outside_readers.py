@@ -3,7 +3,8 @@
 `test_outside_files` fails for a place that is not listed here, so whoever adds a reader decides where it runs.
 
 An outside file is every file that the command did not write itself in this study. It is parsed in the separate process
-(`guidebench.harness.apart`), which the corpus of `test_outside_files` shows for each reader that can be called alone.
+(`guidebench.harness.reader_process`), which the corpus of `test_outside_files` shows for each reader that
+can be called alone.
 """
 
 APART = "in the separate process"
@@ -25,7 +26,7 @@ READERS: dict[str, str] = {
     "baselines/storage:_open": OURS,
     "baselines/teachers/human/files:answers": FOLLOWED,
     "baselines/teachers/human/files:pose": TEXT,
-    "harness/episodes/files:kept": OURS,
+    "harness/episodes/files:read": OURS,
     "harness/extras:_origin": PACKAGE,
     "harness/fork_server:_Server._answer": TEXT,
     "harness/gym/recorder:Recorder.__init__": OURS,
@@ -33,7 +34,7 @@ READERS: dict[str, str] = {
     "harness/identity/digests:Memory._load": OURS,
     "harness/identity/sources:_load": OURS,
     "harness/launchers/job_files:event": TEXT,
-    "harness/launchers/ray_:Ray.asked": TEXT,
+    "harness/launchers/ray_:Ray.ask": TEXT,
     "harness/launchers/ray_:Tasks.queued": OURS,
     "harness/launchers/ray_driver:main": TEXT,
     "harness/loop/checkpoints:load": OURS,
@@ -78,7 +79,7 @@ READERS: dict[str, str] = {
     "harness/records/study:RunDirectory.live": FOLLOWED,
     "harness/records/study:RunDirectory.read": FOLLOWED,
     "harness/records/study:StudyDirectory.read": FOLLOWED,
-    "harness/run/estimates:kept": OURS,
+    "harness/run/estimates:cached_timing": OURS,
     "harness/run/estimates:main": TEXT,
     "harness/run/estimates:timed": OURS,
     "harness/run/memory:in_process": TEXT,
@@ -97,7 +98,7 @@ READERS: dict[str, str] = {
     "methods/ellm/memory:StateGoals.load_state": OURS,
     "methods/kagi/oracle:PoseReader.__call__": TEXT,
     "methods/kagi/report:_array": TEXT,
-    "methods/kagi/scripted:start_told": TEXT,
+    "methods/kagi/scripted:stated_start": TEXT,
     "methods/lagea/feedback/oracle:MeasureReader.__call__": TEXT,
     "reports/leaderboard/costs:_row": APART,
     "reports/leaderboard/frames:_shrunk": APART,
@@ -107,13 +108,14 @@ READERS: dict[str, str] = {
     "reports/runs/reading:_document": APART,
     "results/galleries:_decoded": APART,
     "results/galleries:_read": APART,
-    "results/growing:Growing._add": FOLLOWED,
+    "results/row_log:RowLog._add": FOLLOWED,
     "results/importing:_read": APART,
     "results/limits:footer": APART,
     "results/policies:table": APART,
     "results/published/__init__:_rows": PACKAGE,
-    "results/rows:_examine": APART,
-    "results/rows:connection": APART,
+    "results/evaluations:_of_file": APART,
+    "results/rows:_Reader._lines": APART,
+    "results/rows:_Reader._parquet": APART,
     "results/store:document": APART,
     "results/submissions/consistency:_check_columns": APART,
     "results/submissions/consistency:_check_order": APART,

@@ -30,9 +30,9 @@ LIGHT = """
 import sys, guidebench
 print([name for name in sys.modules if name.startswith("guidebench.")])
 import guidebench.harness.commands.cli, guidebench.reports.commands.report
-print({"duckdb", "gymnasium", "hydra", "jinja2", "matplotlib", "numpy", "pandas", "rich", "torch"} & {*sys.modules})
+print({"gymnasium", "hydra", "jinja2", "matplotlib", "numpy", "pandas", "rich", "torch"} & {*sys.modules})
 import guidebench.results, guidebench.results.published
-print({"duckdb", "pandas", "torch"} & {*sys.modules})
+print({"pandas", "pyarrow", "torch"} & {*sys.modules})
 """
 
 

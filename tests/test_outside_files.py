@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 import guidebench
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
 from tests.outside_readers import READERS
 
 ROOT = Path(guidebench.__file__).parent.parent
 FOLDERS = ("guidebench", "harness", "suites", "baselines", "methods", "results", "reports")
 CALLS = {
-    "ast.literal_eval", "bz2.open", "cached_file", "csv.DictReader", "csv.reader", "duckdb.connect", "gzip.decompress",
+    "ast.literal_eval", "bz2.open", "cached_file", "csv.DictReader", "csv.reader", "gzip.decompress",
     "gzip.open", "h5py.File", "Image.open", "json.load", "json.loads", "JSON.decode", "load_file", "lzma.decompress",
     "lzma.open", "np.fromfile", "np.genfromtxt", "np.load", "np.loadtxt", "np.memmap", "pickle.load", "pickle.loads",
     "pickletools.genops", "pq.ParquetFile", "pq.read_table", "read_json", "safe_open", "sqlite3.connect",
@@ -248,7 +248,7 @@ def _single(directory: Path) -> object:
 
 
 def _policy(directory: Path) -> object:
-    return apart.read("reading a policy", directory / "policy", outside.arrays, directory / "policy")
+    return reader_process.read("reading a policy", directory / "policy", outside.arrays, directory / "policy")
 
 
 def _converted(directory: Path) -> object:
@@ -260,7 +260,7 @@ def _converted(directory: Path) -> object:
 def _words(directory: Path) -> object:
     from guidebench.harness.models.convert import word_list
 
-    return apart.read("reading words", directory / "words.npy", word_list, directory / "words.npy")
+    return reader_process.read("reading words", directory / "words.npy", word_list, directory / "words.npy")
 
 
 def _snapshots(directory: Path) -> object:
@@ -294,13 +294,13 @@ def _exchanged(directory: Path) -> object:
     from guidebench.harness.models import cassette_checks
 
     file = directory / "calls.sqlite"
-    return apart.call(f"{file}: looking at it", cassette_checks.seconds(file), cassette_checks.verify, file)
+    return reader_process.call(f"{file}: looking at it", cassette_checks.seconds(file), cassette_checks.verify, file)
 
 
 def _animation(directory: Path) -> object:
     from guidebench.results import galleries
 
-    return apart.call("decoding", 60.0, galleries.check, (directory / "00.webp").read_bytes(), 3)
+    return reader_process.call("decoding", 60.0, galleries.check, (directory / "00.webp").read_bytes(), 3)
 
 
 RUN = "suite/task/method-0"

@@ -342,7 +342,7 @@ def test_the_hand_written_model_of_the_recipe_answers_as_soon_as_its_class_is_wr
     plugin("scouting", files, {"guide": "scouting", "method": "scouting", **announced})
     words = (word for word in TINY if not word.startswith(("seeds", "profile")))
     models = ("seer=brightness", "reader=brightness", "planner=parrot")
-    rows = results.load(train(*words, *models, "seeds=[0]", packs=[(0,)]), what="sightings")
+    rows = results.load(train(*words, *models, "seeds=[0]", packs=[(0,)]), log="sightings")
     assert set(rows["role"]) == {"seer", "reader", "planner"}
     assert set(rows.loc[rows["role"] == "reader", "bonus"]) == {7.0, 8.0}, "the lengths of 'step 20' and 'step 100'"
 
@@ -384,20 +384,20 @@ def test_the_folder_trains_is_killed_continues_replays_and_reports(
     checks = {check["what"]: check for check in verdict["checks"]}
     assert checks["model calls (seer)"]["passed"] and checks["model calls (reader)"]["passed"]
     assert "3 of 40 recorded calls asked again of m" in checks["model calls (planner)"]["detail"]
-    rows = results.load(killed, what="sightings")
+    rows = results.load(killed, log="sightings")
     assert rows.groupby(["seed", "role"]).size().to_dict() == {
         (seed, role): 20 for seed in (0, 1) for role in ("planner", "reader", "seer")
     }
-    spending = results.load(killed, what="spending").sort_values("step").groupby(["seed", "role"]).tail(1)
+    spending = results.load(killed, log="spending").sort_values("step").groupby(["seed", "role"]).tail(1)
     assert spending["questions"].tolist() == [20] * 6 and not spending["failures"].any()
-    ledger = results.load(killed, what="ledger").sort_values("step").groupby("seed").tail(1)
+    ledger = results.load(killed, log="ledger").sort_values("step").groupby("seed").tail(1)
     assert ledger["questions"].tolist() == [60, 60]
 
     replay = [*command[:-3], f"output={tmp_path / 'replayed'}", "models.mode=replay", f"models.cassette={killed}"]
     replayed = programs.bench(*replay, "report=false", "pack=1")
     assert replayed.code == 0, replayed.out + replayed.err
     assert final_files(tmp_path / "replayed") == final_files(killed) and len(final_files(killed)) == 6
-    billed = results.load(tmp_path / "replayed", what="ledger")["billed_calls"]
+    billed = results.load(tmp_path / "replayed", log="ledger")["billed_calls"]
     assert not billed.any()
 
     assert report.main([str(killed), "--resamples", "200"]) == 0

@@ -77,6 +77,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def _close_readers() -> None:
     """End the process that reads files, so that each test starts its own and is recorded with it."""
-    from guidebench.harness import apart
+    from guidebench.harness import reader_process
 
-    apart._SHARED.close()
+    reader_process._SHARED.close()

@@ -13,7 +13,7 @@ import numpy as np
 from guidebench.baselines.fixed_policies import FixedPolicyAgent
 from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.interfaces import Actor, Agent, Array, Build, Context, Place
-from guidebench.harness.parts import AgentPart, There
+from guidebench.harness.parts import AgentPart, CellView
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 
@@ -30,11 +30,11 @@ class Expert(AgentPart):
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({})
     citation: ClassVar[str | Path] = "% the suite's own solver"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot act in this cell, or ""."""
-        if demonstrates(there.suite, there.task):
+        if demonstrates(view.suite, view.task):
             return ""
-        return f"it acts as the suite's scripted solver, and no solver comes with the task {there.task!r}"
+        return f"it acts as the suite's scripted solver, and no solver comes with the task {view.task!r}"
 
     @property
     def learns(self) -> bool:

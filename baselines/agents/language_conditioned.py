@@ -27,7 +27,7 @@ from guidebench.harness.interfaces import (
     Observations,
     Suite,
 )
-from guidebench.harness.parts import AgentPart, Most, There
+from guidebench.harness.parts import AgentPart, CellView, Most
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -73,26 +73,26 @@ class LanguageConditioned(Standard):
         seen = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
         return LanguageAgent(self, seen, *self.built(seen))
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this agent cannot work there, or ""."""
-        told = there.suite.spaces(there.task)[0]
+        told = view.suite.spaces(view.task)[0]
         if reason := untold(told):
             return reason
         if self.goal and GOAL in told.parts:
             return "the task's observations have a part 'goal' of their own; set agent.goal=false"
-        return super().fits(there)
+        return super().fits(view)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the call that makes a text a vector."""
         return TextVector()
 
-    def at_most(self, there: There, role: str) -> Sequence[Most]:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most]:
         """Return a bound: the vector of each text is asked for once, and that of the goal."""
-        told = there.suite.spaces(there.task)[0]
-        goal = len(there.suite.make(there.task).instruction.encode()) if self.goal else 0
-        return [Most(readings(there), prompt=room(told)), Most(int(self.goal), prompt=goal)]
+        told = view.suite.spaces(view.task)[0]
+        goal = len(view.suite.make(view.task).instruction.encode()) if self.goal else 0
+        return [Most(readings(view), prompt=room(told)), Most(int(self.goal), prompt=goal)]
 
-    def array(self, there: There, role: str) -> ArraySpec | None:
+    def array(self, view: CellView, role: str) -> ArraySpec | None:
         """Return the declaration of a vector."""
         return spec(self.width)
 
@@ -120,7 +120,7 @@ class LanguageAgent(TextAgent):
         told = super().texts(observation, rows)
         return [*told, *(self._instructions[row] for row in rows)] if self._goal else told
 
-    def seen(self, observation: Array, arrays: Array) -> Array:
+    def join_arrays(self, observation: Array, arrays: Array) -> Array:
         """Return observations [n, …] with the vectors, [n, width] of sentences and then [n, width] of goals."""
         n = len(observation)
         return self._sees.join(observation, **{TEXT: arrays[:n], **({GOAL: arrays[n:]} if self._goal else {})})

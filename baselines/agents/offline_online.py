@@ -25,7 +25,7 @@ from guidebench.harness.interfaces import (
     Transition,
     Update,
 )
-from guidebench.harness.parts import AgentPart, There
+from guidebench.harness.parts import AgentPart, CellView
 from guidebench.harness.recipes import Layer, Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
@@ -65,27 +65,27 @@ class OfflineOnline(AgentPart):
     def spawn(self, build: Build) -> Agent:
         return OfflineOnlineAgent(self, build)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why these parts cannot work together, or ""."""
-        if there["replay"].judged_transitions:
+        if view["replay"].judged_transitions:
             return "its replay has clips judged, and a dataset has no frames; choose replay=uer"
-        if not there["guide"].several_stores:
+        if not view["guide"].several_stores:
             return (
                 "its guide knows one store alone, and this agent keeps the dataset in a store of its own; choose a "
                 "guide that knows both, such as success_classifier or waypoints, or guide=none"
             )
         return ""
 
-    def ready(self, there: There) -> None:
+    def ready(self, view: CellView) -> None:
         """Raise UserError for a dataset without a success, unless the task is not scored by success."""
         from guidebench.harness.episodes import datasets
 
-        if there.task in there.suite.scores:
+        if view.task in view.suite.scores:
             return
-        found = datasets.obtain(datasets.Wanted(ROLE, there[ROLE], there.suite, there.task))
+        found = datasets.obtain(datasets.DatasetSpec(ROLE, view[ROLE], view.suite, view.task))
         if not any(episode.success.any() for episode in found.episodes):
             raise UserError(
-                f"none of the {len(found.episodes)} episodes of the dataset {ROLE!r} has a success on {there.task!r}, "
+                f"none of the {len(found.episodes)} episodes of the dataset {ROLE!r} has a success on {view.task!r}, "
                 f"so that nothing in it shows how to solve the task; take more episodes, less noise, or another dataset"
             )
 
@@ -112,7 +112,7 @@ class OfflineOnlineAgent(GuidedAgent):
 
     def observe(self, transition: Transition, ctx: Context) -> None:
         if ctx.step == 0 or ctx.phase.source != "environment":  # demonstrations or the dataset
-            self.guide.given(self.offline.add(transition, ctx), transition, ROLE, ctx)
+            self.guide.observed_dataset(self.offline.add(transition, ctx), transition, ROLE, ctx)
         else:
             self.guide.observed(self.experience.add(transition, ctx), transition, self.experience.store, ctx)
 

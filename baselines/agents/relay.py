@@ -30,7 +30,7 @@ from guidebench.harness.interfaces import (
     State,
     Transition,
 )
-from guidebench.harness.parts import AgentPart, There
+from guidebench.harness.parts import AgentPart, CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -84,27 +84,27 @@ class Relay(Standard):
         experience = Experience(build, parts["replay"], guide.columns, (learner, explorer))
         return RelayAgent(self, build, learner, explorer, experience, guide, parts["guide"].adds)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why these parts cannot work together, or ""."""
-        if there.actions.discrete:
+        if view.actions.discrete:
             return (
                 f"it adds noise to the explorer's actions, so it needs continuous ones, and these are "
-                f"{there.actions.count} discrete ones; choose another task or agent=standard"
+                f"{view.actions.count} discrete ones; choose another task or agent=standard"
             )
         for name in SHARED:
-            own, other = (getattr(there[role], name, None) for role in ("learner", "explorer"))
+            own, other = (getattr(view[role], name, None) for role in ("learner", "explorer"))
             if own != other:
                 return (
                     f"learner and explorer learn from the same batches, and learner.{name}={own} differs from "
                     f"explorer.{name}={other}; give both the same value"
                 )
-        learner, explorer = there["learner"], there["explorer"]
+        learner, explorer = view["learner"], view["explorer"]
         if getattr(learner, "n_step", None) is not None and learner.discount != explorer.discount:
             return (
                 f"learner and explorer learn from the same n-step returns, and learner.discount={learner.discount} "
                 f"differs from explorer.discount={explorer.discount}; give both the same value"
             )
-        return super().fits(there)
+        return super().fits(view)
 
 
 def positives(success: Array) -> int:

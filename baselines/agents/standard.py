@@ -27,7 +27,7 @@ from guidebench.harness.interfaces import (
     Transition,
     Update,
 )
-from guidebench.harness.parts import AgentPart, AskingPart, ReplayPart, There
+from guidebench.harness.parts import AgentPart, AskingPart, CellView, ReplayPart
 from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ class Standard(AgentPart):
         experience = Experience(build, parts["replay"], guide.columns, (learner,))
         return learner, experience, guide, parts["guide"].adds
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why these parts cannot work together, or ""."""
-        replay, role = there["replay"], _judge(there["replay"])
-        asking = (name for name, part in there.parts.items() if isinstance(part, AskingPart) and role in part.needs)
+        replay, role = view["replay"], _judge(view["replay"])
+        asking = (name for name, part in view.parts.items() if isinstance(part, AskingPart) and role in part.needs)
         if replay.judged_transitions and (who := next(asking, "")):
             return (
                 f"the replay and the {who} both ask in the role {role!r}, whose answers go to the replay alone; have "

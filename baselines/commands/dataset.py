@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from guidebench.harness.episodes.datasets import Dataset, Wanted
+    from guidebench.harness.episodes.datasets import Dataset, DatasetSpec
 
 HELP = "gather the datasets that runs learn from, and export one for Minari"
 
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness.plan import matrix
 
     plan = matrix.plan(args.overrides)
-    found = dict.fromkeys(what for cell in plan.trained for seed in plan.seeds for what in datasets.wanted(cell, seed))
+    found = dict.fromkeys(what for cell in plan.trained for seed in plan.seeds for what in datasets.specs(cell, seed))
     if not found:
         methods = ", ".join(dict.fromkeys(cell.names.method for cell in plan.cells))
         raise UserError(f"no chosen method learns from a dataset ({methods}); name one that does, such as method=bc")
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(id: str, found: Mapping[Wanted, None]) -> None:
+def _check(id: str, found: Mapping[DatasetSpec, None]) -> None:
     """Raise UserError, before anything is gathered, for an export that cannot be written."""
     from importlib.util import find_spec
 
@@ -75,14 +75,14 @@ def _check(id: str, found: Mapping[Wanted, None]) -> None:
         raise UserError(f"{home() / id} is there already; choose another id, or remove it")
 
 
-def _export(id: str, what: Wanted, dataset: Dataset, command: str) -> str:
+def _export(id: str, what: DatasetSpec, dataset: Dataset, command: str) -> str:
     from guidebench.baselines.datasets.minari import home, writing
 
     about = f"Episodes of the suite {type(what.suite).__name__}, written by guidebench: {command}"
     return str(writing.write(dataset, what.suite, what.task, home() / id, id, about))
 
 
-def _described(what: Wanted, dataset: Dataset) -> dict[str, Any]:
+def _described(what: DatasetSpec, dataset: Dataset) -> dict[str, Any]:
     episodes = dataset.episodes
     return {
         "role": what.role,

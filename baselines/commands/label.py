@@ -173,16 +173,16 @@ def _remark(runs: Sequence[Waiting]) -> None:
 
 def _converse(asked: Sequence[Open], frames: bool) -> None:
     """Put the questions to the person at the terminal, until all are answered or the person quits."""
+    from guidebench.baselines.teachers.human import display
     from guidebench.baselines.teachers.human import files as questions
-    from guidebench.baselines.teachers.human import showing
     from guidebench.harness.errors import UserError
 
-    pictures = showing.Pictures() if frames else None
+    pictures = display.Pictures() if frames else None
     meanings: Mapping[str, str] = {}
     at = 0
     while at < len(asked):
         name, question = asked[at]
-        pair = showing.Pair(question)
+        pair = display.Pair(question)
         print(f"\nquestion {at + 1} of {len(asked)}: {one_line(name)}, step {question.step:,}")
         print(f"task: {one_line(pair.instruction)}")
         if pair.meanings != meanings:
@@ -254,9 +254,9 @@ def _take(file: Path, runs: Sequence[Waiting]) -> None:
 
 def _rows(file: Path) -> list[tuple[int, dict[str, Any] | None]]:
     """Return line number and content of each table row, None for an unreadable one."""
-    from guidebench.harness import apart
+    from guidebench.harness import reader_process
 
-    return apart.read(f"{file}: reading its answers", file, _parsed_rows, file)
+    return reader_process.read(f"{file}: reading its answers", file, _parsed_rows, file)
 
 
 def _parsed_rows(file: Path) -> list[tuple[int, dict[str, Any] | None]]:

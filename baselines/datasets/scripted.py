@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.harness.capabilities import Demonstrates, HasExpert
 from guidebench.harness.errors import UserError
-from guidebench.harness.parts import DatasetPart, There
+from guidebench.harness.parts import CellView, DatasetPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -37,12 +37,12 @@ class Scripted(DatasetPart):
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% episodes of the suite's own scripted policy"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot be gathered for this suite, or ""."""
-        unknown = [task for task in self.tasks if task not in there.suite.tasks]
+        unknown = [task for task in self.tasks if task not in view.suite.tasks]
         if unknown:
-            return f"the suite has no task {unknown[0]!r} (known: {', '.join(there.suite.tasks)})"
-        goalless = [task for task in self.tasks or (there.task,) if task in there.suite.goalless]
+            return f"the suite has no task {unknown[0]!r} (known: {', '.join(view.suite.tasks)})"
+        goalless = [task for task in self.tasks or (view.task,) if task in view.suite.goalless]
         if goalless:
             return f"the task {goalless[0]!r} has no goal that a scripted policy could follow"
         return ""

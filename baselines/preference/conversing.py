@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from guidebench.baselines.conversing import LONGEST, Misread, Said
+from guidebench.baselines.conversing import LONGEST, Conversation, Misread
 from guidebench.baselines.preference.teaching import Verdict
 from guidebench.harness.interfaces import Unusable
 
@@ -62,8 +62,8 @@ def _stated(line: str, number: str) -> bool:
 
 
 async def weigh(
-    prefer: Callable[[int, int], Awaitable[Said[int]]], twice: bool
-) -> tuple[Said[int], dict[str, Any] | None]:
+    prefer: Callable[[int, int], Awaitable[Conversation[int]]], twice: bool
+) -> tuple[Conversation[int], dict[str, Any] | None]:
     """Ask which of a pair is better: `prefer(0, 1)`, and if `twice` and there is a preference, also `prefer(1, 0)`,
     which has to agree (RL-SaLLM-F, equations 3 and 4).
 

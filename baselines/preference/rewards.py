@@ -27,7 +27,7 @@ class Preferences:
 
     def __init__(self, length: int, *shape: int, dtype: str = "float32") -> None:
         """`length` is the number of steps of a segment, `shape` that of the reward's input per step."""
-        self.seen = np.zeros((0, 2, length, *shape), dtype)
+        self.pairs = np.zeros((0, 2, length, *shape), dtype)
         """[n, 2, H, …]."""
         self.labels = np.zeros(0, np.float32)
         """[n], in [0, 1]."""
@@ -38,14 +38,14 @@ class Preferences:
     def add(self, pairs: Sequence[Array], labels: Sequence[float]) -> None:
         """Add pairs [2, H, …] and their labels."""
         if labels:
-            self.seen = np.concatenate([self.seen, np.asarray(pairs, self.seen.dtype)])
+            self.pairs = np.concatenate([self.pairs, np.asarray(pairs, self.pairs.dtype)])
             self.labels = np.concatenate([self.labels, np.asarray(labels, np.float32)])
 
     def state(self) -> State:
-        return {"seen": self.seen.copy(), "labels": self.labels.copy()}
+        return {"seen": self.pairs.copy(), "labels": self.labels.copy()}
 
     def load_state(self, state: State) -> None:
-        self.seen, self.labels = state["seen"].copy(), state["labels"].copy()
+        self.pairs, self.labels = state["seen"].copy(), state["labels"].copy()
 
 
 class Fit(NamedTuple):
@@ -66,7 +66,7 @@ class RewardEnsemble:
         self, build: Build, network: Network, members: int, rate: float, batch_size: int, smoothing: float
     ) -> None:
         """`network` maps the reward's input, [S, B, …], to a number, [S, B, 1]
-        (`guidebench.baselines.preference.seeing`)."""
+        (`guidebench.baselines.preference.reward_inputs`)."""
         self.network = network
         self.parameters = Parameters(self.network.specs(), build.rows, build.device, members=members)
         self.parameters.initialise([streams.initial for streams in build.streams])
@@ -126,12 +126,12 @@ class RewardEnsemble:
             taken = {row: orders[row][:, start : start + self.batch_size] for row in training}
             # padded to the largest number of pairs of a seed in this block; on a CPU a block holds one seed
             width = max(order.shape[1] for order in taken.values())
-            seen = sets[0].seen
+            seen = sets[0].pairs
             pairs = np.zeros((len(counts[0]), self.members, width, *seen.shape[1:]), seen.dtype)
             labels, weights = np.zeros((2, *pairs.shape[:3]), np.float32)
             for row, order in taken.items():
                 held = row - rows.start, slice(None), slice(order.shape[1])
-                pairs[held], labels[held], weights[held] = sets[row].seen[order], sets[row].labels[order], 1
+                pairs[held], labels[held], weights[held] = sets[row].pairs[order], sets[row].labels[order], 1
             loss, told = self.terms(number, *map(self._tensor, (pairs, labels, weights)))
             self.parameters.block_gradient(number, loss, self.gradient)
             moving = np.zeros_like(active)

@@ -19,12 +19,12 @@ class Query:
     """A pair sent to a teacher, with its verdict once that has arrived."""
 
     pair: Pair
-    asked: int
+    step: int
     """Environment step of the query."""
     session: int
     learned: Array
     """float32 [2], the segments' learnt return before the session."""
-    seen: Array
+    segments: Array
     """[2, H, …], the reward's input for the segments."""
     verdict: Verdict | None = None
 
@@ -48,14 +48,14 @@ class Query:
     def row(self) -> dict[str, Any]:
         """Return the record of `labels`; UserError if a teacher notes a column that the guide itself writes."""
         assert self.verdict is not None
-        outcome, label, kept, _, notes = self.verdict
+        outcome, label, is_used, _, notes = self.verdict
         told = {
-            "asked": self.asked,
+            "asked": self.step,
             "session": self.session,
             "query": self.pair.number,
             "outcome": outcome,
             "truth": self.truth,
-            "kept": kept,
+            "kept": is_used,
             **{f"reward_{number}": float(value) for number, value in enumerate(self.returns)},
             **{f"learned_{number}": float(value) for number, value in enumerate(self.learned)},
             **({} if label is None else {"preference": float(label)}),
@@ -73,11 +73,19 @@ class Query:
             "number": self.pair.number,
             "observations": self.pair.observations,
             "rewards": self.pair.rewards,
-            "asked": self.asked,
+            "asked": self.step,
             "session": self.session,
             "learned": self.learned,
-            "seen": self.seen,
-            "verdict": None if verdict is None else {**verdict._asdict(), "notes": dict(verdict.notes)},
+            "seen": self.segments,
+            "verdict": None
+            if verdict is None
+            else {
+                "outcome": verdict.outcome,
+                "label": verdict.label,
+                "kept": verdict.is_used,
+                "imagined": verdict.imagined,
+                "notes": dict(verdict.notes),
+            },
         }
 
     @staticmethod
@@ -85,8 +93,9 @@ class Query:
         """Restore the query of seed row `row` from `state`. Its snapshots were sent with the question and are not
         kept."""
         pair = Pair(row, int(state["number"]), state["observations"], state["rewards"])
-        told = state["verdict"]
-        verdict = None if told is None else Verdict(**told)
+        verdict = state["verdict"]
+        if verdict is not None:
+            verdict = Verdict(*(verdict[name] for name in ("outcome", "label", "kept", "imagined", "notes")))
         return Query(pair, int(state["asked"]), int(state["session"]), state["learned"], state["seen"], verdict)
 
 
@@ -95,9 +104,9 @@ class Sessions:
 
     def __init__(self, row: int) -> None:
         self.row = row
-        self.held = 0
+        self.session_count = 0
         """Sessions begun."""
-        self.asked = 0
+        self.query_count = 0
         """Queries asked."""
         self.tally: Counter[str] = Counter()
         """Queries by outcome; `kept` and `imagined` pairs; labels `judged` against the truth, and how many of them were
@@ -106,9 +115,9 @@ class Sessions:
 
     def begin(self, queries: list[Query]) -> None:
         """Begin a session with these queries, possibly none."""
-        self._open[self.held] = queries
-        self.held += 1
-        self.asked += len(queries)
+        self._open[self.session_count] = queries
+        self.session_count += 1
+        self.query_count += len(queries)
 
     def query(self, number: int) -> Query:
         """Return the pending query with this number."""
@@ -126,7 +135,7 @@ class Sessions:
         verdict = query.verdict
         assert verdict is not None
         self.tally[verdict.outcome] += 1
-        self.tally["kept"] += verdict.kept
+        self.tally["kept"] += verdict.is_used
         self.tally["imagined"] += verdict.imagined is not None
         if verdict.label in (0, 1) and query.truth != 0.5:
             self.tally["judged"] += 1
@@ -136,7 +145,7 @@ class Sessions:
         """Return counts over the run so far."""
         tally, judged = self.tally, self.tally["judged"]
         return {
-            "queries": self.asked,
+            "queries": self.query_count,
             "labels": tally["kept"],
             "imagined": tally["imagined"],
             "label_accuracy": tally["right"] / judged if judged else np.nan,
@@ -144,8 +153,8 @@ class Sessions:
 
     def state(self) -> State:
         return {
-            "held": self.held,
-            "asked": self.asked,
+            "held": self.session_count,
+            "asked": self.query_count,
             "tally": dict(self.tally),
             "open": {
                 str(number): {str(query.pair.number): query.state() for query in queries}
@@ -154,7 +163,7 @@ class Sessions:
         }
 
     def load_state(self, state: State) -> None:
-        self.held, self.asked = int(state["held"]), int(state["asked"])
+        self.session_count, self.query_count = int(state["held"]), int(state["asked"])
         self.tally = Counter(state["tally"])
         self._open = {
             int(number): [Query.of(self.row, query) for query in queries.values()]

@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
     outcome: Outcome
     label: float | None = None
     """Probability that the second segment is preferred: 0, 1, or between; None without a label."""
-    kept: bool = False
+    is_used: bool = False
     """Whether the reward is trained on the pair with this label."""
     imagined: Array | None = None
     """float32 [H, D]: an imagined segment that the teacher considers better than the preferred one of the pair."""

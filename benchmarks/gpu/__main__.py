@@ -136,7 +136,7 @@ def _result(into: Path, begun: float, seconds: float) -> Result:
     return Result("running", rows=rows, seconds=taken, limit=seconds, **told)
 
 
-def kept(found: Result, before: Result) -> Result:
+def with_earlier_rows(found: Result, before: Result) -> Result:
     """Return a step's result; if it has measured nothing, with the figures of an earlier call."""
     if found.rows or not before.rows:
         return found
@@ -198,7 +198,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Result]:
         before = results[name]
         results[name] = replace(before, state="running", reason=ENDED, limit=seconds)
         figures.write(file, command, results)
-        found = kept(run(name, asked, seconds, lambda result, name=name: keep(name, result)), before)  # type: ignore[misc]
+        found = with_earlier_rows(run(name, asked, seconds, lambda result, name=name: keep(name, result)), before)  # type: ignore[misc]
         keep(name, found)
         for row in found.rows:
             print(f"  {figures.line(row)}", flush=True)

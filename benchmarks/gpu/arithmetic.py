@@ -17,14 +17,14 @@ from __future__ import annotations
 from typing import Any
 
 
-def language(config: Any, tokens: int, known: int = 0, causal: bool = True) -> int:
+def language(config: Any, tokens: int, cached: int = 0, causal: bool = True) -> int:
     """Return the operations of `tokens` tokens of a Llama or Qwen2 and the logits of the last one, of which the first
     `known` are computed already. Without `causal`, all pairs of queries and keys are counted, masked ones too."""
     width, heads, keys = config.hidden_size, config.num_attention_heads, config.num_key_value_heads
     head = getattr(config, "head_dim", None) or width // heads
     linear = 2 * width * heads * head + 2 * width * keys * head + 3 * width * config.intermediate_size
-    pairs = (tokens * (tokens + 1) - known * (known + 1)) // 2 if causal else (tokens - known) * tokens
-    layer = 2 * (tokens - known) * linear + 4 * heads * head * pairs
+    pairs = (tokens * (tokens + 1) - cached * (cached + 1)) // 2 if causal else (tokens - cached) * tokens
+    layer = 2 * (tokens - cached) * linear + 4 * heads * head * pairs
     return int(config.num_hidden_layers * layer + 2 * width * config.vocab_size)
 
 

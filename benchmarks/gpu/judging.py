@@ -26,8 +26,8 @@ from benchmarks.gpu.machine import product, synchronise
 from benchmarks.gpu.steps import Ask, Tell
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.transformers_ import model as backend
-from guidebench.harness.models.backends.transformers_.loaded import Loaded, Source
-from guidebench.harness.models.backends.transformers_.seeing import distinct
+from guidebench.harness.models.backends.transformers_.frame_features import distinct
+from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel, Source
 from guidebench.harness.models.calls import JudgeCall
 from guidebench.suites.minigrid_doorkey import PROMPT
 
@@ -40,7 +40,7 @@ PEER = "a loop over generate"
 class Judge:
     """The backend with one batch size, and what it took in each round."""
 
-    def __init__(self, loaded: Loaded, batch: int) -> None:
+    def __init__(self, loaded: LoadedModel, batch: int) -> None:
         with mock.patch.object(backend, "load", lambda source: loaded):
             self.model = backend.TransformersModel(Source(loaded.name), batch_size=batch)
         self.batch = batch
@@ -102,7 +102,7 @@ def measure(ask: Ask, tell: Tell) -> None:
         tell(rows)
 
 
-def _looped(loaded: Loaded, clips: Sequence[Array], device: str) -> tuple[int, float]:
+def _looped(loaded: LoadedModel, clips: Sequence[Array], device: str) -> tuple[int, float]:
     """Judge clips in the plain loop; return how many, and the seconds."""
     synchronise(device)
     begun = time.perf_counter()
@@ -123,7 +123,7 @@ def _judged(model: Any, clips: Sequence[Array], device: str) -> tuple[int, float
 
 def _rows(
     label: str, judges: Sequence[Judge], plain: tuple[list[int], list[float]], dtype: str, clips: Sequence[Array],
-    tokens: int, name: str, loaded: Loaded, rate: float,
+    tokens: int, name: str, loaded: LoadedModel, rate: float,
 ) -> list[Row]:  # fmt: skip
     found = [figures.of_turns(f"{label}, {PEER}", "clips/s", *plain, batch=1, dtype=dtype)]
     speeds = [done / taken for done, taken in zip(*plain, strict=True)]
@@ -152,7 +152,7 @@ def _rows(
     return found
 
 
-def _work(judge: Judge, clips: Sequence[Array], tokens: int, name: str, loaded: Loaded) -> tuple[str, float]:
+def _work(judge: Judge, clips: Sequence[Array], tokens: int, name: str, loaded: LoadedModel) -> tuple[str, float]:
     """Return what was computed, in words, and the mean operations of a clip."""
     scoring = judge.model._judging
     inputs = scoring.inputs([JudgeCall(clips[0], PROMPT)])
@@ -165,7 +165,9 @@ def _work(judge: Judge, clips: Sequence[Array], tokens: int, name: str, loaded: 
     groups = range(0, len(clips), judge.batch)
     units = len(clips[0]) // together
     encoded = sum(len(distinct(clips[at : at + judge.batch], together)[0]) for at in groups) / len(clips)
-    once = "mm_encoder_outputs" in inspect.signature(loaded.model.forward).parameters  # else `seen_once` does nothing
+    once = (
+        "mm_encoder_outputs" in inspect.signature(loaded.model.forward).parameters
+    )  # else `with_frame_features` does nothing
     encoded = encoded if fast and once else units
     work = sum(
         models.operations(name, loaded.model.config, grid, count, tokens, known) * weight

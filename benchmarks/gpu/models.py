@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.gpu import arithmetic
 from guidebench.harness.models.backends.transformers_ import loading
-from guidebench.harness.models.backends.transformers_.loaded import Loaded
+from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
 
 PUBLISHED: Mapping[str, Mapping[str, Any]] = {
     "perception_lm": {
@@ -157,7 +157,7 @@ def network(config: Any, device: str, dtype: torch.dtype) -> Any:
         return AutoModelForImageTextToText.from_config(config, dtype=dtype)
 
 
-def load(name: str, directory: Path, full: bool, device: str, dtype: torch.dtype) -> Loaded:
+def load(name: str, directory: Path, full: bool, device: str, dtype: torch.dtype) -> LoadedModel:
     """Return a model as `loading.load` returns one from a directory with weights."""
     transformers: Any = loading._transformers()
     config, processor = made(name, full)
@@ -167,7 +167,7 @@ def load(name: str, directory: Path, full: bool, device: str, dtype: torch.dtype
     kind, _ = loading._architecture(transformers, config)
     torch.manual_seed(0)
     model = network(config, device, dtype).eval().requires_grad_(False)
-    return Loaded(TITLES[name], kind, model, loading._processor(transformers, str(directory), kind, {}))
+    return LoadedModel(TITLES[name], kind, model, loading._processor(transformers, str(directory), kind, {}))
 
 
 def operations(name: str, config: Any, grid: tuple[int, int], encoded: int, tokens: int, known: int) -> int:

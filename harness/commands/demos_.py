@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from guidebench.harness.episodes.demonstrations import Demonstrations, Wanted
+    from guidebench.harness.episodes.demonstrations import Demonstrations, DemonstrationSpec
 
 COUNT = 10
 HELP = "make and verify the demonstrations that runs begin with"
@@ -32,20 +32,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from guidebench.harness.episodes import demonstrations
-    from guidebench.harness.episodes.demonstrations import Wanted
+    from guidebench.harness.episodes.demonstrations import DemonstrationSpec
     from guidebench.harness.errors import UserError
     from guidebench.harness.plan import matrix
 
     if args.count is not None and args.count < 1:
         raise UserError(f"--count {args.count}: at least 1")
-    chosen: dict[Wanted, str] = {}
+    chosen: dict[DemonstrationSpec, str] = {}
     """Demonstrations to make -> file name of their copy."""
     plan = matrix.plan(args.overrides)
     for cell in plan.trained:
         count = args.count or cell.section("training").demonstrations or COUNT
         for seed in plan.seeds:
             suite = cell.section("suite")
-            what = Wanted(cell.names.suite, suite.of_run(seed), cell.names.task, count)
+            what = DemonstrationSpec(cell.names.suite, suite.of_run(seed), cell.names.task, count)
             chosen.setdefault(what, f"{what.name}-{what.task}" + (f"-seed-{seed}" if what.suite != suite else ""))
     told = []
     for what, name in chosen.items():
@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _verified(what: Wanted) -> Demonstrations:
+def _verified(what: DemonstrationSpec) -> Demonstrations:
     from guidebench.harness.episodes import demonstrations
 
-    found = demonstrations.kept(what.file)
+    found = demonstrations.read(what.file)
     if found is None:
         return demonstrations.obtain(what, lambda number, attempts: _tell(what, number, attempts))
     for number, episode in enumerate(found.episodes):
@@ -75,11 +75,11 @@ def _verified(what: Wanted) -> Demonstrations:
     return found
 
 
-def _tell(what: Wanted, found: int, attempts: int) -> None:
+def _tell(what: DemonstrationSpec, found: int, attempts: int) -> None:
     print(f"{what}: {found} of {what.count} after {attempts} attempts", file=sys.stderr, flush=True)
 
 
-def _description(what: Wanted, found: Demonstrations) -> dict[str, Any]:
+def _description(what: DemonstrationSpec, found: Demonstrations) -> dict[str, Any]:
     return {
         "suite": what.name,
         "task": what.task,

@@ -70,9 +70,9 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
     role, kind = found[0]
     if other := next((each for each, _ in found if each != role), ""):
         raise UserError(f"{role}= and {other}= name two models; bench doctor checks one at a time")
-    from guidebench.harness.models import checkup, once
+    from guidebench.harness.models import checkup, single_calls
 
-    config = once.model(kind, given, role)
+    config = single_calls.model(kind, given, role)
     told = [each._replace(text=in_role(each.text, kind, role)) for each in checkup.findings(config, kind)]
     return [*_packages(EXTRAS.get(config.backend, "none")), *told]
 

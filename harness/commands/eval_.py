@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         recordings.append(filmstrips.Filmstrips(args.run, args.seed, models))
     spoken, drawn = gallery.write_spoken(args.run) if args.gallery else None, None  # likewise
     if spoken:
-        print(spoken.told, file=sys.stderr if args.json or spoken.empty else sys.stdout)
+        print(spoken.message, file=sys.stderr if args.json or spoken.empty else sys.stdout)
     elif args.gallery:
         drawn = gallery.Gallery(args.run, args.seed, models)
         recordings.append(drawn)
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         print("; ".join([parts[0], ", ".join(parts[1:])]))
         for recording in recordings:
             if recording is not drawn or not drawn.empty:
-                print(recording.told)
+                print(recording.message)
     if drawn is not None and (drawn.empty or args.json):
-        print(drawn.told, file=sys.stderr)
+        print(drawn.message, file=sys.stderr)
     return 1 if any(each.empty for each in (spoken, drawn) if each is not None) else 0

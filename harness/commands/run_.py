@@ -167,7 +167,7 @@ def _ask(core_hours: float, given: IO[str], shown: IO[str]) -> None:
 def dry_run(plan: Plan, as_json: bool) -> int:
     """Print what `plan` would run and what is missing here, such as a GPU, a package or a model. Return 1 if anything
     is missing, else 0."""
-    from guidebench.harness.models import keeping
+    from guidebench.harness.models import study_models
     from guidebench.harness.plan import contents, matrix
     from guidebench.harness.run import estimates, forecast, readiness, study
 
@@ -194,7 +194,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     short = ""
     if plan.execution.models.budgeted:
         whole = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.trained)
-        short = keeping.shortfall(plan.execution.models, keeping.folder(study.directory_of(plan)), whole)
+        short = study_models.shortfall(plan.execution.models, study_models.folder(study.directory_of(plan)), whole)
     missing = readiness.missing(plan, study.directory_of(plan))
     if as_json:
         asked = [each for cell in plan.trained for each in estimates.by_model(cell)]
@@ -250,7 +250,7 @@ def _needed(plan: Plan) -> dict[Any, None]:
     from guidebench.harness.episodes import demonstrations
 
     return dict.fromkeys(
-        filter(None, (demonstrations.wanted(cell, seed) for cell in plan.trained for seed in plan.seeds))
+        filter(None, (demonstrations.spec(cell, seed) for cell in plan.trained for seed in plan.seeds))
     )
 
 

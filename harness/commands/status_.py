@@ -33,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness.models import keeping, spending
+    from guidebench.harness.models import spending, study_models
+    from guidebench.harness.records.formatting import counted, last_line
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
-    from guidebench.harness.records.shown import counted, last_line
     from guidebench.harness.records.study import StudyDirectory
     from guidebench.harness.run import pace, queues
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     listed = study.read()
     accounts: dict[Account, Usage] = {}
     try:
-        accounts = spending.spent(keeping.folder(args.study))
+        accounts = spending.spent(study_models.folder(args.study))
     except UserError as error:
         notes = [*notes, f"what was billed is as of the last checkpoints: {error}"]
     rows = [
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     }
     standings = [_standing(row) for row in rows]
     if args.json:
-        left = pace.left(standings)
+        left = pace.seconds_left(standings)
         content = {
             "study": listed["study"],
             "steps_per_second": round(pace.rate(standings), 2),
@@ -135,7 +135,7 @@ def _row(
         "phase": live.get("phase", ""),
         "answers": live.get("answers"),
         "steps_per_second": live.get("rate"),
-        "seconds_left": None if standing.left is None else round(standing.left),
+        "seconds_left": None if standing.seconds_left is None else round(standing.seconds_left),
         "seconds_silent": round(max(0.0, time.time() - live["time"]), 1) if "time" in live else None,
         "error": content.get("error"),
         "queued": queued.get(found.home.absolute()),
@@ -206,8 +206,8 @@ def _line(row: dict[str, Any], standing: Standing) -> str:
     parts += [row["phase"]] if row["phase"] else []
     if answers := row["answers"]:
         parts += [count(answers["questions"] - answers["failures"], "answer")]
-    parts += [standing.told] if standing.told else []
+    parts += [standing.score_text] if standing.score_text else []
     parts += [f"{standing.rate:,.0f} steps/s"] if standing.rate else []
-    parts += [f"{duration(standing.left)} left"] if standing.left is not None else []
+    parts += [f"{duration(standing.seconds_left)} left"] if standing.seconds_left is not None else []
     parts += [f"silent for {duration(silent)}"] if (silent := row["seconds_silent"] or 0) > SILENT else []
     return "  ".join(parts)

@@ -64,5 +64,5 @@ def run(args: argparse.Namespace) -> int:
             lambda line: print(f"bench: {line}", file=sys.stderr),
         )
     for one in each:
-        print(one.shown + (", and not all has been sent" if one.errors else ""))
+        print(one.summary + (", and not all has been sent" if one.errors else ""))
     return 1 if any(one.errors for one in each) else 0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench.harness import settings
-from guidebench.harness.episodes import files as keeping
+from guidebench.harness.episodes import files
 from guidebench.harness.episodes.demonstrations import roll
 from guidebench.harness.errors import UserError, count
 from guidebench.harness.identity.provenance import packages
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 SCHEMA = 2
 ARRAYS = tuple(name for name in Trajectory._fields[1:] if name != "opening")
 """Fields of an episode with one row for each step."""
-KEPT = tuple(name for name in ARRAYS if name != "next_observation")
-"""Those that the cache holds: an observation that follows a step is that of the next step, or the episode's last."""
+CACHED_ARRAYS = tuple(name for name in ARRAYS if name != "next_observation")
+"""Arrays that the cache stores. A next observation is that of the next step; the episode's last one is stored apart."""
 
 
 class Dataset(NamedTuple):
@@ -46,7 +46,7 @@ class Dataset(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DatasetSpec:
     """Identifies a dataset: the part in a role, for a task of a configured suite."""
 
     role: str
@@ -73,7 +73,7 @@ class Wanted:
     @property
     def file(self) -> Path:
         """Return the cached JSON file that describes it; the arrays are beside it."""
-        return keeping.root("datasets") / self.role / f"{keeping.key(self.content)}.json"
+        return files.root("datasets") / self.role / f"{files.key(self.content)}.json"
 
 
 def _named(part: Any) -> dict[str, Any]:
@@ -82,24 +82,24 @@ def _named(part: Any) -> dict[str, Any]:
     return {"part": module, "version": part.version, "settings": settings.identity(part)}
 
 
-def wanted(cell: Cell, seed: int) -> list[Wanted]:
+def specs(cell: Cell, seed: int) -> list[DatasetSpec]:
     """Return the datasets of the run of `cell` with this seed."""
     suite, task = cell.section("suite").of_run(seed), cell.names.task
-    return [Wanted(part.role, cell.section(part.role), suite, task) for part in cell.names.of("dataset")]
+    return [DatasetSpec(part.role, cell.section(part.role), suite, task) for part in cell.names.of("dataset")]
 
 
 def loading(cell: Cell, seeds: Sequence[int]) -> dict[str, Callable[[], list[Dataset]]]:
     """Return role -> function that loads the dataset of each seed; equal datasets are loaded once."""
 
     def load(role: str) -> list[Dataset]:
-        own = [what for seed in seeds for what in wanted(cell, seed) if what.role == role]
-        known = {what: prepare(what, cell.section("training").capacity) for what in dict.fromkeys(own)}
-        return [known[what] for what in own]
+        chosen = [spec for seed in seeds for spec in specs(cell, seed) if spec.role == role]
+        datasets = {spec: prepare(spec, cell.section("training").capacity) for spec in dict.fromkeys(chosen)}
+        return [datasets[spec] for spec in chosen]
 
     return {part.role: functools.partial(load, part.role) for part in cell.names.of("dataset")}
 
 
-class Given(NamedTuple):
+class DatasetSummary(NamedTuple):
     """Summary of the datasets of a run."""
 
     digests: Mapping[str, str]
@@ -108,7 +108,7 @@ class Given(NamedTuple):
     """Number of transitions in all datasets."""
 
 
-def given(cell: Cell, seeds: Sequence[int]) -> dict[int, Given]:
+def summaries(cell: Cell, seeds: Sequence[int]) -> dict[int, DatasetSummary]:
     """Return a summary of the datasets of each seed's run; datasets that are not cached are gathered."""
     digests: dict[int, dict[str, str]] = {seed: {} for seed in seeds}
     lengths = dict.fromkeys(seeds, 0)
@@ -116,140 +116,142 @@ def given(cell: Cell, seeds: Sequence[int]) -> dict[int, Given]:
         for seed, dataset in zip(seeds, load(), strict=True):
             digests[seed][role] = dataset.digest
             lengths[seed] += dataset.length
-    return {seed: Given(digests[seed], lengths[seed]) for seed in seeds}
+    return {seed: DatasetSummary(digests[seed], lengths[seed]) for seed in seeds}
 
 
 def of(build: Build, role: str, row: int = 0) -> Dataset:
-    """Return the dataset in a role for the run of a seed row, for a part that reads it itself."""
-    return obtain(Wanted(role, build.parts[role], build.suite(row), build.task))
+    """Return the dataset in `role` for the run of seed row `row`, for a part that reads the dataset itself."""
+    return obtain(DatasetSpec(role, build.parts[role], build.suite(row), build.task))
 
 
-def prepare(what: Wanted, capacity: int) -> Dataset:
-    """Return a dataset. Raise UserError if a replay of this capacity cannot hold its transitions."""
-    found = obtain(what)
-    if found.length > capacity:
+def prepare(spec: DatasetSpec, capacity: int) -> Dataset:
+    """Return a dataset, gathered if it is not cached. Raise UserError if it has more transitions than `capacity`."""
+    dataset = obtain(spec)
+    if dataset.length > capacity:
         raise UserError(
-            f"training.capacity={capacity} is smaller than {what}, which holds {count(found.length, 'transition')}: "
+            f"training.capacity={capacity} is smaller than {spec}, which holds {count(dataset.length, 'transition')}: "
             f"raise training.capacity, or take fewer episodes"
         )
-    return found
+    return dataset
 
 
-def obtain(what: Wanted) -> Dataset:
+def obtain(spec: DatasetSpec) -> Dataset:
     """Return the dataset, gathered if it is not cached. Raise UserError if it cannot be used for the task."""
-    file = what.file
-    found = keeping.kept(file, KEPT)
-    if found is None:
-        gathered = what.part.gather(what.suite, what.task)
-        check(gathered, what)
-        arrays = [{name: getattr(episode, name) for name in KEPT} for episode in gathered]
-        whole = {"last": np.stack([episode.next_observation[-1] for episode in gathered])}
+    file = spec.file
+    cached = files.read(file, CACHED_ARRAYS)
+    if cached is None:
+        gathered = spec.part.gather(spec.suite, spec.task)
+        check(gathered, spec)
+        arrays = [{name: getattr(episode, name) for name in CACHED_ARRAYS} for episode in gathered]
+        per_episode = {"last": np.stack([episode.next_observation[-1] for episode in gathered])}
         if gathered[0].opening is not None:
-            whole["opening"] = np.stack([episode.opening for episode in gathered])
-        keeping.keep(file, what.content, [{"task": episode.task} for episode in gathered], arrays, whole)
-        found = keeping.kept(file, KEPT)
-        assert found is not None, "what was just written can be read"
-    openings, lasts = found.whole.get("opening"), found.whole["last"]
+            per_episode["opening"] = np.stack([episode.opening for episode in gathered])
+        files.keep(file, spec.content, [{"task": episode.task} for episode in gathered], arrays, per_episode)
+        cached = files.read(file, CACHED_ARRAYS)
+        assert cached is not None, "what was just written can be read"
+    openings, lasts = cached.per_episode.get("opening"), cached.per_episode["last"]
     episodes = []
-    for number, (said, kept) in enumerate(zip(found.described, found.arrays, strict=True)):
-        following = np.concatenate([kept["observation"][1:], lasts[number : number + 1]])
+    for number, (description, columns) in enumerate(zip(cached.described, cached.arrays, strict=True)):
+        following = np.concatenate([columns["observation"][1:], lasts[number : number + 1]])
         opening = None if openings is None else openings[number]
-        episodes.append(Trajectory(said["task"], **kept, next_observation=following, opening=opening))
-    return Dataset(tuple(episodes), found.digest)
+        episodes.append(Trajectory(description["task"], **columns, next_observation=following, opening=opening))
+    return Dataset(tuple(episodes), cached.digest)
 
 
-def check(episodes: Sequence[Trajectory], what: Wanted) -> None:
+def check(episodes: Sequence[Trajectory], spec: DatasetSpec) -> None:
     """Raise a UserError that names dataset and episode if a run of the task cannot store the episodes."""
     if not episodes:
-        raise UserError(f"{what} holds no episode; name another one, or take more of it")
+        raise UserError(f"{spec} holds no episode; name another one, or take more of it")
     spaces: dict[str, tuple[Observations, Actions]] = {}
-    observations, actions = what.suite.spaces(what.task)
+    observations, actions = spec.suite.spaces(spec.task)
     for number, episode in enumerate(episodes):
-        here = f"{what}, episode {number}"
-        own = spaces.setdefault(episode.task, what.suite.spaces(episode.task))
-        if own != (observations, actions):
+        subject = f"{spec}, episode {number}"
+        task_spaces = spaces.setdefault(episode.task, spec.suite.spaces(episode.task))
+        if task_spaces != (observations, actions):
             raise UserError(
-                f"{here} is of task {episode.task!r}, whose spaces {own} are not those of {what.task!r}, "
+                f"{subject} is of task {episode.task!r}, whose spaces {task_spaces} are not those of {spec.task!r}, "
                 f"{(observations, actions)}; gather it on tasks that share their spaces"
             )
         if not episode.length:
-            raise UserError(f"{here} has no step; leave it out")
+            raise UserError(f"{subject} has no step; leave it out")
         for name in ("observation", "next_observation"):
-            _observed(getattr(episode, name), episode.length, observations, f"{here}: {name}")
-        _acted(episode.action, episode.length, actions, f"{here}: action")
+            _observed(getattr(episode, name), episode.length, observations, f"{subject}: {name}")
+        _acted(episode.action, episode.length, actions, f"{subject}: action")
         for name, dtype in (("reward", "float32"), *((n, "bool") for n in ("terminated", "truncated", "success"))):
-            _array(getattr(episode, name), (episode.length,), np.dtype(dtype), f"{here}: {name}")
-        _finite(episode.reward, f"{here}: reward")
+            _array(getattr(episode, name), (episode.length,), np.dtype(dtype), f"{subject}: {name}")
+        _finite(episode.reward, f"{subject}: reward")
         ended = episode.terminated | episode.truncated
         if ended.argmax() != episode.length - 1 or not ended[-1]:
-            raise UserError(f"{here} ends at step {int(ended.argmax())} and has {episode.length} steps; cut it there")
-        _followed(episode, here)
-        _opened(episode.opening, episodes[0].opening, here)
+            raise UserError(
+                f"{subject} ends at step {int(ended.argmax())} and has {episode.length} steps; cut it there"
+            )
+        _followed(episode, subject)
+        _opened(episode.opening, episodes[0].opening, subject)
 
 
-def _array(array: Array, shape: tuple[int, ...], dtype: np.dtype[Any], here: str) -> None:
+def _array(array: Array, shape: tuple[int, ...], dtype: np.dtype[Any], subject: str) -> None:
     if array.shape != shape or array.dtype != dtype:
-        raise UserError(f"{here} is {array.dtype} of shape {array.shape}; the task has {dtype} of shape {shape}")
+        raise UserError(f"{subject} is {array.dtype} of shape {array.shape}; the task has {dtype} of shape {shape}")
 
 
-def _observed(array: Array, length: int, space: Observations, here: str) -> None:
-    _array(array, (length, *space.shape), space.numpy, here)
+def _observed(array: Array, length: int, space: Observations, subject: str) -> None:
+    _array(array, (length, *space.shape), space.numpy, subject)
     for name, part in (space.parts or {"": space}).items():
-        values, at = (array[name], f"{here}[{name!r}]") if name else (array, here)
+        values, at = (array[name], f"{subject}[{name!r}]") if name else (array, subject)
         _finite(values, at)
         if part.categories is not None and (values >= np.array(part.categories)).any():
             raise UserError(f"{at} holds a code of {values.max()}; the task has {part.categories} codes in each entry")
 
 
-def _followed(episode: Trajectory, here: str) -> None:
-    """Raise UserError unless each step's next observation is the observation of the step after it: a store, too, keeps
-    one for both."""
+def _followed(episode: Trajectory, subject: str) -> None:
+    """Raise UserError unless each step's next observation is the observation of the step after it, since a store keeps
+    only one of the two."""
     differs = episode.observation[1:] != episode.next_observation[:-1]
     if differs.any():
         step = int(np.argwhere(differs)[0][0])
         raise UserError(
-            f"{here}: next_observation of step {step} is not the observation of step {step + 1}; make two episodes of "
-            f"it where it breaks"
+            f"{subject}: next_observation of step {step} is not the observation of step {step + 1}; make two episodes "
+            f"of it where it breaks"
         )
 
 
-def _opened(opening: Array | None, first: Array | None, here: str) -> None:
-    """Raise UserError for an opening that is no snapshot, or unlike that of the first episode."""
+def _opened(opening: Array | None, first: Array | None, subject: str) -> None:
+    """Raise UserError unless an episode's opening is a snapshot like that of the first episode, or both have none."""
     if opening is None and first is None:
         return
     if opening is None or first is None:
         one, other = ("no", "one") if opening is None else ("an", "none")
         raise UserError(
-            f"{here} has {one} opening and episode 0 has {other}; give the snapshot in which it began for every "
+            f"{subject} has {one} opening and episode 0 has {other}; give the snapshot in which it began for every "
             f"episode, or for none"
         )
     if opening.shape != (first.size,) or opening.dtype != np.uint8:
         raise UserError(
-            f"{here}: opening is {opening.dtype} of shape {opening.shape}; expected a snapshot, uint8 of shape "
+            f"{subject}: opening is {opening.dtype} of shape {opening.shape}; expected a snapshot, uint8 of shape "
             f"{(first.size,)}, as that of episode 0"
         )
 
 
-def _acted(array: Array, length: int, space: Actions, here: str) -> None:
+def _acted(array: Array, length: int, space: Actions, subject: str) -> None:
     if space.count is not None:
         if array.shape != (length,) or array.dtype.kind not in "iu":
-            raise UserError(f"{here} is {array.dtype} of shape {array.shape}; the task has {space.count} choices")
+            raise UserError(f"{subject} is {array.dtype} of shape {array.shape}; the task has {space.count} choices")
         if array.min() < 0 or array.max() >= space.count:
             raise UserError(
-                f"{here} is from {array.min()} to {array.max()}; the task has choices 0 to {space.count - 1}"
+                f"{subject} is from {array.min()} to {array.max()}; the task has choices 0 to {space.count - 1}"
             )
         return
-    _array(array, (length, *space.shape), np.dtype("float32"), here)
-    _finite(array, here)
+    _array(array, (length, *space.shape), np.dtype("float32"), subject)
+    _finite(array, subject)
     if np.abs(array).max() > 1:
-        raise UserError(f"{here} is from {array.min():g} to {array.max():g}; the task has actions in [-1, 1]")
+        raise UserError(f"{subject} is from {array.min():g} to {array.max():g}; the task has actions in [-1, 1]")
 
 
-def _finite(array: Array, here: str) -> None:
+def _finite(array: Array, subject: str) -> None:
     if array.dtype.kind != "f" or np.isfinite(array).all():
         return
     step, *_ = place = tuple(np.argwhere(~np.isfinite(array))[0])
-    raise UserError(f"{here} of step {step} holds {array[place]}, which is no finite number; leave out the episode")
+    raise UserError(f"{subject} of step {step} holds {array[place]}, which is no finite number; leave out the episode")
 
 
 def play(task: Task, name: str, seed: int, act: Callable[[Array], Any]) -> Trajectory:
@@ -286,10 +288,12 @@ def transitions(rows: Sequence[Dataset], events: int) -> Iterator[Transition]:
             "seeds that share a worker store equally many transitions: run them apart with pack=1"
         )
     nothing = np.zeros((len(rows), events), bool)
-    for beside in zip(*(dataset.episodes for dataset in rows), strict=True):
-        columns: Mapping[str, Array] = {name: np.stack([getattr(each, name) for each in beside], 1) for name in ARRAYS}
-        openings = [each.opening for each in beside if each.opening is not None]
-        opening = np.stack(openings) if len(openings) == len(beside) else None
-        for step in range(beside[0].length):
+    for episodes in zip(*(dataset.episodes for dataset in rows), strict=True):
+        columns: Mapping[str, Array] = {
+            name: np.stack([getattr(episode, name) for episode in episodes], 1) for name in ARRAYS
+        }
+        openings = [episode.opening for episode in episodes if episode.opening is not None]
+        opening = np.stack(openings) if len(openings) == len(episodes) else None
+        for step in range(episodes[0].length):
             fields = {name: column[step] for name, column in columns.items()}
             yield Transition(**fields, events=nothing, snapshot=None, opening=opening if step == 0 else None)

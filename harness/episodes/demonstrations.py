@@ -57,7 +57,7 @@ Tell = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DemonstrationSpec:
     """Identifies demonstrations: `count` episodes on a task of a configured suite."""
 
     name: str
@@ -89,72 +89,77 @@ class Wanted:
         return keeping.root("demonstrations") / self.name / self.task / f"{keeping.key(self.content)}.json"
 
 
-def wanted(cell: Cell, seed: int) -> Wanted | None:
+def spec(cell: Cell, seed: int) -> DemonstrationSpec | None:
     """Return the demonstrations that the run of `cell` with this seed begins with, or None."""
     count = cell.section("training").demonstrations
-    return Wanted(cell.names.suite, cell.section("suite").of_run(seed), cell.names.task, count) if count else None
+    return (
+        DemonstrationSpec(cell.names.suite, cell.section("suite").of_run(seed), cell.names.task, count)
+        if count
+        else None
+    )
 
 
-def prepare(cell: Cell, seed: int, tell: Tell = lambda found, attempts: None) -> Demonstrations:
+def prepare(cell: Cell, seed: int, tell: Tell = lambda successes, attempts: None) -> Demonstrations:
     """Return the demonstrations that the run of `cell` with this seed begins with. Raise UserError if its replay cannot
     hold them."""
-    what = wanted(cell, seed)
-    if what is None:
+    run_spec = spec(cell, seed)
+    if run_spec is None:
         return Demonstrations((), "")
-    found = obtain(what, tell)
+    demonstrations = obtain(run_spec, tell)
     capacity = cell.section("training").capacity
-    if found.length > capacity:
+    if demonstrations.length > capacity:
         raise UserError(
-            f"training.capacity={capacity} is smaller than the {what.count} demonstrations of {what}, which are "
-            f"{found.length} transitions: raise training.capacity or lower training.demonstrations"
+            f"training.capacity={capacity} is smaller than the {run_spec.count} demonstrations of {run_spec}, which "
+            f"are {demonstrations.length} transitions: raise training.capacity or lower training.demonstrations"
         )
-    return found
+    return demonstrations
 
 
-def beside(found: Sequence[Sequence[Demonstration]]) -> list[tuple[Demonstration, ...]]:
-    """Return, from the demonstrations of each seed of a worker, tuples of one episode per seed. Raise UserError if
-    episode lengths differ between seeds, since all seeds must store the same number of transitions."""
-    shown = list(zip(*found, strict=True))
-    for number, episodes in enumerate(shown):
+def beside(by_seed: Sequence[Sequence[Demonstration]]) -> list[tuple[Demonstration, ...]]:
+    """Return tuples of one demonstration per seed, given the demonstrations of each seed of a worker. Raise UserError
+    if episode lengths differ between seeds, since all seeds must store the same number of transitions."""
+    parallel = list(zip(*by_seed, strict=True))
+    for number, episodes in enumerate(parallel):
         if len(lengths := sorted({episode.length for episode in episodes})) > 1:
             raise UserError(
                 f"demonstration {number} has {lengths[0]} to {lengths[-1]} steps, which depends on the seed, and seeds "
                 f"that share a worker store equally many transitions: run them apart with pack=1"
             )
-    return shown
+    return parallel
 
 
-def obtain(what: Wanted, tell: Tell = lambda found, attempts: None) -> Demonstrations:
+def obtain(spec: DemonstrationSpec, tell: Tell = lambda successes, attempts: None) -> Demonstrations:
     """Return the demonstrations, made if they are not cached. Raise UserError if they cannot be made or verified."""
-    found = kept(what.file)
-    if found is None:
-        keep(make(what, tell), what)
-        found = kept(what.file)
-        assert found is not None, "what was just written can be read"
-    return found
+    demonstrations = read(spec.file)
+    if demonstrations is None:
+        keep(make(spec, tell), spec)
+        demonstrations = read(spec.file)
+        assert demonstrations is not None, "what was just written can be read"
+    return demonstrations
 
 
-def make(what: Wanted, tell: Tell = lambda found, attempts: None) -> tuple[Demonstration, ...]:
-    """Make `count` verified episodes of the suite's solver; attempts that do not end in success are discarded."""
-    if not isinstance(what.suite, Demonstrates):
-        raise UserError(f"suite {what.name!r} has no solver that demonstrates; set training.demonstrations=0")
-    found: list[Demonstration] = []
-    for attempt in range(ATTEMPTS * what.count):
-        episode: Demonstration | None = what.suite.demonstrate(what.task, _seed(attempt))
+def make(spec: DemonstrationSpec, tell: Tell = lambda successes, attempts: None) -> tuple[Demonstration, ...]:
+    """Return `count` new, verified episodes of the suite's solver; attempts that do not end in success are discarded.
+    `tell`: called after each attempt. Raise UserError if too few attempts succeed or an episode fails verification."""
+    if not isinstance(spec.suite, Demonstrates):
+        raise UserError(f"suite {spec.name!r} has no solver that demonstrates; set training.demonstrations=0")
+    episodes: list[Demonstration] = []
+    for attempt in range(ATTEMPTS * spec.count):
+        episode: Demonstration | None = spec.suite.demonstrate(spec.task, _seed(attempt))
         if episode is not None and episode.success[-1]:
-            verify(episode, what.suite.make(what.task), f"demonstration {len(found)} of {what}")
-            found.append(episode)
-        elif what.suite.repeats(what.task):
+            verify(episode, spec.suite.make(spec.task), f"demonstration {len(episodes)} of {spec}")
+            episodes.append(episode)
+        elif spec.suite.repeats(spec.task):
             raise UserError(
-                f"the solver of {what} fails in the one layout that this run has ({what.suite}); set "
+                f"the solver of {spec} fails in the one layout that this run has ({spec.suite}); set "
                 f"training.demonstrations=0, or another seed"
             )
-        tell(len(found), attempt + 1)
-        if len(found) == what.count:
-            return tuple(found)
+        tell(len(episodes), attempt + 1)
+        if len(episodes) == spec.count:
+            return tuple(episodes)
     raise UserError(
-        f"{len(found)} of {ATTEMPTS * what.count} attempts to demonstrate {what} ended in success and {what.count} are "
-        f"needed: lower training.demonstrations, or fix the suite's demonstrate()"
+        f"{len(episodes)} of {ATTEMPTS * spec.count} attempts to demonstrate {spec} ended in success and {spec.count} "
+        f"are needed: lower training.demonstrations, or fix the suite's demonstrate()"
     )
 
 
@@ -169,9 +174,9 @@ def play(task: Task, seed: int, act: Callable[[Array], Any]) -> Demonstration | 
 
 
 def first_success(task: Task, seed: int, act: Callable[[Array], Any]) -> Array | None:
-    """Return the snapshot, uint8 [n], of the first state that is a success in the episode that `act(observation)` makes
-    of layout `seed`; None where no state of it is one. Solvers of some tasks lose success again before the episode
-    ends, so its last state would not do."""
+    """Return the snapshot, uint8 [n], of the first state that counts as a success in the episode that
+    `act(observation)` plays on layout `seed`, or None if there is none. The last state would not do, since some solvers
+    lose the success again before the episode ends."""
     observation = task.reset(seed)
     for _ in range(task.max_steps):
         step = task.step(act(observation))
@@ -191,15 +196,15 @@ def verify(recorded: Demonstration, task: Task, name: str) -> None:
     if ended.argmax() != recorded.length - 1 or not ended[-1]:
         raise UserError(f"{name} fails verification: its end is not where the episode of {recorded.length} steps ends")
     actions = iter(recorded.action)
-    seen = roll(task, recorded.seed, lambda observation: next(actions), recorded.length)
+    replayed = roll(task, recorded.seed, lambda observation: next(actions), recorded.length)
     different = [
         (int(step), field)
         for field in ARRAYS
-        for step in _differing(getattr(recorded, field), getattr(seen, field))[:1]
+        for step in _differing(getattr(recorded, field), getattr(replayed, field))[:1]
     ]
     if different:
         step, field = min(different, key=lambda pair: pair[0])
-        first, second = (getattr(episode, field)[step] for episode in (recorded, seen))
+        first, second = (getattr(episode, field)[step] for episode in (recorded, replayed))
         if first.dtype.names:  # a record: find the part that differs
             part = next(name for name in first.dtype.names if not np.array_equal(first[name], second[name]))
             field, first, second = f"{field}.{part}", first[part], second[part]
@@ -211,14 +216,14 @@ def verify(recorded: Demonstration, task: Task, name: str) -> None:
         )
 
 
-def _differing(recorded: Array, seen: Array) -> Array:
-    """Return the steps at which values differ; an early end shows as a difference in `terminated` or `truncated`."""
-    common = min(len(recorded), len(seen))
-    return np.flatnonzero((recorded[:common] != seen[:common]).reshape(common, -1).any(axis=1))
+def _differing(recorded: Array, replayed: Array) -> Array:
+    """Return the steps at which two arrays [T, …] differ, int [n], up to the length of the shorter one."""
+    common = min(len(recorded), len(replayed))
+    return np.flatnonzero((recorded[:common] != replayed[:common]).reshape(common, -1).any(axis=1))
 
 
 def roll(task: Task, seed: int, act: Callable[[Array], Any], most: int) -> Demonstration:
-    """Play at most `most` steps of an episode on layout `seed`."""
+    """Return the first steps, at most `most`, of the episode that `act(observation)` plays on layout `seed`."""
     observation = task.reset(seed)
     rows: list[tuple[Any, ...]] = []
     ended = False
@@ -234,16 +239,18 @@ def roll(task: Task, seed: int, act: Callable[[Array], Any], most: int) -> Demon
     return Demonstration(seed, *(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def keep(episodes: tuple[Demonstration, ...], what: Wanted, file: Path | None = None) -> Path:
+def keep(episodes: tuple[Demonstration, ...], spec: DemonstrationSpec, file: Path | None = None) -> Path:
     """Write demonstrations to `file` (.json, with the arrays beside it; None for the cache) and return the file."""
     arrays = [{name: getattr(episode, name) for name in ARRAYS} for episode in episodes]
-    return keeping.keep(file or what.file, what.content, [{"seed": episode.seed} for episode in episodes], arrays)
+    return keeping.keep(file or spec.file, spec.content, [{"seed": episode.seed} for episode in episodes], arrays)
 
 
-def kept(file: Path) -> Demonstrations | None:
-    """Return what `keep` wrote, or None if the file does not exist or, with a notice, if it is damaged."""
-    found = keeping.kept(file, ARRAYS)
-    if found is None:
+def read(file: Path) -> Demonstrations | None:
+    """Return the demonstrations that `keep` wrote, or None if the file is missing or, with a notice, damaged."""
+    cached = keeping.read(file, ARRAYS)
+    if cached is None:
         return None
-    episodes = zip(found.described, found.arrays, strict=True)
-    return Demonstrations(tuple(Demonstration(said["seed"], **arrays) for said, arrays in episodes), found.digest)
+    episodes = zip(cached.described, cached.arrays, strict=True)
+    return Demonstrations(
+        tuple(Demonstration(description["seed"], **arrays) for description, arrays in episodes), cached.digest
+    )

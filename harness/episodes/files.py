@@ -20,12 +20,12 @@ from guidebench.harness.packing import packed, unpacked
 from guidebench.harness.records.files import write_bytes, write_json
 
 
-class Kept(NamedTuple):
+class CachedEpisodes(NamedTuple):
     """Cached episodes, as they were given to `keep`."""
 
     described: Sequence[Mapping[str, Any]]
     arrays: Sequence[Mapping[str, Array]]
-    whole: Mapping[str, Array]
+    per_episode: Mapping[str, Array]
     digest: str
     """SHA-256 of the file of arrays."""
 
@@ -45,29 +45,29 @@ def keep(
     content: Mapping[str, Any],
     described: Sequence[Mapping[str, Any]],
     arrays: Sequence[Mapping[str, Array]],
-    whole: Mapping[str, Array] = MappingProxyType({}),
+    per_episode: Mapping[str, Array] = MappingProxyType({}),
 ) -> Path:
     """Write episodes to `file` (.json, with the arrays beside it) and return the file. `content`: everything that
-    decides the episodes; `described`: description of each episode; `arrays`: name -> [T, …] of each episode; `whole`:
-    name -> [E, …], one row for each episode."""
+    decides the episodes; `described`: description of each episode; `arrays`: name -> [T, …] of each episode;
+    `per_episode`: name -> [E, …], one row for each episode."""
     from safetensors.numpy import save
 
-    together = {name: packed(np.concatenate([each[name] for each in arrays])) for name in arrays[0]}
-    together |= {name: packed(each) for name, each in whole.items()}
+    together = {name: packed(np.concatenate([episode[name] for episode in arrays])) for name in arrays[0]}
+    together |= {name: packed(array) for name, array in per_episode.items()}
     stored = save({name: raw for name, (raw, _) in together.items()})
-    fields = {name: each for name, (_, each) in together.items() if each is not None}
+    fields = {name: dtype for name, (_, dtype) in together.items() if dtype is not None}
     write_bytes(file.with_suffix(".safetensors"), stored)
-    lengths = [len(next(iter(each.values()))) for each in arrays]
-    description = [{**each, "steps": length} for each, length in zip(described, lengths, strict=True)]
+    lengths = [len(next(iter(episode.values()))) for episode in arrays]
+    descriptions = [{**episode, "steps": length} for episode, length in zip(described, lengths, strict=True)]
     # Write the description last: arrays without it are ignored.
-    told = {"sha256": hashlib.sha256(stored).hexdigest(), "episodes": description}
-    write_json(file, {**content, **told, **({"fields": fields} if fields else {})})
+    summary = {"sha256": hashlib.sha256(stored).hexdigest(), "episodes": descriptions}
+    write_json(file, {**content, **summary, **({"fields": fields} if fields else {})})
     return file
 
 
-def kept(file: Path, names: Sequence[str]) -> Kept | None:
-    """Return what `keep` wrote, with the named arrays and all others in `whole`, or None if the file does not exist or,
-    with a notice, if it is damaged."""
+def read(file: Path, names: Sequence[str]) -> CachedEpisodes | None:
+    """Return what `keep` wrote, with the named arrays and all others in `per_episode`, or None if the file does not
+    exist or, with a notice, if it is damaged."""
     from safetensors.numpy import load
 
     try:
@@ -82,8 +82,8 @@ def kept(file: Path, names: Sequence[str]) -> Kept | None:
         ends = np.cumsum([episode["steps"] for episode in described])
         parts = {name: np.split(together[name], ends[:-1]) for name in names}
         arrays = [{name: parts[name][number] for name in names} for number in range(len(described))]
-        whole = {name: each for name, each in together.items() if name not in names}
-        return Kept(described, arrays, whole, description["sha256"])
+        per_episode = {name: array for name, array in together.items() if name not in names}
+        return CachedEpisodes(described, arrays, per_episode, description["sha256"])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

@@ -26,7 +26,7 @@ def solver(suite: Suite, name: str, task: Task, seed: int) -> Solver:
         return task.expert
     if not isinstance(suite, Demonstrates):
         raise UserError(f"suite {type(suite).__name__} has no solver of task {name!r}")
-    shown, actions = suite.demonstrate(name, seed), suite.spaces(name)[1]
+    demonstration, actions = suite.demonstrate(name, seed), suite.spaces(name)[1]
     still = 0 if actions.discrete else np.zeros(actions.shape, np.float32)
-    planned = iter(() if shown is None else shown.action)
+    planned = iter(() if demonstration is None else demonstration.action)
     return lambda: next(planned, still)

@@ -23,7 +23,7 @@ from guidebench.harness.loop.evaluation import scored
 from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Names
-from guidebench.harness.settings import fields, given
+from guidebench.harness.settings import fields, from_command
 from guidebench.harness.streams import Streams
 
 METHOD = "uer"
@@ -42,11 +42,11 @@ def cell_of(name: str, profile: str, **settings: Any) -> Cell:
     home: Any = registry.get("suite", suite)
     parts = roles.parts_of(suite, task, METHOD, profile, {})
     names = Names(suite, config.task_of(suite, task), METHOD, profile, parts)
-    known = fields(home)
+    suite_fields = fields(home)
     for key in settings:
-        if key not in known:
-            raise unknown(f"setting of suite {suite!r}", key, known)
-    chosen = {f"suite.{key}": given(known[key], value, key) for key, value in settings.items()}
+        if key not in suite_fields:
+            raise unknown(f"setting of suite {suite!r}", key, suite_fields)
+    chosen = {f"suite.{key}": from_command(suite_fields[key], value, key) for key, value in settings.items()}
     return config.resolve(names, chosen, {})
 
 
@@ -64,7 +64,7 @@ class Environment(gymnasium.Env[Any, Any]):
         self.cell = cell
         self.task = suite.make(cell.names.task)
         observations, actions = suite.spaces(cell.names.task)
-        self.observation_space, self.action_space = _shown(observations), _taken(actions)
+        self.observation_space, self.action_space = _observation_space(observations), _action_space(actions)
         self.metadata, self.render_mode = {"render_modes": ["rgb_array"], "render_fps": 10}, "rgb_array"
         self._drawing = suite.drawing
         self._drawer: Any = None
@@ -76,12 +76,18 @@ class Environment(gymnasium.Env[Any, Any]):
         if seed is None and not self._begun:
             seed = self._first()
         self._begun = True
-        return _seen(self.task.reset(seed)), {}
+        return _copied(self.task.reset(seed)), {}
 
     def step(self, action: Any) -> StepResult:
-        found = self.task.step(action)
-        told = {"is_success": bool(found.success)}
-        return _seen(found.observation), float(found.reward), bool(found.terminated), bool(found.truncated), told
+        outcome = self.task.step(action)
+        info = {"is_success": bool(outcome.success)}
+        return (
+            _copied(outcome.observation),
+            float(outcome.reward),
+            bool(outcome.terminated),
+            bool(outcome.truncated),
+            info,
+        )
 
     def render(self) -> Array:
         """Return the current frame as judges see it, uint8 [height, width, 3]."""
@@ -91,7 +97,7 @@ class Environment(gymnasium.Env[Any, Any]):
         return frame
 
     def _first(self) -> int:
-        """Return the seed of the first episode if `reset` got none."""
+        """Return the seed of the first episode, for a `reset` without a seed."""
         return int(self.np_random.integers(2**31))
 
 
@@ -152,8 +158,8 @@ class RecordedEvaluation(Environment):
 
     def step(self, action: Any) -> StepResult:
         """Take one step. Raise UserError if training steps were taken during the episode, or more than the run has."""
-        found = super().step(action)
-        _, reward, terminated, truncated, told = found
+        outcome = super().step(action)
+        _, reward, terminated, truncated, info = outcome
         self._return, self._length = self._return + reward, self._length + 1
         if self._playing and (terminated or truncated):
             if self._training.taken != self._at:
@@ -161,13 +167,13 @@ class RecordedEvaluation(Environment):
                     f"training went on from step {self._at:,} to {self._training.taken:,} within an evaluation episode"
                 )
             score = self.cell.score
-            worth = scored(score, self.task, told["is_success"], self._return)
+            worth = scored(score, self.task, info["is_success"], self._return)
             self._training.log.episode(
-                step=self._at, ret=self._return, success=told["is_success"], length=self._length,
+                step=self._at, ret=self._return, success=info["is_success"], length=self._length,
                 score=worth if score.recorded else None,
             )  # fmt: skip
             self.last, self._number, self._playing = self._at, self._number + 1, False
-        return found
+        return outcome
 
 
 def recorded(
@@ -192,16 +198,16 @@ def recorded(
     return RecordedTraining(cell, begin, seed, budget)
 
 
-def _seen(observation: Array) -> Array | dict[str, Array]:
+def _copied(observation: Array) -> Array | dict[str, Array]:
     """Return a copy of an observation; a record becomes a dict of arrays."""
     if observation.dtype.names is None:
         return observation.copy()
     return {name: np.array(observation[name]) for name in observation.dtype.names}
 
 
-def _shown(observations: Observations) -> spaces.Space[Any]:
+def _observation_space(observations: Observations) -> spaces.Space[Any]:
     if observations.parts:
-        return spaces.Dict({name: _shown(part) for name, part in observations.parts.items()})
+        return spaces.Dict({name: _observation_space(part) for name, part in observations.parts.items()})
     kind = np.dtype(observations.dtype)
     if observations.categories is not None:
         high = np.broadcast_to(np.asarray(observations.categories) - 1, observations.shape).astype(kind)
@@ -212,7 +218,7 @@ def _shown(observations: Observations) -> spaces.Space[Any]:
     return spaces.Box(-np.inf, np.inf, observations.shape, kind.type)
 
 
-def _taken(actions: Actions) -> spaces.Space[Any]:
+def _action_space(actions: Actions) -> spaces.Space[Any]:
     if actions.count is not None:
         return spaces.Discrete(actions.count)
     return spaces.Box(-1.0, 1.0, actions.shape, np.float32)

@@ -64,7 +64,7 @@ class Recorder:
             empty = name in names and not value
             if empty or "/" in value or value.startswith(".") or not value.isprintable():
                 raise UserError(f"{name}={value!r}: expected a plain name, without / and not beginning with a dot")
-        seed, steps = _whole("seed", seed, 0), _whole("steps", steps, 1)
+        seed, steps = _integer("seed", seed, 0), _integer("steps", steps, 1)
         try:
             json.dumps(settings, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -75,13 +75,13 @@ class Recorder:
         }  # fmt: skip
         self.score = _named(suite, task) if score is None else score
         cell = identity(content)
-        where = f"{suite}/{task}/{method}-{cell}"
+        directory = f"{suite}/{task}/{method}-{cell}"
         study = StudyDirectory(Path(output))
         self._steps, self._last = steps, (0, -1)
-        self._run = study.run(where, seed)
+        self._run = study.run(directory, seed)
         self._lock = Lease(self._run.home, "run")
         self._lock.acquire(tell=leases.warn)
-        self._run = study.run(where, seed)  # as the holder before left it
+        self._run = study.run(directory, seed)  # as the holder before left it
         if self._run.status == "finished":
             self._lock.release()
             raise UserError(f"{self._run.home} is finished; delete it to record it anew")
@@ -93,13 +93,13 @@ class Recorder:
             raise
         try:
             self._run.begin(self._lock)
-            file = study.path / where / "cell.json"
+            file = study.path / directory / "cell.json"
             if file.exists() and (other := score_of(read_json(file))) != self.score:
                 raise UserError(f"score {self.score} is not that of the cell's other runs, {other}; name the same one")
             present = study.read() if (study.path / "study.json").exists() else {}
             name, command = present.get("study", study.path.resolve().name), present.get("command", ["recorder"])
             study.write(
-                name, command, {cell: {"directory": where, "seeds": [seed], "label_variant": ""}}, joining.fence
+                name, command, {cell: {"directory": directory, "seeds": [seed], "label_variant": ""}}, joining.fence
             )
             entries = {
                 key: {"value": value, "layer": BACKEND, "source": ""} for key, value in content["settings"].items()
@@ -123,7 +123,7 @@ class Recorder:
         success nor return. Raises UserError if another process took the run over while this one slept."""
         if self._lock.lost or not self._lock.held():
             raise self._lost()
-        step, length = _whole("step", step, self._last[0], self._steps), _whole("length", length, 0)
+        step, length = _integer("step", step, self._last[0], self._steps), _integer("length", length, 0)
         if not math.isfinite(ret):
             raise UserError(f"ret={ret}: expected a finite return")
         if success is None and self.score.name == "success":
@@ -191,8 +191,8 @@ def _named(suite: str, task: str) -> Score:
     return config.score_of(suite, task) if suite in registry.names("suite") else SUCCESS
 
 
-def _whole(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Return an integer in [low, high], also from NumPy integers, or raise UserError."""
+def _integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """Return `value` as an int in [low, high]; NumPy integers are accepted. Raise UserError for any other value."""
     try:
         number = operator.index(value)
     except TypeError:

@@ -49,8 +49,8 @@ def _plain(stand_ins: StandIns) -> dict[str, Any]:
 
 
 def parts_of(cell: Cell) -> dict[str, dict[str, str]]:
-    """Return role -> `kind` and `name` of its part, and also `backend` and `model` if it answers
-    (`Cell.answering`)."""
+    """Return role -> `kind` and `name` of the part in it; for a model that answers questions (`Cell.answering`) also
+    its `backend` and `model`."""
     answering = {
         part.role: {"backend": cell.section(part.role).backend, "model": cell.called(part)} for part in cell.answering
     }
@@ -66,8 +66,8 @@ def names_of(content: Mapping[str, Any]) -> Names:
             f"the record of cell {content.get('cell')} has schema {content.get('schema')!r}, and this version reads "
             f"{config.SCHEMA}: use the version of guidebench that wrote it, or run the study anew in another output=…"
         )
-    found = tuple(Chosen(role, part.kind, part.name) for role, part in parts.read(content["parts"]).items())
-    return Names(content["suite"], content["task"], content["method"], content["profile"], found)
+    chosen = tuple(Chosen(role, part.kind, part.name) for role, part in parts.read(content["parts"]).items())
+    return Names(content["suite"], content["task"], content["method"], content["profile"], chosen)
 
 
 def rehashed(content: Mapping[str, Any]) -> str:
@@ -76,48 +76,55 @@ def rehashed(content: Mapping[str, Any]) -> str:
     names = names_of(content)
     values = {key: entry["value"] for key, entry in content["settings"].items()}
     stage = rehashed(content["stage"]) if "stage" in content else ""
-    return config.identity(names, content["versions"], values, config.begun(stage, _kept(content)))
+    return config.identity(names, content["versions"], values, config.begun(stage, _keeps_of(content)))
 
 
-def _kept(content: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a record keeps of its stage's policy. Raise UserError for anything but texts."""
-    found = content.get(config.KEEPS, [])
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise UserError(f"the record of cell {content.get('cell')} keeps {found!r} of its stage, which are no names")
-    return tuple(found)
+def _keeps_of(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the networks that a recorded cell keeps of its stage's policy. Raise UserError if the field
+    is invalid."""
+    keeps = content.get(config.KEEPS, [])
+    if not isinstance(keeps, list) or not all(isinstance(name, str) for name in keeps):
+        raise UserError(f"the record of cell {content.get('cell')} keeps {keeps!r} of its stage, which are no names")
+    return tuple(keeps)
 
 
 def _stand_ins(content: Mapping[str, Any], names: Names) -> StandIns:
-    """Return the roles in which another set of models stands in, by a record. Raise UserError for anything but a set
-    and roles of the cell with sets."""
+    """Return the roles of a recorded cell in which another set of models stands in. Raise UserError if the record names
+    no set, or a role that the cell does not have."""
     if "stand_ins" not in content:
         return NO_STAND_INS
-    found = content["stand_ins"]
-    roles = found.get("roles") if isinstance(found, dict) else None
-    if not isinstance(roles, dict) or not all(isinstance(text, str) for text in (found.get("models"), *roles.values())):
+    stand_ins = content["stand_ins"]
+    roles = stand_ins.get("roles") if isinstance(stand_ins, dict) else None
+    if not isinstance(roles, dict) or not all(
+        isinstance(text, str) for text in (stand_ins.get("models"), *roles.values())
+    ):
         raise UserError(
-            f"the record of cell {content.get('cell')} has stand_ins {found!r}, which no set of models gives"
+            f"the record of cell {content.get('cell')} has stand_ins {stand_ins!r}, which no set of models gives"
         )
     if unknown := roles.keys() - {part.role for part in names.parts}:
         raise UserError(
             f"the record of cell {content.get('cell')} has stand_ins for {min(unknown)!r}, no role of its own"
         )
-    return StandIns(found["models"], tuple((part.role, roles[part.role]) for part in names.parts if part.role in roles))
+    return StandIns(
+        stand_ins["models"], tuple((part.role, roles[part.role]) for part in names.parts if part.role in roles)
+    )
 
 
 def recorded(content: Mapping[str, Any]) -> Cell:
     """Return the cell of a record. Raise UserError if the installed version would compute another id."""
     names = names_of(content)
     settings = {}
-    known = config.cell_fields(names)
+    fields_by_section = config.cell_fields(names)
     for key, entry in content["settings"].items():
         section, name = key.split(".", 1)
-        if name not in known.get(section, {}):
+        if name not in fields_by_section.get(section, {}):
             raise UserError(f"the record of cell {content['cell']} has a setting {key!r} that this version lacks")
-        value = check(known[section][name], entry["value"], f"the record of cell {content['cell']}: {key}")
+        value = check(fields_by_section[section][name], entry["value"], f"the record of cell {content['cell']}: {key}")
         settings[key] = Value(value, entry["layer"], entry["source"])
-    for section, name in ((section, name) for section, own in known.items() for name in own):
-        if f"{section}.{name}" not in settings and (field := known[section][name]).later:
+    for section, name in (
+        (section, name) for section, section_fields in fields_by_section.items() for name in section_fields
+    ):
+        if f"{section}.{name}" not in settings and (field := fields_by_section[section][name]).later:
             settings[f"{section}.{name}"] = Value(field.default, "default", field.source)
         elif f"{section}.{name}" not in settings:
             raise UserError(
@@ -125,7 +132,7 @@ def recorded(content: Mapping[str, Any]) -> Cell:
                 f"run the study anew, or check out the commit in its run.json"
             )
     stage = recorded(content["stage"]) if "stage" in content else None
-    cell = Cell(names, settings, content.get("overrides", {}), stage, _kept(content), _stand_ins(content, names))
+    cell = Cell(names, settings, content.get("overrides", {}), stage, _keeps_of(content), _stand_ins(content, names))
     if cell.id != content["cell"]:
         raise UserError(
             f"cell {content['cell']} was recorded by another version of its parts ({dict(content['versions'])}, "

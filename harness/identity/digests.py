@@ -23,7 +23,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError, size
 from guidebench.harness.records.files import write_bytes
 
@@ -51,7 +51,7 @@ PIPELINE = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
 """Folders of a diffusion pipeline that its loader reads."""
 SINGLE = "model.safetensors"
 """Name under which a model that is one file is hashed, whatever the file is called."""
-KEPT = 20_000
+MOST_FILES = 20_000
 """Maximum number of files that are remembered; beyond it, those that were read first are dropped."""
 FRESH = 2.0
 """Seconds after its last change in which a file is not remembered: it may change again within the resolution of its
@@ -117,22 +117,22 @@ def model_files(place: Path) -> list[NamedFile] | None:
         folders, weights = [_of_folder(place), [*_pooling(place)], [*_adapted(place)]], [_weights(place)]
     if not all(weights):
         return None
-    found = [file for part in (*folders, *(part for part in weights if part)) for file in part]
-    return found if all(file.path.is_file() for file in found) else None
+    files = [file for part in (*folders, *(part for part in weights if part)) for file in part]
+    return files if all(file.path.is_file() for file in files) else None
 
 
 def _weights(folder: Path, prefix: str = "") -> list[NamedFile]:
-    """Return the files of a folder's weights: one for each name of `WEIGHTS`, or its index and the parts that this
-    lists, which may be missing."""
-    found = []
+    """Return the files of a folder's weights. For each name of `WEIGHTS` this is one file, or an index and the files
+    that the index lists, which may be missing."""
+    files = []
     for name in WEIGHTS:
-        whole, index = f"{name}.safetensors", f"{name}.safetensors.index.json"
-        if (folder / whole).is_file():
-            found.append(NamedFile(f"{prefix}{whole}", folder / whole))
+        weights, index = f"{name}.safetensors", f"{name}.safetensors.index.json"
+        if (folder / weights).is_file():
+            files.append(NamedFile(f"{prefix}{weights}", folder / weights))
         elif (folder / index).is_file():
             parts = sorted({index, *_listed(folder / index)})
-            found += [NamedFile(f"{prefix}{part}", folder / part) for part in parts]
-    return found
+            files += [NamedFile(f"{prefix}{part}", folder / part) for part in parts]
+    return files
 
 
 def _listed(index: Path) -> Iterator[str]:
@@ -143,7 +143,7 @@ def _listed(index: Path) -> Iterator[str]:
 
 
 def _of_folder(folder: Path, prefix: str = "") -> list[NamedFile]:
-    """Return the files of a folder that are no weights."""
+    """Return the files of a folder, other than weights, that a loader reads: configurations, tokenizers and code."""
     if not folder.is_dir():
         return []
     paths = [*folder.iterdir(), *folder.glob("additional_chat_templates/*")]
@@ -184,7 +184,7 @@ def _adapted(place: Path) -> Iterator[NamedFile]:
 
 
 def _parsed(file: Path) -> Any:
-    """Return the content of a JSON file, parsed in the separate process; None if there is none, or for another file."""
+    """Return the value of a JSON file, parsed in the separate process; None if it is missing or cannot be parsed."""
     if not file.is_file():
         return None
     try:
@@ -201,10 +201,12 @@ def _bare(value: Any) -> Any:
 
 
 def sha256(file: NamedFile, read: Callable[[int], None] = lambda count: None) -> str:
-    """Return the SHA-256 of a file's content; `read` gets the number of bytes that were read since its last call. Of a
-    configuration it is that of its JSON text with sorted keys and without `SAVED_BY`."""
-    if file.configuration and (own := apart.read(f"{file.path}: reading it", file.path, _of_configuration, file.path)):
-        return own
+    """Return the SHA-256 of a file's content; for a configuration, that of its JSON text with sorted keys and without
+    `SAVED_BY`. `read` is called with the number of bytes read since its last call."""
+    if file.configuration and (
+        bare_digest := reader_process.read(f"{file.path}: reading it", file.path, _of_configuration, file.path)
+    ):
+        return bare_digest
     hashed = hashlib.sha256()
     with file.path.open("rb", buffering=0) as stream:
         while block := stream.read(BLOCK):
@@ -214,7 +216,8 @@ def sha256(file: NamedFile, read: Callable[[int], None] = lambda count: None) ->
 
 
 def _of_configuration(file: Path) -> str | None:
-    """Return the SHA-256 of a configuration, None for a file that is none. Call it in the separate process."""
+    """Return the SHA-256 of a configuration file as `sha256` defines it, or None if the file is no JSON object. Call it
+    in the separate process."""
     try:
         content = outside.document(file)
         if not isinstance(content, dict):
@@ -225,28 +228,28 @@ def _of_configuration(file: Path) -> str | None:
 
 
 class Memory:
-    """The SHA-256 of files by what `stat` says of them, in a JSON file of the user's cache."""
+    """Remembers the SHA-256 of files, keyed by their `stat`, in a JSON file of the user's cache."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._known = self._load()
+        self._digests = self._load()
 
     def of(self, files: list[NamedFile], title: str) -> Iterator[tuple[NamedFile, str]]:
         """Yield each file with its SHA-256; only files that are new or have changed are read."""
-        unknown = [file for file in files if _state(file) not in self._known]
+        unknown = [file for file in files if _state(file) not in self._digests]
         if unknown:
-            self._known |= self._load()  # what other processes have read meanwhile
-            unknown = [file for file in unknown if _state(file) not in self._known]
+            self._digests |= self._load()  # what other processes have read meanwhile
+            unknown = [file for file in unknown if _state(file) not in self._digests]
         progress = _Progress(title, sum(file.path.stat().st_size for file in unknown))
-        found, lasting = {}, {}
+        digests, lasting = {}, {}
         for file in files:
             state = _state(file)
-            found[file] = self._known.get(state) or sha256(file, progress.read)
+            digests[file] = self._digests.get(state) or sha256(file, progress.read)
             if file in unknown and state == _state(file) and time.time() - _changed(file) > FRESH:
-                lasting[state] = found[file]
+                lasting[state] = digests[file]
         if lasting:
             self._save(lasting)
-        yield from found.items()
+        yield from digests.items()
 
     def _load(self) -> dict[str, str]:
         try:
@@ -258,29 +261,36 @@ class Memory:
             return {}
 
     def _save(self, lasting: Mapping[str, str]) -> None:
-        kept = {**self._load(), **lasting}
-        for state in [*kept][: max(0, len(kept) - KEPT)]:
-            del kept[state]
-        self._known |= lasting
+        merged = {**self._load(), **lasting}
+        for state in [*merged][: max(0, len(merged) - MOST_FILES)]:
+            del merged[state]
+        self._digests |= lasting
         with contextlib.suppress(OSError):  # a cache that cannot be written only costs time
-            write_bytes(self._file, json.dumps({"format": FORMAT, "files": kept}).encode())
+            write_bytes(self._file, json.dumps({"format": FORMAT, "files": merged}).encode())
 
 
 def _state(file: NamedFile) -> str:
-    """Return what identifies a file's content without reading it, and how it is hashed."""
-    told = file.path.stat()
-    numbers = (told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns, int(file.configuration))
+    """Return a text that identifies a file's content without reading it (from `stat`), and how the file is hashed."""
+    status = file.path.stat()
+    numbers = (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        int(file.configuration),
+    )
     return ":".join(map(str, numbers))
 
 
 def _changed(file: NamedFile) -> float:
     """Return the time of a file's last change, of content or status, in seconds."""
-    told = file.path.stat()
-    return max(told.st_mtime, told.st_ctime)
+    status = file.path.stat()
+    return max(status.st_mtime, status.st_ctime)
 
 
 class _Progress:
-    """Prints how much of many bytes was read."""
+    """Prints progress while many bytes are read."""
 
     def __init__(self, title: str, total: int) -> None:
         self._total, self._read, self._last = total, 0, time.monotonic()
@@ -295,12 +305,12 @@ class _Progress:
 
 
 def cache() -> Path:
-    """Return the file in which digests are remembered."""
+    """Return the file of the user's cache that holds remembered digests."""
     home = Path(os.environ.get("GUIDEBENCH_CACHE") or Path.home() / ".cache" / "guidebench")
     return home / "digests.json"
 
 
 @functools.lru_cache(maxsize=8)
 def memory(file: Path) -> Memory:
-    """Return the memory in a file, one for this process."""
+    """Return the `Memory` stored in `file`; calls for the same file return the same object."""
     return Memory(file)

@@ -55,13 +55,13 @@ def _installed() -> str:
 
 @functools.cache
 def packages() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def hardware(device: str) -> dict[str, Any]:
@@ -74,12 +74,12 @@ def hardware(device: str) -> dict[str, Any]:
                 break
     except OSError:
         pass
-    found = {"processor": processor, "cores": os.cpu_count(), "device": device}
+    description = {"processor": processor, "cores": os.cpu_count(), "device": device}
     if device.startswith("cuda"):
         import torch
 
-        found["gpu"] = torch.cuda.get_device_name()
-    return found
+        description["gpu"] = torch.cuda.get_device_name()
+    return description
 
 
 def opengl(cell: Cell) -> dict[str, str]:
@@ -90,11 +90,11 @@ def opengl(cell: Cell) -> dict[str, str]:
     return {"opengl": backend} if backend else {}
 
 
-def code(names: Names, here: sources.Sources | None = None) -> dict[str, str]:
-    """Return what two machines must share to train a cell of these names alike: group of modules -> digest, and
-    `package NAME` -> version. `here`: a snapshot of the sources, for many cells; None takes a new one."""
+def code(names: Names, snapshot: sources.Sources | None = None) -> dict[str, str]:
+    """Return what must be equal on two machines so that both train a cell of these names alike: group of modules ->
+    digest, and `package NAME` -> version. `snapshot`: of the sources, for many cells; None takes a new one."""
     versions = {f"package {name}": version for name, version in packages().items()}
-    return versions | (here or sources.Sources()).of(names)
+    return versions | (snapshot or sources.Sources()).of(names)
 
 
 def provenance(device: str, cell: Cell | None = None) -> dict[str, Any]:
@@ -102,8 +102,8 @@ def provenance(device: str, cell: Cell | None = None) -> dict[str, Any]:
     plug-ins."""
     head, dirty = commit()
     machine = hardware(device) | (opengl(cell) if cell else {})
-    found = {"commit": head, "dirty": dirty, "packages": packages(), "hardware": machine}
+    record = {"commit": head, "dirty": dirty, "packages": packages(), "hardware": machine}
     if cell is not None:
-        found["packages"] = packages() | sources.plugins(cell.names)
-        found["sources"] = sources.of(cell.names)
-    return found
+        record["packages"] = packages() | sources.plugins(cell.names)
+        record["sources"] = sources.of(cell.names)
+    return record

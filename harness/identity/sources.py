@@ -43,7 +43,7 @@ DATA = (".toml", ".json", ".csv", ".txt")
 """Extensions of data files beside modules, which the modules may read."""
 LENGTH = 12
 """Hexadecimal digits of a digest; the chance that two sources share one is below 1e-14."""
-KEPT = 4_000
+MOST_MODULES = 4_000
 """Maximum number of modules in the digest cache; if exceeded, modules not used in the last call are dropped."""
 FORMAT = 1
 
@@ -62,7 +62,7 @@ def of(names: Names) -> dict[str, str]:
 
 
 def differing(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the groups whose digests differ, sorted."""
+    """Return the sorted groups whose digests differ between a record and the present sources."""
     return sorted(group for group in {*recorded, *now} if recorded.get(group) != now.get(group))
 
 
@@ -87,22 +87,22 @@ class Sources:
     """A snapshot of the sources, in which each file is read once."""
 
     def __init__(self) -> None:
-        self._known = _load()
+        self._cached = _load()
         self._used: dict[str, Module] = {}
         self._files: dict[str, Path | None] = {}
         self._modules: dict[str, Module] = {}
-        self._found: dict[tuple[str, ...], dict[str, str]] = {}
+        self._by_homes: dict[tuple[str, ...], dict[str, str]] = {}
 
     def of(self, names: Names) -> dict[str, str]:
-        """Return the digests as the module's function `of` does."""
+        """Return group of modules -> digest, and `package NAME` -> version for plug-ins, for a cell of these names."""
         homes = tuple(sorted({registry.home(kind, name) for kind, name in _parts(names)}))
-        if homes not in self._found:
+        if homes not in self._by_homes:
             plugged = {f"package {name}": version for name, version in plugins(names).items()}
-            self._found[homes] = self._digests(homes) | plugged
-            if self._used.keys() - self._known.keys():
-                self._known |= self._used
-                _save(self._known, self._used)
-        return self._found[homes]
+            self._by_homes[homes] = self._digests(homes) | plugged
+            if self._used.keys() - self._cached.keys():
+                self._cached |= self._used
+                _save(self._cached, self._used)
+        return self._by_homes[homes]
 
     def _digests(self, homes: Iterable[str]) -> dict[str, str]:
         tops = {*PROJECT, *map(_top, homes)}
@@ -129,7 +129,7 @@ class Sources:
             origin = package.split(".")[: len(package.split(".")) - dots + 1] if dots else []
             base = ".".join(filter(None, (*origin, module)))
             yield base
-            yield from (f"{base}.{each}" for each in taken)
+            yield from (f"{base}.{imported}" for imported in taken)
 
     def _module(self, name: str) -> Module:
         if name not in self._modules:
@@ -138,7 +138,7 @@ class Sources:
             content = file.read_bytes()
             data = _data(file.parent) if file.name == "__init__.py" else b""
             key = _digest(content + b"\0" + data, 2 * LENGTH)
-            self._modules[name] = self._used[key] = self._known.get(key) or _understood(content, data)
+            self._modules[name] = self._used[key] = self._cached.get(key) or _understood(content, data)
         return self._modules[name]
 
     def _file(self, name: str) -> Path | None:
@@ -157,9 +157,9 @@ class Sources:
 def _place(top: str) -> Path | None:
     """Return the directory of a plug-in's top-level package or module, or None if it has no source file."""
     with contextlib.suppress(ImportError, ValueError, AttributeError):
-        found = getattr(sys.modules.get(top), "__spec__", None) or importlib.util.find_spec(top)
-        if found is not None and found.origin and found.origin.endswith(".py"):
-            file = Path(found.origin)
+        module_spec = getattr(sys.modules.get(top), "__spec__", None) or importlib.util.find_spec(top)
+        if module_spec is not None and module_spec.origin and module_spec.origin.endswith(".py"):
+            file = Path(module_spec.origin)
             return file.parent.parent if file.name == "__init__.py" else file.parent
     return None
 
@@ -170,10 +170,10 @@ def _top(name: str) -> str:
 
 
 def _group(name: str) -> str:
-    top, _, own = name.partition(".")
+    top, _, inner = name.partition(".")
     if top != PACKAGE:
         return top
-    return ".".join(own.split(".")[: 3 if own.startswith("baselines.") else 2])
+    return ".".join(inner.split(".")[: 3 if inner.startswith("baselines.") else 2])
 
 
 def _data(directory: Path) -> bytes:
@@ -226,13 +226,13 @@ def _code(content: bytes, statements: Iterable[ast.AST]) -> bytes:
                 lines[first : last + 1] = [b""] * (last + 1 - first)
     # In a multi-line string, a line that begins with # is no comment.
     comments = not any(mark in line for line in lines for mark in (b'"""', b"'''"))
-    kept: list[bytes] = []
+    code_lines: list[bytes] = []
     for line in lines:
         bare = line.strip()
-        continued = bool(kept) and kept[-1].endswith(b"\\")
+        continued = bool(code_lines) and code_lines[-1].endswith(b"\\")
         if bare and not (comments and bare.startswith(b"#") and not continued):
-            kept.append(line.rstrip())
-    return b"\n".join(kept)
+            code_lines.append(line.rstrip())
+    return b"\n".join(code_lines)
 
 
 def _digest(content: bytes, length: int = LENGTH) -> str:
@@ -258,7 +258,7 @@ def _load() -> dict[str, Module]:
         return {}
 
 
-def _save(known: Mapping[str, Module], used: Mapping[str, Module]) -> None:
-    kept = known if len(known) <= KEPT else used
+def _save(modules: Mapping[str, Module], used: Mapping[str, Module]) -> None:
+    stored = modules if len(modules) <= MOST_MODULES else used
     with contextlib.suppress(OSError):  # a cache that cannot be written only costs time
-        write_bytes(_cache(), json.dumps({"format": FORMAT, "modules": kept}).encode())
+        write_bytes(_cache(), json.dumps({"format": FORMAT, "modules": stored}).encode())

@@ -1,4 +1,4 @@
-"""What launchers and the engine say to each other: jobs, slots, events. A launcher is a `LauncherPart` whose `spawn`
+"""The interface between launchers and the engine: jobs, slots, events. A launcher is a `LauncherPart` whose `spawn`
 returns a `Launcher`."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Slot(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a scheduler says of a job that it has."""
+    """A job in a scheduler's queue, with its state in words."""
 
     job: Job
     words: str
@@ -52,7 +52,7 @@ class Launcher(ABC):
 
     @abstractmethod
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Take jobs over and return soon. A run begins when the run of the same seed of its pre-training stage has
+        """Queue jobs and return soon. A run begins after the run of its pre-training stage with the same seed has
         ended."""
 
     @abstractmethod
@@ -66,17 +66,17 @@ class Launcher(ABC):
 
     @abstractmethod
     def cancel(self, now: bool = False) -> None:
-        """End all open jobs: workers write a checkpoint and stop, `now` without one. Their ends are events, if they had
-        begun."""
+        """End all open jobs: workers write a checkpoint and stop; with `now` they are killed without one. Each job that
+        had begun ends with an event."""
 
     def queued(self) -> Sequence[Standing]:
-        """Return the jobs of the study that a scheduler has, also those of other commands, if it goes on without the
-        command. Raise UserError if it cannot be asked from here."""
+        """Return the jobs of the study in the scheduler's queue, those of other commands included; () for a launcher
+        without a scheduler. Raise UserError if the scheduler cannot be reached from here."""
         return ()
 
     def lost(self) -> Sequence[Standing]:
-        """Return the jobs of the study whose workers were ended so that they could not tell it, which the scheduler has
-        no more, and how it says that they ended. Raise UserError if it cannot be asked from here."""
+        """Return the jobs of the study that left the scheduler's queue without writing their end, with the scheduler's
+        reason; () for a launcher without a scheduler. Raise UserError if the scheduler cannot be reached from here."""
         return ()
 
 
@@ -108,17 +108,17 @@ class Scheduled(LauncherPart):
         return execution.device
 
     def slots(self, execution: Execution) -> list[Slot]:
-        """Return a slot for each task that may run at the same time: `workers`, or one, as nobody knows how many."""
+        """Return one slot per concurrent worker: `workers` of them, or a single one if that setting is open."""
         return [Slot(self.device(execution))] * (execution.workers or 1)
 
 
 def elsewhere(jobs: Sequence[Job], execution: Execution) -> list[Job]:
-    """Return jobs for workers on any machine. They refuse one with other sources or packages than those here, unless
-    `mixed_commits` allows them. The sources are read once for all jobs."""
+    """Return the jobs for workers on other machines, with the digests of the sources and packages here. A worker
+    refuses its job if its machine has others, unless `mixed_commits` is set. The sources are read once for all jobs."""
     if execution.mixed_commits:
         return [replace(job, shared=True, code={}) for job in jobs]
-    here = functools.cache(functools.partial(provenance.code, here=sources.Sources()))
-    return [replace(job, shared=True, code=here(names_of(job.cell))) for job in jobs]
+    code_of = functools.cache(functools.partial(provenance.code, snapshot=sources.Sources()))
+    return [replace(job, shared=True, code=code_of(names_of(job.cell))) for job in jobs]
 
 
 def command(*words: str) -> list[str]:

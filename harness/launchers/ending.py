@@ -1,4 +1,4 @@
-"""What a run's directory says after its worker has ended without saying it itself.
+"""Marks runs whose worker ended without recording its own end.
 
 `python -m guidebench.harness.launchers.ending JOB_FILE NODE SIGNAL` is how a batch script says that a signal ended its
 worker, which marks the runs of the job as failed.
@@ -20,9 +20,10 @@ from guidebench.harness.records.study import RunDirectory, StudyDirectory
 def record(
     study: StudyDirectory, job: Job, kind: str, error: str, abandoned: bool = False, patience: float = 0.0
 ) -> dict[Path, str]:
-    """Mark the runs of a job whose end is an event of this kind; return run directory -> error that could not be
-    written. Runs that are finished, or that another worker may hold, are left alone. `abandoned`: a scheduler says that
-    the job has ended; `patience`: seconds to wait for a lease (`Lease.acquire`)."""
+    """Set the status of the runs of a job that ended with an event of this kind ("crashed", "error", "stopped"). Return
+    run directory -> error, for errors that could not be written. Runs that are finished, or that another worker may
+    hold, stay unchanged. `abandoned`: whether a scheduler reports that the job has ended; `patience`: seconds to wait
+    for a lease (`Lease.acquire`)."""
     unwritten = {}
     for run in runs_of(study, job):
         if _marked(run.status, kind) is None:
@@ -30,9 +31,9 @@ def record(
         lease = Lease(run.home, "run")
         try:
             lease.acquire(patience, abandoned=abandoned)
-            found = RunDirectory(run.home, lease)  # as the worker left it
-            if (marked := _marked(found.status, kind)) is not None:
-                found.update(**({"status": marked, "error": error} if marked == "failed" else {"status": marked}))
+            ended_run = RunDirectory(run.home, lease)  # as the worker left it
+            if (marked := _marked(ended_run.status, kind)) is not None:
+                ended_run.update(**({"status": marked, "error": error} if marked == "failed" else {"status": marked}))
         except (Held, Fenced):
             pass
         except OSError:  # the disk is full, possibly the error itself
@@ -44,15 +45,15 @@ def record(
 
 
 def _marked(status: str, kind: str) -> str | None:
-    """Return the status of a run after an event of this kind; None for no change."""
+    """Return the new status of a run with this status after an event of this kind; None for no change."""
     if kind in ("crashed", "error"):
         return None if status == "finished" else "failed"
     return "stopped" if kind == "stopped" and status == "running" else None
 
 
 def failed(path: Path, error: str, abandoned: bool = False, patience: float = 0.0) -> None:
-    """Mark the runs of a job file as failed, and tell its end, which its worker could not. No effect where the study
-    cannot be written."""
+    """Mark the runs of a job file as failed and append the event of its end, for a worker that could not do so. No
+    event is written if the study is read-only or the disk is full."""
     job = job_files.read(path)
     record(StudyDirectory(Path(job.directory)), job, "crashed", error, abandoned, patience)
     with suppress(OSError):
@@ -60,7 +61,7 @@ def failed(path: Path, error: str, abandoned: bool = False, patience: float = 0.
 
 
 def by_signal(number: int) -> str:
-    """Return how a signal ended a worker, and what to do."""
+    """Describe how a signal (by its number) ended a worker, and what to do about it."""
     if number == signal.SIGBUS:
         return (
             "the disk is full: the stored transitions could not be written; "
@@ -72,10 +73,10 @@ def by_signal(number: int) -> str:
 
 
 def runs_of(study: StudyDirectory, job: Job) -> list[RunDirectory]:
-    """Return the runs of a job."""
+    """Return the run directories of a job, one per seed."""
     cell = job.cell
-    where = f"{cell['suite']}/{cell['task']}/{cell['method']}-{cell['cell']}"
-    return [study.run(where, seed) for seed in job.seeds]
+    directory = f"{cell['suite']}/{cell['task']}/{cell['method']}-{cell['cell']}"
+    return [study.run(directory, seed) for seed in job.seeds]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Jobs and their events as files of the study, for workers to which no pipe leads.
+"""Jobs and their events as files of the study, for workers without a pipe to the command.
 
 STUDY/jobs/NAME.json           the job, which a worker is given as `base.command(path)`
 STUDY/jobs/NAME.events.jsonl   its events, one a line, in the order in which its workers told them
@@ -31,8 +31,8 @@ def put(study: Path, job: Job) -> Path:
 
 
 def read(path: Path) -> Job:
-    """Return the job of a file, whose study is the one that holds the file, wherever that is mounted here. Raise
-    UserError if the file is missing or no job."""
+    """Return the job in a file. Its study is the directory that holds the file, wherever that is mounted here. Raise
+    UserError if the file is missing or holds no job."""
     try:
         text = read_regular(path).decode("utf-8")
     except (OSError, ValueError) as error:
@@ -41,12 +41,12 @@ def read(path: Path) -> Job:
 
 
 def events_of(path: Path) -> Path:
-    """Return the file of the events of a job file."""
+    """Return the path of the events file that belongs to a job file."""
     return path.with_suffix(".events.jsonl")
 
 
 def tell(path: Path, event: Mapping[str, Any]) -> None:
-    """Append an event to those of a job file, by a single write."""
+    """Append an event to the events file of a job file, in a single write."""
     line = json.dumps(event, separators=(",", ":")).encode() + b"\n"
     handle = os.open(events_of(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
@@ -56,7 +56,7 @@ def tell(path: Path, event: Mapping[str, Any]) -> None:
 
 
 def note_launcher(study: Path, name: str) -> None:
-    """Note that a launcher's scheduler may have jobs of the study."""
+    """Record in the study that the scheduler of the launcher `name` may have jobs of it."""
     (study / FOLDER).mkdir(exist_ok=True)
     (study / FOLDER / f"{name}.launcher").touch()
 
@@ -70,7 +70,7 @@ class Hearing:
     """Reads the events of a job file from where it stopped reading."""
 
     def __init__(self, path: Path, new: bool = False) -> None:
-        """Begin with the first event, or, if `new`, after those that are there."""
+        """Begin with the first event or, if `new`, after the events already in the file."""
         self._path = events_of(path)
         self._offset = self._path.stat().st_size if new and self._path.exists() else 0
 
@@ -79,21 +79,21 @@ class Hearing:
         try:
             with open_regular(self._path) as file:
                 file.seek(self._offset)
-                told = file.read()
+                unread = file.read()
         except FileNotFoundError:
             return
         except OSError as error:
             raise UserError(f"{self._path} cannot be read ({error.strerror}); restore or delete it") from None
-        whole = told[: told.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for line in whole.splitlines():
-            if found := event(line) if len(line) <= LONGEST else None:
-                yield found
+        complete = unread[: unread.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        for line in complete.splitlines():
+            if parsed := event(line) if len(line) <= LONGEST else None:
+                yield parsed
 
 
 def event(line: str | bytes) -> tuple[str, dict[str, Any]] | None:
-    """Return the kind and the content of an event from a worker's line, or None for a line that is none, as a library
-    may print."""
+    """Return the kind and the content of the event in a line of a worker's output, or None for any other line, such as
+    one that a library printed."""
     try:
         content = each_text(json.loads(line), printable)
         return str(content.pop("event")), content

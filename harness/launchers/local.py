@@ -74,11 +74,11 @@ class Local(LauncherPart):
 
 
 def _usable(slots: Sequence[Slot]) -> None:
-    """Raise UserError for a GPU that other processes fill, or that refuses several workers; say by a Notice how workers
-    share one."""
-    known = machine.gpus()
+    """Raise UserError for a GPU of `slots` without free memory, or in a mode that refuses several workers. Issue a
+    Notice for workers that share a GPU in turns, since CUDA MPS does not run."""
+    gpus = machine.gpus()
     for name, sharing in Counter(slot.gpu for slot in slots).items():
-        gpu = next((each for each in known if name in (each.number, each.uuid)), None)
+        gpu = next((device for device in gpus if name in (device.number, device.uuid)), None)
         if gpu is None:
             continue
         if gpu.free < LEAST:
@@ -114,7 +114,7 @@ class _Running:
     silent: str = ""
     """Why it was killed, if it gave no sign of life."""
     ended: float = 0.0
-    """When it was seen to have ended, though its output was still open; 0 before."""
+    """Time at which it was first seen to have ended with its output still open; 0 before."""
 
 
 class Processes(Launcher):
@@ -192,7 +192,7 @@ class Processes(Launcher):
         return [*_heard(worker, line)] if line is not None else [self._ended(worker)]
 
     def _ended(self, worker: _Running) -> Event:
-        """Return the event of a worker's end, and let its job wait again if this was its first crash."""
+        """Return the event of a worker's end; after its first crash, queue its job again."""
         code = worker.process.wait()
         del self._running[worker.process.pid]
         self._free.append(worker.slot)
@@ -225,10 +225,10 @@ def _gpus(execution: Execution) -> str:
 
 
 def _ready(waiting: Iterable[tuple[Job, bool]], running: Iterable[_Running]) -> int | None:
-    """Return the place of the first waiting job whose pre-training stages have ended, or None. A run whose stage has
-    failed begins, and says so."""
+    """Return the index of the first waiting job whose pre-training stages have ended, or None. A run whose stage has
+    failed begins too, and reports that."""
     jobs = [job for job, _ in waiting]
-    open_ = {(job.cell["cell"], seed) for job in (*jobs, *(each.job for each in running)) for seed in job.seeds}
+    open_ = {(job.cell["cell"], seed) for job in (*jobs, *(worker.job for worker in running)) for seed in job.seeds}
     for place, job in enumerate(jobs):
         if not {(job.cell.get("stage", {}).get("cell"), seed) for seed in job.seeds} & open_:
             return place
@@ -236,7 +236,7 @@ def _ready(waiting: Iterable[tuple[Job, bool]], running: Iterable[_Running]) -> 
 
 
 def _look(worker: _Running) -> None:
-    """Kill a worker that gives no sign of life, and what is left beside one that has ended and still holds its pipe."""
+    """Kill a worker without heartbeat, and the processes of an ended worker that still hold its pipe."""
     if worker.process.poll() is not None:
         worker.ended = worker.ended or time.monotonic()
         if time.monotonic() - worker.ended >= heartbeats.STOPPING:
@@ -250,7 +250,7 @@ def _look(worker: _Running) -> None:
 
 
 def _kill(worker: _Running) -> None:
-    """Kill a worker with the processes beside it, which are of its group and may be left when it has ended."""
+    """Kill a worker and the other processes of its group, also if the worker itself has ended."""
     heartbeats.kill_group(worker.process.pid)
 
 
@@ -289,9 +289,9 @@ def _listen(process: fork_server.Process, lines: queue.Queue[tuple[int, str | No
 
 
 def _heard(worker: _Running, line: str) -> Iterator[Event]:
-    if (told := job_files.event(line)) is None:
+    if (parsed := job_files.event(line)) is None:
         return
-    kind, content = told
+    kind, content = parsed
     if kind == "error":
         worker.error = str(content.get("error", ""))
     else:

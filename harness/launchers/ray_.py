@@ -1,10 +1,9 @@
 """Launcher of Ray tasks. The command hands its jobs to a keeper in the cluster and returns, or stays and listens.
 
-What Ray knows of a study is found by the study's directory, after which its keepers are named. All that is said to Ray
-is said by a process of its own (`ray_driver.py`). The study notes to which cluster it was submitted, but `bench status`
-and `bench cancel` connect only to the cluster of this machine or of RAY_ADDRESS: Ray unpickles what its cluster sends,
-and a study may come from a stranger.
-"""
+Keepers are named after the directory of their study, so Ray finds them by it. A separate process makes every call to
+Ray (`ray_driver.py`). The study records to which cluster it was submitted, but `bench status` and `bench cancel`
+connect only to the cluster of this machine or of RAY_ADDRESS: Ray unpickles what its cluster sends, and a study may
+come from a stranger."""
 
 from __future__ import annotations
 
@@ -82,9 +81,9 @@ class Ray(Scheduled):
                 f"env_workers={execution.env_workers} needs {1 + execution.env_workers} cores for each worker, and "
                 f"launcher.cpus={self.cpus:g}; raise launcher.cpus"
             )
-        nodes = self.asked("look")["nodes"]
-        wanted = self.resources
-        if not any(fits(node, wanted) for node in nodes):
+        nodes = self.ask("look")["nodes"]
+        resources = self.resources
+        if not any(fits(node, resources) for node in nodes):
             most = {name: max((node["Resources"].get(name, 0.0) for node in nodes), default=0.0)
                     for name in ("CPU", "GPU", "memory")}  # fmt: skip
             raise UserError(
@@ -97,7 +96,7 @@ class Ray(Scheduled):
 
     @property
     def resources(self) -> dict[str, float]:
-        """Return what Ray reserves for a task, in its terms."""
+        """Return the options with which Ray reserves cores, GPUs and memory (bytes) for a task."""
         memory = {"memory": float(self.memory * 2**20)} if self.memory else {}
         return {"num_cpus": self.cpus, "num_gpus": self.gpus, **memory}
 
@@ -108,13 +107,14 @@ class Ray(Scheduled):
     def spawn(self, execution: Execution, study: Path) -> Launcher:
         return Tasks(self, execution, study)
 
-    def asked(self, what: str, **content: Any) -> Any:
-        """Ask the cluster a question of `ray_driver.answer` and return the answer. Raise UserError if there is none."""
+    def ask(self, topic: str, **content: Any) -> Any:
+        """Return the cluster's answer to a question about `topic` (`ray_driver.answer`). Raise UserError if there is
+        none."""
         if importlib.util.find_spec("ray") is None:
             raise extras.missing("launcher=ray needs the package ray here", "ray")
         inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS" or not self.address}
         address = self.address or inherited.get("RAY_ADDRESS", "")
-        question = json.dumps({"what": what, "address": address, "patience": PATIENCE, **content})
+        question = json.dumps({"what": topic, "address": address, "patience": PATIENCE, **content})
         try:
             done = subprocess.run(
                 [*base.command()[:-1], "guidebench.harness.launchers.ray_driver"], input=question, text=True,
@@ -147,27 +147,33 @@ class Tasks(Launcher):
         """Since when the cluster gives no answer."""
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Submit jobs, without the runs that the cluster has already. Those are listened to as well."""
-        there = self._part.asked("queued", study=str(self._study))
-        known = {run: each.job for each in self._standings(there["queued"]) for run in _runs(each.job.cell, each.job)}
+        """Submit jobs, without the runs that the cluster already has; the events of those runs are read as well."""
+        cluster = self._part.ask("queued", study=str(self._study))
+        queued_jobs = {
+            run: standing.job
+            for standing in self._standings(cluster["queued"])
+            for run in _runs(standing.job.cell, standing.job)
+        }
         new = []
         for job in jobs:
-            seeds = tuple(seed for seed in job.seeds if f"{job.cell['cell']}/{seed}" not in known)
-            for queued in {known[run].name: known[run] for run in _runs(job.cell, job) if run in known}.values():
+            seeds = tuple(seed for seed in job.seeds if f"{job.cell['cell']}/{seed}" not in queued_jobs)
+            for queued in {
+                queued_jobs[run].name: queued_jobs[run] for run in _runs(job.cell, job) if run in queued_jobs
+            }.values():
                 self._listen_again(queued)
             if seeds:
                 new.append(replace(job, seeds=seeds))
         new = self._prepared(new)
         (self._study / "logs").mkdir(exist_ok=True)
-        write_json(self._note, {name: there[name] for name in ("address", "session")})
+        write_json(self._note, {name: cluster[name] for name in ("address", "session")})
         for job in new:
             job_files.put(self._study, job)
             self._listen(job)
         if new:
-            self._part.asked("submit", order=self._order(new))
+            self._part.ask("submit", order=self._order(new))
 
     def _prepared(self, jobs: Sequence[Job]) -> list[Job]:
-        """Return jobs with what a node is checked against."""
+        """Return jobs with the device, cores and GPU memory that a worker needs on its node."""
         share, device = self._part.gpus or 1.0, self._part.device(self._execution)
         cores = max(1, int(self._part.cpus))
         new = [
@@ -200,7 +206,7 @@ class Tasks(Launcher):
         self._hearing[job.name] = job, job_files.Hearing(path, new=True)
 
     def _listen_again(self, job: Job) -> None:
-        """Listen to a job of an earlier command; pass an end on that was told and that the cluster has not noticed."""
+        """Read the events of a job of an earlier command; if its worker has already written its end, pass that on."""
         hearing = job_files.Hearing(self._study / job_files.FOLDER / f"{job.name}.json")
         before = [*hearing]
         self._hearing[job.name] = job, hearing
@@ -213,35 +219,35 @@ class Tasks(Launcher):
         return len(self._hearing)
 
     def poll(self, seconds: float) -> list[Event]:
-        """Return what the workers of this command's tasks wrote; a task that the cluster lost without a word
-        crashed."""
+        """Return the events that the workers of this command's jobs wrote. A job that left the cluster without an event
+        of its end counts as crashed."""
         time.sleep(seconds)
-        found = self._heard()
+        events = self._heard()
         ended = any(kind in ENDS for kind in self._last.values())
         if time.monotonic() - self._looked < (SOON if ended else EVERY) or not self._hearing:
-            return found
+            return events
         try:
-            open_ = {each.job.name for each in self.queued()}
+            open_ = {standing.job.name for standing in self.queued()}
         except UserError as error:
-            found += self._unanswered(error)
+            events += self._unanswered(error)
             open_ = set(self._hearing)
         else:
             self._silent = None
         self._looked = time.monotonic()
-        found += self._heard()  # what was written before the cluster had no more of a job
+        events += self._heard()  # what was written before the cluster had no more of a job
         for name, (job, _) in list(self._hearing.items()):
             if name not in open_:
                 del self._hearing[name]
                 if self._last.pop(name, "") not in ENDS:
                     log = self._study / "logs" / f"{name}.log"
-                    found.append(
+                    events.append(
                         Event(job, "crashed", {"error": f"the cluster lost its task without a word; see {log}"})
                     )
-        return found
+        return events
 
     def _unanswered(self, error: UserError) -> list[Event]:
-        """Return a notice, the first time, that the cluster gave no answer. Raise UserError if it has given none for
-        long: without its head a cluster ends its tasks."""
+        """Return a notice that the cluster does not answer, the first time. Raise UserError after GONE seconds without
+        an answer, since a cluster without its head ends its tasks."""
         now = time.monotonic()
         first, self._silent = self._silent is None, self._silent or now
         if now - self._silent > GONE:
@@ -250,55 +256,56 @@ class Tasks(Launcher):
         return [Event(next(iter(self._hearing.values()))[0], "notice", {"error": text})] if first else []
 
     def _heard(self) -> list[Event]:
-        found, self._before = self._before, []
+        events, self._before = self._before, []
         for name, (job, hearing) in self._hearing.items():
             for kind, content in hearing:
-                found.append(Event(job, kind, content))
+                events.append(Event(job, kind, content))
                 self._last[name] = kind
-        return found
+        return events
 
     def cancel(self, now: bool = False) -> None:
-        self._part.asked("cancel", study=str(self._study), now=now)
+        self._part.ask("cancel", study=str(self._study), now=now)
 
     def queued(self) -> list[Standing]:
         try:
             noted = read_json(self._note)
         except (OSError, UserError):
             noted = {}
-        noted = noted if isinstance(noted, dict) else {}  # nobody is trusted to leave the file as it is
+        noted = noted if isinstance(noted, dict) else {}  # the file may have been edited
         submitted = one_line(str(noted.get("address", "")))[:200]
         variable = f"RAY_ADDRESS={shlex.quote(submitted)}"
         hint = f"; the study was submitted to Ray at {submitted}: to ask that cluster, set {variable}"
         try:
-            there = self._part.asked("queued", study=str(self._study))
+            cluster = self._part.ask("queued", study=str(self._study))
         except UserError as error:
             elsewhere = submitted and submitted not in str(error)
             raise UserError(f"{error}{hint if elsewhere else ''}") from None
-        if submitted and noted.get("session") != there["session"]:
-            raise UserError(f"the Ray cluster here, at {there['address']}, is another one than the study's{hint}")
-        return self._standings(there["queued"])
+        if submitted and noted.get("session") != cluster["session"]:
+            raise UserError(f"the Ray cluster here, at {cluster['address']}, is another one than the study's{hint}")
+        return self._standings(cluster["queued"])
 
     def _standings(self, queued: Sequence[tuple[str, str]]) -> list[Standing]:
-        found = []
+        standings = []
         for name, words in queued:
             path = self._study / job_files.FOLDER / f"{name}.json"
             if path.exists():
-                found.append(Standing(job_files.read(path), one_line(words)))
-        return found
+                standings.append(Standing(job_files.read(path), one_line(words)))
+        return standings
 
     @property
     def _note(self) -> Path:
-        """The file that holds to which cluster the study was last submitted."""
+        """The file that records to which cluster the study was last submitted."""
         return self._study / job_files.FOLDER / "ray.cluster"
 
 
 def _variables(cell: Mapping[str, Any]) -> set[str]:
-    """Return the environment variables that the settings of a recorded cell name."""
+    """Return the names of the environment variables that settings of a recorded cell refer to, such as that of an API
+    key."""
     sections = recorded(cell).sections.values()
     entries = ((section, entry) for section in sections for entry in settings.fields(section.__class__).values())
     return {getattr(section, entry.name) for section, entry in entries if entry.variable}
 
 
 def _runs(cell: Mapping[str, Any], job: Job) -> list[str]:
-    """Return the runs of a cell with the seeds of a job, as CELL/SEED; none of no cell."""
+    """Return the runs of a cell record with the seeds of a job, as CELL/SEED; [] for an empty record."""
     return [f"{cell['cell']}/{seed}" for seed in job.seeds] if cell else []

@@ -51,7 +51,7 @@ ENDED = (0, EXIT_CRASHED, EXIT_HALTED, EXIT_USER_ERROR)
 
 
 class Order(NamedTuple):
-    """What a command submits. Ray carries it as a plain tuple."""
+    """The jobs that a command submits, and how to run them. Ray carries it as a plain tuple."""
 
     study: str
     jobs: list[dict[str, Any]]
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
     code: int | None
     """Exit code of its worker; None if the task was lost."""
     node: str = ""
-    told: str = ""
+    reason: str = ""
 
 
 class Keeper:
@@ -109,20 +109,20 @@ class Keeper:
         return f"node {socket.gethostname()} {unseen}" if unseen else ""
 
     def wish(self, name: str, node: str) -> str:
-        """Note where a job runs. Return what its task has to do: "" to go on, "stop", or "kill"."""
+        """Record on which node a job runs. Return what its task has to do: "" (go on), "stop" or "kill"."""
         with self._lock:
             if name in self._tasks.values():
                 self._nodes[name] = node
             return self._wish
 
     def cancel(self, now: bool) -> None:
-        """End all jobs; their workers write a checkpoint, `now` without one."""
+        """End all jobs; their workers write a checkpoint first, unless `now`."""
         import ray
 
         with self._lock:
             self._wish = "kill" if now else "stop"
             begun = set(self._tasks.values()) & set(self._nodes)
-            for reference in [each for each, name in self._tasks.items() if name not in begun]:
+            for reference in [task for task, name in self._tasks.items() if name not in begun]:
                 ray.cancel(reference)
             for name in set(self._jobs) - set(self._tasks.values()):
                 del self._jobs[name]
@@ -137,14 +137,16 @@ class Keeper:
             return f"running in Ray on {self._nodes[name]}"
         if name in self._tasks.values():
             units = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "bytes of memory"}
-            wanted = ", ".join(f"{amount:g} {units[what]}" for what, amount in self._order.resources.items() if amount)
-            return f"pending in Ray: no node has {wanted} free"
+            needs = ", ".join(
+                f"{amount:g} {units[resource]}" for resource, amount in self._order.resources.items() if amount
+            )
+            return f"pending in Ray: no node has {needs} free"
         if self._before(name):
             return "waiting in Ray: its pre-training stage has not ended"
         return "waiting in Ray"
 
     def _before(self, name: str) -> bool:
-        """Return whether a job has to wait for another."""
+        """Return whether a job has to wait for its pre-training stage."""
         open_ = {run for job in self._jobs.values() for run in job["runs"]}
         return bool(open_.intersection(self._jobs[name]["after"]))
 
@@ -168,13 +170,13 @@ class Keeper:
             ray.kill(ray.get_runtime_context().current_actor)
 
     def _start(self) -> None:
-        """Hand to Ray the jobs that may begin."""
+        """Start the Ray tasks of the jobs that may begin."""
         import ray
 
         me = ray.get_runtime_context().current_actor
         task = ray.remote(carry_out)
         with self._lock:
-            for name in [each for each in self._jobs if each not in self._tasks.values()]:
+            for name in [job for job in self._jobs if job not in self._tasks.values()]:
                 full = self._order.workers is not None and len(self._tasks) >= self._order.workers
                 if full or self._wish:
                     break
@@ -185,7 +187,7 @@ class Keeper:
                     self._tasks[task.options(**options).remote(tuple(self._order), name, me)] = name
 
     def _end(self, reference: Any) -> None:
-        """Judge how a task ended: its job is over, or begins again."""
+        """Handle the end of a task: drop its job if it is done, fail it, or let it begin again."""
         outcome = _outcome(reference)
         with self._lock:
             name = self._tasks.pop(reference)
@@ -194,11 +196,11 @@ class Keeper:
                 del self._jobs[name]
                 return
             if outcome.code == EXIT_UNUSABLE:
-                self._unusable[name][outcome.node] = self._why[name] = outcome.told
+                self._unusable[name][outcome.node] = self._why[name] = outcome.reason
                 lost = "" if self._usable(name) else "; ".join(dict.fromkeys(self._unusable[name].values()))
             else:
                 self._losses[name] = count = self._losses[name] + 1
-                how = outcome.told if outcome.code is not None else f"its task on {node} was lost: {outcome.told}"
+                how = outcome.reason if outcome.code is not None else f"its task on {node} was lost: {outcome.reason}"
                 self._why[name] = f"started again ({count}): {how}"
                 if outcome.code in (EXIT_STOPPED, EXIT_HELD):
                     self._not_before[name] = time.monotonic() + self._order.later
@@ -208,14 +210,14 @@ class Keeper:
             self._fail(name, lost)
 
     def _usable(self, name: str) -> bool:
-        """Return whether a node is left on which a job may run."""
+        """Return whether the cluster still has a node on which a job may run."""
         import ray
 
-        left = (node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in self._unusable[name])
-        return any(fits(node, self._order.resources) for node in left)
+        usable_nodes = (node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in self._unusable[name])
+        return any(fits(node, self._order.resources) for node in usable_nodes)
 
     def _fail(self, name: str, error: str) -> None:
-        """Mark the runs of a job as failed, which no worker could."""
+        """Mark the runs of a job as failed on behalf of its worker."""
         sys.path.insert(0, self._order.root)
         with contextlib.suppress(Exception):  # nothing is lost but the reason: the runs have no holder any more
             from guidebench.harness.launchers import ending
@@ -233,9 +235,11 @@ def _outcome(reference: Any) -> Outcome:
     try:
         return Outcome(*ray.get(reference))
     except ray.exceptions.TaskCancelledError:
-        return Outcome(None, told="cancelled")
+        return Outcome(None, reason="cancelled")
     except ray.exceptions.RayError as lost:
-        return Outcome(None, told=_line(lost) if isinstance(lost, ray.exceptions.RayTaskError) else type(lost).__name__)
+        return Outcome(
+            None, reason=_line(lost) if isinstance(lost, ray.exceptions.RayTaskError) else type(lost).__name__
+        )
 
 
 def carry_out(order_: tuple[Any, ...], name: str, keeper: Any) -> tuple[int, str, str]:
@@ -268,12 +272,12 @@ def carry_out(order_: tuple[Any, ...], name: str, keeper: Any) -> tuple[int, str
             [*order.command, str(_job_file(order, name)), "--attached"],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True,
         )  # fmt: skip
-    told = ""
+    sent_wish = ""
     try:
         while worker.poll() is None:
-            if heard["wish"] != told:
-                told = heard["wish"]
-                worker.send_signal(signal.SIGKILL if told == "kill" else signal.SIGTERM)
+            if heard["wish"] != sent_wish:
+                sent_wish = heard["wish"]
+                worker.send_signal(signal.SIGKILL if sent_wish == "kill" else signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 worker.wait(EVERY)
     finally:  # Ray interrupts a task that it cancels
@@ -294,7 +298,7 @@ def carry_out(order_: tuple[Any, ...], name: str, keeper: Any) -> tuple[int, str
 
 
 def _line(error: Exception) -> str:
-    """Return the first line of an error, which of Ray's has a page."""
+    """Return the first line of an error; Ray's errors are pages long."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
@@ -303,10 +307,10 @@ def _job_file(order: Order, name: str) -> Path:
 
 
 def _unseen(order: Order, name: str = "") -> str:
-    """Return what this node does not see of what a worker needs, or ""."""
-    where = _job_file(order, name or order.jobs[0]["name"])
-    if not where.is_file():
-        return f"does not see {where}; mount the study's directory there, or choose a shared one with output=…"
+    """Return which file that a worker needs is missing on this node, or ""."""
+    job_file = _job_file(order, name or order.jobs[0]["name"])
+    if not job_file.is_file():
+        return f"does not see {job_file}; mount the study's directory there, or choose a shared one with output=…"
     if not os.access(order.command[0], os.X_OK):
         return f"has no {order.command[0]}, the Python of the command"
     if not Path(order.root, "guidebench", "harness", "launchers").is_dir():
@@ -317,7 +321,7 @@ def _unseen(order: Order, name: str = "") -> str:
 def fits(node: dict[str, Any], resources: dict[str, float]) -> bool:
     """Return whether a node as `ray.nodes` describes it has what a task needs, if nothing else runs there."""
     names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
-    return all(node["Resources"].get(names[what], 0.0) >= amount for what, amount in resources.items())
+    return all(node["Resources"].get(names[resource], 0.0) >= amount for resource, amount in resources.items())
 
 
 def answer(question: dict[str, Any]) -> Any:
@@ -353,7 +357,7 @@ def _submit(order: Order) -> None:
     import ray
 
     taken = {*_names(order.study)}
-    number = next(each for each in range(1, len(taken) + 2) if f"{PREFIX}{order.study} {each}" not in taken)
+    number = next(index for index in range(1, len(taken) + 2) if f"{PREFIX}{order.study} {index}" not in taken)
     # With the head a cluster is lost anyway; elsewhere the keeper's node would be one more whose loss ends all tasks.
     head = {"node:__internal_head__": 0.001}
     options = {"lifetime": "detached", "max_restarts": -1, "num_cpus": 0, "resources": head}
@@ -370,29 +374,29 @@ def _submit(order: Order) -> None:
 def _queued(study: str) -> list[tuple[str, str]]:
     import ray
 
-    found = []
+    standings = []
     for keeper in _keepers(study):
         with contextlib.suppress(ray.exceptions.RayActorError):  # it ended meanwhile
-            found += ray.get(keeper.standings.remote(), timeout=STARTING)
-    return found
+            standings += ray.get(keeper.standings.remote(), timeout=STARTING)
+    return standings
 
 
 def _names(study: str) -> list[str]:
     """Return the names of the keepers of a study."""
     import ray
 
-    found = ray.util.list_named_actors()
-    return [name for name in found if name.rpartition(" ")[0] == f"{PREFIX}{study}"]
+    actors = ray.util.list_named_actors()
+    return [name for name in actors if name.rpartition(" ")[0] == f"{PREFIX}{study}"]
 
 
 def _keepers(study: str) -> list[Any]:
     import ray
 
-    found = []
+    keepers = []
     for name in _names(study):
         with contextlib.suppress(ValueError):  # it ended meanwhile
-            found.append(ray.get_actor(name))
-    return found
+            keepers.append(ray.get_actor(name))
+    return keepers
 
 
 def main() -> None:
@@ -424,10 +428,10 @@ def main() -> None:
         reply(refused=_line(error))
     timer.cancel()
     try:
-        found = answer(question)
+        cluster_answer = answer(question)
     except (ray.exceptions.RayError, ValueError) as error:
         reply(refused=_line(error))
-    reply(answer=found)
+    reply(answer=cluster_answer)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Launcher of job arrays of SLURM. The command submits and returns; the study's directory and SLURM know the rest.
+"""Launcher of job arrays of SLURM. The command submits and returns; its state is in the study's directory and in SLURM.
 
 A cell is an array and a job of it a task, so that a site's limits of array sizes and of running jobs apply. The batch
 script is the only program that SLURM starts: it starts the worker with its job file, passes signals on to it, and lets
@@ -124,10 +124,10 @@ class Slurm(Scheduled):
         words = [f"--array=0-{tasks - 1}{limit}", f"--job-name={NAME}{array}", f"--chdir={study}"]
         words += [*_cores(execution), *([f"--dependency=afterany:{':'.join(after)}"] if after else [])]
         threads = base.environment(Slot(""), {})
-        kept = {name: value for name, value in threads.items() if name != "PYTHONPATH" and value}
-        kept |= {} if self.on_gpu else {"CUDA_VISIBLE_DEVICES": ""}
+        variables = {name: value for name, value in threads.items() if name != "PYTHONPATH" and value}
+        variables |= {} if self.on_gpu else {"CUDA_VISIBLE_DEVICES": ""}
         path = os.pathsep.join([str(sources.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        exports = [f"export {name}={shlex.quote(value)}" for name, value in {**kept, "PYTHONPATH": path}.items()]
+        exports = [f"export {name}={shlex.quote(value)}" for name, value in {**variables, "PYTHONPATH": path}.items()]
         script = SCRIPT.format(
             study=shlex.quote(str(study)), array=shlex.quote(array), python=shlex.quote(sys.executable),
             exports="\n".join(exports), stopped=EXIT_STOPPED, unusable=EXIT_USER_ERROR,
@@ -135,26 +135,27 @@ class Slurm(Scheduled):
         return self._submitted("--parsable", *words, script=script).strip().partition(";")[0]
 
     def _submitted(self, *words: str, script: str) -> str:
-        """Call sbatch with the settings. Raise UserError that names the setting which it refuses."""
-        asked = {"partition": self.partition, "account": self.account, "qos": self.qos, "gres": self.gres}
-        options = [f"--{name}={value}" for name, value in asked.items() if value]
+        """Return what sbatch prints for `script` with this part's settings. Raise a UserError that names the refused
+        setting."""
+        settings = {"partition": self.partition, "account": self.account, "qos": self.qos, "gres": self.gres}
+        options = [f"--{name}={value}" for name, value in settings.items() if value]
         options += [f"--mem={self.memory}"] if self.memory else []
         options += [f"--time={self.minutes}", f"--signal=B:USR1@{self.warned}", "--nodes=1"]
         options += ["--requeue", "--open-mode=append", "--output=/dev/null"]
         try:
             return _call("sbatch", *words, *options, text=script)
         except UserError as error:
-            told = str(error)
-            named = next((name for name in asked if re.search(rf"\b{name}\b", told, re.IGNORECASE)), "")
-            if "account" in told.lower():
+            message = str(error)
+            named = next((name for name in settings if re.search(rf"\b{name}\b", message, re.IGNORECASE)), "")
+            if "account" in message.lower():
                 named = "account"
-            if "time limit" in told.lower():
+            if "time limit" in message.lower():
                 named = "minutes"
             if not named:
                 raise
-            known = f" (known partitions: {_partitions()})" if named == "partition" else ""
-            given = {**asked, "minutes": self.minutes}[named] or f"(the {named} by default)"
-            raise UserError(f"launcher.{named}={given} is refused{known}: {told}") from None
+            hint = f" (known partitions: {_partitions()})" if named == "partition" else ""
+            setting = {**settings, "minutes": self.minutes}[named] or f"(the {named} by default)"
+            raise UserError(f"launcher.{named}={setting} is refused{hint}: {message}") from None
 
 
 def _cores(execution: Execution) -> list[str]:
@@ -202,7 +203,7 @@ class Arrays(Launcher):
         for job in base.elsewhere(new, self._execution):
             by_cell.setdefault(str(job.cell["cell"]), []).append(job)
         (self._study / "logs").mkdir(exist_ok=True)
-        for cell in sorted(by_cell, key=lambda each: _depth(by_cell[each][0].cell)):
+        for cell in sorted(by_cell, key=lambda cell_id: _depth(by_cell[cell_id][0].cell)):
             after = arrays.get(by_cell[cell][0].cell.get("stage", {}).get("cell", ""), set())
             arrays.setdefault(cell, set()).add(self._submit(by_cell[cell], sorted(after)))
 
@@ -222,23 +223,24 @@ class Arrays(Launcher):
         return len(self._hearing)
 
     def poll(self, seconds: float) -> list[Event]:
-        """Return what the workers of this command's tasks wrote; a task that left the queue without a word crashed."""
+        """Return the events that the workers of this command's jobs wrote. A job that left the queue without an event
+        of its end counts as crashed."""
         time.sleep(seconds)
-        found = self._heard()
+        events = self._heard()
         if time.monotonic() < self._next_look or not self._hearing:
-            return found
+            return events
         try:
             queued = {task.job.name for task in self._tasks()}
         except UserError as error:  # a controller that restarts: the tasks go on
             queued = set(self._hearing)
             if not self._unanswered:
                 text = f"{error}; the tasks go on, and SLURM is asked again every {EVERY:.0f} s"
-                found.append(Event(next(iter(self._hearing.values()))[0], "notice", {"error": text}))
+                events.append(Event(next(iter(self._hearing.values()))[0], "notice", {"error": text}))
             self._unanswered = True
         else:
             self._unanswered = False
         self._next_look = time.monotonic() + EVERY
-        found += self._heard()  # what was written before a task left the queue
+        events += self._heard()  # what was written before a task left the queue
         for name, (job, _) in list(self._hearing.items()):
             if name not in queued:
                 silent = self._last.get(name, "") not in ENDS
@@ -248,40 +250,40 @@ class Arrays(Launcher):
                 self._last.pop(name, "")
                 if silent:
                     numbers = self._numbers()
-                    found.append(Event(job, "crashed", {"error": self._how(name, numbers.get(name, ""))}))
-        return found
+                    events.append(Event(job, "crashed", {"error": self._how(name, numbers.get(name, ""))}))
+        return events
 
     def _heard(self) -> list[Event]:
-        """Return what the workers wrote since the last call. An end lets the queue be looked at soon."""
-        found = []
+        """Return the events that workers wrote since the last call. After an end the queue is read again soon."""
+        events = []
         for name, (job, hearing) in self._hearing.items():
             for kind, content in hearing:
-                found.append(Event(job, kind, content))
+                events.append(Event(job, kind, content))
                 self._last[name] = kind
-        if any(event.kind in ENDS for event in found):
+        if any(event.kind in ENDS for event in events):
             self._next_look = min(self._next_look, time.monotonic() + SOON)
-        return found
+        return events
 
     def _held(self, job: Job) -> bool:
-        """Return whether a run of a job that left the queue seems to be held still; its lease expires meanwhile."""
+        """Return whether the lease of a run of a job that left the queue has not expired yet."""
         since = self._gone.setdefault(job.name, time.monotonic())
         waits = time.monotonic() - since < leases.EXPIRES + 2 * EVERY
         return waits and any(run.held() for run in ending.runs_of(StudyDirectory(self._study), job))
 
     def lost(self) -> list[Standing]:
-        found = []
+        lost_jobs = []
         for name, number in self._numbers().items():
             path = self._study / job_files.FOLDER / f"{name}.json"
             try:
                 job = job_files.read(path)
             except UserError:
                 continue
-            told = [kind for kind, _ in job_files.Hearing(path)]
+            kinds = [kind for kind, _ in job_files.Hearing(path)]
             runs = ending.runs_of(StudyDirectory(self._study), job)
-            if (not told or told[-1] not in ENDS) and any(run.status == "running" and not run.held() for run in runs):
-                found.append((job, number))
-        queued = {task.job.name for task in self._tasks()} if found else set()
-        return [Standing(job, self._how(job.name, number)) for job, number in found if job.name not in queued]
+            if (not kinds or kinds[-1] not in ENDS) and any(run.status == "running" and not run.held() for run in runs):
+                lost_jobs.append((job, number))
+        queued = {task.job.name for task in self._tasks()} if lost_jobs else set()
+        return [Standing(job, self._how(job.name, number)) for job, number in lost_jobs if job.name not in queued]
 
     def _numbers(self) -> dict[str, str]:
         """Return job -> the id of the last task that was submitted for it, such as 17_3."""
@@ -293,11 +295,11 @@ class Arrays(Launcher):
         return {name: f"{array}_{index}" for array in sorted(arrays) for index, name in enumerate(arrays[array])}
 
     def _how(self, name: str, number: str) -> str:
-        """Return how SLURM ended the task of a job, as far as it still knows."""
+        """Describe how SLURM says that the task `number` of a job ended."""
         log = self._study / "logs" / f"{name}.log"
-        if not number or not (told := _end_of(number)):
+        if not number or not (end := _end_of(number)):
             return f"its task {number} left SLURM's queue without a word, and SLURM does not say how; see {log}"
-        return f"SLURM ended its task {number}: {told}; see {log}"
+        return f"SLURM ended its task {number}: {end}; see {log}"
 
     def cancel(self, now: bool = False) -> None:
         tasks = self._tasks()
@@ -317,19 +319,19 @@ class Arrays(Launcher):
                 f"the path of {str(self._study)!r} holds {controls}, and SLURM's queue lists directories line by line; "
                 f"rename the directory"
             )
-        found = []
+        tasks = []
         for line in _call("squeue", "--me", "-h", "-r", "-o", FORMAT).splitlines():
             number, state, name, index, reason, comment, place = (line.split("|", 6) + [""] * 7)[:7]
             if place == str(self._study) and name.startswith(NAME) and index.isdecimal():
                 why = comment if comment != "(null)" else "" if reason == "None" else reason
                 job = _job_of(self._study, name.removeprefix(NAME), int(index))
                 if job is not None:
-                    found.append(_Task(number, job, state, one_line(why)))
-        return found
+                    tasks.append(_Task(number, job, state, one_line(why)))
+        return tasks
 
 
 def _listed(folder: Path, stem: str, names: Iterable[str]) -> str:
-    """Write the jobs of an array, one a line, into a file of a new name, and return the name."""
+    """Write the names of an array's jobs, one per line, into a new file STEM.NUMBER.array; return STEM.NUMBER."""
     number = 1
     while True:
         try:
@@ -341,7 +343,7 @@ def _listed(folder: Path, stem: str, names: Iterable[str]) -> str:
 
 
 def _job_of(study: Path, array: str, index: int) -> Job | None:
-    """Return the job of a task, or None if the study knows of no such task."""
+    """Return the job at an index of an array of the study, or None if there is none."""
     folder = study / job_files.FOLDER
     if not re.fullmatch(r"[\w.+-]+", array):
         return None
@@ -353,8 +355,8 @@ def _job_of(study: Path, array: str, index: int) -> Job | None:
 
 
 def _end_of(number: str) -> str:
-    """Return the state, the node and the exit code with which a task ended, from SLURM's controller, which forgets it
-    after some minutes, or its accounting, which not every site has; "" if neither knows it."""
+    """Describe the state, node and exit code with which a task ended. Asks SLURM's controller, which forgets tasks
+    after some minutes, then the accounting, which not every site has; "" if neither knows the task."""
     with contextlib.suppress(UserError):
         fields = dict(
             word.split("=", 1) for word in _call("scontrol", "show", "job", number, "-o").split() if "=" in word
@@ -370,7 +372,7 @@ def _end_of(number: str) -> str:
 
 
 def _words(state: str, node: str, code: str) -> str:
-    """Return the end of a task in words. SLURM tells an exit code as CODE:SIGNAL."""
+    """Format the end of a task as text. `code`: exit code as SLURM prints it, CODE:SIGNAL."""
     memory = " (raise launcher.memory, or lower pack or training.capacity)" if state.startswith("OUT_OF_ME") else ""
     return f"{state}{f' on node {node}' if node else ''}, exit code and signal {code}{memory}"
 
@@ -394,10 +396,10 @@ def _call(program: str, *words: str, text: str = "") -> str:
     Its own environment variables, such as SQUEUE_STATES, are left out: they would hide tasks, or change what is asked.
     Ctrl-C does not reach it, since a command that is stopped still asks.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(OPTIONS)}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(OPTIONS)}
     try:
         done = subprocess.run(
-            [program, *words], input=text, capture_output=True, text=True, timeout=SECONDS, env=kept,
+            [program, *words], input=text, capture_output=True, text=True, timeout=SECONDS, env=environment,
             start_new_session=True,
         )  # fmt: skip
     except FileNotFoundError:
@@ -406,6 +408,6 @@ def _call(program: str, *words: str, text: str = "") -> str:
         raise UserError(f"{program} gave no answer within {SECONDS:.0f} s; is SLURM's controller up (sinfo)?") from None
     if done.returncode:
         lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        told = "; ".join(dict.fromkeys(one_line(line.removeprefix(f"{program}: error: ")) for line in lines))
-        raise UserError(f"{program}: {told or f'exit code {done.returncode}'}")
+        message = "; ".join(dict.fromkeys(one_line(line.removeprefix(f"{program}: error: ")) for line in lines))
+        raise UserError(f"{program}: {message or f'exit code {done.returncode}'}")
     return done.stdout

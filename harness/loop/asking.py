@@ -14,13 +14,13 @@ from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Agent, Build
 from guidebench.harness.loop.evaluation import Consult
 from guidebench.harness.loop.job import Job
-from guidebench.harness.models import keeping
-from guidebench.harness.models.messages import Assignment, Registered, Voice
+from guidebench.harness.models import study_models
+from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.oracle import OracleBackend
 from guidebench.harness.models.process import ModelProcess
-from guidebench.harness.models.questions import Backend, QuestionQueue, consulted
+from guidebench.harness.models.questions import Backend, QuestionQueue, consult
 from guidebench.harness.plan import answering, arrays
-from guidebench.harness.plan.config import Cell, there
+from guidebench.harness.plan.config import Cell, cell_view
 
 
 def asked_of(cell: Cell, agent: Agent) -> list[str]:
@@ -34,18 +34,18 @@ def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the roles, grouped by the process that can answer in them. Roles share a process if they use the same
     foundation model with equal transport and retry policy; prompts, sampling and dialogues may differ. All roles of
     hand-written models share one, if their time limits are equal: it imports and draws for all of them."""
-    found: dict[tuple[object, ...], list[str]] = {}
+    groups: dict[tuple[object, ...], list[str]] = {}
     named = {part.role: part for part in cell.models}
     for role in roles:
         key: tuple[object, ...] = (role,)
         model = cell.section(role)
-        if role in named and keeping.recorded(model):
-            same = {name: value for name, value in vars(model).items() if name not in keeping.NOT_THE_MODEL}
+        if role in named and study_models.is_recorded(model):
+            same = {name: value for name, value in vars(model).items() if name not in study_models.NOT_THE_MODEL}
             key = (named[role].kind, named[role].name, *same.items(), model.policy())
         elif role in named and model.backend == "scripted":
             key = (model.backend, model.timeout)
-        found.setdefault(key, []).append(role)
-    return [*map(tuple, found.values())]
+        groups.setdefault(key, []).append(role)
+    return [*map(tuple, groups.values())]
 
 
 def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, QuestionQueue]:
@@ -58,9 +58,9 @@ def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, 
 
     def asks(role: str, backend: Backend) -> QuestionQueue:
         kind = kinds.get(role, role)
-        asked = cell.section(_asking(cell, role)[0] if kind == registry.HUMAN else role)
-        delay = 0 if role in now else asked.delay
-        follows = isinstance(asked, parts.ModelPart) and asked.backend == "oracle" and asked.follows_solver
+        answerer = cell.section(_asking(cell, role)[0] if kind == registry.HUMAN else role)
+        delay = 0 if role in now else answerer.delay
+        follows = isinstance(answerer, parts.ModelPart) and answerer.backend == "oracle" and answerer.follows_solver
         halts = kind == registry.HUMAN or budgeted
         return QuestionQueue(len(job.seeds), delay, backend, halts, role, kind, numbers, follows, role in judged)
 
@@ -84,10 +84,10 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build, stop: C
         return OracleBackend(model.spawn(build.parts["suite"], names.task), build.streams)
     voices = {role: _voice(cell, role) for role in roles}
     assignment = Assignment(
-        Registered("suite", names.suite, asdict(build.parts["suite"])), names.task, voices,
+        RegisteredPart("suite", names.suite, asdict(build.parts["suite"])), names.task, voices,
         asdict(build.parts["drawing"]) if "drawing" in build.parts else None,
         runs=tuple(f"{cell.id}/{seed}" for seed in job.seeds), models=job.models,
-        directory=str(keeping.folder(Path(job.directory))), device=job.device,
+        directory=str(study_models.folder(Path(job.directory))), device=job.device,
     )  # fmt: skip
     if model.backend == "scripted":
         return ModelProcess(assignment, model.timeout, silent_after=job.silent_after, stop=stop)
@@ -98,18 +98,22 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build, stop: C
         for role in roles
         for speaker in answering.speakers(cell.names.parts, role)
     ]
-    requests = job.model_requests if keeping.local(model) else None
-    patience = keeping.patience(policy, max(calls, default=1))
+    requests = job.model_requests if study_models.is_local(model) else None
+    patience = study_models.patience(policy, max(calls, default=1))
     return ModelProcess(assignment, patience, 2 * policy.in_flight, requests, job.silent_after, stop)
 
 
 def _voice(cell: Cell, role: str) -> Voice:
     """Return how the model in a role is called: with clips of the length that its replays make, or by the dialogue of
     the part that uses it."""
-    known = {part.role: Registered(part.kind, part.name, asdict(cell.section(part.role))) for part in cell.names.parts}
+    registered = {
+        part.role: RegisteredPart(part.kind, part.name, asdict(cell.section(part.role))) for part in cell.names.parts
+    }
     length = parts.clip_length({asker: cell.section(asker) for asker in _asking(cell, role)})
     speaker = next(iter(answering.speakers(cell.names.parts, role)), "")
-    return Voice(known[role], length or 1, known.get(speaker), arrays.of(cell.names.parts, there(cell), role))
+    return Voice(
+        registered[role], length or 1, registered.get(speaker), arrays.of(cell.names.parts, cell_view(cell), role)
+    )
 
 
 def _asking(cell: Cell, role: str) -> list[str]:
@@ -142,6 +146,6 @@ def consultations(job: Job, cell: Cell, build: Build) -> Iterator[Callable[[str]
     with queues(sorted(cell.consulted), job, cell, build) as asks:
 
         def within(scope: str) -> Consult:
-            return lambda questions: consulted(asks, [(each, f"{scope}/{each.episode}") for each in questions], 0)
+            return lambda questions: consult(asks, [(each, f"{scope}/{each.episode}") for each in questions], 0)
 
         yield within

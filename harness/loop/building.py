@@ -40,12 +40,12 @@ def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Seque
     )
 
 
-def most_stored(cell: Cell, given: int | None = None) -> int:
+def most_stored(cell: Cell, dataset_transitions: int | None = None) -> int:
     """Return the maximum number of transitions that a run stores: its steps, demonstrations of maximum length, and
     datasets of `given` transitions in total, or of maximum size if None."""
     training = cell.section("training")
     demonstrated = training.demonstrations * cell.section("suite").horizon(cell.names.task)
-    return int(training.steps + demonstrated + (_fed(cell) if given is None else given))
+    return int(training.steps + demonstrated + (_fed(cell) if dataset_transitions is None else dataset_transitions))
 
 
 def _fed(cell: Cell) -> int:
@@ -61,6 +61,6 @@ def ring_slots(cell: Cell) -> int:
     return int(min(cell.section("training").capacity, most_stored(cell)) + 2 * SPACING + stack + _fed(cell))
 
 
-def checkpoint_spacing(cell: Cell, asked: int) -> int:
+def checkpoint_spacing(cell: Cell, every: int) -> int:
     """Return the steps between checkpoints: `asked`, limited by the ring of a long run."""
-    return min(asked, SPACING) if most_stored(cell) > ring_slots(cell) else asked
+    return min(every, SPACING) if most_stored(cell) > ring_slots(cell) else every

@@ -23,7 +23,7 @@ from guidebench.harness.interfaces import State
 from guidebench.harness.packing import packed, unpacked
 from guidebench.harness.records.files import move, nothing, open_regular, read_regular
 
-KEPT = 2
+MOST_CHECKPOINTS = 2
 _ARRAY, _FIELDS = "$array", "$fields"
 
 
@@ -62,7 +62,7 @@ def save(directory: Path, step: int, state: State, fence: Callable[[], None] = n
         shutil.rmtree(final)
     move(beside, final)
     _flush(directory)
-    for old in existing(directory)[:-KEPT]:
+    for old in existing(directory)[:-MOST_CHECKPOINTS]:
         shutil.rmtree(old, ignore_errors=True)
     return final
 

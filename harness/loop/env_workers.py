@@ -79,10 +79,10 @@ def processes(job: Job, cell: Cell, step: int) -> int:
     if job.env_workers is not None:
         return job.env_workers
     suite, evaluation, task, seeds = cell.section("suite"), cell.section("evaluation"), cell.names.task, len(job.seeds)
-    left = cell.steps - step
+    remaining = cell.steps - step
     work = Work(
-        suite.seconds_per_step(task), steps=left if spread(job) else 0, seeds=seeds,
-        evaluated=left // evaluation.every * suite.horizon(task), episodes=seeds * evaluation.episodes,
+        suite.seconds_per_step(task), steps=remaining if spread(job) else 0, seeds=seeds,
+        evaluated=remaining // evaluation.every * suite.horizon(task), episodes=seeds * evaluation.episodes,
     )  # fmt: skip
     return worthwhile(work, job.cores)
 
@@ -148,7 +148,7 @@ class EnvWorker:
                 f"if the machine's memory did not suffice, lower env_workers"
             ) from None
         if isinstance(answer, Failure):
-            raise UserError(answer.told) if answer.of_user else RuntimeError(answer.told)
+            raise UserError(answer.text) if answer.of_user else RuntimeError(answer.text)
         return list(answer)
 
     @contextlib.contextmanager
@@ -215,24 +215,24 @@ class RemoteTask:
 def at_once(tasks: Sequence[Task], method: str, arguments: Iterable[tuple[Any, ...]]) -> list[Any]:
     """Return what a method of each task returns for its arguments, in order. The tasks of each process run at the same
     time as those of the others and of this process."""
-    given = list(arguments)
+    argument_lists = list(arguments)
     elsewhere: dict[EnvWorker, list[int]] = {}
     for place, task in enumerate(tasks):
         if isinstance(task, RemoteTask):
             elsewhere.setdefault(task.process, []).append(place)
     if not elsewhere:
-        return [getattr(task, method)(*mine) for task, mine in zip(tasks, given, strict=True)]
-    found: list[Any] = [None] * len(tasks)
+        return [getattr(task, method)(*mine) for task, mine in zip(tasks, argument_lists, strict=True)]
+    answers: list[Any] = [None] * len(tasks)
     remote: Any = tasks
     for process, places in elsewhere.items():
-        process.send(method, [(remote[place].number, given[place]) for place in places])
+        process.send(method, [(remote[place].number, argument_lists[place]) for place in places])
     for place, task in enumerate(tasks):
         if not isinstance(task, RemoteTask):
-            found[place] = getattr(task, method)(*given[place])
+            answers[place] = getattr(task, method)(*argument_lists[place])
     for process, places in elsewhere.items():
         for place, (value, readings, instruction) in zip(places, process.receive(), strict=True):
-            found[place], remote[place].readings, remote[place].instruction = value, readings, instruction
-    return found
+            answers[place], remote[place].readings, remote[place].instruction = value, readings, instruction
+    return answers
 
 
 @functools.cache
@@ -250,7 +250,7 @@ def _stand_in(methods: tuple[str, ...]) -> type[RemoteTask]:
 class Failure(NamedTuple):
     """Why a process could not do what it was asked."""
 
-    told: str
+    text: str
     of_user: bool
     """Whether it is a UserError."""
 
@@ -260,7 +260,7 @@ def serve(connection: Connection) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
     os.dup2(2, 1)  # the worker's standard output holds its events
-    held: list[_Held] = []
+    held: list[_HeldTask] = []
     while True:
         try:
             method, calls = connection.recv()
@@ -271,7 +271,7 @@ def serve(connection: Connection) -> None:
             if method:
                 answer = [held[number].call(method, arguments) for number, arguments in calls]
             else:
-                held += [_Held(suite.make(name)) for suite, name in calls]
+                held += [_HeldTask(suite.make(name)) for suite, name in calls]
                 answer = [(len(held) - 1, *held[-1].description)]
         except UserError as error:
             answer = Failure(str(error), True)
@@ -281,12 +281,12 @@ def serve(connection: Connection) -> None:
             connection.send(answer)
 
 
-class _Held:
+class _HeldTask:
     """A task in a process, and what is read of it after each change of its state."""
 
     def __init__(self, task: Any) -> None:
         self._task = task
-        self._wanted: tuple[str, ...] = ()
+        self._read_methods: tuple[str, ...] = ()
 
     @property
     def description(self) -> tuple[tuple[str, ...], str, int]:
@@ -299,5 +299,5 @@ class _Held:
         """Call a method; return its value, and the wanted readings and the episode's instruction after it."""
         value = getattr(self._task, method)(*arguments)
         if method in READINGS:
-            self._wanted = tuple(dict.fromkeys((*self._wanted, method)))
-        return value, {name: getattr(self._task, name)() for name in self._wanted}, self._task.instruction
+            self._read_methods = tuple(dict.fromkeys((*self._read_methods, method)))
+        return value, {name: getattr(self._task, name)() for name in self._read_methods}, self._task.instruction

@@ -209,7 +209,9 @@ class Evaluator:
         played = dict(zip(places, tasks, strict=True))
 
         def answer(questions: Sequence[Question]) -> list[Any]:
-            return consult([placed(each, played.get(Place(each.row, each.episode))) for each in questions])
+            return consult(
+                [placed(question, played.get(Place(question.row, question.episode))) for question in questions]
+            )
 
         def shot(place: Place) -> Array:
             return played[place].snapshot()
@@ -219,13 +221,13 @@ class Evaluator:
         observations: list[Array] = at_once(tasks, "reset", ((seed,) for seed in seeds))
         returns = [0.0] * len(places)
         lengths = [0] * len(places)
-        seen: list[set[bytes]] = [set() for _ in places]
+        positions: list[set[bytes]] = [set() for _ in places]
         results: dict[int, Result] = {}
         alive = list(range(len(places)))
         cut = agent.deterministic and not self._score.recorded  # other scores of a cycle are unknown
         if cut:
             for number in alive:
-                _repeats(seen[number], tasks[number])
+                _repeats(positions[number], tasks[number])
         if watch:
             for number in alive:
                 watch(number, tasks[number], None)
@@ -239,7 +241,7 @@ class Evaluator:
             ctx.rows = np.array([places[number].row for number in alive])
             actions = actor.act(np.stack([observations[number] for number in alive]), np.array(alive), ctx)
             steps: list[Step] = at_once([tasks[number] for number in alive], "step", ((action,) for action in actions))
-            left = []
+            unfinished = []
             for number, action, step_result in zip(alive, actions, steps, strict=True):
                 task = tasks[number]
                 observations[number] = step_result.observation
@@ -254,16 +256,16 @@ class Evaluator:
                     results[number] = Result(
                         row, episode, returns[number], success, lengths[number], worth, _subgoals(task), _outcomes(task)
                     )
-                elif cut and _repeats(seen[number], task):
+                elif cut and _repeats(positions[number], task):
                     worth = scored(self._score, task, False, returns[number])
                     results[number] = Result(row, episode, returns[number], False, task.max_steps, worth)
                 else:
-                    left.append(number)
-            if len(left) < len(alive):
+                    unfinished.append(number)
+            if len(unfinished) < len(alive):
                 ended = np.array([number for number in alive if number in results])
                 ctx.rows = np.array([places[number].row for number in ended.tolist()])
                 actor.end(ended, ctx)
-            alive = left
+            alive = unfinished
         return [results[number] for number in range(len(places))]
 
 
@@ -292,11 +294,11 @@ def _outcomes(task: Task) -> Mapping[str, float]:
     return task.outcomes() if isinstance(task, HasOutcomes) else {}
 
 
-def _repeats(seen: set[bytes], task: Task) -> bool:
+def _repeats(positions: set[bytes], task: Task) -> bool:
     position = task.position()
     if position is None:
         return False
-    if position in seen:
+    if position in positions:
         return True
-    seen.add(position)
+    positions.add(position)
     return False

@@ -99,7 +99,7 @@ def mixed_pairs(suite: Suite, task: str) -> Pairs | None:
     if not isinstance(environment, HasExpert):
         return None
     actions, rng = suite.spaces(task)[1], np.random.default_rng(SEED)
-    found: list[tuple[Array, float]] = []
+    segments: list[tuple[Array, float]] = []
     for episode in range(EPISODES):
         observation, done = environment.reset(SEED + 1 + episode), False
         moves: list[tuple[Array, float]] = []
@@ -109,16 +109,16 @@ def mixed_pairs(suite: Suite, task: str) -> Pairs | None:
             moves.append((observation, step.reward))
             observation, done = step.observation, step.terminated or step.truncated
         for start in range(0, len(moves) - length + 1, length):
-            seen, rewards = zip(*moves[start : start + length], strict=True)
-            found.append((np.stack(seen), float(sum(rewards))))
-    if len(found) < 2:
+            observations, rewards = zip(*moves[start : start + length], strict=True)
+            segments.append((np.stack(observations), float(sum(rewards))))
+    if len(segments) < 2:
         return None
-    chosen = [rng.choice(len(found), 2, replace=False) for _ in range(PAIRS)]
-    told = [(first, second) for first, second in chosen if found[first][1] != found[second][1]]
-    if not told:
+    chosen = [rng.choice(len(segments), 2, replace=False) for _ in range(PAIRS)]
+    differing = [(first, second) for first, second in chosen if segments[first][1] != segments[second][1]]
+    if not differing:
         return None
-    states = np.stack([np.stack([found[one][0] for one in pair]) for pair in told])
-    return Pairs(states, np.array([found[second][1] > found[first][1] for first, second in told]))
+    states = np.stack([np.stack([segments[segment][0] for segment in pair]) for pair in differing])
+    return Pairs(states, np.array([segments[second][1] > segments[first][1] for first, second in differing]))
 
 
 def _random(actions: Actions, rng: np.random.Generator) -> object:
@@ -193,20 +193,20 @@ class Probes:
     ) -> Iterator[Point]:
         """Yield the scores of the clips, each at its middle move. Questions have negative numbers, since those of
         training start at 0."""
-        asked = []
+        in_flight = []
         starts = clip_starts(len(episode.expert), self._window)
         for number, start in enumerate(starts):
             moves = slice(start, start + self._window)
             ask = Question(row, np.zeros(0, np.int64), episode.snapshots[moves], episode.events[moves], to=role)
             item = InFlight(-1 - number - row * len(starts), ORDINALS + number, 0, ask, probe=True)
-            asked.append((start, item))
-            judge.ask(asked[-1][1])
-        for start, item in asked:
+            in_flight.append((start, item))
+            judge.ask(in_flight[-1][1])
+        for start, item in in_flight:
             if stop():
                 raise Stopped
-            told, _ = judge.take(item.number)
-            if not told.failure:
-                yield Point(start + self._window // 2, "judge", float(told.value))
+            reply, _ = judge.take(item.number)
+            if not reply.failure:
+                yield Point(start + self._window // 2, "judge", float(reply.value))
 
     def __call__(self, agent: Agent, step: int, rows: Sequence[int]) -> None:
         """Write critic values and learnt rewards of each move, if `step` is a step to probe."""
@@ -216,10 +216,10 @@ class Probes:
             episode = self._episode(row)
             if episode is None:
                 return
-            seen = episode.observations
-            of_row = np.full(len(seen), row)
-            rewards = agent.reward(seen, of_row)
-            values = {"critic": agent.value(seen, of_row), "reward": rewards}
+            observations = episode.observations
+            of_row = np.full(len(observations), row)
+            rewards = agent.reward(observations, of_row)
+            values = {"critic": agent.value(observations, of_row), "reward": rewards}
             points = [
                 Point(t, quantity, value)
                 for quantity, along in values.items()

@@ -25,13 +25,13 @@ from guidebench.harness.interfaces import (
     RunPhase,
     State,
     Step,
+    StepWords,
     Task,
-    Told,
     Transition,
 )
 from guidebench.harness.loop.env_workers import at_once
 from guidebench.harness.loop.evaluation import Evaluator, Note, Result, placed
-from guidebench.harness.models.questions import Account, Due, QuestionQueue, consulted
+from guidebench.harness.models.questions import Due, QuestionAccount, QuestionQueue, consult
 from guidebench.harness.streams import Streams
 from guidebench.harness.trajectories import Demonstration
 
@@ -71,15 +71,15 @@ def phases_of(agent: Agent, steps: int, datasets: Collection[str] = ()) -> tuple
                 f"{name} takes the dataset {phase.source!r}, which holds no measures, and an oracle of the cell reads "
                 f"measures of stored transitions; choose another model in its role"
             )
-        if phase.source in datasets and agent.wants_told:
+        if phase.source in datasets and agent.wants_words:
             raise UserError(
                 f"{name} takes the dataset {phase.source!r}, which holds no words about its steps, and a part of the "
                 f"cell reads them; choose another guide"
             )
     if (total := sum(phase.steps for phase in phases)) != steps:
-        told = ", ".join(f"{phase.name} {phase.steps:,}" for phase in phases) or "none"
+        listed = ", ".join(f"{phase.name} {phase.steps:,}" for phase in phases) or "none"
         raise UserError(
-            f"the phases of the run have {total:,} steps in all ({told}), and training.steps={steps}; the two "
+            f"the phases of the run have {total:,} steps in all ({listed}), and training.steps={steps}; the two "
             f"must be equal"
         )
     return phases
@@ -114,18 +114,18 @@ class Journal(Protocol):
 
     def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None: ...
 
-    def timed(self, step: int, clock: dict[str, float], accounts: Mapping[str, Sequence[Account]]) -> None: ...
+    def timed(self, step: int, clock: dict[str, float], accounts: Mapping[str, Sequence[QuestionAccount]]) -> None: ...
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None: ...
 
     def diverged(self, row: int, step: int) -> None: ...
 
     def progress(
-        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[QuestionAccount]], phase: str
     ) -> None: ...
 
     def consulting(
-        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[QuestionAccount]], phase: str
     ) -> None: ...
 
 
@@ -157,9 +157,9 @@ class Loop:
             raise UserError(
                 "an oracle of the cell reads measures, and the task has none; choose another model in its role"
             )
-        self._telling = [task for task in tasks if isinstance(task, Telling)] if agent.wants_told else []
+        self._telling = [task for task in tasks if isinstance(task, Telling)] if agent.wants_words else []
         """The tasks whose state and steps the agent wants in words; all or none."""
-        if agent.wants_told and len(self._telling) < len(tasks):
+        if agent.wants_words and len(self._telling) < len(tasks):
             raise UserError(
                 "a part of the cell reads state and steps in words, and the task tells its state in no sentences or "
                 "has no captions; choose a suite that does both, such as crafter_ood"
@@ -201,28 +201,28 @@ class Loop:
         if not self.agent.active[ask.row]:
             return  # the seed has stopped training
         if ask.to not in self._asks:
-            known = ", ".join(self._asks) or "none"
+            role_names = ", ".join(self._asks) or "none"
             raise UserError(
-                f"a part asks in the role {ask.to!r}, which the cell does not have (asked roles: {known}); declare it "
-                f"in the `needs` of the part's configuration, and set `wants_snapshots` if it is a judge's"
+                f"a part asks in the role {ask.to!r}, which the cell does not have (asked roles: {role_names}); "
+                f"declare it in the `needs` of the part's configuration, and set `wants_snapshots` if it is a judge's"
             )
         self._asks[ask.to].submit(ask, self.step)
 
     def consult(self, questions: Sequence[Question]) -> list[Any]:
         """Return the answers to questions of training synchronously."""
-        told = [placed(question, self.tasks[question.row]) for question in questions]
-        return self._consult(told, [""] * len(told))
+        placed_questions = [placed(question, self.tasks[question.row]) for question in questions]
+        return self._consult(placed_questions, [""] * len(placed_questions))
 
     def _consult(self, questions: Sequence[Question], scopes: Sequence[str]) -> list[Any]:
         """Return the answer to each question, in order; None for a stopped seed, whose question is not sent."""
-        asked = [*zip(questions, scopes, strict=True)]
+        scoped = [*zip(questions, scopes, strict=True)]
 
         def stop() -> bool:
             phase = EVALUATING if self._evaluating else self._phase_shown
             self._journal.consulting(self.step, self._score, self._waited, self._accounts, phase)
             return self._stop()
 
-        return consulted(self._consulted, asked, self.step, stop, self.agent.active)
+        return consult(self._consulted, scoped, self.step, stop, self.agent.active)
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
         self._journal.noted(log, row, self.step, values)
@@ -292,20 +292,22 @@ class Loop:
         """Pass the demonstrations to the agent; every seed observes its own."""
         for episodes in self._demonstrations:
             for step in range(episodes[0].length):
-                shown = together(episodes, step)
-                self.agent.observe(shown if self.agent.wants_snapshots else shown._replace(snapshot=None), self)
+                transition = together(episodes, step)
+                self.agent.observe(
+                    transition if self.agent.wants_snapshots else transition._replace(snapshot=None), self
+                )
 
     def _interact(self) -> None:
         """Take one step of every seed's task."""
-        seen = self.observation
+        observations = self.observation
         if not self._begun:
             self._begun = True
-            self.agent.begin(self.rows, seen, self)
-        actions = self._finite(self.agent.act(seen, self))
+            self.agent.begin(self.rows, observations, self)
+        actions = self._finite(self.agent.act(observations, self))
         before = tuple(task.text() for task in self._telling)
         steps: list[Step] = at_once(self.tasks, "step", ((action,) for action in actions))
         transition = Transition(
-            observation=seen,
+            observation=observations,
             action=actions,
             reward=np.array([step.reward for step in steps], np.float32),
             terminated=np.array([step.terminated for step in steps]),
@@ -315,7 +317,7 @@ class Loop:
             snapshot=np.array([task.snapshot() for task in self.tasks]) if self.agent.wants_snapshots else None,
             success=np.array([step.success for step in steps], bool),
             measures=np.array([task.measures() for task in self._measured]) if self._measured else None,
-            told=Told(before, tuple(task.caption() for task in self._telling)) if self._telling else None,
+            words=StepWords(before, tuple(task.caption() for task in self._telling)) if self._telling else None,
         )
         self._returns += [step.reward for step in steps]
         self._lengths += 1
@@ -434,7 +436,7 @@ class Loop:
         return dict(self._clock)
 
     @property
-    def accounts(self) -> dict[str, Sequence[Account]]:
+    def accounts(self) -> dict[str, Sequence[QuestionAccount]]:
         """Return the model usage of each seed's questions, by role."""
         return {role: asks.accounts for role, asks in self._every}
 
@@ -452,10 +454,10 @@ class Loop:
         """Return the question queues of all roles, delayed and synchronous."""
         return [*self._asks.items(), *self._consulted.items()]
 
-    def _accounts(self) -> list[Account]:
+    def _accounts(self) -> list[QuestionAccount]:
         """Return the model usage of each seed's questions over all roles; empty if the cell sends no questions."""
         accounts = [asks.accounts for _, asks in self._every]
-        return [functools.reduce(Account.plus, mine) for mine in zip(*accounts, strict=True)]
+        return [functools.reduce(QuestionAccount.plus, mine) for mine in zip(*accounts, strict=True)]
 
     def state(self, row: int) -> State:
         """Return everything that decides the rest of one seed's run."""

@@ -16,7 +16,7 @@ from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Call, ChatCall
-from guidebench.harness.parts import FilePart, ModelPart, There
+from guidebench.harness.parts import CellView, FilePart, ModelPart
 from guidebench.harness.settings import Bounds, Digest, Later, Transport, Unit, Variable
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Served(ModelPart):
         self.server()
 
     def policy(self) -> Policy:
-        """How often and how long it is asked."""
+        """Return the timeout, attempts and concurrency of the desk's calls to this model."""
         from guidebench.harness.models.desk import Policy
 
         return Policy(timeout=self.timeout, attempts=self.attempts, in_flight=self.in_flight)
@@ -112,12 +112,12 @@ class Local(FilePart, ModelPart):
 
     @property
     def row_name(self) -> str:
-        """The name of the recipe, by digest or by name, or of the repository; for other files `local-` and the first
-        digits of their digest. A path only while the digest is unknown."""
+        """The model's name in result rows: that of its recipe, found by digest or by name, or of its repository; for
+        other files `local-` and the first digits of their digest. It is a path only while the digest is unknown."""
         if self.digest is None:
             return self.model
-        if (found := recipes.of_digest(self.digest) or recipes.recipe(self.model)) is not None:
-            return found.name
+        if (recipe := recipes.of_digest(self.digest) or recipes.recipe(self.model)) is not None:
+            return recipe.name
         if not is_path(self.model):
             return self.model
         return repository_in(self.model) or f"local-{self.digest[:8]}"
@@ -126,47 +126,50 @@ class Local(FilePart, ModelPart):
         """Return the digest of the model's files; None if they are not on this machine, or not all of them. Raise
         UserError for files that cannot be read."""
         from guidebench.harness.identity import digests
-        from guidebench.harness.models.backends.transformers_.loading import where
+        from guidebench.harness.models.backends.transformers_.loading import local_path
 
         try:
-            place = where(recipes.repository(self.model), getattr(self, "revision", None))
+            place = local_path(recipes.repository(self.model), getattr(self, "revision", None))
         except UserError:
             return None
         return None if place is None else digests.of_model(place)
 
     def placed(self) -> Mapping[str, Any]:
-        """Return a relative path with a leading dot, which no repository's name has."""
+        """Return the setting `model` with a leading "./" if it is a relative path, which distinguishes it from the
+        name of a repository; return no setting otherwise."""
         relative = not is_path(self.model) and recipes.recipe(self.model) is None and Path(self.model).exists()
         return {"model": f"./{self.model}"} if relative else {}
 
     def published(self) -> str | None:
-        """Return the digest in the recipe of the model."""
-        found = recipes.recipe(self.model)
-        return found.digest or None if found is not None else None
+        """Return the digest that the model's recipe states for the published weights; None if it states none."""
+        recipe = recipes.recipe(self.model)
+        return recipe.digest or None if recipe is not None else None
 
     def on_record(self, role: str, models: Models, study: Path | None) -> Iterator[str | None]:
-        """Yield the digests of the local models whose answers in a role are in the cassettes, and None for this model
-        without a digest. A call that two roles make is recorded under one of them, so a role without answers has those
-        of a model with the same settings."""
+        """Yield the digests of the local models whose answers in a role are recorded in the study's cassettes; yield
+        None for this model if it was recorded without a digest. A call that two roles make is recorded under only one
+        of them, so for a role without answers, yield the digests of models with the same settings in any role."""
         if models.cassette is None and (study is None or not study.is_dir()):
             return
-        from guidebench.harness.models import cassette, keeping
+        from guidebench.harness.models import cassette, study_models
 
         try:
-            files = keeping.sources(models, None if study is None else keeping.folder(study))
+            files = study_models.sources(models, None if study is None else study_models.folder(study))
         except UserError:  # a cassette that is missing; it is named before anything starts
             return
-        known = {name: value for name, value in keeping.identity(self).items() if name not in self.file_settings}
-        alike = {**known, settings.DIGEST: None}
-        found = False
+        without_files = {
+            name: value for name, value in study_models.identity(self).items() if name not in self.file_settings
+        }
+        undigested = {**without_files, settings.DIGEST: None}
+        has_answers = False
         for identity in cassette.identities(files, role):
             digest = _digest_in(identity)
             if digest is not None or identity.get("model") == self.model:
-                found = True
+                has_answers = True
                 yield digest
-        for identity in () if found else cassette.identities(files, None):
+        for identity in () if has_answers else cassette.identities(files, None):
             digest = _digest_in(identity)
-            if digest is not None and {**identity, settings.DIGEST: None} == alike:
+            if digest is not None and {**identity, settings.DIGEST: None} == undigested:
                 yield digest
 
     def ready(self) -> None:
@@ -178,7 +181,7 @@ class Local(FilePart, ModelPart):
         self.verify()
 
     def policy(self) -> Policy:
-        """How often and how long it is asked."""
+        """Return the timeout, attempts and concurrency of the desk's calls to this model."""
         from guidebench.harness.models.desk import Policy
 
         return Policy(timeout=self.timeout, attempts=self.attempts, in_flight=self.in_flight)
@@ -231,9 +234,9 @@ class Writing(ModelPart):
             return call
         return dataclasses.replace(call, max_tokens=self.max_tokens, temperature=self.temperature)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot be used in the given cell, or ""."""
-        found = recipes.recipe(self.model)
-        if found is None or "chat" in found.calls:
+        recipe = recipes.recipe(self.model)
+        if recipe is None or "chat" in recipe.calls:
             return ""
-        return f"its model {self.model!r} ({found.title}) answers no chats; choose another chat.model"
+        return f"its model {self.model!r} ({recipe.title}) answers no chats; choose another chat.model"

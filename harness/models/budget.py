@@ -25,7 +25,7 @@ TINY = 1e-9
 """Tolerance for rounding errors of sums and differences of amounts."""
 Amounts = dict[str, float]
 ONE: Amounts = {"usd": 0, "calls": 1, "seconds": 0}
-"""What is known of a request before it is sent."""
+"""The amounts of one request before it is sent: only that it is one call."""
 
 
 class Limits(NamedTuple):
@@ -44,25 +44,26 @@ class Budget:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._limits = path, limits
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
-        self._me = f"{os.getpid()}:{_started(os.getpid())}"
+        self._me = f"{os.getpid()}:{_start_time(os.getpid())}"
         with self._account():
             pass
 
     def reserve(self, estimate: Usage) -> bool:
-        """Reserve an upper bound of a call's usage; return False while other reservations leave too little.
+        """Reserve an upper bound of a call's usage; return False while the reservations of other calls leave too
+        little.
 
         Raises BudgetReached if the amount already spent leaves too little.
         """
-        wanted = amounts(estimate)
+        call_amounts = amounts(estimate)
         with self._account() as account:
             reserved = account["reserved"]
-            reached(self._limits, account["spent"], wanted)
-            if not self._fits(account, wanted):
+            check_limits(self._limits, account["spent"], call_amounts)
+            if not self._fits(account, call_amounts):
                 for holder in [holder for holder in reserved if not _alive(holder)]:
                     del reserved[holder]
-                if not self._fits(account, wanted):
+                if not self._fits(account, call_amounts):
                     return False
-            reserved[self._me] = plus(reserved.get(self._me, dict.fromkeys(UNITS, 0)), wanted)
+            reserved[self._me] = plus(reserved.get(self._me, dict.fromkeys(UNITS, 0)), call_amounts)
         return True
 
     def begin(self) -> None:
@@ -77,13 +78,13 @@ class Budget:
     def settle(self, estimate: Usage, took: Usage, begun: int = 0) -> None:
         """Release a call's reservation and add its actual usage to the amount spent, without the requests that `begin`
         has counted."""
-        counted = {which: begun * amount for which, amount in ONE.items()}
+        begun_amounts = {unit: begun * amount for unit, amount in ONE.items()}
         with self._account() as account:
-            left = plus(amounts(estimate), counted, -1)
-            mine = plus(account["reserved"].pop(self._me, left), left, -1)
+            reservation = plus(amounts(estimate), begun_amounts, -1)
+            mine = plus(account["reserved"].pop(self._me, reservation), reservation, -1)
             if any(amount > TINY for amount in mine.values()):
                 account["reserved"][self._me] = mine
-            account["spent"] = plus(account["spent"], plus(amounts(took), counted, -1))
+            account["spent"] = plus(account["spent"], plus(amounts(took), begun_amounts, -1))
 
     @property
     def spent(self) -> Mapping[str, float]:
@@ -92,22 +93,22 @@ class Budget:
             return dict(account["spent"])
 
     def count(self, grants: int, spent: Amounts) -> None:
-        """Count the grants up to this number, of which these amounts were spent, as one step."""
+        """Add the amounts spent of all grants up to number `grants` to the account, in one step."""
         with self._account() as account:
             account["spent"], account["grants"] = plus(account["spent"], spent), grants
 
     def rest(self) -> None:
-        """Let others have what is not reserved, as they do at any time."""
+        """Do nothing: other workers may use the unreserved part of the budget at any time."""
 
     def close(self) -> None:
         os.close(self._file)
 
-    def _fits(self, account: Mapping[str, Any], wanted: Amounts) -> bool:
-        taken = account["spent"]
-        for each in account["reserved"].values():
-            taken = plus(taken, each)
+    def _fits(self, account: Mapping[str, Any], call_amounts: Amounts) -> bool:
+        total = account["spent"]
+        for reservation in account["reserved"].values():
+            total = plus(total, reservation)
         limits = self._limits._asdict()
-        return all(limits[each] is None or taken[each] + wanted[each] <= limits[each] + TINY for each in UNITS)
+        return all(limits[unit] is None or total[unit] + call_amounts[unit] <= limits[unit] + TINY for unit in UNITS)
 
     @contextmanager
     def _account(self) -> Iterator[dict[str, Any]]:
@@ -138,8 +139,8 @@ def _parsed(text: bytes, path: Path) -> dict[str, Any]:
         return {"spent": dict.fromkeys(UNITS, 0), "reserved": {}, "grants": 0}
     try:
         account = json.loads(text)
-        for each in (account["spent"], *account["reserved"].values()):
-            checked(each)
+        for stored_amounts in (account["spent"], *account["reserved"].values()):
+            valid_amounts(stored_amounts)
         account["grants"] = int(account.get("grants", 0))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
@@ -148,41 +149,41 @@ def _parsed(text: bytes, path: Path) -> dict[str, Any]:
     return dict(account)
 
 
-def checked(content: Any) -> Amounts:
-    """Return amounts that were read. Raise ValueError if they are none."""
-    if set(content) != set(UNITS) or not all(type(value) in (int, float) for value in content.values()):
-        raise ValueError(f"{content} are no amounts")
-    return dict(content)
+def valid_amounts(amounts_read: Any) -> Amounts:
+    """Return amounts that were read from a file; raise ValueError unless they are one number for each unit."""
+    if set(amounts_read) != set(UNITS) or not all(type(value) in (int, float) for value in amounts_read.values()):
+        raise ValueError(f"{amounts_read} are no amounts")
+    return dict(amounts_read)
 
 
-def reached(limits: Limits, spent: Mapping[str, float], wanted: Mapping[str, float]) -> None:
-    """Raise BudgetReached if what is spent leaves too little for what the next call may take."""
+def check_limits(limits: Limits, spent: Mapping[str, float], call_amounts: Mapping[str, float]) -> None:
+    """Raise BudgetReached if the amounts spent leave less than the next call may take."""
     for which, limit in limits._asdict().items():
-        if limit is not None and spent[which] + wanted[which] > limit + TINY:
+        if limit is not None and spent[which] + call_amounts[which] > limit + TINY:
             raise BudgetReached(
                 f"models.budget_{which}={limit:g} is reached: {spent[which]:.6g} {UNITS[which]} are spent and "
-                f"the next call may take {wanted[which]:.6g}; raise it and run the same command again"
+                f"the next call may take {call_amounts[which]:.6g}; raise it and run the same command again"
             )
 
 
 def amounts(usage: Usage) -> Amounts:
-    """Return what a call takes of each limited amount."""
-    return {which: getattr(usage, which) for which in UNITS}
+    """Return the limited amounts of a usage: USD, calls and seconds."""
+    return {unit: getattr(usage, unit) for unit in UNITS}
 
 
-def plus(one: Mapping[str, float], other: Mapping[str, float], sign: int = 1) -> Amounts:
+def plus(first: Mapping[str, float], second: Mapping[str, float], sign: int = 1) -> Amounts:
     """Return the sum, or with `sign` = -1 the difference."""
-    return {which: one[which] + sign * other[which] for which in UNITS}
+    return {unit: first[unit] + sign * second[unit] for unit in UNITS}
 
 
 def _alive(holder: str) -> bool:
     """Return whether the process `PID:START` still runs; the start time distinguishes a later process with the same
     PID."""
-    pid, _, started = holder.partition(":")
-    return pid.isdigit() and _started(int(pid)) == started
+    pid, _, start_time = holder.partition(":")
+    return pid.isdigit() and _start_time(int(pid)) == start_time
 
 
-def _started(pid: int) -> str:
+def _start_time(pid: int) -> str:
     """Return a process's start time in kernel clock ticks, "" if it does not run, "?" if the system does not report
     it."""
     try:

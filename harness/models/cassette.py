@@ -3,8 +3,8 @@
 An answer belongs to the run that received it and may be reused by every other run. A run finds its own answer first, so
 it gets the same one again however the answers of several workers are merged. A failure counts only for the same
 question of the same run. Each process writes a shard of its own, and commits an answer to disk before returning it.
-Shards are merged after their processes have ended. Where a study's disk is shared by several machines, a process writes
-as `segments.py` tells.
+Shards are merged after their processes have ended. If several machines share a study's disk, `segments.py` describes
+how a process writes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from guidebench.harness.models.calls import Asker, CallResult, Usage
 from guidebench.harness.models.cassette_file import (
     COLUMNS,
     PATIENCE,
-    TOOK,
+    USAGE_COLUMNS,
     WITHIN,
     InUse,
     copy,
@@ -47,12 +47,15 @@ MERGING = 900.0
 WAL_PAGES = 4_096
 """Pages of 4 KiB after which SQLite checkpoints a shard's write-ahead log, which waits for the disk."""
 FAILURE = (
-    f"SELECT kind, detail, {TOOK} FROM failures WHERE key = ? AND run = ? AND role = ? AND scope = ? AND ordinal = ?"
+    f"SELECT kind, detail, {USAGE_COLUMNS} FROM failures "
+    "WHERE key = ? AND run = ? AND role = ? AND scope = ? AND ordinal = ?"
 )
-ANSWER = f"SELECT run, model, value, detail, {TOOK} FROM answers WHERE key = ? ORDER BY run = ? DESC, run LIMIT 1"
-KEPT = "EXISTS (SELECT 1 FROM arrays WHERE arrays.key = answers.key AND arrays.run = answers.run)"
+ANSWER = (
+    f"SELECT run, model, value, detail, {USAGE_COLUMNS} FROM answers WHERE key = ? ORDER BY run = ? DESC, run LIMIT 1"
+)
+HAS_ARRAY = "EXISTS (SELECT 1 FROM arrays WHERE arrays.key = answers.key AND arrays.run = answers.run)"
 """Condition that the numbers of an array answer are stored."""
-ARRAY = ANSWER.replace("key = ?", f"key = ? AND {KEPT}")
+ARRAY = ANSWER.replace("key = ?", f"key = ? AND {HAS_ARRAY}")
 ARRAYS = '{"array":"%","shape":[%]}'
 """Pattern of the JSON header of an array answer."""
 DATA = "SELECT data FROM arrays WHERE key = ? AND run = ?"
@@ -64,7 +67,7 @@ class CassetteEntry(NamedTuple):
     request: Request
     asker: Asker
     model: str
-    told: CallResult
+    outcome: CallResult
     images: Mapping[str, bytes]
     """PNGs by digest."""
     spent: Usage
@@ -75,8 +78,10 @@ _Stored = tuple[str, bytes | None]
 """A value as stored: its text, and the bytes if it is an array; ("", None) for a failure."""
 
 
-class _Found(NamedTuple):
-    told: CallResult
+class _RecordedOutcome(NamedTuple):
+    """An outcome as a cassette holds it, and the run that received it."""
+
+    outcome: CallResult
     stored: _Stored
     run: str
     model: str
@@ -92,44 +97,44 @@ class Cassette:
         """
         self._shard, self._keep_images = shard, keep_images
         self._sources = {path: opened(path) for path in sources}
-        self._own: sqlite3.Connection | None = None
+        self._shard_db: sqlite3.Connection | None = None
         self._accounts: dict[tuple[str, str], int] = {}
         """Account and model -> their row of `spent` in the shard, which holds their sum."""
 
     def find(self, request: Request, asker: Asker) -> CallResult | None:
         """Return the recorded outcome of a question, preferably this run's, else any run's; None if there is none."""
-        found = self._find(request, asker)
-        return None if found is None else found.told
+        recorded = self._find(request, asker)
+        return None if recorded is None else recorded.outcome
 
-    def hear(self, request: Request, asker: Asker) -> CallResult | None:
-        """Return what `find` returns, and record an answer of another run as this run's too."""
-        found = self._find(request, asker)
-        if found is None:
+    def adopt(self, request: Request, asker: Asker) -> CallResult | None:
+        """Return the outcome that `find` returns; if it belongs to another run, record it as this run's too."""
+        recorded = self._find(request, asker)
+        if recorded is None:
             return None
-        if found.run != asker.run:
+        if recorded.run != asker.run:
             with self._writing() as db:
                 insert(db, "requests", [(request.key, request.text)])
-                _tell(db, request.key, asker, found.model, found.told, found.stored)
-        return found.told
+                _insert_outcome(db, request.key, asker, recorded.model, recorded.outcome, recorded.stored)
+        return recorded.outcome
 
     def lacks(self, digests: Iterable[str]) -> set[str]:
         """Return the digests whose images are not recorded yet; none if images are not kept."""
-        wanted = set(digests) if self._keep_images else set()
-        return wanted if self._own is None else unknown(self._own, wanted)
+        image_digests = set(digests) if self._keep_images else set()
+        return image_digests if self._shard_db is None else missing_images(self._shard_db, image_digests)
 
     def record(self, *entries: CassetteEntry) -> None:
         """Record outcomes in one transaction. Raise UserError if the disk is full."""
         with self._writing() as db:
-            for request, asker, model, told, images, spent in entries:
-                stored = ("", None) if told.failure else encoded(type(request.call), told.value)
+            for request, asker, model, outcome, images, spent in entries:
+                stored = ("", None) if outcome.failure else encoded(type(request.call), outcome.value)
                 insert(db, "images", images.items())
                 insert(db, "requests", [(request.key, request.text)])
-                _tell(db, request.key, asker, model, told, stored)
+                _insert_outcome(db, request.key, asker, model, outcome, stored)
                 self._add(db, asker.account, model, spent)
 
     def dropped(self, request: Request) -> bool:
-        """Return whether a missing answer is recorded as an array whose numbers were dropped."""
-        query = f"SELECT EXISTS (SELECT 1 FROM answers WHERE key = ? AND NOT {KEPT})"
+        """Return whether a call was answered by an array that was dropped from the cassettes since."""
+        query = f"SELECT EXISTS (SELECT 1 FROM answers WHERE key = ? AND NOT {HAS_ARRAY})"
         array = request.call.array is not None
         return array and any(db.execute(query, (request.key,)).fetchone()[0] for _, db in self._files())
 
@@ -151,61 +156,61 @@ class Cassette:
             self._accounts[account, model] = int(cursor.lastrowid or -1)
 
     def publish(self, followers: Iterable[Path] = ()) -> None:
-        """Put what is recorded where the loss of this machine cannot reach it. `followers`: files that exist if other
-        processes have taken over the runs; Fenced is raised then."""
+        """Copy the recorded answers to storage that survives the loss of this machine; here they are there already.
+        `followers`: files that exist if other processes have taken over the runs; Fenced is raised if one does."""
 
     def bill(self) -> None:
-        """Record what was spent, and no more: another process holds the runs by now."""
+        """Record the usage but no answers, because another process holds the runs by now."""
 
     def close(self) -> None:
         for _, db in self._files():
             db.close()
-        self._sources, self._own, self._accounts = {}, None, {}
+        self._sources, self._shard_db, self._accounts = {}, None, {}
 
-    def _find(self, request: Request, asker: Asker) -> _Found | None:
+    def _find(self, request: Request, asker: Asker) -> _RecordedOutcome | None:
         key = request.key
         for path, db in self._files():
             with _reading(path):
                 row = db.execute(FAILURE, (key, asker.run, asker.role, asker.scope, asker.ordinal)).fetchone()
                 if row is not None:
                     kind, detail, *took = row
-                    told = CallResult(None, kind, Usage(*took), detail=json.loads(detail))
-                    return _Found(told, ("", None), asker.run, "")
-        found, kind = None, type(request.call)
+                    outcome = CallResult(None, kind, Usage(*took), detail=json.loads(detail))
+                    return _RecordedOutcome(outcome, ("", None), asker.run, "")
+        recorded, kind = None, type(request.call)
         array = kind.array is not None
         for path, db in self._files():
             with _reading(path):
                 row = db.execute(ARRAY if array else ANSWER, (key, asker.run)).fetchone()
-                if row is not None and (found is None or row[0] == asker.run):
+                if row is not None and (recorded is None or row[0] == asker.run):
                     run, model, text, detail, *took = row
                     data = db.execute(DATA, (key, run)).fetchone()[0] if array else None
                     answer = decoded(kind, text, data)
                     if array and (wrong := request.call.fault(answer)):
                         raise ValueError(wrong)
-                    told = CallResult(answer, "", Usage(*took), detail=json.loads(detail))
-                    found = _Found(told, (text, data), run, model)
+                    outcome = CallResult(answer, "", Usage(*took), detail=json.loads(detail))
+                    recorded = _RecordedOutcome(outcome, (text, data), run, model)
                     if run == asker.run:
-                        return found
-        return found
+                        return recorded
+        return recorded
 
     def _files(self) -> Iterator[tuple[Path, sqlite3.Connection]]:
         yield from self._sources.items()
-        if self._own is not None and self._shard is not None:
-            yield self._shard, self._own
+        if self._shard_db is not None and self._shard is not None:
+            yield self._shard, self._shard_db
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """Open a transaction on the shard."""
         assert self._shard is not None, "this cassette is only read"
         with faults_of(self._shard):
-            if self._own is None:
-                self._own = _begun(self._shard)
-            with transaction(self._own):
-                yield self._own
+            if self._shard_db is None:
+                self._shard_db = _begin_shard(self._shard)
+            with transaction(self._shard_db):
+                yield self._shard_db
 
 
-def _begun(shard: Path) -> sqlite3.Connection:
-    """Create a shard and hold it, so that no other process takes it for abandoned before its first write."""
+def _begin_shard(shard: Path) -> sqlite3.Connection:
+    """Create a shard and open it, so that no other process takes it for abandoned before its first write."""
     lock = Lease(shard.parent, "cassette")
     lock.acquire(PATIENCE)
     try:
@@ -230,10 +235,12 @@ def _reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path} is damaged ({error}); restore it, or delete it to ask its calls again") from None
 
 
-def _tell(db: sqlite3.Connection, key: str, asker: Asker, model: str, told: CallResult, stored: _Stored) -> None:
-    rest = (asker.role, asker.scope, asker.ordinal, asker.step, model, dumps(dict(told.detail)), *told.usage)
-    if told.failure:
-        insert(db, "failures", [(key, asker.run, told.failure, *rest)])
+def _insert_outcome(
+    db: sqlite3.Connection, key: str, asker: Asker, model: str, outcome: CallResult, stored: _Stored
+) -> None:
+    rest = (asker.role, asker.scope, asker.ordinal, asker.step, model, dumps(dict(outcome.detail)), *outcome.usage)
+    if outcome.failure:
+        insert(db, "failures", [(key, asker.run, outcome.failure, *rest)])
     else:
         text, data = stored
         insert(db, "answers", [(key, asker.run, text, *rest)])
@@ -241,7 +248,7 @@ def _tell(db: sqlite3.Connection, key: str, asker: Asker, model: str, told: Call
             insert(db, "arrays", [(key, asker.run, data)])
 
 
-def unknown(db: sqlite3.Connection, digests: set[str]) -> set[str]:
+def missing_images(db: sqlite3.Connection, digests: set[str]) -> set[str]:
     """Return the digests of which a cassette holds no image."""
     marks = ", ".join("?" * len(digests))
     return digests - {
@@ -265,7 +272,8 @@ def files(directory: Path) -> list[Path]:
 
 
 def identities(paths: Iterable[Path], role: str | None) -> Iterator[Mapping[str, Any]]:
-    """Yield the identity of each model whose answers in a role are on record, or of each model, as requests hold it."""
+    """Yield the settings that identify each model in recorded requests: of the models with answers in a role, or of all
+    models if `role` is None."""
     within = " WHERE key IN (SELECT key FROM answers WHERE role = ?)"
     query = f"SELECT DISTINCT json_extract(text, '$.model') FROM requests{within if role is not None else ''}"
     for path in paths:
@@ -275,26 +283,27 @@ def identities(paths: Iterable[Path], role: str | None) -> Iterator[Mapping[str,
                     yield identity
 
 
-def lost(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:
-    """Return model -> number of array answers to these runs (`CELL/SEED`) whose numbers no file holds any more; models
-    without such answers are omitted."""
-    found: dict[str, str] = {}
+def lost_arrays(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:
+    """Return model -> number of array answers to the runs (`CELL/SEED`) whose arrays were dropped from all files;
+    models without such answers are omitted."""
+    model_of_key: dict[str, str] = {}
     with ExitStack() as stack:
         files = {path: stack.enter_context(closing(opened(path))) for path in paths}
-        query = f"SELECT key, model FROM answers WHERE {WITHIN} AND value LIKE '{ARRAYS}' AND NOT {KEPT}"
+        query = f"SELECT key, model FROM answers WHERE {WITHIN} AND value LIKE '{ARRAYS}' AND NOT {HAS_ARRAY}"
         for path, db in files.items():
             with faults_of(path):
                 for key, model in db.execute(query, (dumps([*runs]),)):
-                    kept = "SELECT 1 FROM arrays WHERE key = ? LIMIT 1"
-                    if key not in found and not any(each.execute(kept, (key,)).fetchone() for each in files.values()):
-                        found[key] = model
-    return dict(Counter(found.values()))
+                    array_query = "SELECT 1 FROM arrays WHERE key = ? LIMIT 1"
+                    rows = (other.execute(array_query, (key,)).fetchone() for other in files.values())
+                    if key not in model_of_key and not any(rows):
+                        model_of_key[key] = model
+    return dict(Counter(model_of_key.values()))
 
 
 @contextmanager
 def writing(directory: Path) -> Iterator[None]:
-    """Hold the right to change the merged cassette of a directory. Who begins to read it on another machine waits for
-    its end once, when the lease of its runs shows already that it is there."""
+    """Hold the lease that allows changing the merged cassette of a directory. A process of another machine waits for
+    its release once before it reads the cassette, after it has taken the lease of its runs."""
     lock = Lease(directory, "cassette")
     lock.acquire(MERGING, tell=leases.warn)
     try:
@@ -304,9 +313,9 @@ def writing(directory: Path) -> Iterator[None]:
 
 
 def merge(directory: Path, finished: Collection[str] = (), alone: Callable[[], bool] = lambda: True) -> None:
-    """Merge every shard whose process has ended into the directory's cassette and remove it; shards in use stay. Arrays
-    that answered the runs `finished` are dropped. Do nothing unless `alone()`, which is asked while nobody can begin to
-    read.
+    """Merge every shard whose process has ended into the directory's cassette and remove it; shards in use stay. Drop
+    the arrays that answered the runs `finished`. Do nothing unless `alone()` returns that no other machine uses the
+    directory; it is called while none can begin to.
 
     If killed, the next call completes the merge. Raises UserError for damaged shards, after merging all others.
     """

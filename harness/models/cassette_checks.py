@@ -2,7 +2,8 @@
 
 The file is untrusted data. It is opened read-only and without its journals, and only if its schema equals ours exactly,
 so that no view, trigger or generated column in it runs. Then each table row is checked: types, sizes, hashes, and that
-each answer fits its question. Call `verify` in a separate process (`guidebench.harness.apart`), limited to `seconds`.
+each answer fits its question. Call `verify` in a separate process (`guidebench.harness.reader_process`), limited to
+`seconds`.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def verify(file: Path) -> None:
         raise UserError(f"{file} is being written, or was not closed; import what `bench models export` makes of it")
     with closing(opened(file, STRANGERS)) as db, faults_of(file):
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-        found = db.execute("PRAGMA integrity_check(1)").fetchone()
-        if found != ("ok",):
-            raise UserError(f"{file} is damaged ({printable(str(found))}); ask for another copy")
+        integrity = db.execute("PRAGMA integrity_check(1)").fetchone()
+        if integrity != ("ok",):
+            raise UserError(f"{file} is damaged ({printable(str(integrity))}); ask for another copy")
         for table, check in CHECKS.items():
             names = COLUMNS[table].split(", ")
             for number, row in enumerate(db.execute(f"SELECT {COLUMNS[table]} FROM {table}"), 1):
@@ -60,9 +61,10 @@ def verify(file: Path) -> None:
                 except UnknownKind as unknown:
                     raise UserError(f"{file}: row {number} of {table} {unknown}; nothing was taken") from None
                 except Exception as error:  # untrusted content may raise anything
-                    said = printable(str(error) or type(error).__name__)
+                    reason = printable(str(error) or type(error).__name__)
                     raise UserError(
-                        f"{file}: row {number} of {table} is not what this program records ({said}); nothing was taken"
+                        f"{file}: row {number} of {table} is not what this program records ({reason}); nothing was "
+                        f"taken"
                     ) from None
 
 
@@ -90,26 +92,26 @@ def _request(row: StoredCall, _: sqlite3.Connection) -> None:
 
 
 def _answer(row: StoredCall, db: sqlite3.Connection) -> None:
-    asked = _asked(row, db)
+    call = _checked_call(row, db)
     _text(row["value"], LONGEST)
     try:
-        answer = read(db, type(asked), row["key"], row["run"])
+        answer = read(db, type(call), row["key"], row["run"])
     except NotKept:
         return  # a run that needs the answer asks the model again
-    if fault := asked.fault(answer):
-        raise ValueError(f"no answer to a call of kind {asked.kind!r}: {fault}")
+    if fault := call.fault(answer):
+        raise ValueError(f"no answer to a call of kind {call.kind!r}: {fault}")
 
 
 def _array(row: StoredCall, db: sqlite3.Connection) -> None:
     """Check that an array belongs to an answer; `_answer` checks its bytes."""
     query = "SELECT text FROM answers JOIN requests USING (key) WHERE key = ? AND run = ?"
-    found = db.execute(query, (row["key"], row["run"])).fetchone()
-    if found is None or _parsed(found[0]).array is None:
+    request = db.execute(query, (row["key"], row["run"])).fetchone()
+    if request is None or _parsed(request[0]).array is None:
         raise ValueError("there is no answer that is an array with its key and run")
 
 
 def _failure(row: StoredCall, db: sqlite3.Connection) -> None:
-    _asked(row, db)
+    _checked_call(row, db)
     if row["kind"] not in get_args(FailureKind):
         raise ValueError(f"no kind of failure: {row['kind']!r}")
 
@@ -124,7 +126,7 @@ CHECKS: Mapping[str, Callable[[StoredCall, sqlite3.Connection], None]] = {
 """Table -> check that raises ValueError for a row that this program would not write."""
 
 
-def _asked(row: StoredCall, db: sqlite3.Connection) -> Call:
+def _checked_call(row: StoredCall, db: sqlite3.Connection) -> Call:
     """Check the columns that answers and failures share (asker, usage, detail) and return their request."""
     for name in ("run", "model", "role", "scope"):
         _text(row[name], NAME)
@@ -135,10 +137,10 @@ def _asked(row: StoredCall, db: sqlite3.Connection) -> Call:
     detail = JSON.decode(_text(row["detail"], DETAIL))
     if not isinstance(detail, dict) or not all(isinstance(value, (str, float)) for value in detail.values()):
         raise ValueError("detail is no mapping of names to numbers and texts")
-    found = db.execute("SELECT text FROM requests WHERE key = ?", (row["key"],)).fetchone()
-    if found is None:
+    request = db.execute("SELECT text FROM requests WHERE key = ?", (row["key"],)).fetchone()
+    if request is None:
         raise ValueError("there is no request with its key")
-    return _parsed(found[0])
+    return _parsed(request[0])
 
 
 def _parsed(text: str) -> Call:
@@ -152,13 +154,13 @@ def _parsed(text: str) -> Call:
 def kind_of(name: str) -> type[Call]:
     """Return the kind of call that a request names; raise UnknownKind if no installed package defines it."""
     try:
-        found: type[Call] = registry.get("call", name)
+        kind: type[Call] = registry.get("call", name)
     except UserError as error:
         raise UnknownKind(
             f"is a call of kind {printable(name)[:40]!r}, which cannot be read here; install the package that brings "
             f"it ({printable(str(error))})"
         ) from None
-    return found
+    return kind
 
 
 def _text(value: Any, longest: int) -> str:

@@ -18,7 +18,7 @@ from guidebench.harness.texts import JSON
 PATIENCE = 60.0
 """Seconds to wait for another process that is writing."""
 BESIDE = ("-journal", "-wal")
-"""How the names of files end that SQLite opens beside a database; opening a FIFO would wait for a writer."""
+"""Name endings of the files that SQLite opens beside a database. If one were a FIFO, opening it would block."""
 STRANGERS = "ro&immutable=1"
 """Mode for an untrusted file: it is never written, and a journal beside it is ignored."""
 
@@ -36,15 +36,15 @@ class NotKept(Exception):
         self.shape = shape
 
 
-TOOK = ", ".join(Usage._fields)
-TOLD = f"role, scope, ordinal, step, model, detail, {TOOK}"
+USAGE_COLUMNS = ", ".join(Usage._fields)
+OUTCOME_COLUMNS = f"role, scope, ordinal, step, model, detail, {USAGE_COLUMNS}"
 COLUMNS = {
     "images": "digest, png",
     "requests": "key, text",
-    "answers": f"key, run, value, {TOLD}",
+    "answers": f"key, run, value, {OUTCOME_COLUMNS}",
     "arrays": "key, run, data",
-    "failures": f"key, run, kind, {TOLD}",
-    "spent": f"run, model, {TOOK}",
+    "failures": f"key, run, kind, {OUTCOME_COLUMNS}",
+    "spent": f"run, model, {USAGE_COLUMNS}",
 }
 """Table -> its columns. `answers` and `failures` hold the outcomes that runs received, `spent` the usage of each actual
 attempt. `arrays` holds the bytes of array answers; a study may drop them, and the answer then keeps only type and
@@ -179,8 +179,8 @@ def encoded(kind: type[Call], value: Any) -> tuple[str, bytes | None]:
 
 
 def decoded(kind: type[Call], text: str, data: bytes | None) -> Any:
-    """Return the answer that `encoded` was given; raise NotKept for an array without bytes and ValueError for anything
-    else."""
+    """Decode what `encoded` returned into the answer; raise NotKept for an array without bytes and ValueError for any
+    other text."""
     try:
         if kind.array is None:
             return kind.decode(JSON.decode(text))

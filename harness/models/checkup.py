@@ -11,10 +11,10 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-from guidebench.harness import apart, outside, registry
+from guidebench.harness import outside, reader_process, registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.findings import Finding
-from guidebench.harness.models import once
+from guidebench.harness.models import single_calls
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Call, Failure
 from guidebench.harness.parts import FilePart
@@ -29,44 +29,46 @@ WORKING = 1.5
 def findings(config: Any, kind: str = "judge") -> Iterator[Finding]:
     """Yield the checks of a foundation model as they are made. `config`: built configuration of a judge, chat or
     embedder, which `kind` names."""
-    if (known := _recipe(config.model)) is not None:
-        yield known
+    if (recipe_finding := _recipe(config.model)) is not None:
+        yield recipe_finding
     if config.backend == "openai":
         yield from _server(config, kind)
         return
     if config.backend == "transformers":
-        there = yield from _weights(config)
-        if not there:
+        has_weights = yield from _weights(config)
+        if not has_weights:
             return
-    yield _asked("call", config, tiny(config, kind))
+    yield _call_finding("call", config, tiny(config, kind))
 
 
 def _recipe(model: str) -> Finding | None:
-    found = recipes.recipe(model)
-    if found is None:
+    recipe = recipes.recipe(model)
+    if recipe is None:
         return None
-    price = {"free": "free by the token where its weights run", "unknown": "price unknown"}.get(found.pricing)
-    if found.price is not None:
-        price = f"{found.price.usd_in:g} / {found.price.usd_out:g} USD per million tokens, {found.price.held}"
-    return Finding("recipe", bool(found.calls), f"{found.title}; {price}; {found.licence}. {found.note}")
+    price = {"free": "free by the token where its weights run", "unknown": "price unknown"}.get(recipe.pricing)
+    if recipe.price is not None:
+        price = f"{recipe.price.usd_in:g} / {recipe.price.usd_out:g} USD per million tokens, {recipe.price.held}"
+    return Finding("recipe", bool(recipe.calls), f"{recipe.title}; {price}; {recipe.licence}. {recipe.note}")
 
 
 def tiny(config: Any, kind: str) -> Call:
-    """Return a small call of the kind that this kind of part gets. If the recipe of a judge's model does not list
-    judging, return a chat or embed call; if a model declares other kinds of call, return the first of them."""
-    answers, found = answering.answered(kind, config), recipes.recipe(config.model)
+    """Return a small call to a model, of the kind that its kind of part (judge, chat, embedder) usually gets. If the
+    recipe of a judge's model does not list judging, return a chat or embed call; if a model declares only other kinds
+    of call, return the first of them."""
+    answers, recipe = answering.answered(kind, config), recipes.recipe(config.model)
     usual = answering.USUAL[kind]
-    if kind == "judge" and found is not None and "judge" not in found.calls:
-        usual = "chat" if "chat" in found.calls else "embed"
+    if kind == "judge" and recipe is not None and "judge" not in recipe.calls:
+        usual = "chat" if "chat" in recipe.calls else "embed"
     small: Call = registry.get("call", usual if usual in answers else answers[0]).small()
     return small
 
 
-def _asked(name: str, config: Any, call: Call, missing: bool | None = False) -> Finding:
-    """Make a call and report its outcome; `missing` is the verdict without an answer."""
+def _call_finding(name: str, config: Any, call: Call, missing: bool | None = False) -> Finding:
+    """Make a call and return a finding named `name` about its outcome. `missing`: the finding's verdict if there is no
+    usable answer."""
     started = time.perf_counter()
     try:
-        reply = once.ask(config, call)
+        reply = single_calls.ask(config, call)
     except UserError as error:
         return Finding(name, missing, str(error))
     seconds = time.perf_counter() - started
@@ -74,21 +76,21 @@ def _asked(name: str, config: Any, call: Call, missing: bool | None = False) -> 
         return Finding(name, missing, f"{reply.kind}: {reply}")
     if fault := call.fault(reply.value):
         return Finding(name, missing, f"malformed: {fault}")
-    said = f"answered {reply.value[:40]!r}" if isinstance(reply.value, str) else call.words(reply.value)[:80]
+    answer = f"answered {reply.value[:40]!r}" if isinstance(reply.value, str) else call.words(reply.value)[:80]
     if "mass" in reply.detail:
-        said += f" of a mass of {float(reply.detail['mass']):.3f} for yes and no"
+        answer += f" of a mass of {float(reply.detail['mass']):.3f} for yes and no"
     served = f", by {reply.detail['served_by']} as it says" if reply.detail.get("served_by") else ""
     took = f"{reply.usage.seconds:.2f} s" + (f", {seconds:.1f} s with loading" if config.backend != "openai" else "")
-    return Finding(name, True, f"{said}{served}; {took}; {reply.usage.tokens_in} tokens in")
+    return Finding(name, True, f"{answer}{served}; {took}; {reply.usage.tokens_in} tokens in")
 
 
 def _weights(config: Any) -> Generator[Finding, None, bool]:
     """Check files and memory of a local model; return whether it can be loaded without a download."""
-    from guidebench.harness.models.backends.transformers_.loading import missing, where
+    from guidebench.harness.models.backends.transformers_.loading import local_path, missing
 
     try:
         name = recipes.repository(config.model)
-        place = where(name, config.revision)
+        place = local_path(name, config.revision)
     except UserError as error:
         yield Finding("files", False, str(error))
         return False
@@ -108,7 +110,7 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
     yield Finding("files", True, f"{count / 1e9:.3g} billion parameters, {size / GIB:.2f} GiB safetensors in {place}")
     if isinstance(config, FilePart) and (digest := config.content()) is not None:
         yield Finding("digest", True, digest)
-    device = config.device or once.device()
+    device = config.device or single_calls.device()
     needed, free = WORKING * count * BYTES.get(config.dtype, 4), _free_memory(device)
     text = f"about {needed / GIB:.2f} GiB at work in {config.dtype} on {device}, {free / GIB:.1f} GiB free"
     yield Finding("memory", needed < free, text + ("" if needed < free else "; choose a smaller model or dtype"))
@@ -116,7 +118,7 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
 
 
 def _lacking(place: Path, files: list[Path]) -> str:
-    """Return what a model's directory lacks, or ""."""
+    """Return a message about the files that a model's path or directory lacks, or ""."""
     if place.is_file():
         return (
             "" if place.suffix == ".safetensors" else f"{place} is no safetensors file; see `bench models convert -h`"
@@ -133,7 +135,7 @@ def _lacking(place: Path, files: list[Path]) -> str:
 
 
 def _parameters(file: Path) -> int:
-    header = apart.read(f"{file}: reading its header", [], outside.header, file)
+    header = reader_process.read(f"{file}: reading its header", [], outside.header, file)
     return sum(map(math.prod, header.shapes.values()))
 
 
@@ -166,24 +168,24 @@ def _server(config: Any, kind: str) -> Iterator[Finding]:
     key = bool(os.environ.get(config.key_variable, "").strip())
     yield Finding("key", key or None, f"{config.key_variable} is {'set' if key else 'not set'}")
     try:
-        wanted, (address, found) = recipes.served(config.model), asyncio.run(listed())
+        model_name, (address, listed_models) = recipes.server_name(config.model), asyncio.run(listed())
     except UserError as error:
         yield Finding("server", False, str(error))
         return
-    if isinstance(found, Exception):
-        away = isinstance(found, UserError) or found.kind in ("connection", "timeout")
-        yield Finding("server", False if away else None, f"{address} lists no models: {found}")
+    if isinstance(listed_models, Exception):
+        away = isinstance(listed_models, UserError) or listed_models.kind in ("connection", "timeout")
+        yield Finding("server", False if away else None, f"{address} lists no models: {listed_models}")
         if away:
             return
     else:
-        others = ", ".join(found[:8]) or "nothing"
-        text = f"lists {wanted!r}" if wanted in found else f"does not list {wanted!r}, but {others}"
-        yield Finding("server", True if wanted in found else None, f"{address} {text}")
+        others = ", ".join(listed_models[:8]) or "nothing"
+        text = f"lists {model_name!r}" if model_name in listed_models else f"does not list {model_name!r}, but {others}"
+        yield Finding("server", True if model_name in listed_models else None, f"{address} {text}")
     call = tiny(config, kind)
     if call.kind != "judge":
-        yield _asked("call", config, call)
+        yield _call_finding("call", config, call)
         return
     for scoring in get_args(recipes.Scoring):
-        chosen = scoring == config.scoring
+        is_configured = scoring == config.scoring
         tried = dataclasses.replace(config, scoring=scoring)
-        yield _asked(scoring, tried, call, missing=False if chosen else None)
+        yield _call_finding(scoring, tried, call, missing=False if is_configured else None)

@@ -1,6 +1,6 @@
 """Make one call to every model of a study before training starts, to check that each is reachable and answers.
 
-The calls are small and change no run: their answers are not recorded, but their cost counts in the study's budget and
+The calls are small and change no run. Their answers are not recorded, but their cost counts in the study's budget and
 in `bench models stats`. A local model is loaded in a separate process, which frees its memory at the end. Hand-written
 judges and oracles are not called, and with `models.mode=replay` no model is.
 """
@@ -17,12 +17,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.companions import Companion
 from guidebench.harness.errors import BudgetReached, UserError, in_role
 from guidebench.harness.execution import Models
 from guidebench.harness.heartbeats import SILENT_AFTER, Silent
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.access import Served
 from guidebench.harness.models.calls import Asker, CallResult, FailureKind
 from guidebench.harness.models.checkup import tiny
@@ -35,7 +35,7 @@ ANSWERED_ANYHOW: frozenset[FailureKind] = frozenset(("malformed", "refused", "em
 """Kinds of failure that prove the model reachable, although its answer to the small call is unusable."""
 
 
-class Asked(NamedTuple):
+class StudyModel(NamedTuple):
     """A model of a study: its role, its kind of part (judge, chat, embedder) and its built configuration."""
 
     role: str
@@ -52,72 +52,76 @@ class Asked(NamedTuple):
 
 
 def check(
-    asked: Iterable[Asked], models: Models, directory: Path, device: str, tell: Callable[[Asked, str], None],
-    shared: bool = False, silent_after: float = SILENT_AFTER,
+    targets: Iterable[StudyModel], models: Models, directory: Path, device: str,
+    tell: Callable[[StudyModel, str], None], shared: bool = False, silent_after: float = SILENT_AFTER,
 ) -> None:  # fmt: skip
-    """Make one call to each model. `directory`: the study's folder of recorded answers; `tell` receives each outcome;
-    `shared`: whether workers on other machines may write that folder at the same time; `silent_after`: seconds without
-    a heartbeat after which the process of a local model is killed.
+    """Make one call to each of the models `targets`. `directory`: the study's folder of recorded answers; `tell`
+    receives each outcome; `shared`: whether workers on other machines may write that folder at the same time;
+    `silent_after`: seconds without a heartbeat after which the process of a local model is killed.
 
     Raises UserError naming the first model that cannot be reached or that rejects such calls, and the remedy.
     """
     if models.mode == "replay":
         return
-    for each in distinct(asked):
+    for model in distinct(targets):
         try:
-            if keeping.local(each.config):
-                told = _apart(silent_after, each, models, directory, device, shared)
+            if study_models.is_local(model.config):
+                outcome = _ask_in_process(silent_after, model, models, directory, device, shared)
             else:
-                told = _ask(each, models, directory, device, shared)
+                outcome = _ask(model, models, directory, device, shared)
         except BudgetReached:
             continue  # recorded answers may suffice; a run stops by itself if they do not
         except UserError as error:
-            said = in_role(str(error), each.kind, each.role)
-            raise UserError(f"{_unreached(each)}: {said}{_remedy(each)}") from None
-        if told.failure and told.failure not in ANSWERED_ANYHOW:
-            raise UserError(f"{_unreached(each)} ({told.failure}): {told.detail.get('message', '')}{_remedy(each)}")
-        if told.failure:
-            message = told.detail.get("message", "")
-            tell(each, f"{each.name} is there; its answer to a first small call was of no use ({message})")
+            problem = in_role(str(error), model.kind, model.role)
+            raise UserError(f"{_no_answer(model)}: {problem}{_remedy(model)}") from None
+        if outcome.failure and outcome.failure not in ANSWERED_ANYHOW:
+            raise UserError(
+                f"{_no_answer(model)} ({outcome.failure}): {outcome.detail.get('message', '')}{_remedy(model)}"
+            )
+        if outcome.failure:
+            message = outcome.detail.get("message", "")
+            tell(model, f"{model.name} is there; its answer to a first small call was of no use ({message})")
         else:
-            tell(each, f"{each.name} answered a first call in {told.usage.seconds:.1f} s")
+            tell(model, f"{model.name} answered a first call in {outcome.usage.seconds:.1f} s")
 
 
-def distinct(asked: Iterable[Asked]) -> list[Asked]:
-    """Return each model once, ignoring settings such as prompt and delay that do not change the model."""
-    found: dict[Any, Asked] = {}
-    for each in asked:
-        if keeping.recorded(each.config):
-            reached = {
-                field.name: getattr(each.config, field.name)
-                for field in dataclasses.fields(each.config)
-                if field.name not in keeping.NOT_THE_MODEL
+def distinct(models: Iterable[StudyModel]) -> list[StudyModel]:
+    """Return each foundation model once, ignoring settings such as prompt and delay that do not change the model."""
+    model_of_settings: dict[Any, StudyModel] = {}
+    for model in models:
+        if study_models.is_recorded(model.config):
+            decisive = {
+                field.name: getattr(model.config, field.name)
+                for field in dataclasses.fields(model.config)
+                if field.name not in study_models.NOT_THE_MODEL
             }
-            found.setdefault((each.kind, each.config.backend, repr(sorted(reached.items()))), each)
-    return list(found.values())
+            model_of_settings.setdefault((model.kind, model.config.backend, repr(sorted(decisive.items()))), model)
+    return list(model_of_settings.values())
 
 
-def _ask(each: Asked, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
+def _ask(model: StudyModel, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
     """Return the outcome of one call, through a desk that records no answer and respects the study's budget."""
 
-    async def answered() -> CallResult:
+    async def attempt() -> CallResult:
         live = dataclasses.replace(models, mode="live")
         with tempfile.TemporaryDirectory() as scratch:
-            other = keeping.Shared(scratch, "contact") if shared else None
-            desk = keeping.desk(each.config, live, directory, device, ATTEMPTS, other)
+            other = study_models.Shared(scratch, "contact") if shared else None
+            desk = study_models.desk(model.config, live, directory, device, ATTEMPTS, other)
             try:
-                return await desk.answer(tiny(each.config, each.kind), ASKER)
+                return await desk.answer(tiny(model.config, model.kind), ASKER)
             finally:
                 await desk.close(last=desk.publish)
 
-    return asyncio.run(answered())
+    return asyncio.run(attempt())
 
 
-def _apart(silent_after: float, each: Asked, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
+def _ask_in_process(
+    silent_after: float, model: StudyModel, models: Models, directory: Path, device: str, shared: bool
+) -> CallResult:
     """Run `_ask` in a separate process, whose end frees the loaded model."""
     with Companion(_serve, silent_after) as process:
         try:
-            process.send((each, models, directory, device, shared))
+            process.send((model, models, directory, device, shared))
             answer: CallResult | Exception = process.receive()
         except (EOFError, ConnectionError):
             raise UserError("its process ended while it was loaded or asked; memory may be too small for it") from None
@@ -129,28 +133,28 @@ def _apart(silent_after: float, each: Asked, models: Models, directory: Path, de
 
 
 def _serve(connection: Connection) -> None:
-    """Answer by what `_ask` returns or raises."""
-    for given in apart.asked(connection):
+    """Receive the arguments of `_ask` from a connection, and send back its return value or the exception it raised."""
+    for arguments in reader_process.requests(connection):
         answer: CallResult | Exception
         try:
-            answer = _ask(*given)
+            answer = _ask(*arguments)
         except Exception as error:
             answer = error
         connection.send(answer)
 
 
-def _unreached(each: Asked) -> str:
-    return f"{each.name} did not answer a first call, so nothing was trained"
+def _no_answer(model: StudyModel) -> str:
+    return f"{model.name} did not answer a first call, so nothing was trained"
 
 
-def _remedy(each: Asked) -> str:
-    settings = [f"{each.role}={each.config.backend}", f"{each.role}.model={each.config.model}"]
-    if isinstance(each.config, Served) and each.config.base_url:
-        settings.append(f"{each.role}.base_url={each.config.base_url}")
+def _remedy(model: StudyModel) -> str:
+    settings = [f"{model.role}={model.config.backend}", f"{model.role}.model={model.config.model}"]
+    if isinstance(model.config, Served) and model.config.base_url:
+        settings.append(f"{model.role}.base_url={model.config.base_url}")
     mend = (
         "free some memory or choose another model"
-        if keeping.local(each.config)
-        else f"start the server, or name the right one with {each.role}.base_url and {each.role}.model"
+        if study_models.is_local(model.config)
+        else f"start the server, or name the right one with {model.role}.base_url and {model.role}.model"
     )
     doctor = shlex.join(["bench", "doctor", *settings])
     return f"\n{mend}; `{doctor}` checks it in detail; models.mode=replay trains on recorded answers and asks nothing"

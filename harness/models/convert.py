@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.texts import one_line
 
@@ -51,7 +51,7 @@ def convert(source: Path, target: Path, architecture: str = "", words: Path | No
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     files = [source] if words is None else [source, words]
     try:
-        done = apart.read(f"{source}: converting it", files, _convert, source, beside, architecture, words)
+        done = reader_process.read(f"{source}: converting it", files, _convert, source, beside, architecture, words)
         os.replace(beside, target)
     finally:
         beside.unlink(missing_ok=True)
@@ -84,14 +84,14 @@ def _convert(source: Path, target: Path, architecture: str, words: Path | None) 
         listed = "\n".join(word_list(words)).encode("utf-8")
         tensors[WORDS] = torch.frombuffer(bytearray(listed), dtype=torch.uint8)
     # A tensor may be a view of another; safetensors needs separate copies.
-    whole = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
+    copies = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
     kind = "network" if architecture == S3D else "open_clip"
-    save_file(whole, target, {"format": "pt"} | ({kind: architecture} if architecture else {}))
-    return Converted(len(whole), sum(tensor.numel() for tensor in whole.values()), architecture)
+    save_file(copies, target, {"format": "pt"} | ({kind: architecture} if architecture else {}))
+    return Converted(len(copies), sum(tensor.numel() for tensor in copies.values()), architecture)
 
 
 def _loaded(source: Path) -> Any:
-    """Return the content of a checkpoint; raise UserError if it is none, or could run code."""
+    """Return the objects in a checkpoint; raise UserError if the file is no checkpoint or could run code."""
     import torch
 
     try:
@@ -110,7 +110,7 @@ def _loaded(source: Path) -> Any:
 
 
 def _declared(tensor: Any) -> int:
-    """Return the bytes of a tensor's numbers, as if each of them were stored."""
+    """Return the size in bytes that a tensor would have if each of its numbers were stored."""
     return int(tensor.numel()) * int(tensor.element_size())
 
 
@@ -170,17 +170,17 @@ def word_list(file: Path) -> list[str]:
 
 
 def width(file: Path) -> int | None:
-    """Numbers in a vector of the CLIP model or S3D in a safetensors file, by the file's header alone; None where there
-    is no such file, or another model in it."""
+    """Return the length of the vectors of the CLIP model or S3D in a safetensors file, read from its header alone; None
+    if there is no such file or it holds another model."""
     if not file.is_file():
         return None
     try:
-        shapes = apart.read(f"{file}: reading its header", [], outside.header, file).shapes
+        shapes = reader_process.read(f"{file}: reading its header", [], outside.header, file).shapes
     except (OSError, UserError):
         return None
     match [shapes.get("text_projection"), shapes.get("text_module.fc2.weight")]:
-        case [(_, found), _] | [_, (found, _)]:
-            return found
+        case [(_, length), _] | [_, (length, _)]:
+            return length
     return None
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from guidebench.harness.errors import MissingCall, UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models import keys
-from guidebench.harness.models.backends.faults import Breaker, kept, scrubbed
+from guidebench.harness.models.backends.faults import Breaker, recordable, scrubbed
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.budget import Budget
 from guidebench.harness.models.calls import (
@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 ABSENT = frozenset(("timeout", "rate_limited", "server", "connection", "crashed"))
 """Kinds of failure that mean the model is unreachable; every other kind is some response from it."""
 IDLE = 30.0
-"""Seconds without a call after which others may have what is left of a process's part of the budget."""
+"""Seconds without a call after which a process releases the rest of its part of the budget."""
 LARGE = 2**17
 """Total image bytes above which hashing and packing (half a millisecond) move to another thread"""
 
@@ -104,10 +104,10 @@ class Desk:
         self.waits: Callable[[], None] = lambda: None
         """Called several times a second while the budget lets a call wait for others."""
         self._idle: asyncio.TimerHandle | None = None
-        """Lets others have this process's part of the budget if no call follows."""
+        """Timer that releases this process's part of the budget if no call follows."""
 
     async def answer(self, call: Call, asker: Asker) -> CallResult:
-        """Return the outcome of a call, already on disk if the mode records.
+        """Return the outcome of a call, which is on disk by then if the mode records.
 
         Raise MissingCall in replay for a call that was never recorded, BudgetReached, and UserError if the model cannot
         be used at all or the disk is full.
@@ -118,28 +118,28 @@ class Desk:
                 f"the part that asks has to declare such calls in `puts`, so that this is said before a run starts"
             )
         request = await _work(call.images(), lambda: keys.request(self._identity, call, asker))
-        found = self._recorded(request, asker)
-        if found is not None:
-            return found
+        recorded = self._recorded(request, asker)
+        if recorded is not None:
+            return recorded
         asking = self._asking.get(request.key)
         if asking is None:
             asking = self._asking[request.key] = asyncio.create_task(self._ask(call, request, asker))
             asking.add_done_callback(lambda _: self._asking.pop(request.key))
             return await asyncio.shield(asking)
-        told = (await asyncio.shield(asking))._replace(billed=Usage())
+        outcome = (await asyncio.shield(asking))._replace(billed=Usage())
         if self._mode == "record" and self._cassette is not None:
-            self._cassette.record(CassetteEntry(request, asker, self._name, told, {}, told.billed))
-        return told
+            self._cassette.record(CassetteEntry(request, asker, self._name, outcome, {}, outcome.billed))
+        return outcome
 
     def bill(self) -> None:
-        """Record what was spent, and no answers: another process holds the runs by now."""
+        """Record the usage but no answers, because another process holds the runs by now."""
         if self._cassette is not None:
             self._cassette.bill()
 
     def publish(self, followers: Iterable[Path] = ()) -> None:
-        """Put all recorded answers where the loss of this machine cannot reach them, and let others have what is left
-        of this process's part of the budget. `followers`: files that exist if other processes have taken over the runs;
-        Fenced is raised then."""
+        """Copy all recorded answers to storage that survives the loss of this machine, and release the rest of this
+        process's part of the budget. `followers`: files that exist if other processes have taken over the runs; Fenced
+        is raised if one does."""
         if self._cassette is not None:
             self._cassette.publish(followers)
         if self._budget is not None:
@@ -174,9 +174,9 @@ class Desk:
         if self._cassette is None or self._mode == "live":
             return None
         if self._mode == "record":
-            return self._cassette.hear(request, asker)
-        found = self._cassette.find(request, asker)
-        if found is None:
+            return self._cassette.adopt(request, asker)
+        recorded = self._cassette.find(request, asker)
+        if recorded is None:
             missing = (
                 "was answered by an array whose numbers were not kept (models.keep_arrays=finished)"
                 if self._cassette.dropped(request)
@@ -187,31 +187,31 @@ class Desk:
                 f"models.mode=replay asks nothing; add what is missing with `bench models import`, or run the same "
                 f"command with models.mode=record"
             )
-        return found
+        return recorded
 
     async def _ask(self, call: Call, request: Request, asker: Asker) -> CallResult:
         """Ask the model and record the outcome."""
         async with self._slots:
-            told, spent = await self._attempts(call, asker)
+            outcome, spent = await self._attempts(call, asker)
         if self._cassette is not None and self._mode == "record":
-            wanted = set() if told.failure else self._cassette.lacks(request.images)
-            new = {digest: request.images[digest] for digest in sorted(wanted)}
+            missing = set() if outcome.failure else self._cassette.lacks(request.images)
+            new = {digest: request.images[digest] for digest in sorted(missing)}
             pngs = await _work(new.values(), lambda: {digest: png(image) for digest, image in new.items()})
-            entry = CassetteEntry(request, asker, self._name, told, pngs, spent)
+            entry = CassetteEntry(request, asker, self._name, outcome, pngs, spent)
             if len(self._asking) > 1:
                 await self._record(self._cassette, entry)
             else:
                 self._cassette.record(entry)
         else:
             self._spend(asker, spent)
-        return told
+        return outcome
 
     async def _record(self, cassette: Cassette, entry: CassetteEntry) -> None:
         """Record an answer in one transaction with those that arrive at the same time, such as the answers of a
         batch."""
         self._unwritten.append(entry)
         await asyncio.sleep(0)  # let the other answers arrive
-        if any(entry is each for each in self._unwritten):
+        if any(entry is unwritten for unwritten in self._unwritten):
             self._write(cassette)
 
     def _write(self, cassette: Cassette) -> None:
@@ -241,8 +241,10 @@ class Desk:
                 raise
             else:
                 self._breaker.answered()
-                told = CallResult(reply.value, "", reply.usage, billed.plus(reply.usage), _kept(reply.detail))
-                return told, unrecorded
+                outcome = CallResult(
+                    reply.value, "", reply.usage, billed.plus(reply.usage), _scrubbed_detail(reply.detail)
+                )
+                return outcome, unrecorded
         return CallResult(None, failure.kind, billed, billed, {"message": scrubbed(str(failure))}), Usage()
 
     def _spend(self, asker: Asker, usage: Usage) -> None:
@@ -250,9 +252,9 @@ class Desk:
             self._cassette.spend(asker.account, self._name, usage)
 
     async def _attempt(self, call: Call, asker: Asker) -> tuple[Reply, Usage]:
-        """Make one attempt within the budget and the timeout. Each of its requests is recorded as spent before it is
-        sent, and what is known of it afterwards when the attempt ends; return the reply and what of that is left to be
-        recorded with it."""
+        """Make one attempt within the budget and the timeout; return the reply and the usage that is still to be
+        recorded with it. Each request is recorded as a spent call before it is sent, the rest of its usage when the
+        attempt ends."""
         assert self._model is not None
         estimate = self._model.estimate(call)
         while self._budget is not None and not self._budget.reserve(estimate):
@@ -265,7 +267,7 @@ class Desk:
             async with asyncio.timeout(self._policy.timeout):
                 with counting(requests.next):
                     reply = await self._model.answer(call)
-            reply, took = reply._replace(value=kept(reply.value)), reply.usage
+            reply, took = reply._replace(value=recordable(reply.value)), reply.usage
             if wrong := call.fault(reply.value):
                 raise Failure("malformed", wrong, took)
             return reply, requests.rest(took)
@@ -284,7 +286,7 @@ class Desk:
                 self._idle = asyncio.get_running_loop().call_later(IDLE, self._budget.rest)
 
     def _begins(self, asker: Asker) -> Callable[[], None]:
-        """Return what is done before a request of a call is sent."""
+        """Return the function to call before each request of a call is sent: it records one spent call."""
 
         def begins() -> None:
             self._spend(asker, ONE_CALL)
@@ -318,11 +320,11 @@ class Desk:
 
 
 class Requests:
-    """Counts the requests of one attempt as they begin. A model that does not say when one begins sends one."""
+    """Counts the requests of one attempt as they begin. A model that announces none sends exactly one."""
 
     def __init__(self, begins: Callable[[], None]) -> None:
         """`begins`: called before each request is sent."""
-        self._begins, self._said = begins, 0
+        self._begins, self._announced = begins, 0
         self.begun = 0
 
     def first(self) -> None:
@@ -331,9 +333,9 @@ class Requests:
         self.begun = 1
 
     def next(self) -> None:
-        """Count a request of which the model says that it begins."""
-        self._said += 1
-        if self._said > self.begun:
+        """Count a request that the model announces; the first one announced is already counted."""
+        self._announced += 1
+        if self._announced > self.begun:
             self._begins()
             self.begun += 1
 
@@ -347,5 +349,5 @@ async def _work(images: Iterable[Array], work: Callable[[], Result]) -> Result:
     return await asyncio.to_thread(work) if sum(image.nbytes for image in images) >= LARGE else work()
 
 
-def _kept(detail: Mapping[str, float | str]) -> dict[str, float | str]:
+def _scrubbed_detail(detail: Mapping[str, float | str]) -> dict[str, float | str]:
     return {name: scrubbed(value) if isinstance(value, str) else float(value) for name, value in detail.items()}

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.models import cassette_checks
 from guidebench.harness.models.backends.faults import REMOVED, secrets
@@ -18,7 +18,7 @@ from guidebench.harness.models.calls import Usage
 from guidebench.harness.models.cassette import MERGED, files, writing
 from guidebench.harness.models.cassette_file import (
     STRANGERS,
-    TOOK,
+    USAGE_COLUMNS,
     copy,
     create,
     faults_of,
@@ -28,13 +28,13 @@ from guidebench.harness.models.cassette_file import (
 )
 from guidebench.harness.models.spending import Account, Purpose, by_purpose, read_account
 
-TAKEN = ("images", "requests", "answers", "arrays", "failures")
+EXCHANGED_TABLES = ("images", "requests", "answers", "arrays", "failures")
 """Tables that are exported and imported; `spent` stays with its own study."""
-GATHERED = {
-    "answers": f"key, model, {TOOK}, PRIMARY KEY (key)",
+COUNTING_TABLES = {
+    "answers": f"key, model, {USAGE_COLUMNS}, PRIMARY KEY (key)",
     "failures": "key, run, ordinal, model, kind, PRIMARY KEY (key, run, ordinal)",
     "images": "digest, length, PRIMARY KEY (digest)",
-    "spent": f"model, run, {TOOK}",
+    "spent": f"model, run, {USAGE_COLUMNS}",
 }
 """Temporary tables for counting: each question, failure and image counts once, even if several files hold it."""
 
@@ -46,11 +46,11 @@ class ModelRecords(NamedTuple):
     answers: Usage
     """Usage of the recorded answers when they were made; `calls` counts the questions."""
     failures: Mapping[str, int]
-    """Kind of failure -> number of questions that ended with it"""
+    """Kind of failure -> number of questions that ended with it."""
     spent: Usage
     """Usage that this study actually incurred; `calls` counts requests."""
     purposes: Mapping[Purpose, Usage] = {}
-    """What it was spent on: the answers of runs, first calls to the model, and probes."""
+    """Purpose -> part of `spent`: the answers of runs, first calls to the model, and probes."""
 
 
 class Stats(NamedTuple):
@@ -65,11 +65,11 @@ def stats(source: Path) -> Stats:
     """Return statistics of the recorded calls in a study's directory or a cassette file."""
     paths = _files(source)
     with closing(sqlite3.connect("", uri=True, isolation_level=None)) as db:  # temporary, on disk where it is large
-        for table, columns in GATHERED.items():
+        for table, columns in COUNTING_TABLES.items():
             db.execute(f"CREATE TABLE {table} ({columns})")
         for path in paths:
             with _attached(db, path):
-                for table, columns in GATHERED.items():
+                for table, columns in COUNTING_TABLES.items():
                     named = columns.partition(", PRIMARY")[0].replace("length", "length(png)")
                     db.execute(f"INSERT OR IGNORE INTO main.{table} SELECT {named} FROM origin.{table}")
         with faults_of(source):
@@ -99,7 +99,7 @@ def export(study: Path, file: Path) -> int:
         with closing(opened(beside, "rw")) as db:
             for path in paths:
                 with _attached(db, path), transaction(db):
-                    copy(db, TAKEN, "origin")
+                    copy(db, EXCHANGED_TABLES, "origin")
             with transaction(db):
                 _scrub(db, study)
             count = _count(db)
@@ -134,8 +134,8 @@ def import_(file: Path, study: Path) -> int:
     if study.exists() and not study.is_dir():
         raise UserError(f"{study} is a file; name the directory of a study, or a new one")
     seconds = cassette_checks.seconds(file)
-    apart.call(f"{file}: looking at it", seconds, cassette_checks.verify, file)
-    return apart.call(f"{file}: importing it", seconds, _import, file, study)
+    reader_process.call(f"{file}: looking at it", seconds, cassette_checks.verify, file)
+    return reader_process.call(f"{file}: importing it", seconds, _import, file, study)
 
 
 def _import(file: Path, study: Path) -> int:
@@ -148,17 +148,17 @@ def _import(file: Path, study: Path) -> int:
             faults_of(directory / MERGED),
             transaction(db),
         ):
-            copy(db, TAKEN, "origin")
+            copy(db, EXCHANGED_TABLES, "origin")
     with closing(opened(file, STRANGERS)) as db:
         return _count(db)
 
 
 def _files(source: Path) -> list[Path]:
     """Return the cassettes of a study, or the named cassette."""
-    found = [source] if source.is_file() else files(source / "models")
-    if not found:
+    cassettes = [source] if source.is_file() else files(source / "models")
+    if not cassettes:
         raise UserError(f"{source} holds no recorded calls; name a study that recorded some, or a cassette")
-    return found
+    return cassettes
 
 
 @contextmanager
@@ -175,12 +175,12 @@ def _attached(db: sqlite3.Connection, path: Path, mode: str = "ro") -> Iterator[
 
 
 def _spent(db: sqlite3.Connection) -> dict[str, dict[Account, Usage]]:
-    """Return model -> account -> what was spent."""
+    """Return model -> account -> usage spent."""
     sums = ", ".join(f"SUM({name})" for name in Usage._fields)
-    found: dict[str, dict[Account, Usage]] = {}
+    usage_of_model: dict[str, dict[Account, Usage]] = {}
     for model, run, *took in db.execute(f"SELECT model, run, {sums} FROM spent GROUP BY model, run"):
-        found.setdefault(model, {})[read_account(str(run))] = Usage(*took)
-    return found
+        usage_of_model.setdefault(model, {})[read_account(str(run))] = Usage(*took)
+    return usage_of_model
 
 
 def _answers(db: sqlite3.Connection) -> dict[str, Usage]:

@@ -48,15 +48,15 @@ def request(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> Req
     """
     images: dict[str, Array] = {}
 
-    def named(image: Array) -> dict[str, str]:
+    def reference(image: Array) -> dict[str, str]:
         digest = image_digest(image)
         images[digest] = image
         return {"image": digest}
 
-    asked: dict[str, Any] = dict(**call.form(named), kind=call.kind, model=identity)
+    form: dict[str, Any] = dict(**call.form(reference), kind=call.kind, model=identity)
     if call.sampled and asker is not None:
-        asked["asker"] = [asker.run, asker.role, asker.scope, asker.ordinal]
-    text = CANONICAL.encode(asked)
+        form["asker"] = [asker.run, asker.role, asker.scope, asker.ordinal]
+    text = CANONICAL.encode(form)
     return Request(key_of(text), text, images, call)
 
 

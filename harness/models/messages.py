@@ -14,10 +14,10 @@ from guidebench.harness.plan.arrays import Declared
 FAREWELL = 15.0
 """Seconds for calls under way to be answered and recorded when the process closes, because they are paid for."""
 HURRIED = 5.0
-"""The same where the command is being stopped or the worker has ended (heartbeats.STOPPING)."""
+"""Seconds for calls under way if the command is being stopped or the worker has ended (heartbeats.STOPPING)."""
 
 
-class Registered(NamedTuple):
+class RegisteredPart(NamedTuple):
     """Name and settings of a registered part."""
 
     kind: str
@@ -29,13 +29,13 @@ class Registered(NamedTuple):
 
 
 class Voice(NamedTuple):
-    """How the process uses its model in one role."""
+    """Settings with which the model process uses its model in one role."""
 
-    model: Registered
+    model: RegisteredPart
     """The model with the role's settings; prompt and sampling may differ between roles."""
     clip_length: int = 1
-    """Frames per judged clip"""
-    speaker: Registered | None = None
+    """Frames per judged clip."""
+    speaker: RegisteredPart | None = None
     """Part whose dialogue the model answers; None for a judge that gets clips."""
     array: Declared | None = None
     """Array that the dialogue returns, if it returns one."""
@@ -44,7 +44,7 @@ class Voice(NamedTuple):
 class Assignment(NamedTuple):
     """Everything that the model process needs to render frames and to call its model, or its hand-written models."""
 
-    suite: Registered
+    suite: RegisteredPart
     task: str
     voices: Mapping[str, Voice]
     """Role -> its use of the model, for every role that the process has in the cell."""
@@ -63,7 +63,7 @@ class Assignment(NamedTuple):
     device: str = "cpu"
 
     @property
-    def model(self) -> Registered:
+    def model(self) -> RegisteredPart:
         """The model, with the settings of its first role."""
         return next(iter(self.voices.values())).model
 
@@ -73,7 +73,7 @@ class Assignment(NamedTuple):
         return ", ".join(dict.fromkeys(str(voice.model) for voice in self.voices.values()))
 
 
-class Sent(NamedTuple):
+class SentQuestion(NamedTuple):
     """A question sent to the process."""
 
     number: int
@@ -87,11 +87,11 @@ class Sent(NamedTuple):
     keys: int
     """Number of transitions or queries that the answer concerns."""
     probe: bool = False
-    """Whether it is about a clip of a probe."""
+    """Whether the question is about a clip of a probe."""
 
 
 class Publish(NamedTuple):
-    """A request to put all recorded answers where the loss of this machine cannot reach them."""
+    """A request to copy all recorded answers to storage that survives the loss of this machine."""
 
     followers: tuple[Path, ...] = ()
     """Files that exist once other processes have taken over the runs."""
@@ -109,22 +109,23 @@ class Farewell(NamedTuple):
 
 
 class ProcessReply(NamedTuple):
-    """Message from the process: an answer, or why there will be none."""
+    """Message from the model process: an answer, the reason why there is none, or a notice without a number."""
 
     number: int
-    told: CallResult | None = None
+    outcome: CallResult | None = None
     drawing: float = 0.0
     """Seconds spent rendering the clip."""
     memory: Memory = Memory()
     error: str = ""
     full: bool = False
-    """Whether the error is that the model found too little memory."""
+    """Whether the error is that the model does not fit into memory."""
     missing: str = ""
     """Why this one answer is missing, in replay; other questions can still be answered."""
     budget: str = ""
+    """Which spent budget prevented the call, or ""."""
     lost: str = ""
-    """That other processes have taken over the runs, in reply to a `Publish`."""
+    """Message that other processes have taken over the runs, in reply to a `Publish`."""
     published: bool = False
-    """Whether this is the reply to a `Publish`, which has no number."""
+    """Whether this is the reply to a `Publish`; such a reply has no number."""
     waits: bool = False
-    """Whether this, without a number, only tells that calls wait for their part of the budget."""
+    """Whether this is only the notice, without a number, that calls wait for their part of the budget."""

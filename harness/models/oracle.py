@@ -24,7 +24,7 @@ value that the dialogue of the asking part would return, or None if it has no an
 
 
 def solution(question: Question) -> Any:
-    """Return the action of the suite's own solver in the state that a question finds its task in. Raise UserError if
+    """Return the action of the suite's own solver in the task's state at the time of the question. Raise UserError if
     the question holds no solver."""
     if question.solver is None:
         raise UserError(
@@ -51,8 +51,8 @@ class OracleBackend:
 
     def ask(self, item: InFlight, ahead: bool = False) -> None:
         started = time.perf_counter()
-        generator = self._streams[item.ask.row].of_question(item.ordinal, item.ask.to, item.scope)
-        value = self._oracle(item.ask, generator)
+        generator = self._streams[item.question.row].of_question(item.ordinal, item.question.to, item.scope)
+        value = self._oracle(item.question, generator)
         usage = Usage(calls=1, seconds=time.perf_counter() - started)
         self._answers[item.number] = CallResult(value, "empty" if value is None else "", usage, usage)
         self.clips += 1

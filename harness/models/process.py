@@ -33,17 +33,17 @@ from guidebench.harness.models.messages import (
     Farewell,
     ProcessReply,
     Publish,
-    Sent,
+    SentQuestion,
 )
 from guidebench.harness.models.questions import InFlight, Memory
 from guidebench.harness.records.leases import Fenced
 
 SERVING = "guidebench.harness.models.serving"
-"""The module that runs in the process; it is not imported here, since it imports what answers."""
+"""The module that runs in the model process. It is not imported here, because it imports the models' libraries."""
 COPYING = 60.0
 """Seconds that a process may take to copy its last answers to a disk that several machines share."""
 DEATHS = 2
-"""Deaths of the process without an answer in between that raise an error."""
+"""Consecutive deaths of the process without an answer in between after which an error is raised."""
 
 
 class ModelProcess:
@@ -57,15 +57,15 @@ class ModelProcess:
         """`patience`: seconds of waiting without any answer after which the process counts as hung, though it beats;
         `window`: most unanswered questions in the process (two keep a scripted judge busy; more would only wait in the
         pipe); `requests`: file descriptor of the socket on which it asks for a shared model, None if it loads its own;
-        `silent_after`: seconds without a heartbeat after which it is killed; `stop`: says whether the worker is to
-        stop, which waits for an answer only a little longer then (`heartbeats.Watch`)."""
+        `silent_after`: seconds without a heartbeat after which it is killed; `stop`: returns whether the worker is to
+        stop, which then waits for an answer only a little longer (`heartbeats.Watch`)."""
         self._assignment, self._patience, self._window, self._requests = assignment, patience, window, requests
         self._silent_after, self._stop = silent_after, stop
         self._watch: Watch | None = None
-        self._waiting: deque[Sent] = deque()
-        self._ahead: deque[Sent] = deque()
-        """Questions for which the training loop is waiting; they are sent before the others"""
-        self._sent: dict[int, Sent] = {}
+        self._waiting: deque[SentQuestion] = deque()
+        self._ahead: deque[SentQuestion] = deque()
+        """Questions for which the training loop is waiting; they are sent before the others."""
+        self._sent: dict[int, SentQuestion] = {}
         self._answers: dict[int, CallResult] = {}
         self._missing: dict[int, str] = {}
         """Number -> message for each unrecorded question. It is an error only if the answer is needed: a recorded run
@@ -76,9 +76,9 @@ class ModelProcess:
         self._process: fork_server.Process | None = None
         self._connection: Channel | None = None
         self._arrivals = select.poll()
-        """Detects arrived answers without a system call more, which matters because it is polled at every step"""
+        """Detects arrived answers by a single system call, which matters because it is polled at every step."""
         self._waited = 0.0
-        """Seconds of waiting without any answer"""
+        """Seconds of waiting without any answer."""
         self.halted = ""
         """Which spent budget has stopped the answers, or ""."""
         self.restarts = 0
@@ -87,15 +87,15 @@ class ModelProcess:
         self.clips = 0
         self.memory = Memory()
 
-    def ask(self, item: InFlight, ahead: bool = False) -> None:
+    def ask(self, pending: InFlight, ahead: bool = False) -> None:
         """Queue a question. Only its number, role, origin, snapshots uint8 [L, n] and content are sent to the
         process."""
-        ask = item.ask
+        ask = pending.question
         queue = self._ahead if ahead else self._waiting
         queue.append(
-            Sent(
-                item.number, ask.to, ask.row, item.scope, item.ordinal, item.step, ask.snapshots, ask.content,
-                len(ask.key), item.probe,
+            SentQuestion(
+                pending.number, ask.to, ask.row, pending.scope, pending.ordinal, pending.step, ask.snapshots,
+                ask.content, len(ask.key), pending.probe,
             )
         )  # fmt: skip
         self.poll()
@@ -132,8 +132,8 @@ class ModelProcess:
         return True
 
     def _await(self, clock: Clock, lacking: str) -> None:
-        """Wait for one look and take what has arrived. Restart the process if it has ended or hangs; `lacking`: what
-        has not come from one that beats."""
+        """Wait until a message arrives, at most LOOK seconds, and receive it. Restart the process if it has ended or
+        hangs. `lacking`: words for the missing message, used if the process beats but nothing arrives in time."""
         assert self._connection is not None
         try:
             if self._connection.poll(min(max(0.0, self._patience - self._waited), LOOK)):
@@ -163,26 +163,26 @@ class ModelProcess:
         return None if self._process is None else self._process.pid
 
     def publish(self, followers: Sequence[Path] = ()) -> None:
-        """Wait until all that was recorded is where the loss of this machine cannot reach it. `followers`: files that
-        exist once other processes have taken over the runs; Fenced is raised then."""
-        self._publishing, asked, clock = bool(self._scratch), None, Clock()
+        """Wait until all recorded answers are copied to storage that survives the loss of this machine. `followers`:
+        files that exist once other processes have taken over the runs; Fenced is raised if one does."""
+        self._publishing, connection, clock = bool(self._scratch), None, Clock()
         self._waited = 0.0
         while self._publishing:
             if self._connection is None:
                 self._start()
             assert self._connection is not None
-            if asked is not self._connection:
-                asked = self._connection
+            if connection is not self._connection:
+                connection = self._connection
                 try:
-                    asked.send(Publish(tuple(followers)), self._look)
+                    connection.send(Publish(tuple(followers)), self._look)
                 except (OSError, Silent) as error:
                     self._restart(error)
                     continue
             self._await(clock, "nothing published")
 
     def close(self, keep: bool = True, followers: Sequence[Path] = ()) -> None:
-        """End the process; unanswered questions are dropped. `keep`: whether the runs were held until now; if not, what
-        others may see of their answers stays as it is. `followers`: as in `publish`."""
+        """End the process and drop unanswered questions. `keep`: whether the worker held its runs until now; if not, no
+        more of their answers is published. `followers`: as in `publish`."""
         seconds = HURRIED if self._stop() else FAREWELL
         if self._connection is not None:
             with contextlib.suppress(OSError, Silent, Stopped):
@@ -229,12 +229,12 @@ class ModelProcess:
         if (self._ahead or self._waiting) and self._process is None:
             self._start()
         while (self._ahead or self._waiting) and len(self._sent) < self._window and self._connection is not None:
-            item = (self._ahead or self._waiting).popleft()
+            question = (self._ahead or self._waiting).popleft()
             if not self._sent:
                 self._waited = 0.0
-            self._sent[item.number] = item
+            self._sent[question.number] = question
             try:
-                self._connection.send(item, self._look)
+                self._connection.send(question, self._look)
             except (ConnectionError, Silent) as error:
                 self._restart(error)
                 return
@@ -259,11 +259,11 @@ class ModelProcess:
         if message.missing:
             self._missing[message.number] = message.missing
             return
-        assert message.told is not None
-        self.seconds += message.drawing + message.told.billed.seconds
+        assert message.outcome is not None
+        self.seconds += message.drawing + message.outcome.billed.seconds
         self.clips += 1
         self.memory = self.memory.with_(message.memory)
-        self._answers[message.number] = message.told
+        self._answers[message.number] = message.outcome
 
     def _restart(self, cause: BaseException) -> None:
         """Restart the process and put its unanswered questions back at the head of the queue."""
@@ -275,24 +275,22 @@ class ModelProcess:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        ended = str(cause) if isinstance(cause, Silent) else f"{cause or type(cause).__name__}; exit code {exit_code}"
+        how = str(cause) if isinstance(cause, Silent) else f"{cause or type(cause).__name__}; exit code {exit_code}"
         self._deaths += bool(self._sent) or self._publishing
         if self._deaths >= DEATHS:
             raise UserError(
-                f"the process of {self._assignment.model_names} ended {DEATHS} times without an answer ({ended}); "
+                f"the process of {self._assignment.model_names} ended {DEATHS} times without an answer ({how}); "
                 f"its log is in the run's log file"
             )
         self.restarts += 1
-        print(
-            f"process {pid} of {self._assignment.model_names} ended ({ended}); restarted", file=sys.stderr, flush=True
-        )
+        print(f"process {pid} of {self._assignment.model_names} ended ({how}); restarted", file=sys.stderr, flush=True)
         self._ahead.extendleft(reversed(self._sent.values()))
         self._sent.clear()
         self._send()
 
 
 def _home(suite: str) -> str:
-    """Return the name of the module that registers a suite, as another process imports it; "" if there is none."""
+    """Return the name under which another process can import the module that registers a suite, or ""."""
     module = registry.home("suite", suite)
     if module != "__main__":
         return module

@@ -43,15 +43,17 @@ def request(title: str, tasks: Mapping[str, str], examples: Mapping[str, str]) -
         closing=CLOSING,
         examples="\n\n".join(f"For {name}:\n{textwrap.indent(prompt, '  ')}" for name, prompt in examples.items()),
         title=title,
-        tasks="\n".join(f"- {', '.join(names)}: {told}" for told, names in _by_instruction(tasks).items()),
+        tasks="\n".join(
+            f"- {', '.join(names)}: {instruction}" for instruction, names in _by_instruction(tasks).items()
+        ),
     )
 
 
 def _by_instruction(tasks: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
-    found: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}
     for name, instruction in tasks.items():
-        found.setdefault(" ".join(instruction.split()), []).append(name)
-    return found
+        names_of.setdefault(" ".join(instruction.split()), []).append(name)
+    return names_of
 
 
 META = """\

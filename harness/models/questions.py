@@ -31,11 +31,11 @@ class InFlight(NamedTuple):
     number: int
     ordinal: int
     step: int
-    ask: Question
+    question: Question
     scope: str = ""
     """Context of the question: "" for training, else an episode of an evaluation."""
     probe: bool = False
-    """Whether it is about a clip of a probe, which is no question of the run."""
+    """Whether the question is about a clip of a probe; then it does not belong to the run."""
 
 
 class Memory(NamedTuple):
@@ -67,7 +67,7 @@ class Backend(Protocol):
     restarts: int
     memory: Memory
     halted: str
-    """Why it has stopped answering (a spent budget, or an absent person), or ""."""
+    """Why the backend has stopped answering (a spent budget, or an absent person), or ""."""
 
     def ask(self, item: InFlight, ahead: bool = False) -> None: ...
     def arrived(self, number: int) -> bool: ...
@@ -78,9 +78,9 @@ class Backend(Protocol):
     def close(self, keep: bool = True, followers: Sequence[Path] = ()) -> None: ...
 
 
-class Account(NamedTuple):
-    """Usage of a run's questions, including failed ones, as if no answer had come from a cassette: the same for every
-    repetition of the run. What was really spent is in the study's cassette (`spending`)."""
+class QuestionAccount(NamedTuple):
+    """Usage of a run's questions, including failed ones, as if no answer had come from a cassette; so it is the same
+    for every repetition of the run. The usage really incurred is in the study's cassette (`spending`)."""
 
     would_be: Usage = Usage()
     failures: int = 0
@@ -88,15 +88,15 @@ class Account(NamedTuple):
     questions: int = 0
     """Questions that ended, with or without an answer; one question may take several calls."""
 
-    def plus(self, other: Account) -> Account:
+    def plus(self, other: QuestionAccount) -> QuestionAccount:
         """Return the sum, field by field."""
-        return Account(
+        return QuestionAccount(
             self.would_be.plus(other.would_be), self.failures + other.failures, self.questions + other.questions
         )
 
-    def with_answer(self, told: CallResult) -> Account:
-        """Return the account after one more question ended with `told`."""
-        return self.plus(Account(told.usage, int(bool(told.failure)), 1))
+    def with_answer(self, outcome: CallResult) -> QuestionAccount:
+        """Return the account after one more question ended with `outcome`."""
+        return self.plus(QuestionAccount(outcome.usage, int(bool(outcome.failure)), 1))
 
 
 class Due(NamedTuple):
@@ -104,7 +104,7 @@ class Due(NamedTuple):
 
     item: InFlight
     answer: Response
-    told: CallResult
+    outcome: CallResult
 
 
 class QuestionQueue:
@@ -126,67 +126,69 @@ class QuestionQueue:
         self._scoped: defaultdict[str, list[int]] = defaultdict(lambda: [0] * rows)
         self._numbers = itertools.count() if numbers is None else numbers
         self._next_due = math.inf
-        self.accounts = [Account()] * rows
+        self.accounts = [QuestionAccount()] * rows
         self.waited = 0.0
-        """Seconds that the training loop waited for late answers"""
+        """Seconds that the training loop waited for late answers."""
 
-    def submit(self, ask: Question, step: int) -> None:
-        """Send a question whose answer counts from `step` + delay."""
-        self._put(ask, step, self._ordinals[ask.row])
-        self._ordinals[ask.row] += 1
+    def submit(self, question: Question, step: int) -> None:
+        """Send a question whose answer applies from `step` + delay."""
+        self._put(question, step, self._ordinals[question.row])
+        self._ordinals[question.row] += 1
 
-    def _put(self, ask: Question, step: int, ordinal: int) -> None:
-        item = InFlight(next(self._numbers), ordinal, step, ask)
-        self._flight[ask.row].append(item)
+    def _put(self, question: Question, step: int, ordinal: int) -> None:
+        item = InFlight(next(self._numbers), ordinal, step, question)
+        self._flight[question.row].append(item)
         self._backend.ask(item)
         self._next_due = min(self._next_due, self._due_step(item))
 
     def send(self, questions: Sequence[tuple[Question, str]], step: int) -> list[InFlight]:
         """Send questions, each with its scope, ahead of all queued ones, because the caller blocks until they are
         answered."""
-        items = []
-        for ask, scope in questions:
+        sent = []
+        for question, scope in questions:
             counted = self._scoped[scope] if scope else self._ordinals
             if not self.follows_solver:
-                ask = ask._replace(solver=None)
-            items.append(InFlight(next(self._numbers), counted[ask.row], step, ask, scope))
-            counted[ask.row] += 1
-        for item in items:
+                question = question._replace(solver=None)
+            sent.append(InFlight(next(self._numbers), counted[question.row], step, question, scope))
+            counted[question.row] += 1
+        for item in sent:
             self._backend.ask(item, ahead=True)
-        return items
+        return sent
 
     def values(self, items: Sequence[InFlight], stop: Callable[[], bool]) -> list[Any]:
         """Wait for the answers to sent questions and return them in order, None where a question failed. Raise Stopped
         if `stop()` becomes true meanwhile, and BudgetReached if a budget prevents an answer."""
-        found = []
+        answers = []
         for item in items:
-            told, seconds = self._backend.take(item.number, stop)
+            outcome, seconds = self._backend.take(item.number, stop)
             self.waited += seconds
-            self.accounts[item.ask.row] = self.accounts[item.ask.row].with_answer(told)
-            found.append(told.value)
-        return found
+            self.accounts[item.question.row] = self.accounts[item.question.row].with_answer(outcome)
+            answers.append(outcome.value)
+        return answers
 
     def begin_scopes(self) -> None:
         """Restart the ordinals of every scope but training's at 0, because an evaluation begins or is repeated."""
         self._scoped.clear()
 
     def due(self, step: int) -> list[Due]:
-        """Return the answers that count from `step` on, seed by seed in the order asked, waiting for late ones. Raise
+        """Return the answers that apply from `step` on, seed by seed in the order asked; wait for late ones. Raise
         BudgetReached if a budget prevents one."""
         if step < self._next_due and step % POLL_EVERY:
             return []
         self._backend.poll()
-        found = []
+        due_answers = []
         for queue in self._flight:
             while queue and self._counts(queue[0], step):
                 item = queue.pop(0)
-                told, seconds = self._backend.take(item.number)
+                outcome, seconds = self._backend.take(item.number)
                 self.waited += seconds
-                row = item.ask.row
-                self.accounts[row] = self.accounts[row].with_answer(told)
-                found.append(Due(item, Response(row, item.ask.key, told.value, item.ask.to), told))
+                row = item.question.row
+                self.accounts[row] = self.accounts[row].with_answer(outcome)
+                due_answers.append(
+                    Due(item, Response(row, item.question.key, outcome.value, item.question.to), outcome)
+                )
         self._next_due = min((self._due_step(queue[0]) for queue in self._flight if queue), default=math.inf)
-        return found
+        return due_answers
 
     def halted(self, step: int) -> bool:
         """Return whether an answer due at `step` will not come, so that the run must stop before that step."""
@@ -204,7 +206,7 @@ class QuestionQueue:
         return self._due_step(item) <= step and (self._delay is not None or self._backend.arrived(item.number))
 
     def _due_step(self, item: InFlight) -> int:
-        """Return the step at which an answer counts; with `delay=None`, the earliest such step."""
+        """Return the step from which an answer applies; with `delay=None`, the earliest such step."""
         return item.step + (self._delay or 0)
 
     @property
@@ -213,8 +215,8 @@ class QuestionQueue:
         return self._backend.halted
 
     @property
-    def asked(self) -> int:
-        """Questions asked so far, over all seeds."""
+    def question_count(self) -> int:
+        """Number of questions asked so far, over all seeds."""
         return sum(self._ordinals)
 
     @property
@@ -232,11 +234,11 @@ class QuestionQueue:
                 {
                     "step": item.step,
                     "ordinal": item.ordinal,
-                    "key": item.ask.key,
-                    "snapshots": item.ask.snapshots,
-                    "events": item.ask.events,
-                    "content": item.ask.content,
-                    **({} if item.ask.measures is None else {"measures": item.ask.measures}),
+                    "key": item.question.key,
+                    "snapshots": item.question.snapshots,
+                    "events": item.question.events,
+                    "content": item.question.content,
+                    **({} if item.question.measures is None else {"measures": item.question.measures}),
                 }
                 for item in self._flight[row]
             ],
@@ -246,7 +248,9 @@ class QuestionQueue:
         """Restore the state of one seed and ask its unanswered questions again."""
         self._ordinals[row] = int(state["ordinal"])
         account = state["account"]
-        self.accounts[row] = Account(Usage(*account["would_be"]), int(account["failures"]), int(account["questions"]))
+        self.accounts[row] = QuestionAccount(
+            Usage(*account["would_be"]), int(account["failures"]), int(account["questions"])
+        )
         for item in state["asks"]:
             snapshots = None if item["snapshots"] is None else np.asarray(item["snapshots"])
             key, events = np.asarray(item["key"]), np.asarray(item["events"])
@@ -255,7 +259,7 @@ class QuestionQueue:
             self._put(ask, int(item["step"]), int(item["ordinal"]))
 
 
-def consulted(
+def consult(
     roles: Mapping[str, QuestionQueue],
     questions: Sequence[tuple[Question, str]],
     step: int,
@@ -270,16 +274,16 @@ def consulted(
     by_role: dict[str, list[int]] = {}
     for number, (question, _) in enumerate(questions):
         if question.to not in roles:
-            known = ", ".join(roles) or "none"
+            role_names = ", ".join(roles) or "none"
             raise UserError(
-                f"a part consults the role {question.to!r}, and the cell's consulted roles are {known}; declare it in "
-                f"the `needs` and the `consults` of the part's configuration"
+                f"a part consults the role {question.to!r}, and the cell's consulted roles are {role_names}; declare "
+                f"it in the `needs` and the `consults` of the part's configuration"
             )
         if active is None or active[question.row]:
             by_role.setdefault(question.to, []).append(number)
     sent = {role: roles[role].send([questions[number] for number in mine], step) for role, mine in by_role.items()}
-    told: list[Any] = [None] * len(questions)
+    answers: list[Any] = [None] * len(questions)
     for role, mine in by_role.items():
         for number, value in zip(mine, roles[role].values(sent[role], stop), strict=True):
-            told[number] = value
-    return told
+            answers[number] = value
+    return answers

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models import cassette
-from guidebench.harness.models.cassette import SHARDS, Cassette, unknown
+from guidebench.harness.models.cassette import SHARDS, Cassette, missing_images
 from guidebench.harness.models.cassette_file import STRANGERS, copy, create, faults_of, opened, transaction, uri
 from guidebench.harness.records.files import move, refresh
 from guidebench.harness.records.leases import Fenced
@@ -33,7 +33,7 @@ LOOKED_UP = ("requests", "answers", "arrays", "failures")
 
 
 class Segmented(Cassette):
-    """A cassette whose shards are copied into the study."""
+    """A cassette that writes its shards on this machine and copies them into the study."""
 
     def __init__(
         self, sources: Sequence[Path], scratch: Path, study: Path, cell: str, keep_images: bool = True
@@ -47,12 +47,14 @@ class Segmented(Cassette):
         self._stem, self._number = f"shard-{cell}-{uuid.uuid4().hex}", 0
         for name in (MINE, HEARD):
             create(scratch / name)
-        left = [shard for shard in sorted(scratch.glob(SHARDS)) if cassette.abandoned(shard)]  # by one that died
-        _hear(scratch / HEARD, study, cell)
-        super().__init__([*sources, scratch / HEARD, scratch / MINE, *left], self._next(), keep_images)
+        abandoned_shards = [
+            shard for shard in sorted(scratch.glob(SHARDS)) if cassette.abandoned(shard)
+        ]  # by one that died
+        _gather(scratch / HEARD, study, cell)
+        super().__init__([*sources, scratch / HEARD, scratch / MINE, *abandoned_shards], self._next(), keep_images)
 
     def lacks(self, digests: Iterable[str]) -> set[str]:
-        return unknown(self._sources[self._scratch / MINE], super().lacks(digests))
+        return missing_images(self._sources[self._scratch / MINE], super().lacks(digests))
 
     def publish(self, followers: Iterable[Path] = ()) -> None:
         self._end_shard()
@@ -65,38 +67,39 @@ class Segmented(Cassette):
             if cassette.abandoned(shard) and not (self._study / shard.name).exists():
                 bill = self._scratch / f"bill-{shard.name}"
                 create(bill)
-                _copied(bill, shard, ("spent",))
-                _put(bill, self._study / shard.name)
+                _copy(bill, shard, ("spent",))
+                _publish(bill, self._study / shard.name)
 
     def _end_shard(self) -> None:
         """Close the shard that is being written; the next record begins another one."""
-        if self._own is not None:
-            self._own.close()
-            self._own, self._shard, self._accounts = None, self._next(), {}
+        if self._shard_db is not None:
+            self._shard_db.close()
+            self._shard_db, self._shard, self._accounts = None, self._next(), {}
 
     def _next(self) -> Path:
         self._number += 1
         return self._scratch / f"{self._stem}-{self._number:06d}.sqlite"
 
     def _hand_over(self, shard: Path, followers: Iterable[Path]) -> None:
-        """Copy a shard into the study, then merge it into what this process keeps of its own."""
+        """Copy a shard into the study, then merge it into this process's file of all that it has copied."""
         if not cassette.abandoned(shard):
             raise UserError(f"{shard} is still being written by a process that was given up; end that process")
-        _put(shard, self._study / shard.name, followers)
+        _publish(shard, self._study / shard.name, followers)
         with closing(opened(self._scratch / MINE, "rw")) as db:
             cassette.absorb(db, shard)
 
 
-def _hear(heard: Path, study: Path, cell: str) -> None:
-    """Gather what the shards of a cell hold. It is read once, so they may be merged and deleted later."""
+def _gather(heard: Path, study: Path, cell: str) -> None:
+    """Copy the recorded answers of a cell's shards into one file, so that the shards may be merged and deleted
+    later."""
     refresh(study)
     for shard in sorted(study.glob(f"shard-{cell}-*.sqlite")):
-        _copied(heard, shard, LOOKED_UP)
+        _copy(heard, shard, LOOKED_UP)
 
 
-def _copied(target: Path, origin: Path, tables: Sequence[str]) -> None:
-    """Copy tables of a shard that nobody writes any more into another cassette, without the rows that it has. It is
-    read without locks, which its disk may not have."""
+def _copy(target: Path, origin: Path, tables: Sequence[str]) -> None:
+    """Copy tables of a shard that nobody writes any more into the cassette `target`, skipping rows that it has. The
+    shard is read without locks, because its disk may not support them."""
     opened(origin, STRANGERS).close()
     with closing(opened(target, "rw")) as db, faults_of(origin):
         db.execute("ATTACH ? AS origin", (uri(origin, STRANGERS),))
@@ -104,15 +107,15 @@ def _copied(target: Path, origin: Path, tables: Sequence[str]) -> None:
             copy(db, tables, "origin")
 
 
-def _put(source: Path, target: Path, followers: Iterable[Path] = ()) -> None:
-    """Copy a file to a shared disk so that others see it whole, or not at all. Raise Fenced if one of these files is
-    there when it is copied."""
+def _publish(source: Path, target: Path, followers: Iterable[Path] = ()) -> None:
+    """Copy a file to a shared disk so that others see it complete or not at all. Raise Fenced if one of `followers`
+    exists when it is copied."""
     beside = target.with_name(f".{target.name}.part")
     try:
         shutil.copyfile(source, beside)
         with open(beside, "rb+") as file:
             os.fsync(file.fileno())
-        if any(map(_there, followers)):
+        if any(map(_exists, followers)):
             raise Fenced("another process has taken over the runs, so their answers are not published any more")
         move(beside, target)
     except OSError as error:
@@ -121,8 +124,8 @@ def _put(source: Path, target: Path, followers: Iterable[Path] = ()) -> None:
         ) from None
 
 
-def _there(path: Path) -> bool:
-    """Return whether a file exists. Opening it asks the disk."""
+def _exists(path: Path) -> bool:
+    """Return whether a file exists, by opening it, because an answer without that may come from a stale cache."""
     try:
         with open(path, "rb"):
             return True

@@ -32,22 +32,29 @@ from guidebench.harness.interfaces import Array, Dialogue, Unusable
 from guidebench.harness.models.backends.scripted import ScriptedModel
 from guidebench.harness.models.calls import Asker, Call, CallResult, JudgeCall, Model, Usage
 from guidebench.harness.models.hosts.client import HostedModel
-from guidebench.harness.models.messages import HURRIED, Assignment, Farewell, ProcessReply, Publish, Registered, Sent
+from guidebench.harness.models.messages import (
+    HURRIED,
+    Assignment,
+    Farewell,
+    ProcessReply,
+    Publish,
+    RegisteredPart,
+    SentQuestion,
+)
 from guidebench.harness.models.questions import Memory
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.arrays import Declared
 from guidebench.harness.records.leases import Fenced
 
-Message = Sent | Publish | Farewell | Exception
-"""What the worker sends, or why it sends nothing more."""
-
+Message = SentQuestion | Publish | Farewell | Exception
+"""What the worker sends; an exception is the reason why it sends nothing more."""
 
 WAITING = 5.0
 """Seconds between two messages that calls wait for their part of the budget."""
 
 
 class Answers(Protocol):
-    """Anything that answers calls: a desk, or a scripted model directly."""
+    """Anything that answers calls: a desk, or scripted models directly."""
 
     waits: Callable[[], None]
     """Called again and again while calls wait for their part of the budget."""
@@ -61,7 +68,7 @@ class Answers(Protocol):
     async def close(self, grace: float, last: Callable[[], None]) -> None: ...
 
 
-class Unaided:
+class DirectModels:
     """Scripted models, by role, called directly: they are free and deterministic, so they need neither cassette nor
     retries."""
 
@@ -92,7 +99,7 @@ def main(handle: str, home: str = "", requests: str = "") -> int:
     """
     connection = Connection(int(handle))
     if home:
-        with contextlib.suppress(Exception):  # the registry says what is wrong with it
+        with contextlib.suppress(Exception):  # the registry reports what is wrong with the module
             importlib.import_module(home)
     try:
         assignment: Assignment = connection.recv()
@@ -138,8 +145,8 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
                 _send(connection, _published(desk, broken, item.followers))
                 continue
             if broken or studio is None or desk is None:
-                said = in_role(broken, assignment.voices[item.role].model.kind, item.role)
-                _send(connection, ProcessReply(item.number, error=said, full=full))
+                problem = in_role(broken, assignment.voices[item.role].model.kind, item.role)
+                _send(connection, ProcessReply(item.number, error=problem, full=full))
                 continue
             task = asyncio.create_task(_answer(connection, assignment, studio, desk, item, hand, hosted))
             answering.add(task)
@@ -156,7 +163,8 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
 
 
 def _published(desk: Answers | None, broken: str, followers: Iterable[Path]) -> ProcessReply:
-    """Let a desk publish and return the reply. Without a desk, what was answered before stays where it is."""
+    """Call the desk's `publish` and return the reply to the worker. Without a desk, publish nothing; earlier answers
+    stay on this machine."""
     if desk is None:
         return ProcessReply(0, error=broken)
     try:
@@ -169,8 +177,8 @@ def _published(desk: Answers | None, broken: str, followers: Iterable[Path]) -> 
 
 
 def _last(desk: Answers, farewell: Farewell | None, gone: bool) -> Callable[[], None]:
-    """Return what a desk does last: it publishes if the worker has said so, and only tells what it spent if others may
-    hold the runs by now. After an error of this process the next one of the worker publishes."""
+    """Return the last action of a desk: publish if the worker has asked for it; record only the usage if others may
+    hold the runs by now; else nothing, because after an error of this process the worker's next process publishes."""
 
     def publish() -> None:
         assert farewell is not None
@@ -185,7 +193,7 @@ def _last(desk: Answers, farewell: Farewell | None, gone: bool) -> Callable[[], 
 
 
 def _every(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
-    """Return what calls a function, but not again within some seconds."""
+    """Return a function that calls `call`, but at most once in `seconds`."""
     last = -seconds
 
     def called() -> None:
@@ -209,80 +217,86 @@ def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyn
 
 
 async def _answer(
-    connection: Connection, assignment: Assignment, studio: Studio, desk: Answers, item: Sent, hand: ThreadPoolExecutor,
-    hosted: HostedModel | None,
+    connection: Connection, assignment: Assignment, studio: Studio, desk: Answers, question: SentQuestion,
+    hand: ThreadPoolExecutor, hosted: HostedModel | None,
 ) -> None:  # fmt: skip
     try:
         drawing, frames = 0.0, None
-        if item.snapshots is not None:
-            frames, drawing = await asyncio.get_running_loop().run_in_executor(hand, studio.draw, item)
-        run = assignment.runs[item.row]
-        spoken = studio.spoken[item.role]
-        if spoken.dialogue is not None:
-            told = await _converse(spoken, spoken.dialogue, desk, frames, item, run)
+        if question.snapshots is not None:
+            frames, drawing = await asyncio.get_running_loop().run_in_executor(hand, studio.draw, question)
+        run = assignment.runs[question.row]
+        role_dialogue = studio.dialogues[question.role]
+        if role_dialogue.dialogue is not None:
+            outcome = await _converse(role_dialogue, role_dialogue.dialogue, desk, frames, question, run)
         else:
             assert frames is not None, "a clip has snapshots"
-            asker = Asker(run, item.ordinal, item.step, item.role, item.scope, item.probe)
-            told = await desk.answer(JudgeCall(frames, spoken.prompt), asker)
+            asker = Asker(run, question.ordinal, question.step, question.role, question.scope, question.probe)
+            outcome = await desk.answer(JudgeCall(frames, role_dialogue.prompt), asker)
         memory = Memory.of_process() if hosted is None else hosted.memory
-        message = ProcessReply(item.number, told, drawing, memory)
+        message = ProcessReply(question.number, outcome, drawing, memory)
     except BudgetReached as reached:
-        message = ProcessReply(item.number, budget=str(reached))
+        message = ProcessReply(question.number, budget=str(reached))
     except MissingCall as error:
-        message = ProcessReply(item.number, missing=str(error))
+        message = ProcessReply(question.number, missing=str(error))
     except UserError as error:
-        said = in_role(str(error), assignment.voices[item.role].model.kind, item.role)
-        message = ProcessReply(item.number, error=said, full=isinstance(error, NoMemory))
+        problem = in_role(str(error), assignment.voices[question.role].model.kind, question.role)
+        message = ProcessReply(question.number, error=problem, full=isinstance(error, NoMemory))
     except Exception:  # a plug-in may raise anything; send the worker the traceback
-        model = assignment.voices[item.role].model
-        message = ProcessReply(item.number, error=f"{model} failed on a question:\n{traceback.format_exc()}")
+        model = assignment.voices[question.role].model
+        message = ProcessReply(question.number, error=f"{model} failed on a question:\n{traceback.format_exc()}")
     _send(connection, message)
 
 
 async def _converse(
-    spoken: Spoken, dialogue: Dialogue, desk: Answers, frames: Array | None, item: Sent, run: str
+    role_dialogue: RoleDialogue,
+    dialogue: Dialogue,
+    desk: Answers,
+    frames: Array | None,
+    question: SentQuestion,
+    run: str,
 ) -> CallResult:
     """Run a dialogue and return its value with the usage of all its calls; if it returns None or `Unusable`, the
     question has failed, with the kind of its last failed call, else `malformed`. Raise UserError for an array that
     differs from the asking part's declaration."""
-    told: dict[int, CallResult] = {}
+    outcomes: dict[int, CallResult] = {}
     begun = itertools.count()
 
     async def ask(call: Call) -> CallResult:
         if (number := next(begun)) >= dialogue.calls:
             raise UserError(
-                f"the dialogue in the role {item.role!r} makes more than the {count(dialogue.calls, 'call')} that it "
-                f"says it makes; correct its `calls`"
+                f"the dialogue in the role {question.role!r} makes more than the {count(dialogue.calls, 'call')} that "
+                f"it says it makes; correct its `calls`"
             )
-        ordinal = item.ordinal * dialogue.calls + number
-        asker = Asker(run, ordinal, item.step, item.role, item.scope, item.probe)
-        told[number] = await desk.answer(spoken.sampled(call), asker)
-        return told[number]
+        ordinal = question.ordinal * dialogue.calls + number
+        asker = Asker(run, ordinal, question.step, question.role, question.scope, question.probe)
+        outcomes[number] = await desk.answer(role_dialogue.sampled(call), asker)
+        return outcomes[number]
 
-    value, wrong = await dialogue(_read(item, spoken.speaker), frames, ask), ""
+    value, wrong = await dialogue(_read(question, role_dialogue.speaker), frames, ask), ""
     unusable = isinstance(value, Unusable)
     if unusable:
         value = value.value
-    if spoken.array is None:
-        arrays.undeclared(value, spoken.speaker, item.role)
+    if role_dialogue.array is None:
+        arrays.undeclared(value, role_dialogue.speaker, question.role)
     elif value is not None:
-        value, wrong = arrays.fitted(value, spoken.array, item.keys)
-    made = [told[number] for number in sorted(told)]  # sums of floats must not depend on which answer came first
-    usage = functools.reduce(Usage.plus, (each.usage for each in made), Usage())
-    billed = functools.reduce(Usage.plus, (each.billed for each in made), Usage())
-    failures = [] if wrong else [each.failure for each in made if each.failure]
+        value, wrong = arrays.fitted(value, role_dialogue.array, question.keys)
+    # Sums of floats must not depend on which answer came first.
+    ordered = [outcomes[number] for number in sorted(outcomes)]
+    usage = functools.reduce(Usage.plus, (outcome.usage for outcome in ordered), Usage())
+    billed = functools.reduce(Usage.plus, (outcome.billed for outcome in ordered), Usage())
+    failures = [] if wrong else [outcome.failure for outcome in ordered if outcome.failure]
     failure = (failures or ["malformed"])[-1] if value is None or unusable else ""
     return CallResult(value, failure, usage, billed, {"message": wrong} if wrong else {})
 
 
-def _read(item: Sent, speaker: str) -> Any:
+def _read(question: SentQuestion, speaker: str) -> Any:
     """Return the parsed content of a question; raise UserError if it is not JSON."""
     try:
-        return json.loads(item.content or "null")
+        return json.loads(question.content or "null")
     except json.JSONDecodeError as error:
         raise UserError(
-            f"{speaker} asks in the role {item.role!r} with the content {item.content[:80]!r}, which is not JSON "
-            f"({error}); write it with json.dumps"
+            f"{speaker} asks in the role {question.role!r} with the content {question.content[:80]!r}, which is not "
+            f"JSON ({error}); write it with json.dumps"
         ) from None
 
 
@@ -291,7 +305,7 @@ def _send(connection: Connection, message: ProcessReply) -> None:
         connection.send(message)
 
 
-class Spoken(NamedTuple):
+class RoleDialogue(NamedTuple):
     """Prompt, sampling and dialogue of one role."""
 
     clip_length: int
@@ -313,8 +327,8 @@ class Studio:
         self._draw: Callable[[Array], Array] | None = None
         if assignment.drawing is not None:
             self._draw = suite.drawing(**assignment.drawing).spawn(assignment.task)
-        self.spoken = {
-            role: Spoken(
+        self.dialogues = {
+            role: RoleDialogue(
                 voice.clip_length, str(voice.model.settings.get("prompt", "")), built(voice.model).sampled,
                 built(voice.speaker).dialogue(suite, assignment.task, role) if voice.speaker else None,
                 str(voice.speaker), voice.array,
@@ -322,17 +336,19 @@ class Studio:
             for role, voice in assignment.voices.items()
         }  # fmt: skip
 
-    def draw(self, item: Sent) -> tuple[Array, float]:
+    def draw(self, question: SentQuestion) -> tuple[Array, float]:
         """Return frames [L, height, width, 3] of a question's snapshots, a judged clip padded to its full length, and
         the seconds of rendering."""
         started = time.perf_counter()
-        assert self._draw is not None and item.snapshots is not None, "snapshots without rendering settings"
-        spoken = self.spoken[item.role]
-        shown = item.snapshots if spoken.dialogue else padded(item.snapshots, spoken.clip_length)
-        return self._draw(shown), time.perf_counter() - started
+        assert self._draw is not None and question.snapshots is not None, "snapshots without rendering settings"
+        role_dialogue = self.dialogues[question.role]
+        snapshots = (
+            question.snapshots if role_dialogue.dialogue else padded(question.snapshots, role_dialogue.clip_length)
+        )
+        return self._draw(snapshots), time.perf_counter() - started
 
 
-def built(part: Registered) -> Any:
+def built(part: RegisteredPart) -> Any:
     """Return the built configuration of a registered part."""
     from guidebench.harness import registry
 
@@ -340,20 +356,24 @@ def built(part: Registered) -> Any:
 
 
 def answers(assignment: Assignment, hand: ThreadPoolExecutor, hosted: HostedModel | None = None) -> Answers:
-    """Return what answers the calls: hand-written code, or a foundation model behind a desk. `hosted`: the model of
-    another process, if it is not loaded here."""
+    """Return the object that answers the calls: hand-written models, or a foundation model behind a desk. `hosted`: the
+    model in another process, if it is not loaded here."""
     config = built(assignment.model)
     if config.backend == "scripted":
-        return Unaided({role: _scripted(assignment, voice.model, hand) for role, voice in assignment.voices.items()})
-    from guidebench.harness.models import keeping
+        return DirectModels(
+            {role: _scripted(assignment, voice.model, hand) for role, voice in assignment.voices.items()}
+        )
+    from guidebench.harness.models import study_models
 
     models = Models(**assignment.models)
-    shared = keeping.Shared(assignment.scratch, assignment.runs[0].partition("/")[0]) if assignment.shared else None
+    shared = (
+        study_models.Shared(assignment.scratch, assignment.runs[0].partition("/")[0]) if assignment.shared else None
+    )
     load = None if hosted is None else hosted.spawn
-    return keeping.desk(config, models, Path(assignment.directory), assignment.device, shared=shared, spawn=load)
+    return study_models.desk(config, models, Path(assignment.directory), assignment.device, shared=shared, spawn=load)
 
 
-def _scripted(assignment: Assignment, model: Registered, hand: ThreadPoolExecutor) -> ScriptedModel:
+def _scripted(assignment: Assignment, model: RegisteredPart, hand: ThreadPoolExecutor) -> ScriptedModel:
     config, suite = built(model), built(assignment.suite)
     drawn = (suite.drawing(**(assignment.drawing or {})),) if config.draws else ()
     spawn = functools.partial(config.spawn, suite, assignment.task, *drawn)

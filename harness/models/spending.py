@@ -1,7 +1,7 @@
-"""What a study has spent on its models: the accounts under which its cassette records each request, and their sums.
+"""A study's spending on its models: the accounts under which its cassette records each request, and their sums.
 
-Every request counts, from the moment before it is sent: those that failed, those whose answers a run never used because
-it was stopped or killed, and those that a kill cut off, of which nothing but their number is known.
+Every request counts, from the moment before it is sent: also one that failed, one whose answer a run never used because
+it was stopped or killed, and one that a kill cut off, of which only the number is known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ATTEMPTS = 5
 
 
 class Account(NamedTuple):
-    """Who asked, and what for."""
+    """The run and role that made a call, and its purpose."""
 
     run: str
     """`CELL/SEED`; "" for a call that belongs to no run."""
@@ -36,7 +36,7 @@ class Account(NamedTuple):
 
 
 def read_account(text: str) -> Account:
-    """Return what an account's name says (`Asker.account`).
+    """Parse the name of an account (`Asker.account`).
 
     >>> read_account("cell/3 planner"), read_account("before training").purpose
     (Account(run='cell/3', role='planner', purpose='runs'), 'first calls')
@@ -48,8 +48,8 @@ def read_account(text: str) -> Account:
 
 
 def spent(directory: Path, runs: Collection[str] = ()) -> dict[Account, Usage]:
-    """Return what was spent by account, by the cassettes in a study's folder of recorded answers; only by `runs`
-    (CELL/SEED), if some are given. Another study's cassette that this one reads has accounts of its own."""
+    """Return account -> usage spent, read from the cassettes in a study's folder of recorded answers. If `runs`
+    (CELL/SEED) are given, return only their accounts. Another study's cassette that this one reads is not counted."""
     for _ in range(ATTEMPTS - 1):
         try:
             return _spent(directory, runs)
@@ -61,19 +61,19 @@ def spent(directory: Path, runs: Collection[str] = ()) -> dict[Account, Usage]:
 
 def _spent(directory: Path, runs: Collection[str]) -> dict[Account, Usage]:
     sums = ", ".join(f"SUM({name})" for name in Usage._fields)
-    found: dict[Account, Usage] = {}
+    usage_of_account: dict[Account, Usage] = {}
     for path in files(directory):
         with closing(opened(path)) as db, faults_of(path):
             for text, *took in db.execute(f"SELECT run, {sums} FROM spent GROUP BY run"):
                 account = read_account(str(text))
                 if not runs or account.run in runs:
-                    found[account] = found.get(account, Usage()).plus(Usage(*took))
-    return found
+                    usage_of_account[account] = usage_of_account.get(account, Usage()).plus(Usage(*took))
+    return usage_of_account
 
 
 def by_purpose(accounts: Mapping[Account, Usage]) -> dict[Purpose, Usage]:
     """Return the sums for the answers of runs, for first calls and for probes; purposes without any are left out."""
-    found = {purpose: Usage() for purpose in PURPOSES}
+    usage_of_purpose = {purpose: Usage() for purpose in PURPOSES}
     for account, usage in accounts.items():
-        found[account.purpose] = found[account.purpose].plus(usage)
-    return {purpose: usage for purpose, usage in found.items() if any(usage)}
+        usage_of_purpose[account.purpose] = usage_of_purpose[account.purpose].plus(usage)
+    return {purpose: usage for purpose, usage in usage_of_purpose.items() if any(usage)}

@@ -27,12 +27,12 @@ def answered(kind: str, config: ModelPart | type[ModelPart]) -> tuple[str, ...]:
 
 def put(chosen: Sequence[Chosen], role: str) -> dict[str, str]:
     """Return kind of call -> role of the part that makes such calls to the model in `role`."""
-    found: dict[str, str] = {}
+    askers: dict[str, str] = {}
     for asker, config in _needing(chosen, role):
         declared = config.puts if issubclass(config, AskingPart) else {}
         for kind in declared.get(role, (USUAL[config.needs[role]],)):
-            found.setdefault(kind, asker)
-    return found
+            askers.setdefault(kind, asker)
+    return askers
 
 
 @registry.cached(4096)

@@ -12,7 +12,7 @@ import numpy as np
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, ArraySpec
-from guidebench.harness.parts import AskingPart, Part, There
+from guidebench.harness.parts import AskingPart, CellView, Part
 
 if TYPE_CHECKING:
     from guidebench.harness.plan.names import Chosen
@@ -42,28 +42,28 @@ class Declared(NamedTuple):
         return f"{self.part} declares its answers of {self.role!r} as {self.spec.name!r}, {self.spec.dtype} [{shape}]"
 
 
-def every(chosen: Sequence[Chosen], there: There) -> list[Declared]:
+def every(chosen: Sequence[Chosen], view: CellView) -> list[Declared]:
     """Return the arrays that a cell's parts declare. Raise UserError for an invalid declaration."""
-    found = []
+    declarations = []
     for part in chosen:
-        if getattr(type(there[part.role]), "array", AskingPart.array) is not AskingPart.array:
-            needs = there[part.role].needs.items()
-            found += [_declared(part, there, role) for role, kind in needs if kind in registry.MODELS]
-    arrays = [*filter(None, found)]
-    for one, other in itertools.combinations(arrays, 2):
-        if one.role == other.role and one.spec != other.spec:
-            raise UserError(f"{one}, and {other}; give both the same shape")
+        if getattr(type(view[part.role]), "array", AskingPart.array) is not AskingPart.array:
+            needs = view[part.role].needs.items()
+            declarations += [_declared(part, view, role) for role, kind in needs if kind in registry.MODELS]
+    arrays = [*filter(None, declarations)]
+    for first, second in itertools.combinations(arrays, 2):
+        if first.role == second.role and first.spec != second.spec:
+            raise UserError(f"{first}, and {second}; give both the same shape")
     return arrays
 
 
-def of(chosen: Sequence[Chosen], there: There, role: str) -> Declared | None:
+def of(chosen: Sequence[Chosen], view: CellView, role: str) -> Declared | None:
     """Return the declared array of a cell's answers in a role, or None if they are JSON values."""
-    return next((declared for declared in every(chosen, there) if declared.role == role), None)
+    return next((declared for declared in every(chosen, view) if declared.role == role), None)
 
 
-def _declared(chosen: Chosen, there: There, role: str) -> Declared | None:
-    part = there[chosen.role]
-    spec = part.array(there, role)
+def _declared(chosen: Chosen, view: CellView, role: str) -> Declared | None:
+    part = view[chosen.role]
+    spec = part.array(view, role)
     if spec is None:
         return None
     if wrong := _misfit(spec) or _unspoken(part, role):
@@ -102,12 +102,12 @@ def fitted(value: Any, declared: Declared, keys: int) -> tuple[Array | None, str
     """Return a dialogue's result cast to the declared dtype, [keys, *shape], and ""; or None and the reason if it holds
     a number that is not finite before or after the cast. Raise UserError if it is no array of floating-point numbers or
     has another shape, since every further answer would fail as well."""
-    spec, wanted = declared.spec, (keys, *declared.spec.shape)
-    if not (isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.shape == wanted):
-        given = f"{value.dtype} {[*value.shape]}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+    spec, shape = declared.spec, (keys, *declared.spec.shape)
+    if not (isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.shape == shape):
+        form = f"{value.dtype} {[*value.shape]}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
         raise UserError(
-            f"{declared}, and its dialogue returned {given} for a question of {keys} keys; expected "
-            f"{[*wanted]}; correct the declaration (`array`) or the dialogue, or choose a model whose answers "
+            f"{declared}, and its dialogue returned {form} for a question of {keys} keys; expected "
+            f"{[*shape]}; correct the declaration (`array`) or the dialogue, or choose a model whose answers "
             f"have that shape with {declared.role}.model=…"
         )
     if not np.isfinite(value).all():

@@ -20,7 +20,7 @@ from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.errors import UserError, in_role, unknown
 from guidebench.harness.interfaces import SUCCESS, Actions, Score
 from guidebench.harness.logs import Log, together
-from guidebench.harness.parts import AskingPart, FilePart, Part, There
+from guidebench.harness.parts import AskingPart, CellView, FilePart, Part
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.names import NO_STAND_INS, Chosen, Names, StandIns
 from guidebench.harness.plan.roles import learner_of, unfilled
@@ -103,35 +103,37 @@ class Cell:
     def variant(self) -> str:
         """Return the overrides shown in the row name, in addition to `model`, and the roles in which another set of
         models stands in."""
-        return ", ".join(f"{key}={_brief(value)}" for key, value in sorted(self._shown.items()))
+        return ", ".join(f"{key}={_brief(value)}" for key, value in sorted(self._row_overrides.items()))
 
     @property
-    def _shown(self) -> dict[str, Any]:
-        """Return the overrides of the row name: its own, and with the prefix `pretraining` those of its stage that
-        differ from its own."""
+    def _row_overrides(self) -> dict[str, Any]:
+        """Return the overrides in the row name: the cell's own, and with the prefix `pretraining` those of its stage
+        that differ from the cell's."""
         models = [f"{part.role}.model" for part in self.models]
-        found = {key: value for key, value in self.overrides.items() if key not in models and not self._unnamed(key)}
+        overrides = {
+            key: value for key, value in self.overrides.items() if key not in models and not self._unnamed(key)
+        }
         if self.standing.roles:
-            found[MODELS] = self.standing
+            overrides[MODELS] = self.standing
         if self.stage is None:
-            return found | ({PRETRAINING: NONE} if registry.get("method", self.names.method).pretraining else {})
+            return overrides | ({PRETRAINING: NONE} if registry.get("method", self.names.method).pretraining else {})
         before, usual = self.stage.names, dict[str, Any](self.staged)
-        told: dict[str, Any] = {
+        stage_names: dict[str, Any] = {
             "": before.method,
             "suite": before.suite,
             "task": before.task,
             "profile": before.profile,
         }
-        usual[KEEPS], told[KEEPS] = [], list(self.keeps)
-        others = {key: value for key, value in told.items() if value != usual[key]}
-        kept = {"suite", *(part.role for part in self.names.of(*CARRIED))}
-        own = {**self.overrides, **found}
+        usual[KEEPS], stage_names[KEEPS] = [], list(self.keeps)
+        others = {key: value for key, value in stage_names.items() if value != usual[key]}
+        carried_roles = {"suite", *(part.role for part in self.names.of(*CARRIED))}
+        all_overrides = {**self.overrides, **overrides}
         others |= {
             key: value
-            for key, value in self.stage._shown.items()
-            if key.partition(".")[0] not in (MODELS, *kept) or own.get(key, _ABSENT) != value
+            for key, value in self.stage._row_overrides.items()
+            if key.partition(".")[0] not in (MODELS, *carried_roles) or all_overrides.get(key, _ABSENT) != value
         }
-        return found | {f"{PRETRAINING}.{key}".rstrip("."): value for key, value in others.items()}
+        return overrides | {f"{PRETRAINING}.{key}".rstrip("."): value for key, value in others.items()}
 
     def _unnamed(self, key: str) -> bool:
         """Return whether the row name leaves out a setting: one that changes no result, and a digest."""
@@ -169,7 +171,7 @@ class Cell:
 
     @property
     def staged(self) -> dict[str, str]:
-        """Return what its pre-training stage is unless the command says otherwise: "" (the method), suite, task and
+        """Return the names that the pre-training stage has by default: its method under the key "", its suite, task and
         profile."""
         names = self.names
         suite = self.stage.names.suite if self.stage else names.suite
@@ -190,8 +192,10 @@ class Cell:
         if not any(config.unasked for config in asking):
             return every
         needing = [config for config in self.sections.values() if isinstance(config, Part)]
-        asked = {role for config in needing for role in config.needs if role not in getattr(config, "unasked", ())}
-        return tuple(part for part in every if part.role in asked)
+        asked_roles = {
+            role for config in needing for role in config.needs if role not in getattr(config, "unasked", ())
+        }
+        return tuple(part for part in every if part.role in asked_roles)
 
     @property
     def consulted(self) -> frozenset[str]:
@@ -259,18 +263,18 @@ class Cell:
         """Return the built configuration of every section of the cell. Settings were checked before, on the command
         line or when a record was read."""
         base = base_settings(self.names)
-        own: dict[str, list[tuple[str, Any]]] = {}
+        changes: dict[str, list[tuple[str, Any]]] = {}
         for key, value in self.settings.items():
             if value is not base.get(key):
                 section, field = key.split(".", 1)
-                own.setdefault(section, []).append((field, value.value))
-        return {**_usual(self.names), **{name: _changed(self.names, name, tuple(own[name])) for name in own}}
+                changes.setdefault(section, []).append((field, value.value))
+        return {**_usual(self.names), **{name: _changed(self.names, name, tuple(changes[name])) for name in changes}}
 
 
 @registry.cached(4096)
 def _logs(names: Names) -> Mapping[str, Log]:
-    asked = [WRITTEN_OF["judge"]] if answering.shown_clips(names.parts) else []
-    return functools.reduce(operator.or_, map(dict, asked), together(_declared(names), RESERVED))
+    judge_logs = [WRITTEN_OF["judge"]] if answering.shown_clips(names.parts) else []
+    return functools.reduce(operator.or_, map(dict, judge_logs), together(_declared(names), RESERVED))
 
 
 @registry.cached(4096)
@@ -295,9 +299,9 @@ def _file_roles(names: Names) -> frozenset[str]:
 
 
 @registry.cached(65536)
-def _changed(names: Names, section: str, own: tuple[tuple[str, Any], ...]) -> Any:
+def _changed(names: Names, section: str, changes: tuple[tuple[str, Any], ...]) -> Any:
     """Return the configuration of a section with these fields replaced."""
-    return _built(names, section, functools.partial(replace, _usual(names)[section], **dict(own)))
+    return _built(names, section, functools.partial(replace, _usual(names)[section], **dict(changes)))
 
 
 def _built(names: Names, section: str, build: Callable[[], Any]) -> Any:
@@ -327,15 +331,16 @@ def _brief(value: Any) -> str:
     return f"{' '.join(text[:20].split())}…{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
-def _hashed(names: Names, values: Mapping[str, Any], left: Set[str]) -> dict[str, Any]:
-    """Return those of a cell's settings that its id hashes: all but those of the roles `left`, `Transport` ones, places
-    of files whose digest is known, and `Later` ones at their default. Settings that this version lacks are hashed."""
-    known = cell_fields(names)
+def _hashed(names: Names, values: Mapping[str, Any], excluded: Set[str]) -> dict[str, Any]:
+    """Return the settings that a cell's id hashes. Left out are settings of the roles `excluded`, `Transport` fields,
+    places of files whose digest is known, and `Later` fields at their default. Settings that this version lacks are
+    hashed."""
+    fields_by_section = cell_fields(names)
 
     def counts(key: str, value: Any) -> bool:
         section, _, name = key.partition(".")
-        field = known.get(section, {}).get(name)
-        if section in left:
+        field = fields_by_section.get(section, {}).get(name)
+        if section in excluded:
             return False
         if field is None or not (field.transport or field.located or field.later):
             return True
@@ -345,42 +350,43 @@ def _hashed(names: Names, values: Mapping[str, Any], left: Set[str]) -> dict[str
     return {key: value for key, value in values.items() if counts(key, value)}
 
 
-def _left_out(names: Names, values: Mapping[str, Any]) -> set[str]:
+def _excluded_roles(names: Names, values: Mapping[str, Any]) -> set[str]:
     """Return the roles that a cell's id leaves out: those that were added later (`AskingPart.later`) to every part that
-    needs them, and are not asked because the setting that says so has its default."""
-    known, needed, unasked = cell_fields(names), set[str](), set[str]()
+    needs them, and that are unused because the setting which enables them has its default."""
+    fields_by_section, needed, unasked = cell_fields(names), set[str](), set[str]()
 
     def usual(section: str, name: str) -> bool:
-        default = known[section][name].default
+        default = fields_by_section[section][name].default
         return bool(values.get(f"{section}.{name}", default) == default)
 
     for part in names.parts:
         config = registry.get(part.kind, part.name)
         later = config.later if issubclass(config, AskingPart) else {}
-        own = {role for role, setting in later.items() if usual(part.role, setting)}
-        unasked |= own
-        needed |= config.needs.keys() - own
+        later_roles = {role for role, setting in later.items() if usual(part.role, setting)}
+        unasked |= later_roles
+        needed |= config.needs.keys() - later_roles
     return unasked - needed
 
 
 def begun(stage: str, keeps: Sequence[str]) -> str:
-    """Return what a cell's id says of its stage: the stage's id, and what is kept of its policy unless that is all."""
+    """Return the text by which a cell's id hashes its pre-training stage: the stage's id, and the beginnings of the
+    parameters' names that are kept of its policy unless all are."""
     return f"{stage}:{','.join(keeps)}" if keeps else stage
 
 
 def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any], stage: str = "") -> str:
     """Return the id of a cell, computed identically from a plan and from a record. `values`: all of its settings;
-    `stage`: what `begun` says of its pre-training stage, or ""."""
-    left = _left_out(names, values)
+    `stage`: `begun` of its pre-training stage, or ""."""
+    excluded = _excluded_roles(names, values)
     content = {
         "schema": SCHEMA,
         "suite": names.suite,
         "task": names.task,
         "method": names.method,
         "profile": names.profile,
-        "parts": {part.role: [part.kind, part.name] for part in names.parts if part.role not in left},
-        "versions": {role: number for role, number in version.items() if role not in left},
-        "settings": _hashed(names, values, left),
+        "parts": {part.role: [part.kind, part.name] for part in names.parts if part.role not in excluded},
+        "versions": {role: number for role, number in version.items() if role not in excluded},
+        "settings": _hashed(names, values, excluded),
         **({"stage": stage} if stage else {}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
@@ -423,14 +429,14 @@ def _looks(names: Names) -> bool:
 
 
 def _class(kind: str, name: str) -> type:
-    found: type = registry.get(kind, name)
-    return found
+    config_class: type = registry.get(kind, name)
+    return config_class
 
 
 def stage_task(recipe: Method, suite: str, task: str) -> str:
     """Return the task of a pre-training stage if the command names none: on its suite, before a run on `task`."""
-    own = str(registry.get("suite", suite).pretraining)
-    return task if recipe.pretrains_on_own_task else own or task
+    suite_task = str(registry.get("suite", suite).pretraining)
+    return task if recipe.pretrains_on_own_task else suite_task or task
 
 
 def task_of(suite: str, name: str) -> str:
@@ -445,42 +451,42 @@ def task_of(suite: str, name: str) -> str:
 @registry.cached(65536)
 def base_settings(names: Names) -> Mapping[str, Value]:
     """Return every setting of a cell without command-line overrides."""
-    found: dict[str, Value] = {}
-    for section, known in cell_fields(names).items():
-        for field in known.values():
+    resolved: dict[str, Value] = {}
+    for section, section_fields in cell_fields(names).items():
+        for field in section_fields.values():
             key = f"{section}.{field.name}"
-            found[key] = Value(settings.check(field, field.default, f"default: {key}"), "default", field.source)
-    found |= _by_role(names, found)
+            resolved[key] = Value(settings.check(field, field.default, f"default: {key}"), "default", field.source)
+    resolved |= _by_role(names, resolved)
     for called, layer in _layers(names):
-        found |= {key: value for key, value in laid(names, layer, called, f"{called}: ") if value is not None}
-    return found
+        resolved |= {key: value for key, value in laid(names, layer, called, f"{called}: ") if value is not None}
+    return resolved
 
 
-def _by_role(names: Names, known: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the most tokens of an answer in the roles for which an asking part says so (`AskingPart.max_tokens`)."""
-    found: dict[str, Value] = {}
+def _by_role(names: Names, resolved: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the settings `ROLE.max_tokens` that asking parts set for their roles (`AskingPart.max_tokens`)."""
+    limits: dict[str, Value] = {}
     for part in names.of(*registry.ASKING):
-        for role, given in registry.get(part.kind, part.name).max_tokens.items():
+        for role, limit in registry.get(part.kind, part.name).max_tokens.items():
             key = f"{role}.max_tokens"
-            if key in known:
-                value, source = given if isinstance(given, Cited) else (given, "")
+            if key in resolved:
+                value, source = limit if isinstance(limit, Cited) else (limit, "")
                 field = cell_fields(names)[role]["max_tokens"]
-                found[key] = Value(settings.check(field, value, f"{part}: {key}"), f"{part.kind} {part.name}", source)
-    return found
+                limits[key] = Value(settings.check(field, value, f"{part}: {key}"), f"{part.kind} {part.name}", source)
+    return limits
 
 
 def laid(names: Names, layer: Layer, called: str, within: str = "") -> Iterator[tuple[str, Value | None]]:
     """Yield the settings of a layer that apply to this cell, checked, by `section.field`; None for a setting that the
     cell lacks, under the layer's own key. `called`: the layer's name in records; `within`: prefix of keys in
     errors."""
-    for key, given in layer.items():
+    for key, setting in layer.items():
         for target in _targets(names, layer, key):
             section, name = target.split(".", 1)
             field = cell_fields(names).get(section, {}).get(name)
             if field is None:
                 yield key, None
                 continue
-            value, source = given if isinstance(given, Cited) else (given, "")
+            value, source = setting if isinstance(setting, Cited) else (setting, "")
             yield target, Value(settings.check(field, value, f"{within}{target}"), called, source)
 
 
@@ -494,12 +500,12 @@ def _targets(names: Names, layer: Layer, key: str) -> list[str]:
         return [] if target is None else [target]
     kind, name, field = pieces
     filled = [part for part in names.parts if (part.kind, part.name) == (kind, name) or part.named(kind, name)]
-    own = {part.role for part in filled if part.role != kind and f"{part.role}.{name}.{field}" in layer}
+    specific_roles = {part.role for part in filled if part.role != kind and f"{part.role}.{name}.{field}" in layer}
     for part in names.of(kind):
         if registry.get(kind, part.name).tuned_as == name:
             filled.append(part)
-            own |= {part.role for called in (kind, part.role) if f"{called}.{part.name}.{field}" in layer}
-    return [f"{part.role}.{field}" for part in filled if part.role not in own]
+            specific_roles |= {part.role for called in (kind, part.role) if f"{called}.{part.name}.{field}" in layer}
+    return [f"{part.role}.{field}" for part in filled if part.role not in specific_roles]
 
 
 def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
@@ -533,25 +539,27 @@ def target_of(names: Names, key: str) -> str | None:
 @registry.cached(65536)
 def cell_fields(names: Names) -> Mapping[str, Mapping[str, Field]]:
     """Return section -> field name -> Field for the sections of this cell."""
-    found = {}
+    fields_by_section = {}
     for section in names.sections:
         config = section_config(names, section)
         if config is not None:
-            found[section] = settings.fields(config)
-    return found
+            fields_by_section[section] = settings.fields(config)
+    return fields_by_section
 
 
-def filled_settings(names: Names, given: Mapping[str, Any]) -> dict[str, Any]:
+def filled_settings(names: Names, filled: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that a set of models gives besides parts, checked. Raise UserError for one that the part
     lacks, and for an invalid value."""
-    found = {}
-    for key, value in given.items():
+    checked = {}
+    for key, value in filled.items():
         section, _, name = key.partition(".")
-        known = cell_fields(names).get(section, {})
-        if name not in known:
-            raise unknown(f"setting of {section} {names.part(section)!r} that a set of models gives:", name, known)
-        found[key] = settings.check(known[name], value, f"set of models: {key}")
-    return found
+        section_fields = cell_fields(names).get(section, {})
+        if name not in section_fields:
+            raise unknown(
+                f"setting of {section} {names.part(section)!r} that a set of models gives:", name, section_fields
+            )
+        checked[key] = settings.check(section_fields[name], value, f"set of models: {key}")
+    return checked
 
 
 def resolve(
@@ -585,15 +593,15 @@ def _widths_followed(cell: Cell) -> Cell:
 
 
 def _widths(cell: Cell) -> Iterator[tuple[str, str, int]]:
-    """Yield each setting that is to be the width of an embedder's vectors, the embedder's role, and that width, where
-    the embedder is asked and tells it."""
+    """Yield (setting, role, width) for each setting that must equal the width of the vectors of the embedder in `role`,
+    if the embedder is used and its width is known."""
     for chosen in cell.names.of(*registry.ASKING):
         widths = registry.get(chosen.kind, chosen.name).widths
         for name, role in widths.items():
             if role in cell.section(chosen.role).unasked:
                 continue
-            if (known := cell.section(role).dimensions()) is not None:
-                yield f"{chosen.role}.{name}", role, known
+            if (width := cell.section(role).dimensions()) is not None:
+                yield f"{chosen.role}.{name}", role, width
 
 
 def _check_widths(cell: Cell) -> None:
@@ -616,26 +624,26 @@ def _evaluated_once(cell: Cell) -> Cell:
     return replace(cell, settings={**cell.settings, EPISODES: one}, overrides=overrides)
 
 
-def there(cell: Cell, suite: Any = None, task: str | None = None) -> There:
+def cell_view(cell: Cell, suite: Any = None, task: str | None = None) -> CellView:
     """Return the cell as its parts see it in `fits`, optionally with another suite and task."""
     suite, task = suite or cell.section("suite"), task or cell.names.task
     observations, actions = suite.spaces(cell.names.task)
-    seen = cell.section("agent").observes(observations, actions)
-    return There({**cell.sections, "suite": suite}, cell.names.task, seen, actions)
+    agent_observations = cell.section("agent").observes(observations, actions)
+    return CellView({**cell.sections, "suite": suite}, cell.names.task, agent_observations, actions)
 
 
 def validate(cell: Cell) -> None:
     """Raise UserError if the parts of a cell do not fit each other or the suite's spaces."""
     _ = cell.sections, cell.logs
-    suite, place = cell.section("suite"), there(cell)
+    suite, place = cell.section("suite"), cell_view(cell)
     for chosen in cell.names.parts:
         if reason := cell.section(chosen.role).fits(place):
-            own = learner_of(suite, cell.names.task)
-            mended = chosen.kind == "learner" and own != chosen.name
+            default_learner = learner_of(suite, cell.names.task)
+            mended = chosen.kind == "learner" and default_learner != chosen.name
             raise UserError(
                 f"{chosen} does not fit suite {cell.names.suite!r}, task {cell.names.task!r}: "
                 + in_role(reason, chosen.kind, chosen.role)
-                + (f"; the suite's default for this task is {chosen.role}={own}" if mended else "")
+                + (f"; the suite's default for this task is {chosen.role}={default_learner}" if mended else "")
             )
     for role, instead in cell.standing.roles:
         if not instead:
@@ -659,16 +667,16 @@ def validate(cell: Cell) -> None:
             f"task {cell.names.task!r} of suite {cell.names.suite!r} changes its goal in each episode, and "
             f"{' and '.join(asking)} needs a fixed goal; choose a single task"
         )
-    if cell.stage and (before := there(cell.stage).actions) != place.actions:
+    if cell.stage and (before := cell_view(cell.stage).actions) != place.actions:
         raise UserError(
             f"the policy of the pre-training stage {cell.stage.directory} does not fit {cell.names.suite}/"
             f"{cell.names.task}: it chooses {_chosen_from(before)}, and here are {_chosen_from(place.actions)}; let "
-            f"both have the same actions{_said(cell)}, or set {PRETRAINING}={NONE}"
+            f"both have the same actions{_differing_settings(cell)}, or set {PRETRAINING}={NONE}"
         )
     if cell.section("agent").inherits and not any(stage.section("agent").learns for stage in cell.stages):
-        told = "the pre-training stage learns nothing either" if cell.stage else "it has no pre-training stage"
+        stage_text = "the pre-training stage learns nothing either" if cell.stage else "it has no pre-training stage"
         raise UserError(
-            f"{cell.names.method} evaluates what a pre-training stage has learnt, and {told}; name a method that "
+            f"{cell.names.method} evaluates what a pre-training stage has learnt, and {stage_text}; name a method that "
             f"learns with {PRETRAINING}=…"
         )
     training, evaluation = cell.section("training"), cell.section("evaluation")
@@ -695,8 +703,9 @@ def validate(cell: Cell) -> None:
         )
 
 
-def _said(cell: Cell) -> str:
-    """Return the settings of the suite that a cell and its stage of the same suite differ in, as words of a command."""
+def _differing_settings(cell: Cell) -> str:
+    """Return a note for an error on the suite settings in which a cell differs from its stage; "" if they agree or if
+    the suites differ."""
     stage = cell.stage
     if stage is None or stage.names.suite != cell.names.suite:
         return ""
@@ -717,16 +726,16 @@ def _check_solver(cell: Cell) -> None:
     for chosen in cell.names.of(*registry.MODELS):
         if not cell.section(chosen.role).follows_solver:
             continue
-        own = f"{chosen} answers with the action of the suite's own solver"
+        subject = f"{chosen} answers with the action of the suite's own solver"
         if not demonstrates(cell.section("suite"), cell.names.task):
             raise UserError(
-                f"{own}, and no solver comes with the task {cell.names.task!r} of suite {cell.names.suite!r}; choose "
-                f"another {chosen.role}=…, or a task with a solver"
+                f"{subject}, and no solver comes with the task {cell.names.task!r} of suite {cell.names.suite!r}; "
+                f"choose another {chosen.role}=…, or a task with a solver"
             )
         if cell.section("training").demonstrations or cell.names.of("dataset"):
             raise UserError(
-                f"{own} in the present state, and the states of demonstrations and datasets are past; choose another "
-                f"{chosen.role}=…, or training.demonstrations=0 and no dataset"
+                f"{subject} in the present state, and the states of demonstrations and datasets are past; choose "
+                f"another {chosen.role}=…, or training.demonstrations=0 and no dataset"
             )
 
 

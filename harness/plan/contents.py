@@ -48,40 +48,40 @@ class Digests:
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
         self._content: dict[Hashable, str | None] = {}
-        self._known: dict[Names, list[CellRecord]] = {}
+        self._records_by_names: dict[Names, list[CellRecord]] = {}
 
     def identified(self, cell: Cell) -> Cell:
-        """Return the cell with the digests of its parts that can be known. Raise UserError if the files here are other
-        ones than the command says, or if there are several digests to choose from."""
+        """Return the cell with the digests of its file-reading parts filled in as far as they are known. Raise
+        UserError if the files here differ from the digest in the command, or if several digests are possible."""
         if not cell.file_parts:
             return cell
         values, overrides = dict(cell.settings), dict(cell.overrides)
         waiting = []
         for chosen in cell.file_parts:
             part, key = cell.section(chosen.role), f"{chosen.role}.{DIGEST}"
-            given = cell.settings[key]
-            if given.layer == COMMAND and given.value is None:
+            setting = cell.settings[key]
+            if setting.layer == COMMAND and setting.value is None:
                 continue
-            here = self._digest_of(part)
-            if here is None:
-                waiting += [chosen] if given.value is None else []
+            digest = self._digest_of(part)
+            if digest is None:
+                waiting += [chosen] if setting.value is None else []
                 continue
-            if given.value is None:
-                values[key] = Value(here, FILES, "")
-            elif here != given.value and self._execution.models.mode != "replay":
+            if setting.value is None:
+                values[key] = Value(digest, FILES, "")
+            elif digest != setting.value and self._execution.models.mode != "replay":
                 raise UserError(
-                    f"{key}={given.value} is given, and the files of {_named(cell, chosen)} have the digest {here}; "
-                    f"leave it out, or name the files that it is of"
+                    f"{key}={setting.value} is given, and the files of {_named(cell, chosen)} have the digest "
+                    f"{digest}; leave it out, or name the files that it is of"
                 )
             for name, value in part.placed().items():
                 place = f"{chosen.role}.{name}"
                 values[place] = values[place]._replace(value=value)
                 overrides |= {place: value} if place in overrides else {}
-        found = replace(cell, settings=values, overrides=overrides)
+        filled = replace(cell, settings=values, overrides=overrides)
         for chosen in waiting:
-            if (value := self._told(found, chosen)) is not None:
-                found = replace(found, settings={**found.settings, f"{chosen.role}.{DIGEST}": value})
-        return found
+            if (value := self._digest_on_record(filled, chosen)) is not None:
+                filled = replace(filled, settings={**filled.settings, f"{chosen.role}.{DIGEST}": value})
+        return filled
 
     def _digest_of(self, part: FilePart) -> str | None:
         place = (type(part), *(getattr(part, name) for name in part.file_settings))
@@ -89,15 +89,15 @@ class Digests:
             self._content[place] = part.content()
         return self._content[place]
 
-    def _told(self, cell: Cell, chosen: Chosen) -> Value | None:
-        """Return the digest of a part whose files are not here, by what is on record or published; None if nothing
-        tells it."""
+    def _digest_on_record(self, cell: Cell, chosen: Chosen) -> Value | None:
+        """Return the digest of a part whose files are not here from the records, the recipe or the recorded calls, or
+        None if none of them holds it."""
         role, part = chosen.role, cell.section(chosen.role)
         by_name = id_by_name(cell)
-        known = {key: value for key, value in cell.digests.items() if value is not None}
+        known_digests = {key: value for key, value in cell.digests.items() if value is not None}
         records = [
             record for record in self._records(cell.names)
-            if record.id_by_name == by_name and known.items() <= {**known, **record.digests}.items()
+            if record.id_by_name == by_name and known_digests.items() <= {**known_digests, **record.digests}.items()
         ]  # fmt: skip
         recorded = dict.fromkeys(record.digests.get(role) for record in records)
         if digest := _only(filter(None, recorded), cell, chosen, "the studies here hold runs"):
@@ -118,21 +118,22 @@ class Digests:
     def _records(self, names: Names) -> list[CellRecord]:
         """Return the records that may tell a digest: those of the command's study, or, since the name of a study
         follows from the ids of its cells, of all studies in runs/; and of the study whose recorded calls are used."""
-        if names not in self._known:
+        if names not in self._records_by_names:
             study, calls = self._study(), self._execution.models.cassette
             studies = sorted(Path("runs").glob("*")) if study is None else [study]
-            self._known[names] = [*_records([*studies, *([Path(calls)] if calls else [])], names)]
-        return self._known[names]
+            self._records_by_names[names] = [*_records([*studies, *([Path(calls)] if calls else [])], names)]
+        return self._records_by_names[names]
 
 
-def _only(found: Iterable[str], cell: Cell, chosen: Chosen, where: str) -> str | None:
-    """Return the only digest, None if there is none; raise UserError for two."""
+def _only(digests: Iterable[str], cell: Cell, chosen: Chosen, source: str) -> str | None:
+    """Return the digest if all of `digests` are equal, or None if there is none. Raise UserError for two different
+    ones; `source`: where they come from, to begin the message with."""
     distinct: list[str] = []
-    for digest in found:
+    for digest in digests:
         distinct += [digest] if digest not in distinct else []
         if len(distinct) > 1:
             raise UserError(
-                f"{where} of two models in the role {chosen.role!r}, {' and '.join(sorted(distinct))}, and the files "
+                f"{source} of two models in the role {chosen.role!r}, {' and '.join(sorted(distinct))}, and the files "
                 f"of {_named(cell, chosen)} are not here; say which one with {chosen.role}.{DIGEST}=…"
             )
     return distinct[0] if distinct else None
@@ -185,7 +186,7 @@ def changed(cell: Cell, study: Path, planned: Iterable[str]) -> str:
 
 
 def _then(chosen: Chosen, then: str | None, now: str) -> str:
-    """Return how the files of recorded runs relate to those that are here now."""
+    """Return the end of an error: which files recorded runs had (`then`), which are here (`now`), and what to do."""
     if then is None:
         return (
             f", recorded by this name alone, so nothing tells whether its files were those that are here now ({now}); "
@@ -195,8 +196,8 @@ def _then(chosen: Chosen, then: str | None, now: str) -> str:
 
 
 def unstartable(cell: Cell, study: Path, replay: bool) -> Iterator[tuple[str, str]]:
-    """Yield each role whose part has no digest, and why the cell cannot start under its name: neither does the study
-    hold the cell, nor is all answered from recorded calls (`replay`)."""
+    """Yield (role, reason) for each part whose missing digest keeps the cell from starting. Nothing is yielded if the
+    study holds the cell already, or if all calls are answered from recorded ones (`replay`)."""
     if replay or (study / cell.directory / "cell.json").is_file():
         return
     for chosen in cell.file_parts:

@@ -1,4 +1,4 @@
-"""Reads the words of a command by Hydra's grammar: key=value, where a list sweeps; and says what a slip was to be."""
+"""Parses the overrides of a command by Hydra's grammar (key=value, where a list sweeps) and suggests corrections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPECIAL = " :,()[]{}'\"=\\"
 """Characters that have a meaning in Hydra's grammar."""
 
 
-class Given(NamedTuple):
+class Override(NamedTuple):
     """A command-line override: its key and its values (one, or the elements of a sweep)."""
 
     key: str
@@ -33,14 +33,15 @@ class Given(NamedTuple):
     sweep: bool
 
 
-def parse(overrides: Sequence[str]) -> list[Given]:
+def parse(overrides: Sequence[str]) -> list[Override]:
     """Parse overrides by Hydra's grammar and expand sweeps. Raise UserError for the first that cannot be read."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.core.override_parser.types import Override, QuotedString, Transformer
+    from hydra.core.override_parser.types import Override as HydraOverride
+    from hydra.core.override_parser.types import QuotedString, Transformer
     from hydra.errors import HydraException
 
     parser = OverridesParser.create()
-    result = []
+    parsed = []
 
     def plain(value: Any) -> Any:
         if isinstance(value, QuotedString):
@@ -56,10 +57,10 @@ def parse(overrides: Sequence[str]) -> list[Given]:
             raise UserError(f"{text!r} is not of the form key=value; {_meant(overrides, index)}")
         key, _, value = text.partition("=")
         if key in PATHS:
-            result.append(Given(key, (_path(key, value),), False))
+            parsed.append(Override(key, (_path(key, value),), False))
             continue
         try:
-            override: Override = parser.parse_override(text)
+            override: HydraOverride = parser.parse_override(text)
             if override.is_delete() or override.is_add() or override.package is not None:
                 raise UserError(f"{text!r}: write key=value, without +, ~ or @")
             if override.is_sweep_override():
@@ -73,17 +74,17 @@ def parse(overrides: Sequence[str]) -> list[Given]:
             raise UserError(f"{text[:200]!r} cannot be read: {str(error).splitlines()[0][:200]}") from None
         if not values:
             raise UserError(f"{text!r} expands to no value")
-        result.append(Given(override.key_or_group, values, override.is_sweep_override()))
-    return result
+        parsed.append(Override(override.key_or_group, values, override.is_sweep_override()))
+    return parsed
 
 
 def single(overrides: Sequence[str]) -> dict[str, Any]:
     """Return key -> value for a command without sweeps. Raise UserError if a key has several values."""
-    given = parse(overrides)
-    for item in given:
-        if item.sweep or sum(other.key == item.key for other in given) > 1:
-            raise UserError(f"{item.key}= has several values; this command takes one")
-    return {item.key: item.values[0] for item in given}
+    parsed = parse(overrides)
+    for override in parsed:
+        if override.sweep or sum(other.key == override.key for other in parsed) > 1:
+            raise UserError(f"{override.key}= has several values; this command takes one")
+    return {override.key: override.values[0] for override in parsed}
 
 
 def _check_range(text: str, sweep: Any) -> None:
@@ -106,7 +107,7 @@ def _path(key: str, text: str) -> str | None:
 
 
 def _unreadable(text: str) -> str:
-    """Return why Hydra's grammar cannot read a word, in words of its user."""
+    """Describe for the user why Hydra's grammar cannot read the override `text`."""
     key, _, value = text.partition("=")
     waiting: list[str] = []
     for character in re.sub(r"'[^']*'|\"[^\"]*\"", "", value):
@@ -126,7 +127,7 @@ def _unreadable(text: str) -> str:
 
 
 class _Joined(NamedTuple):
-    """Words of a command that a space has split: from `first` to before `last`, and what they were to be."""
+    """The words `first` to `last` - 1 of a command, which a stray space has split, and the word that they form."""
 
     first: int
     last: int
@@ -135,7 +136,7 @@ class _Joined(NamedTuple):
 
 
 def _split(overrides: Sequence[str], index: int) -> _Joined | None:
-    """Return what a word was to be that a space has split into this one and its neighbours; None if none has."""
+    """Return the repair of the word at `index` if a stray space has split it from its neighbours, else None."""
     text, following = overrides[index], overrides[index + 1 : index + 2]
     after = following[0] if following and "=" not in following[0] else ""
     if "=" in text and ((text.endswith(",") and after) or after.startswith(",")):
@@ -166,7 +167,7 @@ def _open(text: str) -> bool:
 
 
 def _of_names(overrides: Sequence[str], index: int) -> _Joined | None:
-    """Return the key or the name that a space has split, or that is written with a space for its underscore."""
+    """Return the repair of a key or a name that contains a stray space, or a space for its underscore, else None."""
     from guidebench.harness import meanings
     from guidebench.harness.plan import unknown_words
 
@@ -194,7 +195,7 @@ def _of_names(overrides: Sequence[str], index: int) -> _Joined | None:
 
 
 def keys() -> list[str]:
-    """Return the words of a command that have no section."""
+    """Return the keys of a command that have no section: names, kinds of part, roles and execution settings."""
     from guidebench.harness import settings
     from guidebench.harness.execution import Execution
 

@@ -24,7 +24,7 @@ from guidebench.harness.parts import LauncherPart
 from guidebench.harness.plan import config, roles, unknown_words
 from guidebench.harness.plan.config import COMMAND, Cell
 from guidebench.harness.plan.contents import Digests
-from guidebench.harness.plan.grammar import KINDS, NAME_KEYS, Given, parse
+from guidebench.harness.plan.grammar import KINDS, NAME_KEYS, Override, parse
 from guidebench.harness.plan.names import Names, StandIns
 from guidebench.harness.plan.unknown_words import methods_of, roles_of
 from guidebench.harness.records.schema import STAGES, label
@@ -45,12 +45,12 @@ class InMatrix(NamedTuple):
     """Name of the cell within its matrix."""
     reference: str
     """Id of the reference cell; the cell's own id if it is the reference."""
-    given: str
+    overrides: str
     """Overrides that the command line set in every cell of the matrix."""
 
     @property
     def variant(self) -> str:
-        return f"{self.name}; {self.given}" if self.given else self.name
+        return f"{self.name}; {self.overrides}" if self.overrides else self.name
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Plan:
         paths."""
         suites = "+".join(_distinct(cell.names.suite for cell in self.cells))
         methods = "+".join(_distinct(cell.names.method for cell in self.cells))
-        kinds = "".join(f"-{kind}" for kind in _distinct(each.kind for each in self.matrix.values()))
+        kinds = "".join(f"-{kind}" for kind in _distinct(place.kind for place in self.matrix.values()))
         profiles = "+".join(_distinct(cell.names.profile for cell in self.cells))
         digest = hashlib.sha256(json.dumps(sorted(cell.id for cell in self.cells)).encode()).hexdigest()[:6]
         readable = f"{suites}-{methods}{kinds}-{profiles}"
@@ -100,20 +100,20 @@ class Plan:
 
 @dataclass(frozen=True)
 class Words:
-    """The overrides of a command that describe cells, by what they say."""
+    """The overrides of a command that describe cells: names, parts, settings, and those of a pre-training stage."""
 
-    names: Mapping[str, Given]
+    names: Mapping[str, Override]
     """`NAME_KEYS`: what to run."""
-    parts: Mapping[str, Given]
+    parts: Mapping[str, Override]
     """Role -> the part in it."""
-    settings: Mapping[str, Given]
+    settings: Mapping[str, Override]
     """`section.field` or `role.name.field` -> values."""
     stage: Words | None = None
     """The words with the prefix `pretraining.`, without it; None if there are none."""
 
-    def said(self) -> list[str]:
+    def override_keys(self) -> list[str]:
         """Return the keys of the parts and settings, and all of the stage with its prefix."""
-        before = [*self.stage.names, *self.stage.said()] if self.stage else []
+        before = [*self.stage.names, *self.stage.override_keys()] if self.stage else []
         return [*self.parts, *self.settings, *(f"{PREFIX}{key}" for key in before)]
 
 
@@ -124,13 +124,13 @@ OF_CELLS = ("suite", *config.PLAIN, "drawing", *(kind for kind in KINDS if kind 
 
 def plan(overrides: Sequence[str]) -> Plan:
     """Return the plan that `overrides` describe. Raise UserError for the first invalid override."""
-    given = parse(overrides)
-    by_key: dict[str, Given] = {}
-    for item in given:
-        if item.key in by_key:
-            raise unknown_words.twice(item.key, [*by_key[item.key].values, *item.values])
-        by_key[item.key] = item
-    execution_fields = {name: each for name, each in settings.fields(Execution).items() if name not in NESTED}
+    parsed = parse(overrides)
+    by_key: dict[str, Override] = {}
+    for override in parsed:
+        if override.key in by_key:
+            raise unknown_words.twice(override.key, [*by_key[override.key].values, *override.values])
+        by_key[override.key] = override
+    execution_fields = {name: setting for name, setting in settings.fields(Execution).items() if name not in NESTED}
     execution_values: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {section: {} for section in NESTED.values()}
     for key in [*by_key]:
@@ -141,9 +141,9 @@ def plan(overrides: Sequence[str]) -> Plan:
             execution_values[key] = settings.check(execution_fields[key], _plain(by_key.pop(key)), key)
     words = _words(by_key, [*execution_fields])
     if "suite" not in by_key:
-        if not (found := home(by_key)):
+        if not (suite := home(by_key)):
             raise unknown_words.suite_missing(words.parts, _names(words.names, "task", ()))
-        words = replace(words, names={"suite": Given("suite", (found,), False), **words.names})
+        words = replace(words, names={"suite": Override("suite", (suite,), False), **words.names})
     models = settings.build(Models, nested["models"], "models")
     execution = Execution(**execution_values, models=models, launching=nested["launcher"])
     cells = _expand(words, Digests(execution))
@@ -189,63 +189,64 @@ def launcher_of(execution: Execution) -> LauncherPart:
     return built
 
 
-def _words(by_key: Mapping[str, Given], others: Sequence[str] = (), prefix: str = "") -> Words:
-    """Sort overrides by what they say. Raise UserError for a word that says nothing of a cell; `others` are further
-    words that a command may have."""
-    names, parts, given = dict[str, Given](), dict[str, Given](), dict[str, Given]()
-    before: dict[str, Given] = {}
-    for key, item in by_key.items():
+def _words(by_key: Mapping[str, Override], others: Sequence[str] = (), prefix: str = "") -> Words:
+    """Return overrides sorted into names, parts, settings and those of a stage. Raise UserError for a key that
+    describes no cell. `others`: further keys that a command may have; `prefix`: text before these keys in the
+    command."""
+    names, parts, setting_words = dict[str, Override](), dict[str, Override](), dict[str, Override]()
+    before: dict[str, Override] = {}
+    for key, override in by_key.items():
         if key.startswith(PREFIX):
-            before[key.removeprefix(PREFIX)] = item._replace(key=key.removeprefix(PREFIX))
+            before[key.removeprefix(PREFIX)] = override._replace(key=key.removeprefix(PREFIX))
         elif (key in NAME_KEYS and not (prefix and key in ("seeds", "method"))) or (prefix and key == config.KEEPS):
-            names[key] = item
+            names[key] = override
         elif "." in key:
-            given[key] = item
+            setting_words[key] = override
         elif key in KINDS or key in registry.roles():
-            parts[key] = item
+            parts[key] = override
         elif prefix and key == "method":
             raise UserError(f"{prefix}method= is given; write {prefix.removesuffix('.')}=… to name the stage's method")
         elif prefix and key == "seeds":
             raise UserError(f"{prefix}seeds= is given, but a stage has the seeds of the runs after it; leave it out")
         else:
             words = dict.fromkeys((*NAME_KEYS, *KINDS, *registry.roles(), *others))
-            what = f"setting{' of a stage' if prefix else ''}"
-            raise unknown_words.key(key, item.values, words, [] if prefix else _present(by_key), what, prefix)
-    return Words(names, parts, given, _words(before, (), f"{prefix}{PREFIX}") if before else None)
+            title = f"setting{' of a stage' if prefix else ''}"
+            raise unknown_words.key(key, override.values, words, [] if prefix else _present(by_key), title, prefix)
+    return Words(names, parts, setting_words, _words(before, (), f"{prefix}{PREFIX}") if before else None)
 
 
-def _present(by_key: Mapping[str, Given]) -> list[str]:
-    """Return the settings of the cells that a command names whose other words are in error; [] if they are unknown."""
+def _present(by_key: Mapping[str, Override]) -> list[str]:
+    """Return the settings that the cells of a faulty command would have; [] if its names cannot be resolved."""
     parts = {*KINDS, *registry.roles()}
-    named = {key: item for key, item in by_key.items() if key in NAME_KEYS or key in parts}
+    named = {key: override for key, override in by_key.items() if key in NAME_KEYS or key in parts}
     with contextlib.suppress(UserError):
-        words = _words({"suite": Given("suite", (home(named),), False)} | named)
+        words = _words({"suite": Override("suite", (home(named),), False)} | named)
         present: dict[str, None] = {}
         for suite in _names(words.names, "suite", ()):
             for method in _names(words.names, "method", (registry.get("suite", suite).method,)):
                 for profile, tasks in _protocols(words, suite):
-                    for found in _named(suite, tasks[:1], method, profile, words.parts, ("",)):
-                        present |= dict.fromkeys(config.base_settings(found.names))
+                    for combination in _named(suite, tasks[:1], method, profile, words.parts, ("",)):
+                        present |= dict.fromkeys(config.base_settings(combination.names))
         return [*present]
     return []
 
 
-def home(by_key: Mapping[str, Given]) -> str:
+def home(by_key: Mapping[str, Override]) -> str:
     """Return the suite named by the recipes of the given methods, or "" unless there is exactly one."""
     homes = {registry.get("method", name).suite for name in _names(by_key, "method", ())} - {None}
     return homes.pop() if len(homes) == 1 else ""
 
 
-def parse_seeds(given: Given) -> tuple[int, ...]:
+def parse_seeds(override: Override) -> tuple[int, ...]:
     """Return the seeds: `seeds=5` means 0..4; `seeds=[0,3,7]`, `seeds=0,3,7` and `seeds=range(10,15)` list them."""
-    value = list(given.values) if given.sweep else given.values[0]
+    value = list(override.values) if override.sweep else override.values[0]
     if isinstance(value, float) and value.is_integer():  # 1e3 on the command line
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         if not 1 <= value <= MOST_SEEDS:
             raise UserError(
-                f"seeds={settings.show(given.values[0])}: expected a number of seeds, from 1 to {MOST_SEEDS:,}, or a "
-                f"list such as [0,3,7]"
+                f"seeds={settings.show(override.values[0])}: expected a number of seeds, from 1 to {MOST_SEEDS:,}, or "
+                f"a list such as [0,3,7]"
             )
         return tuple(range(value))
     if not isinstance(value, list) or not value:
@@ -264,7 +265,7 @@ def parse_seeds(given: Given) -> tuple[int, ...]:
 
 
 class _Combination(NamedTuple):
-    """Parts that a command names or leaves to its set of models, in a cell."""
+    """One combination of the parts that a command names; a set of models fills the roles that are left open."""
 
     names: Names
     chosen: Mapping[str, str]
@@ -277,15 +278,16 @@ class _Combination(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Return what tells it from others of its command: a stage has a set of its own where `models` is ""."""
+        """Return a key that distinguishes this combination from others of the command. It includes `models`, since a
+        stage chooses its own set where `models` is ""."""
         return self.names, self.models, json.dumps(self.filled, sort_keys=True, default=str)
 
 
 @dataclass
-class _Met:
-    """What the cells of a command have met of its words."""
+class _Usage:
+    """Which settings the cells of a command have, and which words of the command set something in them."""
 
-    known: set[str] = field(default_factory=set)
+    settings: set[str] = field(default_factory=set)
     """Settings that some cell has."""
     used: set[str] = field(default_factory=set)
     """Words that have set something."""
@@ -294,27 +296,27 @@ class _Met:
 
 
 def _expand(words: Words, digests: Digests) -> list[Cell]:
-    met = _Met(digests=digests)
-    wanted = [
+    usage = _Usage(digests=digests)
+    protocols = [
         (suite, tasks, method, profile)
         for suite in _names(words.names, "suite", ())
         for profile, tasks in _protocols(words, suite)
         for method in _names(words.names, "method", (registry.get("suite", suite).method,))
     ]
-    named = [_combined(words, *each, met) for each in wanted]
-    own = frozenset(met.used)
+    named = [_combined(words, *protocol, usage) for protocol in protocols]
+    command_words = frozenset(usage.used)
     cells: dict[str, Cell] = {}
-    for found in named:
-        for cell in _cells_of(words, found, met, own):
+    for combinations in named:
+        for cell in _cells_of(words, combinations, usage, command_words):
             if cell.substitutes < cells.setdefault(cell.id, cell).substitutes:
                 cells[cell.id] = cell
             if len(cells) > MOST_CELLS:
                 raise _too_many()
-    if config.MODELS in words.names and config.MODELS not in met.used:
-        given = ",".join(_names(words.names, config.MODELS, ()))
+    if config.MODELS in words.names and config.MODELS not in usage.used:
+        set_names = ",".join(_names(words.names, config.MODELS, ()))
         raise UserError(
-            f"{config.MODELS}={given} is given, but the chosen methods ({methods_of(cells.values())}) have no role of "
-            f"a model that it could fill; leave it out"
+            f"{config.MODELS}={set_names} is given, but the chosen methods ({methods_of(cells.values())}) have no role "
+            f"of a model that it could fill; leave it out"
         )
     stages = [name for name in _names(words.names, config.PRETRAINING, ()) if name != config.NONE]
     if stages and not any(cell.stage for cell in cells.values()):
@@ -322,12 +324,12 @@ def _expand(words: Words, digests: Digests) -> list[Cell]:
             f"{config.PRETRAINING}={stages[0]} is given, but none of the chosen methods ({methods_of(cells.values())}) "
             f"learns anything that a stage could begin; leave it out"
         )
-    for key in words.said():
-        if key not in met.used and key not in words.parts:
+    for key in words.override_keys():
+        if key not in usage.used and key not in words.parts:
             sets = _names(words.names, config.MODELS, ())
             of_other = unknown_words.of_other_model(key, cells.values(), next(iter(sets), ""), words.parts)
-            raise of_other or _unused(key, cells.values(), met.known)
-    unused = next((role for role in words.parts if role not in met.used), None)
+            raise of_other or _unused(key, cells.values(), usage.settings)
+    unused = next((role for role in words.parts if role not in usage.used), None)
     if unused:
         others = roles_of(unused, cells.values())
         model_roles = sorted({part.role for cell in cells.values() for part in cell.names.of(*registry.MODELS)})
@@ -341,18 +343,18 @@ def _expand(words: Words, digests: Digests) -> list[Cell]:
     return list(cells.values())
 
 
-def _unused(key: str, cells: Iterable[Cell], known: Iterable[str]) -> UserError:
+def _unused(key: str, cells: Iterable[Cell], present: Iterable[str]) -> UserError:
     """Return the error for a setting, or a word of a stage, that no cell has."""
     if not key.startswith(PREFIX):
-        return unknown_words.unused(key, "", cells, known)
+        return unknown_words.unused(key, "", cells, present)
     stages = {stage.id: stage for cell in cells for stage in cell.stages}.values()
     if not stages:
         return UserError(
             f"{key}= is given, but none of the chosen methods has a pre-training stage; name its method with "
             f"{config.PRETRAINING}=…, or leave it out"
         )
-    own = key.rsplit(PREFIX, 1)[-1]
-    return unknown_words.unused(own, methods_of(stages), stages, known)
+    stage_word = key.rsplit(PREFIX, 1)[-1]
+    return unknown_words.unused(stage_word, methods_of(stages), stages, present)
 
 
 def _protocols(words: Words, suite: str) -> Iterable[tuple[str, tuple[str, ...]]]:
@@ -366,7 +368,7 @@ def _protocols(words: Words, suite: str) -> Iterable[tuple[str, tuple[str, ...]]
 
 
 def _combined(
-    words: Words, suite: str, tasks: Sequence[str], method: str, profile: str, met: _Met
+    words: Words, suite: str, tasks: Sequence[str], method: str, profile: str, usage: _Usage
 ) -> list[_Combination]:
     """Return every combination of parts of a method on these tasks, and note the words that set something in them."""
     registry.get("method", method)
@@ -374,50 +376,50 @@ def _combined(
     for name in sets:
         if name:
             registry.get("model_set", name)
-    found = list(_named(suite, tasks, method, profile, words.parts, sets))
-    for names, chosen, *_ in found:
+    combinations = list(_named(suite, tasks, method, profile, words.parts, sets))
+    for names, chosen, *_ in combinations:
         present = config.base_settings(names)
-        met.known |= set(present)
-        met.used |= set(chosen) | {key for key in words.settings if config.target_of(names, key) in present}
-        met.used |= {config.MODELS} if names.of(*registry.MODELS) else set()
-    return found
+        usage.settings |= set(present)
+        usage.used |= set(chosen) | {key for key in words.settings if config.target_of(names, key) in present}
+        usage.used |= {config.MODELS} if names.of(*registry.MODELS) else set()
+    return combinations
 
 
 def _cells_of(
     words: Words,
     named: Iterable[_Combination],
-    met: _Met,
-    own: frozenset[str],
+    usage: _Usage,
+    command_words: frozenset[str],
     after: Sequence[str] = (),
 ) -> Iterable[Cell]:
     """Yield the cells of these combinations of parts, each with its stages. `own`: the words that set something in a
     cell of the command itself; `after`: what follows a stage, as method and task."""
     for combination in named:
         names = combination.names
-        here = f"{names.method} on {names.suite}/{names.task}"
-        if here in after:
+        place = f"{names.method} on {names.suite}/{names.task}"
+        if place in after:
             raise UserError(
-                f"{here} would be its own pre-training stage ({' → '.join((here, *reversed(after)))}); name another "
+                f"{place} would be its own pre-training stage ({' → '.join((place, *reversed(after)))}); name another "
                 f"method or task for the stage ({PREFIX}task=…), or {config.PRETRAINING}={config.NONE}"
             )
         if len(after) > STAGES:
-            raise UserError(f"{here} would be stage {len(after)} before {after[0]}; a run has at most {STAGES} stages")
+            raise UserError(f"{place} would be stage {len(after)} before {after[0]}; a run has at most {STAGES} stages")
         usual = registry.get("method", names.method).pretraining
         for cell in _cells(combination, config.base_settings(names), words.settings):
             for before in _names(words.names, config.PRETRAINING, (usual,)):
                 nothing = not (names.of("learner") or cell.section("agent").learns)  # that a stage could begin
                 if before in ("", config.NONE) or nothing:
-                    yield met.digests.identified(cell)
+                    yield usage.digests.identified(cell)
                 else:
-                    yield from _begun(words, cell, combination, before, met, own, (*after, here))
+                    yield from _with_stages(words, cell, combination, before, usage, command_words, (*after, place))
 
 
-def _begun(
+def _with_stages(
     words: Words,
     cell: Cell,
     combination: _Combination,
     method: str,
-    met: _Met,
+    usage: _Usage,
     used: frozenset[str],
     after: Sequence[str],
 ) -> Iterable[Cell]:
@@ -428,58 +430,68 @@ def _begun(
     Words with the prefix `pretraining.` come before both.
     """
 
-    def left(key: str) -> bool:
-        """Return whether a word that says nothing of this cell may say something of its stage."""
+    def may_concern_stage(key: str) -> bool:
+        """Return whether a word of the command that does not concern this cell may concern its stage."""
         role = key.partition(".")[0]
         return key not in used or not (role in OF_CELLS or cell.names.part(role))
 
-    own, usual = words.stage or Words({}, {}, {}), {**cell.staged, "": method}
-    kept = {part.role for part in cell.names.of(*config.CARRIED)}
+    stage_words, usual = words.stage or Words({}, {}, {}), {**cell.staged, "": method}
+    carried_roles = {part.role for part in cell.names.of(*config.CARRIED)}
     inherited = {
-        key: Given(key, (value.value,), False)
+        key: Override(key, (value.value,), False)
         for key, value in cell.settings.items()
-        if value.layer == COMMAND and key.partition(".")[0] in ("suite", *kept)
+        if value.layer == COMMAND and key.partition(".")[0] in ("suite", *carried_roles)
     }
-    lacked = {key: item for key, item in words.settings.items() if left(key)}
-    parts = {role: item for role, item in words.parts.items() if left(role)}
-    taken = {role: Given(role, (name,), False) for role, name in combination.chosen.items() if role in kept}
-    sets = {config.MODELS: Given(config.MODELS, (combination.models,), False)} if combination.models else {}
-    given = Words(own.names, {**taken, **parts, **own.parts}, {**inherited, **lacked, **own.settings}, own.stage)
-    for suite in _names(own.names, "suite", (usual["suite"],)):
+    lacked = {key: item for key, item in words.settings.items() if may_concern_stage(key)}
+    parts = {role: item for role, item in words.parts.items() if may_concern_stage(role)}
+    carried_parts = {
+        role: Override(role, (name,), False) for role, name in combination.chosen.items() if role in carried_roles
+    }
+    sets = {config.MODELS: Override(config.MODELS, (combination.models,), False)} if combination.models else {}
+    all_words = Words(
+        stage_words.names,
+        {**carried_parts, **parts, **stage_words.parts},
+        {**inherited, **lacked, **stage_words.settings},
+        stage_words.stage,
+    )
+    for suite in _names(stage_words.names, "suite", (usual["suite"],)):
         task = config.stage_task(registry.get("method", cell.names.method), suite, cell.names.task)
         names = {
-            "profile": Given("profile", (usual["profile"],), False),
-            "task": Given("task", (task,), False),
+            "profile": Override("profile", (usual["profile"],), False),
+            "task": Override("task", (task,), False),
             **sets,
-            **own.names,
+            **stage_words.names,
         }
-        inner = _Met(digests=met.digests)
+        inner = _Usage(digests=usage.digests)
         try:
-            found = [
-                _combined(replace(given, names=names), suite, tasks, method, profile, inner)
-                for profile, tasks in _protocols(replace(given, names=names), suite)
+            groups = [
+                _combined(replace(all_words, names=names), suite, tasks, method, profile, inner)
+                for profile, tasks in _protocols(replace(all_words, names=names), suite)
             ]
-            its = frozenset(inner.used)
-            stages = [stage for each in found for stage in _cells_of(given, each, inner, its, after)]
+            inner_words = frozenset(inner.used)
+            stages = [stage for group in groups for stage in _cells_of(all_words, group, inner, inner_words, after)]
         except UserError as error:
             raise _in_stage(error, method) from None
-        met.known |= inner.known
-        met.used |= {f"{PREFIX}{key}" for key in (*own.names, *inner.used & {*own.said()})}
-        met.used |= inner.used & ({*lacked, *parts, *sets} - {*own.settings, *own.parts, *own.names})
-        for stage, keeps in itertools.product(stages, _kept(own.names)):
-            yield met.digests.identified(replace(cell, stage=stage, keeps=keeps))
+        usage.settings |= inner.settings
+        usage.used |= {f"{PREFIX}{key}" for key in (*stage_words.names, *inner.used & {*stage_words.override_keys()})}
+        usage.used |= inner.used & (
+            {*lacked, *parts, *sets} - {*stage_words.settings, *stage_words.parts, *stage_words.names}
+        )
+        for stage, keeps in itertools.product(stages, _kept_parameters(stage_words.names)):
+            yield usage.digests.identified(replace(cell, stage=stage, keeps=keeps))
 
 
-def _kept(names: Mapping[str, Given]) -> Iterable[tuple[str, ...]]:
-    """Yield what runs keep of their stage's policy, for each of the values that a command sweeps."""
+def _kept_parameters(names: Mapping[str, Override]) -> Iterable[tuple[str, ...]]:
+    """Yield the beginnings of the names of the parameters that runs keep of their stage's policy, one tuple for each
+    value that a command sweeps. Raise UserError for a value that is no list of texts."""
     for value in names[config.KEEPS].values if config.KEEPS in names else ([],):
-        each = value if isinstance(value, list) else [value]
-        if not all(isinstance(name, str) and name for name in each):
+        prefixes = value if isinstance(value, list) else [value]
+        if not all(isinstance(name, str) and name for name in prefixes):
             raise UserError(
                 f"{PREFIX}{config.KEEPS}={settings.show(value)}: expected beginnings of names of parameters, such as "
                 f"[encoder,trunk]"
             )
-        yield tuple(dict.fromkeys(each))
+        yield tuple(dict.fromkeys(prefixes))
 
 
 def _in_stage(error: UserError, method: str) -> UserError:
@@ -493,11 +505,11 @@ def _too_many() -> UserError:
 
 
 def _named(
-    suite: str, tasks: Iterable[str], method: str, profile: str, parts: Mapping[str, Given], sets: Iterable[str]
+    suite: str, tasks: Iterable[str], method: str, profile: str, parts: Mapping[str, Override], sets: Iterable[str]
 ) -> Iterable[_Combination]:
     """Return every combination of the parts and sets of models that the command line names for a method, on each
     task."""
-    found: dict[tuple[object, ...], _Combination] = {}
+    combinations: dict[tuple[object, ...], _Combination] = {}
     options = [[(role, name) for name in _names(parts, role, ())] for role in parts]
     for choice in itertools.product(*options):
         chosen = dict(choice)
@@ -507,13 +519,13 @@ def _named(
         for task, models in itertools.product(tasks, sets):
             filled = roles.fill(suite, task, method, profile, chosen, models)
             names = Names(suite, task, method, profile, filled.parts)
-            own = {role: name for role in chosen if (name := names.part(role))}
-            combination = _Combination(names, own, models, filled.settings, filled.stand_ins)
-            found.setdefault(combination.key, combination)
-    return found.values()
+            cell_parts = {role: name for role in chosen if (name := names.part(role))}
+            combination = _Combination(names, cell_parts, models, filled.settings, filled.stand_ins)
+            combinations.setdefault(combination.key, combination)
+    return combinations.values()
 
 
-def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping[str, Given]) -> Iterable[Cell]:
+def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping[str, Override]) -> Iterable[Cell]:
     names, chosen = combination.names, combination.chosen
     # the row name shows a replaced model already
     models = {part.role: part.name for part in names.of(*registry.MODELS)}
@@ -524,40 +536,42 @@ def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping
     named = {part.role: part.name for part in names.parts if part.role in chosen.keys() - models and part not in recipe}
     filled = config.filled_settings(names, combination.filled)
     axes = []
-    for key, given in swept.items():
+    for key, override in swept.items():
         target = config.target_of(names, key)
         if target is None or target not in present:
             continue
         section, field = target.split(".", 1)
-        known = config.cell_fields(names)[section][field]
-        axes.append([(target, settings.given(known, value, key)) for value in given.values])
+        setting_field = config.cell_fields(names)[section][field]
+        axes.append([(target, settings.from_command(setting_field, value, key)) for value in override.values])
     if math.prod(map(len, axes)) > MOST_CELLS:
         raise _too_many()
     for values in itertools.product(*axes):
         yield config.resolve(names, {**filled, **dict(values)}, named, combination.stand_ins)
 
 
-def _names(by_key: Mapping[str, Given], key: str, default: Iterable[str], known: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the names that a word holds, or the default. Raise UserError for an empty name, with those that are
-    `known`, or that any command may give."""
+def _names(
+    by_key: Mapping[str, Override], key: str, default: Iterable[str], valid: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the names that the override of `key` lists, or the default. Raise UserError for an empty name; the message
+    lists the `valid` names, or those of any command."""
     if key not in by_key:
         return tuple(default)
-    found: list[str] = []
+    names: list[str] = []
     for value in by_key[key].values:
         for name in value if isinstance(value, list) else [value]:
             if name == "" or isinstance(name, dict):
-                known = known or meanings.names_for(key)
-                listed = f" ({', '.join(known)})" if 0 < len(known) <= LISTED else ""
+                valid = valid or meanings.names_for(key)
+                listed = f" ({', '.join(valid)})" if 0 < len(valid) <= LISTED else ""
                 raise UserError(f"{key}={settings.show(name)}: expected a name{listed}")
-            found.append(name if isinstance(name, str) else settings.show(name))
-    return tuple(dict.fromkeys(found))
+            names.append(name if isinstance(name, str) else settings.show(name))
+    return tuple(dict.fromkeys(names))
 
 
-def _plain(given: Given) -> Any:
-    if given.sweep:
-        return list(given.values)
-    value = given.values[0]
-    return [value] if given.key in ("gpus", "trackers") and isinstance(value, (int, str)) else value
+def _plain(override: Override) -> Any:
+    if override.sweep:
+        return list(override.values)
+    value = override.values[0]
+    return [value] if override.key in ("gpus", "trackers") and isinstance(value, (int, str)) else value
 
 
 def _distinct(values: Iterable[str]) -> list[str]:

@@ -59,13 +59,14 @@ class StandIns(NamedTuple):
     """Each such role and the set that stands in, or "" where none has a part, in the order of the cell's parts."""
 
     def among(self, roles: Collection[str]) -> StandIns:
-        """Return those whose role is one of these."""
+        """Return the stand-ins of these roles only."""
         return self._replace(roles=tuple((role, instead) for role, instead in self.roles if role in roles))
 
     def __str__(self) -> str:
-        """Return them as row names show them: `oracle (scorer: scripted; text_embedder: scripted)`; "" for none."""
-        told = "; ".join(f"{role}: {instead}" for role, instead in self.roles)
-        return f"{self.models} ({told})" if told else ""
+        """Return the stand-ins as row names show them: `oracle (scorer: scripted; text_embedder: scripted)`; "" for
+        none."""
+        replacements = "; ".join(f"{role}: {instead}" for role, instead in self.roles)
+        return f"{self.models} ({replacements})" if replacements else ""
 
 
 NO_STAND_INS = StandIns()

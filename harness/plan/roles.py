@@ -19,14 +19,14 @@ from guidebench.harness.recipes import Method
 
 
 class Roles(NamedTuple):
-    """The parts of a cell, and what the set of models gave besides."""
+    """The parts that fill the roles of a cell, and the settings that its set of models adds."""
 
     parts: tuple[Chosen, ...]
     """In the order of `Names`."""
     settings: Mapping[str, Any]
     """`role.field` -> value that the set gives, not checked yet."""
     stand_ins: StandIns
-    """The set, and the roles in which another one stands in."""
+    """The set of models, and the roles in which another set stands in for it."""
 
 
 def parts_of(
@@ -51,7 +51,7 @@ def fill(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, 
         raise meanings.unknown_profile(suite, profile)
     models = models or model_sets.usual(profile)
     suites = {"learner": learner_of(home, task), "dataset": home.dataset}
-    found: dict[str, tuple[Chosen, str]] = {}
+    filled: dict[str, tuple[Chosen, str]] = {}
     settings: dict[str, Any] = {}
     instead: dict[str, str] = {}
     waiting: list[tuple[str, str, str, type[Part]]] = [("agent", "agent", f"method {method!r}", Part)]
@@ -59,24 +59,24 @@ def fill(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, 
         role, kind, who, asker = waiting.pop(0)
         if kind == registry.HUMAN:  # a person has no part
             continue
-        if role in found:
-            known, first = found[role]
-            if known.kind != kind:
+        if role in filled:
+            earlier, first = filled[role]
+            if earlier.kind != kind:
                 raise UserError(
-                    f"{first} needs {a(known.kind)} in the role {role!r}, but {who} needs {a(kind)} in it; "
+                    f"{first} needs {a(earlier.kind)} in the role {role!r}, but {who} needs {a(kind)} in it; "
                     f"parts of one method can share a role only for the same kind of part; rename one of the two roles"
                 )
             continue
         name = chosen.get(role, "")
         if not name and kind in registry.MODELS:
-            given = model_sets.filling(models, OpenRole(role, kind, asker, recipe, suite, task))
-            if given is not None:
-                name = given.part
-                settings |= given.settings
+            filling = model_sets.filling(models, OpenRole(role, kind, asker, recipe, suite, task))
+            if filling is not None:
+                name = filling.part
+                settings |= filling.settings
             elif not recipe.named(role, kind):
                 raise unfilled(models, role, kind, method, suite)
-            if given is None or given.instead:
-                instead[role] = given.instead if given else ""
+            if filling is None or filling.instead:
+                instead[role] = filling.instead if filling else ""
         name = name or recipe.named(role, kind) or suites.get(kind, "")
         if not name:
             raise UserError(
@@ -84,16 +84,16 @@ def fill(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, 
                 f"one with {role}=… (known: {', '.join(registry.names(kind))})"
             )
         part = Chosen(role, kind, name := registry.meant(kind, name, role))
-        found[role] = part, who
+        filled[role] = part, who
         config = registry.get(kind, name)
         waiting += [(other, of, f"{kind} {name!r}", config) for other, of in config.needs.items()]
-    for role in recipe.roles.keys() - found.keys():  # another guide may need it; a role that no part needs is an error
+    for role in recipe.roles.keys() - filled.keys():  # another guide may need it; a role that no part needs is an error
         if role not in registry.roles():
             raise UserError(
                 f"method {method!r} names {recipe.roles[role]!r} for the role {role!r}, which no part needs; its "
-                f"own parts need the roles {', '.join(sorted(found))}"
+                f"own parts need the roles {', '.join(sorted(filled))}"
             )
-    parts = tuple(sorted((part for part, _ in found.values()), key=lambda p: (registry.KINDS.index(p.kind), p.role)))
+    parts = tuple(sorted((part for part, _ in filled.values()), key=lambda p: (registry.KINDS.index(p.kind), p.role)))
     standing = tuple((part.role, instead[part.role]) for part in parts if part.role in instead)
     return Roles(parts, settings, StandIns(models, standing))
 

@@ -15,7 +15,7 @@ from guidebench.harness import meanings, registry, settings
 from guidebench.harness.errors import UserError, a, count, nearest, unknown
 from guidebench.harness.plan import config, model_sets
 from guidebench.harness.plan.config import Cell
-from guidebench.harness.plan.grammar import KINDS, Given
+from guidebench.harness.plan.grammar import KINDS, Override
 from guidebench.harness.recipes import Method
 from guidebench.harness.spelling import close
 
@@ -72,10 +72,10 @@ def key(
     word: str, values: Sequence[Any], words: Iterable[str], present: Sequence[str] = (), title: str = "setting",
     prefix: str = "",
 ) -> UserError:  # fmt: skip
-    """Return the error for a word without a section that a command cannot have.
+    """Return the error for an unknown key without a section.
 
-    `words`: those without a section that it can; `present`: the settings of its cells, as far as these are known;
-    `title`: `setting`, or which one; `prefix`: what stands before the word in the command."""
+    `words`: the valid keys without a section; `present`: the settings of the command's cells, as far as they are known;
+    `title`: noun for the key in the message; `prefix`: text before the key in the command."""
     plain = word.lower().replace("-", "_")
     start = f"unknown {title} {word!r}"
     value = ",".join(map(settings.show, values))
@@ -142,7 +142,8 @@ def of_other_model(word: str, cells: Iterable[Cell], models: str, named: Iterabl
 
 
 def _in_our_words(ours: Sequence[str], value: str) -> str:
-    """Return what to write for a word of the field: the one of our words that can hold its value, or any of them."""
+    """Return the correction for a key of another package: the one of our keys `ours` that takes the value, or all of
+    them."""
     if ours == ("seeds",):
         number = count(int(value), "seed") if value.isdigit() else ""
         written = f"seeds={value} for {number}, or seeds=[{value}] for seed {value} alone"
@@ -183,7 +184,8 @@ def _settings(name: str, present: Iterable[str]) -> list[str]:
 
 
 def _elsewhere(section: str, name: str, present: Sequence[str]) -> list[str]:
-    """Return the settings that were meant by a section which is misspelt, the field's, or another than theirs."""
+    """Return the settings probably meant by `section.name` whose section is misspelt, another package's word, or not
+    the setting's own."""
     sections = list(dict.fromkeys(key.partition(".")[0] for key in present))
     head, dot, rest = section.partition(".")
     for right in (*close(head, sections), SECTIONS.get(head, "")):
@@ -194,7 +196,7 @@ def _elsewhere(section: str, name: str, present: Sequence[str]) -> list[str]:
 
 
 def _missing(key: str, value: str) -> str:
-    """Return what a word lacks that was given without a value, or ""."""
+    """Return a hint with the valid values of `key` if it was given without one, else ""."""
     names = meanings.names_for(key) if not value else []
     return f" Its value is missing: {key}= takes one of {', '.join(names)}" if 0 < len(names) <= 20 else ""
 
@@ -217,7 +219,7 @@ def twice(word: str, values: Sequence[Any]) -> UserError:
     return UserError(f"{once}{hint}")
 
 
-def suite_missing(parts: Mapping[str, Given], tasks: Sequence[str]) -> UserError:
+def suite_missing(parts: Mapping[str, Override], tasks: Sequence[str]) -> UserError:
     """Return the error for a command that names no suite: what is wrong with its other words, if anything is, else
     the suites that have its task, or all."""
     for kind in KINDS:
@@ -233,17 +235,17 @@ def suite_missing(parts: Mapping[str, Given], tasks: Sequence[str]) -> UserError
 
 
 def holders(value: str) -> list[str]:
-    """Return the settings that take this word, as one of several."""
+    """Return the settings that have `value` among their options."""
     return [setting for setting, options in _options().items() if value in options]
 
 
 def listed(setting: str) -> list[str]:
-    """Return the words of which a setting takes one; [] for one that takes others."""
+    """Return the options of a setting that are texts; [] for a setting without options."""
     return [value for value in _options().get(setting, ()) if isinstance(value, str)]
 
 
 def _options() -> dict[str, tuple[Any, ...]]:
-    """Return the settings that take one of several values, with these, over all parts."""
+    """Return setting -> its options, for the settings of all parts whose type lists options."""
     by_setting: dict[str, tuple[Any, ...]] = {}
     for kind in ("suite", *KINDS):
         for name in registry.names(kind):
@@ -298,9 +300,9 @@ def _foreign(word: str, cells: Iterable[Cell]) -> UserError | None:
     ]
     swaps = owners if any(cell.names.part(kind) for cell in cells) else []
     ways = [
-        f"{what}={found[0]}" + (f" (or {', '.join(found[1:])})" if len(found) > 1 else "")
-        for what, found in (("method", using), (kind, swaps))
-        if found
+        f"{term}={choices[0]}" + (f" (or {', '.join(choices[1:])})" if len(choices) > 1 else "")
+        for term, choices in (("method", using), (kind, swaps))
+        if choices
     ]
     which = f"{kind}{'s' if len(owners) > 1 else ''} {', '.join(owners)}"
     instead = f"choose {' or '.join(ways)}, or " if ways else ""
@@ -311,22 +313,22 @@ def _foreign(word: str, cells: Iterable[Cell]) -> UserError | None:
 
 def _needed(recipe: Method) -> dict[str, str]:
     """Return role -> kind over the `needs` of a method's parts, without parts that only the suite names."""
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     waiting = [("agent", "agent")]
     while waiting:
         role, kind = waiting.pop()
-        if role not in found and kind != registry.HUMAN:
-            found[role] = kind
+        if role not in kinds and kind != registry.HUMAN:
+            kinds[role] = kind
             name = recipe.named(role, kind)
             waiting += registry.get(kind, registry.meant(kind, name, role)).needs.items() if name else []
-    return found
+    return kinds
 
 
 def all_settings() -> list[str]:
     """Return every setting that a cell of any command may have."""
     names = []
-    for section, known in config.PLAIN.items():
-        names += [f"{section}.{field.name}" for field in dataclasses.fields(known)]
+    for section, section_class in config.PLAIN.items():
+        names += [f"{section}.{field.name}" for field in dataclasses.fields(section_class)]
     for kind in ("suite", *KINDS):
         for name in registry.names(kind):
             names += [f"{kind}.{field.name}" for field in dataclasses.fields(registry.get(kind, name))]

@@ -50,9 +50,9 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
         for name, layer in declared[cell.names.method].items():
             if (only and not _chosen(name, only)) or (cell.stage is None and any(map(_of_stage, layer))):
                 continue
-            kept = _without_models(cell, layer) if named and cell.stand_ins.models != PAPER else layer
-            title = name if kept == layer else f"{name} ({MODELS}={cell.stand_ins.models})"
-            variations[title] = _ablated(cell, name, kept, digests)
+            variation_layer = _without_models(cell, layer) if named and cell.stand_ins.models != PAPER else layer
+            title = name if variation_layer == layer else f"{name} ({MODELS}={cell.stand_ins.models})"
+            variations[title] = _ablated(cell, name, variation_layer, digests)
         if not variations:
             cells.append(cell)
             continue
@@ -113,13 +113,13 @@ def _check_only(only: Sequence[str], declared: Mapping[str, Mapping[str, Layer]]
         named = " and ".join(map(repr, declared))
         raise UserError(f"method {named} declares no ablations (those that do: {', '.join(others)})")
     every = [name for layers in declared.values() for name in layers]
-    for given in only:
-        if not any(_chosen(name, [given]) for name in every):
-            raise _unknown_ablation(" or ".join(map(repr, declared)), given, every)
+    for selector in only:
+        if not any(_chosen(name, [selector]) for name in every):
+            raise _unknown_ablation(" or ".join(map(repr, declared)), selector, every)
 
 
-def _unknown_ablation(methods: str, given: str, names: Iterable[str]) -> UserError:
-    return unknown(f"ablation of method {methods}:", given, names if "=" in given else _groups(names))
+def _unknown_ablation(methods: str, selector: str, names: Iterable[str]) -> UserError:
+    return unknown(f"ablation of method {methods}:", selector, names if "=" in selector else _groups(names))
 
 
 def _of_stage(key: str) -> bool:
@@ -167,16 +167,16 @@ def _perturbations(cell: Cell, only: Sequence[str]) -> list[str]:
     field = config.cell_fields(cell.names)["drawing"].get(PERTURBATION.partition(".")[2])
     if field is None:
         raise UserError(f"suite {suite!r} defines no perturbations of its frames")
-    known = [name for name in typing.get_args(field.type) if name != field.default]
+    options = [name for name in typing.get_args(field.type) if name != field.default]
     for name in only:
-        if name not in known:
-            raise unknown(f"perturbation of suite {suite!r}:", name, known)
-    return [name for name in known if not only or name in only]
+        if name not in options:
+            raise unknown(f"perturbation of suite {suite!r}:", name, options)
+    return [name for name in options if not only or name in only]
 
 
 def _varied(cell: Cell, layer: Layer, source: str, digests: Digests) -> Cell:
-    """Return `cell` with one more layer of overrides, which may replace parts; other overrides are kept if they still
-    apply. The digest of a model that the layer changes does not.
+    """Return `cell` with one more layer of overrides, which may replace parts. The cell's other overrides are kept if
+    they still apply; the digest of a model that the layer changes does not.
 
     Keys with the prefix `pretraining.` vary its stage in the same way, and `pretraining: none` removes it. Raise
     UserError if the layer sets a setting or a role that the cell lacks, or if its parts do not fit.
@@ -204,26 +204,26 @@ def _varied(cell: Cell, layer: Layer, source: str, digests: Digests) -> Cell:
         )
     values, overrides = dict(config.base_settings(names)), {}
     touched = {key.partition(".")[0] for key in layer}
-    for key, given in cell.overrides.items():
+    for key, override in cell.overrides.items():
         if key.endswith(f".{DIGEST}") and key.removesuffix(f".{DIGEST}") in touched:
             continue
         if names.part(key) or key in values:
-            overrides[key] = given
+            overrides[key] = override
         if key in values:
             values[key] = cell.settings[key]
     overrides |= swapped
-    for key, given in config.filled_settings(names, filled.settings).items():
-        overrides[key], values[key] = given, config.Value(given, source, "")
+    for key, override in config.filled_settings(names, filled.settings).items():
+        overrides[key], values[key] = override, config.Value(override, source, "")
     for key, value in config.laid(names, {key: layer[key] for key in layer if key not in swapped}, source):
         if value is None:
             raise UserError(f"it sets {key}, which {names.suite}/{names.task} with {_described(names)} does not have")
         overrides[key], values[key] = value.value, value
-    kept = cell.stand_ins.among([part.role for part in names.parts if part.role not in swapped]).roles
-    stand_ins = filled.stand_ins._replace(roles=(*kept, *filled.stand_ins.roles))
-    found = config.settled(Cell(names, values, overrides, stage, cell.keeps if stage else (), stand_ins))
-    found = digests.identified(found)
-    config.validate(found)
-    return found
+    unchanged_roles = cell.stand_ins.among([part.role for part in names.parts if part.role not in swapped]).roles
+    stand_ins = filled.stand_ins._replace(roles=(*unchanged_roles, *filled.stand_ins.roles))
+    varied = config.settled(Cell(names, values, overrides, stage, cell.keeps if stage else (), stand_ins))
+    varied = digests.identified(varied)
+    config.validate(varied)
+    return varied
 
 
 def _described(names: Names) -> str:
@@ -240,21 +240,21 @@ def _enter(
 ) -> None:
     """Add a reference and its variations; variations that are the same cell share one row with all their names."""
     by_id: dict[str, list[str]] = {reference.id: [name]}
-    found = {reference.id: reference}
+    cells_by_id = {reference.id: reference}
     for title, cell in variations.items():
         if cell.id != reference.id:
             by_id.setdefault(cell.id, []).append(title)
-            found.setdefault(cell.id, cell)
+            cells_by_id.setdefault(cell.id, cell)
     for cell_id, names in by_id.items():
         place = InMatrix(kind, ", ".join(names), reference.id, reference.variant)
         if cell_id in places:
             raise UserError(
                 f"{', '.join(names)} of {reference.names.method!r} ({reference.variant or 'as given'}) would be part "
-                f"of two matrices, also that of {places[cell_id].given or 'the unchanged method'}: "
+                f"of two matrices, also that of {places[cell_id].overrides or 'the unchanged method'}: "
                 f"do not sweep a setting that this command varies"
             )
         places[cell_id] = place
-        cells.append(found[cell_id])
+        cells.append(cells_by_id[cell_id])
 
 
 def _matrix(

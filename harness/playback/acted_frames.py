@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Drawer, Task
@@ -63,7 +63,7 @@ def write(run: Path) -> str:
             continue
         what = f"{run}: drawing the episodes of its log {log!r}"
         try:
-            episodes = apart.call(what, PATIENCE, drawn, run, log, declared, suite, drawing, task, seed)
+            episodes = reader_process.call(what, PATIENCE, drawn, run, log, declared, suite, drawing, task, seed)
         except UserError as error:
             told.append(f"log {log}: no episodes drawn ({error})")
             continue

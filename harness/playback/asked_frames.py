@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Dialogue
-from guidebench.harness.logs import ASKED, EPISODE, ROLE, SNAPSHOT, Log, describes_episodes, shows_questions
+from guidebench.harness.logs import EPISODE, QUESTION, ROLE, SNAPSHOT, Log, describes_episodes, shows_questions
 from guidebench.harness.models.calls import Call, CallResult
 from guidebench.harness.models.keys import image_digest
 from guidebench.harness.plan import answering
@@ -61,7 +61,7 @@ def write(run: Path, cell: Cell) -> str:
     for log in (name for name, declared in cell.logs.items() if shows_questions(declared)):
         what = f"{run}: drawing the questions of its log {log!r}"
         try:
-            asked = apart.call(what, PATIENCE, drawn, run, log, dict(cell.logs), suite, drawing, task, askers)
+            asked = reader_process.call(what, PATIENCE, drawn, run, log, dict(cell.logs), suite, drawing, task, askers)
         except UserError as error:
             told.append(f"log {log}: no questions drawn ({error})")
             continue
@@ -90,7 +90,7 @@ def drawn(
         if role not in askers:
             raise UserError(f"{where}: nothing asks a model in the role {role[:60]!r}")
         frames = draw(unpacked(row[SNAPSHOT], expected, where)[None])
-        call = _begun(askers[role].dialogue(suite, task, role), row[ASKED], frames, where)
+        call = _begun(askers[role].dialogue(suite, task, role), row[QUESTION], frames, where)
         name = f"{log}-{role}-{episode:05d}"
         if name in found:
             raise UserError(f"{where}: the question in the role {role!r} is there twice")
@@ -133,7 +133,7 @@ def _shown(call: Call, name: str) -> tuple[list[dict[str, Any]], dict[str, bytes
     files = {image_digest(image): (f"{name}-{number}.png", image) for number, image in enumerate(call.images())}
     form = call.form(lambda image: {"image": image_digest(image)})
     messages = [
-        {"role": title, "parts": [_part(part, files) for part in content]} for title, content in call.shown(form)
+        {"role": title, "parts": [_part(part, files) for part in content]} for title, content in call.sections(form)
     ]
     return messages, {file: encoded(image) for file, image in files.values()}
 

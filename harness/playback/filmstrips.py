@@ -46,7 +46,7 @@ class Filmstrips:
         self._cell = load_run(run).cell
         self._run, self._directory, self._seed = run, run / FRAMES, seed
         self._models = models or Models(mode="replay")
-        self.told = ""
+        self.message = ""
         self._snapshots: list[Array] = []
         self._events: list[Array] = []
 
@@ -94,7 +94,7 @@ class Filmstrips:
         judged = unjudged or (f"judged by {cell.names.part(cell.judge)}" if cell.judge else "the run has no judge")
         drawn = f"frames: {self._directory / name}.json, {len(clips)} clip{'s' * (len(clips) != 1)}, {judged}"
         more = [logged_frames.write(self._run, cell), asked_frames.write(self._run, cell)]
-        self.told = "\n".join(filter(None, [drawn, *more]))
+        self.message = "\n".join(filter(None, [drawn, *more]))
 
     def _save(self, name: str, image: Array) -> None:
         import imageio.v2 as imageio

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError, count
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Question, Task
@@ -86,10 +86,10 @@ class Cast(NamedTuple):
     films: Sequence[Film]
 
 
-class Written(NamedTuple):
+class GalleryOutcome(NamedTuple):
     """A gallery that was written: a message on it, and whether no episode could be drawn."""
 
-    told: str
+    message: str
     empty: bool
 
 
@@ -109,7 +109,7 @@ class Reel:
             self.moments, self._every = self.moments[::2], 2 * self._every
 
     @property
-    def shown(self) -> list[Moment]:
+    def all_moments(self) -> list[Moment]:
         """The moments, with the last one."""
         return [*self.moments, *([self._last] if self.moments and self._last.step > self.moments[-1].step else [])]
 
@@ -129,7 +129,7 @@ class Gallery:
         self._moves: dict[int, list[tuple[Array, Array]]] = {}
         self._actions: dict[int, Any] = {}
         """Episode -> SHA-256 of its actions so far."""
-        self.told, self.empty = "", False
+        self.message, self.empty = "", False
 
     def __call__(self, number: int, task: Task, action: Any) -> None:
         self._actions.setdefault(number, hashlib.sha256()).update(action_bytes(action))
@@ -147,10 +147,10 @@ class Gallery:
                 said.setdefault(self._steps.get(question.episode, 0), []).append(f"{question.to}: {words}")
 
     def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
-        """Draw and write the episodes to show; `told` says which, or why there are none."""
+        """Draw and write the episodes to show; `message` says which, or why there are none."""
         drawing = (self._cell.section("drawing") if names.suite == self._cell.names.suite else None) or suite.drawing()
         score = config.score_of(names.suite, names.task)
-        chosen = shown(results, score.name, score.sign)
+        chosen = chosen_results(results, score.name, score.sign)
         judged, unjudged = self._judged(suite, names, [result.episode for result in chosen])
         films = []
         about: dict[str, Any]
@@ -160,13 +160,13 @@ class Gallery:
                 "score": result.score, "actions": self._actions[result.episode].hexdigest(),
             }  # fmt: skip
             said = together(self._said.get(result.episode, {}), judged.get(result.episode, {}))
-            films.append(Film(about, self._reels[result.episode].shown, said))
+            films.append(Film(about, self._reels[result.episode].all_moments, said))
         about = {
             "suite": names.suite, "task": names.task, "seed": self._seed, "own": False, "step": 0,
             "played": len(results), "successes": sum(result.success for result in results),
             "measure": measure(results, score.name), "unjudged": unjudged, "opengl": _opengl(drawing, names.task),
         }  # fmt: skip
-        self.told, self.empty = _write(self._run / GALLERY, drawing, names.task, lambda: Cast(about, films))
+        self.message, self.empty = _write(self._run / GALLERY, drawing, names.task, lambda: Cast(about, films))
 
     def _judged(self, suite: Any, names: Names, episodes: Sequence[int]) -> tuple[dict[int, dict[int, list[str]]], str]:
         """Return episode -> step -> what the judge says of the clip that begins with that move; and why some clips have
@@ -187,16 +187,16 @@ class Gallery:
         return found, reason
 
 
-def draw(run: Path, episodes: int = 32, seed: int = 0, models: Models | None = None) -> Written:
+def draw(run: Path, episodes: int = 32, seed: int = 0, models: Models | None = None) -> GalleryOutcome:
     """Write the gallery of a finished run. Raise UserError if it cannot be evaluated."""
     if spoken := write_spoken(run):
         return spoken
     recording = Gallery(run, seed, models)
     evaluate_run(run, None, None, episodes=episodes, seed=seed, recordings=[recording], models=models)
-    return Written(recording.told, recording.empty)
+    return GalleryOutcome(recording.message, recording.empty)
 
 
-def write_spoken(run: Path) -> Written | None:
+def write_spoken(run: Path) -> GalleryOutcome | None:
     """Write the gallery of a finished run from episodes of its own last evaluation, if a log tells their actions;
     return None without such a log."""
     cell, _, seed = load_run(run)
@@ -209,10 +209,12 @@ def write_spoken(run: Path) -> Written | None:
 
     def cast() -> Cast:
         found: list[Film] = []
-        results = apart.call(f"{run}: reading its evaluations", PATIENCE, last_results, run)
+        results = reader_process.call(f"{run}: reading its evaluations", PATIENCE, last_results, run)
         for log, declared in told.items():
             what = f"{run}: playing the episodes of its log {log!r}"
-            for result, moments, words in apart.call(what, PATIENCE, replayed, run, log, declared, suite, task, seed):
+            for result, moments, words in reader_process.call(
+                what, PATIENCE, replayed, run, log, declared, suite, task, seed
+            ):
                 about = {key: result[key] for key in ("episode", "success", "return", "length", "actions")}
                 found.append(Film({**about, "score": float(result["success"])}, moments, words))
         about = {
@@ -226,7 +228,7 @@ def write_spoken(run: Path) -> Written | None:
     return _write(run / GALLERY, drawing, task, cast)
 
 
-def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> Written:
+def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> GalleryOutcome:
     """Draw the episodes and replace the gallery; an episode that cannot be drawn is named in it with the reason."""
     contents: dict[str, Any] = {"schema": SCHEMA_VERSION, "episodes": [], "undrawn": [], "reason": ""}
     animations: dict[str, bytes] = {}
@@ -235,7 +237,7 @@ def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> Wri
     except UserError as error:
         reason = " ".join(str(error).split())
         _save(home, {**contents, "reason": reason}, {})
-        return Written(f"gallery: no episode is drawn: {reason}", True)
+        return GalleryOutcome(f"gallery: no episode is drawn: {reason}", True)
     reasons: list[str] = []
     for order, each in enumerate(films):
         if len(reasons) >= 2 and reasons[-1] == reasons[-2]:  # a third attempt would only take longer
@@ -259,7 +261,7 @@ def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> Wri
     failed = [(each["episode"], each["reason"]) for each in contents["undrawn"]]
     told += [f"gallery: {words}" for words in undrawn(failed)]
     told += [f"gallery: {about['unjudged']}"] if about["unjudged"] else []
-    return Written("\n".join(told), not drawn)
+    return GalleryOutcome("\n".join(told), not drawn)
 
 
 def _opengl(drawing: Any, task: str) -> str:
@@ -273,10 +275,10 @@ def _opengl(drawing: Any, task: str) -> str:
 def _drawn(drawing: Any, task: str, each: Film) -> tuple[bytes, int]:
     """Return what `film` does, by a separate process. Raise UserError, with what to do, if that process dies."""
     try:
-        return apart.call(
+        return reader_process.call(
             f"drawing episode {each.about['episode']}", PATIENCE, film, drawing, task, each.moments, each.words
         )
-    except apart.Broken as error:
+    except reader_process.Broken as error:
         raise UserError(f"{error}{CRASHED}") from None
 
 
@@ -285,7 +287,7 @@ def _captions(words: Mapping[int, str]) -> dict[str, Any]:
     return {"words": listed[:CAPTIONS], "words_left_out": len(listed[CAPTIONS:])}
 
 
-def shown(results: Sequence[Result], score: str = "success", sign: int = 1) -> list[Result]:
+def chosen_results(results: Sequence[Result], score: str = "success", sign: int = 1) -> list[Result]:
     """Return the episodes to show, at most `EPISODES`: failures, then successes, with a success if there is one. Where
     an episode cannot succeed, those with the worst scores come first, and the best is the last. `score`: name of the
     score; `sign`: -1 if lower is better."""
@@ -321,7 +323,7 @@ def replayed(
             reel.add(step, begun.snapshot())
         for row in episode.rows:
             digest.update(action_bytes(episode.actions[row["action"]]) * row["steps"])
-        found.append(({**episode.result, "actions": digest.hexdigest()}, reel.shown, _spoken_at(episode.rows)))
+        found.append(({**episode.result, "actions": digest.hexdigest()}, reel.all_moments, _spoken_at(episode.rows)))
     return found
 
 

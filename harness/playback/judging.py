@@ -21,12 +21,12 @@ from guidebench.harness.interfaces import Array, Question
 from guidebench.harness.loop import asking
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.loop.job import Job
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.parts import clip_length
-from guidebench.harness.plan.config import Cell, there
+from guidebench.harness.plan.config import Cell, cell_view
 from guidebench.harness.plan.names import Names
-from guidebench.harness.playback.reevaluation import ASKED, load_run
+from guidebench.harness.playback.reevaluation import EVAL_FOLDER, load_run
 
 RECORDING = "`bench eval` with models.mode=record asks it"
 
@@ -72,14 +72,14 @@ def judged(run: Path, suite: Any, names: Names, seed: int, shown: Sequence[Clip]
     if judge is None or not shown:
         return Judged(unscored)
     who = f"{role} {cell.names.part(role)}"
-    if reason := judge.fits(there(cell, suite, names.task)):
+    if reason := judge.fits(cell_view(cell, suite, names.task)):
         return Judged(unscored, f"{who} cannot answer there: {reason}")
     if names.suite != cell.names.suite:
         return Judged(unscored, f"{who} judges frames of suite {cell.names.suite}")
-    if keeping.recorded(judge) and models.mode == "replay" and not _on_record(run, models):
+    if study_models.is_recorded(judge) and models.mode == "replay" and not _on_record(run, models):
         return Judged(unscored, f"{who} is a foundation model, and none of its answers is on record; {RECORDING}")
     at_task = replace(cell, names=cell.names._replace(task=names.task))
-    job = Job("eval", str(run / ASKED), record(at_task), (run_seed,), "cpu", models=asdict(models))
+    job = Job("eval", str(run / EVAL_FOLDER), record(at_task), (run_seed,), "cpu", models=asdict(models))
     with tempfile.TemporaryDirectory() as scratch:
         build = make_build(at_task, list(job.seeds), "cpu", [Path(scratch)])
         try:
@@ -88,11 +88,11 @@ def judged(run: Path, suite: Any, names: Names, seed: int, shown: Sequence[Clip]
         except UserError as error:
             return Judged(unscored, f"{who} cannot be asked: {error}")
         finally:
-            keeping.settle(keeping.folder(run / ASKED))
+            study_models.settle(study_models.folder(run / EVAL_FOLDER))
 
 
 def _on_record(run: Path, models: Models) -> bool:
-    return bool(keeping.sources(models, keeping.folder(run / ASKED)))
+    return bool(study_models.sources(models, study_models.folder(run / EVAL_FOLDER)))
 
 
 def _asked(queue: QuestionQueue, who: str, seed: int, shown: Sequence[Clip]) -> Judged:

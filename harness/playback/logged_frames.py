@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.logs import EPISODE, FRAME, SNAPSHOT, SUCCEEDED, Log, describes_episodes, shows_frames
@@ -54,7 +54,7 @@ def write(run: Path, cell: Cell) -> str:
     for log in (name for name, declared in cell.logs.items() if shows_frames(declared)):
         what = f"{run}: drawing the frames of its log {log!r}"
         try:
-            episodes = apart.call(what, PATIENCE, drawn, run, log, dict(cell.logs), suite, drawing, task)
+            episodes = reader_process.call(what, PATIENCE, drawn, run, log, dict(cell.logs), suite, drawing, task)
         except UserError as error:
             told.append(f"log {log}: no frames drawn ({error})")
             continue

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from guidebench.harness import apart, extras, outside, registry
+from guidebench.harness import extras, outside, reader_process, registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.identity.cells import record, recorded
@@ -19,13 +19,13 @@ from guidebench.harness.loop import asking
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.loop.evaluation import Evaluator, Result, solving
 from guidebench.harness.loop.job import Job
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Names
 from guidebench.harness.records.study import RunDirectory
 
-ASKED = "eval"
+EVAL_FOLDER = "eval"
 """Folder of a run that holds the model answers of its re-evaluations."""
 POLICY = "policy.safetensors"
 SHIFT = 2**32
@@ -35,7 +35,7 @@ SHIFT = 2**32
 class Recording(Protocol):
     """Records the episodes of an evaluation and writes them to files."""
 
-    told: str
+    message: str
     """Message that describes the written files."""
 
     def __call__(self, number: int, task: Task, action: Any) -> None:
@@ -60,7 +60,7 @@ class Film:
             raise extras.missing(f"--video {path} needs the package imageio-ffmpeg (a .gif does not)", "video")
         self.path, self._episodes, self._rate = path, episodes, frames_per_second
         self._snapshots: dict[int, list[Array]] = {}
-        self.told = f"video: {path}"
+        self.message = f"video: {path}"
 
     def __call__(self, number: int, task: Task, action: Any) -> None:
         if number < self._episodes:
@@ -141,7 +141,7 @@ def evaluate_run(
         solve = solving(cell.section("agent"), lambda row: home, names.task)
         evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams, score, solve)
         kept = asdict(models or Models(mode="replay"))
-        job = Job("eval", str(run.path / ASKED), record(cell), (run_seed,), "cpu", models=kept)
+        job = Job("eval", str(run.path / EVAL_FOLDER), record(cell), (run_seed,), "cpu", models=kept)
 
         def watch(number: int, task: Task, action: Any) -> None:
             for recording in recordings:
@@ -157,7 +157,7 @@ def evaluate_run(
                 return answers
 
             results = evaluator(agent, 0, [0], watch, told)
-        keeping.settle(keeping.folder(run.path / ASKED))
+        study_models.settle(study_models.folder(run.path / EVAL_FOLDER))
     for recording in recordings:
         recording.write(home, names, results)
     return results
@@ -178,7 +178,9 @@ def load_run(directory: Path) -> TrainedRun:
         what = "is not a run" if directory.exists() else "does not exist"
         raise UserError(f"{directory} {what}; give a directory such as STUDY/SUITE/TASK/METHOD-CELL/seed-0")
     record, cell = run.path / "run.json", directory.parent / "cell.json"
-    content = apart.read(f"{directory}: reading its records", [record, cell], _records, directory, record, cell)
+    content = reader_process.read(
+        f"{directory}: reading its records", [record, cell], _records, directory, record, cell
+    )
     return TrainedRun(recorded(content.cell), run, content.seed)
 
 
@@ -213,7 +215,7 @@ def load_agent(cell: Cell, policy: Path, seed: int, scratch: Path, spaces: tuple
     build = make_build(cell, [seed], "cpu", [scratch])
     build = replace(build, observations=spaces[0], actions=spaces[1], capacity=2, slots=4)
     agent: Agent = build.parts["agent"].spawn(build)
-    agent.load_parameters(0, apart.read(f"{policy}: reading it", policy, outside.arrays, policy))
+    agent.load_parameters(0, reader_process.read(f"{policy}: reading it", policy, outside.arrays, policy))
     return agent
 
 

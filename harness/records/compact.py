@@ -34,7 +34,7 @@ def log_to_parquet(source: Path, target: Path, log: Log = UNDECLARED, fence: Cal
         for name, value in row.items():
             found.setdefault(name, set()).update([] if value is None else [type(value)])
     if rows:
-        declared = {**log.wanted, **log.optional}
+        declared = {**log.required, **log.optional}
         kinds = {name: declared.get(name) or _kind(source, name, values) for name, values in found.items()}
         _write(rows, kinds, target, fence)
 

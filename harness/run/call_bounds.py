@@ -13,13 +13,13 @@ from typing import Any
 
 from guidebench.harness import lengths
 from guidebench.harness.loop.probes import clip_starts
-from guidebench.harness.models import contact, keeping
+from guidebench.harness.models import contact, study_models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.answers import BEGUN, OUR_WORDS, REPAIRS, SPOKEN
 from guidebench.harness.models.backends.recipes import IMAGE_TOKENS
 from guidebench.harness.models.calls import ChatCall, Usage
 from guidebench.harness.models.checkup import tiny
-from guidebench.harness.parts import MESSAGE, AskingPart, Most, ReplayPart, There, clip_length
+from guidebench.harness.parts import MESSAGE, AskingPart, CellView, Most, ReplayPart, clip_length
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Chosen
@@ -43,7 +43,7 @@ def of_run(cell: Cell, part: Chosen) -> Usage | None:
 def conversations(cell: Cell, role: str) -> list[Most] | None:
     """Return upper bounds of the conversations of one run in a role, clips to a judge included; None if no part asks in
     it, or one that does knows no bound."""
-    place = config.there(cell)
+    place = config.cell_view(cell)
     bounds = list(clips(cell, place, role))
     for other in cell.sections.values():
         if isinstance(other, AskingPart) and role in other.needs:
@@ -55,7 +55,7 @@ def conversations(cell: Cell, role: str) -> list[Most] | None:
     return bounds if asked else None
 
 
-def clips(cell: Cell, there: There, role: str) -> Iterator[Most]:
+def clips(cell: Cell, view: CellView, role: str) -> Iterator[Most]:
     """Yield upper bounds of the clips that replays and probes send to the judge in a role: those of demonstrations and
     of what a run collects, cut short by the ends of episodes, and those of the reference episode. A clip that is cut
     short is filled up to its full length."""
@@ -63,14 +63,14 @@ def clips(cell: Cell, there: There, role: str) -> Iterator[Most]:
     longest = max((other.judged_transitions for other in needing), default=0)
     if not longest:
         return
-    prompt = len(f"{there[role].prompt}{BEGUN}".encode())
+    prompt = len(f"{view[role].prompt}{BEGUN}".encode())
     for replay in needing:
         if length := replay.judged_transitions:
-            collected = lengths.stretches(there, length, int(there["training"].steps))
-            count = lengths.demonstrated_stretches(there, length) + collected
+            collected = lengths.stretches(view, length, int(view["training"].steps))
+            count = lengths.demonstrated_stretches(view, length) + collected
             yield Most(count, prompt=prompt, images=longest)
     if role == cell.judge:
-        reference = clip_starts(there.suite.horizon(there.task), clip_length(there.parts))
+        reference = clip_starts(view.suite.horizon(view.task), clip_length(view.parts))
         yield Most(len(reference), prompt=prompt, images=longest)
 
 
@@ -98,7 +98,7 @@ def first_calls(cells: Sequence[Cell]) -> dict[str, Usage]:
     for cell in cells:
         for part in cell.models:
             model = cell.section(part.role)
-            asked.append(contact.Asked(part.role, part.kind, model))
+            asked.append(contact.StudyModel(part.role, part.kind, model))
             named[id(model)] = cell.called(part)
     found: dict[str, Usage] = {}
     for each in contact.distinct(asked):
@@ -120,7 +120,7 @@ def by_model(cells: Sequence[Cell], seeds: int, contacted: bool) -> dict[str, Us
     unbounded: set[str] = set()
     for cell in cells:
         for part in cell.models:
-            if not keeping.recorded(cell.section(part.role)):
+            if not study_models.is_recorded(cell.section(part.role)):
                 continue
             name, bound = cell.called(part), of_run(cell, part)
             if bound is None:

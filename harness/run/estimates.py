@@ -40,7 +40,7 @@ from guidebench.harness.launchers.base import Slot
 from guidebench.harness.loop import env_workers
 from guidebench.harness.loop.job import Job
 from guidebench.harness.machine import cores
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Usage
 from guidebench.harness.parts import AskingPart, Part, ReplayPart
@@ -150,7 +150,7 @@ def cached_costs(plan: Plan, places: Sequence[Slot]) -> dict[str, Cost]:
     each."""
     known: dict[str, Cost] = {}
     for cell in plan.trained if len(plan.trained) <= MANY and _directory("timings").is_dir() else ():
-        if (timing := kept(cell, setup(plan, places, cell))) is not None:
+        if (timing := cached_timing(cell, setup(plan, places, cell))) is not None:
             known[cell.id] = _cost(cell, *timing)
     return known
 
@@ -280,7 +280,7 @@ def questions(cell: Cell) -> Usage | None:
 def by_model(cell: Cell) -> list[tuple[str, Usage]]:
     """Return name and estimated usage, by role, of the foundation models that one run of `cell` calls, priced by recipe
     or settings. For a judge it is a lower bound, without clips cut short by the end of an episode and without tokens of
-    prompts and answers. For other models it is the estimate of the part that uses them (`asked` of its
+    prompts and answers. For other models it is the estimate of the part that uses them (`expected_usage` of its
     configuration)."""
     return [
         (cell.called(part), priced(cell.section(part.role), usage))
@@ -302,11 +302,11 @@ def all_questions(runs: Iterable[tuple[Cell, float]]) -> Usage:
 def _asked(part: Chosen, cell: Cell) -> Usage | None:
     """Return a run's estimated usage of the model in a role, or None if it is no foundation model."""
     parts, model = cell.sections, cell.section(part.role)
-    if not keeping.recorded(model):
+    if not study_models.is_recorded(model):
         return None
-    there = config.there(cell)
+    there = config.cell_view(cell)
     needing = [other for other in parts.values() if isinstance(other, Part) and part.role in other.needs]
-    told = [other.asked(there, part.role) for other in needing if isinstance(other, AskingPart)]
+    told = [other.expected_usage(there, part.role) for other in needing if isinstance(other, AskingPart)]
     found = [usage for usage in told if usage is not None]
     length = max((other.judged_transitions for other in needing if isinstance(other, ReplayPart)), default=0)
     if clips := parts["training"].steps // length if length else 0:
@@ -390,7 +390,7 @@ def timed(cells: Sequence[Cell], setups: Sequence[Setup], seconds: float) -> lis
 
 def keep(cell: Cell, how: Setup, timing: Timing, basis: Basis) -> None:
     """Cache a cell's timing. A recorded run replaces a timing of some cycles, but not vice versa."""
-    if basis == "timed" and (before := kept(cell, how)) is not None and before[1] == "recorded":
+    if basis == "timed" and (before := cached_timing(cell, how)) is not None and before[1] == "recorded":
         return
     with contextlib.suppress(OSError):  # without the cache, the cell is timed again
         content = {"schema": SCHEMA, "basis": basis, "steps": cell.steps, **timing._asdict()}
@@ -403,14 +403,14 @@ def record_run(cell: Cell, how: Setup, clock: Mapping[str, float], judging: floa
     `clock`: `Loop.clock`; `judging`, `stepping`: seconds of the processes beside the worker, as of a `Timing`."""
     if clock["seconds"] < SHORTEST:
         return
-    asked = any(keeping.recorded(cell.section(part.role)) for part in cell.models)
+    asked = any(study_models.is_recorded(cell.section(part.role)) for part in cell.models)
     elsewhere = clock["evaluation_seconds"] + (clock["wait_seconds"] if asked else 0.0)
     evaluations = -(-cell.steps // int(cell.settings["evaluation.every"].value))
     training, evaluation = clock["seconds"] - elsewhere, clock["evaluation_seconds"] / evaluations
     keep(cell, how, Timing(training, evaluation, 0.0 if asked else judging, stepping), "recorded")
 
 
-def kept(cell: Cell, how: Setup) -> tuple[Timing, Basis] | None:
+def cached_timing(cell: Cell, how: Setup) -> tuple[Timing, Basis] | None:
     """Return the cached timing of a cell that differs from this one at most in steps and evaluations, or None."""
     try:
         content = json.loads(cached("timings", cell, *how).read_bytes())
@@ -462,7 +462,7 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         closing.callback(stepping.close)
         tasks = [stepping.make(build.suite(row), cell.names.task) for row in range(build.rows)]
         for role in asked_of(cell, agent):
-            silent = role == registry.HUMAN or keeping.recorded(build.parts[role])
+            silent = role == registry.HUMAN or study_models.is_recorded(build.parts[role])
             backends[role] = Silent() if silent else backend_of((role,), job, cell, build)
             closing.callback(backends[role].close)
         every, now = asks_of(backends, job, cell), cell.consulted
@@ -485,7 +485,7 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         cycle = common_cycle([part.cycle for part in build.parts.values() if isinstance(part, Part)])
         training = trial.training(starts, filling, cycle, seconds)
         judges = [role for role in asks if asks[role].kind == "judge" and not isinstance(backends[role], Silent)]
-        judging = sum(trial.judging(backends[role], asks[role].asked) for role in judges)
+        judging = sum(trial.judging(backends[role], asks[role].question_count) for role in judges)
         evaluation = trial.evaluation(evaluator, range(build.rows), seconds)
         evaluation *= build.parts["evaluation"].episodes / episodes
     evaluations = -(-cell.steps // build.parts["evaluation"].every)

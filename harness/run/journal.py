@@ -23,9 +23,9 @@ from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.loop.job import Job
 from guidebench.harness.loop.probes import Point
-from guidebench.harness.models import keeping, spending
+from guidebench.harness.models import spending, study_models
 from guidebench.harness.models.calls import Usage
-from guidebench.harness.models.questions import Account, Backend, Due
+from guidebench.harness.models.questions import Backend, Due, QuestionAccount
 from guidebench.harness.parts import AskingPart
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records import role_counts
@@ -109,7 +109,7 @@ class RunJournal:
         row |= {} if answer.to == "judge" else {"role": answer.to}
         extra: dict[str, Any] = {"failure": told.failure} if told.failure else {"score": float(answer.value)}
         extra |= {"mass": told.detail["mass"]} if "mass" in told.detail else {}
-        extra |= {"events": int(item.ask.events.sum())} if item.ask.events.shape[1] else {}
+        extra |= {"events": int(item.question.events.sum())} if item.question.events.shape[1] else {}
         self._rows[answer.row]["judgements"].append({**row, "slots": len(answer.key), **extra})
 
     def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None:
@@ -124,7 +124,7 @@ class RunJournal:
         for point in points:
             self._rows[row]["probes"].append({"step": step, **point._asdict()})
 
-    def timed(self, step: int, clock: dict[str, float], accounts: Mapping[str, Sequence[Account]]) -> None:
+    def timed(self, step: int, clock: dict[str, float], accounts: Mapping[str, Sequence[QuestionAccount]]) -> None:
         extra: dict[str, float] = {}
         if self._backends:
             extra = {
@@ -140,16 +140,16 @@ class RunJournal:
         if accounts and step < self._cell.steps:  # that of the last step is written when all calls have ended
             self._account_for(step, accounts)
 
-    def _account_for(self, step: int, accounts: Mapping[str, Sequence[Account]]) -> None:
+    def _account_for(self, step: int, accounts: Mapping[str, Sequence[QuestionAccount]]) -> None:
         """Write the ledger of each run: what its questions would have taken without a cassette, by its accounts, and
         what was really spent on them, by the cassette. Hand-written models, oracles and persons cost nothing."""
         if self._job.shared:
             self._secure()  # what was spent here is then on the study's disk
-        spent = self._spent([role for role in accounts if keeping.recorded(self._cell.section(role))])
+        spent = self._spent([role for role in accounts if study_models.is_recorded(self._cell.section(role))])
         for number, (rows, *mine) in enumerate(zip(self._rows, *accounts.values(), strict=True)):
             found = dict(zip(accounts, mine, strict=True))
             billed = {role: spent[number].get(role, Usage()) for role in found}
-            whole = functools.reduce(Account.plus, mine), functools.reduce(Usage.plus, billed.values())
+            whole = functools.reduce(QuestionAccount.plus, mine), functools.reduce(Usage.plus, billed.values())
             counts = role_counts.written(self._roles(found))
             rows["ledger"].append({"step": step, **_ledger(*whole), ROLES: counts})
             for role, account in found.items() if len(mine) > 1 else ():
@@ -160,7 +160,7 @@ class RunJournal:
         a study that was begun before accounts named roles, what has none counts for the first role."""
         names = [f"{self._cell.id}/{seed}" for seed in self._job.seeds]
         found = [dict.fromkeys(recorded, Usage()) for _ in names]
-        accounts = spending.spent(keeping.folder(Path(self._job.directory)), names) if recorded else {}
+        accounts = spending.spent(study_models.folder(Path(self._job.directory)), names) if recorded else {}
         for account, usage in accounts.items():
             role = account.role or recorded[0]
             mine = found[names.index(account.run)]
@@ -168,7 +168,7 @@ class RunJournal:
                 mine[role] = mine[role].plus(usage)
         return found
 
-    def _roles(self, accounts: Mapping[str, Account]) -> dict[str, RoleCount]:
+    def _roles(self, accounts: Mapping[str, QuestionAccount]) -> dict[str, RoleCount]:
         """Return how many questions were answered in each role, and what the asking parts say of too few."""
         remarks: dict[str, str] = {}
         for part in self._cell.sections.values():
@@ -195,7 +195,7 @@ class RunJournal:
         self._tell({"event": "failed", "seed": self._job.seeds[row], "error": message})
 
     def progress(
-        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[QuestionAccount]], phase: str
     ) -> None:
         """Report progress to the launcher every `TELL_EVERY` seconds and in the run directory every `LIVE_EVERY`.
         `accounts`: returns the model usage of each seed, called only for a report; `phase`: name of the current run
@@ -205,20 +205,20 @@ class RunJournal:
             self._report(step, score, waited, accounts(), phase)
 
     def consulting(
-        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[QuestionAccount]], phase: str
     ) -> None:
         """Report that the loop waits for answers within a step, as often as `progress` does, with the speed that was
         reported last. Arguments as of `progress`."""
         if time.monotonic() - self._told >= TELL_EVERY:
             self._report(step, score, waited, accounts(), phase)
 
-    def _report(self, step: int, score: Array, waited: float, accounts: Sequence[Account], phase: str) -> None:
+    def _report(self, step: int, score: Array, waited: float, accounts: Sequence[QuestionAccount], phase: str) -> None:
         self._told = now = time.monotonic()
         latest = [before if np.isnan(value) else float(value) for value, before in zip(score, self._score, strict=True)]
         shown: dict[str, Any] = {"step": step, "rate": self._rate, "waited": round(waited, 3), "phase": phase}
         told = {"event": "progress", **shown, "seeds": self._job.seeds, "score": latest}
         if accounts:
-            told["answers"] = _answers(functools.reduce(Account.plus, accounts))
+            told["answers"] = _answers(functools.reduce(QuestionAccount.plus, accounts))
         self._tell(told)
         if now - self._shown >= LIVE_EVERY:
             self._shown = now
@@ -227,7 +227,7 @@ class RunJournal:
                     answers = {"answers": _answers(accounts[number])} if accounts else {}
                     run.show(**shown, score=latest[number], **answers)
 
-    def finish(self, agent: Agent, accounts: Mapping[str, Sequence[Account]]) -> None:
+    def finish(self, agent: Agent, accounts: Mapping[str, Sequence[QuestionAccount]]) -> None:
         """Write the last record of the ledger, after the backends have closed; convert the logs to Parquet, save the
         policy, mark the runs finished, and delete files that only training needs."""
         from safetensors.numpy import save
@@ -298,12 +298,12 @@ class RunJournal:
             lease.release()
 
 
-def _answers(account: Account) -> dict[str, int]:
+def _answers(account: QuestionAccount) -> dict[str, int]:
     """Return the counts of questions that ended, and of those without a usable answer."""
     return {"questions": account.questions, "failures": account.failures}
 
 
-def _ledger(account: Account, spent: Usage) -> dict[str, float]:
+def _ledger(account: QuestionAccount, spent: Usage) -> dict[str, float]:
     """Return the ledger columns of an account and of what was really spent."""
     billed = {f"billed_{name}": value for name, value in spent._asdict().items()}
     counts = {"questions": account.questions, "failures": account.failures}

@@ -53,12 +53,12 @@ class Standing(NamedTuple):
     """Name of the current run phase, for a run with several."""
 
     @property
-    def told(self) -> str:
+    def score_text(self) -> str:
         """Format the score; "" before the first evaluation."""
         return "" if self.score is None else f"{self.measure} {self.score:.2f}"
 
     @property
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Return the seconds until this run is finished at its current speed, or None if unknown."""
         return (self.steps - self.step) / self.rate if self.status == "running" and self.rate else None
 
@@ -68,7 +68,7 @@ def rate(runs: Iterable[Standing]) -> float:
     return sum(run.rate or 0.0 for run in runs if run.status == "running")
 
 
-def left(runs: Iterable[Standing]) -> float | None:
+def seconds_left(runs: Iterable[Standing]) -> float | None:
     """Return the seconds until every run is finished, assuming that waiting runs are as fast as running ones; None if
     no speed is known.
 
@@ -96,7 +96,7 @@ def share(runs: Iterable[Standing]) -> str:
 def ahead(runs: Iterable[Standing]) -> str:
     """Describe the progress of a study: "42% of all steps, 563 steps/s, about 45 s left"."""
     runs = list(runs)
-    speed, seconds = rate(runs), left(runs)
+    speed, seconds = rate(runs), seconds_left(runs)
     parts = [f"{share(runs)} of all steps"]
     parts += [f"{speed:,.0f} steps/s"] if speed else []
     parts += [f"about {duration(seconds)} left"] if seconds is not None else []

@@ -13,8 +13,8 @@ from guidebench.harness.errors import count
 from guidebench.harness.launchers.base import Event
 from guidebench.harness.loop.job import Job
 from guidebench.harness.plan.matrix import Plan
+from guidebench.harness.records.formatting import counted
 from guidebench.harness.records.schema import label
-from guidebench.harness.records.shown import counted
 from guidebench.harness.run import pace
 from guidebench.harness.run.forecast import Forecast
 from guidebench.harness.run.pace import Standing
@@ -249,12 +249,12 @@ class Bars(Display):
         runs = list(self.runs.values())
         steps, done = (sum(getattr(run, which) for run in runs) for which in ("steps", "step"))
         finished = f"{sum(run.status == 'finished' for run in runs)}/{count(len(runs), 'run')}"
-        add(self.study, pace.share(runs), done, steps, finished, "", pace.left(runs))
+        add(self.study, pace.share(runs), done, steps, finished, "", pace.seconds_left(runs))
         for job in self._jobs.values():
             run = self.standing(job)
-            score = "" if run.score is None else run.told if measure == "score" else f"{run.score:.2f}"
+            score = "" if run.score is None else run.score_text if measure == "score" else f"{run.score:.2f}"
             name = f"  {self._short[job.cell['cell']]}"
-            add(name, seeds(job), run.step, run.steps, f"{run.step:,}/{run.steps:,}", score, run.left)
+            add(name, seeds(job), run.step, run.steps, f"{run.step:,}/{run.steps:,}", score, run.seconds_left)
         # Print these below the table, since its name column would truncate them.
         further = filter(None, (self.answered(self._jobs.values()), self._demonstrations))
         return Group(table, *(Text(f"  {line}", no_wrap=True, overflow="ellipsis") for line in further))
@@ -322,8 +322,8 @@ def in_words(run: Standing) -> str:
     """Describe step, speed, score and remaining time of a run in one line."""
     parts = [f"step {run.step:,} of {run.steps:,}" + (f" (phase {run.phase})" if run.phase else "")]
     parts += [f"{run.rate:,.0f} steps/s"] if run.rate else []
-    parts += [run.told] if run.told else []
-    parts += [f"about {duration(run.left)} left"] if run.left else []
+    parts += [run.score_text] if run.score_text else []
+    parts += [f"about {duration(run.seconds_left)} left"] if run.seconds_left else []
     return ", ".join(parts)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError, in_role
 from guidebench.harness.execution import Models
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.parts import FilePart
 from guidebench.harness.plan import contents
 from guidebench.harness.plan.config import Cell
@@ -46,16 +46,20 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     datasets = {cell.section(part.role): part.role for cell in wanted for part in cell.names.of("dataset")}
     unready = {role for dataset, role in datasets.items() if not tried(dataset.ready)}
     asked = dict.fromkeys((cell.section(part.role), part.kind, part.role) for cell in wanted for part in cell.models)
-    models = {entry: entry[0] for entry in asked if keeping.recorded(entry[0])}
+    models = {entry: entry[0] for entry in asked if study_models.is_recorded(entry[0])}
     tried(lambda: consultable(plan.execution.models, wanted))
     known = StudyDirectory(directory)
     runs = [
         f"{cell.id}/{seed}" for cell in wanted for seed in plan.seeds
         if known.run(cell.directory, seed).status != "finished"
     ]  # fmt: skip
-    tried(lambda: keeping.answerable(plan.execution.models, keeping.folder(directory), [*models.values()], runs))
+    tried(
+        lambda: study_models.check_answers(
+            plan.execution.models, study_models.folder(directory), [*models.values()], runs
+        )
+    )
     for (_, kind, role), model in models.items():
-        for reason in keeping.unready(plan.execution.models, [model]):
+        for reason in study_models.unready_reasons(plan.execution.models, [model]):
             found[in_role(reason, kind, role)] = None
             unready.add(role)
     replay = plan.execution.models.mode == "replay"
@@ -98,7 +102,7 @@ def consultable(models: Models, cells: Iterable[Cell]) -> None:
         return
     for cell in cells:
         for role in cell.consulted:
-            if keeping.recorded(cell.section(role)):
+            if study_models.is_recorded(cell.section(role)):
                 raise UserError(
                     f"models.mode=live records nothing, and method {cell.names.method!r} waits for answers of "
                     f"{role!r} while it acts, so an interrupted run could not continue; use models.mode=record"

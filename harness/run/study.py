@@ -26,12 +26,12 @@ from guidebench.harness.launchers.base import Event, Slot
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.building import most_stored, ring_slots
 from guidebench.harness.loop.job import Job
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.parts import AskingPart
 from guidebench.harness.plan import answering, arrays, config, matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
-from guidebench.harness.records import attempts, leases, shown
+from guidebench.harness.records import attempts, formatting, leases
 from guidebench.harness.records.leases import Fenced, Held, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 from guidebench.harness.run import estimates, following, readiness, stages
@@ -74,16 +74,18 @@ class Study:
 
     def __repr__(self) -> str:
         runs = ((f"{run.cell.directory}, seed {run.seed}", run.status, run.error) for run in self.runs)
-        return shown.report(self.name, self.directory, runs)
+        return formatting.report(self.name, self.directory, runs)
 
     def _repr_html_(self) -> str:
         rows = [
             (*(run.cell.names[:2]), run.cell.names.method, run.cell.variant, run.cell.model, run.cell.names.profile,
-             str(run.seed), run.status, shown.last_line(run.error))
+             str(run.seed), run.status, formatting.last_line(run.error))
             for run in self.runs
         ]  # fmt: skip
         headings = ("suite", "task", "method", "variant", "model", "profile", "seed", "status", "error")
-        return shown.table(shown.line(self.name, self.directory, (run.status for run in self.runs)), headings, rows)
+        return formatting.table(
+            formatting.line(self.name, self.directory, (run.status for run in self.runs)), headings, rows
+        )
 
 
 def directory_of(plan: Plan) -> Path:
@@ -301,7 +303,7 @@ def _check_directory(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise UserError(f"output={directory} is a file; name a directory")
     foreign = directory.exists() and any(directory.iterdir()) and not (directory / "study.json").exists()
-    own = keeping.folder(directory)  # may exist before study.json, with the cost of a first call
+    own = study_models.folder(directory)  # may exist before study.json, with the cost of a first call
     if foreign and any(not path.name.startswith(".") and path != own for path in directory.iterdir()):
         raise UserError(f"output={directory} holds files but is not a study; name an empty or a new directory")
 
@@ -379,7 +381,7 @@ def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: 
 
         digests: dict[Any, str] = {}
         for seed in plan.seeds:
-            what = demonstrations.wanted(cell, seed)
+            what = demonstrations.spec(cell, seed)
             if what not in digests:
                 digests[what] = demonstrations.prepare(cell, seed, tell).digest
             digest = digests[what]
@@ -398,7 +400,7 @@ def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> dict[str,
     found = {}
     for name in dict.fromkeys(job.cell["cell"] for job in jobs):
         cell = cells[name]
-        known = datasets.given(cell, plan.seeds)
+        known = datasets.summaries(cell, plan.seeds)
         for seed, (digests, _) in known.items():
             begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("datasets", digests)
             for role, digest in digests.items():
@@ -418,7 +420,7 @@ def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None
     asked = set()
     for job in jobs:
         cell = cells[job.cell["cell"]]
-        there = config.there(cell)
+        there = config.cell_view(cell)
         for seed in (seed for seed in job.seeds if not study.run(cell.directory, seed).path.exists()):
             suite = there.suite.of_run(seed)
             for part in (part for part in there.parts.values() if isinstance(part, AskingPart)):
@@ -473,13 +475,13 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
         for cell in plan.trained
         if cell.id in unfinished
         for part in cell.models
-        if keeping.recorded(model := cell.section(part.role))
+        if study_models.is_recorded(model := cell.section(part.role))
     }
     for (kind, role, _), model in asked.items():
-        for reason in keeping.unready(plan.execution.models, [model]):
+        for reason in study_models.unready_reasons(plan.execution.models, [model]):
             raise UserError(in_role(reason, kind, role))
     runs = [f"{job.cell['cell']}/{seed}" for job in jobs for seed in job.seeds]
-    keeping.check(plan.execution.models, keeping.folder(directory), [*asked.values()], runs)
+    study_models.check(plan.execution.models, study_models.folder(directory), [*asked.values()], runs)
 
 
 def _settle(plan: Plan, study: StudyDirectory) -> None:
@@ -494,7 +496,7 @@ def _settle(plan: Plan, study: StudyDirectory) -> None:
         f"{cell.id}/{seed}" for cell, seed in itertools.product(plan.trained, plan.seeds)
         if plan.execution.models.keep_arrays == "finished" and study.run(cell.directory, seed).status == "finished"
     ]  # fmt: skip
-    keeping.settle(keeping.folder(study.path), finished, alone)
+    study_models.settle(study_models.folder(study.path), finished, alone)
 
 
 def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: Callable[[Event], None]) -> None:
@@ -508,7 +510,7 @@ def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watc
         steps = [int(study.run(cell.directory, seed).read().get("step", 0)) for seed in job.seeds]
         left[cell.id] = left.get(cell.id, 0.0) + sum(1 - step / cell.steps for step in steps)
     needed = estimates.all_questions((cells[name], runs) for name, runs in left.items())
-    if said := keeping.shortfall(plan.execution.models, keeping.folder(study.path), needed):
+    if said := study_models.shortfall(plan.execution.models, study_models.folder(study.path), needed):
         watch(Event(jobs[0], "notice", {"error": said}))
 
 
@@ -518,18 +520,18 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
 
     first = {job.cell["cell"]: job for job in reversed(jobs)}
     asked = {
-        contact.Asked(part.role, part.kind, cell.section(part.role)): first[cell.id]
+        contact.StudyModel(part.role, part.kind, cell.section(part.role)): first[cell.id]
         for cell in reversed(plan.trained)
         if cell.id in first
         for part in cell.models
-        if keeping.recorded(cell.section(part.role))
+        if study_models.is_recorded(cell.section(part.role))
     }
 
-    def tell(each: contact.Asked, said: str) -> None:
+    def tell(each: contact.StudyModel, said: str) -> None:
         watch(Event(asked[each], "notice", {"error": said}))
 
     contact.check(
-        asked, plan.execution.models, keeping.folder(directory), device, tell, _shared(plan, directory),
+        asked, plan.execution.models, study_models.folder(directory), device, tell, _shared(plan, directory),
         plan.execution.silent_after,
     )  # fmt: skip
 
@@ -537,7 +539,7 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
 def ring_bytes(cell: Cell, given: int = 0) -> int:
     """Return the maximum bytes of one run's stored transitions on disk, with datasets of `given` transitions (without
     the first frame stacks and last observations of episodes)."""
-    place = config.there(cell)
+    place = config.cell_view(cell)
     observations, actions = place.observations, place.actions
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     parts = observations.parts.values() or (observations,)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from guidebench.harness.errors import count
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records import role_counts
 from guidebench.harness.records.files import read_regular
@@ -24,7 +24,7 @@ def counted(runs: Iterable[tuple[Cell, Path]]) -> RoleCount:
     without a usable answer. Hand-written models, oracles and persons do not count."""
     total = RoleCount(0, 0)
     for cell, directory in runs:
-        served = {part.role for part in cell.models if keeping.recorded(cell.section(part.role))}
+        served = {part.role for part in cell.models if study_models.is_recorded(cell.section(part.role))}
         try:
             found = role_counts.read(last_row(RunDirectory(directory).path / LEDGER).get(ROLES))
         except ValueError:  # not what this program wrote; the report names it

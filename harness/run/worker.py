@@ -174,7 +174,7 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             checkpoints.drop_after(run.path, checkpoint.step if checkpoint else -1)
         # A run that continues has its demonstrations in the ring already.
         begins = [demonstrations.prepare(cell, seed) for seed in job.seeds] if found[0] is None else []
-        given = datasets.given(cell, job.seeds) if found[0] is None else {}
+        given = datasets.summaries(cell, job.seeds) if found[0] is None else {}
         build = make_build(cell, job.seeds, job.device, [run.path for run in journal.runs])
         agent: Agent = build.parts["agent"].spawn(build)
         pretrained = []
@@ -390,16 +390,16 @@ def _keep_memory() -> None:
 class Stop:
     """A stop request, set by a signal or by the end of the parent process."""
 
-    asked: bool = False
+    is_requested: bool = False
 
     def __call__(self) -> bool:
-        return self.asked
+        return self.is_requested
 
     def listen(self, *signals: signal.Signals) -> None:
         """Begin to listen to these signals."""
 
         def handle(*_: Any) -> None:
-            self.asked = True
+            self.is_requested = True
 
         for number in signals:
             signal.signal(number, handle)
@@ -412,7 +412,7 @@ class Stop:
         def watch() -> None:
             while not ended():
                 time.sleep(0.5)
-            self.asked = True
+            self.is_requested = True
 
         threading.Thread(target=watch, daemon=True).start()
 
@@ -433,7 +433,7 @@ def from_pipe() -> int:
             with telling:
                 print(dumps(event), flush=True)
         except BrokenPipeError:  # the parent has ended; the run stops at its next step
-            stop.asked = True
+            stop.is_requested = True
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
     number, kind, error = _carry_out(job, tell, stop, lambda job: _afresh(job, stop))

@@ -46,7 +46,7 @@ class Comparison(NamedTuple):
     """Why `needed` is not known; "" if it is."""
 
     @property
-    def told(self) -> str:
+    def interval_note(self) -> str:
         """Return what stands in the place of an interval that so few runs do not have; "" if there is one."""
         return cannot_tell(self.runs) if np.isnan(self.difference.low) else ""
 
@@ -61,7 +61,7 @@ class Equivalence(NamedTuple):
     """The larger p value of the two tests, of runs and of episodes."""
 
     @property
-    def shown(self) -> bool:
+    def is_equivalent(self) -> bool:
         return bool(rejects(self.p))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from guidebench.harness import apart, outside, registry
+from guidebench.harness import outside, reader_process, registry
 from guidebench.harness.errors import UserError, count, of_system
 from guidebench.harness.records import leases
 from guidebench.harness.records.files import read_json, write_json
@@ -68,7 +68,7 @@ class Following:
         self._token = token or uuid.uuid4().hex[:8]
         self._save()  # before anything is sent under the token
         self._tracker: Tracker = kind(str(content.get("study") or directory.name), directory.absolute(), self._token)
-        self._reader = apart.Caller()
+        self._reader = reader_process.Caller()
         self.errors: dict[str, str] = {}
         """Run, or `report` -> what its last attempt raised."""
 
@@ -108,7 +108,7 @@ class Following:
             self._save()
 
     @property
-    def shown(self) -> str:
+    def summary(self) -> str:
         """Describe what the tracker holds."""
         last = max((offset.step for offset in self._offsets.values()), default=-1)
         return f"{self.name}: {count(len(self._offsets), 'run')}" + (f", up to step {last:,}" if last >= 0 else "")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.registry import register
 from guidebench.harness.trackers.base import START, Offset, Report, Tracker
@@ -57,7 +57,7 @@ class TensorBoard(Tracker):
         shutil.rmtree(folder, ignore_errors=True)
         with SummaryWriter(str(folder)) as writer:
             for name, path in report.pictures.items():
-                image = apart.read(f"{path}: decoding it", path, outside.picture, path.read_bytes())
+                image = reader_process.read(f"{path}: decoding it", path, outside.picture, path.read_bytes())
                 writer.add_image(name, image, 0, dataformats="HWC")
             for name, (columns, rows) in report.tables.items():
                 lines = [columns, ["---"] * len(columns), *rows]

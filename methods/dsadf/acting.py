@@ -1,5 +1,7 @@
-"""Evaluations in which a chat names actions, alone or towards the sub-goals of a plan (DSADF, algorithm 2, lines 15-37,
-with all goals in G_VLM and without emergencies)."""
+"""Evaluations in which a chat names the actions, for the task itself or for the sub-goals of a plan.
+
+This is DSADF's algorithm 2, lines 15-37, with all goals in G_VLM and without emergencies.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 FALLBACK = 23
 """Last number of the seeds of an episode's fallback actions, so that they differ from those of its layout."""
 COUNTS = ("performed", "fallback", "impossible", "unknown", "failed", "reached", "declared", "plans")
-"""What is counted in an episode, besides its steps."""
+"""Columns of the log `trials` that count something in an episode, besides its steps."""
 
 
 class Performed(Protocol):
@@ -44,26 +46,26 @@ class Performed(Protocol):
 
     @property
     def mask(self) -> str:
-        """Return the part of an observation that shows which actions are possible, or ""."""
+        """Return the name of the observation part that masks impossible actions, or "" without one."""
 
     @property
     def deeds(self) -> Deeds:
-        """Return what the steps of a plan can be."""
+        """Return the deeds of the task, which the steps of a plan name."""
 
     def target(self, row: int) -> str:
         """Return the goal that a seed has inferred, or "" where the task's instruction is the goal."""
 
 
 class Named(NamedTuple):
-    """An action that is taken without asking the performer."""
+    """An action taken without asking the performer."""
 
     action: int
     by: str
     """Why, as in the log `actions`."""
 
 
-class Seen(NamedTuple):
-    """What one episode shows before a step."""
+class Situation(NamedTuple):
+    """What an actor reads of one episode's observation before a step."""
 
     text: str
     """Its sentences."""
@@ -95,8 +97,8 @@ class Trial:
 
 
 class LoneActor:
-    """Plays the episodes of an evaluation. All episodes ask in one batch; one that has a single possible action does
-    not ask."""
+    """Plays the episodes of an evaluation. All episodes put their questions in one batch; an episode with a single
+    possible action asks nothing."""
 
     def __init__(self, agent: Performed, places: Sequence[Place]) -> None:
         self._agent, self._places = agent, places
@@ -110,39 +112,40 @@ class LoneActor:
 
     def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
         trials = [self._trials[number] for number in numbers.tolist()]
-        seen = self._seen(observation)
-        self._before(trials, seen, ctx)
+        situations = self._situations(observation)
+        self._before(trials, situations, ctx)
         chosen: list[int | None] = [None] * len(trials)
-        told = [("", "")] * len(trials)
-        left = [*range(len(trials))]
+        causes = [("", "")] * len(trials)
+        pending = [*range(len(trials))]
         for attempt in range(self._ends + 1):
-            for number, own in zip(left, self._unasked(left, trials, seen, observation, ctx), strict=True):
-                if own is not None:
-                    chosen[number], told[number] = own.action, (own.by, "")
-            left = [number for number in left if chosen[number] is None]
-            if not left:
+            named_actions = self._unasked(pending, trials, situations, observation, ctx)
+            for number, named_action in zip(pending, named_actions, strict=True):
+                if named_action is not None:
+                    chosen[number], causes[number] = named_action.action, (named_action.by, "")
+            pending = [number for number in pending if chosen[number] is None]
+            if not pending:
                 break
-            may_end = [attempt < self._ends and not trials[number].course.last for number in left]
-            asked = [
-                question(PERFORMER, trials[number].place, self._content(trials[number], seen[number], may))
-                for number, may in zip(left, may_end, strict=True)
+            may_end = [attempt < self._ends and not trials[number].course.last for number in pending]
+            questions = [
+                question(PERFORMER, trials[number].place, self._content(trials[number], situations[number], may))
+                for number, may in zip(pending, may_end, strict=True)
             ]
             again = []
-            for number, answer in zip(left, ctx.consult(asked), strict=True):
-                trial, named = trials[number], _count(trials[number], answer)
-                if named == DONE:
+            for number, answer in zip(pending, ctx.consult(questions), strict=True):
+                trial, name = trials[number], _count(trials[number], answer)
+                if name == DONE:
                     trial.course.end()
                     trial.counts["reached"] += 1
                     trial.counts["declared"] += 1
                     again.append(number)
                     continue
-                found = self._agent.names.index(named) if named else trial.draw(seen[number].possible)
-                chosen[number] = found
-                told[number] = ("performer" if named else "fallback", answer["said"] if answer else "")
-            left = again
+                possible = situations[number].possible
+                chosen[number] = self._agent.names.index(name) if name else trial.draw(possible)
+                causes[number] = ("performer" if name else "fallback", answer["said"] if answer else "")
+            pending = again
         actions = np.array(chosen, np.int64)
-        for trial, action, each, (by, said) in zip(trials, actions.tolist(), seen, told, strict=True):
-            self._took(trial, self._agent.names[action], done(action, each.deeds), by, said, ctx)
+        for trial, action, situation, (by, reply) in zip(trials, actions.tolist(), situations, causes, strict=True):
+            self._took(trial, self._agent.names[action], done(action, situation.deeds), by, reply, ctx)
         return actions
 
     def end(self, numbers: Array, ctx: Context) -> None:
@@ -156,36 +159,45 @@ class LoneActor:
     _ends = 0
     """Most sub-goals that may be declared reached in one step."""
 
-    def _before(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
-        """Update the plans before the performer is asked; without a planner there are none."""
+    def _before(self, trials: Sequence[Trial], situations: Sequence[Situation], ctx: Context) -> None:
+        """Update the episodes' plans before the performer is asked; does nothing without a planner."""
 
     def _unasked(
-        self, left: Sequence[int], trials: Sequence[Trial], seen: Sequence[Seen], observation: Array, ctx: Context
+        self,
+        pending: Sequence[int],
+        trials: Sequence[Trial],
+        situations: Sequence[Situation],
+        observation: Array,
+        ctx: Context,
     ) -> list[Named | None]:
-        """Return, for each of the episodes `left`, by index into the others, the action that is taken without asking
-        the performer: the only possible one. None for those that ask."""
+        """Return, for each of the `pending` episodes (indices into `trials`), the action taken without asking the
+        performer because it is the only possible one; None where the performer must be asked."""
         return [
-            Named(int(seen[number].possible[0]), "only") if len(seen[number].possible) == 1 else None for number in left
+            Named(int(situations[number].possible[0]), "only") if len(situations[number].possible) == 1 else None
+            for number in pending
         ]
 
-    def _seen(self, observation: Array) -> list[Seen]:
-        """Return what observations [n] show."""
+    def _situations(self, observation: Array) -> list[Situation]:
+        """Return the sentences, possible actions and possible deeds of observations [n], one `Situation` each."""
         texts = sentences(observation)
         everything = np.arange(len(self._agent.names))
         masks = admitted(observation[self._agent.mask]) if self._agent.mask else [everything] * len(texts)
-        return [Seen(*each) for each in zip(texts, masks, self._agent.deeds.possible(observation), strict=True)]
+        return [*map(Situation, texts, masks, self._agent.deeds.possible(observation))]
 
-    def _content(self, trial: Trial, seen: Seen, may_end: bool) -> Mapping[str, Any]:
+    def _content(self, trial: Trial, situation: Situation, may_end: bool) -> Mapping[str, Any]:
         """Return the content of a question to the performer (`performing.PerformerDialogue`)."""
-        present, effects = trial.course.present, self._agent.deeds.effects(seen.deeds)
+        present, effects = trial.course.present, self._agent.deeds.effects(situation.deeds)
         return {
-            "text": seen.text, "possible": seen.possible.tolist(), "subgoal": "" if present is None else str(present),
-            "recent": list(trial.recent), "may_end": may_end, **({"effects": effects} if effects else {}),
+            "text": situation.text, "possible": situation.possible.tolist(),
+            "subgoal": "" if present is None else str(present), "recent": list(trial.recent),
+            "may_end": may_end, **({"effects": effects} if effects else {}),
             **towards(self._agent.target(trial.place.row)),
         }  # fmt: skip
 
-    def _took(self, trial: Trial, action: str, did: Sequence[str], by: str, said: str, ctx: Context) -> None:
-        """Take note of a step, by the name of its action and its deeds."""
+    def _took(self, trial: Trial, action: str, did: Sequence[str], by: str, reply: str, ctx: Context) -> None:
+        """Record a step of an episode in its course, its counts and the log `actions`.
+
+        `action`: its name; `did`: its deeds; `by`: who chose it; `reply`: the performer's reply, or ""."""
         course = trial.course
         subgoal = "" if course.present is None else course.present.name
         row = trial.row
@@ -195,7 +207,7 @@ class LoneActor:
             self._flush(trial, ctx)
             trial.row = {
                 "trial": trial.place.episode, "first": trial.steps, "steps": 1, "subgoal": subgoal, "action": action,
-                "by": by, "said": said,
+                "by": by, "said": reply,
             }  # fmt: skip
         at = course.at
         course.acted(did)
@@ -206,7 +218,7 @@ class LoneActor:
         trial.steps += 1
 
     def _flush(self, trial: Trial, ctx: Context) -> None:
-        """Write the last row of the log `actions` of an episode, unless it has as many as may be logged."""
+        """Write an episode's open row of the log `actions`, unless `config.logged` rows are written already."""
         if trial.row is not None and trial.rows < self._agent.config.logged:
             ctx.note("actions", trial.place.row, trial.row)
             trial.rows += 1
@@ -214,7 +226,7 @@ class LoneActor:
 
 
 def _count(trial: Trial, answer: Mapping[str, Any] | None) -> str:
-    """Count the faults of an answer of the performer, and return the action that it names, or ""."""
+    """Return the action that the performer's answer names, or "", and count the answer's faults in the trial."""
     if answer is None:
         trial.counts["failed"] += 1
         return ""
@@ -232,27 +244,27 @@ class PlannedActor(LoneActor):
 
     def begin(self, observation: Array, ctx: Context) -> None:
         super().begin(observation, ctx)
-        self._plan(self._trials, self._seen(observation), ctx)
+        self._plan(self._trials, self._situations(observation), ctx)
 
-    def _plan(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
+    def _plan(self, trials: Sequence[Trial], situations: Sequence[Situation], ctx: Context) -> None:
         """Make a plan for each of these episodes."""
         moments = [
-            Moment(trial.place, each.text, trial.counts["plans"], target=self._agent.target(trial.place.row))
-            for trial, each in zip(trials, seen, strict=True)
+            Moment(trial.place, situation.text, trial.counts["plans"], target=self._agent.target(trial.place.row))
+            for trial, situation in zip(trials, situations, strict=True)
         ]
         for trial, plan in zip(trials, deliberate(moments, self._config, ctx), strict=True):
             trial.course = Course(plan, self._config.partial)
             trial.counts["plans"] += 1
 
-    def _before(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
+    def _before(self, trials: Sequence[Trial], situations: Sequence[Situation], ctx: Context) -> None:
         """Plan again where a sub-goal has taken too long or a partial plan is over, and go on where a sub-goal to find
         something is reached."""
         again = [
             number for number, trial in enumerate(trials) if replans(trial.course, trial.counts["plans"], self._config)
         ]
         if again:
-            self._plan([trials[number] for number in again], [seen[number] for number in again], ctx)
-        for trial, each in zip(trials, seen, strict=True):
+            self._plan([trials[number] for number in again], [situations[number] for number in again], ctx)
+        for trial, situation in zip(trials, situations, strict=True):
             at = trial.course.at
-            trial.course.look(each.deeds if self._agent.deeds.shown else None)
+            trial.course.look(situation.deeds if self._agent.deeds.shows_possible else None)
             trial.counts["reached"] += trial.course.at - at

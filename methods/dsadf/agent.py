@@ -1,4 +1,4 @@
-"""The dual system: System 1's training by progressive rewards, and the memory of its proficiencies (DSADF, alg. 1).
+"""The dual system: it trains System 1 by progressive rewards and remembers its proficiencies (DSADF, algorithm 1).
 
 Its evaluations are played by `guidebench.methods.dsadf.dual_acting`.
 """
@@ -76,14 +76,14 @@ class Pursuit:
 
     @classmethod
     def restored(cls, state: State) -> Pursuit:
-        """Return the episode whose `state` this is."""
-        found, plan = cls(), [Subgoal(str(name), int(times)) for name, times in state["plan"]]
-        found.course, found.plans = Course(plan, bool(state["partial"])), int(state["plans"])
-        course = found.course
+        """Return the pursuit that `state` describes."""
+        pursuit, plan = cls(), [Subgoal(str(name), int(times)) for name, times in state["plan"]]
+        pursuit.course, pursuit.plans = Course(plan, bool(state["partial"])), int(state["plans"])
+        course = pursuit.course
         course.at, course.done, course.steps = int(state["at"]), int(state["done"]), int(state["steps"])
-        found.succeeded, found.completed = bool(state["succeeded"]), int(state["completed"])
-        found.proximity, found.reward = float(state["proximity"]), float(state["reward"])
-        return found
+        pursuit.succeeded, pursuit.completed = bool(state["succeeded"]), int(state["completed"])
+        pursuit.proximity, pursuit.reward = float(state["proximity"]), float(state["reward"])
+        return pursuit
 
 
 class DualAgent(RecallingAgent):
@@ -107,7 +107,7 @@ class DualAgent(RecallingAgent):
         self.config, self.streams, self.suite, self.task = config, build.streams, suite, build.task
         self.names, self.mask = suite.action_names(build.task), build.observations.masking
         self.deeds = Deeds(build.parts["suite"], build.task)
-        self.repeatable, self.wants_told = True, self.wants_told or config.trains
+        self.repeatable, self.wants_words = True, self.wants_words or config.trains
         self.vectors = TextVectors(config.width, build.directories)
         self.memories = [Memory() for _ in range(build.rows)]
         self._instructions = [build.suite(row).make(build.task).instruction for row in range(build.rows)]
@@ -136,12 +136,12 @@ class DualAgent(RecallingAgent):
         """Return the target T that a seed has inferred, or "" where the task's instruction is the goal."""
         return self._targets[row]
 
-    def seen(self, observation: Array, vectors: Array, **others: Array) -> Array:
-        """Return the learner's observations for the task's, [n, …], the vectors of sub-goals [n, width], and further
-        parts [n, …] by name."""
-        records, given = np.empty(len(observation), self._sees), {GOAL: vectors, **others}
+    def learner_observation(self, observation: Array, vectors: Array, **others: Array) -> Array:
+        """Return the learner's observations, records [n], made of the task's observations [n], the vectors of sub-goals
+        [n, width] and further parts [n, …] by name."""
+        records, parts = np.empty(len(observation), self._sees), {GOAL: vectors, **others}
         for name in self._sees.names or ():
-            records[name] = given[name] if name in given else observation[name]
+            records[name] = parts[name] if name in parts else observation[name]
         return records
 
     def embedded(self, texts: Sequence[str], places: Sequence[Place], ctx: Context) -> Array:
@@ -151,16 +151,17 @@ class DualAgent(RecallingAgent):
     def fast(self, observation: Array, goals: Sequence[str], places: Sequence[Place], ctx: Context) -> Array:
         """Return System 1's greedy actions [n] for observations [n] of the task with these sub-goals."""
         rows = np.array([place.row for place in places])
-        seen = self.seen(observation, self.embedded(goals, places, ctx))
-        return self.learner.act(seen, rows, None, ctx.step)
+        records = self.learner_observation(observation, self.embedded(goals, places, ctx))
+        return self.learner.act(records, rows, None, ctx.step)
 
     def _goals(self) -> list[str]:
         """Return the present sub-goal's text of each seed's episode of training."""
         return [self.goal(pursuit.course, row) for row, pursuit in enumerate(self._pursuits)]
 
     def _present(self, observation: Array, ctx: Context) -> Array:
-        """Return the learner's observations for the task's, [S], with the present sub-goals of training."""
-        return self.seen(observation, self.embedded(self._goals(), self._places(), ctx))
+        """Return the learner's observations, records [S], made of the task's observations [S] and the vectors of the
+        present sub-goals of training."""
+        return self.learner_observation(observation, self.embedded(self._goals(), self._places(), ctx))
 
     def _places(self) -> list[Place]:
         return [Place(row, 0) for row in range(len(self._pursuits))]
@@ -177,7 +178,7 @@ class DualAgent(RecallingAgent):
         self._plan(rows[planning].tolist(), observation[planning], ctx)
 
     def _plan(self, rows: Sequence[int], observation: Array, ctx: Context) -> None:
-        """Make a plan for each of these seeds' episodes, whose observations [n] these are."""
+        """Make a plan for the present episode of each of these seeds, given their observations [n]."""
         if not rows:
             return
         moments = [
@@ -185,9 +186,9 @@ class DualAgent(RecallingAgent):
             for row, text in zip(rows, sentences(observation), strict=True)
         ]
         plans, possible = deliberate(moments, self.config, ctx), self.deeds.possible(observation)
-        for row, plan, known in zip(rows, plans, possible, strict=True):
+        for row, plan, deeds in zip(rows, plans, possible, strict=True):
             self._pursuits[row].follow(plan, self.config.partial)
-            self._pursuits[row].course.look(known)
+            self._pursuits[row].course.look(deeds)
 
     def _replan(self, transition: Transition, ctx: Context) -> None:
         """Make a further plan for the episodes that go on and need one, if plans are partial."""
@@ -203,7 +204,7 @@ class DualAgent(RecallingAgent):
         self._plan(again, transition.next_observation[again], ctx)
 
     def _attempted(self, row: int, completed: bool) -> None:
-        """Remember the attempt at the present sub-goal of a seed's episode, which ends now."""
+        """Record in the seed's memory that the attempt at its episode's present sub-goal ends now."""
         course = self._pursuits[row].course
         if course.present is not None and course.steps:
             self.memories[row].skill(course.present.name).attempted(course.steps, completed)
@@ -212,28 +213,31 @@ class DualAgent(RecallingAgent):
         return super().act(self._present(observation, ctx), ctx)
 
     def observe(self, transition: Transition, ctx: Context) -> None:
-        """Store a transition with the progressive reward, and what the learner sees before and after it (lines 15 to
-        18)."""
-        seen = self._present(transition.observation, ctx)
-        captions = transition.told.captions if transition.told is not None else ("",) * len(seen)
-        said = self.embedded(captions, self._places(), ctx)
+        """Store a transition with the progressive reward and the learner's observations before and after it (lines 15
+        to 18)."""
+        before_step = self._present(transition.observation, ctx)
+        captions = transition.words.captions if transition.words is not None else ("",) * len(before_step)
+        caption_vectors = self.embedded(captions, self._places(), ctx)
         before, after = map(self.deeds.possible, (transition.observation, transition.next_observation))
-        rewards = np.zeros(len(seen), np.float32)
+        rewards = np.zeros(len(before_step), np.float32)
         for row, action in enumerate(transition.action.tolist()):
-            near = proximity(said[row], seen[GOAL][row], self.config.beta)
+            near = proximity(caption_vectors[row], before_step[GOAL][row], self.config.beta)
             did = done(action, before[row])
             rewards[row] = self._rewarded(row, did, bool(transition.success[row]), near, after[row])
         self._try(transition, captions, ctx)
         self._replan(transition, ctx)
         self._arrive(transition, ctx)
-        found = self._present(transition.next_observation, ctx)
-        super().observe(transition._replace(observation=seen, next_observation=found, reward=rewards), ctx)
+        after_step = self._present(transition.next_observation, ctx)
+        super().observe(transition._replace(observation=before_step, next_observation=after_step, reward=rewards), ctx)
 
     def _arrive(self, transition: Transition, ctx: Context) -> None:
-        """Take note of the states that a step has led to, before they are seen."""
+        """Hook for subclasses: handle the states after a step before the learner's observations of them are made."""
 
     def _rewarded(self, row: int, did: Sequence[str], success: bool, near: float, after: Collection[str]) -> float:
-        """Return R of a seed's step, go on in its course, and remember what was rewarded."""
+        """Return the progressive reward R of a seed's step; advance its course and mark rewarded sub-goals in memory.
+
+        `did`: the step's deeds; `success`: whether the task is solved after it; `near`: its R_proxi; `after`: the deeds
+        that are possible after it."""
         pursuit, memory = self._pursuits[row], self.memories[row]
         present = pursuit.course.present
         solved = success and not pursuit.succeeded
@@ -252,7 +256,7 @@ class DualAgent(RecallingAgent):
         return reward
 
     def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
-        """Remember the attempts that episodes ended in, and log the episodes."""
+        """Record the attempts that ended with these episodes, and log the episodes."""
         super().end(episodes, ctx)
         for episode in episodes:
             row, pursuit = episode.row, self._pursuits[episode.row]
@@ -268,33 +272,34 @@ class DualAgent(RecallingAgent):
             )  # fmt: skip
 
     def learn(
-        self, learner: Learner, experience: Experience | Uneven, ctx: Context, **given: Any
+        self, learner: Learner, experience: Experience | Uneven, ctx: Context, **arguments: Any
     ) -> tuple[Drawn, Update]:
-        return super().learn(learner, experience, ctx, **{"observation": self._present(ctx.observation, ctx), **given})
+        arguments = {"observation": self._present(ctx.observation, ctx), **arguments}
+        return super().learn(learner, experience, ctx, **arguments)
 
     def update(self, ctx: Context) -> Metrics:
-        """Learn; after the last step before an evaluation, have the memory scored (line 22)."""
+        """Train the learner; in the last step before an evaluation, have the scorer rate the memory (line 22)."""
         if not self.config.trains:
             return {}
-        told = super().update(ctx)
+        metrics = super().update(ctx)
         if ctx.step >= min(self.config.history, self._steps):
             self._infer(ctx)
         if ctx.step % self._score_every == 0 or ctx.step == self._steps:
             self._score(ctx)
-        if not told:
+        if not metrics:
             return {}
-        found = [memory.skills.values() for memory in self.memories]
-        scores = [[skill.proficiency for skill in skills if skill.proficiency is not None] for skills in found]
-        proficient = [sum(p >= self.config.threshold for p in known) for known in scores]
+        memories = [memory.skills.values() for memory in self.memories]
+        scores = [[skill.proficiency for skill in skills if skill.proficiency is not None] for skills in memories]
+        proficient = [sum(p >= self.config.threshold for p in skills) for skills in scores]
         return {
-            **told, "texts/distinct": self.vectors.met, "texts/failed": self.vectors.failed,
-            "memory/subgoals": np.array([*map(len, found)], np.float64),
+            **metrics, "texts/distinct": self.vectors.met, "texts/failed": self.vectors.failed,
+            "memory/subgoals": np.array([*map(len, memories)], np.float64),
             "memory/proficient": np.array(proficient, np.float64),
-            "memory/unscored": np.array([*map(len, found)], np.float64) - [*map(len, scores)],
+            "memory/unscored": np.array([*map(len, memories)], np.float64) - [*map(len, scores)],
         }  # fmt: skip
 
     def _try(self, transition: Transition, captions: Sequence[str], ctx: Context) -> None:
-        """Keep a sample of what the seeds try before they infer their target."""
+        """Add this step to the histories of the seeds that have not inferred their target yet."""
         if not self._inferring.any():
             return
         texts, actions = sentences(transition.observation), transition.action.tolist()
@@ -303,53 +308,56 @@ class DualAgent(RecallingAgent):
             self._histories[row].add(Tried(ctx.step, texts[row], self.names[actions[row]], captions[row], reward))
 
     def _infer(self, ctx: Context) -> None:
-        """Have the planner infer the targets of the seeds that have none yet, in one batch (§5.4). Where it gives no
-        usable answer, the task's instruction stays the goal."""
+        """Ask the planner, in one batch, for the targets of the seeds that have not inferred theirs (§5.4). Without a
+        usable answer the task's instruction stays the seed's goal."""
         rows = np.flatnonzero(self._inferring & self.active).tolist()
-        told = [self._histories[row].told() for row in rows]
-        asked = [question(PLANNER, Place(row, 0), {"history": each}) for row, each in zip(rows, told, strict=True)]
-        for row, each, answer in zip(rows, told, ctx.consult(asked) if asked else (), strict=True):
-            said = answer or {"target": "", "fault": "failed", "retries": 0}
-            self._targets[row], self._inferring[row] = said["target"], False
+        histories = [self._histories[row].text() for row in rows]
+        questions = [
+            question(PLANNER, Place(row, 0), {"history": history}) for row, history in zip(rows, histories, strict=True)
+        ]
+        for row, history, answer in zip(rows, histories, ctx.consult(questions) if questions else (), strict=True):
+            inferred = answer or {"target": "", "fault": "failed", "retries": 0}
+            self._targets[row], self._inferring[row] = inferred["target"], False
             ctx.note(
                 "targets", row,
                 {
-                    "steps": len(self._histories[row]), "told": one_line(each)[:TEXT], "target": said["target"],
-                    "fault": said["fault"], "retries": said["retries"],
+                    "steps": len(self._histories[row]), "told": one_line(history)[:TEXT],
+                    "target": inferred["target"], "fault": inferred["fault"], "retries": inferred["retries"],
                 },
             )  # fmt: skip
             self._histories[row] = History(self.config.sampled)
 
     def _score(self, ctx: Context) -> None:
-        """Ask the scorer about the sub-goals in memory whose attempts it has not seen all, in one batch. Where it gives
-        no usable answer, a former proficiency stands, a sub-goal without one stays unscored, and the next time it is
-        asked again. Nothing is asked about more sub-goals than the memory has room for."""
+        """Ask the scorer, in one batch, about the sub-goals in memory with attempts since their last score. Without a
+        usable answer the former proficiency stands, or the sub-goal stays unscored, and the scorer is asked again the
+        next time. UserError, before anything is asked, if the sub-goals exceed the memory's room."""
         self._check_room()
-        asked = [
+        unscored = [
             (row, name, skill, scoring.behaviour(skill))
             for row, memory in enumerate(self.memories)
             for name, skill in memory.skills.items()
             if self.active[row] and not skill.scored
         ]
         questions = [
-            question(SCORER, Place(row, 0), {"subgoal": name, "behaviour": told, **towards(self._targets[row])})
-            for row, name, _, told in asked
+            question(SCORER, Place(row, 0), {"subgoal": name, "behaviour": behaviour, **towards(self._targets[row])})
+            for row, name, _, behaviour in unscored
         ]
-        for (row, name, skill, told), answer in zip(asked, ctx.consult(questions), strict=True):
+        for (row, name, skill, behaviour), answer in zip(unscored, ctx.consult(questions), strict=True):
             if answer is not None:
                 skill.proficiency, skill.scored = float(answer[scoring.FIELD]), True
             verb, _, noun = name.partition(" ")
             ctx.note(
                 "memory", row,
                 {
-                    "verb": verb, "noun": noun, "attempts": skill.attempts, "completed": skill.completed, "told": told,
-                    "failed": answer is None, **({} if (p := skill.proficiency) is None else {"proficiency": p}),
+                    "verb": verb, "noun": noun, "attempts": skill.attempts, "completed": skill.completed,
+                    "told": behaviour, "failed": answer is None,
+                    **({} if (p := skill.proficiency) is None else {"proficiency": p}),
                 },
             )  # fmt: skip
         self._check_room()
 
     def _check_room(self) -> None:
-        """Raise UserError if a memory takes more than its room, rather than at the end of the run."""
+        """Raise UserError if a seed's memory takes more bytes than `config.memory`, so that a run fails early."""
         for memory in self.memories:
             memory.packed(self.config.memory)
 
@@ -361,10 +369,11 @@ class DualAgent(RecallingAgent):
     # Diagnostics, state and policy
 
     def recall(self, observation: Array, rows: Array) -> tuple[Array, Array]:
-        """Return the learner's observations with the sub-goals of training, and which sub-goals' vectors are known."""
+        """Return the learner's observations [n] with the sub-goals of training, and for which of them the sub-goal's
+        vector is known, bool [n]."""
         texts = [self.goal(self._pursuits[row].course, row).encode() for row in rows.tolist()]
-        vectors, known = self.vectors.known(texts, rows.tolist())
-        return self.seen(observation, vectors), known
+        vectors, is_known = self.vectors.look_up(texts, rows.tolist())
+        return self.learner_observation(observation, vectors), is_known
 
     def state(self, row: int) -> State:
         return {
@@ -388,28 +397,28 @@ class DualAgent(RecallingAgent):
         self._histories[row].load_state(state["history"])
 
     def parameters(self, row: int) -> Mapping[str, Array]:
-        """Return the learner's parameters, M as JSON in `memory`, uint8 [config.memory], and if it is inferred T in
-        `target`, uint8 [4000]."""
+        """Return the learner's parameters, the memory M as JSON in `memory`, uint8 [config.memory], and, if targets are
+        inferred, T in `target`, uint8 [4000]."""
         target = {TARGET: packed(self._targets[row])} if self.config.infer else {}
         return {**super().parameters(row), MEMORY: self.memories[row].packed(self.config.memory), **target}
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
-        """Begin from a policy, its memory and, if `config.infer`, its target, which a run that trains may still infer;
-        UserError for a policy without them, or with unreadable ones."""
+        """Load a policy's network, its memory and, if `config.infer`, its target. UserError where the memory is missing
+        or unreadable, or where the target is and the run does not train (a run that trains infers one)."""
         if MEMORY not in parameters:
             raise UserError(f"{UNREMEMBERED}; it is not one of agent dual_system")
         if self.config.infer and not self.config.trains and TARGET not in parameters:
             raise UserError("this policy has no target, since its run inferred none; set agent.infer=false")
-        own = {name: values for name, values in parameters.items() if name not in (MEMORY, TARGET)}
-        super().load_parameters(row, own)
+        network = {name: values for name, values in parameters.items() if name not in (MEMORY, TARGET)}
+        super().load_parameters(row, network)
         self.memories[row].unpack(parameters[MEMORY])
         if self.config.infer and TARGET in parameters:
             self._targets[row] = unpacked(parameters[TARGET])
 
     def adopted(self, policy: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return the policy of a stage without a memory, such as ELLM's, as one with an empty memory, whose network
-        gives the sub-goal's vector the weights 0: at first it acts as the stage's does. UserError for such a policy if
-        the run does not train."""
+        """Return the policy of a pre-training stage in this agent's form. A policy that has a memory is returned as it
+        is; one without, such as ELLM's, gets an empty memory and weights of 0 for the sub-goal's vector, so that at
+        first it acts as before. UserError for a policy without a memory if the run does not train."""
         if MEMORY in policy:
             return policy
         if not self.config.trains and self.config.router != "model":  # where the performer alone acts, nothing reads it

@@ -1,6 +1,6 @@
-"""How much a run can ask the models of both systems at most, whatever they answer (`bench run --dry-run`).
+"""Upper bounds of the calls and tokens of a run of both systems, whatever the models answer (`bench run --dry-run`).
 
-Prompts are made as in a run, of the longest contents that they can have.
+Prompts are made as in a run, from the longest contents that they can have.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from guidebench.methods.dsadf.planning import LOGGED
 from guidebench.methods.dsadf.plans import LONGEST_PHRASE, MOST_TIMES, Subgoal, listed
 
 SUBGOAL = LONGEST_PHRASE + 50
-"""Most bytes of a sub-goal with how often it is to be done, of what an emergency asks, and of a caption."""
+"""Most bytes of a sub-goal with its repetitions, of an emergency's instruction, and of a caption."""
 REWARD = 30
 """Most bytes of a reward in the history of steps."""
 SKILL = 20
 """Fewest bytes of a sub-goal in the memory's file."""
 STEPS = 10**9
-"""A number of steps or attempts of as many digits as any has."""
+"""A count of steps or attempts with as many digits as any can have."""
 
 
 class Longest:
@@ -40,68 +40,69 @@ class Longest:
         goal = max(len(self._instruction.encode()), 4 * prompts.LONGEST_TARGET * inferred)
         self._goal, self._text = "x" * goal, "x" * room(suite.spaces(task)[0])
         self._hint, self._longest = hint, longest
-        name = max((*self._names, *self._deeds.names, "x" * LONGEST_PHRASE), key=lambda each: len(each.encode()))
+        name = max((*self._names, *self._deeds.names, "x" * LONGEST_PHRASE), key=lambda phrase: len(phrase.encode()))
         self._plan = listed([Subgoal(name, MOST_TIMES)] * longest)
 
     def performing(self, questions: int, calls: int, recent: int) -> Most:
-        """Return the bound of questions to the performer, whose prompt repeats so many `recent` actions."""
+        """Return the bound of so many questions to the performer, each of at most `calls` calls, whose prompt repeats
+        the last `recent` actions."""
         longest = max((*self._names, *self._deeds.names), key=len)
         effects = dict.fromkeys(self._names, longest) if self._deeds.others else {}
-        asked = prompts.performing(
+        message = prompts.performing(
             self._goal, self._text, self._names, "x" * SUBGOAL, [longest] * recent, True, effects
         )
         reminder = prompts.action_reminder(Misread("impossible", ", ".join(self._names)))
-        return _most(questions, calls, asked, reminder)
+        return _most(questions, calls, message, reminder)
 
     def planning(self, plans: int, calls: int) -> Most:
-        """Return the bound of first plans."""
-        return _most(plans, calls, prompts.planning(*self._given), prompts.plan_reminder(Misread("", "")))
+        """Return the bound of so many first plans, each of at most `calls` calls."""
+        return _most(plans, calls, prompts.planning(*self._planner_arguments), prompts.plan_reminder(Misread("", "")))
 
     def planning_again(self, plans: int, calls: int, weaknesses: int | None) -> Most:
-        """Return the bound of final plans. `weaknesses`: most tokens of what a reflector finds wrong; None for as much
-        as is quoted of it."""
+        """Return the bound of so many final plans, each of at most `calls` calls. `weaknesses`: most tokens of a
+        reflector's reply; None if unlimited, so that the length of its quotation bounds it."""
         quoted = 4 * LOGGED if weaknesses is None else min(weaknesses, 4 * LOGGED)
         reflection = f"Weaknesses: {'x' * quoted}\nSuggested plan:\n{self._plan}"
-        asked = prompts.regenerating(*self._given, self._plan, reflection)
-        return _most(plans, calls, asked, prompts.plan_reminder(Misread("", "")))
+        message = prompts.regenerating(*self._planner_arguments, self._plan, reflection)
+        return _most(plans, calls, message, prompts.plan_reminder(Misread("", "")))
 
     def reflecting(self, plans: int) -> Most:
-        """Return the bound of reflections, of one call each."""
-        return _most(plans, 1, prompts.reflecting(*self._given, self._plan), "")
+        """Return the bound of reflections on so many plans, of one call each."""
+        return _most(plans, 1, prompts.reflecting(*self._planner_arguments, self._plan), "")
 
     def inferring(self, questions: int, calls: int, steps: int) -> Most:
-        """Return the bound of questions for the target, which tell so many sampled `steps`."""
+        """Return the bound of so many questions for the target, whose prompt lists `steps` sampled steps."""
         step = f"Step {STEPS}. Seen: {self._text} Action: {max(self._names, key=len)} ({'x' * SUBGOAL}). Reward: "
         history = "\n".join([step + "x" * REWARD] * steps)
-        asked = prompts.inferring(self._instruction, history, self._hint)
-        return _most(questions, calls, asked, prompts.target_reminder(Misread("", "")))
+        message = prompts.inferring(self._instruction, history, self._hint)
+        return _most(questions, calls, message, prompts.target_reminder(Misread("", "")))
 
     def scoring(self, questions: int, calls: int) -> Most:
-        """Return the bound of questions to the scorer."""
+        """Return the bound of so many questions to the scorer, each of at most `calls` calls."""
         behaviour = scoring.behaviour(Skill(STEPS, STEPS, [(STEPS, False)] * RECENT))
-        asked = prompts.scoring(self._goal, "x" * SUBGOAL, behaviour)
-        return _most(questions, calls, asked, prompts.score_reminder(Misread("", "")))
+        message = prompts.scoring(self._goal, "x" * SUBGOAL, behaviour)
+        return _most(questions, calls, message, prompts.score_reminder(Misread("", "")))
 
     def embedding(self, texts: int) -> Most:
-        """Return the bound of vectors of captions, sub-goals and goals."""
+        """Return the bound of embedding so many texts: captions, sub-goals and goals."""
         return Most(texts, prompt=max(SUBGOAL, len(self._goal)))
 
     @property
     def vocabulary(self) -> int | None:
-        """Number of sub-goals that there are, or None where any words may be what is to be found."""
+        """Number of possible sub-goals; None where a sub-goal to find something may name any word."""
         return len(self._deeds.names) + len(self._deeds.things) if self._deeds.things else None
 
     @property
-    def _given(self) -> tuple[str, str, Sequence[str], str, int]:
+    def _planner_arguments(self) -> tuple[str, str, Sequence[str], str, int]:
         return self._goal, self._text, self._deeds.listed, self._hint, self._longest
 
 
 def captions(steps: int, deeds: Sequence[str]) -> list[Most]:
-    """Return the bounds of captions of steps: the vectors of all classes, which are asked for until they are there, and
-    those of two frames."""
+    """Return the bounds of captioning so many steps: a call for the vectors of all classes (repeated until one
+    succeeds) and a call for the vectors of two frames."""
     texts = classified(deeds)
     return [Most(steps, prompt=sum(len(text.encode()) + 64 for text in texts)), Most(steps, images=2)]
 
 
-def _most(questions: int, calls: int, asked: Message, reminder: str) -> Most:
-    return Most(questions, calls, size(asked.content), len(reminder.encode()) + FAULT)
+def _most(questions: int, calls: int, message: Message, reminder: str) -> Most:
+    return Most(questions, calls, size(message.content), len(reminder.encode()) + FAULT)

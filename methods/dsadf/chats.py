@@ -1,5 +1,5 @@
-"""The chats of DSADF's slow system that need no model: hand-written ones, and privileged ones, which know the task's
-sub-goals or its solver.
+"""The chats of DSADF's slow system that need no language model: hand-written ones, and privileged ones, which are given
+the task's sub-goals or its solver's actions.
 
 `planner=scripted` and `planner=oracle` name the chats `scripted_planner` and `oracle_planner`, and so for the other
 roles.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from guidebench.harness.capabilities import HasSubgoals, NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Suite
-from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.parts import CellView, ModelPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
 
@@ -28,7 +28,7 @@ READS = "% hand-written: it reads the text of the prompt"
 
 @dataclass(frozen=True)
 class Scripted(ModelPart):
-    """What the hand-written chats have in common: each answers in its own role alone."""
+    """Base of the hand-written chats, each of which answers in one role only."""
 
     timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 120.0
     """Time limit of one answer, after which the chat's process is restarted (choice: ample; an answer takes
@@ -39,9 +39,9 @@ class Scripted(ModelPart):
     citation: ClassVar[str] = READS
     backend: ClassVar[str] = "scripted"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        return elsewhere(there, self, self.role)
+        return elsewhere(view, self, self.role)
 
 
 @register.chat("scripted_planner")
@@ -131,7 +131,7 @@ class ScriptedScorer(Scripted):
 
 @dataclass(frozen=True)
 class Privileged(ModelPart):
-    """What the privileged chats have in common: each answers in its own role alone."""
+    """Base of the privileged chats, each of which answers in one role only."""
 
     role: ClassVar[str] = ""
     """The role in which the chat answers."""
@@ -139,14 +139,14 @@ class Privileged(ModelPart):
     backend: ClassVar[str] = "oracle"
     privileged: ClassVar[bool] = True
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        return elsewhere(there, self, self.role)
+        return elsewhere(view, self, self.role)
 
 
 @dataclass(frozen=True)
 class KnowsSubgoals(Privileged):
-    """What the chats have in common that know the task's own sub-goals (`HasSubgoals`)."""
+    """Base of the chats that know the task's own sub-goals (`HasSubgoals`)."""
 
     citation: ClassVar[str] = "% no model, it is told the task's sub-goals"
     suites: ClassVar[tuple[str, ...]] = ("crafter_ood",)
@@ -208,34 +208,34 @@ class OraclePerformer(Privileged):
         return KnownAction(suite.action_names(task), self.error)
 
 
-def check_known(there: There) -> None:
-    """Raise UserError if a chat of the cell is to know the sub-goals of a task that has none in the words of its
-    actions. Makes the task."""
-    if any(isinstance(part, KnowsSubgoals) for part in there.parts.values()):
-        known_subgoals(there.suite, there.task)
+def check_known(view: CellView) -> None:
+    """Raise UserError if the cell has a chat that needs the task's own sub-goals and the task has none in the words of
+    its actions. Makes the task."""
+    if any(isinstance(part, KnowsSubgoals) for part in view.parts.values()):
+        known_subgoals(view.suite, view.task)
 
 
 def known_subgoals(suite: Suite, task: str) -> list[str]:
-    """Return the names of a task's sub-goals in the words of its actions. Raise UserError where it has none, or they
-    are in other words."""
+    """Return the names of a task's own sub-goals in the words of its actions. Raise UserError if it has none, or one
+    that matches neither an action nor `find` and a thing."""
     from guidebench.methods.dsadf.plans import Vocabulary
 
-    made = suite.make(task)
-    names = list(made.subgoals()) if isinstance(made, HasSubgoals) else []
+    instance = suite.make(task)
+    names = list(instance.subgoals()) if isinstance(instance, HasSubgoals) else []
     actions = suite.action_names(task) if isinstance(suite, NamesActions) else ()
-    found: list[Any] = [Vocabulary(actions, names).match(name.lstrip("0123456789 ")) for name in names]
-    if not found or None in found:
-        told = f"its sub-goal {names[found.index(None)]!r} is neither" if found else "it has no sub-goals"
+    subgoals: list[Any] = [Vocabulary(actions, names).match(name.lstrip("0123456789 ")) for name in names]
+    if not subgoals or None in subgoals:
+        problem = f"its sub-goal {names[subgoals.index(None)]!r} is neither" if subgoals else "it has no sub-goals"
         raise UserError(
             f"planner=oracle and reflector=oracle need the sub-goals of the task {task!r} as names of actions, or as "
-            f"things to find, and {told}; choose scripted or a model"
+            f"things to find, and {problem}; choose scripted or a model"
         )
-    return found
+    return subgoals
 
 
-def elsewhere(there: There, chat: ModelPart, role: str) -> str:
-    """Return why a chat that is made for one role is not in it, or ""."""
-    asked = any(role in getattr(part, "needs", ()) for part in there.parts.values())
-    if asked and [name for name, part in there.parts.items() if part == chat] == [role]:
+def elsewhere(view: CellView, chat: ModelPart, role: str) -> str:
+    """Return why a chat cannot be used where the cell has it, if that is not the one role it is made for; else ""."""
+    asked = any(role in getattr(part, "needs", ()) for part in view.parts.values())
+    if asked and [name for name, part in view.parts.items() if part == chat] == [role]:
         return ""
     return f"it answers in the role {role} of agents such as dual_system and model_as_agent; choose it as {role}=…"

@@ -1,4 +1,4 @@
-"""How far an episode has come in its plan: which sub-goal is present, and when it is reached (DSADF, algorithm 2)."""
+"""An episode's progress through its plan: the present sub-goal, and when it is reached (DSADF, algorithm 2)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Course:
     """
 
     def __init__(self, plan: Sequence[Subgoal] = (), partial: bool = False) -> None:
-        """`partial`: whether the plan is of a part of the task alone, so that its last sub-goal is reached as others
-        are, after which the task itself is the goal."""
+        """`partial`: whether the plan covers only a part of the task, so that its last sub-goal can be reached like the
+        others, after which the task itself is the goal."""
         self.plan, self.partial, self.at, self.done, self.steps = tuple(plan), partial, 0, 0, 0
         """The plan, whether it is partial, the index of the present sub-goal, how often its deed was done, and its
         steps so far."""
@@ -38,7 +38,8 @@ class Course:
         return self.present is None or (not self.partial and self.at == len(self.plan) - 1)
 
     def look(self, possible: Collection[str] | None) -> None:
-        """Take note of the deeds that are possible now, before the next step; None where that is not shown."""
+        """Go on to the next sub-goal if the present one is to find something and the one after it is possible now.
+        `possible`: the deeds that are possible; None where observations do not show them."""
         present = self.present
         if present is None or possible is None or not present.name.startswith(f"{FIND} "):
             return
@@ -47,7 +48,7 @@ class Course:
             self.end()
 
     def acted(self, done: Collection[str]) -> None:
-        """Take note of the deeds of a step."""
+        """Count a step that did these deeds, and go on to the next sub-goal if the present one is done often enough."""
         self.steps += 1
         present = self.present
         if present is None or present.name not in done or present.name.startswith(f"{FIND} "):

@@ -1,4 +1,4 @@
-"""What a plan's steps can be, and which of it is possible: deeds, and the actions that do them.
+"""Deeds: what the steps of a plan can be, which of them are possible, and which actions do them.
 
 Where a suite does not say otherwise (`ShowsDeeds`), a deed is an action by its name, which is possible where the
 observation's mask admits it, and the thing in a sub-goal to find something may be any word.
@@ -14,12 +14,12 @@ from guidebench.harness.interfaces import Array, Suite
 
 
 def shows(suite: Suite, task: str) -> bool:
-    """Return whether observations show which deeds are possible."""
+    """Return whether the observations of a task show which deeds are possible."""
     return isinstance(suite, ShowsDeeds) or bool(suite.spaces(task)[0].masking)
 
 
 class Deeds:
-    """The deeds of a task."""
+    """The deeds of a task: their names, and which of them an observation makes possible."""
 
     def __init__(self, suite: Suite, task: str) -> None:
         """`suite`: one that names its actions."""
@@ -37,7 +37,7 @@ class Deeds:
             self.listed = (*patterns, *(f"{word} is one of: {', '.join(names)}" for word, names in stands.items()))
         self.others = bool(self.things)
         """Whether the deeds have other names than the actions."""
-        self.shown = shows(suite, task)
+        self.shows_possible = shows(suite, task)
         """Whether observations show which deeds are possible."""
 
     def possible(self, observation: Array) -> list[Mapping[str, int]]:
@@ -53,7 +53,8 @@ class Deeds:
         ]
 
     def effects(self, possible: Mapping[str, int]) -> dict[str, str]:
-        """Return what actions would do now, action -> deed; {} where the deeds are the actions."""
+        """Return action -> deed, the deed that each action would do now; {} where deeds and actions have the same
+        names. `possible`: deed -> number of the action, as of `possible`."""
         return {self._actions[number]: name for name, number in possible.items()} if self.others else {}
 
 

@@ -1,4 +1,5 @@
-"""The slow system's deliberation: many episodes at once plan, reflect and plan again (DSADF, algorithms 1 and 2)."""
+"""The slow system's deliberation: it plans, reflects and plans again for many episodes at once (DSADF, algorithms 1
+and 2)."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ LOGS: Mapping[str, Log] = {
 
 
 class Settings(Protocol):
-    """What a deliberation is told by the configuration of an agent."""
+    """The settings of an agent that a deliberation uses."""
 
     @property
     def hint(self) -> str:
@@ -69,7 +70,7 @@ class Settings(Protocol):
 
 
 class Replans(Protocol):
-    """What an agent's configuration says of further plans."""
+    """The settings of an agent that say when an episode gets a further plan."""
 
     @property
     def replans(self) -> int:
@@ -95,72 +96,75 @@ class Moment(NamedTuple):
 
     @property
     def logged(self) -> dict[str, Any]:
-        """Return the columns of a log that say which plan it is."""
+        """Return the log columns that identify the plan: `trial`, `training` and `number`."""
         if self.training is not None:
             return {"trial": self.training, "training": True, "number": self.number}
         return {"trial": self.place.episode, "number": self.number}
 
 
 def deliberate(moments: Sequence[Moment], settings: Settings, ctx: Context) -> list[tuple[Subgoal, ...]]:
-    """Return a plan for each episode, () where no plan could be used, and log how it came about. All first plans are
+    """Return a plan for each episode, () where no plan could be used, and log how it was made. All first plans are
     asked for in one batch, then all reflections, then all final plans.
 
-    A planner that fails, or whose replies hold no usable plan, leaves the episode without a plan. Where reflector or
-    second reply of the planner fail, or hold no usable plan, the first plan stands. A reflection that asks for no
-    change ends the deliberation. A plan that lacks prerequisites is followed all the same, and counted.
+    If the planner fails, or its replies hold no usable plan, the episode has no plan. If the reflector fails, or the
+    planner's second reply holds no usable plan, the first plan stands. A reflection that asks for no change ends the
+    deliberation. A plan that lacks prerequisites is followed all the same; what it lacks is logged.
     """
-    known = rules.read(settings.hint)
+    recipes = rules.read(settings.hint)
     first = _consult(PLANNER, [(moment, {}) for moment in moments], ctx)
     firsts = [_plan(answer) for answer in first]
     plans, again = [*firsts], [""] * len(moments)
     reflected = [number for number, plan in enumerate(firsts) if plan] if settings.reflect else []
-    told = _consult(REFLECTOR, [(moments[number], {"plan": listed(firsts[number])}) for number in reflected], ctx)
-    wanted: dict[int, str] = {}
-    for number, answer in zip(reflected, told, strict=True):
+    reflections = _consult(
+        REFLECTOR, [(moments[number], {"plan": listed(firsts[number])}) for number in reflected], ctx
+    )
+    instructions: dict[int, str] = {}
+    for number, answer in zip(reflected, reflections, strict=True):
         _note_reflection(moments[number], answer, ctx)
         if answer and settings.again == "revised":
             plans[number] = _plan(answer) or plans[number]
         elif answer and (instruction := planning.instruction(answer)):
-            wanted[number] = instruction
-    asked = [(moments[n], {"plan": listed(firsts[n]), "reflection": said}) for n, said in wanted.items()]
-    for number, answer in zip(wanted, _consult(PLANNER, asked, ctx), strict=True):
+            instructions[number] = instruction
+    requests = [(moments[n], {"plan": listed(firsts[n]), "reflection": text}) for n, text in instructions.items()]
+    for number, answer in zip(instructions, _consult(PLANNER, requests, ctx), strict=True):
         plans[number] = _plan(answer) or plans[number]
         again[number] = "failed" if answer is None else answer["fault"]
-    plans = [rules.supplied(plan, known, moment.text) for plan, moment in zip(plans, moments, strict=True)]
-    for moment, answer, begun, plan, fault in zip(moments, first, firsts, plans, again, strict=True):
-        said = answer or {"thoughts": "", "fault": "failed", "retries": 0}
+    plans = [rules.supplied(plan, recipes, moment.text) for plan, moment in zip(plans, moments, strict=True)]
+    for moment, answer, first_plan, plan, fault in zip(moments, first, firsts, plans, again, strict=True):
+        reply = answer or {"thoughts": "", "fault": "failed", "retries": 0}
         ctx.note(
             "plans", moment.place.row,
             {
-                **moment.logged, "first": _line(begun), "final": _line(plan), "thoughts": said["thoughts"],
-                "fault": said["fault"], "retries": said["retries"],
-                "lacking": len(rules.lacks(begun, known, moment.text)),
-                "still_lacking": len(rules.lacks(plan, known, moment.text)), "again": fault,
+                **moment.logged, "first": _line(first_plan), "final": _line(plan), "thoughts": reply["thoughts"],
+                "fault": reply["fault"], "retries": reply["retries"],
+                "lacking": len(rules.lacks(first_plan, recipes, moment.text)),
+                "still_lacking": len(rules.lacks(plan, recipes, moment.text)), "again": fault,
             },
         )  # fmt: skip
     return plans
 
 
-def _consult(role: str, asked: Sequence[tuple[Moment, Mapping[str, str]]], ctx: Context) -> list[Any]:
-    """Return the answers of a role about each moment, given more than its text."""
-    contents = [{"text": moment.text, **more, **towards(moment.target)} for moment, more in asked]
-    places = [moment.place for moment, _ in asked]
+def _consult(role: str, requests: Sequence[tuple[Moment, Mapping[str, str]]], ctx: Context) -> list[Any]:
+    """Return the answers of a role to one question about each moment. `requests`: the moments, each with what the
+    question's content holds besides the state's text."""
+    contents = [{"text": moment.text, **more, **towards(moment.target)} for moment, more in requests]
+    places = [moment.place for moment, _ in requests]
     return ctx.consult([question(role, place, content) for place, content in zip(places, contents, strict=True)])
 
 
 def towards(target: str) -> dict[str, str]:
-    """Return what the content of a question holds of a goal that was inferred; {} for ""."""
+    """Return the field `goal` of a question's content: the target that was inferred; {} for ""."""
     return {"goal": target} if target else {}
 
 
 def replans(course: Course, plans: int, config: Replans) -> bool:
-    """Return whether an episode that has had so many `plans` needs another: its partial plan is over, or a sub-goal has
-    taken too long."""
+    """Return whether an episode needs a further plan: it has had at most `config.replans` further `plans`, and its
+    partial plan is over or the present sub-goal has taken `config.patience` steps."""
     return plans <= config.replans and (course.over or course.steps >= config.patience)
 
 
 def question(role: str, place: Place, content: Mapping[str, Any]) -> Question:
-    """Return a question to a chat that concerns no transition."""
+    """Return a question to a chat, with this content as JSON, that concerns no stored transition."""
     return by_text.question(json.dumps(content, sort_keys=True), place, role)
 
 
@@ -173,9 +177,9 @@ def _line(plan: Sequence[Subgoal]) -> str:
 
 
 def _note_reflection(moment: Moment, answer: Mapping[str, Any] | None, ctx: Context) -> None:
-    said = answer or {"strengths": "", "weaknesses": "", "fault": "failed"}
-    told = {name: said[name] for name in ("strengths", "weaknesses", "fault")}
+    reflection = answer or {"strengths": "", "weaknesses": "", "fault": "failed"}
+    columns = {name: reflection[name] for name in ("strengths", "weaknesses", "fault")}
     ctx.note(
         "reflections", moment.place.row,
-        {**moment.logged, "plan": _line(_plan(answer)), **told},
+        {**moment.logged, "plan": _line(_plan(answer)), **columns},
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.capabilities import TellsNearby
 from guidebench.harness.interfaces import Array, Context, Place
-from guidebench.methods.dsadf.acting import Named, PlannedActor, Seen, Trial
+from guidebench.methods.dsadf.acting import Named, PlannedActor, Situation, Trial
 from guidebench.methods.dsadf.plans import Subgoal
 from guidebench.methods.dsadf.routing import LEARNER, Route, route
 
@@ -19,25 +19,25 @@ FACING = re.compile(r"\byou are targeting ([a-z ]+)")
 
 
 class Leg(NamedTuple):
-    """The part of an episode in which one sub-goal is the present one."""
+    """The part of an episode during which one sub-goal is the present one."""
 
     plan: int
-    """Plans made until then."""
+    """Plans that the episode has had so far."""
     at: int
     """Index of the sub-goal in its plan."""
     subgoal: str
     route: Route
     first: int
-    """Steps of the episode before it."""
+    """Steps of the episode before this part."""
     emergencies: int
-    """Steps of these that were emergencies."""
+    """Emergency steps of the episode before this part."""
 
 
 class DualTrial(Trial):
     """The memory of one episode."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.counts |= {"fast": 0, "emergencies": 0}
         self.danger = ""
         """What makes the present step an emergency, or ""."""
@@ -46,7 +46,7 @@ class DualTrial(Trial):
 
 
 def emergency(danger: str, names: Sequence[str]) -> str:
-    """Return what the performer is to do about a danger, in place of a sub-goal. `names`: those of the actions.
+    """Return the instruction about a danger that the performer gets in place of a sub-goal. `names`: the actions'.
 
     >>> emergency("zombie", ["attack zombie"]), emergency("lava", ["attack zombie"])
     ('attack zombie or move away from it', 'move away from lava')
@@ -56,7 +56,7 @@ def emergency(danger: str, names: Sequence[str]) -> str:
 
 
 class DualActor(PlannedActor):
-    """Plays the episodes of an evaluation, each by its plan, whose sub-goals the memory divides between the systems."""
+    """Plays the episodes of an evaluation by their plans; the memory decides which system acts towards a sub-goal."""
 
     _trial = DualTrial
     _trials: list[DualTrial]  # type: ignore[assignment]
@@ -74,59 +74,69 @@ class DualActor(PlannedActor):
         super().end(numbers, ctx)
 
     def _unasked(
-        self, left: Sequence[int], trials: Sequence[Trial], seen: Sequence[Seen], observation: Array, ctx: Context
+        self,
+        pending: Sequence[int],
+        trials: Sequence[Trial],
+        situations: Sequence[Situation],
+        observation: Array,
+        ctx: Context,
     ) -> list[Named | None]:
-        """Return the actions of the episodes `left` that are taken without asking the performer: the only possible one,
-        and System 1's where the present sub-goal is its own and there is no emergency."""
-        found = super()._unasked(left, trials, seen, observation, ctx)
-        dangers = self._dangers(observation[[*left]], [seen[number] for number in left])
+        """Return the actions of the `pending` episodes that are taken without asking the performer: the only possible
+        one, and System 1's where the present sub-goal is routed to it and there is no emergency."""
+        named_actions = super()._unasked(pending, trials, situations, observation, ctx)
+        dangers = self._dangers(observation[[*pending]], [situations[number] for number in pending])
         fast = list[int]()
-        for at, (number, near) in enumerate(zip(left, dangers, strict=True)):
+        for at, (number, near) in enumerate(zip(pending, dangers, strict=True)):
             trial = trials[number]
             assert isinstance(trial, DualTrial)
             self._follow(trial, ctx)
             trial.danger = next(iter(self._dual.memories[trial.place.row].unknown(near)), "")
-            if found[at] is None and not trial.danger and self._route(trial, trial.course.present).by == LEARNER:
+            if (
+                named_actions[at] is None
+                and not trial.danger
+                and self._route(trial, trial.course.present).by == LEARNER
+            ):
                 fast.append(at)
         if fast:
-            mine = [trials[left[at]] for at in fast]
-            goals = [self._dual.goal(trial.course, trial.place.row) for trial in mine]
-            shown = observation[[left[at] for at in fast]]
-            actions = self._dual.fast(shown, goals, [trial.place for trial in mine], ctx)
+            fast_trials = [trials[pending[at]] for at in fast]
+            goals = [self._dual.goal(trial.course, trial.place.row) for trial in fast_trials]
+            observations = observation[[pending[at] for at in fast]]
+            actions = self._dual.fast(observations, goals, [trial.place for trial in fast_trials], ctx)
             for at, action in zip(fast, actions.tolist(), strict=True):
-                found[at] = Named(int(action), LEARNER)
-        return found
+                named_actions[at] = Named(int(action), LEARNER)
+        return named_actions
 
-    def _dangers(self, observation: Array, seen: Sequence[Seen]) -> list[list[str]]:
-        """Return the dangers that are near, for each of the observations [n]: those that they show within
-        `config.near`, or else, where they do not show distances, the one that sentences name as the target."""
+    def _dangers(self, observation: Array, situations: Sequence[Situation]) -> list[list[str]]:
+        """Return the near dangers of each of the observations [n], in the order of `config.dangers`: those within
+        `config.near` cells, or, where observations have no distances, the one that the sentences name as faced."""
         config, suite = self._dual.config, self._dual.suite
         if config.router != "both":
-            return [[]] * len(seen)
+            return [[]] * len(situations)
         near = suite.nearby(self._dual.task, observation, config.near) if isinstance(suite, TellsNearby) else None
         if near is None:
-            near = [frozenset(FACING.findall(each.text)) for each in seen]
+            near = [frozenset(FACING.findall(situation.text)) for situation in situations]
         return [[danger for danger in config.dangers if danger in names] for names in near]
 
     def _route(self, trial: Trial, subgoal: Subgoal | None) -> Route:
         config = self._dual.config
         return route(subgoal, self._dual.memories[trial.place.row], config.router, config.threshold)
 
-    def _content(self, trial: Trial, seen: Seen, may_end: bool) -> Mapping[str, Any]:
-        """Return the content of a question to the performer; in an emergency it is about the danger alone."""
+    def _content(self, trial: Trial, situation: Situation, may_end: bool) -> Mapping[str, Any]:
+        """Return the content of a question to the performer; in an emergency its sub-goal is to deal with the
+        danger."""
         assert isinstance(trial, DualTrial)
         if not trial.danger:
-            return super()._content(trial, seen, may_end)
-        told = super()._content(trial, seen, False)
-        return {**told, "subgoal": emergency(trial.danger, self._dual.names)}
+            return super()._content(trial, situation, may_end)
+        content = super()._content(trial, situation, False)
+        return {**content, "subgoal": emergency(trial.danger, self._dual.names)}
 
-    def _took(self, trial: Trial, action: str, did: Sequence[str], by: str, said: str, ctx: Context) -> None:
+    def _took(self, trial: Trial, action: str, did: Sequence[str], by: str, reply: str, ctx: Context) -> None:
         assert isinstance(trial, DualTrial)
         trial.counts["fast"] += by == LEARNER
         trial.counts["emergencies"] += bool(trial.danger) and by in ("performer", "fallback")
-        super()._took(trial, action, did, by, said, ctx)
+        super()._took(trial, action, did, by, reply, ctx)
 
-    def _plan(self, trials: Sequence[Trial], seen: Sequence[Seen], ctx: Context) -> None:
+    def _plan(self, trials: Sequence[Trial], situations: Sequence[Situation], ctx: Context) -> None:
         for trial in trials:
             assert isinstance(trial, DualTrial)
             if trial.leg is not None:
@@ -134,10 +144,10 @@ class DualActor(PlannedActor):
                 if not trial.course.over:
                     self._note(trial, trial.leg, False, ctx)
                 trial.leg = None
-        super()._plan(trials, seen, ctx)
+        super()._plan(trials, situations, ctx)
 
     def _follow(self, trial: DualTrial, ctx: Context) -> None:
-        """Log the sub-goals that came to an end since the last step."""
+        """Log the sub-goals that ended since the last step, and begin the part of the present one."""
         if trial.leg is None:
             trial.leg = self._leg(trial, 0)
         while trial.leg.at < trial.course.at:
@@ -145,7 +155,7 @@ class DualActor(PlannedActor):
             trial.leg = self._leg(trial, trial.leg.at + 1)
 
     def _leg(self, trial: DualTrial, at: int) -> Leg:
-        """Return the part of an episode that begins now with a sub-goal of its plan."""
+        """Return the part of an episode that begins now, with sub-goal `at` of its plan."""
         subgoal = trial.course.plan[at] if at < len(trial.course.plan) else None
         name = "" if subgoal is None else subgoal.name
         return Leg(
@@ -153,14 +163,14 @@ class DualActor(PlannedActor):
         )
 
     def _note(self, trial: DualTrial, leg: Leg, reached: bool, ctx: Context) -> None:
-        """Log a part of an episode that is over."""
-        found = leg.route
-        known = {} if found.proficiency is None else {"proficiency": found.proficiency}
+        """Log a part of an episode that has ended, in the log `routes`."""
+        leg_route = leg.route
+        proficiency = {} if leg_route.proficiency is None else {"proficiency": leg_route.proficiency}
         ctx.note(
             "routes", trial.place.row,
             {
                 "trial": trial.place.episode, "number": leg.plan - 1, "index": leg.at, "subgoal": leg.subgoal,
-                "by": found.by, "why": found.why, **known, "steps": trial.steps - leg.first,
+                "by": leg_route.by, "why": leg_route.why, **proficiency, "steps": trial.steps - leg.first,
                 "emergencies": trial.counts["emergencies"] - leg.emergencies, "reached": reached,
             },
         )  # fmt: skip

@@ -17,7 +17,7 @@ from guidebench.harness.capabilities import Telling
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Agent, ArraySpec, Build, Dialogue, Observations, Suite
 from guidebench.harness.logs import Column, Log, amount, count, share
-from guidebench.harness.parts import AgentPart, Most, There
+from guidebench.harness.parts import AgentPart, CellView, Most
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings, cite
 from guidebench.methods.dsadf import expected
@@ -187,45 +187,45 @@ class DualSystem(Plans, Standard):
         others = {"both": (), "rl": (PERFORMER,), "model": (TEXTS,)}[self.router]
         return (*super().unasked, *others, *(() if self.trains else (SCORER,)))
 
-    def asked(self, there: There, role: str) -> Usage | None:
+    def expected_usage(self, view: CellView, role: str) -> Usage | None:
         """Return an estimate of a run's calls (`expected`), as if the performer named each action of evaluations."""
         if role == TEXTS:
             from guidebench.harness.models.calls import Usage
 
             return Usage(expected.TEXTS)
         if role == SCORER:
-            return expected.calls(score=expected.SUBGOALS * lengths.evaluations(there))
-        return super().asked(there, role)
+            return expected.calls(score=expected.SUBGOALS * lengths.evaluations(view))
+        return super().expected_usage(view, role)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
         """Return bounds: as of planners and performers; the target is inferred once; each evaluation may follow scores
         of all sub-goals for which the memory has room; and each text is embedded once."""
         from guidebench.methods.dsadf.bounds import SKILL
 
-        longest, steps = self.prompts(there), int(there["training"].steps) if self.trains else 0
+        longest, steps = self.prompts(view), int(view["training"].steps) if self.trains else 0
         if role == TEXTS:
-            captions_and_goals = steps + 2 + self.plans(there) * self.longest
+            captions_and_goals = steps + 2 + self.plans(view) * self.longest
             return [longest.embedding(captions_and_goals)]
         if role == SCORER:
             kept = self.memory // SKILL if longest.vocabulary is None else longest.vocabulary
-            return [longest.scoring(kept * lengths.evaluations(there), 1 + self.retries)]
-        found = super().at_most(there, role)
+            return [longest.scoring(kept * lengths.evaluations(view), 1 + self.retries)]
+        found = super().at_most(view, role)
         if role == PLANNER and self.infer and self.trains:
             assert found is not None
             return [*found, longest.inferring(1, 1 + self.plan_retries, self.sampled)]
         return found
 
-    def plans(self, there: There) -> int:
+    def plans(self, view: CellView) -> int:
         """Return the most plans of a run: those of evaluations, and those of training, where an episode has more than
         one if plans are partial."""
         if not self.trains:
-            return super().plans(there)
-        steps = int(there["training"].steps)
-        begun = 1 + lengths.ended(there, steps)
-        return super().plans(there) + begun + self.partial * min(self.replans * begun, steps)
+            return super().plans(view)
+        steps = int(view["training"].steps)
+        begun = 1 + lengths.ended(view, steps)
+        return super().plans(view) + begun + self.partial * min(self.replans * begun, steps)
 
-    def episodes(self, there: There) -> int:
-        return super().episodes(there) + (expected.trained(there) if self.trains else 0)
+    def episodes(self, view: CellView) -> int:
+        return super().episodes(view) + (expected.trained(view) if self.trains else 0)
 
     def spawn(self, build: Build) -> Agent:
         from guidebench.methods.dsadf.agent import DualAgent
@@ -233,31 +233,31 @@ class DualSystem(Plans, Standard):
         seen = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
         return DualAgent(self, seen, *self.built(seen))
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this agent cannot work there, or ""."""
-        if reason := super().fits(there):
+        if reason := super().fits(view):
             return reason
-        told = there.suite.spaces(there.task)[0]
-        if not shows(there.suite, there.task):
+        told = view.suite.spaces(view.task)[0]
+        if not shows(view.suite, view.task):
             return (
                 "it sees that something was found by what becomes possible, and the observations do not show what is; "
                 "set suite.impossible=masked on crafter_ood, or choose method=model_with_planner"
             )
-        if self.trains and there["training"].demonstrations:
+        if self.trains and view["training"].demonstrations:
             return (
                 "its System 1 learns by the sub-goals of plans, which demonstrations do not have; set "
                 "training.demonstrations=0"
             )
         if GOAL in told.parts:
             return f"the task's observations have a part {GOAL!r} of their own; choose agent=standard"
-        return Standard.fits(self, there)
+        return Standard.fits(self, view)
 
-    def ready(self, there: There) -> None:
+    def ready(self, view: CellView) -> None:
         """Raise UserError if it is to train and the task's steps have no captions, and as for planners."""
-        super().ready(there)
-        if self.trains and not isinstance(there.suite.make(there.task), Telling):
+        super().ready(view)
+        if self.trains and not isinstance(view.suite.make(view.task), Telling):
             raise UserError(
-                f"agent dual_system rewards what a step's caption says, and task {there.task!r} has none; choose "
+                f"agent dual_system rewards what a step's caption says, and task {view.task!r} has none; choose "
                 f"another task, such as those of crafter_ood"
             )
 
@@ -271,6 +271,6 @@ class DualSystem(Plans, Standard):
             return ScorerDialogue(suite.make(task).instruction, self.retries)
         return super().dialogue(suite, task, role)
 
-    def array(self, there: There, role: str) -> ArraySpec | None:
+    def array(self, view: CellView, role: str) -> ArraySpec | None:
         """Return the declaration of a text's vector; the chats answer in JSON."""
         return spec(self.width) if role == TEXTS else None

@@ -1,5 +1,5 @@
-"""The calls that a model of images and texts answers for System 1: the caption of a step, and the vector of a state
-(DSADF, §3.1, 4.3 and 5.1)."""
+"""Captions of steps, and vectors of states, that a joint model of images and texts gives for System 1 (DSADF, §3.1, 4.3
+and 5.1)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Ask = Callable[[Call], Awaitable[CallResult]]
 
 
 class StepCaption:
-    """Chooses the deed that describes a step best (a Dialogue): C_trans(o, a, o') of eq. 9, by CLIP's zero-shot
-    classification of the frame after the step.
+    """A dialogue that chooses the deed that describes a step best: C_trans(o, a, o') of eq. 9, by zero-shot
+    classification with CLIP.
 
-    What a frame shows apart from the step is the same in the frame before it, so the classes are compared with the
-    difference of the two frames' vectors of length 1; the class that nothing happened has the score 0.
+    The classes are compared with the difference of the two frames' unit vectors, since all that does not change in the
+    step is in both. The class that nothing happened has the score 0.
     """
 
     calls = 2
@@ -62,25 +62,26 @@ def classified(deeds: Sequence[str]) -> tuple[str, ...]:
 
 
 def classes(texts: Array) -> Array:
-    """Return t − t₀ of the vectors of the classes, texts [1 + D, width], scaled to length 1; t₀ is the first, that
-    nothing happened. float64 [1 + D, width]."""
-    found = _unit(texts)
-    return np.asarray(found - found[0])
+    """Return t − t₀ for each class, float64 [1 + D, width]. `texts` [1 + D, width]: the vectors of the classes' texts,
+    here scaled to length 1 as t; t₀ is the first, that nothing happened."""
+    vectors = _unit(texts)
+    return np.asarray(vectors - vectors[0])
 
 
-def changes(images: Array, known: Array) -> Array:
-    """Return the score of each class, float64 [1 + D]: (x' − x) · (t − t₀) of the vectors of the frames x before and x'
-    after a step, images [2, width], scaled to length 1, and of `classes`, known [1 + D, width]. That of the first is 0.
+def changes(images: Array, class_vectors: Array) -> Array:
+    """Return the score of each class for a step, float64 [1 + D]: (x' − x) · (t − t₀).
 
-    UserError if images and texts have vectors of different lengths.
+    `images` [2, width]: the vectors of the frames before and after the step, here scaled to length 1 as x and x';
+    `class_vectors` [1 + D, width]: t − t₀ (`classes`), so that the first score is 0. UserError if images and texts have
+    vectors of different lengths.
     """
-    if images.shape[1] != known.shape[1]:
+    if images.shape[1] != class_vectors.shape[1]:
         raise UserError(
-            f"the captioner turns a text into {known.shape[1]} numbers and a frame into {images.shape[1]}, which "
-            f"cannot be compared; choose a captioner.model that has images and texts in one space, such as clip"
+            f"the captioner turns a text into {class_vectors.shape[1]} numbers and a frame into {images.shape[1]}, "
+            f"which cannot be compared; choose a captioner.model that has images and texts in one space, such as clip"
         )
     before, after = _unit(images)
-    return np.asarray(known @ (after - before))
+    return np.asarray(class_vectors @ (after - before))
 
 
 def _unit(vectors: Array) -> Array:
@@ -89,25 +90,25 @@ def _unit(vectors: Array) -> Array:
 
 
 class FrameVector:
-    """Turns a frame into its vector (a Dialogue)."""
+    """A dialogue that returns the vector of a frame."""
 
     calls = 1
 
     async def __call__(self, content: Any, frames: Array | None, ask: Ask) -> Array | None:
         """Return the vector of a frame uint8 [1, height, width, 3], float32 [1, d]; None if the model gave none."""
         assert frames is not None, "a question has the frame of a state"
-        found = await ask(EmbedCall((frames[0],)))
-        return None if found.failure else np.asarray(found.value)
+        outcome = await ask(EmbedCall((frames[0],)))
+        return None if outcome.failure else np.asarray(outcome.value)
 
 
 def spec(width: int) -> ArraySpec:
-    """Return what the answers of `FrameVector` are: float32 [1, width]."""
+    """Return the array specification of `FrameVector`'s answers: float32 [1, width]."""
     return ArraySpec("frame_vector_of_state", (width,))
 
 
 def about(role: str, place: Place, snapshots: Array | None) -> Question:
-    """Return a question to a role about frames that concern no stored transition; without `snapshots`, uint8 [L, n],
-    about the present state of the task of its place."""
+    """Return a question to a role about the frames of these snapshots, uint8 [L, n], which belong to no stored
+    transition; with None, about the frame of the present state of the episode at `place`."""
     return Question(
         place.row, np.full(1, -1, np.int64), snapshots, NOTHING, json.dumps(""), role, place.episode,
         present=snapshots is None,

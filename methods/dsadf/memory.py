@@ -1,6 +1,6 @@
-"""The memory M of System 1's proficiencies: subspaces by verb, of sub-goals that were rewarded (DSADF, §3.1 and 4.1).
+"""The memory M of System 1's proficiencies at rewarded sub-goals, in subspaces by verb (DSADF, §3.1 and 4.1).
 
-It is part of the policy, so it is read from files of strangers: they are parsed as JSON and checked, entry by entry.
+It is part of the policy's file, which may come from anybody: it is parsed as JSON and every field is validated.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NAME = re.compile(r"[a-z]+( [a-z]+){0,7}")
 
 @dataclass
 class Skill:
-    """What was observed of the attempts at one sub-goal u, and its proficiency p. An attempt begins as u becomes the
-    present sub-goal, and ends as it is reached or the episode ends."""
+    """The attempts at one sub-goal u, and its proficiency p. An attempt begins when u becomes the present sub-goal, and
+    ends when u is reached or the episode ends."""
 
     attempts: int = 0
     completed: int = 0
@@ -45,28 +45,28 @@ class Skill:
         self.scored = False
 
     def stored(self) -> list[Any]:
-        """Return all of it as JSON."""
+        """Return all fields as a JSON list."""
         recent = [[steps, int(done)] for steps, done in self.recent]
         return [self.attempts, self.completed, recent, int(self.rewarded), self.proficiency, int(self.scored)]
 
 
 class Memory:
-    """The sub-goals of one seed: those in M, and those that were tried without any reward, which are not."""
+    """The sub-goals that one seed has tried: the rewarded ones, which are in M, and the others, which are not."""
 
     def __init__(self) -> None:
         self._skills: dict[str, Skill] = {}
 
     def skill(self, name: str) -> Skill:
-        """Return what is known of a sub-goal, in M or not; new if it was never tried."""
+        """Return the record of a sub-goal, in M or not; an empty one is added if it was never tried."""
         return self._skills.setdefault(name, Skill())
 
     def proficiency(self, name: str) -> float | None:
-        """Return p of a sub-goal; None if it is not in M or has no score."""
+        """Return the proficiency p of a sub-goal; None if it is not in M or has no score."""
         skill = self.find(name)
         return None if skill is None else skill.proficiency
 
     def find(self, name: str) -> Skill | None:
-        """Return a sub-goal in M; None if it is not there."""
+        """Return the record of a sub-goal in M; None if it is not in M."""
         skill = self._skills.get(name)
         return skill if skill is not None and skill.rewarded else None
 
@@ -76,19 +76,19 @@ class Memory:
         return {name: skill for name, skill in self._skills.items() if skill.rewarded}
 
     def subspaces(self) -> dict[str, dict[str, float | None]]:
-        """Return verb -> noun -> p: the subspaces U_i of M; None for a sub-goal without a score."""
-        found: dict[str, dict[str, float | None]] = {}
+        """Return the subspaces U_i of M, verb -> noun -> proficiency p, None for a sub-goal without a score."""
+        subspaces: dict[str, dict[str, float | None]] = {}
         for name, skill in self.skills.items():
             verb, _, noun = name.partition(" ")
-            found.setdefault(verb, {})[noun] = skill.proficiency
-        return found
+            subspaces.setdefault(verb, {})[noun] = skill.proficiency
+        return subspaces
 
     def knows(self, noun: str) -> bool:
-        """Return whether a thing is in M as a noun, or as a word of one."""
+        """Return whether a thing is the noun, or a word of the noun, of a sub-goal in M."""
         return any(noun in name.split()[1:] or name.partition(" ")[2] == noun for name in self.skills)
 
     def unknown(self, nouns: Iterable[str]) -> list[str]:
-        """Return the things that are not in M."""
+        """Return those of the nouns that no sub-goal in M has, in order (`knows`)."""
         return [noun for noun in nouns if not self.knows(noun)]
 
     def state(self) -> dict[str, Any]:
@@ -99,20 +99,20 @@ class Memory:
         self._skills = _read(state)
 
     def packed(self, size: int) -> Array:
-        """Return M as JSON in UTF-8, filled up with zeros, uint8 [size]. Raise UserError if it is longer."""
+        """Return M as JSON in UTF-8, padded with zeros, uint8 [size]. Raise UserError if it is longer than `size`."""
         content = json.dumps({name: skill.stored() for name, skill in self.skills.items()}, separators=(",", ":"))
         if len(content) > size:
             raise UserError(
                 f"the memory of {len(self.skills)} sub-goals takes {len(content):,} bytes, and agent.memory={size:,}; "
                 f"raise agent.memory"
             )
-        found = np.zeros(size, np.uint8)
-        found[: len(content)] = np.frombuffer(content.encode(), np.uint8)
-        return found
+        padded = np.zeros(size, np.uint8)
+        padded[: len(content)] = np.frombuffer(content.encode(), np.uint8)
+        return padded
 
     def unpack(self, packed: Array) -> None:
-        """Replace everything by what `packed` returned; zeros alone are an empty M. Raise UserError for anything
-        else."""
+        """Replace all sub-goals by those that `packed` returned as uint8 [size]; all zeros are an empty M. Raise
+        UserError for anything else."""
         content = np.asarray(packed, np.uint8).tobytes().rstrip(b"\0")
         try:
             self._skills = _read(json.loads(content or b"{}"))
@@ -123,11 +123,11 @@ class Memory:
             ) from None
 
 
-def _read(told: Any) -> dict[str, Skill]:
-    """Return what `Memory.state` returned; ValueError if it is anything else."""
-    if not isinstance(told, Mapping):
+def _read(skills: Any) -> dict[str, Skill]:
+    """Return name -> skill of a state of `Memory.state`, parsed from JSON. ValueError where it is anything else."""
+    if not isinstance(skills, Mapping):
         raise ValueError("it is no JSON object")
-    return {_name(name): _skill(name, stored) for name, stored in told.items()}
+    return {_name(name): _skill(name, stored) for name, stored in skills.items()}
 
 
 def _name(name: Any) -> str:
@@ -155,5 +155,11 @@ def _skill(name: str, stored: Any) -> Skill:
     return Skill(attempts, completed, tried, bool(rewarded), p, bool(scored))
 
 
-def _attempt(told: Any) -> bool:
-    return isinstance(told, list) and len(told) == 2 and type(told[0]) is int and told[0] >= 0 and told[1] in (0, 1)
+def _attempt(attempt: Any) -> bool:
+    return (
+        isinstance(attempt, list)
+        and len(attempt) == 2
+        and type(attempt[0]) is int
+        and attempt[0] >= 0
+        and attempt[1] in (0, 1)
+    )

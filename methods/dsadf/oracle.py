@@ -1,5 +1,7 @@
-"""Plans and reflections of chats that know the task's own sub-goals, and actions of one that asks the task's solver;
-their answers are those of the dialogues."""
+"""Privileged answers: plans and reflections from the task's own sub-goals, and actions of the task's solver.
+
+They have the form that the dialogues of the same roles return.
+"""
 
 from __future__ import annotations
 
@@ -18,38 +20,38 @@ from guidebench.methods.dsadf.plans import Subgoal, Vocabulary, listed
 
 
 class KnownPlan:
-    """Answers as `planning.PlannerDialogue` does."""
+    """Answers the planner's questions with the task's own sub-goals, in the form of `planning.PlannerDialogue`."""
 
     def __init__(self, subgoals: Sequence[str], omits: float) -> None:
         """`omits`: probability that a first plan lacks one of its prerequisites."""
         self._plan, self._omits = tuple(map(Subgoal, subgoals)), omits
 
     def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any]:
-        """Return the sub-goals; for a final plan all of them; and no target, since the task's instruction is one."""
-        told = json.loads(question.content)
-        if "history" in told:
+        """Return a plan of the sub-goals, from which a first plan may lack one; or, for a question about the target,
+        the target "", so that the task's instruction stays the goal."""
+        content = json.loads(question.content)
+        if "history" in content:
             return {"target": "", "fault": "", "retries": 0}
-        final = "plan" in told
+        final = "plan" in content
         wrong = not final and generator.random() < self._omits
         plan = scripted.shortened(self._plan, generator.random()) if wrong else self._plan
         return {"plan": stored(plan), "thoughts": "", "fault": "", "retries": 0}
 
 
 class KnownReflection:
-    """Answers as `planning.ReflectorDialogue` does."""
+    """Answers the reflector's questions by the task's own sub-goals, in the form of `planning.ReflectorDialogue`."""
 
     def __init__(self, subgoals: Sequence[str]) -> None:
         self._names = tuple(subgoals)
 
     def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any]:
-        """Return the sub-goals as the revised plan if another one is given, such as one with a step that is none of
-        them."""
-        told = json.loads(question.content)["plan"]
+        """Return no weaknesses if the plan in question is the list of sub-goals, else that list as the revised plan."""
+        plan_text = json.loads(question.content)["plan"]
         try:
-            given = [name for name, _ in plans.read(told, Vocabulary(self._names, self._names), scripted.MANY)]
+            names = [name for name, _ in plans.read(plan_text, Vocabulary(self._names, self._names), scripted.MANY)]
         except Misread:
-            given = []
-        if given == [*self._names]:
+            names = []
+        if names == [*self._names]:
             return {"strengths": "It is the known plan.", "weaknesses": "", "plan": [], "fault": ""}
         weaknesses = f"It is not the known plan: {listed(list(map(Subgoal, self._names)))}"
         plan = stored(tuple(map(Subgoal, self._names)))
@@ -57,15 +59,15 @@ class KnownReflection:
 
 
 class KnownAction:
-    """Answers as `performing.PerformerDialogue` does."""
+    """Answers the performer's questions with the solver's action, in the form of `performing.PerformerDialogue`."""
 
     def __init__(self, names: Sequence[str], error: float) -> None:
         """`names`: those of the actions, in order; `error`: probability that a possible action is drawn instead."""
         self._names, self._error = tuple(names), error
 
     def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any]:
-        """Return the solver's action; one of the possible ones, drawn uniformly, in its place if that is an error or
-        not possible."""
+        """Return the solver's action; where it is impossible, and with probability `error`, a possible action drawn
+        uniformly."""
         possible = json.loads(question.content)["possible"]
         action = -1 if generator.random() < self._error else int(solution(question))
         if action not in possible:

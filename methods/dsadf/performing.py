@@ -1,4 +1,4 @@
-"""The dialogue of a performer: it names the next action towards the present sub-goal (DSADF, §4.2.2)."""
+"""The dialogue with the performer, which names the next action towards the present sub-goal (DSADF, §4.2.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST = 4_000
 
 
 class PerformerDialogue:
-    """Asks for an action until a possible one is named, a bounded number of times (a Dialogue)."""
+    """A dialogue that asks for an action until a possible one is named, at most 1 + `retries` times."""
 
     def __init__(self, goal: str, actions: Sequence[str], retries: int) -> None:
         """`retries`: further attempts after a reply that names no possible action."""
@@ -29,8 +29,8 @@ class PerformerDialogue:
         `Unusable` with the action "" if no reply named a possible one. None without any reply.
 
         `content`: {"text": sentences of the state, "possible": numbers of the actions that are possible, "subgoal": the
-        present one or "", "recent": the last actions, "may_end": whether it may be declared reached}, and where there
-        are any "effects", action -> the deed that it would do, and "goal", the target that was inferred.
+        present one or "", "recent": the last actions, "may_end": whether the reply may be `done`}, and optionally
+        "effects", action -> the deed that it would do, and "goal", the target that was inferred.
         """
         possible = [self._actions[number] for number in content["possible"]]
         may_end, faults = content["may_end"], list[str]()
@@ -39,50 +39,50 @@ class PerformerDialogue:
             faults.append(misread.fault)
             return prompts.action_reminder(misread)
 
-        asked = prompts.performing(
+        prompt = prompts.performing(
             content.get("goal", self._goal), content["text"], possible, content["subgoal"], content["recent"], may_end,
             content.get("effects", {}),
         )  # fmt: skip
-        said = await converse(
-            ask, (asked,), lambda reply: named(reply, possible, self._actions, may_end), reminder, self._retries
+        outcome = await converse(
+            ask, (prompt,), lambda reply: named(reply, possible, self._actions, may_end), reminder, self._retries
         )
-        if said.fault == "failed":
+        if outcome.fault == "failed":
             return None
-        if said.value is None and said.messages[-1].role == "assistant":
-            faults.append(said.fault)
-        reply = next(str(message.content[0]) for message in reversed(said.messages) if message.role == "assistant")
-        told = {"action": said.value or "", "faults": faults, "said": one_line(reply[:LONGEST])}
-        return told if said.value else Unusable(told)
+        if outcome.value is None and outcome.messages[-1].role == "assistant":
+            faults.append(outcome.fault)
+        reply = next(str(message.content[0]) for message in reversed(outcome.messages) if message.role == "assistant")
+        answer = {"action": outcome.value or "", "faults": faults, "said": one_line(reply[:LONGEST])}
+        return answer if outcome.value else Unusable(answer)
 
 
 def named(reply: str, possible: Sequence[str], actions: Sequence[str], may_end: bool) -> str:
-    """Return the action that a reply names, or `done` if it `may_end` the sub-goal: the reply as a whole, the field
-    `action` of a JSON object, what follows "Action:", or else the last line that is nothing but a name.
+    """Return the action that a reply names, or `done` if it `may_end` the sub-goal. The name may be the whole reply,
+    the field `action` of a JSON object, what follows "Action:", or the last line that is nothing but a name.
 
     Raise Misread: `impossible` for one of `actions` that is not `possible`, `unknown` for anything else.
     """
     words = {**dict.fromkeys(actions), **({prompts.DONE: None} if may_end else {})}
-    found = ""
+    action = ""
     for phrase in _phrases(reply[:LONGEST]):
         if (name := _plain(phrase)) in words:
-            found = name
-    if not found:
+            action = name
+    if not action:
         raise Misread("unknown", f"{one_line(reply)[:60]!r} is none of the actions")
-    if found not in possible and found != prompts.DONE:
-        raise Misread("impossible", f"{found!r} is not possible now; possible are {', '.join(possible)}")
-    return found
+    if action not in possible and action != prompts.DONE:
+        raise Misread("impossible", f"{action!r} is not possible now; possible are {', '.join(possible)}")
+    return action
 
 
 def _phrases(reply: str) -> list[str]:
-    """Return the texts of a reply that may be a name, the most telling ones last."""
+    """Return the parts of a reply that may be an action's name, the most reliable ones last."""
     lines = [reply, *reply.splitlines()]
     lines += [line.split(":", 1)[1] for line in lines if ":" in line and "action" in line.split(":", 1)[0].casefold()]
     if (brace := reply.find("{")) >= 0:
         try:
-            found = JSON.raw_decode(reply, brace)[0].get("action")
+            name = JSON.raw_decode(reply, brace)[0].get("action")
         except (ValueError, RecursionError):
-            found = None
-        lines += [found] if isinstance(found, str) else []
+            name = None
+        lines += [name] if isinstance(name, str) else []
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The dialogues of the slow system's plans: a first plan, a reflection on it, and the final plan (DSADF, §4.2.1)."""
+"""The dialogues with planner and reflector: a first plan, a reflection on it, and the final plan (DSADF, §4.2.1)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stored(plan: Sequence[Subgoal]) -> list[list[Any]]:
 
 
 class Steps(Protocol):
-    """What the steps of a plan can be (`guidebench.methods.dsadf.deeds.Deeds`)."""
+    """The possible steps of a plan, as `guidebench.methods.dsadf.deeds.Deeds` has them."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -38,15 +38,15 @@ class Steps(Protocol):
 
     @property
     def things(self) -> Collection[str]:
-        """Return what can be found; nothing where any word may be."""
+        """Return the things that `find` may name; empty where it may name any word."""
 
     @property
     def listed(self) -> Sequence[str]:
-        """Return how a prompt lists the names."""
+        """Return the lines in which a prompt lists the names."""
 
 
 class PlannerDialogue:
-    """Asks for a plan until one can be read, a bounded number of times (a Dialogue)."""
+    """A dialogue that asks for a plan until one can be read, at most 1 + `retries` times."""
 
     def __init__(self, goal: str, deeds: Steps, hint: str, longest: int, retries: int) -> None:
         """`longest`: most steps of a plan; `retries`: further attempts after a reply without a usable plan."""
@@ -66,33 +66,33 @@ class PlannerDialogue:
         goal = content.get("goal", self._goal)
         if "history" in content:
             return await self._inferred(prompts.inferring(goal, content["history"], self._hint), ask)
-        given = (goal, content["text"], self._deeds.listed, self._hint, self._longest)
-        asked = (
-            prompts.regenerating(*given, content["plan"], content["reflection"])
+        arguments = (goal, content["text"], self._deeds.listed, self._hint, self._longest)
+        message = (
+            prompts.regenerating(*arguments, content["plan"], content["reflection"])
             if "plan" in content
-            else prompts.planning(*given)
+            else prompts.planning(*arguments)
         )
         vocabulary = Vocabulary(self._deeds.names, (goal, self._hint, content["text"]), self._deeds.things)
-        said = await converse(
-            ask, (asked,), lambda reply: (plans.read(reply, vocabulary, self._longest), one_line(reply)),
+        outcome = await converse(
+            ask, (message,), lambda reply: (plans.read(reply, vocabulary, self._longest), one_line(reply)),
             prompts.plan_reminder, self._retries,
         )  # fmt: skip
-        if said.fault == "failed":
+        if outcome.fault == "failed":
             return None
-        plan, thoughts = said.value or ((), "")
-        told = {"plan": stored(plan), "thoughts": thoughts, "fault": said.fault, "retries": said.retries}
-        return Unusable(told) if said.fault else told
+        plan, thoughts = outcome.value or ((), "")
+        answer = {"plan": stored(plan), "thoughts": thoughts, "fault": outcome.fault, "retries": outcome.retries}
+        return Unusable(answer) if outcome.fault else answer
 
-    async def _inferred(self, asked: Message, ask: AskModel) -> dict[str, Any] | Unusable | None:
-        said = await converse(ask, (asked,), target, prompts.target_reminder, self._retries)
-        if said.fault == "failed":
+    async def _inferred(self, message: Message, ask: AskModel) -> dict[str, Any] | Unusable | None:
+        outcome = await converse(ask, (message,), target, prompts.target_reminder, self._retries)
+        if outcome.fault == "failed":
             return None
-        told = {"target": said.value or "", "fault": said.fault, "retries": said.retries}
-        return Unusable(told) if said.fault else told
+        answer = {"target": outcome.value or "", "fault": outcome.fault, "retries": outcome.retries}
+        return Unusable(answer) if outcome.fault else answer
 
 
 class ReflectorDialogue:
-    """Asks once for strengths and weaknesses of a plan, and for a better one if it needs to change (a Dialogue)."""
+    """A dialogue that asks once for strengths and weaknesses of a plan, and for a better one if it needs to change."""
 
     calls = 1
 
@@ -111,55 +111,56 @@ class ReflectorDialogue:
         `PlannerDialogue`.
         """
         goal, text = content.get("goal", self._goal), content["text"]
-        given = (goal, text, self._deeds.listed, self._hint, self._longest)
-        told = await ask(ChatCall((prompts.reflecting(*given, content["plan"]),)))
-        if told.failure:
+        arguments = (goal, text, self._deeds.listed, self._hint, self._longest)
+        outcome = await ask(ChatCall((prompts.reflecting(*arguments, content["plan"]),)))
+        if outcome.failure:
             return None
         vocabulary = Vocabulary(self._deeds.names, (goal, text, self._hint), self._deeds.things)
-        found = reflection(str(told.value), vocabulary, self._longest)
-        blank = not str(told.value).strip()
-        return Unusable(found) if blank or (self._revised and found["fault"]) else found
+        answer = reflection(str(outcome.value), vocabulary, self._longest)
+        blank = not str(outcome.value).strip()
+        return Unusable(answer) if blank or (self._revised and answer["fault"]) else answer
 
 
 def target(reply: str) -> str:
-    """Return the field `target` of the JSON object in a reply, on one line. Raise Misread without a text there, for an
-    empty one and for one that is too long."""
-    found = first_object(reply, ("target",)).get("target")
-    if not isinstance(found, str):
-        raise Misread("unreadable", f"its target is {str(found)[:40]}, and a text is needed")
-    told = one_line(found).strip()
-    if not told:
+    """Return the field `target` of the JSON object in a reply, on one line. Raise Misread where it is no text, empty,
+    or longer than `LONGEST_TARGET` characters."""
+    text = first_object(reply, ("target",)).get("target")
+    if not isinstance(text, str):
+        raise Misread("unreadable", f"its target is {str(text)[:40]}, and a text is needed")
+    line = one_line(text).strip()
+    if not line:
         raise Misread("empty", "its target is empty")
-    if (size := max(len(found), len(told))) > prompts.LONGEST_TARGET:
+    if (size := max(len(text), len(line))) > prompts.LONGEST_TARGET:
         raise Misread("long", f"its target has {size:,} characters; write at most {prompts.LONGEST_TARGET:,}")
-    return told
+    return line
 
 
 def reflection(reply: str, vocabulary: Vocabulary, longest: int) -> dict[str, Any]:
-    """Return what a reflector's reply says, as `ReflectorDialogue` does. A reply without headings is all weaknesses."""
+    """Return strengths, weaknesses, plan and fault of a reflector's reply, in the form of `ReflectorDialogue`'s answer.
+    A reply without headings counts as weaknesses. `longest`: most steps of a plan."""
     parts = PARTS.split(reply[:LONGEST])
-    told = {name.casefold(): text for name, text in zip(parts[1::2], parts[2::2], strict=True)}
-    revised, fault = told.get("revised plan", ""), ""
+    sections = {name.casefold(): text for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+    revised, fault = sections.get("revised plan", ""), ""
     plan: tuple[Subgoal, ...] = ()
-    if revised.strip(" .*\n").casefold() not in NONE or (not told and "plan" in reply):
+    if revised.strip(" .*\n").casefold() not in NONE or (not sections and "plan" in reply):
         try:
             plan = plans.read(revised or reply, vocabulary, longest)
         except Misread as misread:
-            fault = misread.fault if told else ""
-    weaknesses = told.get("weaknesses", "" if told else reply)
+            fault = misread.fault if sections else ""
+    weaknesses = sections.get("weaknesses", "" if sections else reply)
     return {
-        "strengths": one_line(told.get("strengths", "")),
+        "strengths": one_line(sections.get("strengths", "")),
         "weaknesses": "" if weaknesses.strip(" .*\n").casefold() in NONE else one_line(weaknesses),
         "plan": stored(plan),
         "fault": fault,
     }
 
 
-def instruction(told: Mapping[str, Any]) -> str:
-    """Return a reflection as the instruction e_d from which the final plan is made (eq. 4); "" if it asks for no
-    change."""
-    revised = [Subgoal(*step) for step in told["plan"]]
-    if not (told["weaknesses"] or revised):
+def instruction(reflection: Mapping[str, Any]) -> str:
+    """Return the instruction e_d, from which the final plan is made (eq. 4), for an answer of `ReflectorDialogue`; ""
+    if it asks for no change."""
+    revised = [Subgoal(*step) for step in reflection["plan"]]
+    if not (reflection["weaknesses"] or revised):
         return ""
-    parts = [f"Weaknesses: {told['weaknesses']}"] if told["weaknesses"] else []
+    parts = [f"Weaknesses: {reflection['weaknesses']}"] if reflection["weaknesses"] else []
     return "\n".join([*parts, "Suggested plan:", plans.listed(revised)] if revised else parts)

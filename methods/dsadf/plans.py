@@ -47,34 +47,34 @@ def listed(plan: Sequence[Subgoal]) -> str:
 
 
 class Vocabulary:
-    """The names that a sub-goal may have: those of the actions, or deeds, and `find` with a noun."""
+    """The allowed names of sub-goals: the names of actions or deeds, and `find` with a noun."""
 
     def __init__(self, actions: Iterable[str], mentioned: Iterable[str], things: Collection[str] = ()) -> None:
-        """`mentioned`: texts, such as goal, hint and state, whose words may be the noun of `find`, besides those of
-        `actions`; where there are `things`, only these may."""
+        """`things`: the nouns that `find` allows; if empty, it allows the words of `actions` and of the texts
+        `mentioned`, such as goal, hint and state."""
         self._actions, self._things = {_on(name): name for name in actions}, frozenset(things)
         self._words = set(re.findall(r"[a-z]+", " ".join((*self._actions.values(), *mentioned)).casefold()))
 
     def match(self, phrase: str) -> str | None:
-        """Return the name that a phrase means, ignoring case, articles, plurals and what follows the name; None if it
-        means none. Only the first `LONGEST_PHRASE` characters are read.
+        """Return the name with which a phrase begins, ignoring case, articles and plurals; None if it begins with none.
+        Only the first `LONGEST_PHRASE` characters are read.
 
         >>> Vocabulary(["chop tree"], []).match("Chop the Trees until there is wood")
         'chop tree'
         """
         words = ARTICLES.sub("", re.sub(r"[^a-z ]+", " ", phrase[:LONGEST_PHRASE].casefold().replace("_", " "))).split()
         for length in range(len(words), 0, -1):
-            for said in _numbers(words[:length]):
-                if (name := self._actions.get(_on(" ".join(said)))) is not None:
+            for variant in _numbers(words[:length]):
+                if (name := self._actions.get(_on(" ".join(variant)))) is not None:
                     return name
         if words[:1] != [FIND]:
             return None
         if self._things:
-            nouns = (" ".join(said) for at in range(len(words), 1, -1) for said in _numbers(words[1:at]))
+            nouns = (" ".join(variant) for at in range(len(words), 1, -1) for variant in _numbers(words[1:at]))
             return next((f"{FIND} {noun}" for noun in nouns if noun in self._things), None)
         noun = [word if word in self._words else singular(word) for word in words[1:5]]
-        known = [*noun[: next((at for at, word in enumerate(noun) if word not in self._words), len(noun))]]
-        return " ".join((FIND, *known)) if known else None
+        known_words = [*noun[: next((at for at, word in enumerate(noun) if word not in self._words), len(noun))]]
+        return " ".join((FIND, *known_words)) if known_words else None
 
 
 def _numbers(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -83,7 +83,7 @@ def _numbers(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _on(name: str) -> str:
-    """Return a name in which `in` and the like are `on`, since sentences say where a thing lies in either way.
+    """Return a name with `in`, `into`, `onto` and the like replaced by `on`, so that either wording matches.
 
     >>> _on("put mug into fridge")
     'put mug on fridge'
@@ -99,22 +99,22 @@ def singular(word: str) -> str:
 def read(reply: str, vocabulary: Vocabulary, longest: int) -> tuple[Subgoal, ...]:
     """Return the plan in a model's reply, of at most `longest` steps.
 
-    Raise Misread, whose message is for the model: `empty` where there is no plan, `long` for one of too many steps,
-    `unknown` for a step that is no sub-goal, `cycle` for steps of which each is to come after the other.
+    Raise Misread, whose message is for the model: `empty` without a plan, `long` for one of too many steps, `unknown`
+    for a step that is no sub-goal, `cycle` for steps that wait for each other.
     """
-    found = _object(reply[:LONGEST])
-    if found is not None:
-        items = [(item, _times(item)) if isinstance(item, str) else _item(item) for item in found]
-        order: Sequence[Iterable[int]] = [() if isinstance(item, str) else _after(item, len(found)) for item in found]
+    plan = _object(reply[:LONGEST])
+    if plan is not None:
+        phrases = [(step, _times(step)) if isinstance(step, str) else _step(step) for step in plan]
+        order: Sequence[Iterable[int]] = [() if isinstance(step, str) else _after(step, len(plan)) for step in plan]
     else:
-        items = _numbered(reply[:LONGEST])
-        order = [()] * len(items)
-    if not items:
+        phrases = _numbered(reply[:LONGEST])
+        order = [()] * len(phrases)
+    if not phrases:
         raise Misread("empty", "it holds no plan; write a numbered list of steps")
-    if len(items) > longest:
-        raise Misread("long", f"its plan has {len(items)} steps; write at most {longest}")
+    if len(phrases) > longest:
+        raise Misread("long", f"its plan has {len(phrases)} steps; write at most {longest}")
     steps = []
-    for number, (phrase, times) in enumerate(items, 1):
+    for number, (phrase, times) in enumerate(phrases, 1):
         name = vocabulary.match(phrase)
         if name is None:
             raise Misread(
@@ -125,61 +125,64 @@ def read(reply: str, vocabulary: Vocabulary, longest: int) -> tuple[Subgoal, ...
 
 
 def _object(reply: str) -> list[Any] | None:
-    """Return the list `plan` of the last JSON object of a reply that has one; None without any."""
+    """Return the list in the field `plan` of the last JSON object in a reply that has one; None without such an
+    object."""
     last, until = None, 0
-    for begin, end, found in objects(reply):
-        if begin < until or isinstance(found, Exception):
+    for begin, end, parsed in objects(reply):
+        if begin < until or isinstance(parsed, Exception):
             continue
-        plan, until = found.get("plan"), end
-        if isinstance(plan, list) and all(isinstance(item, (str, dict)) for item in plan):
+        plan, until = parsed.get("plan"), end
+        if isinstance(plan, list) and all(isinstance(step, (str, dict)) for step in plan):
             last = plan
     return last
 
 
-def _item(item: Mapping[str, Any]) -> tuple[str, int]:
-    """Return name and repetitions of an item of JSON."""
-    name, times = item.get("subgoal"), item.get("times", 1)
+def _step(step: Mapping[str, Any]) -> tuple[str, int]:
+    """Return name and repetitions of a step that is a JSON object. Raise Misread where either has another type."""
+    name, times = step.get("subgoal"), step.get("times", 1)
     if not isinstance(name, str) or type(times) is not int:
-        raise Misread("unknown", f"the step {str(dict(item))[:80]} has no text `subgoal`, or no whole number `times`")
+        raise Misread("unknown", f"the step {str(dict(step))[:80]} has no text `subgoal`, or no whole number `times`")
     return name, times
 
 
-def _after(item: Mapping[str, Any], count: int) -> list[int]:
-    """Return the indices of the steps that come before an item."""
-    after = item.get("after", [])
+def _after(step: Mapping[str, Any], count: int) -> list[int]:
+    """Return the indices, from 0, of the steps that must come before a step, by its field `after` (numbers from 1 to
+    `count`). Raise Misread for anything else there."""
+    after = step.get("after", [])
     if not isinstance(after, list) or not all(type(number) is int and 1 <= number <= count for number in after):
         raise Misread("unknown", f"`after` is {str(after)[:60]}; expected numbers of steps, from 1 to {count}")
     return [number - 1 for number in after]
 
 
 def _ordered(before: Sequence[Iterable[int]]) -> list[int]:
-    """Return the steps in an order in which each comes after those in `before`, and else as written. Raise Misread for
-    a cycle."""
-    left, done = [*range(len(before))], list[int]()
-    while left:
-        free = next((step for step in left if all(earlier in done for earlier in before[step])), None)
+    """Return the indices of the steps in the first order, by their numbers, in which each step comes after those that
+    `before` lists for it. Raise Misread for a cycle."""
+    remaining, done = [*range(len(before))], list[int]()
+    while remaining:
+        free = next((step for step in remaining if all(earlier in done for earlier in before[step])), None)
         if free is None:
             raise Misread(
-                "cycle", f"each of the steps {', '.join(str(step + 1) for step in left)} is to come after another"
+                "cycle", f"each of the steps {', '.join(str(step + 1) for step in remaining)} is to come after another"
             )
-        left.remove(free)
+        remaining.remove(free)
         done.append(free)
     return done
 
 
 def _numbered(reply: str) -> list[tuple[str, int]]:
-    """Return phrase and repetitions of each item of the last numbered list in prose; a list begins at the number 1."""
-    found: list[tuple[str, int]] = []
+    """Return phrase and repetitions of each step of the last numbered list in a reply; a list begins at the number
+    1."""
+    phrases: list[tuple[str, int]] = []
     for line in reply.splitlines():
         if match := NUMBERED.match(line[:1_000]):
             if int(match[1]) == 1:
-                found = []
+                phrases = []
             phrase = re.split(r"[(\[:,;.]|\s[-–—]+\s", match[2].replace("*", "").replace("`", ""), maxsplit=1)[0]
-            found.append((phrase.strip(), _times(match[2])))
-    return found
+            phrases.append((phrase.strip(), _times(match[2])))
+    return phrases
 
 
 def _times(line: str) -> int:
-    """Return how often a step is to be done, as its line says: once unless it says `4 times` or `x4`."""
+    """Return how often a step is to be done by its line, such as `4 times` or `x4`; 1 without such words."""
     match = TIMES.search(line.casefold())
     return int(match[1] or match[2]) if match else 1

@@ -1,4 +1,4 @@
-"""What the planner, the reflector and the performer are told, in our words (DSADF, app. B, eq. 3, 4 and 6; §4.2.2).
+"""The prompts of planner, reflector, performer and scorer, in our words (DSADF, app. B, eq. 3, 4 and 6; §4.2.2).
 
 Every prompt consists of sections with a heading, so that hand-written models can read it by the text alone.
 """
@@ -19,7 +19,7 @@ EFFECTS, HISTORY = "What an action would do now", "What was tried"
 LONGEST_TARGET = 1_000
 """Most characters of a target (choice: a paragraph)."""
 DONE = "done"
-"""What the performer answers instead of an action once the present sub-goal is reached."""
+"""The performer's answer, in place of an action, once the present sub-goal is reached."""
 PLANNER = "You plan for an agent that carries out one step at a time."
 REFLECTOR = "You check a plan that was just written for an agent that carries out one step at a time."
 PERFORMER = "You act for an agent, one action at a time."
@@ -33,7 +33,7 @@ Plan:
 2. fill pot (2 times) - two cups are enough
 3. light stove - the water gets hot
 4. place egg - the goal"""
-"""An example of another world than any suite's (app. B.1 gives one)."""
+"""An example plan from a world that no suite has (app. B.1 gives one)."""
 FORM = """\
 each step on a line of its own with its number, as in the example. A step is one of the actions above, by its exact \
 name, or `find` and the thing to go to. Where an action is to be repeated, write how often, such as (3 times). Write \
@@ -61,15 +61,15 @@ HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 def sections(prompt: str) -> dict[str, str]:
-    """Return heading -> content of the sections of a prompt; what stands above the first has the heading ""."""
+    """Return heading -> text of the sections of a prompt; the text above the first heading is under ""."""
     parts = HEADING.split(prompt)
     return {"": parts[0].strip(), **{name: text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}}
 
 
 def _message(opening: str, parts: Mapping[str, str]) -> Message:
     """Return a prompt; a section without content is left out."""
-    told = (f"## {name}\n{text}" for name, text in parts.items() if text)
-    return Message("user", ("\n\n".join((opening, *told)),))
+    sections = (f"## {name}\n{text}" for name, text in parts.items() if text)
+    return Message("user", ("\n\n".join((opening, *sections)),))
 
 
 def _list(names: Iterable[str]) -> str:
@@ -121,7 +121,7 @@ def inferring(goal: str, history: str, hint: str) -> Message:
 
 
 def target_reminder(fault: Misread) -> str:
-    """Return what is said after a reply without a usable target."""
+    """Return the reminder that follows a reply without a usable target."""
     return f"I cannot use this reply: {fault}. Answer with the JSON object alone."
 
 
@@ -132,17 +132,17 @@ def scoring(goal: str, subgoal: str, behaviour: str) -> Message:
 
 
 def score_reminder(fault: Misread) -> str:
-    """Return what is said after a reply without a usable proficiency."""
+    """Return the reminder that follows a reply without a usable proficiency."""
     return f"I cannot use this reply: {fault}. Answer with the JSON object alone."
 
 
 def plan_reminder(fault: Misread) -> str:
-    """Return what is said after a reply without a usable plan."""
+    """Return the reminder that follows a reply without a usable plan."""
     return (
         f"I cannot use this reply: {fault}. Write the whole plan again, as a numbered list in the form of the example."
     )
 
 
 def action_reminder(fault: Misread) -> str:
-    """Return what is said after a reply that names no possible action."""
+    """Return the reminder that follows a reply that names no possible action."""
     return f"I cannot use this reply: {fault}. Answer with the exact name of one action of the list, alone on a line."

@@ -57,11 +57,11 @@ ROUTED_NOTE = (
     "gave them no usable score. Unless plans are partial, as on Housekeep, the "
     "last sub-goal of a plan never counts as reached: its end is the episode's."
 )
-KNOWN_NOTE = (
+MEMORY_NOTE = (
     "By the last scores of each run: attempts in training and how many completed the sub-goal, over all runs, and the "
     "mean over runs of its proficiency p; the most often attempted first."
 )
-KNOWN_WORDS = (
+MEMORY_WORDS = (
     "Proficiency p of the sub-goals in memory, as the scorer rated them before each evaluation; those that were most "
     f"often attempted. {training.REMARK}"
 )
@@ -70,7 +70,7 @@ MOST = 8
 USED = {"calls": 1, "tokens_in": 0, "tokens_out": 0, "usd": 4}
 """Columns of the ledger that are shown per episode and per success, and their decimals."""
 CALLED = {"calls": "calls", "tokens_in": "tokens in", "tokens_out": "tokens out", "usd": "USD"}
-ASKED_NOTE = (
+COST_NOTE = (
     "As if no answer had come from a cassette. Per episode: means over runs, of all evaluations. Per success: all "
     "questions of evaluations by all successes, over all runs; a dash without any. Training: per run. The ledger does "
     "not tell evaluations from training. The performer is asked in evaluations alone. Questions of planner and "
@@ -83,19 +83,19 @@ class Numbers(NamedTuple):
     """Estimates of a row on one task, over its runs."""
 
     label: str
-    where: str
+    task: str
     runs: int
     numbers: Mapping[str, Interval]
     """Name -> the estimate; NaN if no run has it."""
-    what: str = ""
+    kind: str = ""
     """Which episodes, where a row has several kinds."""
 
 
-class Asked(NamedTuple):
-    """What a row's questions on one task cost."""
+class QuestionCosts(NamedTuple):
+    """What the questions of a row's runs on one task cost."""
 
     label: str
-    where: str
+    task: str
     runs: int
     episodes: int
     successes: int
@@ -107,11 +107,11 @@ class Asked(NamedTuple):
     """Key of `USED` -> the mean over runs."""
 
 
-class Known(NamedTuple):
+class RememberedSubgoals(NamedTuple):
     """The sub-goals in memory of a row's runs on one task."""
 
     label: str
-    where: str
+    task: str
     cell: str
     subgoals: Mapping[str, tuple[int, int, float]]
     """Sub-goal -> attempts and completed ones of all runs, and the mean proficiency, NaN where no run has a score; most
@@ -122,12 +122,13 @@ class Known(NamedTuple):
 
 
 def acted(source: Source) -> list[Numbers]:
-    """Return who acted in the last evaluations, one entry per cell."""
+    """Return the quantities `ACTED` of each run's last evaluation, one row per cell."""
     return _over_runs(source, _last(source.rows("trials", *COUNTS)), ACTED, of_trials)
 
 
 def of_trials(rows: pd.DataFrame) -> dict[str, float]:
-    """Return `ACTED` of the episodes of one run; NaN for what its agent does not count, and without any step."""
+    """Return the quantities `ACTED` of one run, given its records of the log `trials`; NaN for what its agent does not
+    count, and for shares of no steps."""
     steps, episodes = float(rows["steps"].sum()), len(rows)
     fast, emergencies = (float(rows[name].sum()) if _counted(rows, name) else NAN for name in ("fast", "emergencies"))
     performed, fallback = (float(rows[name].sum()) for name in ("performed", "fallback"))
@@ -145,40 +146,40 @@ def _counted(rows: pd.DataFrame, name: str) -> bool:
     return name in rows and bool(rows[name].notna().all())
 
 
-def acted_tables(found: Sequence[Numbers]) -> list[Grid]:
+def acted_tables(estimates: Sequence[Numbers]) -> list[Grid]:
     """Return a table by task of who acted."""
-    made = []
-    for where in dict.fromkeys(each.where for each in found):
-        lines = {each.label: tuple(each.numbers.values()) for each in found if each.where == where}
-        made.append(Grid(f"{where}: who acted", ACTED, lines, ACTED_NOTE))
-    return made
+    grids_of_tasks = []
+    for task in dict.fromkeys(row.task for row in estimates):
+        lines = {row.label: tuple(row.numbers.values()) for row in estimates if row.task == task}
+        grids_of_tasks.append(Grid(f"{task}: who acted", ACTED, lines, ACTED_NOTE))
+    return grids_of_tasks
 
 
 # Plans and routes
 
 
 def planned(source: Source) -> list[Numbers]:
-    """Return what plans lacked, one entry per cell for evaluations and one for training, if it made plans there."""
+    """Return the quantities `PLANNED`: per cell a row for plans of evaluations and one for plans of training."""
     rows = source.rows("plans", "first", "final", "lacking", "still_lacking")
     trained = _trained(rows)
     return [
-        each._replace(what=what)
-        for what, mine in (("evaluation", rows[~trained]), ("training", rows[trained]))
-        for each in _over_runs(source, mine, PLANNED, of_plans)
+        row._replace(kind=kind)
+        for kind, mine in (("evaluation", rows[~trained]), ("training", rows[trained]))
+        for row in _over_runs(source, mine, PLANNED, of_plans)
     ]
 
 
 def _trained(plans: pd.DataFrame) -> Array:
-    """Return which plans are those of episodes of training, bool [n]."""
-    found = np.zeros(len(plans), bool)
+    """Return which records of the log `plans` are of training episodes, bool [n]."""
+    is_training = np.zeros(len(plans), bool)
     if "training" in plans:
         stated = plans["training"].notna().to_numpy(bool)
-        found[stated] = plans.loc[stated, "training"].astype(bool)
-    return found
+        is_training[stated] = plans.loc[stated, "training"].astype(bool)
+    return is_training
 
 
 def of_plans(rows: pd.DataFrame) -> dict[str, float]:
-    """Return `PLANNED` of one run's plans."""
+    """Return the quantities `PLANNED` of one run, given its records of the log `plans`."""
     before, after = rows["lacking"].astype(float), rows["still_lacking"].astype(float)
     return {
         BEFORE: float(before.mean()),
@@ -190,26 +191,27 @@ def of_plans(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def routed(source: Source) -> list[Numbers]:
-    """Return to whom sub-goals were routed in the last evaluations, one entry per cell."""
+    """Return the quantities `ROUTED` of each run's last evaluation, one row per cell."""
     return _over_runs(source, _last(source.rows("routes", "trial", "by", "why", "reached")), ROUTED, of_routes)
 
 
 def of_routes(rows: pd.DataFrame) -> dict[str, float]:
-    """Return `ROUTED` of one run's sub-goals; NaN for the share of none."""
+    """Return the quantities `ROUTED` of one run, given its records of the log `routes`; NaN for a share of no
+    sub-goals."""
     episodes = rows["trial"].nunique()
-    found = []
+    numbers = []
     for by in ("learner", "performer"):
         mine = rows[rows["by"] == by]
-        found += [len(mine) / episodes, float(mine["reached"].astype(bool).mean()) if len(mine) else NAN]
-    found += [float((rows["why"] == why).mean()) for why in WHY]
-    return dict(zip(ROUTED, found, strict=True))
+        numbers += [len(mine) / episodes, float(mine["reached"].astype(bool).mean()) if len(mine) else NAN]
+    numbers += [float((rows["why"] == why).mean()) for why in WHY]
+    return dict(zip(ROUTED, numbers, strict=True))
 
 
-def listed(heading: str, names: Sequence[str], note: str, kinds: bool, found: Sequence[Numbers]) -> list[Listing]:
-    """Return a table for the page. `kinds`: whether rows have several kinds of episodes."""
+def listed(heading: str, names: Sequence[str], note: str, kinds: bool, estimates: Sequence[Numbers]) -> list[Listing]:
+    """Return a table of these estimates for the page. `kinds`: whether it has a column for the kind of episodes."""
     lines = [
-        (each.label, each.where, *((each.what,) * kinds), *(tables.spread(value) for value in each.numbers.values()))
-        for each in sorted(found, key=lambda each: each.where)
+        (row.label, row.task, *((row.kind,) * kinds), *(tables.spread(interval) for interval in row.numbers.values()))
+        for row in sorted(estimates, key=lambda row: row.task)
     ]
     columns = ("task", *("episodes of",) * kinds, *names)
     return [Listing(heading, columns, lines, on="page", words=1 + kinds, note=note)] if lines else []
@@ -218,93 +220,97 @@ def listed(heading: str, names: Sequence[str], note: str, kinds: bool, found: Se
 # Memory
 
 
-def known(source: Source) -> list[Known]:
-    """Return the sub-goals in memory after the last scores, one entry per cell."""
+def remembered(source: Source) -> list[RememberedSubgoals]:
+    """Return the sub-goals in memory after the last scores, one row per cell."""
     rows = source.rows("memory", "verb", "noun", "attempts", "completed", "proficiency")
-    found = []
+    memories = []
     for cell in source.study.cells:
         mine = _named(rows[rows["cell"] == cell.id])
         if not mine.empty:
-            found.append(Known(*_place(source, cell), cell.id, of_memory(mine)))
-    return found
+            memories.append(RememberedSubgoals(*_place(source, cell), cell.id, of_memory(mine)))
+    return memories
 
 
 def of_memory(rows: pd.DataFrame) -> dict[str, tuple[int, int, float]]:
-    """Return sub-goal -> attempts and completed ones of all runs, and mean proficiency of those with a score, by each
-    run's last record; most attempted first. `rows`: those of one cell, with the column `subgoal`."""
+    """Return, for each sub-goal, its attempts and completed attempts over all runs and the mean of its proficiencies by
+    each run's last record; most attempted first. `rows`: records of the log `memory` of one cell, with a column
+    `subgoal`."""
     last = rows.sort_values("step").groupby(["seed", "subgoal"]).tail(1)
-    found = {
+    subgoals = {
         str(name): (int(mine["attempts"].sum()), int(mine["completed"].sum()), float(mine["proficiency"].mean()))
         for name, mine in last.groupby("subgoal")
     }
-    return dict(sorted(found.items(), key=lambda item: (-item[1][0], item[0])))
+    return dict(sorted(subgoals.items(), key=lambda subgoal: (-subgoal[1][0], subgoal[0])))
 
 
 def _named(rows: pd.DataFrame) -> pd.DataFrame:
-    found = rows.assign(subgoal=(rows["verb"] + " " + rows["noun"]).str.strip())
-    return found if "proficiency" in found else found.assign(proficiency=NAN)
+    named_rows = rows.assign(subgoal=(rows["verb"] + " " + rows["noun"]).str.strip())
+    return named_rows if "proficiency" in named_rows else named_rows.assign(proficiency=NAN)
 
 
-def known_listings(found: Sequence[Known]) -> list[Listing]:
+def memory_listings(memories: Sequence[RememberedSubgoals]) -> list[Listing]:
     """Return a table for the page of the sub-goals in memory."""
     lines = []
-    for each in found:
-        for name, (attempts, completed, p) in [*each.subgoals.items()][:MOST]:
+    for row in memories:
+        for name, (attempts, completed, p) in [*row.subgoals.items()][:MOST]:
             score = maybe(None if np.isnan(p) else p, 2)
-            lines.append((each.label, each.where, name, f"{attempts:,}", f"{completed:,}", score))
-        if (left := len(each.subgoals) - MOST) > 0:
-            lines.append((each.label, each.where, f"{left} further ones, left out", "", "", ""))
+            lines.append((row.label, row.task, name, f"{attempts:,}", f"{completed:,}", score))
+        if (omitted := len(row.subgoals) - MOST) > 0:
+            lines.append((row.label, row.task, f"{omitted} further ones, left out", "", "", ""))
     columns = ("task", "sub-goal", "attempts", "completed", "p")
-    return [Listing("System 1's memory", columns, lines, on="page", words=2, note=KNOWN_NOTE)] if lines else []
+    return [Listing("System 1's memory", columns, lines, on="page", words=2, note=MEMORY_NOTE)] if lines else []
 
 
-def known_drawings(found: Sequence[Known], source: Source) -> list[Drawing]:
+def memory_drawings(memories: Sequence[RememberedSubgoals], source: Source) -> list[Drawing]:
     """Draw the proficiencies of each row's sub-goals over training."""
-    rows, drawn = _named(source.rows("memory")), list[Drawing]()
-    for each in found:
-        mine = rows[rows["cell"] == each.cell]
-        names = [*each.subgoals][:MOST]
+    rows, drawings = _named(source.rows("memory")), list[Drawing]()
+    for row in memories:
+        mine = rows[rows["cell"] == row.cell]
+        names = [*row.subgoals][:MOST]
         curves = [
             training.metric(mine[mine["subgoal"] == name], "proficiency", name, source.resamples) for name in names
         ]
-        file = figures.file_name("memory", f"{each.where}-{each.label}", [drawing.name for drawing in drawn])
-        title, panel = f"Proficiency of sub-goals\n{each.where}\n{each.label}", training.chart("p", curves, share=True)
+        file = figures.file_name("memory", f"{row.task}-{row.label}", [drawing.name for drawing in drawings])
+        title, panel = f"Proficiency of sub-goals\n{row.task}\n{row.label}", training.chart("p", curves, share=True)
         places = figures.styles(curve.label for curve in panel.curves)
-        made = training.drawing(f"{each.where}: {each.label}", file, title, [panel], places)
-        drawn += [made] if made else []
-    return drawn
+        figure = training.drawing(f"{row.task}: {row.label}", file, title, [panel], places)
+        drawings += [figure] if figure else []
+    return drawings
 
 
 # What it cost
 
 
-def asked(source: Source) -> list[Asked]:
-    """Return what questions cost, one entry per cell with the log `trials`."""
-    made = source.rows("plans", "trial") if "plans" in source.needs else None
+def question_costs(source: Source) -> list[QuestionCosts]:
+    """Return what questions to models cost, one row per cell that has the log `trials`."""
+    plans = source.rows("plans", "trial") if "plans" in source.needs else None
     trials, results = source.rows("trials", "trial", "steps"), source.rows(EVALUATIONS)
-    ledger, apart = source.rows("ledger"), source.rows("spending")
-    found = []
+    ledger, spending = source.rows("ledger"), source.rows("spending")
+    costs = []
     for cell in source.study.cells:
-        mine = {name: rows[rows["cell"] == cell.id] for name, rows in (("ledger", ledger), ("apart", apart))}
+        mine = {name: rows[rows["cell"] == cell.id] for name, rows in (("ledger", ledger), ("spending", spending))}
         if mine["ledger"].empty or trials[trials["cell"] == cell.id].empty:
             continue
         runs = []
-        for seed, own in results[results["cell"] == cell.id].groupby("seed"):
+        for seed, episodes in results[results["cell"] == cell.id].groupby("seed"):
             spent = {name: rows[rows["seed"] == seed] for name, rows in mine.items()}
-            planned_here = None if made is None else made[(made["cell"] == cell.id) & (made["seed"] == seed)]
+            run_plans = None if plans is None else plans[(plans["cell"] == cell.id) & (plans["seed"] == seed)]
             if not spent["ledger"].empty:
                 tried = trials[(trials["cell"] == cell.id) & (trials["seed"] == seed)]
-                seen = float(tried["fast"].sum()) if "fast" in tried else 0.0
-                used = of_ledger(spent["ledger"], spent["apart"], planned_here, seen)
-                runs.append((used, own["success"].astype(bool)))
+                fast_steps = float(tried["fast"].sum()) if "fast" in tried else 0.0
+                used = of_ledger(spent["ledger"], spent["spending"], run_plans, fast_steps)
+                runs.append((used, episodes["success"].astype(bool)))
         if runs:
-            found.append(_asked(source, cell, runs))
-    return found
+            costs.append(_costs_of_cell(source, cell, runs))
+    return costs
 
 
-def _asked(source: Source, cell: Any, runs: Sequence[tuple[Mapping[str, tuple[float, float]], Any]]) -> Asked:
-    label, where = _place(source, cell)
-    episodes, successes = sum(len(each) for _, each in runs), int(sum(each.sum() for _, each in runs))
+def _costs_of_cell(
+    source: Source, cell: Any, runs: Sequence[tuple[Mapping[str, tuple[float, float]], Any]]
+) -> QuestionCosts:
+    label, task = _place(source, cell)
+    outcomes = np.concatenate([np.asarray(success, bool) for _, success in runs])
+    episodes, successes = len(outcomes), int(outcomes.sum())
     per_episode, per_success, trained = {}, dict[str, float | None](), {}
     for name in USED:
         values = [used[name][0] for used, _ in runs]
@@ -312,69 +318,71 @@ def _asked(source: Source, cell: Any, runs: Sequence[tuple[Mapping[str, tuple[fl
         per_episode[name] = grids.over_runs(ratios, source.resamples, label)
         per_success[name] = sum(values) / successes if successes else None
         trained[name] = sum(used[name][1] for used, _ in runs) / len(runs)
-    return Asked(label, where, len(runs), episodes, successes, per_episode, per_success, trained)
+    return QuestionCosts(label, task, len(runs), episodes, successes, per_episode, per_success, trained)
 
 
 def of_ledger(
-    ledger: pd.DataFrame, apart: pd.DataFrame, plans: pd.DataFrame | None, seen: float = 0.0
+    ledger: pd.DataFrame, spending: pd.DataFrame, plans: pd.DataFrame | None, fast_steps: float = 0.0
 ) -> dict[str, tuple[float, float]]:
-    """Return key of `USED` -> what one run used in its evaluations and in its training. `apart`: its records
-    `spending`, empty if one role alone is asked; `plans`: its plans; `seen`: steps of System 1 in its evaluations."""
+    """Return, for each key of `USED`, what one run used in its evaluations and what it used in its training.
+
+    `ledger`: the run's records; `spending`: those by role, empty if only one role is asked; `plans`: its plans, None
+    without that log; `fast_steps`: steps that System 1 took in its evaluations."""
     trained = _trained(plans) if plans is not None else np.zeros(0, bool)
     planning = 1 - float(trained.mean()) if len(trained) else 1.0
     shares, others = {"performer": 1.0, "planner": planning, "reflector": planning}, float(not trained.any())
     if trained.any():
-        shares["image_encoder"] = seen / (seen + float(ledger["step"].max()) or 1.0)
-    last = apart.sort_values("step").groupby("role").tail(1) if len(apart) else ledger.sort_values("step").tail(1)
+        shares["image_encoder"] = fast_steps / (fast_steps + float(ledger["step"].max()) or 1.0)
+    last = spending.sort_values("step").groupby("role").tail(1) if len(spending) else ledger.sort_values("step").tail(1)
     roles = last.get("role", ["performer"])
-    found = {}
+    usage = {}
     for name in USED:
         spent = [(float(value), shares.get(str(role), others)) for role, value in zip(roles, last[name], strict=True)]
-        found[name] = (sum(value * share for value, share in spent), sum(value * (1 - share) for value, share in spent))
-    return found
+        usage[name] = (sum(value * share for value, share in spent), sum(value * (1 - share) for value, share in spent))
+    return usage
 
 
-def asked_listings(found: Sequence[Asked]) -> list[Listing]:
+def cost_listings(costs: Sequence[QuestionCosts]) -> list[Listing]:
     """Return the costs by episode and success: all of them for the page, calls and USD for the terminal."""
-    if not found:
+    if not costs:
         return []
     ways = ("per episode", "per success", "training")
-    whole = [
+    lines = [
         (
-            each.label, each.where, f"{each.successes:,} of {each.episodes:,}",
-            *(tables.spread(each.per_episode[name], digits) for name, digits in USED.items()),
-            *(maybe(each.per_success[name], digits) for name, digits in USED.items()),
-            *(maybe(each.training[name], digits) for name, digits in USED.items()),
+            row.label, row.task, f"{row.successes:,} of {row.episodes:,}",
+            *(tables.spread(row.per_episode[name], digits) for name, digits in USED.items()),
+            *(maybe(row.per_success[name], digits) for name, digits in USED.items()),
+            *(maybe(row.training[name], digits) for name, digits in USED.items()),
         )
-        for each in found
+        for row in costs
     ]  # fmt: skip
-    brief = [
+    short_lines = [
         (
-            f"{each.label} on {each.where}",
+            f"{row.label} on {row.task}",
             *(maybe(value, USED[name]) for name in ("calls", "usd")
-              for value in (float(each.per_episode[name].estimate), each.per_success[name])),
+              for value in (float(row.per_episode[name].estimate), row.per_success[name])),
         )
-        for each in found
+        for row in costs
     ]  # fmt: skip
     columns = tuple(f"{CALLED[name]} {way}" for way in ways for name in USED)
     heading = "Questions of evaluations"
     few = ("calls per\nepisode", "calls per\nsuccess", "USD per\nepisode", "USD per\nsuccess")
     return [
-        Listing(heading, ("task", "successes", *columns), whole, on="page", words=1, note=ASKED_NOTE),
-        Listing(heading.lower(), few, brief, on="terminal"),
+        Listing(heading, ("task", "successes", *columns), lines, on="page", words=1, note=COST_NOTE),
+        Listing(heading.lower(), few, short_lines, on="terminal"),
     ]
 
 
-def asked_plain(found: Sequence[Asked]) -> list[dict[str, Any]]:
+def cost_plain(costs: Sequence[QuestionCosts]) -> list[dict[str, Any]]:
     """Return the costs per row and task as JSON data."""
     return [
         {
-            "label": each.label, "task": each.where, "runs": each.runs, "episodes": each.episodes,
-            "successes": each.successes,
-            "per_episode": {name: export.spread(value) for name, value in each.per_episode.items()},
-            "per_success": dict(each.per_success), "training": dict(each.training),
+            "label": row.label, "task": row.task, "runs": row.runs, "episodes": row.episodes,
+            "successes": row.successes,
+            "per_episode": {name: export.spread(interval) for name, interval in row.per_episode.items()},
+            "per_success": dict(row.per_success), "training": dict(row.training),
         }
-        for each in found
+        for row in costs
     ]  # fmt: skip
 
 
@@ -393,60 +401,61 @@ def _last(rows: pd.DataFrame) -> pd.DataFrame:
 def _over_runs(
     source: Source, rows: pd.DataFrame, names: Sequence[str], of_run: Callable[[pd.DataFrame], Mapping[str, float]]
 ) -> list[Numbers]:
-    """Return one entry per cell that has records: the means over runs of what `of_run` says of each."""
-    found = []
+    """Return one row per cell that has records: the means over its runs of `of_run(records of the run)`, for the keys
+    `names`."""
+    estimates = []
     for cell in source.study.cells:
         mine = rows[rows["cell"] == cell.id]
         runs = [of_run(run) for _, run in mine.groupby("seed")]
         if not runs:
             continue
-        label, where = _place(source, cell)
+        label, task = _place(source, cell)
         values = {name: np.array([run[name] for run in runs], float) for name in names}
         numbers = {
-            name: grids.over_runs(each, source.resamples, label) if np.isfinite(each).any() else NONE
-            for name, each in values.items()
+            name: grids.over_runs(run_values, source.resamples, label) if np.isfinite(run_values).any() else NONE
+            for name, run_values in values.items()
         }
-        found.append(Numbers(label, where, len(runs), numbers))
-    return found
+        estimates.append(Numbers(label, task, len(runs), numbers))
+    return estimates
 
 
-def plain(found: Sequence[Numbers]) -> list[dict[str, Any]]:
+def plain(estimates: Sequence[Numbers]) -> list[dict[str, Any]]:
     """Return the numbers per row and task as JSON data."""
     return [
         {
-            "label": each.label, "task": each.where, "runs": each.runs,
-            **({"episodes": each.what} if each.what else {}),
-            **{name.strip().replace(" ", "_"): export.spread(value) for name, value in each.numbers.items()},
+            "label": row.label, "task": row.task, "runs": row.runs,
+            **({"episodes": row.kind} if row.kind else {}),
+            **{name.strip().replace(" ", "_"): export.spread(interval) for name, interval in row.numbers.items()},
         }
-        for each in found
+        for row in estimates
     ]  # fmt: skip
 
 
-def routed_plain(found: Sequence[Numbers]) -> list[dict[str, Any]]:
+def routed_plain(estimates: Sequence[Numbers]) -> list[dict[str, Any]]:
     """Return how sub-goals were routed, per row and task, as JSON data."""
     keys = (
         "learner", "learner_reached", "performer", "performer_reached", "not_proficient", "not_in_memory", "unscored",
     )  # fmt: skip
     return [
         {
-            "label": each.label, "task": each.where, "runs": each.runs,
-            **{key: export.spread(value) for key, value in zip(keys, each.numbers.values(), strict=True)},
+            "label": row.label, "task": row.task, "runs": row.runs,
+            **{key: export.spread(interval) for key, interval in zip(keys, row.numbers.values(), strict=True)},
         }
-        for each in found
+        for row in estimates
     ]  # fmt: skip
 
 
-def known_plain(found: Sequence[Known]) -> list[dict[str, Any]]:
+def memory_plain(memories: Sequence[RememberedSubgoals]) -> list[dict[str, Any]]:
     """Return the sub-goals in memory per row and task as JSON data."""
     return [
         {
-            "label": each.label, "task": each.where,
+            "label": row.label, "task": row.task,
             "subgoals": {
                 name: {"attempts": attempts, "completed": completed, "proficiency": None if np.isnan(p) else p}
-                for name, (attempts, completed, p) in each.subgoals.items()
+                for name, (attempts, completed, p) in row.subgoals.items()
             },
         }
-        for each in found
+        for row in memories
     ]  # fmt: skip
 
 
@@ -477,11 +486,11 @@ SECTIONS = (
         title="System 1's memory",
         order=856,
         needs=("memory",),
-        words=KNOWN_WORDS,
-        load=known,
-        listings=known_listings,
-        drawings=known_drawings,
-        plain=known_plain,
+        words=MEMORY_WORDS,
+        load=remembered,
+        listings=memory_listings,
+        drawings=memory_drawings,
+        plain=memory_plain,
     ),
     Section(
         name="asked",
@@ -489,8 +498,8 @@ SECTIONS = (
         order=858,
         needs=("trials", EVALUATIONS, "ledger", "spending"),
         reads=("plans",),
-        load=asked,
-        listings=asked_listings,
-        plain=asked_plain,
+        load=question_costs,
+        listings=cost_listings,
+        plain=cost_plain,
     ),
 )

@@ -30,22 +30,22 @@ class Completed(NamedTuple):
 
     name: str
     steps: int
-    """Steps for which it was the present one."""
+    """Steps for which it was the present sub-goal."""
 
 
 def proximity(caption: Array, goal: Array, beta: float) -> float:
-    """Return the cosine of the vectors of a step's caption and of the present sub-goal if it exceeds β, else 0
-    (eq. 9); float [width] each, zeros without a caption."""
-    found = cosine(caption, goal)
-    return found if found > beta else 0.0
+    """Return R_proxi: the cosine of the vectors of a step's caption and of the present sub-goal if it exceeds β, else 0
+    (eq. 9). `caption` and `goal`: float [width]; zeros for a step without a caption."""
+    similarity = cosine(caption, goal)
+    return similarity if similarity > beta else 0.0
 
 
 def advance(course: Course, did: Collection[str], after: Collection[str] | None) -> list[Completed]:
-    """Take a step of an episode's course; return the sub-goals that it completed: the present one by its deed, and one
-    to find something by what became possible. The last sub-goal of a plan is T, which ends with the episode alone,
-    unless the plan is partial.
+    """Advance an episode's course by one step and return the sub-goals that the step completed: the present one by the
+    step's deeds, and then one to find something by the deeds that became possible. Unless the plan is partial, its last
+    sub-goal is the task T and is never completed.
 
-    `did`: the deeds of the step; `after`: those that are possible after it; None where not shown.
+    `did`: the deeds of the step; `after`: those that are possible after it, None where observations do not show them.
     """
     done = []
     present, at, steps = course.present, course.at, course.steps + 1

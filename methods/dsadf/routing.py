@@ -1,4 +1,5 @@
-"""Who acts towards a sub-goal: System 1, the learner, or the performer (DSADF, eq. 5 and algorithm 2, lines 6-13)."""
+"""The choice of who acts towards a sub-goal: the learner (System 1) or the performer (DSADF, eq. 5 and algorithm 2,
+lines 6-13)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from guidebench.methods.dsadf.plans import Subgoal
 from guidebench.methods.dsadf.slow_system import PERFORMER
 
 LEARNER = "learner"
-"""System 1, as logs name it."""
+"""The name of System 1 in logs."""
 Router = Literal["both", "rl", "model"]
 
 
@@ -20,17 +21,18 @@ class Route(NamedTuple):
     """`learner` or `performer`."""
     why: str
     proficiency: float | None = None
-    """The sub-goal's p in M; None if it is not there, has no score, or was not looked up."""
+    """The sub-goal's p in M; None if it is not in M, has no score, or was not looked up."""
 
 
 ABSENT, UNSCORED, NOT_PROFICIENT = "it is not in memory", "unscored", "not proficient"
-"""Why a sub-goal of a plan is the performer's."""
+"""Reasons to route a sub-goal of a plan to the performer."""
 
 
 def route(subgoal: Subgoal | None, memory: Memory, router: Router, threshold: float) -> Route:
-    """Return who acts towards a sub-goal, None for the task itself: with `both`, the learner if the sub-goal is in M
-    with p ≥ T, the threshold, and else the performer; with `rl` always the learner, with `model` the performer. A
-    sub-goal in M to which the scorer gave no usable score has no p and is `unscored`."""
+    """Return who acts towards a sub-goal, and why; None is the task itself, without a plan.
+
+    With `both`, the learner acts if the sub-goal is in M with p ≥ T, the `threshold`, and else the performer; with `rl`
+    always the learner, with `model` always the performer. A sub-goal in M without a usable score is `unscored`."""
     if router != "both":
         return Route(LEARNER if router == "rl" else PERFORMER, f"agent.router={router}")
     if subgoal is None:

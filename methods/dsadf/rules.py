@@ -1,4 +1,4 @@
-"""What actions need, use and give, as the lines of a hint state it, and what a plan lacks by these rules.
+"""Rules of what actions need, use and give, read from the lines of a hint, and what a plan lacks by these rules.
 
 A line of the hint is a rule if it names an action and, after a colon, what it needs at hand, what it uses up and what
 it gives, each part optional:
@@ -51,15 +51,15 @@ def read(hint: str) -> dict[str, Rule]:
     >>> read("- place crafting table: uses 2 wood; gives crafting table")["place crafting table"].uses
     {'wood': 2}
     """
-    found = {}
+    rules = {}
     for action, parts in LINE.findall(hint):
-        told: dict[str, dict[str, int]] = {part: {} for part in PARTS}
+        clauses: dict[str, dict[str, int]] = {part: {} for part in PARTS}
         for part in parts.rstrip(" .").split(";"):
             word, _, things = part.strip().partition(" ")
-            if word in told:
-                told[word] |= {name: number for name, number in map(_counted, things.split(",")) if number >= 1}
-        found[action.strip()] = Rule(tuple(told["needs"]), told["uses"], told["gives"])
-    return found
+            if word in clauses:
+                clauses[word] |= {name: number for name, number in map(_counted, things.split(",")) if number >= 1}
+        rules[action.strip()] = Rule(tuple(clauses["needs"]), clauses["uses"], clauses["gives"])
+    return rules
 
 
 def _counted(thing: str) -> tuple[str, int]:
@@ -71,19 +71,19 @@ def _counted(thing: str) -> tuple[str, int]:
 
 
 def miscounted(hint: str) -> str:
-    """Return the first thing in the rules of a hint whose count is no whole number from 1 on, as it is written, or
-    "".
+    """Return the first thing, as it is written, in the rules of a hint whose count is no whole number from 1 to 9999;
+    "" without any.
 
     >>> miscounted("- chop tree: gives 0 wood"), miscounted("- chop tree: gives 1 wood")
     ('0 wood', '')
     """
-    said = (part.strip().partition(" ") for _, parts in LINE.findall(hint) for part in parts.rstrip(" .").split(";"))
-    things = (thing.strip() for word, _, listed in said if word in PARTS for thing in listed.split(","))
+    clauses = (part.strip().partition(" ") for _, parts in LINE.findall(hint) for part in parts.rstrip(" .").split(";"))
+    things = (thing.strip() for word, _, listed in clauses if word in PARTS for thing in listed.split(","))
     return next((thing for thing in things if _counted(thing)[1] < 1), "")
 
 
 def held(text: str) -> set[str]:
-    """Return what sentences say that the agent holds.
+    """Return the things that the agent holds according to a state's sentences.
 
     >>> sorted(held("you see wood. you have in your inventory wood pickaxe and sapling."))
     ['sapling', 'wood pickaxe']
@@ -92,39 +92,39 @@ def held(text: str) -> set[str]:
 
 
 def present(text: str) -> set[str]:
-    """Return what sentences say that the agent holds, sees or faces."""
+    """Return the things that the agent holds, sees or faces according to a state's sentences."""
     return held(text) | _things(text, NAMING)
 
 
 def _things(text: str, pattern: re.Pattern[str]) -> set[str]:
-    found = (match[1] for sentence in text.split(".") if (match := pattern.search(sentence)))
-    return {thing.strip() for listed in found for thing in re.split(r",? and |,", listed)} - {"", "nothing"}
+    phrases = (match[1] for sentence in text.split(".") if (match := pattern.search(sentence)))
+    return {thing.strip() for listed in phrases for thing in re.split(r",? and |,", listed)} - {"", "nothing"}
 
 
 def lacks(plan: Sequence[Subgoal], rules: Mapping[str, Rule], text: str) -> list[Lack]:
-    """Return, in the order of the plan, the things that its steps lack. `text`: sentences of the state in which the
-    plan begins. Amounts are left to `supplied`: a thing that any earlier step gives is not lacking, whatever its
-    number."""
-    own, there = held(text), present(text)
-    found = []
+    """Return, in the order of the plan, the things that its steps lack by the rules. `text`: sentences of the state in
+    which the plan begins. Amounts are ignored here (`supplied` sees to them): a thing that an earlier step gives is not
+    lacking."""
+    holdings, at_hand = held(text), present(text)
+    gaps = []
     for step, subgoal in enumerate(plan):
         rule = rules.get(subgoal.name, Rule())
-        found += [Lack(step, thing) for thing in rule.needs if thing not in there]
-        found += [Lack(step, thing) for thing in rule.uses if thing not in own]
-        there |= {*rule.gives}
-        own |= {*rule.gives}
-    return found
+        gaps += [Lack(step, thing) for thing in rule.needs if thing not in at_hand]
+        gaps += [Lack(step, thing) for thing in rule.uses if thing not in holdings]
+        at_hand |= {*rule.gives}
+        holdings |= {*rule.gives}
+    return gaps
 
 
 def supplied(plan: Sequence[Subgoal], rules: Mapping[str, Rule], text: str) -> tuple[Subgoal, ...]:
-    """Return the plan with steps repeated often enough to provide what later ones use: before a step that finds too
-    little of a thing, the latest step that gives it is repeated (DSADF, app. A.1.1: one "chop trees" stands for as many
-    as the rest takes). What is held at the start is taken to be enough, since sentences give no number."""
-    own, steps = held(text), [*plan]
+    """Return the plan with steps repeated often enough to provide what later steps use: where a step would find too
+    little of a thing, the latest earlier step that gives it is repeated (DSADF, app. A.1.1: one "chop trees" stands for
+    as many as are needed). A thing held at the start counts as enough, since sentences give no number."""
+    holdings, steps = held(text), [*plan]
     for at in range(len(steps)):
         for thing, count in rules.get(steps[at].name, Rule()).uses.items():
             givers = [step for step in range(at) if thing in rules.get(steps[step].name, Rule()).gives]
-            if thing in own or not givers:
+            if thing in holdings or not givers:
                 continue
             short = -_stock(steps[:at], rules)[thing] + count * steps[at].times
             if short > 0:
@@ -135,7 +135,7 @@ def supplied(plan: Sequence[Subgoal], rules: Mapping[str, Rule], text: str) -> t
 
 
 def _stock(steps: Sequence[Subgoal], rules: Mapping[str, Rule]) -> Counter[str]:
-    """Return how many of each thing are left after these steps, counting from an empty start."""
+    """Return how many of each thing remain after these steps, counting from 0; negative if more is used than given."""
     stock: Counter[str] = Counter()
     for name, times in steps:
         rule = rules.get(name, Rule())

@@ -1,4 +1,4 @@
-"""The dialogue of the scorer: it rates, from what was observed, how well System 1 does a sub-goal (DSADF, §4.1)."""
+"""The dialogue with the scorer, which rates System 1's proficiency at a sub-goal from its attempts (DSADF, §4.1)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ FIELD = "proficiency"
 
 
 def behaviour(skill: Skill) -> str:
-    """Return h_d: the attempts at a sub-goal in sentences, as the scorer is told them.
+    """Return h_d, the scorer's description of the attempts at a sub-goal, in sentences.
 
     >>> behaviour(Skill(attempts=3, completed=1, recent=[(40, False), (7, True)]))
     'It was attempted 3 times and reached 1 time. The last attempts: not reached in 40 steps; reached after 7 steps.'
     """
-    told = [f"{'reached after' if done else 'not reached in'} {_many(steps, 'step')}" for steps, done in skill.recent]
+    outcomes = [
+        f"{'reached after' if done else 'not reached in'} {_many(steps, 'step')}" for steps, done in skill.recent
+    ]
     attempts = f"It was attempted {_many(skill.attempts, 'time')} and reached {_many(skill.completed, 'time')}."
-    return f"{attempts} The last attempts: {'; '.join(told)}." if told else attempts
+    return f"{attempts} The last attempts: {'; '.join(outcomes)}." if outcomes else attempts
 
 
 def _many(count: int, thing: str) -> str:
@@ -29,7 +31,7 @@ def _many(count: int, thing: str) -> str:
 
 
 class ScorerDialogue:
-    """Asks for a proficiency until one can be read, a bounded number of times (a Dialogue)."""
+    """A dialogue that asks for a proficiency until one can be read, at most 1 + `retries` times."""
 
     def __init__(self, goal: str, retries: int) -> None:
         """`retries`: further attempts after a reply without a usable number."""
@@ -43,16 +45,16 @@ class ScorerDialogue:
         inferred, if any.
         """
         goal = content.get("goal", self._goal)
-        asked = prompts.scoring(goal, content["subgoal"], content["behaviour"])
-        said = await converse(ask, (asked,), proficiency, prompts.score_reminder, self._retries)
-        if said.value is None:
+        message = prompts.scoring(goal, content["subgoal"], content["behaviour"])
+        outcome = await converse(ask, (message,), proficiency, prompts.score_reminder, self._retries)
+        if outcome.value is None:
             return None
-        return {FIELD: said.value, "said": one_line(str(said.messages[-1].content[0]))}
+        return {FIELD: outcome.value, "said": one_line(str(outcome.messages[-1].content[0]))}
 
 
 def proficiency(reply: str) -> float:
     """Return the field `proficiency` of the JSON object in a reply. Raise Misread without a number in [0, 1]."""
-    found = first_object(reply, (FIELD,)).get(FIELD)
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found <= 1:
-        raise Misread("unreadable", f"its {FIELD} is {str(found)[:40]}, and a number from 0 to 1 is needed")
-    return float(found)
+    score = first_object(reply, (FIELD,)).get(FIELD)
+    if isinstance(score, bool) or not isinstance(score, (int, float)) or not 0 <= score <= 1:
+        raise Misread("unreadable", f"its {FIELD} is {str(score)[:40]}, and a number from 0 to 1 is needed")
+    return float(score)

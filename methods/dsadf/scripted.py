@@ -1,8 +1,8 @@
-"""Hand-written substitutes for the language models of DSADF's slow system, which read a prompt's text alone.
+"""Hand-written substitutes for the language models of DSADF's slow system, which read only the text of a prompt.
 
-Their errors are draws by hashes of what they read: equal prompts get equal answers, and there is no state. They know
-the sentences of Crafter, and the rules that a hint states (`guidebench.methods.dsadf.rules`), and those of Housekeep
-(`guidebench.methods.dsadf.scripted_room`). On Crafter:
+They have no state, and their errors are drawn by hashes of the prompt, so equal prompts get equal answers. They
+understand the sentences of Crafter with the rules of a hint (`guidebench.methods.dsadf.rules`), and the sentences of
+Housekeep (`guidebench.methods.dsadf.scripted_room`). On Crafter:
 
     planner     the actions that the goal names, each after all that its rule needs and uses, with `find` before what is
                 at a place; with probability `omits` one of the prerequisites is left out
@@ -44,10 +44,11 @@ AT_PLACES = ("chop", "mine", "attack", "eat", "drink")
 """Verbs of actions on something that must be faced."""
 NUMBERS = {word: number for number, word in enumerate(("two", "three", "four", "five", "six", "seven", "eight"), 2)}
 MANY = 1_000
-"""Most steps of a plan that the reflector reads."""
+"""Most steps of a plan that the reflector accepts."""
 
 
 def text_of(message: Message) -> str:
+    """Return the text of a message without its images."""
     return "".join(part for part in message.content if isinstance(part, str))
 
 
@@ -60,25 +61,30 @@ class PromptPlanner:
     """Answers the planner's prompts."""
 
     def __init__(self, omits: float, malformed: float) -> None:
-        """Probabilities that a first plan lacks one of its prerequisites, and that a reply holds no plan."""
+        """Probabilities that a first plan leaves out one of its prerequisites, and that a reply holds no plan."""
         self._omits, self._malformed = omits, malformed
 
     def __call__(self, messages: tuple[Message, ...]) -> str:
-        """Return thoughts and a numbered plan; for a final plan the suggested one, or else the first."""
-        said = [text_of(message) for message in messages]
-        if chance("form", *said) < self._malformed:
+        """Return thoughts and a numbered plan: for a final plan, the one that the reflection suggests, or the first
+        plan without a suggestion; for a history, the target as JSON."""
+        texts = [text_of(message) for message in messages]
+        if chance("form", *texts) < self._malformed:
             return "I would gather what is needed first, and then work towards the goal."
-        told = prompts.sections(said[0])
-        if REFLECTION in told:
-            _, found, suggested = told[REFLECTION].partition("Suggested plan:")
-            return f"I follow the reflection.\nPlan:\n{suggested.strip() if found else told[PLAN]}"
-        if HISTORY in told:
-            return json.dumps({"target": scripted_room.target(told, self._omits)}) if tidied(told[HISTORY]) else LOST
-        plan = scripted_room.planned(told) if _room(told) else chained(told)
+        sections = prompts.sections(texts[0])
+        if REFLECTION in sections:
+            _, heading, suggested = sections[REFLECTION].partition("Suggested plan:")
+            return f"I follow the reflection.\nPlan:\n{suggested.strip() if heading else sections[PLAN]}"
+        if HISTORY in sections:
+            return (
+                json.dumps({"target": scripted_room.target(sections, self._omits)})
+                if tidied(sections[HISTORY])
+                else LOST
+            )
+        plan = scripted_room.planned(sections) if _room(sections) else chained(sections)
         if not plan:
             return LOST
-        if chance("omits", said[0]) < self._omits:
-            plan = shortened(plan, chance("which", said[0]))
+        if chance("omits", texts[0]) < self._omits:
+            plan = shortened(plan, chance("which", texts[0]))
         ends = f"{plan[-1].name} is the goal, and the other steps provide for it."
         return f"Thoughts: {ends}\nPlan:\n{listed(plan)}"
 
@@ -92,43 +98,45 @@ class PromptReflector:
 
     def __call__(self, messages: tuple[Message, ...]) -> str:
         """Return strengths, weaknesses and, if anything is lacking, a revised plan."""
-        said = text_of(messages[0])
-        told = prompts.sections(said)
-        room = _room(told)
-        names = scripted_room.names(told[ACTIONS]) if room else names_in(told.get(ACTIONS, ""))
-        vocabulary = Vocabulary(names, told.values())
+        prompt = text_of(messages[0])
+        sections = prompts.sections(prompt)
+        room = _room(sections)
+        names = scripted_room.names(sections[ACTIONS]) if room else names_in(sections.get(ACTIONS, ""))
+        vocabulary = Vocabulary(names, sections.values())
         try:
-            plan = plans.read(told.get(PLAN, ""), vocabulary, MANY)
+            plan = plans.read(sections.get(PLAN, ""), vocabulary, MANY)
         except Misread:
             return "Strengths: none.\nWeaknesses: there is no plan that I can read."
-        state = told.get(STATE, "")
-        found = scripted_room.lacks(plan, state) if room else rules.lacks(plan, rules.read(told.get(HINTS, "")), state)
+        state = sections.get(STATE, "")
+        gaps = (
+            scripted_room.lacks(plan, state) if room else rules.lacks(plan, rules.read(sections.get(HINTS, "")), state)
+        )
         strengths = f"Strengths: it ends with {plan[-1].name}."
-        if not found or chance("misses", said) < self._misses:
+        if not gaps or chance("misses", prompt) < self._misses:
             return f"{strengths}\nWeaknesses: none"
-        lacking = "; ".join(f"step {at + 1}, {plan[at].name}, lacks {thing}" for at, thing in found)
-        better = scripted_room.planned(told) if room else chained(told)
+        lacking = "; ".join(f"step {at + 1}, {plan[at].name}, lacks {thing}" for at, thing in gaps)
+        better = scripted_room.planned(sections) if room else chained(sections)
         return f"{strengths}\nWeaknesses: {lacking}.\nRevised plan:\n{listed(better)}"
 
 
-def _room(told: Mapping[str, str]) -> bool:
+def _room(sections: Mapping[str, str]) -> bool:
     """Return whether the sections of a prompt are about Housekeep's deeds."""
-    return tidied(told.get(STATE, "")) and "RECEPTACLE" in scripted_room.stands(told.get(ACTIONS, ""))
+    return tidied(sections.get(STATE, "")) and "RECEPTACLE" in scripted_room.stands(sections.get(ACTIONS, ""))
 
 
-def chained(told: Mapping[str, str]) -> tuple[Subgoal, ...]:
-    """Return a plan without gaps for the goal in the sections of a prompt, by the rules of its hint; () for a goal that
-    names none of the actions."""
-    actions, known = names_in(told.get(ACTIONS, "")), rules.read(told.get(HINTS, ""))
-    text = told.get(STATE, "")
-    have, there, plan = rules.held(text), rules.present(text), list[Subgoal]()
-    for target in goals(told.get(GOAL, ""), actions):
-        plan += _before(target, known, have, there, ())
-    return rules.supplied(plan, known, text)
+def chained(sections: Mapping[str, str]) -> tuple[Subgoal, ...]:
+    """Return a plan without gaps for the goal in a prompt on Crafter, chained backwards from the goal by the rules of
+    its hint; () for a goal that names none of the actions. `sections`: heading -> text (`prompts.sections`)."""
+    actions, recipes = names_in(sections.get(ACTIONS, "")), rules.read(sections.get(HINTS, ""))
+    text = sections.get(STATE, "")
+    held, at_hand, plan = rules.held(text), rules.present(text), list[Subgoal]()
+    for target in goals(sections.get(GOAL, ""), actions):
+        plan += _before(target, recipes, held, at_hand, ())
+    return rules.supplied(plan, recipes, text)
 
 
 def goals(goal: str, actions: Sequence[str]) -> list[Subgoal]:
-    """Return the actions that a goal names, in its order, as often as it says.
+    """Return the actions that a goal names, in the order of its words, each with its number of repetitions.
 
     >>> goals("chop four trees, and make a wood sword", ["make wood sword", "chop tree"])
     [Subgoal(name='chop tree', times=4), Subgoal(name='make wood sword', times=1)]
@@ -136,32 +144,33 @@ def goals(goal: str, actions: Sequence[str]) -> list[Subgoal]:
     words = re.findall(r"[a-z]+", goal.casefold())
     plain = [plans.singular(word) for word in words if word not in ("a", "an", "the", *NUMBERS)]
     times = {plans.singular(thing): NUMBERS[word] for word, thing in itertools.pairwise(words) if word in NUMBERS}
-    said = f" {' '.join(plain)} "
-    found = sorted((said.find(f" {action} "), action) for action in actions if f" {action} " in said)
-    return [Subgoal(action, times.get(action.split()[-1], 1)) for _, action in found]
+    phrase = f" {' '.join(plain)} "
+    matches = sorted((phrase.find(f" {action} "), action) for action in actions if f" {action} " in phrase)
+    return [Subgoal(action, times.get(action.split()[-1], 1)) for _, action in matches]
 
 
 def _before(
-    target: Subgoal, known: Mapping[str, Rule], have: set[str], there: set[str], above: tuple[str, ...]
+    target: Subgoal, recipes: Mapping[str, Rule], held: set[str], at_hand: set[str], above: tuple[str, ...]
 ) -> list[Subgoal]:
-    """Return an action with all that must come before it, given what is held (`have`) and what stands in the world or
-    is held (`there`), which grow. `above`: the actions that wait for this one, so that circular rules end."""
+    """Return an action preceded by all actions that it needs. `held`: the things that are held; `at_hand`: those that
+    are held or stand in the world; what the plan gives is added to both. `above`: the actions that wait for this one,
+    so that circular rules end."""
     if target.name in above:
         return []
-    rule, plan = known.get(target.name, Rule()), list[Subgoal]()
-    for thing, enough in (*((thing, there) for thing in rule.needs), *((thing, have) for thing in rule.uses)):
-        giver = next((name for name, other in known.items() if thing in other.gives), None)
+    rule, plan = recipes.get(target.name, Rule()), list[Subgoal]()
+    for thing, enough in (*((thing, at_hand) for thing in rule.needs), *((thing, held) for thing in rule.uses)):
+        giver = next((name for name, other in recipes.items() if thing in other.gives), None)
         if thing not in enough and giver is not None:
-            plan += _before(Subgoal(giver), known, have, there, (*above, target.name))
+            plan += _before(Subgoal(giver), recipes, held, at_hand, (*above, target.name))
     verb, _, noun = target.name.partition(" ")
-    have |= {*rule.gives}
-    there |= {*rule.gives}
+    held |= {*rule.gives}
+    at_hand |= {*rule.gives}
     return [*plan, *([Subgoal(f"{FIND} {noun}")] if verb in AT_PLACES else []), target]
 
 
 def shortened(plan: Sequence[Subgoal], draw: float) -> tuple[Subgoal, ...]:
-    """Return a plan without one of its prerequisites, chosen by a `draw` in [0, 1); its last step always stays, and to
-    find something is no prerequisite."""
+    """Return a plan without one of its prerequisites, chosen by a `draw` in [0, 1). Neither the last step nor a step to
+    find something is left out."""
     may = [number for number, step in enumerate(plan[:-1]) if not step.name.startswith(f"{FIND} ")]
     if not may:
         return tuple(plan)
@@ -178,20 +187,20 @@ class PromptPerformer:
 
     def __call__(self, messages: tuple[Message, ...]) -> str:
         """Return the name of an action, or `done`."""
-        said = [text_of(message) for message in messages]
-        told = prompts.sections(said[0])
-        possible = names_in(told.get(ACTIONS, ""))
+        texts = [text_of(message) for message in messages]
+        sections = prompts.sections(texts[0])
+        possible = names_in(sections.get(ACTIONS, ""))
         if not possible:
             return LOST
-        if chance("impossible", *said) < self._impossible:
+        if chance("impossible", *texts) < self._impossible:
             return "open the door"
-        draw = chance("action", *said)
-        if chance("error", *said) < self._error:
+        draw = chance("action", *texts)
+        if chance("error", *texts) < self._error:
             return possible[int(draw * len(possible))]
-        if tidied(told.get(STATE, "")):
-            return scripted_room.step(told, draw)
-        may_end = f'"{DONE}"' in said[0]
-        return step(told.get(SUBGOAL) or told.get(GOAL, ""), told.get(STATE, ""), possible, may_end, draw)
+        if tidied(sections.get(STATE, "")):
+            return scripted_room.step(sections, draw)
+        may_end = f'"{DONE}"' in texts[0]
+        return step(sections.get(SUBGOAL) or sections.get(GOAL, ""), sections.get(STATE, ""), possible, may_end, draw)
 
 
 class PromptScorer:
@@ -203,22 +212,23 @@ class PromptScorer:
 
     def __call__(self, messages: tuple[Message, ...]) -> str:
         """Return the share of the attempts in the prompt that reached the sub-goal, plus a uniform error."""
-        said = [text_of(message) for message in messages]
-        if chance("form", *said) < self._malformed:
+        texts = [text_of(message) for message in messages]
+        if chance("form", *texts) < self._malformed:
             return "It does this fairly well."
-        told = prompts.sections(said[0]).get(BEHAVIOUR, "")
-        reached, missed = told.count("reached after"), told.count("not reached in")
-        score = reached / max(reached + missed, 1) + self._noise * (2 * chance("noise", said[0]) - 1)
+        behaviour = prompts.sections(texts[0]).get(BEHAVIOUR, "")
+        reached, missed = behaviour.count("reached after"), behaviour.count("not reached in")
+        score = reached / max(reached + missed, 1) + self._noise * (2 * chance("noise", texts[0]) - 1)
         return f'{{"proficiency": {min(max(score, 0.0), 1.0):.2f}}}'
 
 
 def step(goal: str, text: str, possible: Sequence[str], may_end: bool, draw: float) -> str:
-    """Return the next action, of those that are `possible`, towards a sub-goal or a whole task. `draw`: a number in [0,
-    1) that decides where nothing else does.
+    """Return the next action, one of the `possible` ones, towards a sub-goal or a whole task on Crafter; `done` where
+    `may_end` and the thing to find is faced. `text`: sentences of the state; `draw`: a number in [0, 1) that decides
+    between equals.
 
-    The first that applies: to drink at hand when thirsty; the way to what is to be found; an action that the goal
-    names, the last of several; to make, mine or chop what is possible; to place a table for what is to be made; to
-    find a tree or what the goal names; any move.
+    The first rule that applies: drink when thirsty; go to the thing to find; do the last action that the goal names;
+    make, mine or chop what is possible; place a table before making something; find a tree or what the goal names;
+    move anywhere.
     """
     if "thirsty" in text and "drink water" in possible:
         return "drink water"
@@ -228,19 +238,19 @@ def step(goal: str, text: str, possible: Sequence[str], may_end: bool, draw: flo
         if may_end and f"targeting {noun}." in text:
             return DONE
         return goal if goal in possible else _wander(possible, draw)
-    if wanted := [each.name for each in goals(goal, possible) if not each.name.startswith(FIND)]:
-        return wanted[-1]
+    if goal_actions := [subgoal.name for subgoal in goals(goal, possible) if not subgoal.name.startswith(FIND)]:
+        return goal_actions[-1]
     for verbs in (("make",), ("mine", "chop")):
         if useful := [name for name in possible if name.split()[0] in verbs and name != "chop grass"]:
             return useful[int(draw * len(useful))]
     if verb == "make" and "place crafting table" in possible:
         return "place crafting table"
-    there = [f"{FIND} {noun}"] if verb in AT_PLACES else [f"{FIND} {word}" for word in ("tree", *goal.split())]
-    ways = [name for name in there if name in possible]
+    targets = [f"{FIND} {noun}"] if verb in AT_PLACES else [f"{FIND} {word}" for word in ("tree", *goal.split())]
+    ways = [name for name in targets if name in possible]
     return ways[int(draw * len(ways))] if ways else _wander(possible, draw)
 
 
 def _wander(possible: Sequence[str], draw: float) -> str:
-    """Return one of the moves, or of all actions where there is none."""
+    """Return one of the possible moves, or of all possible actions without a move, by a `draw` in [0, 1)."""
     moves = [name for name in possible if name.split()[0] == "move"] or [*possible]
     return moves[int(draw * len(moves))]

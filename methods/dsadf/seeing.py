@@ -12,7 +12,7 @@ from guidebench.baselines.text_acting import tells
 from guidebench.harness import lengths
 from guidebench.harness.capabilities import NamesDeeds
 from guidebench.harness.interfaces import Actions, Agent, ArraySpec, Build, Dialogue, Observations, Suite
-from guidebench.harness.parts import Most, There
+from guidebench.harness.parts import CellView, Most
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings
 from guidebench.methods.dsadf.dual_system import DualSystem
@@ -67,31 +67,31 @@ class SeeingDualSystem(DualSystem):
         encoder = () if self.images and self.router != "model" else (IMAGE_ENCODER,)
         return (*super().unasked, *captioner, *encoder)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
         """Return bounds: the captioner is asked in each step of training, the image encoder in each state, and the
         others as in `dual_system`."""
-        steps = int(there["training"].steps) if self.trains else 0
+        steps = int(view["training"].steps) if self.trains else 0
         if role == CAPTIONER:
             from guidebench.methods.dsadf.bounds import captions
 
-            assert isinstance(there.suite, NamesDeeds), "`fits` refuses other suites"
-            return captions(steps, there.suite.deeds(there.task))
+            assert isinstance(view.suite, NamesDeeds), "`fits` refuses other suites"
+            return captions(steps, view.suite.deeds(view.task))
         if role == IMAGE_ENCODER:
-            begun = (1 + lengths.ended(there, steps)) * self.trains
-            return [Most(begun + steps + lengths.tested_steps(there), images=1)]
-        return super().at_most(there, role)
+            begun = (1 + lengths.ended(view, steps)) * self.trains
+            return [Most(begun + steps + lengths.tested_steps(view), images=1)]
+        return super().at_most(view, role)
 
-    def asked(self, there: There, role: str) -> Usage | None:
+    def expected_usage(self, view: CellView, role: str) -> Usage | None:
         """Return an estimate of a run's calls: those of a step of training, and for the image encoder also of each step
         that evaluations may take."""
         from guidebench.harness.models.calls import Usage
 
-        trained = int(there["training"].steps) if self.trains else 0
+        trained = int(view["training"].steps) if self.trains else 0
         if role == CAPTIONER:
             return Usage(2 * trained)
         if role == IMAGE_ENCODER:
-            return Usage(trained + lengths.tested_steps(there))
-        return super().asked(there, role)
+            return Usage(trained + lengths.tested_steps(view))
+        return super().expected_usage(view, role)
 
     def observes(self, observations: Observations, actions: Actions) -> Observations:
         seen = super().observes(observations, actions)
@@ -106,13 +106,13 @@ class SeeingDualSystem(DualSystem):
         seen = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
         return SeeingAgent(self, seen, *self.built(seen))
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this agent cannot work there, or ""."""
-        if reason := super().fits(there):
+        if reason := super().fits(view):
             return reason
-        if IMAGE in there.suite.spaces(there.task)[0].parts:
+        if IMAGE in view.suite.spaces(view.task)[0].parts:
             return f"the task's observations have a part {IMAGE!r} of their own; choose agent=dual_system"
-        if self.captions == "captioner" and not isinstance(there.suite, NamesDeeds):
+        if self.captions == "captioner" and not isinstance(view.suite, NamesDeeds):
             return "its captioner chooses among the suite's deeds, and the suite names none; set agent.captions=task"
         return ""
 
@@ -123,6 +123,6 @@ class SeeingDualSystem(DualSystem):
             return StepCaption(suite.deeds(task))
         return FrameVector() if role == IMAGE_ENCODER else super().dialogue(suite, task, role)
 
-    def array(self, there: There, role: str) -> ArraySpec | None:
+    def array(self, view: CellView, role: str) -> ArraySpec | None:
         """Return the declaration of a vector; captions and chats answer in JSON."""
-        return spec(self.image_width) if role == IMAGE_ENCODER else super().array(there, role)
+        return spec(self.image_width) if role == IMAGE_ENCODER else super().array(view, role)

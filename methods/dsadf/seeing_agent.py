@@ -1,4 +1,4 @@
-"""The dual system whose System 1 sees, and is rewarded for, what a model of images says of frames."""
+"""The dual system whose System 1 observes vectors of frames and is rewarded by captions of frames."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class SeeingAgent(DualAgent):
-    """Trains and plays as DualAgent does, with vectors of frames in place of pictures, and captions of frames in place
-    of the task's."""
+    """Trains and plays as DualAgent does, with vectors of frames in place of pictures, and with a model's captions of
+    frames in place of the task's captions."""
 
     def __init__(
         self,
@@ -47,23 +47,27 @@ class SeeingAgent(DualAgent):
     def fast(self, observation: Array, goals: Sequence[str], places: Sequence[Place], ctx: Context) -> Array:
         rows, vectors = np.array([place.row for place in places]), self.embedded(goals, places, ctx)
         images = self._encoded(places, [None] * len(places), ctx) if self._looks else None
-        return self.learner.act(self._shown(observation, vectors, images), rows, None, ctx.step)
+        return self.learner.act(self._with_images(observation, vectors, images), rows, None, ctx.step)
 
     def _present(self, observation: Array, ctx: Context) -> Array:
-        return self._shown(observation, self.embedded(self._goals(), self._places(), ctx), self._images)
+        return self._with_images(observation, self.embedded(self._goals(), self._places(), ctx), self._images)
 
-    def _shown(self, observation: Array, vectors: Array, images: Array | None) -> Array:
-        """Return the learner's observations with the vectors of frames [n, image_width], if it sees them."""
-        return self.seen(observation, vectors, **({} if images is None or not self._looks else {IMAGE: images}))
+    def _with_images(self, observation: Array, vectors: Array, images: Array | None) -> Array:
+        """Return the learner's observations, records [n], with the sub-goals' vectors [n, width] and, if the learner
+        observes them, the vectors of frames [n, image_width]."""
+        return self.learner_observation(
+            observation, vectors, **({} if images is None or not self._looks else {IMAGE: images})
+        )
 
     def _encoded(self, places: Sequence[Place], snapshots: Sequence[Array | None], ctx: Context) -> Array:
-        """Return the vectors, float32 [n, image_width], of the frames of these snapshots; None is the present state."""
-        asked = [
+        """Return the vectors of the frames of these snapshots, float32 [n, image_width]; zeros where the model gave
+        none. None as a snapshot is the present state of the episode at its place."""
+        questions = [
             about(IMAGE_ENCODER, place, None if snapshot is None else snapshot[None])
             for place, snapshot in zip(places, snapshots, strict=True)
         ]
         vectors = np.zeros((len(places), self._width), np.float32)
-        for number, answer in enumerate(ctx.consult(asked)):
+        for number, answer in enumerate(ctx.consult(questions)):
             if answer is None:
                 self._unanswered[0, places[number].row] += self.active[places[number].row]
             else:
@@ -73,26 +77,26 @@ class SeeingAgent(DualAgent):
     # Algorithm 1
 
     def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
-        """Look at the first state of these seeds' episodes, and make their plans."""
+        """Encode the first frames of these seeds' episodes, and make their plans."""
         if self.wants_snapshots:
             self._look(rows.tolist(), [ctx.snapshot(row) for row in rows.tolist()], ctx)
         super().begin(rows, observation, ctx)
 
     def observe(self, transition: Transition, ctx: Context) -> None:
-        """Store a transition whose caption is the model's."""
+        """Store a transition with the model's captions of its steps, if the agent has a captioner."""
         if self._captioned:
-            assert transition.snapshot is not None and transition.told is not None
-            transition = transition._replace(told=transition.told._replace(captions=self._captions(transition, ctx)))
+            assert transition.snapshot is not None and transition.words is not None
+            transition = transition._replace(words=transition.words._replace(captions=self._captions(transition, ctx)))
         super().observe(transition, ctx)
 
     def _captions(self, transition: Transition, ctx: Context) -> tuple[str, ...]:
-        """Return the caption of each seed's step; "" without an answer."""
+        """Return the model's caption of each seed's step; "" where it gave none."""
         assert transition.snapshot is not None
-        asked = [
+        questions = [
             about(CAPTIONER, place, np.stack([before, after]))
             for place, before, after in zip(self._places(), self._snapshots, transition.snapshot, strict=True)
         ]
-        answers = ctx.consult(asked)
+        answers = ctx.consult(questions)
         self._unanswered[1] += [answer is None and bool(on) for answer, on in zip(answers, self.active, strict=True)]
         return tuple("" if answer is None else str(answer["caption"]) for answer in answers)
 
@@ -101,23 +105,23 @@ class SeeingAgent(DualAgent):
             self._look([*range(len(self._snapshots))], [*transition.snapshot], ctx)
 
     def _look(self, rows: Sequence[int], snapshots: Sequence[Array], ctx: Context) -> None:
-        """Take note of the states that these seeds act on next."""
+        """Store the snapshots of the states that these seeds act on next, and the vectors of their frames."""
         for row, snapshot in zip(rows, snapshots, strict=True):
             self._snapshots[row] = snapshot.copy()
         if self._looks:
             self._images[[*rows]] = self._encoded([Place(row, 0) for row in rows], snapshots, ctx)
 
     def update(self, ctx: Context) -> Metrics:
-        told = super().update(ctx)
-        if not told:
-            return told
-        return {**told, "frames/failed": self._unanswered[0].copy(), "captions/failed": self._unanswered[1].copy()}
+        metrics = super().update(ctx)
+        if not metrics:
+            return metrics
+        return {**metrics, "frames/failed": self._unanswered[0].copy(), "captions/failed": self._unanswered[1].copy()}
 
     # Diagnostics and state
 
     def recall(self, observation: Array, rows: Array) -> tuple[Array, Array]:
-        """Return the learner's observations with the sub-goals of training; where it sees frames, which diagnostics do
-        not draw, none is known."""
+        """Return the learner's observations [n] with the sub-goals of training, and which of them are complete, bool
+        [n]: none where the learner observes frames, which diagnostics do not draw."""
         if not self._looks:
             return super().recall(observation, rows)
         return np.zeros(len(observation), self._sees), np.zeros(len(observation), bool)

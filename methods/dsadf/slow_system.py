@@ -14,7 +14,7 @@ from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Dialogue, Suite
 from guidebench.harness.logs import Column, Log, count
-from guidebench.harness.parts import AgentPart, Most, There
+from guidebench.harness.parts import AgentPart, CellView, Most
 from guidebench.harness.settings import Bounds, Unit, cite
 from guidebench.methods.dsadf import deliberation, expected, rules
 from guidebench.methods.dsadf.chats import check_known
@@ -39,8 +39,9 @@ def performers(*models: str) -> Mapping[str, Mapping[str, str]]:
 def planners(*models: str) -> Mapping[str, Mapping[str, str]]:
     """Return ablations in which another served model plans and reflects, by `planner=MODEL` (DSADF, table 6)."""
     return {
-        f"{PLANNER}={model}": {role: value for each in (PLANNER, REFLECTOR)
-                               for role, value in ((each, "openai"), (f"{each}.model", model))}
+        f"{PLANNER}={model}": {
+            PLANNER: "openai", f"{PLANNER}.model": model, REFLECTOR: "openai", f"{REFLECTOR}.model": model,
+        }
         for model in models
     }  # fmt: skip
 
@@ -107,12 +108,12 @@ class Performs(AgentPart):
     def learns(self) -> bool:
         return False
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot act in this cell, or ""."""
-        seen = there.suite.spaces(there.task)[0]
-        if there.task in there.suite.goalless:
-            return f"the task {there.task!r} has no goal to plan or act for; choose another task"
-        if not isinstance(there.suite, NamesActions):
+        seen = view.suite.spaces(view.task)[0]
+        if view.task in view.suite.goalless:
+            return f"the task {view.task!r} has no goal to plan or act for; choose another task"
+        if not isinstance(view.suite, NamesActions):
             return (
                 "it asks for actions by their names, and the suite has none; choose crafter, crafter_ood or housekeep"
             )
@@ -123,23 +124,23 @@ class Performs(AgentPart):
             )
         return ""
 
-    def asked(self, there: There, role: str) -> Usage | None:
+    def expected_usage(self, view: CellView, role: str) -> Usage | None:
         """Return an estimate of a run's calls (`expected`): an action for each step of its evaluations."""
-        return expected.calls(action=lengths.tested_steps(there))
+        return expected.calls(action=lengths.tested_steps(view))
 
-    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
         """Return a bound for the performer: it is asked in each step of an evaluation, and again after each sub-goal
         that it declares reached."""
         if role != PERFORMER:
             return None
-        questions = lengths.tested_steps(there) * (1 + getattr(self, "ends", 0))
-        return [self.prompts(there).performing(questions, 1 + self.retries, self.recent)]
+        questions = lengths.tested_steps(view) * (1 + getattr(self, "ends", 0))
+        return [self.prompts(view).performing(questions, 1 + self.retries, self.recent)]
 
-    def prompts(self, there: There) -> Longest:
+    def prompts(self, view: CellView) -> Longest:
         """Return the longest prompts about the task."""
         from guidebench.methods.dsadf.bounds import Longest
 
-        return Longest(there.suite, there.task, inferred=False)
+        return Longest(view.suite, view.task, inferred=False)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the dialogue of the performer."""
@@ -194,45 +195,45 @@ class Plans(Performs):
         """Return the reflector if plans are not reflected on."""
         return () if self.reflect else (REFLECTOR,)
 
-    def asked(self, there: There, role: str) -> Usage | None:
+    def expected_usage(self, view: CellView, role: str) -> Usage | None:
         """Return an estimate of a run's calls (`expected`), as if the planner wrote each plan again."""
         if role not in (PLANNER, REFLECTOR):
-            return super().asked(there, role)
-        begun, further = self.episodes(there), min(self.replans, expected.length(there) // self.patience)
-        plans = begun + (self.replans * begun if self.partial else further * lengths.tested(there))
+            return super().expected_usage(view, role)
+        begun, further = self.episodes(view), min(self.replans, expected.length(view) // self.patience)
+        plans = begun + (self.replans * begun if self.partial else further * lengths.tested(view))
         if role == REFLECTOR:
             return expected.calls(reflection=plans)
         return expected.calls(plan=plans, final=plans * (self.reflect and self.again == "planner"))
 
-    def episodes(self, there: There) -> int:
+    def episodes(self, view: CellView) -> int:
         """Return how many episodes of a run begin with a plan, as far as can be told before."""
-        return lengths.tested(there)
+        return lengths.tested(view)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
         """Return bounds for planner and reflector: of each plan there is a first version, a reflection and a final
         version; and as for performers."""
         if role not in (PLANNER, REFLECTOR):
-            return super().at_most(there, role)
-        longest, plans, calls = self.prompts(there), self.plans(there), 1 + self.plan_retries
+            return super().at_most(view, role)
+        longest, plans, calls = self.prompts(view), self.plans(view), 1 + self.plan_retries
         if role == REFLECTOR:
             return [longest.reflecting(plans)]
         if not self.reflect or self.again != "planner":
             return [longest.planning(plans, calls)]
-        weaknesses = getattr(there[REFLECTOR], "max_tokens", None)
+        weaknesses = getattr(view[REFLECTOR], "max_tokens", None)
         return [longest.planning(plans, calls), longest.planning_again(plans, calls, weaknesses)]
 
-    def plans(self, there: There) -> int:
+    def plans(self, view: CellView) -> int:
         """Return the most plans of a run. A step is followed by one further plan at most."""
-        return lengths.tested(there) * (1 + min(self.replans, expected.length(there)))
+        return lengths.tested(view) * (1 + min(self.replans, expected.length(view)))
 
-    def prompts(self, there: There) -> Longest:
+    def prompts(self, view: CellView) -> Longest:
         from guidebench.methods.dsadf.bounds import Longest
 
-        return Longest(there.suite, there.task, getattr(self, "infer", False), self.hint, self.longest)
+        return Longest(view.suite, view.task, getattr(self, "infer", False), self.hint, self.longest)
 
-    def ready(self, there: There) -> None:
+    def ready(self, view: CellView) -> None:
         """Raise UserError if a chat is to know the task's sub-goals and these are not in the words of its actions."""
-        check_known(there)
+        check_known(view)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the dialogue of a role."""
@@ -241,10 +242,10 @@ class Plans(Performs):
         if role == PERFORMER:
             return super().dialogue(suite, task, role)
         assert isinstance(suite, NamesActions), "`fits` refuses other suites"
-        given = (suite.make(task).instruction, Deeds(suite, task), self.hint, self.longest)
+        arguments = (suite.make(task).instruction, Deeds(suite, task), self.hint, self.longest)
         if role == PLANNER:
-            return PlannerDialogue(*given, self.plan_retries)
-        return ReflectorDialogue(*given, self.again == "revised")
+            return PlannerDialogue(*arguments, self.plan_retries)
+        return ReflectorDialogue(*arguments, self.again == "revised")
 
 
 CRAFTER_HINT = """\

@@ -1,4 +1,4 @@
-"""The target T where a task does not tell it: a sample of what was tried, from which the planner infers it (DSADF,
+"""The target T of tasks whose instruction does not state it: the planner infers it from a sample of steps (DSADF,
 §5.4)."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Tried(NamedTuple):
     """One step (s, a, r) of the history."""
 
     step: int
-    """Its number in the run."""
+    """Number of the step in the run."""
     text: str
     """Sentences of the state before it."""
     action: str
@@ -34,8 +34,8 @@ class Tried(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Return what is kept first: what was rewarded or punished, then what did something, then any step, equals by a
-        draw that depends on the number of the step."""
+        """Return the priority of the step in the sample: rewarded or punished steps first, then steps with a caption,
+        then the others; equals are ordered by a draw that depends on the step's number."""
         return 2 if self.reward else 1 if self.did else 0, chance("history", str(self.step))
 
 
@@ -43,46 +43,46 @@ class History:
     """A sample of a seed's steps, of bounded size."""
 
     def __init__(self, size: int) -> None:
-        self._size, self._kept = size, list[tuple[tuple[int, float], Tried]]()
+        self._size, self._sample = size, list[tuple[tuple[int, float], Tried]]()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._sample)
 
     def add(self, tried: Tried) -> None:
-        """Keep a step, in place of the one of the lowest rank if there are too many."""
-        self._kept.append((tried.rank, tried))
-        if len(self._kept) > self._size:
-            self._kept.remove(min(self._kept))
+        """Add a step; if there are more than `size`, drop the one of the lowest rank."""
+        self._sample.append((tried.rank, tried))
+        if len(self._sample) > self._size:
+            self._sample.remove(min(self._sample))
 
-    def told(self) -> str:
-        """Return h_t: the steps of the sample in their order, each on a line."""
-        return "\n".join(f"Step {tried.step}. {tried}" for _, tried in self._kept)
+    def text(self) -> str:
+        """Return h_t, the text of the history: the steps of the sample in order, each on a line."""
+        return "\n".join(f"Step {tried.step}. {tried}" for _, tried in self._sample)
 
     def state(self) -> list[list[Any]]:
         """Return everything, for a checkpoint."""
-        return [[*tried] for _, tried in self._kept]
+        return [[*tried] for _, tried in self._sample]
 
     def load_state(self, state: list[list[Any]]) -> None:
         steps = [Tried(int(step), text, action, did, float(r)) for step, text, action, did, r in state]
-        self._kept = [(tried.rank, tried) for tried in steps]
+        self._sample = [(tried.rank, tried) for tried in steps]
 
 
 def packed(target: str) -> Array:
-    """Return a target for a policy's file: UTF-8, filled up with zeros, uint8 [4000]."""
-    found, content = np.zeros(ROOM, np.uint8), target.encode()
-    found[: len(content)] = np.frombuffer(content, np.uint8)
-    return found
+    """Return a target in UTF-8 for a policy's file, padded with zeros, uint8 [4000]."""
+    padded, content = np.zeros(ROOM, np.uint8), target.encode()
+    padded[: len(content)] = np.frombuffer(content, np.uint8)
+    return padded
 
 
 def unpacked(values: Array) -> str:
-    """Return the target that `packed` returned. Raise UserError for anything else."""
+    """Return the target that `packed` turned into uint8 [4000]. Raise UserError for anything else."""
     try:
-        found = np.asarray(values, np.uint8).tobytes().rstrip(b"\0").decode()
+        target = np.asarray(values, np.uint8).tobytes().rstrip(b"\0").decode()
     except UnicodeDecodeError:
-        found = "\n"
-    if not found.isprintable() or len(found) > LONGEST_TARGET:
+        target = "\n"
+    if not target.isprintable() or len(target) > LONGEST_TARGET:
         raise UserError(
             f"the target in this policy is no line of at most {LONGEST_TARGET:,} characters; train the run, or its "
             f"pre-training stage, anew"
         )
-    return found
+    return target

@@ -18,7 +18,7 @@ from guidebench.harness.capabilities import HasMeasures, NamesDeeds, Telling
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.logs import Column, Log, amount, count
-from guidebench.harness.parts import AskingPart, ModelPart, Most, There
+from guidebench.harness.parts import AskingPart, CellView, ModelPart, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite
@@ -119,43 +119,43 @@ class Ellm(AskingPart):
         if "" in self.omit:
             raise UserError("guide.omit has an empty beginning, which every sentence has; leave it out")
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this guide cannot work there, or ""."""
-        if not isinstance(there.suite, NamesDeeds):
+        if not isinstance(view.suite, NamesDeeds):
             return (
                 "it rewards what the task's captions say, and the suite does not name the captions that can be goals "
                 "(`deeds`); choose a suite that does, such as crafter_ood"
             )
         return ""
 
-    def ready(self, there: There) -> None:
+    def ready(self, view: CellView) -> None:
         """Raise UserError if the task tells its state in no sentences, or its steps in no captions."""
-        if not isinstance(there.suite.make(there.task), Telling):
+        if not isinstance(view.suite.make(view.task), Telling):
             raise UserError(
-                f"guide 'ellm' reads a state in sentences and a step's caption, and task {there.task!r} does not tell "
+                f"guide 'ellm' reads a state in sentences and a step's caption, and task {view.task!r} does not tell "
                 f"both (`text` and `caption`); choose another task"
             )
 
-    def asked(self, there: There, role: str) -> Usage:
+    def expected_usage(self, view: CellView, role: str) -> Usage:
         """Return a rough estimate of a run's calls, by what random play among possible actions meets on Crafter."""
         from guidebench.harness.models.calls import Usage
 
         if role == TEXTS:
             return Usage(VOCABULARY)
         count, power = STATES[self.every_state]
-        steps = there["training"].steps
+        steps = view["training"].steps
         calls = min(steps, round(count * (steps / 50_000) ** power))
         return Usage(calls, tokens_in=TOKENS_IN * calls, tokens_out=TOKENS_OUT * calls)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most]:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most]:
         """Return bounds: each step asks about one state at most, and about each state once; the vector of each deed and
         of each goal is asked for once."""
         from guidebench.methods.ellm.dialogue import SCHEMA, prompt
         from guidebench.methods.ellm.goals import LONGEST, Words
 
-        suite, steps = there.suite, int(there["training"].steps)
+        suite, steps = view.suite, int(view["training"].steps)
         assert isinstance(suite, NamesDeeds), "`fits` refuses other suites"
-        deeds = suite.deeds(there.task)
+        deeds = suite.deeds(view.task)
         words = Words.of(deeds)
         if role == TEXTS:
             goals, formed = steps * self.most, len(words.verbs) * len(words.nouns) + len(words.alone)
@@ -178,7 +178,7 @@ class Ellm(AskingPart):
         assert isinstance(suite, NamesDeeds), "`fits` refuses other suites"
         return GoalsDialogue(suite.deeds(task), self.most, self.formed)
 
-    def array(self, there: There, role: str) -> ArraySpec | None:
+    def array(self, view: CellView, role: str) -> ArraySpec | None:
         """Return the declaration of a text's vector; the chat answers in JSON."""
         return spec(self.width) if role == TEXTS else None
 
@@ -202,9 +202,9 @@ class ScriptedGoals(ModelPart):
     backend: ClassVar[str] = "scripted"
     title: ClassVar[str] = "hand-written: Crafter's rules over the words of a prompt"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        return _elsewhere(there, self)
+        return _elsewhere(view, self)
 
     def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], dict[str, Any]]:
         """Return the callable that answers. It is given neither suite nor task, only the messages of the
@@ -235,11 +235,11 @@ class OracleGoals(ModelPart):
         """Return whether the suite measures which of its deeds are possible next."""
         return not _unmeasured(suite, task)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        if elsewhere := _elsewhere(there, self):
+        if elsewhere := _elsewhere(view, self):
             return elsewhere
-        if missing := _unmeasured(there.suite, there.task):
+        if missing := _unmeasured(view.suite, view.task):
             return f"the suite does not measure whether {missing[0]!r} is possible next; choose another goals=…"
         return ""
 
@@ -258,10 +258,10 @@ def _unmeasured(suite: Any, task: str) -> list[str]:
     return [deed for deed in deeds if deed not in known]
 
 
-def _elsewhere(there: There, chat: ModelPart) -> str:
+def _elsewhere(view: CellView, chat: ModelPart) -> str:
     """Return why a chat that suggests goals is not in its role, or ""."""
-    asked = any(ROLE in getattr(part, "needs", ()) for part in there.parts.values())
-    return "" if asked and there[ROLE] == chat else "it suggests goals in words, for ELLM's guide alone"
+    asked = any(ROLE in getattr(part, "needs", ()) for part in view.parts.values())
+    return "" if asked and view[ROLE] == chat else "it suggests goals in words, for ELLM's guide alone"
 
 
 SERVED = "choice: ELLM's code-davinci-002 is served no more; small, free and open"

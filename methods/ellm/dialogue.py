@@ -1,4 +1,4 @@
-"""The question for goals: what a language model is told of the game and of a state, and the form of its answer."""
+"""The question for goals: the prompt about the game and a state, and the form of the answer."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ VERBS, NOUNS, ALONE, STATE = "Verbs: ", "Nouns: ", "Verbs without a noun: ", "St
 
 
 def prompt(state: str, deeds: Sequence[str], words: Words, most: int) -> str:
-    """Return the prompt about a state. `deeds`: what steps can achieve, and `words` its words; `most`: goals that are
-    wanted at most."""
-    told = [
+    """Return the prompt about a state. `deeds`: what steps can achieve; `words`: the words of `deeds`; `most`: most
+    goals that the answer may name."""
+    lines = [
         "A player explores a game. Suggest what it could usefully do next in the state below.",
         f"Each goal is one verb and one noun of these lists{', or a verb that needs no noun' if words.alone else ''}.",
         f"{VERBS}{', '.join(words.verbs)}",
@@ -55,22 +55,22 @@ def prompt(state: str, deeds: Sequence[str], words: Words, most: int) -> str:
         *(f"Example. {state} -> {_answer(goals)}" for state, goals in EXAMPLES if set(goals) <= set(deeds)),
         f"{STATE}{state or 'nothing is in sight.'}",
     ]
-    return "\n".join(told)
+    return "\n".join(lines)
 
 
 def _answer(goals: Sequence[str]) -> str:
-    """Return goals in the form in which they are asked for (`SCHEMA`)."""
+    """Return goals as a JSON text in the form of `SCHEMA`."""
     return json.dumps({"goals": list(goals)})
 
 
 class GoalsDialogue:
-    """Asks a language model for goals in a state (a Dialogue)."""
+    """A dialogue that asks a language model for goals in a state."""
 
     calls = 1
 
     def __init__(self, deeds: Sequence[str], most: int, formed: bool = True) -> None:
-        """`deeds`: what steps of the task can achieve; `most`: goals that are wanted at most; `formed`: whether goals
-        of other words are kept out."""
+        """`deeds`: what steps of the task can achieve; `most`: most goals that an answer may name; `formed`: whether
+        goals of other words are left out."""
         self._deeds, self._words, self._most, self._formed = deeds, Words.of(deeds), most, formed
 
     async def __call__(
@@ -78,10 +78,10 @@ class GoalsDialogue:
     ) -> list[str] | Unusable | None:
         """Return the goals for the state `content`, as the model wrote them; `Unusable` if it named some and none of
         them is a goal of the task; None if it gave no valid answer."""
-        asked = Message("user", (prompt(content, self._deeds, self._words, self._most),))
-        found = await ask(ChatCall((asked,), SCHEMA))
-        if found.failure:
+        message = Message("user", (prompt(content, self._deeds, self._words, self._most),))
+        outcome = await ask(ChatCall((message,), SCHEMA))
+        if outcome.failure:
             return None
-        goals = [*found.value["goals"]]
+        goals = [*outcome.value["goals"]]
         usable = not goals or read(goals, self._deeds, self._words, self._most, self._formed).goals
         return goals if usable else Unusable(goals)

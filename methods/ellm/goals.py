@@ -1,4 +1,4 @@
-"""Goals in words: which there can be in a task, how an answer is read, and what of a state is asked about."""
+"""Goals in words: the possible goals of a task, how an answer is read, and the state's text in a question."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BRACKETS = re.compile(r"\s*\([^()]*\)")
 
 
 class Words(NamedTuple):
-    """What goals consist of: a verb and a noun, or a verb alone."""
+    """The words of a task's goals, each of which is a verb and a noun, or a verb alone."""
 
     verbs: tuple[str, ...]
     nouns: tuple[str, ...]
@@ -28,7 +28,7 @@ class Words(NamedTuple):
         Words(verbs=('chop', 'place'), nouns=('tree', 'crafting table', 'grass'), alone=('sleep',))
         """
         pairs = [deed.split(" ", 1) for deed in deeds if " " in deed]
-        verbs, nouns = (tuple(dict.fromkeys(each)) for each in zip(*pairs, strict=True)) if pairs else ((), ())
+        verbs, nouns = (tuple(dict.fromkeys(words)) for words in zip(*pairs, strict=True)) if pairs else ((), ())
         return cls(verbs, nouns, tuple(deed for deed in deeds if " " not in deed))
 
     def form(self, goal: str) -> bool:
@@ -38,7 +38,7 @@ class Words(NamedTuple):
 
 
 class Suggested(NamedTuple):
-    """The goals that an answer suggests, and how many of those that it names are not among them, or to no avail."""
+    """The goals that are kept of an answer, and counts of the goals that are left out or that no step can achieve."""
 
     goals: tuple[str, ...]
     """Distinct goals in the answer's order."""
@@ -53,16 +53,16 @@ class Suggested(NamedTuple):
 
 
 def read(answer: Iterable[str], deeds: Sequence[str], words: Words, most: int, formed: bool) -> Suggested:
-    """Read an answer's goals. `deeds`: what steps can achieve, and `words` its words; `most`: goals that are kept;
-    `formed`: whether goals of other words are kept out."""
-    named = [*dict.fromkeys(filter(None, map(plain, answer)))]
-    known = [goal for goal in named if words.form(goal)]
-    valid = known if formed else named
+    """Return the goals of an answer, a list of texts. `deeds`: what steps can achieve; `words`: the words of `deeds`;
+    `most`: most goals that are kept; `formed`: whether goals of other words are left out."""
+    goals = [*dict.fromkeys(filter(None, map(plain, answer)))]
+    formed_goals = [goal for goal in goals if words.form(goal)]
+    valid = formed_goals if formed else goals
     return Suggested(
         tuple(valid[:most]),
-        len(named),
-        len(named) - len(known) if formed else 0,
-        sum(goal not in deeds for goal in known),
+        len(goals),
+        len(goals) - len(formed_goals) if formed else 0,
+        sum(goal not in deeds for goal in formed_goals),
         max(len(valid) - most, 0),
     )
 
@@ -73,20 +73,20 @@ def plain(goal: str) -> str:
     >>> plain("- Chop a tree."), plain("place_the  crafting table")
     ('chop tree', 'place crafting table')
     """
-    letters = "".join(each if each.isalnum() or each == "'" else " " for each in goal[: 4 * LONGEST].casefold())
-    kept = " ".join(word for word in letters.split() if word not in ARTICLES)
-    return kept if len(kept) <= LONGEST else ""
+    letters = "".join(letter if letter.isalnum() or letter == "'" else " " for letter in goal[: 4 * LONGEST].casefold())
+    words = " ".join(word for word in letters.split() if word not in ARTICLES)
+    return words if len(words) <= LONGEST else ""
 
 
-def asked_about(text: str, omit: Sequence[str], brief: bool) -> str:
-    """Return what of a state's sentences a model is asked about: without those that begin with one of `omit`, and, if
-    `brief`, without what stands in brackets.
+def question_state(text: str, omit: Sequence[str], brief: bool) -> str:
+    """Return the text of a state for a question about it: its sentences without those that begin with one of `omit`,
+    and, if `brief`, without what is in brackets.
 
-    >>> asked_about("you see tree (1.3 m left). you feel hurt.", ("you feel",), True)
+    >>> question_state("you see tree (1.3 m left). you feel hurt.", ("you feel",), True)
     'you see tree.'
     """
     if brief:
         text = BRACKETS.sub("", text)
     if omit:
-        text = " ".join(told for told in BETWEEN_SENTENCES.split(text) if not told.startswith(tuple(omit)))
+        text = " ".join(sentence for sentence in BETWEEN_SENTENCES.split(text) if not sentence.startswith(tuple(omit)))
     return text

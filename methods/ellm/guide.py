@@ -1,4 +1,4 @@
-"""ELLM's guide: it asks for goals in a state and rewards the step that does one of them, once an episode."""
+"""ELLM's guide: it asks for goals in a state and rewards a step that achieves one of them, once per episode."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from guidebench.harness.interfaces import (
 )
 from guidebench.harness.logs import TEXT
 from guidebench.methods.ellm import ROLE, Ellm
-from guidebench.methods.ellm.goals import Suggested, Words, asked_about, read
+from guidebench.methods.ellm.goals import Suggested, Words, question_state, read
 from guidebench.methods.ellm.memory import StateGoals
 
 REWARD = TransitionColumn("goal_reward", "fixed")
@@ -45,7 +45,7 @@ class EllmGuide(BaseGuide):
     """
 
     columns: tuple[TransitionColumn, ...] = (REWARD,)
-    wants_told = True
+    wants_words = True
 
     def __init__(self, config: Ellm, build: Build) -> None:
         self.config, rows = config, build.rows
@@ -54,31 +54,31 @@ class EllmGuide(BaseGuide):
         self.states = [StateGoals(directory) for directory in build.directories]
         self.vectors = TextVectors(config.width, build.directories, VECTORS)
         self._cosines: list[dict[str, dict[str, float]]] = [{} for _ in range(rows)]
-        """Caption -> goal -> cosine, for what a seed has compared; follows from its vectors."""
+        """For each seed: caption -> goal -> cosine of their vectors; a cache, not part of a checkpoint."""
         self._achieved: list[dict[str, int]] = [{} for _ in range(rows)]
         """Goal -> steps that achieved it in the present episode."""
         self._paid, self._episode = np.zeros(rows), np.zeros(rows, np.int64)
         """Sum of R_int in the present episode, and its number in the run."""
         self.wants_measures = getattr(build.parts.get(ROLE), "backend", "") == "oracle"
         self._measures: list[Array | None] = [None] * rows
-        """What an oracle is told of the state that each seed is in, [P]; None in an episode's first state, and for any
+        """Measures of the state that each seed is in, [P], for an oracle; None in an episode's first state, and for any
         other model."""
         self._reward = np.full(rows, np.nan)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
-        """Write R_int of a transition, 0 for one without words, such as a demonstration's; ask about what is new. A
-        seed that has stopped training is left out."""
+        """Store R_int of a transition, after asking for the goals of new states; it is 0 for a transition without
+        words, such as a demonstration's, and for a seed that has stopped training."""
         rewards = np.zeros(len(self.states), np.float32)
-        if (told := transition.told) is not None:
+        if (words := transition.words) is not None:
             training = np.flatnonzero(ctx.active).tolist()
-            did = [row for row in training if told.captions[row] in self._done]
+            did = [row for row in training if words.captions[row] in self._done]
             asking = training if self.config.every_state else did
-            states = {row: asked_about(told.before[row], self.config.omit, self.config.brief) for row in asking}
+            states = {row: question_state(words.before[row], self.config.omit, self.config.brief) for row in asking}
             self._ask(states, ctx)
             goals = {row: self.states[row].get(states[row]) for row in did}
-            self._compare({row: told.captions[row] for row in did}, goals, ctx)
+            self._compare({row: words.captions[row] for row in did}, goals, ctx)
             for row in did:
-                rewards[row] = self._achieve(row, told.captions[row], goals[row])
+                rewards[row] = self._achieve(row, words.captions[row], goals[row])
             if transition.measures is not None:
                 self._measures = [*map(np.copy, transition.measures)]
         at = np.array([slot])
@@ -86,8 +86,8 @@ class EllmGuide(BaseGuide):
             store.write(REWARD.name, row, at, rewards[row : row + 1])
 
     def _ask(self, states: Mapping[int, str], ctx: Context) -> None:
-        """Ask for the goals of states, by seed row, that the seed has not asked about, in one batch. An oracle is asked
-        only about states in which the task has been measured."""
+        """Ask, in one batch, for the goals of those states that their seeds have not asked about. `states`: row ->
+        state. An oracle is asked only about states that have measures."""
         new = {
             row: state
             for row, state in states.items()
@@ -102,12 +102,13 @@ class EllmGuide(BaseGuide):
             for row, state in new.items()
         ]
         for (row, state), answer in zip(new.items(), ctx.consult(questions), strict=True):
-            found = read(answer or (), self._deeds, self._words, self.config.most, self.config.formed)
-            self.states[row].add(state, None if answer is None else found.goals)
-            ctx.note("goals", row, _logged(state, found, answer is None))
+            suggested = read(answer or (), self._deeds, self._words, self.config.most, self.config.formed)
+            self.states[row].add(state, None if answer is None else suggested.goals)
+            ctx.note("goals", row, _logged(state, suggested, answer is None))
 
     def _compare(self, captions: Mapping[int, str], goals: Mapping[int, Sequence[str]], ctx: Context) -> None:
-        """Find the cosine of each seed's caption with its goals, where it is not known; ask for their vectors."""
+        """Compute the missing cosines of each seed's caption with its goals, after asking for the vectors of new texts.
+        `captions`: row -> caption; `goals`: row -> goals."""
         new = [
             (row, caption, goal)
             for row, caption in captions.items()
@@ -119,8 +120,8 @@ class EllmGuide(BaseGuide):
         texts = [text.encode() for _, caption, goal in new for text in (caption, goal)]
         places = [Place(row, 0) for row, _, _ in new for _ in range(2)]
         vectors = self.vectors.of(texts, places, ctx.active, ctx)
-        for (row, caption, goal), one, other in zip(new, vectors[::2], vectors[1::2], strict=True):
-            self._cosines[row][caption][goal] = cosine(one, other)
+        for (row, caption, goal), caption_vector, goal_vector in zip(new, vectors[::2], vectors[1::2], strict=True):
+            self._cosines[row][caption][goal] = cosine(caption_vector, goal_vector)
 
     def _achieve(self, row: int, caption: str, goals: Sequence[str]) -> float:
         """Return R_int of a seed's step, and count the goals that it achieved."""
@@ -137,7 +138,7 @@ class EllmGuide(BaseGuide):
         return reward
 
     def ended(self, episodes: Sequence[Episode], store: Store, ctx: Context) -> None:
-        """Log what episodes achieved, and forget it."""
+        """Log the goals that each of these episodes achieved, and reset the counts."""
         for episode in episodes:
             row, achieved = episode.row, self._achieved[episode.row]
             ctx.note(
@@ -157,16 +158,16 @@ class EllmGuide(BaseGuide):
 
     def shape(self, batch: Batch) -> Batch:
         """Return the batch with `task_weight` times the task's reward plus `weight` times R_int."""
-        found = batch.columns[REWARD.name]
-        self._reward = found.mean(1)
-        task, own = np.float32(self.config.task_weight), np.float32(self.config.weight)
-        return batch._replace(reward=task * batch.reward + own * found)
+        goal_rewards = batch.columns[REWARD.name]
+        self._reward = goal_rewards.mean(1)
+        task_weight, weight = np.float32(self.config.task_weight), np.float32(self.config.weight)
+        return batch._replace(reward=task_weight * batch.reward + weight * goal_rewards)
 
     def metrics(self) -> Metrics:
         """Return `guide/reward`, the mean of R_int in the last batch; `guide/questions`, the states asked about so far;
-        `guide/failed`, those without an answer; and `guide/goals`, the goals kept per state."""
-        asked, failed, suggested = (
-            np.array([float(each) for each in values])
+        `guide/failed`, those without an answer; and `guide/goals`, the mean number of goals per state."""
+        questions, failed, suggested = (
+            np.array([float(value) for value in values])
             for values in (
                 map(len, self.states),
                 (states.failed for states in self.states),
@@ -175,9 +176,9 @@ class EllmGuide(BaseGuide):
         )
         return {
             "guide/reward": self._reward.copy(),
-            "guide/questions": asked,
+            "guide/questions": questions,
             "guide/failed": failed,
-            "guide/goals": suggested / np.maximum(asked, 1),
+            "guide/goals": suggested / np.maximum(questions, 1),
         }
 
     def state(self, row: int) -> State:
@@ -202,19 +203,19 @@ class EllmGuide(BaseGuide):
 
 
 def _joined(goals: Iterable[str]) -> str:
-    """Return goals, separated by commas, as a log can hold them: without the last ones where they are too long."""
-    told = ", ".join(goals)
-    return told if len(told) <= TEXT else told[: TEXT + 2].rpartition(", ")[0]
+    """Return goals joined by commas, without the last ones if the text is longer than a log allows."""
+    joined = ", ".join(goals)
+    return joined if len(joined) <= TEXT else joined[: TEXT + 2].rpartition(", ")[0]
 
 
-def _logged(state: str, found: Suggested, failed: bool) -> dict[str, object]:
+def _logged(state: str, suggested: Suggested, failed: bool) -> dict[str, object]:
     return {
-        "state": "".join(each for each in state if each.isprintable())[:2_000],
-        "goals": _joined(found.goals),
-        "kept": len(found.goals),
-        "proposed": found.proposed,
-        "unknown": found.unknown,
-        "senseless": found.senseless,
-        "cut": found.cut,
+        "state": "".join(character for character in state if character.isprintable())[:2_000],
+        "goals": _joined(suggested.goals),
+        "kept": len(suggested.goals),
+        "proposed": suggested.proposed,
+        "unknown": suggested.unknown,
+        "senseless": suggested.senseless,
+        "cut": suggested.cut,
         "failed": failed,
     }

@@ -13,7 +13,8 @@ FILE = Path("replay", "goals.jsonl")
 
 
 class StateGoals:
-    """State in words -> goals; a failed question has none. A checkpoint appends what is new to a file."""
+    """A map from states in words to their goals; none for a failed question. A checkpoint appends new states to a
+    file."""
 
     def __init__(self, directory: Path) -> None:
         """`directory`: the run's directory."""
@@ -34,17 +35,17 @@ class StateGoals:
         return state in self._goals
 
     def get(self, state: str) -> tuple[str, ...]:
-        """Return the goals for a state; () for one that was not asked about."""
+        """Return the goals for a state; () for a state that was not asked about, or whose question failed."""
         return self._goals.get(state) or ()
 
     def add(self, state: str, goals: tuple[str, ...] | None) -> None:
-        """Keep the goals for a new state; None if its question failed."""
+        """Store the goals for a new state; None if its question failed."""
         self._goals[state] = goals
         self.failed += goals is None
         self.suggested += len(goals or ())
 
     def state(self) -> State:
-        """Write what is new to the file and return where it ends."""
+        """Append the new states to the file, and return the number of stored states and where the file ends."""
         new = [*self._goals.items()][self._stored :]
         self._stored = len(self)
         content = "".join(f"{json.dumps([state, goals])}\n" for state, goals in new)
@@ -54,6 +55,6 @@ class StateGoals:
         """Read the states of a checkpoint; UserError if the file does not hold them any more."""
         self._clear()
         for line in self._file.restore(state).splitlines():
-            told, goals = json.loads(line)
-            self.add(told, None if goals is None else tuple(goals))
+            description, goals = json.loads(line)
+            self.add(description, None if goals is None else tuple(goals))
         self._stored = len(self)

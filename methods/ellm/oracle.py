@@ -1,4 +1,4 @@
-"""Goals of a chat that is told which deeds are possible next; its answers are those of the dialogue."""
+"""Privileged goals: the deeds that the task measures as possible next, in the form of the dialogue's answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guidebench.methods.ellm.goals import Words
 
 
 class KnownGoals:
-    """Answers as `dialogue.GoalsDialogue` does."""
+    """Answers questions for goals by the state's measures, in the form of `dialogue.GoalsDialogue`."""
 
     def __init__(self, names: Sequence[str], deeds: Sequence[str], senseless: float) -> None:
         """`names`: the suite's measures, in the order of a question's columns; `deeds`: what steps can achieve;
@@ -22,7 +22,8 @@ class KnownGoals:
         self._wild, self._senseless = [pair for pair in pairs if pair not in deeds], senseless
 
     def __call__(self, question: Question, generator: np.random.Generator) -> list[str]:
-        """Return the deeds whose measure is above 0, in the suite's order."""
+        """Return the deeds whose measure in the question is above 0, in the suite's order; with probability `senseless`
+        each is replaced by a senseless goal."""
         assert question.measures is not None, "the guide sends an oracle what the task measured"
         possible = question.measures[0, self._columns] > 0
         goals = []

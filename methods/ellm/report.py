@@ -16,14 +16,14 @@ from guidebench.reports.summary.listings import Listing
 if TYPE_CHECKING:
     import pandas as pd
 
-SUGGESTED = ("goals", "kept", "proposed", "unknown", "senseless", "cut", "failed")
+GOAL_COLUMNS = ("goals", "kept", "proposed", "unknown", "senseless", "cut", "failed")
 """Columns of the log `goals` that are read."""
-REACHED = ("episode", "goals", "count")
+ACHIEVED_COLUMNS = ("episode", "goals", "count")
 """Columns of the log `achieved` that are read."""
-QUESTIONS, FAILED, KEPT = "questions per million steps", "failed", "goals per state"
+QUESTIONS, FAILED, GOALS_PER_STATE = "questions per million steps", "failed", "goals per state"
 UNKNOWN, SENSELESS = "unknown goals", "senseless goals"
 ACHIEVED, DISTINCT, SHARE = "achieved per episode", "distinct achieved", "suggested goals achieved"
-NUMBERS = (QUESTIONS, FAILED, KEPT, UNKNOWN, SENSELESS, ACHIEVED, DISTINCT, SHARE)
+NUMBERS = (QUESTIONS, FAILED, GOALS_PER_STATE, UNKNOWN, SENSELESS, ACHIEVED, DISTINCT, SHARE)
 MOST = 30
 """Most goals of a row that are listed."""
 NOTE = (
@@ -44,7 +44,7 @@ class Goals(NamedTuple):
     """The goals of a row's runs on one task; intervals are over runs."""
 
     label: str
-    where: str
+    task: str
     runs: int
     numbers: Mapping[str, Interval]
     """`NUMBERS` -> the estimate; NaN if no run has it."""
@@ -53,92 +53,98 @@ class Goals(NamedTuple):
 
 
 def goals(source: Source) -> list[Goals]:
-    """Return one entry per cell of which a run asked for goals."""
-    suggested, reached = source.rows("goals", *SUGGESTED), source.rows("achieved", *REACHED)
-    found = []
+    """Return one row per cell that has records in the log `goals`."""
+    suggested, reached = source.rows("goals", *GOAL_COLUMNS), source.rows("achieved", *ACHIEVED_COLUMNS)
+    goals_of_cells = []
     for cell in source.study.cells:
-        mine, achieved = (rows[rows["cell"] == cell.id] for rows in (suggested, reached))
-        if mine.empty:
+        asked_states, achieved = (rows[rows["cell"] == cell.id] for rows in (suggested, reached))
+        if asked_states.empty:
             continue
         label = source.labels.get(cell.id, cell.label)
-        runs = [of_run(run, achieved[achieved["seed"] == seed], cell.steps) for seed, run in mine.groupby("seed")]
+        runs = [
+            of_run(run, achieved[achieved["seed"] == seed], cell.steps) for seed, run in asked_states.groupby("seed")
+        ]
         numbers = {
             name: grids.over_runs(np.array([run[name] for run in runs]), source.resamples, label) for name in NUMBERS
         }
-        found.append(Goals(label, f"{cell.suite}/{cell.task}", len(runs), numbers, counts(mine, achieved)))
-    return found
+        goals_of_cells.append(
+            Goals(label, f"{cell.suite}/{cell.task}", len(runs), numbers, counts(asked_states, achieved))
+        )
+    return goals_of_cells
 
 
 def of_run(suggested: pd.DataFrame, reached: pd.DataFrame, steps: int) -> dict[str, float]:
-    """Return `NUMBERS` of one run of so many steps; NaN where nothing was proposed, or no episode ended."""
-    proposed, kept, done = suggested["proposed"].sum(), _distinct(suggested), _distinct(reached)
+    """Return the quantities `NUMBERS` of one run of so many steps, given its records of the logs `goals` and
+    `achieved`; NaN where nothing was proposed, or no episode ended."""
+    proposed, kept_goals, achieved_goals = suggested["proposed"].sum(), _distinct(suggested), _distinct(reached)
     nothing = float("nan")
     return {
         QUESTIONS: 1e6 * len(suggested) / max(steps, 1),
         FAILED: float(suggested["failed"].astype(bool).mean()),
-        KEPT: float(suggested["kept"].mean()),
+        GOALS_PER_STATE: float(suggested["kept"].mean()),
         UNKNOWN: float(suggested["unknown"].sum() / proposed) if proposed else nothing,
         SENSELESS: float(suggested["senseless"].sum() / proposed) if proposed else nothing,
         ACHIEVED: float(reached["count"].mean()) if len(reached) else nothing,
-        DISTINCT: float(len(done)),
-        SHARE: len(done & kept) / len(kept) if kept else nothing,
+        DISTINCT: float(len(achieved_goals)),
+        SHARE: len(achieved_goals & kept_goals) / len(kept_goals) if kept_goals else nothing,
     }
 
 
 def counts(suggested: pd.DataFrame, reached: pd.DataFrame) -> dict[str, tuple[int, int]]:
-    """Return goal -> states for which it was kept, and episodes that achieved it; most often achieved first."""
-    found: dict[str, list[int]] = {}
+    """Return goal -> number of states for which it was kept, and of episodes that achieved it; most often achieved
+    first. The arguments are records of the logs `goals` and `achieved`."""
+    counts_of_goals: dict[str, list[int]] = {}
     for column, rows in enumerate((suggested, reached)):
-        for told in rows["goals"]:
-            for goal in filter(None, told.split(", ")):
-                found.setdefault(goal, [0, 0])[column] += 1
-    order = sorted(found, key=lambda goal: (-found[goal][1], -found[goal][0], goal))
-    return {goal: (found[goal][0], found[goal][1]) for goal in order}
+        for names in rows["goals"]:
+            for goal in filter(None, names.split(", ")):
+                counts_of_goals.setdefault(goal, [0, 0])[column] += 1
+    order = sorted(counts_of_goals, key=lambda goal: (-counts_of_goals[goal][1], -counts_of_goals[goal][0], goal))
+    return {goal: (counts_of_goals[goal][0], counts_of_goals[goal][1]) for goal in order}
 
 
 def _distinct(rows: pd.DataFrame) -> set[str]:
-    return {goal for told in rows["goals"] for goal in told.split(", ") if goal}
+    return {goal for names in rows["goals"] for goal in names.split(", ") if goal}
 
 
-def tables(found: Sequence[Goals]) -> list[Grid]:
+def tables(goals_of_cells: Sequence[Goals]) -> list[Grid]:
     """Return a table by task of what was suggested and achieved."""
-    made = []
-    for where in dict.fromkeys(each.where for each in found):
-        members = [each for each in found if each.where == where]
-        lines = {each.label: tuple(each.numbers[name] for name in NUMBERS) for each in members}
-        runs = "; ".join(f"{each.label}: runs: {each.runs}" for each in members)
-        made.append(Grid(f"{where}: suggested goals", NUMBERS, lines, f"{NOTE} {runs}."))
-    return made
+    grids_of_tasks = []
+    for task in dict.fromkeys(row.task for row in goals_of_cells):
+        members = [row for row in goals_of_cells if row.task == task]
+        lines = {row.label: tuple(row.numbers[name] for name in NUMBERS) for row in members}
+        runs = "; ".join(f"{row.label}: runs: {row.runs}" for row in members)
+        grids_of_tasks.append(Grid(f"{task}: suggested goals", NUMBERS, lines, f"{NOTE} {runs}."))
+    return grids_of_tasks
 
 
-def listings(found: Sequence[Goals]) -> list[Listing]:
+def listings(goals_of_cells: Sequence[Goals]) -> list[Listing]:
     """Return a table by task of each row's goals."""
-    made = []
-    for where in dict.fromkeys(each.where for each in found if each.counts):
+    tables_of_tasks = []
+    for task in dict.fromkeys(row.task for row in goals_of_cells if row.counts):
         lines: list[tuple[str, ...]] = []
-        for each in (each for each in found if each.where == where and each.counts):
-            for goal, (states, episodes) in [*each.counts.items()][:MOST]:
-                lines.append((each.label, goal, f"{states:,}", f"{episodes:,}"))
-            if (left := len(each.counts) - MOST) > 0:
-                lines.append((each.label, f"{left} further goals, left out", "", ""))
-        heading = f"{where}: goals by how often they were achieved"
-        made.append(Listing(heading, ("goal", "states", "episodes"), lines, words=1, note=LIST_NOTE))
-    return made
+        for row in (row for row in goals_of_cells if row.task == task and row.counts):
+            for goal, (states, episodes) in [*row.counts.items()][:MOST]:
+                lines.append((row.label, goal, f"{states:,}", f"{episodes:,}"))
+            if (omitted := len(row.counts) - MOST) > 0:
+                lines.append((row.label, f"{omitted} further goals, left out", "", ""))
+        heading = f"{task}: goals by how often they were achieved"
+        tables_of_tasks.append(Listing(heading, ("goal", "states", "episodes"), lines, words=1, note=LIST_NOTE))
+    return tables_of_tasks
 
 
-def plain(found: Sequence[Goals]) -> list[dict[str, Any]]:
+def plain(goals_of_cells: Sequence[Goals]) -> list[dict[str, Any]]:
     """Return the numbers per row and task as JSON data."""
     return [
         {
-            "label": each.label,
-            "task": each.where,
-            "runs": each.runs,
-            **{name.replace(" ", "_"): export.spread(value) for name, value in each.numbers.items()},
+            "label": row.label,
+            "task": row.task,
+            "runs": row.runs,
+            **{name.replace(" ", "_"): export.spread(interval) for name, interval in row.numbers.items()},
             "goals": {
-                goal: {"states": states, "episodes": episodes} for goal, (states, episodes) in each.counts.items()
+                goal: {"states": states, "episodes": episodes} for goal, (states, episodes) in row.counts.items()
             },
         }
-        for each in found
+        for row in goals_of_cells
     ]
 
 

@@ -1,6 +1,6 @@
-"""A hand-written substitute for a language model, which reads goals for Crafter off the prompt.
+"""A hand-written substitute for a language model, which derives goals for Crafter from the prompt.
 
-It is given the messages alone, neither suite nor task. A goal is suggested if all that it needs is in the sentences of
+It is given only the messages, neither suite nor task. A goal is suggested if all that it needs is in the sentences of
 the state, as `NEEDS` says, and if its words are in the prompt's lists.
 """
 
@@ -16,7 +16,7 @@ from guidebench.methods.ellm.dialogue import ALONE, NOUNS, STATE, VERBS
 
 
 class Needs(NamedTuple):
-    """What has to be in sight, in the inventory, and felt."""
+    """The things that must be in sight and in the inventory, and the feelings, that a goal needs."""
 
     sight: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ NEEDS: Mapping[str, Needs] = {
 """Goal -> what it needs of Crafter's rules, as far as sentences tell, the most useful first. They call a sapling a
 plant; a furnace needs no table nearby (the package's recipes, crafter 1.8.3)."""
 PARTS = {"sight": "you see ", "held": "you have in your inventory ", "felt": "you feel "}
-"""How the sentence begins that tells what a goal may need."""
+"""Field of `Needs` -> beginning of the state's sentence that lists it."""
 
 
 class PromptReader:
@@ -66,24 +66,24 @@ class PromptReader:
 
     def __call__(self, messages: tuple[Message, ...]) -> dict[str, Any]:
         """Return {"goals": goals} for the state of the last message."""
-        said = "".join(part for part in messages[-1].content if isinstance(part, str))
-        verbs, nouns, alone = (_listed(said, begin) for begin in (VERBS, NOUNS, ALONE))
-        states = _lines(said, STATE)
+        prompt = "".join(part for part in messages[-1].content if isinstance(part, str))
+        verbs, nouns, alone = (_listed(prompt, begin) for begin in (VERBS, NOUNS, ALONE))
+        states = _lines(prompt, STATE)
         state = states[-1] if states else ""
-        told = {part: _named(state, begin) for part, begin in PARTS.items()}
+        conditions = {part: _named(state, begin) for part, begin in PARTS.items()}
         wild = [f"{verb} {noun}" for verb in verbs for noun in nouns if f"{verb} {noun}" not in NEEDS]
         goals = []
         for goal, needs in NEEDS.items():
             verb, _, noun = goal.partition(" ")
             worded = (verb in verbs and noun in nouns) or goal in alone
-            if worded and all(set(getattr(needs, part)) <= told[part] for part in PARTS):
+            if worded and all(set(getattr(needs, part)) <= conditions[part] for part in PARTS):
                 spoilt = wild and chance(state, goal) < self._senseless
                 goals.append(wild[int(len(wild) * chance(state, goal, "which"))] if spoilt else goal)
         return {"goals": [*dict.fromkeys(goals)]}
 
 
 def _lines(prompt: str, begin: str) -> list[str]:
-    """Return the lines of a prompt that begin so, without their beginning."""
+    """Return the lines of a prompt that begin with `begin`, without this beginning."""
     return [line.removeprefix(begin) for line in prompt.splitlines() if line.startswith(begin)]
 
 
@@ -92,7 +92,7 @@ def _listed(prompt: str, begin: str) -> list[str]:
 
 
 def _named(state: str, begin: str) -> set[str]:
-    """Return the names in the sentence of a state that begins so."""
+    """Return the names that a state's sentence with the beginning `begin` lists; none without such a sentence."""
     for sentence in re.split(r"(?<=\.)\s+", state):
         if sentence.startswith(begin):
             return {*filter(None, re.split(r", and |, | and ", sentence.removeprefix(begin).rstrip(".")))}

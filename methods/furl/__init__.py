@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 from guidebench.harness.capabilities import shows_goal
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
-from guidebench.harness.parts import AskingPart, Most, There
+from guidebench.harness.parts import AskingPart, CellView, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
@@ -56,16 +56,16 @@ class Liv(AskingPart):
 
         return Vectors(suite.make(task).instruction, self.crop)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
         """Return bounds of the vectors of frames and of the instruction, which is asked for once."""
         from guidebench.baselines.frame_rewards import most_stretches
 
-        instruction = len(there.suite.make(there.task).instruction.encode())
+        instruction = len(view.suite.make(view.task).instruction.encode())
         return [
-            Most(most_stretches(there, self.every * self.stretch), images=self.stretch), Most(1, prompt=instruction)
+            Most(most_stretches(view, self.every * self.stretch), images=self.stretch), Most(1, prompt=instruction)
         ]  # fmt: skip
 
-    def array(self, there: There, role: str) -> ArraySpec | None:
+    def array(self, view: CellView, role: str) -> ArraySpec | None:
         """Return the declaration of its answers, one vector per frame or text."""
         from guidebench.baselines.frame_vectors import spec
 
@@ -114,15 +114,15 @@ class Furl(LivProj):
     batch_size: Annotated[int, Bounds(1), Unit("frames")] = 256
     """Frames of each kind (success, failure) per gradient step of the heads (FuRL, released code)."""
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this guide cannot work there, or ""."""
-        if self.goal and not shows_goal(there.suite, there.task):
+        if self.goal and not shows_goal(view.suite, view.task):
             return "its suite has no goal image of the task; set guide.goal=false"
-        return super().fits(there)
+        return super().fits(view)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
         """Return bounds as of LIV, and of the vector of the goal image, which is asked for once."""
-        found = super().at_most(there, role)
+        found = super().at_most(view, role)
         return None if found is None else [*found, Most(int(self.goal), images=1)]
 
     def spawn(self, build: Build) -> Guide:
@@ -135,9 +135,15 @@ def _method(name: str, summary: str, guide: str, citation: str, relay: bool = Fa
     """Register one of the five methods, on MT10 unless a command names another suite."""
     defaults = {"embedder.transformers.model": cite("liv", "FuRL"), **more.pop("defaults", {})}
     with_relay: Mapping[str, Any] = {"agent": "relay", "roles": {"explorer": "sac"}} if relay else {}
-    where = Path(__file__).with_name(citation)
+    bibliography = Path(__file__).with_name(citation)
     recipe = Method(
-        summary=summary, guide=guide, suite="metaworld_mt10", citation=where, defaults=defaults, **with_relay, **more
+        summary=summary,
+        guide=guide,
+        suite="metaworld_mt10",
+        citation=bibliography,
+        defaults=defaults,
+        **with_relay,
+        **more,
     )
     register.method(name)(recipe)
 

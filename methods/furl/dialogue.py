@@ -1,4 +1,4 @@
-"""FuRL's calls to its embedder, which embed the instruction, the goal image, and the frames of transitions."""
+"""The dialogue with FuRL's embedder: vectors of the instruction, the goal image, and the frames of transitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INSTRUCTION, GOAL = "instruction", "goal"
 
 
 class Vectors:
-    """Turns frames, or the instruction, into vectors (a Dialogue)."""
+    """A dialogue that returns the vectors of frames, or of the instruction."""
 
     calls = 1
 
@@ -27,12 +27,12 @@ class Vectors:
     async def __call__(
         self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
     ) -> Array | None:
-        """Return float32 [n, d]: of the instruction, n = 1, or of frames uint8 [n, height, width, 3]; None where the
-        model gave no vectors."""
+        """Return the vectors, float32 [n, d], of frames uint8 [n, height, width, 3], or of the instruction (n = 1) if
+        `content` asks for it; None if the model gave no vectors."""
         if content == INSTRUCTION:
-            items: tuple[Any, ...] = (self._instruction,)
+            inputs: tuple[Any, ...] = (self._instruction,)
         else:
             assert frames is not None, "questions other than that for the instruction have frames"
-            items = tuple(cropped(frames, self._crop))
-        found = await ask(EmbedCall(items))
-        return None if found.failure else np.asarray(found.value)
+            inputs = tuple(cropped(frames, self._crop))
+        outcome = await ask(EmbedCall(inputs))
+        return None if outcome.failure else np.asarray(outcome.value)

@@ -52,14 +52,14 @@ class LivGuide(BaseGuide):
         self.columns = (self.vectors.column,)
         self._texts = np.full((build.rows, config.width), np.nan, np.float32)
         """The instruction's vector y of each seed, [S, W]; NaN until it arrives."""
-        self._asked = np.zeros(build.rows, bool)
+        self._questions_sent = np.zeros(build.rows, bool)
         """Whether each seed's questions about instruction and goal image were sent, bool [S]."""
         self._rewards = np.zeros(build.rows)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
-        for row in np.flatnonzero(~self._asked).tolist():
+        for row in np.flatnonzero(~self._questions_sent).tolist():
             self._ask_once(row, ctx)
-            self._asked[row] = True
+            self._questions_sent[row] = True
         self.vectors.observed(transition, store, ctx)
 
     def _ask_once(self, row: int, ctx: Context) -> None:
@@ -74,7 +74,7 @@ class LivGuide(BaseGuide):
             if answer.value is None:
                 self._lost(answer)
             else:
-                self._told(answer)
+                self._store_vector(answer)
 
     def _lost(self, answer: Response) -> None:
         """Raise UserError, because the embedder failed on the instruction or the goal image."""
@@ -84,21 +84,21 @@ class LivGuide(BaseGuide):
             f"embedder=…` and choose another output=…, since this study's record holds the failure"
         )
 
-    def _told(self, answer: Response) -> None:
-        """Keep the vector of the instruction."""
+    def _store_vector(self, answer: Response) -> None:
+        """Store the vector of the instruction."""
         self._texts[answer.row] = answer.value[0]
 
     def shape(self, batch: Batch) -> Batch:
         """Return the batch with r_task + ρ·r_VLM."""
         vectors = batch.columns[FRAME]
-        there = np.isfinite(vectors[..., 0]) & np.isfinite(self._texts[:, :1])
-        found = np.where(there, self.cosines(filled(vectors)), 0.0)
-        self._rewards = found.sum(1) / np.maximum(there.sum(1), 1)
-        reward = batch.reward + np.float32(self.config.rho) * found.astype(np.float32)
+        has_vectors = np.isfinite(vectors[..., 0]) & np.isfinite(self._texts[:, :1])
+        cosines = np.where(has_vectors, self.cosines(filled(vectors)), 0.0)
+        self._rewards = cosines.sum(1) / np.maximum(has_vectors.sum(1), 1)
+        reward = batch.reward + np.float32(self.config.rho) * cosines.astype(np.float32)
         return batch._replace(reward=reward)
 
     def cosines(self, vectors: Array) -> Array:
-        """Return r_VLM of frames' vectors [S, B, W], [S, B]."""
+        """Return the cosines r_VLM, [S, B], of frames with these vectors [S, B, W] and each seed's instruction."""
         frames, text = tensor(vectors, "cpu"), tensor(filled(self._texts), "cpu").unsqueeze(1)
         return cosine(frames, text).numpy()
 
@@ -109,12 +109,13 @@ class LivGuide(BaseGuide):
 
     def state(self, row: int) -> State:
         return {
-            "vectors": self.vectors.state(row), "text": self._texts[row].copy(), "asked": bool(self._asked[row]),
+            "vectors": self.vectors.state(row), "text": self._texts[row].copy(),
+            "asked": bool(self._questions_sent[row]),
         }  # fmt: skip
 
     def load_state(self, row: int, state: State) -> None:
         self.vectors.load_state(row, state["vectors"])
-        self._texts[row], self._asked[row] = state["text"], state["asked"]
+        self._texts[row], self._questions_sent[row] = state["text"], state["asked"]
 
 
 class LivProjGuide(LivGuide):
@@ -127,8 +128,8 @@ class LivProjGuide(LivGuide):
 
     def cosines(self, vectors: Array) -> Array:
         frames, texts = tensor(vectors, self._device), tensor(filled(self._texts), self._device).unsqueeze(1)
-        found = self.heads.evaluate(lambda block, rows: self._cosine(block, frames[rows], texts[rows]))
-        return found.cpu().numpy()
+        cosines = self.heads.evaluate(lambda block, rows: self._cosine(block, frames[rows], texts[rows]))
+        return cosines.cpu().numpy()
 
     def _cosine(self, block: int, frames: Tensor, texts: Tensor) -> Tensor:
         """Return the projected cosine of frames [seeds, B, W] and texts [seeds, 1, W], [seeds, B], with gradients."""
@@ -165,12 +166,12 @@ class FurlGuide(LivProjGuide):
         if self._images is not None:
             ctx.ask(about(row, json.dumps(GOAL), self._images[row][None])._replace(key=np.full(1, -2, np.int64)))
 
-    def _told(self, answer: Response) -> None:
+    def _store_vector(self, answer: Response) -> None:
         (self._texts if answer.key[0] == -1 else self._goals)[answer.row] = answer.value[0]
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
-        """Keep the transition in mind; at the end of an episode, a demonstration included, sort its frames into those
-        of a success and those of a failure."""
+        """Record the transition; at the end of an episode, also of a demonstration, sort its frames into those of
+        successes and of failures."""
         super().observed(slot, transition, store, ctx)
         ended = transition.terminated | transition.truncated
         for row, memory in enumerate(self.memory):
@@ -179,15 +180,15 @@ class FurlGuide(LivProjGuide):
                 memory.close()
 
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> int:
-        """Take as many steps of the heads as the learner has gradient steps due."""
+        """Take one step of the heads for each gradient step that the learner has due."""
         for _ in range(learner.updates_due(ctx.step, ctx.phase.updates)):
             self._align(store, ctx)
         return 0
 
     def _align(self, store: Store, ctx: Context) -> None:
-        known = np.isfinite(self._texts[:, 0])
-        aligned = known & [memory.succeeded for memory in self.memory]
-        ranked = known & ~aligned & np.isfinite(self._goals[:, 0])
+        has_text = np.isfinite(self._texts[:, 0])
+        aligned = has_text & [memory.succeeded for memory in self.memory]
+        ranked = has_text & ~aligned & np.isfinite(self._goals[:, 0])
         self._losses[:] = self._agreement[:] = np.nan
         if ranked.any():
             self._rank(store, ranked)
@@ -198,43 +199,48 @@ class FurlGuide(LivProjGuide):
         """Take one step on the ranking loss, for the seeds `active` [S]; each draws stored transitions uniformly."""
         offsets = self._drawn(active, [store.live.count] * len(active))
         vectors = store.column(FRAME, store.live.slots(offsets))
-        there = torch.from_numpy(np.isfinite(vectors[..., 0])).to(self._device)
+        has_vector = torch.from_numpy(np.isfinite(vectors[..., 0])).to(self._device)
         frames, texts = tensor(filled(vectors), self._device), tensor(filled(self._texts), self._device).unsqueeze(1)
         goals = tensor(filled(self._goals), self._device).unsqueeze(1)
         distances = torch.linalg.vector_norm(frames - goals, dim=2)
 
         def loss(block: int, rows: slice) -> Tensor:
             cosines = self._cosine(block, frames[rows], texts[rows])
-            agreed = agreement(cosines.detach(), distances[rows], there[rows], self.config.l2)
+            agreed = agreement(cosines.detach(), distances[rows], has_vector[rows], self.config.l2)
             self._agreement[rows][active[rows]] = agreed.cpu().numpy()[active[rows]]
-            found = ranking(cosines, distances[rows], there[rows], self.config.margin, self.config.l2)
-            return self._noted(rows, found, active)
+            losses = ranking(cosines, distances[rows], has_vector[rows], self.config.margin, self.config.l2)
+            return self._noted(rows, losses, active)
 
         self.heads.step(loss, active)
 
     def _contrast(self, store: Store, active: Array) -> None:
         """Take one step on the losses of successes, for the seeds `active` [S]."""
         memory = self.memory
-        drawn = self._drawn(active, [max(len(each.valid), 1) for each in memory])
+        draws = self._drawn(active, [max(len(seed_memory.valid), 1) for seed_memory in memory])
         numbers = {
-            "positive": np.stack([each.positive(draw) for each, draw in zip(memory, drawn, strict=True)]),
-            "lag": np.stack([each.lag(draw) for each, draw in zip(memory, drawn, strict=True)]),
+            "positive": np.stack([seed_memory.positive(draw) for seed_memory, draw in zip(memory, draws, strict=True)]),
+            "lag": np.stack([seed_memory.lag(draw) for seed_memory, draw in zip(memory, draws, strict=True)]),
         }
-        drawn = self._drawn(active, [max(len(each.negatives), 1) for each in memory])
-        numbers["negative"] = np.stack([each.negative(draw) for each, draw in zip(memory, drawn, strict=True)])
-        frames, there = {}, {}
+        draws = self._drawn(active, [max(len(seed_memory.negatives), 1) for seed_memory in memory])
+        numbers["negative"] = np.stack(
+            [seed_memory.negative(draw) for seed_memory, draw in zip(memory, draws, strict=True)]
+        )
+        frames, has_vector = {}, {}
         for kind, chosen in numbers.items():
-            held = store.holds(chosen)
-            vectors = store.column(FRAME, np.where(held, store.slot(chosen), 0))
-            there[kind] = torch.from_numpy(held & np.isfinite(vectors[..., 0])).to(self._device)
+            is_stored = store.holds(chosen)
+            vectors = store.column(FRAME, np.where(is_stored, store.slot(chosen), 0))
+            has_vector[kind] = torch.from_numpy(is_stored & np.isfinite(vectors[..., 0])).to(self._device)
             frames[kind] = tensor(filled(vectors), self._device)
         texts = tensor(filled(self._texts), self._device).unsqueeze(1)
 
         def loss(block: int, rows: slice) -> Tensor:
-            cosines = {kind: self._cosine(block, each[rows], texts[rows]) for kind, each in frames.items()}
+            cosines = {kind: self._cosine(block, vectors[rows], texts[rows]) for kind, vectors in frames.items()}
             terms = [
                 successes(
-                    cosines["positive"], cosines[kind], (there["positive"] & there[kind])[rows], self.config.margin
+                    cosines["positive"],
+                    cosines[kind],
+                    (has_vector["positive"] & has_vector[kind])[rows],
+                    self.config.margin,
                 )
                 for kind in ("negative", "lag")
             ]
@@ -243,12 +249,13 @@ class FurlGuide(LivProjGuide):
         self.heads.step(loss, active)
 
     def _noted(self, rows: slice, loss: Tensor, active: Array) -> Tensor:
-        """Return the loss of some seed rows, after it is kept for the metrics of those that are `active` [S]."""
+        """Return the loss of a block of seeds unchanged, after storing it for the metrics of the `active` [S] ones."""
         self._losses[rows][active[rows]] = loss.detach().cpu().numpy()[active[rows]]
         return loss
 
     def _drawn(self, active: Array, counts: Sequence[int]) -> Array:
-        """Return draws below `counts` [S] for each seed, int [S, batch]; a seed that is not active draws none."""
+        """Return uniform draws below `counts` [S] for each seed, int [S, batch_size]; zeros, without a draw, for a seed
+        that is not `active` [S]."""
         size = self.config.batch_size
         return np.stack(
             [
@@ -260,13 +267,13 @@ class FurlGuide(LivProjGuide):
     def metrics(self) -> Metrics:
         """Return the metrics of LIV; `guide/loss`, that of the heads' last step; `guide/agreement`, the share of the
         pairs in it whose cosines are in the order of their distances to the goal image, before the first success; and
-        `guide/positives` and `guide/negatives`, the numbers of frames kept."""
-        kept = {
+        `guide/positives` and `guide/negatives`, the numbers of stored frames."""
+        frame_counts = {
             "guide/positives": np.array([len(memory.positives) for memory in self.memory], np.float64),
             "guide/negatives": np.array([len(memory.negatives) for memory in self.memory], np.float64),
         }
-        of_step = {"guide/loss": self._losses.copy(), "guide/agreement": self._agreement.copy()}
-        return {**super().metrics(), **of_step, **kept}
+        step_metrics = {"guide/loss": self._losses.copy(), "guide/agreement": self._agreement.copy()}
+        return {**super().metrics(), **step_metrics, **frame_counts}
 
     def state(self, row: int) -> State:
         return {**super().state(row), "memory": self.memory[row].state(), "goal": self._goals[row].copy()}
@@ -278,20 +285,21 @@ class FurlGuide(LivProjGuide):
 
 
 def _goal(build: Build, row: int) -> Array:
-    """Return the snapshot of a seed's goal image; raise UserError if the suite's solver never succeeds."""
+    """Return the snapshot from which a seed's goal image is drawn; raise UserError if the suite's solver never
+    succeeds."""
     suite, seed = build.suite(row), build.seeds[row]
-    found: Array | None = suite.goal_snapshot(build.task, seed)
-    if found is None:
+    snapshot: Array | None = suite.goal_snapshot(build.task, seed)
+    if snapshot is None:
         raise UserError(
             f"the suite's own solver never succeeds at {build.task!r} on layout {seed}, so there is no goal image; set "
             f"guide.goal=false, or choose another task or seed"
         )
-    return found
+    return snapshot
 
 
 def filled(vectors: Array) -> Array:
-    """Return vectors [..., n], or numbers, as float32, with 0 for what has not arrived, which is NaN."""
-    found: Array = vectors.astype(np.float32)
-    if not np.isfinite(found.sum()):  # cheaper than looking at every number, and few batches lack one
-        np.nan_to_num(found, copy=False)
-    return found
+    """Return vectors [..., n] as float32, with 0 in place of NaN, which stands for a vector that has not arrived."""
+    numbers: Array = vectors.astype(np.float32)
+    if not np.isfinite(numbers.sum()):  # cheaper than looking at every number, and few batches lack one
+        np.nan_to_num(numbers, copy=False)
+    return numbers

@@ -16,41 +16,41 @@ def cosine(frames: Tensor, text: Tensor) -> Tensor:
     return F.cosine_similarity(frames, text, dim=2)
 
 
-def ranking(cosines: Tensor, distances: Tensor, there: Tensor, margin: float, gap: float) -> Tensor:
+def ranking(cosines: Tensor, distances: Tensor, has_vector: Tensor, margin: float, gap: float) -> Tensor:
     """Return the mean over i of Σ_j [d_i < d_j − gap]·max(0, margin − (c_i − c_j)), [S]
     (FuRL, before the first success).
 
     A frame that is nearer to the goal image by more than `gap` should have a cosine that is larger by `margin`.
-    `distances` [S, B] are Euclidean, between raw vectors; `there` bool [S, B] tells which frames have a vector.
+    `distances` [S, B] are Euclidean, between raw vectors; `has_vector` bool [S, B]: which frames have a vector.
     """
-    pairs = ranked(distances, there, gap)
+    pairs = ranked(distances, has_vector, gap)
     hinge = torch.relu(margin - (cosines.unsqueeze(2) - cosines.unsqueeze(1)))
-    return (hinge * pairs).sum((1, 2)) / there.sum(1).clamp(min=1)
+    return (hinge * pairs).sum((1, 2)) / has_vector.sum(1).clamp(min=1)
 
 
-def ranked(distances: Tensor, there: Tensor, gap: float) -> Tensor:
+def ranked(distances: Tensor, has_vector: Tensor, gap: float) -> Tensor:
     """Return which pairs (i, j) are ranked: frame i is nearer to the goal image than frame j by more than `gap`, bool
     [S, B, B]."""
     nearer = distances.unsqueeze(2) - distances.unsqueeze(1) < -gap
-    return nearer & there.unsqueeze(2) & there.unsqueeze(1)
+    return nearer & has_vector.unsqueeze(2) & has_vector.unsqueeze(1)
 
 
-def agreement(cosines: Tensor, distances: Tensor, there: Tensor, gap: float) -> Tensor:
+def agreement(cosines: Tensor, distances: Tensor, has_vector: Tensor, gap: float) -> Tensor:
     """Return the share of the ranked pairs in which the nearer frame has the larger cosine, [S]; NaN without a pair. It
     is ½ for cosines that know nothing of the distance."""
-    pairs = ranked(distances, there, gap)
+    pairs = ranked(distances, has_vector, gap)
     right = pairs & (cosines.unsqueeze(2) > cosines.unsqueeze(1))
     return right.sum((1, 2)) / pairs.sum((1, 2))
 
 
-def successes(positive: Tensor, other: Tensor, there: Tensor, margin: float) -> Tensor:
+def successes(positive: Tensor, other: Tensor, has_vectors: Tensor, margin: float) -> Tensor:
     """Return the mean of [o − p + margin > 0]·(o − p), [S] (FuRL, after the first success; used
     once with negatives, once with lags).
 
     Frames of a success, `positive` [S, B], should have a larger cosine than their `other` frame [S, B]. The
-    margin only decides which pairs count, as in FuRL's released code; a hinge has the same gradient. `there` bool
-    [S, B] tells which pairs have both vectors.
+    margin only decides which pairs count, as in FuRL's released code; a hinge has the same gradient.
+    `has_vectors` bool [S, B]: which pairs have both vectors.
     """
     difference = other - positive
-    counts = (difference.detach() + margin > 0) & there
-    return (difference * counts).sum(1) / there.sum(1).clamp(min=1)
+    counts = (difference.detach() + margin > 0) & has_vectors
+    return (difference * counts).sum(1) / has_vectors.sum(1).clamp(min=1)

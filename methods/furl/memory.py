@@ -1,4 +1,4 @@
-"""Which stored frames FuRL's losses treat as success frames, and which as failure frames."""
+"""The stored frames that FuRL's losses treat as success frames and as failure frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from guidebench.harness.interfaces import Array, State
 
 
 class Memory:
-    """Numbers of one seed's transitions, sorted by their episodes' outcome; the newest `kept` of each kind.
+    """The numbers of one seed's transitions, sorted by their episodes' outcome; the newest `capacity` of each kind.
 
     In an episode with a success, the steps up to the first success and the run of successes that follows it are
     positive, and the rest is not used. In an episode without one, all steps are negative. A positive step is valid
@@ -17,8 +17,8 @@ class Memory:
     index of the lag wraps at the number of valid frames instead, a slip that is not repeated here).
     """
 
-    def __init__(self, kept: int, gap: int) -> None:
-        self._kept, self._gap = kept, gap
+    def __init__(self, capacity: int, gap: int) -> None:
+        self._capacity, self._gap = capacity, gap
         self.positives, self.valid, self.negatives = (np.zeros(0, np.int64) for _ in range(3))
         self._first = -1
         self._successes: list[bool] = []
@@ -45,18 +45,18 @@ class Memory:
         self._first, self._successes = -1, []
 
     def _newest(self, old: Array, new: Array) -> Array:
-        return np.concatenate([old, new])[-self._kept :]
+        return np.concatenate([old, new])[-self._capacity :]
 
     def positive(self, draw: Array) -> Array:
-        """Return the numbers of valid positive steps at places `draw` [B], -1 where there is none."""
+        """Return the numbers of the valid positive steps at indices `draw` [B], int64 [B]; -1 if there are none."""
         return _at(self.valid, draw)
 
     def lag(self, draw: Array) -> Array:
-        """Return the numbers of the steps `gap` before those of `positive`, -1 where there is none."""
+        """Return the numbers of the steps `gap` before those of `positive(draw)`, int64 [B]; -1 if there are none."""
         return np.where(self.positive(draw) < 0, -1, self.positive(draw) - self._gap)
 
     def negative(self, draw: Array) -> Array:
-        """Return the numbers of negative steps at places `draw` [B], -1 where there is none."""
+        """Return the numbers of the negative steps at indices `draw` [B], int64 [B]; -1 if there are none."""
         return _at(self.negatives, draw)
 
     def state(self) -> State:

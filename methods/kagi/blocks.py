@@ -1,4 +1,4 @@
-"""Blocks of a path: tiles of the view from above and lines of the view from the side, and the places they stand for.
+"""Blocks of a path: tiles of the view from above and lines of the view from the side, and their places.
 
 Places are fractions of a view's side in [0, 1]: u = column / size and v = row / size in the view from above, and
 h = row / size in the view from the side, which therefore grows downwards. A grid of n divides the view from above into
@@ -34,15 +34,15 @@ class Grid(NamedTuple):
         return chr(ord("a") + self.size - 1)
 
     def position(self, tile: str) -> tuple[int, int] | None:
-        """Return column and row of a tile, each from 0, or None for what names no tile of this grid.
+        """Return column and row of a tile, each from 0; None for a text that names no tile of this grid.
 
         >>> Grid(6).position("c4"), Grid(6).position(" C4 "), Grid(6).position("g7"), Grid(6).position("4c")
         ((2, 3), (2, 3), None, None)
         """
-        found = _TILE.fullmatch(tile.strip().lower())
-        if found is None:
+        match = _TILE.fullmatch(tile.strip().lower())
+        if match is None:
             return None
-        column, row = ord(found[1]) - ord("a"), int(found[2]) - 1
+        column, row = ord(match[1]) - ord("a"), int(match[2]) - 1
         return (column, row) if max(column, row) < self.size else None
 
     def name(self, column: int, row: int) -> str:
@@ -61,9 +61,9 @@ class Grid(NamedTuple):
         ([0.4166666666666667, 0.5833333333333334, 0.6666666666666666], [0.125, 0.125])
         """
         tile, line = block
-        found = self.position(tile)
-        assert found is not None, f"{tile} is a tile of the grid"
-        place = [(each + 0.5) / self.size for each in found]
+        cell = self.position(tile)
+        assert cell is not None, f"{tile} is a tile of the grid"
+        place = [(index + 0.5) / self.size for index in cell]
         return place if line is None else [*place, (self.size - line) / self.size]
 
     def nearest(self, place: Sequence[float]) -> tuple[int, int, int]:
@@ -73,11 +73,12 @@ class Grid(NamedTuple):
         >>> Grid(6).nearest((0.4, 0.6, 0.7)), Grid(6).nearest((-0.1, 1.0, 1.2))
         ((2, 3, 2), (0, 5, 0))
         """
-        column, row = (min(max(int(each * self.size), 0), self.size - 1) for each in place[:2])
+        column, row = (min(max(int(coordinate * self.size), 0), self.size - 1) for coordinate in place[:2])
         line = round(self.size * (1 - place[2])) if self.heights else 0
         return column, row, min(max(line, 0), self.size)
 
     def block(self, column: int, row: int, line: int) -> Block:
+        """Return the block of this column, row and line, each from 0; without heights it has no line."""
         return self.name(column, row), line if self.heights else None
 
 
@@ -109,7 +110,7 @@ def path(
     blocks: list[Block] = []
     for stride in range(1, grid.size + 1):
         passed = [*_steps(down, stride), *_steps(up, stride)]
-        blocks = [grid.block(*each) for each in reversed(dict.fromkeys(reversed(passed)))]
+        blocks = [grid.block(*corner) for corner in reversed(dict.fromkeys(reversed(passed)))]
         if len(blocks) <= MOST:
             break
     if len(blocks) < FEWEST:

@@ -1,5 +1,5 @@
-"""The chats that choose waypoints without a model: a hand-written one, which sees the annotated images of a prompt, and
-a privileged one, which is told where things are.
+"""The chats that choose waypoints without a model: a hand-written one, which reads the annotated images of a prompt,
+and a privileged one, which is given the positions of thing and place.
 
 `waypoints=scripted` and `waypoints=oracle` name the chats `scripted_waypoints` and `oracle_waypoints`.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from guidebench.harness.capabilities import Locates
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Suite
-from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.parts import CellView, ModelPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
 from guidebench.methods.kagi.questions import COLOURED, WAYPOINTS
@@ -47,15 +47,15 @@ class ScriptedWaypoints(ModelPart):
     suites: ClassVar[tuple[str, ...]] = COLOURED
     title: ClassVar[str] = "hand-written: it looks for the colour that the instruction names"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or "": it is in another role, or the task's instruction
         names no colour that it knows. Makes the task."""
         from guidebench.methods.kagi.colours import HUES, colour_in
 
-        if elsewhere := _elsewhere(there, self):
+        if elsewhere := _elsewhere(view, self):
             return elsewhere
         try:
-            instruction = there.suite.make(there.task).instruction
+            instruction = view.suite.make(view.task).instruction
         except UserError:  # what this machine lacks is told by the suite itself
             return ""
         try:
@@ -98,11 +98,11 @@ class OracleWaypoints(ModelPart):
         """Return whether the suite says where things are and where they are to be."""
         return isinstance(suite, Locates)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        if elsewhere := _elsewhere(there, self):
+        if elsewhere := _elsewhere(view, self):
             return elsewhere
-        if not isinstance(there.suite, Locates):
+        if not isinstance(view.suite, Locates):
             return (
                 f"the suite does not tell where the thing to be moved is and where it is to be (`located`); choose "
                 f"bin_sorting, or another {WAYPOINTS}=…"
@@ -116,11 +116,11 @@ class OracleWaypoints(ModelPart):
         return PoseReader(self.error)
 
 
-def _elsewhere(there: There, chat: ModelPart) -> str:
+def _elsewhere(view: CellView, chat: ModelPart) -> str:
     """Return why a chat that chooses waypoints is not in its role, or ""."""
-    asked = any(WAYPOINTS in getattr(part, "needs", ()) for part in there.parts.values())
+    asked = any(WAYPOINTS in getattr(part, "needs", ()) for part in view.parts.values())
     return (
         ""
-        if asked and there[WAYPOINTS] == chat
+        if asked and view[WAYPOINTS] == chat
         else f"it chooses waypoints, for KAGI's guide alone, in the role {WAYPOINTS}"
     )

@@ -1,8 +1,7 @@
-"""What a hand-written segmenter sees: blocks, tray and bins by their colours, as an instruction names them.
+"""Segmentation by colour for the hand-written segmenter: blocks, tray and bins, as an instruction names them.
 
-It reads pixels and words alone, those of bin sorting: a block is a saturated blob, the tray the largest brown thing,
-and a bin the largest grey thing beside it. A word that it does not know is an error, since no picture then shows what
-is asked.
+It is made for the frames and instructions of bin sorting: a block is a saturated blob, the tray the largest brown
+area, and a bin the largest grey area beside it. An instruction without a known colour or place is an error.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ HUES: Mapping[str, tuple[float, float]] = {
     "red": (320, 15), "orange": (15, 42), "yellow": (42, 92), "green": (92, 178), "blue": (178, 253),
     "purple": (253, 320),
 }  # fmt: skip
-"""Colour -> the hues, in degrees, from and up to which a pixel has it."""
+"""Colour -> its range of hues, in degrees, from the first up to the second."""
 BROWN = (10.0, 45.0)
 VIVID = 0.55
 """Least saturation of a block; tray, arm and floor have at most .5 (measured on frames of bin sorting)."""
@@ -40,13 +39,13 @@ PLACES = ("left bin", "right bin", "tray", *(f"{side} side" for side in SIDES))
 
 def colour_in(text: str) -> str:
     """Return the first known colour that a text names; raise UserError if it names none."""
-    found = re.search(rf"\b({'|'.join(HUES)})\b", text.casefold())
-    if found is None:
+    match = re.search(rf"\b({'|'.join(HUES)})\b", text.casefold())
+    if match is None:
         raise UserError(
             f"the instruction {text[:200]!r} names no colour that the hand-written segmenter knows "
             f"({', '.join(HUES)}); choose segmenter=transformers, or a suite whose things have colours"
         )
-    return found[1]
+    return match[1]
 
 
 def place_in(text: str) -> str:
@@ -58,13 +57,13 @@ def place_in(text: str) -> str:
     'far side'
     """
     plain = re.sub(r"\bside of the tray\b", "side", text.casefold())
-    found: list[str] = re.findall(rf"\b({'|'.join(PLACES)})\b", plain)
-    if not found:
+    names: list[str] = re.findall(rf"\b({'|'.join(PLACES)})\b", plain)
+    if not names:
         raise UserError(
             f"the instruction {text[:200]!r} names no place that the hand-written segmenter knows "
             f"({', '.join(PLACES)}); choose segmenter=transformers"
         )
-    return found[-1]
+    return names[-1]
 
 
 class Pixels(NamedTuple):
@@ -110,13 +109,13 @@ def places(pixels: Pixels) -> dict[str, Array]:
     low, high = np.array([rows.min(), columns.min()]), np.array([rows.max(), columns.max()]) + 1
     middle, half = (low + high) / 2, (high - low) / 2
     row, column = np.indices(tray.shape)
-    found = {"tray": tray}
+    masks = {"tray": tray}
     for side, (axis, direction) in SIDES.items():
         along = ((row, column)[axis] + 0.5 - middle[axis]) * direction
-        found[f"{side} side"] = tray & (along > BEYOND * half[axis])
+        masks[f"{side} side"] = tray & (along > BEYOND * half[axis])
     grey = (saturation < GREY) & (value > DARK) & (row >= low[0]) & (row < high[0])
     beside = {"left bin": grey & (column < low[1]), "right bin": grey & (column >= high[1])}
-    return found | {name: mask for name, near in beside.items() if (mask := blob(near)) is not None}
+    return masks | {name: mask for name, near in beside.items() if (mask := blob(near)) is not None}
 
 
 def blob(mask: Array) -> Array | None:

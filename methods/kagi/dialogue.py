@@ -19,16 +19,16 @@ class WaypointDialogue:
         self.calls = 1 + retries
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
-        """Return the model's answer (`questions.answer`) to a question (`questions.Asked.content`); None if no reply
+        """Return the model's answer (`questions.answer`) to a question (`WaypointQuestion.content`); None if no reply
         was valid or a call was not answered.
 
         `frames`: uint8 [1, size, 2 * size, 3], the view from above at the left and the view from the side at the
         right. UserError for other frames, ValueError for other contents."""
         assert frames is not None and len(frames) == 1, "an episode's first state is shown"
-        asked = questions.read(content)
+        question = questions.read(content)
 
         def read(reply: str) -> dict[str, Any]:
-            return reading.selected(reply, asked.grid, asked.candidates)
+            return reading.selected(reply, question.grid, question.candidates)
 
-        said = await converse(ask, (prompts.message(asked, frames[0]),), read, prompts.reminder, self._retries)
-        return None if said.value is None else said.value | {"retries": said.retries}
+        outcome = await converse(ask, (prompts.message(question, frames[0]),), read, prompts.reminder, self._retries)
+        return None if outcome.value is None else outcome.value | {"retries": outcome.retries}

@@ -1,9 +1,9 @@
 """The dense reward as a field over the pixels of both views, for figures.
 
-The reward is a function of three coordinates (u, v, h), and a view shows two. What a pixel leaves open is taken from
-the waypoint nearest to it in that view (of equally near ones the last): from above, that waypoint's height; from the
-side, the place that is reached from the waypoint by moving up or down and across that camera's line of sight. So the
-field has at each waypoint the reward that a gripper there receives.
+The reward is a function of three coordinates (u, v, h), and a view shows two. The missing coordinate of a pixel comes
+from the waypoint nearest to it in that view (of equally near ones the last): from above, it is that waypoint's height;
+from the side, the place is reached from the waypoint by moving up or down and across that camera's line of sight. So
+the field has at each waypoint the reward that a gripper there receives.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NEAR = 1e-3
 
 def above(waypoints: Array, shape: Shape, size: int) -> Array:
     """Return the reward at each pixel of the view from above, float32 [size, size], given waypoints [m, 2 or 3] in
-    pixels. The gripper counts as one whose nearest waypoint is not bound by those before (`Shape.onward`)."""
+    pixels. `shape.onward` is ignored, since a field has no order in time."""
     pixels = _pixels(size)
     places = waypoints[_nearest(pixels, waypoints[:, :2])].astype(float)
     places[:, :2] = pixels
@@ -38,12 +38,12 @@ def beside(waypoints: Array, cameras: Array, shape: Shape, size: int) -> Array:
         axis=1,
     )
     pixels = _pixels(size)
-    shown = np.stack([columns * size, waypoints[:, 2]], axis=1)
-    mine = _nearest(pixels, np.where(np.isfinite(shown), shown, np.inf))
+    points = np.stack([columns * size, waypoints[:, 2]], axis=1)
+    nearest = _nearest(pixels, np.where(np.isfinite(points), points, np.inf))
     with np.errstate(divide="ignore", invalid="ignore"):
         across = slopes / (slopes**2).sum(axis=1, keepdims=True)
-        places = waypoints[mine].astype(float)
-        places[:, :2] += (pixels[:, :1] - shown[mine, :1]) * across[mine]
+        places = waypoints[nearest].astype(float)
+        places[:, :2] += (pixels[:, :1] - points[nearest, :1]) * across[nearest]
         places[:, 2] = pixels[:, 1]
         return dense(places, waypoints, shape._replace(onward=False)).reshape(size, size)
 

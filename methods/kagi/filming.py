@@ -1,4 +1,4 @@
-"""The episodes of a run whose object is followed: their states until they have ended, and the question about them."""
+"""The recorded states of episodes whose object is tracked, and the tracker's question about them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Film:
     first: int
     """Number of its first transition in the store of what the run collects."""
     snapshots: list[Array] = field(default_factory=list)
-    """Of its states so far, uint8 [k] each; none once the tracker is asked."""
+    """Snapshots of its states so far, uint8 [k] each; empty once the tracker is asked."""
     length: int = 0
-    """Its transitions so far."""
+    """Number of its transitions so far."""
     ended: bool = False
     grasp: Array = field(default_factory=lambda: np.zeros((0, 2)))
     """Grasp points (u, v) from which the model of the waypoints selects, float64 [n, 2]."""
     waypoints: Array | None = None
-    """In pixels, float64 [m, 3]; None while they are awaited."""
+    """Its waypoints in pixels, float64 [m, 3]; None while they are awaited."""
     content: str = ""
-    """What the tracker is asked (`tracking.to_follow`)."""
+    """Content of the question to the tracker (`tracking.to_follow`)."""
 
     def step(self, snapshot: Array, ended: bool) -> None:
         """Add the state after a transition."""
@@ -39,7 +39,7 @@ class Film:
         return self.ended and self.waypoints is not None
 
     def question(self, row: int) -> Question:
-        """Return the question about all of its states, which are then forgotten."""
+        """Return the question to the tracker about all recorded states of a seed's episode, and drop these states."""
         shots, self.snapshots = np.stack(self.snapshots), []
         key = np.array([self.first], np.int64)
         return Question(row, key, shots, np.zeros((1, 0), bool), self.content, TRACKER)
@@ -49,6 +49,6 @@ class Film:
 
     @classmethod
     def restored(cls, state: State) -> Film:
-        """Return the film of a state."""
+        """Return the film that `state` describes."""
         shots = state["snapshots"]
         return cls(**{**state, "snapshots": [] if shots is None else list(shots)})

@@ -1,4 +1,4 @@
-"""The guide that asks a model for waypoints at the begin of every episode and rewards following them."""
+"""The guide that asks a model for waypoints at the beginning of every episode and rewards following them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from guidebench.harness.interfaces import (
 from guidebench.harness.logs import TEXT, packed
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.filming import Film
-from guidebench.methods.kagi.questions import SEGMENTER, TRACKER, WAYPOINTS, Asked, Candidates
+from guidebench.methods.kagi.questions import SEGMENTER, TRACKER, WAYPOINTS, Candidates, WaypointQuestion
 from guidebench.methods.kagi.rewards import Shape, dense, usable
 from guidebench.methods.kagi.sight import Sight
 from guidebench.methods.kagi.tracking import matrices, positions, to_follow, with_object
@@ -39,23 +39,23 @@ RUNNING = -1
 """Length of an episode that has not ended."""
 
 
-class Begun(NamedTuple):
-    """An episode about which models are asked, or that is under way."""
+class EpisodeStart(NamedTuple):
+    """An episode whose waypoints are asked for: where it is stored, and its first state."""
 
     store: int
     """Index of the name of its store, in the order of `Guide.connect`."""
     first: int
     """Number of its first transition in that store."""
     length: int
-    """Its transitions, or `RUNNING`."""
+    """Number of its transitions, or `RUNNING`."""
     tip: Array
     """(x, y, z) of the gripper's tip in its first state, float32 [3], pixels."""
     snapshot: Array
-    """Of its first state."""
+    """Snapshot of its first state."""
 
 
 class Ways(NamedTuple):
-    """How the guide asks and rewards."""
+    """Settings by which the guide asks for waypoints and rewards following them."""
 
     shape: Shape
     size: int
@@ -63,15 +63,15 @@ class Ways(NamedTuple):
     width: int
     """Coordinates that count: 3, or 2 without heights."""
     asks: bool
-    """Whether waypoints are asked for; else the sparse reward counts alone."""
+    """Whether waypoints are asked for; if not, only the sparse reward counts."""
     both: bool
     """Whether a sparse reward of 1 comes before the dense one."""
     oracles: frozenset[str]
-    """Roles that an oracle fills, to which questions tell the places."""
+    """Roles that an oracle fills; questions to these state the true places."""
     start: bool
-    """Whether questions tell where the gripper is, so that paths begin there."""
+    """Whether questions state the gripper's position, so that paths begin there."""
     follows: bool = False
-    """Whether the object is followed in what the run collects, and rewarded too."""
+    """Whether a tracker follows the object in the episodes that the run collects, and its position is rewarded too."""
     spacing: int = 1
     """Fewest environment steps between the begins of traced episodes, of which question and path are logged."""
 
@@ -79,12 +79,13 @@ class Ways(NamedTuple):
 class WaypointGuide(SparseGuide):
     """Rewards a transition by the dense reward of its next state; with `both`, by 1 where the sparse reward is 1.
 
-    When an episode begins, the segmenter and then the waypoints' model are asked about its first state. The episodes of
-    a dataset are asked about when the first episode of the environment begins, until when they have the sparse reward;
-    so have those of which the first state is not known, demonstrations, and episodes without usable waypoints.
+    When an episode begins, the segmenter and then the waypoints' model are asked about its first state. The questions
+    about episodes of a dataset are sent when the first episode of the environment begins. Until then these episodes
+    have the sparse reward, as have episodes whose first state is unknown, demonstrations, and episodes without usable
+    waypoints.
 
-    Where the object is followed, the tracker is asked about the states of an episode that the run collected when it has
-    ended and its waypoints are known; with the answer, the mean of both rewards takes the place of the gripper's.
+    If the object is followed, the tracker is asked about the states of a collected episode once it has ended and its
+    waypoints are known; its answer replaces the gripper's reward by the mean of the gripper's and the object's.
     """
 
     def __init__(
@@ -96,16 +97,16 @@ class WaypointGuide(SparseGuide):
         threshold: float,
         source: Source,
     ) -> None:
-        """`sights`: of each seed row, empty ones if no waypoints are asked for; the others are those of
+        """`sights`: the views of each seed, None if no waypoints are asked for; the other arguments are those of
         `SparseGuide`."""
         rows = len(sights)
         super().__init__(rows, instruction, every, threshold, source)
         self._sights, self._ways = sights, ways
         self.columns = (*self.columns, *((TIP, DENSE) if ways.asks else ()))
-        self._open: list[dict[tuple[int, int], Begun]] = [{} for _ in range(rows)]
-        """By store and first transition: episodes whose waypoints are awaited."""
-        self._given: list[list[Begun]] = [[] for _ in range(rows)]
-        """Episodes of datasets that have not been asked about."""
+        self._open: list[dict[tuple[int, int], EpisodeStart]] = [{} for _ in range(rows)]
+        """For each seed: (store, first transition) -> episode whose waypoints are awaited."""
+        self._dataset_episodes: list[list[EpisodeStart]] = [[] for _ in range(rows)]
+        """For each seed: the episodes of datasets whose questions have not been sent yet."""
         self._now: list[tuple[int, Array | None] | None] = [None] * rows
         """First transition of each seed's episode, and its waypoints in pixels [m, k] once they are known."""
         self._traced: list[dict[int, int]] = [{} for _ in range(rows)]
@@ -116,14 +117,15 @@ class WaypointGuide(SparseGuide):
         """Episodes without usable waypoints, and episodes of datasets without a first state."""
         self.wants_snapshots |= ways.follows
         self._films: list[dict[int, Film]] = [{} for _ in range(rows)]
-        """By first transition: episodes of the run of which the object is to be followed."""
+        """For each seed: first transition -> recorded states of a collected episode whose object is to be followed."""
         self._untracked = np.zeros(rows, np.int64)
-        """Episodes of which the tracker saw the object in no state."""
+        """Episodes of each seed in which the tracker found the object in no state, [S]."""
 
     # What is observed
 
-    def given(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
-        """Keep where the episodes of a dataset began, for when they are relabelled."""
+    def observed_dataset(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
+        """Record where the episodes of a dataset begin and end, for their questions, and store the gripper's
+        position."""
         if self._ways.asks:
             store = self._stores[name]
             self._locate(slot, transition, store)
@@ -133,34 +135,37 @@ class WaypointGuide(SparseGuide):
                     self._unknown[row] += 1
                 else:
                     tip = self._tips(transition.observation)[row]
-                    self._given[row].append(Begun(which, number, RUNNING, tip, transition.opening[row].copy()))
+                    self._dataset_episodes[row].append(
+                        EpisodeStart(which, number, RUNNING, tip, transition.opening[row].copy())
+                    )
             for row in np.flatnonzero(transition.terminated | transition.truncated).tolist():
-                mine = self._given[row]
-                if mine and mine[-1].first == number - int(self._clock[row]):
-                    mine[-1] = mine[-1]._replace(length=number - mine[-1].first + 1)
-        super().given(slot, transition, name, ctx)
+                episodes = self._dataset_episodes[row]
+                if episodes and episodes[-1].first == number - int(self._clock[row]):
+                    episodes[-1] = episodes[-1]._replace(length=number - episodes[-1].first + 1)
+        super().observed_dataset(slot, transition, name, ctx)
 
     def begun(self, rows: Array, store: Store, ctx: Context) -> None:
-        """Ask about the episodes that begin, and once about those of the datasets."""
+        """Send the questions about these seeds' new episodes and, the first time, about the episodes of datasets."""
         if not self._ways.asks:
             return
         tips = self._tips(ctx.observation)
         for row in np.asarray(rows).tolist():
-            for episode in self._given[row]:
+            for episode in self._dataset_episodes[row]:
                 self._ask(row, episode, ctx)
-            self._given[row] = []
+            self._dataset_episodes[row] = []
             self._now[row] = (store.written, None)
             if ctx.step >= self._due[row]:
                 self._traced[row][store.written] = int(self._begun[row])
                 self._due[row] = ctx.step + self._ways.spacing
             self._begun[row] += 1
-            begun = Begun(0, store.written, RUNNING, tips[row], ctx.snapshot(row).copy())
+            begun = EpisodeStart(0, store.written, RUNNING, tips[row], ctx.snapshot(row).copy())
             if self._ways.follows:
                 self._films[row][begun.first] = Film(begun.first, [begun.snapshot])
             self._ask(row, begun, ctx)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
-        """Reward the transition by the waypoints of its episode, if they are known."""
+        """Store the gripper's position and, where an episode's waypoints are known, the dense reward of its
+        transition."""
         if self._ways.asks:
             self._locate(slot, transition, store)
             number = store.written - 1
@@ -171,8 +176,8 @@ class WaypointGuide(SparseGuide):
                 first, waypoints = now
                 if waypoints is not None:
                     self._reward(store, row, first if self._ways.shape.onward else number, number, waypoints)
-                if ended[row] and (mine := self._open[row].get((0, first))):
-                    self._open[row][0, first] = mine._replace(length=number - first + 1)
+                if ended[row] and (episode := self._open[row].get((0, first))):
+                    self._open[row][0, first] = episode._replace(length=number - first + 1)
                 if film := self._films[row].get(first):
                     assert transition.snapshot is not None, "snapshots were wanted"
                     film.step(transition.snapshot[row], bool(ended[row]))
@@ -186,32 +191,33 @@ class WaypointGuide(SparseGuide):
         for row, tip in enumerate(self._tips(transition.next_observation)):
             store.write(TIP.name, row, np.array([slot]), tip)
 
-    def _tips(self, seen: Array) -> Array:
-        """Return (x, y, z) of each seed's gripper by observations [S, …], float32 [S, 3], pixels."""
+    def _tips(self, observations: Array) -> Array:
+        """Return the pixel coordinates (x, y, z) of each seed's gripper, float32 [S, 3], for observations [S, …]."""
         sights = [sight for sight in self._sights if sight is not None]
         if all(sight is sights[0] for sight in sights):
-            return sights[0].tips(seen)
-        return np.concatenate([sight.tips(seen[row : row + 1]) for row, sight in enumerate(sights)])
+            return sights[0].tips(observations)
+        return np.concatenate([sight.tips(observations[row : row + 1]) for row, sight in enumerate(sights)])
 
     # What is asked
 
-    def _ask(self, row: int, episode: Begun, ctx: Context) -> None:
+    def _ask(self, row: int, episode: EpisodeStart, ctx: Context) -> None:
         self._open[row][episode.store, episode.first] = episode
-        ctx.ask(self._question(row, episode, SEGMENTER, self._told(row, episode)))
+        ctx.ask(self._question(row, episode, SEGMENTER, self._segmenter_content(row, episode)))
 
-    def _told(self, row: int, episode: Begun) -> str:
-        """Return what the segmenter is told of an episode."""
+    def _segmenter_content(self, row: int, episode: EpisodeStart) -> str:
+        """Return the content of the question to the segmenter about an episode, as JSON."""
         return json.dumps({"instruction": self._instruction(row, episode.snapshot)})
 
-    def _question(self, row: int, episode: Begun, role: str, content: str) -> Question:
+    def _question(self, row: int, episode: EpisodeStart, role: str, content: str) -> Question:
         key = np.array([episode.store, episode.first], np.int64)
-        asked = Question(row, key, episode.snapshot[None], np.zeros((2, 0), bool), content, role)
+        question = Question(row, key, episode.snapshot[None], np.zeros((2, 0), bool), content, role)
         if role in self._ways.oracles and (sight := self._sights[row]) is not None:
-            return asked._replace(measures=sight.places(episode.snapshot))
-        return asked
+            return question._replace(measures=sight.places(episode.snapshot))
+        return question
 
     def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
-        """Ask for waypoints between the points that the segmenter found, and reward episodes by their waypoints."""
+        """Handle answers: send the question for waypoints after the segmenter's, reward an episode by its waypoints,
+        and by its object's positions after the tracker's."""
         super().answered(answers, store, ctx)
         for answer in answers:
             if answer.to == SEGMENTER:
@@ -224,44 +230,45 @@ class WaypointGuide(SparseGuide):
     def _segmented(self, answer: Response, ctx: Context) -> None:
         row, episode = answer.row, self._open[answer.row][_key(answer)]
         if answer.value is None:
-            self._note_question(row, episode, SEGMENTER, self._told(row, episode), ctx)
+            self._note_question(row, episode, SEGMENTER, self._segmenter_content(row, episode), ctx)
             self._conclude(row, episode, None, None, ctx)
             return
         candidates = Candidates(answer.value["grasp"], answer.value["target"])
         if film := self._film(row, episode):
             film.grasp = np.array(candidates.grasp, np.float64)
         grid, start = Grid(heights=self._ways.width == 3), episode.tip[: self._ways.width] / self._ways.size
-        known = start.tolist() if self._ways.start and np.isfinite(start).all() else None
-        content = Asked(self._instruction(row, episode.snapshot), candidates, grid, known).content()
+        start_place = start.tolist() if self._ways.start and np.isfinite(start).all() else None
+        content = WaypointQuestion(self._instruction(row, episode.snapshot), candidates, grid, start_place).content()
         self._note_question(row, episode, WAYPOINTS, content, ctx)
         ctx.ask(self._question(row, episode, WAYPOINTS, content))
 
     def _led(self, answer: Response, ctx: Context) -> None:
-        found = usable(answer.value, self._ways.width)
+        waypoints = usable(answer.value, self._ways.width)
         episode = self._open[answer.row][_key(answer)]
-        self._conclude(answer.row, episode, found, answer.value if found is not None else None, ctx)
+        self._conclude(answer.row, episode, waypoints, answer.value if waypoints is not None else None, ctx)
 
-    def _conclude(self, row: int, episode: Begun, found: Array | None, said: Any, ctx: Context) -> None:
-        """Reward an episode by its waypoints, fractions [m, k], or count it as one without."""
+    def _conclude(self, row: int, episode: EpisodeStart, fractions: Array | None, answer: Any, ctx: Context) -> None:
+        """Log an episode's waypoints, fractions [m, k], and reward the episode by them; None counts it as failed.
+        `answer`: that of the waypoints' model, or None."""
         del self._open[row][episode.store, episode.first]
         name = [*self._stores][episode.store]
-        self._failed[row] += found is None
-        told = {} if found is None else {
-            **{kind: f"{letter}{said[kind]}" for kind, letter in (("grasp", "P"), ("target", "Q")) if kind in said},
-            "blocks": json.dumps(said.get("blocks", [])), "path": json.dumps(np.round(found, 4).tolist()),
-            "retries": int(said.get("retries", 0)),
+        self._failed[row] += fractions is None
+        columns = {} if fractions is None else {
+            **{kind: f"{letter}{answer[kind]}" for kind, letter in (("grasp", "P"), ("target", "Q")) if kind in answer},
+            "blocks": json.dumps(answer.get("blocks", [])), "path": json.dumps(np.round(fractions, 4).tolist()),
+            "retries": int(answer.get("retries", 0)),
         }  # fmt: skip
         ctx.note(LOG, row, {
-            "collected": episode.store == 0, "first": episode.first, "failed": found is None,
-            "instruction": self._instruction(row, episode.snapshot), **told,
+            "collected": episode.store == 0, "first": episode.first, "failed": fractions is None,
+            "instruction": self._instruction(row, episode.snapshot), **columns,
             "episode": self._traced[row].get(episode.first) if episode.store == 0 else None,
         })  # fmt: skip
         film = self._film(row, episode)
-        if found is None:
+        if fractions is None:
             if film:
                 del self._films[row][film.first]
             return
-        store, waypoints = self._stores[name], found * self._ways.size
+        store, waypoints = self._stores[name], fractions * self._ways.size
         if episode.length == RUNNING:
             self._now[row] = (episode.first, waypoints)
             self._reward(store, row, episode.first, store.written - 1, waypoints)
@@ -273,11 +280,11 @@ class WaypointGuide(SparseGuide):
             sight, instruction = self._sights[row], self._instruction(row, episode.snapshot)
             assert sight is not None, "waypoints are asked for"
             film.waypoints = waypoints
-            film.content = to_follow(instruction, film.grasp[said["grasp"] - 1].tolist(), found, sight.cameras)
+            film.content = to_follow(instruction, film.grasp[answer["grasp"] - 1].tolist(), fractions, sight.cameras)
             self._track(row, film, ctx)
 
-    def _note_question(self, row: int, episode: Begun, role: str, content: str, ctx: Context) -> None:
-        """Log the last question about a traced episode, with what its images are drawn from."""
+    def _note_question(self, row: int, episode: EpisodeStart, role: str, content: str, ctx: Context) -> None:
+        """Log the last question about a traced episode, with the snapshot and the cameras of its images."""
         snapshot = packed(episode.snapshot.tobytes())
         if episode.store or episode.first not in self._traced[row] or max(len(snapshot), len(content)) > TEXT:
             return
@@ -286,37 +293,40 @@ class WaypointGuide(SparseGuide):
         ctx.note(QUESTIONS, row, {
             "episode": self._traced[row][episode.first], "first": episode.first, "role": role, "asked": content,
             "snapshot": snapshot,
-            "cameras": None if cameras is None else json.dumps([[[float(f"{x:.6g}") for x in line] for line in each]
-                                                                for each in cameras.tolist()]),
+            "cameras": None if cameras is None else json.dumps([[[float(f"{x:.6g}") for x in line] for line in camera]
+                                                                for camera in cameras.tolist()]),
         })  # fmt: skip
 
     def _note_path(self, store: Store, row: int, first: int, last: int, ctx: Context) -> None:
-        """Log where the gripper went in a traced episode, transitions `first` to `last`."""
+        """Log the gripper's positions in a traced episode, whose transitions are `first` to `last`."""
         if first in self._traced[row]:
             numbers = np.unique(np.linspace(first, last, POINTS).round().astype(np.int64))
             tips = store.read(TIP.name, row, store.slot(numbers[store.holds(numbers)]))
-            shown = np.round(tips[np.isfinite(tips).all(axis=1)].astype(float), 1).tolist()
-            ctx.note(PATHS, row, {"first": first, "tips": json.dumps(shown)})
+            path = np.round(tips[np.isfinite(tips).all(axis=1)].astype(float), 1).tolist()
+            ctx.note(PATHS, row, {"first": first, "tips": json.dumps(path)})
 
-    def _film(self, row: int, episode: Begun) -> Film | None:
-        """Return the film of an episode if the run collected it and its object is followed."""
+    def _film(self, row: int, episode: EpisodeStart) -> Film | None:
+        """Return the film of an episode; None unless the run collected it and its object is followed."""
         return self._films[row].get(episode.first) if episode.store == 0 else None
 
     def _track(self, row: int, film: Film, ctx: Context) -> None:
-        """Ask where the object was in an episode, if it is time."""
+        """Send the question to the tracker about an episode once it is due (`Film.due`)."""
         if film.due and film.content:
             ctx.ask(film.question(row))
         elif film.due:
             self._tracked(row, film.first, None, ctx)
 
-    def _tracked(self, row: int, first: int, said: Any, ctx: Context) -> None:
-        """Reward an ended episode by where its object was in its states, or count it as one in which it was lost."""
+    def _tracked(self, row: int, first: int, answer: Any, ctx: Context) -> None:
+        """Reward an ended episode by its object's positions, or count it as untracked without any. `first`: number of
+        its first transition; `answer`: the tracker's (`tracking.Tracking`), or None."""
         film = self._films[row].pop(first)
-        after = positions(said or [None] * (film.length + 1))[1:] * self._ways.size
-        seen = int(np.isfinite(after[:, 0]).sum())
-        self._untracked[row] += seen == 0
-        ctx.note(FOLLOWED, row, {"first": first, "failed": said is None, "states": film.length, "seen": seen})
-        if seen:
+        after = positions(answer or [None] * (film.length + 1))[1:] * self._ways.size
+        visible_states = int(np.isfinite(after[:, 0]).sum())
+        self._untracked[row] += visible_states == 0
+        ctx.note(
+            FOLLOWED, row, {"first": first, "failed": answer is None, "states": film.length, "seen": visible_states}
+        )
+        if visible_states:
             assert film.waypoints is not None, "they were known when the tracker was asked"
             name, last = next(iter(self._stores)), first + film.length - 1
             self._reward(self._stores[name], row, first, last, film.waypoints, after)
@@ -325,17 +335,17 @@ class WaypointGuide(SparseGuide):
     def _reward(
         self, store: Store, row: int, first: int, last: int, waypoints: Array, places: Array | None = None
     ) -> None:
-        """Write the dense rewards of a row's transitions `first` to `last`, as far as they are still stored; `places`:
-        where the object is after each of them, pixels [n, 3], if it is rewarded too."""
+        """Write the dense rewards of a seed's transitions `first` to `last` that are still stored. `places`: the
+        object's position after each of these transitions, pixels [n, 3], if it is rewarded too."""
         numbers = np.arange(first, last + 1)
-        held = store.holds(numbers)
-        slots = store.slot(numbers[held])
+        is_stored = store.holds(numbers)
+        slots = store.slot(numbers[is_stored])
         if not len(slots):
             return
         tips = store.read(TIP.name, row, slots)[:, : self._ways.width].astype(np.float64)
         rewards = dense(tips, waypoints, self._ways.shape)
         if places is not None:
-            rewards = with_object(rewards, dense(places, waypoints, self._ways.shape)[held])
+            rewards = with_object(rewards, dense(places, waypoints, self._ways.shape)[is_stored])
         store.write(DENSE.name, row, slots, rewards)
 
     # What is learnt from
@@ -343,16 +353,16 @@ class WaypointGuide(SparseGuide):
     def shape(self, batch: Batch) -> Batch:
         if not self._ways.asks:
             return super().shape(batch)
-        sparse, given = self.sparse(batch), batch.columns[DENSE.name]
-        reward = np.where(np.isnan(given), sparse, given)
+        sparse, dense_rewards = self.sparse(batch), batch.columns[DENSE.name]
+        reward = np.where(np.isnan(dense_rewards), sparse, dense_rewards)
         if self._ways.both:
             reward = np.where(sparse, 1, reward)
         return batch._replace(reward=reward.astype(np.float32))
 
     def metrics(self) -> Metrics:
-        """Return those of `SparseGuide`, and the numbers of episodes so far without usable waypoints, `guide/failed`,
-        of episodes of datasets whose first state is not known, `guide/unknown`, and, where the object is followed, of
-        episodes in which the tracker saw it in no state, `guide/untracked`."""
+        """Return the metrics of `SparseGuide`, and the numbers of episodes so far without usable waypoints,
+        `guide/failed`, of dataset episodes whose first state is unknown, `guide/unknown`, and, if the object is
+        followed, of episodes in which the tracker never found it, `guide/untracked`."""
         counts = {"guide/failed": self._failed, "guide/unknown": self._unknown} if self._ways.asks else {}
         if self._ways.follows:
             counts["guide/untracked"] = self._untracked
@@ -365,8 +375,8 @@ class WaypointGuide(SparseGuide):
         return {
             **super().state(row),
             **followed,
-            "open": _kept([*self._open[row].values()]),
-            "given": _kept(self._given[row]),
+            "open": _packed_episodes([*self._open[row].values()]),
+            "given": _packed_episodes(self._dataset_episodes[row]),
             "now": None if now is None else {"first": now[0], "waypoints": now[1]},
             "traced": np.array([*self._traced[row].items()], np.int64).reshape(-1, 2),
             "begun": int(self._begun[row]),
@@ -377,8 +387,8 @@ class WaypointGuide(SparseGuide):
 
     def load_state(self, row: int, state: State) -> None:
         super().load_state(row, state)
-        self._open[row] = {(each.store, each.first): each for each in _episodes(state["open"])}
-        self._given[row] = _episodes(state["given"])
+        self._open[row] = {(episode.store, episode.first): episode for episode in _episodes(state["open"])}
+        self._dataset_episodes[row] = _episodes(state["given"])
         now = state["now"]
         self._now[row] = None if now is None else (int(now["first"]), now["waypoints"])
         self._traced[row] = dict(state["traced"].tolist())
@@ -390,23 +400,23 @@ class WaypointGuide(SparseGuide):
 
 
 def _key(answer: Response) -> tuple[int, int]:
-    store, first = (int(each) for each in answer.key)
+    store, first = (int(number) for number in answer.key)
     return store, first
 
 
-def _kept(episodes: Sequence[Begun]) -> State:
-    """Return episodes as arrays; their snapshots one after the other, since their lengths may differ."""
+def _packed_episodes(episodes: Sequence[EpisodeStart]) -> State:
+    """Return episodes as arrays for a checkpoint; their snapshots are concatenated, since their lengths may differ."""
     return {
-        "numbers": np.array([each[:3] for each in episodes], np.int64).reshape(-1, 3),
-        "tips": np.array([each.tip for each in episodes], np.float32).reshape(-1, 3),
-        "sizes": np.array([len(each.snapshot) for each in episodes], np.int64),
-        "snapshots": np.concatenate([np.zeros(0, np.uint8), *(each.snapshot for each in episodes)]),
+        "numbers": np.array([episode[:3] for episode in episodes], np.int64).reshape(-1, 3),
+        "tips": np.array([episode.tip for episode in episodes], np.float32).reshape(-1, 3),
+        "sizes": np.array([len(episode.snapshot) for episode in episodes], np.int64),
+        "snapshots": np.concatenate([np.zeros(0, np.uint8), *(episode.snapshot for episode in episodes)]),
     }
 
 
-def _episodes(state: State) -> list[Begun]:
+def _episodes(state: State) -> list[EpisodeStart]:
     shots = np.split(state["snapshots"], np.cumsum(state["sizes"])[:-1]) if len(state["sizes"]) else []
     return [
-        Begun(int(store), int(first), int(length), tip, shot)
+        EpisodeStart(int(store), int(first), int(length), tip, shot)
         for (store, first, length), tip, shot in zip(state["numbers"], state["tips"], shots, strict=True)
     ]

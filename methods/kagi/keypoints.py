@@ -1,5 +1,5 @@
-"""The dialogue of the role `segmenter`: masks of the view from above, and five grasp and five target points in them
-(KAGI, §III-B)."""
+"""The dialogue with the segmenter: masks of the view from above, and five grasp and five target points in them (KAGI,
+§III-B)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Keypoints:
 
     def __init__(self, grid: int = 16, quality: float = 0.8) -> None:
         """`grid`: points along each side of the view at which masks are asked for; `quality`: least score of a mask
-        that has no meaning."""
+        without a meaning (one that is neither `thing` nor `place`)."""
         self._grid, self._quality = grid, quality
 
     async def __call__(
@@ -45,8 +45,8 @@ class Keypoints:
         frame of an episode, uint8 [1, size, 2 * size, 3]."""
         assert frames is not None, "an episode's first state has a frame"
         image = np.ascontiguousarray(views(frames).above[0])
-        told = await ask(SegmentCall(image, spread(len(image), self._grid), str(content["instruction"])))
-        return None if told.failure else chosen(told.value, len(image), self._quality)
+        outcome = await ask(SegmentCall(image, spread(len(image), self._grid), str(content["instruction"])))
+        return None if outcome.failure else chosen(outcome.value, len(image), self._quality)
 
 
 def spread(size: int, grid: int) -> tuple[tuple[float, float], ...]:
@@ -55,16 +55,17 @@ def spread(size: int, grid: int) -> tuple[tuple[float, float], ...]:
     >>> spread(8, 2)
     ((2.0, 2.0), (6.0, 2.0), (2.0, 6.0), (6.0, 6.0))
     """
-    at = [(each + 0.5) * size / grid for each in range(grid)]
+    at = [(index + 0.5) * size / grid for index in range(grid)]
     return tuple((column, row) for row in at for column in at)
 
 
 def chosen(masks: Sequence[Json], size: int, quality: float) -> dict[str, Json] | None:
-    """Return grasp and target points and the number of things, as `Keypoints`, of the answer to `SegmentCall` about a
-    view of `size` pixels; None where no thing or no place is left to choose from.
+    """Return grasp points, target points and the number of things, in the form of `Keypoints`' answer, for the masks of
+    a view of `size` pixels (the answer to `SegmentCall`); None without a mask for either kind of points.
 
-    Specks have no points, and a thing fills at most a quarter of the view. If masks have a meaning, grasp points are in
-    the masks of the thing, target points in those of its place; else in the small and in the large things (`halves`).
+    Specks are ignored, and a thing fills at most a quarter of the view. If masks have a meaning, grasp points are in
+    the masks of the thing and target points in those of its place; else in the small and in the large things
+    (`halves`).
     """
     shaped = [(mask, mask_of(mask["runs"], (size, size))) for mask in masks]
     largest = {"thing": LARGEST, "place": 1.0}
@@ -72,31 +73,31 @@ def chosen(masks: Sequence[Json], size: int, quality: float) -> dict[str, Json] 
         means: [shape for mask, shape in shaped if mask["means"] == means and SPECK <= shape.mean() <= most]
         for means, most in largest.items()
     }
-    seen = [(mask["score"], shape) for mask, shape in shaped if mask["means"] or mask["score"] >= quality]
-    found = things(seen)
-    told = any(mask["means"] for mask in masks)
-    grasp, target = (named["thing"], named["place"]) if told else halves(found)
+    scored = [(mask["score"], shape) for mask, shape in shaped if mask["means"] or mask["score"] >= quality]
+    shapes = things(scored)
+    have_meanings = any(mask["means"] for mask in masks)
+    grasp, target = (named["thing"], named["place"]) if have_meanings else halves(shapes)
     if not (grasp and target):
         return None
     places = {"grasp": sample(grasp) / size, "target": sample(target) / size}
-    return {**{name: np.round(points, 6).tolist() for name, points in places.items()}, "objects": len(found)}
+    return {**{name: np.round(points, 6).tolist() for name, points in places.items()}, "objects": len(shapes)}
 
 
 def things(scored: Sequence[tuple[float, Array]]) -> list[Array]:
-    """Return the masks that are of things, each thing once, the best scored first: those of more than a quarter of the
-    view are left out, and specks, and what overlaps a better mask by `SAME`. `scored`: scores and masks, bool [size,
+    """Return the masks of distinct things, the best scored first. Left out are masks of more than a quarter of the
+    view, specks, and masks that overlap a better one by `SAME` or more. `scored`: scores and masks, bool [size,
     size]."""
-    kept: list[Array] = []
+    distinct: list[Array] = []
     for _, mask in sorted(scored, key=lambda pair: -pair[0]):
         share = mask.mean()
-        if SPECK <= share <= LARGEST and all(overlap(mask, other) < SAME for other in kept):
-            kept.append(mask)
-    return kept
+        if SPECK <= share <= LARGEST and all(overlap(mask, other) < SAME for other in distinct):
+            distinct.append(mask)
+    return distinct
 
 
 def halves(masks: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-    """Return the small and the large of several masks, each in the given order. The border is where two areas that
-    follow each other differ by the largest factor (choice: what is grasped is small beside where it is put)."""
+    """Return the small and the large of several masks, bool [height, width], each in the given order. The border is
+    where two consecutive areas differ by the largest factor (choice: what is grasped is small beside its place)."""
     areas = np.sort([np.count_nonzero(mask) for mask in masks])
     if len(areas) < 2 or areas[0] == areas[-1]:
         return [*masks], []
@@ -133,27 +134,27 @@ def core(mask: Array) -> tuple[Array, Array]:
 
 
 def farthest(candidates: Array, points: Array, count: int) -> Array:
-    """Return `points` [m, 2] and, up to `count` in all, the candidates [n, 2] that are farthest from all before them;
-    without points, the first candidate comes first."""
-    found = [*points]
-    gaps = np.min([np.linalg.norm(candidates - point, axis=1) for point in found], axis=0) if found else None
-    while len(found) < count:
-        found.append(candidates[0 if gaps is None else gaps.argmax()])
-        apart = np.linalg.norm(candidates - found[-1], axis=1)
-        gaps = apart if gaps is None else np.minimum(gaps, apart)
-    return np.array(found)
+    """Return `points` [m, 2] followed by candidates [n, 2], each the one farthest from all points before it, until
+    there are `count`; without points, the first candidate comes first."""
+    selected = [*points]
+    gaps = np.min([np.linalg.norm(candidates - point, axis=1) for point in selected], axis=0) if selected else None
+    while len(selected) < count:
+        selected.append(candidates[0 if gaps is None else gaps.argmax()])
+        distances = np.linalg.norm(candidates - selected[-1], axis=1)
+        gaps = distances if gaps is None else np.minimum(gaps, distances)
+    return np.array(selected)
 
 
 LOOKS = 8
 """First states in which a segmenter is tried before a run (choice: a second's work)."""
 
 
-def seen(segmenter: Callable[[SegmentCall], Sequence[Json]], suite: Any, task: str, draw: Drawer) -> float:
-    """Return the share of `LOOKS` layouts in whose first state a hand-written segmenter finds keypoints."""
-    trial, found = suite.make(task), 0
+def visible_share(segmenter: Callable[[SegmentCall], Sequence[Json]], suite: Any, task: str, draw: Drawer) -> float:
+    """Return the share of `LOOKS` layouts of a task in whose first frame a hand-written segmenter finds keypoints."""
+    trial, hits = suite.make(task), 0
     for seed in range(LOOKS):
         trial.reset(seed)
         image = np.ascontiguousarray(views(draw(trial.snapshot()[None])).above[0])
         masks = segmenter(SegmentCall(image, (), trial.instruction))
-        found += chosen(masks, len(image), 0.0) is not None
-    return found / LOOKS
+        hits += chosen(masks, len(image), 0.0) is not None
+    return hits / LOOKS

@@ -1,10 +1,10 @@
-"""What a model is shown: the view from above under a labelled grid and candidate points, the view from the side under
-labelled lines (KAGI, §III-B and fig. 3).
+"""The annotated images of a prompt: the view from above with a labelled grid and candidate points, and the view from
+the side with labelled lines (KAGI, §III-B and fig. 3).
 
 Names of columns, rows and lines stand in a margin at the top and at the left, so they hide nothing. Lines are one pixel
 wide, in dashes of two tones that are seen on light and dark ground. Text is not smoothed, so every pixel that is drawn
-has one of a few exact colours (`drawn_over`), and each point has a colour of its own, one of 255 levels apart from the
-next one's: readers that are no model of images tell the points by it.
+has one of a few exact colours (`drawn_over`), and each point has a colour of its own, one level of 255 from the next
+one's: hand-written readers tell the points apart by it.
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ def inner(image: Array) -> Array:
 
 
 def drawn_over(image: Array) -> Array:
-    """Return which pixels of an annotated image are annotations, bool [height, width]."""
+    """Return which pixels of an annotated image uint8 [height, width, 3] are annotations, bool [height, width]."""
     points = [_shade(base, number) for base in (TEAL, BLUE) for number in range(POINTS)]
-    known = np.array([*points, *TAGS, *LINKS, LIGHT, DARK, PAPER, INK])
-    return np.isin(_code(image), _code(known))
+    annotation_colours = np.array([*points, *TAGS, *LINKS, LIGHT, DARK, PAPER, INK])
+    return np.isin(_code(image), _code(annotation_colours))
 
 
 def cleaned(image: Array) -> Array:
-    """Return the view within an annotated image; where it was drawn over, it has the colour of the nearest other
-    pixel."""
+    """Return the view within an annotated image, uint8 [side, side, 3]; annotated pixels get the colour of the nearest
+    pixel that is none."""
     from scipy.ndimage import distance_transform_edt
 
     view = inner(image)
@@ -101,17 +101,17 @@ def cleaned(image: Array) -> Array:
 
 
 def found_points(image: Array, base: Colour) -> dict[int, tuple[float, float]]:
-    """Return number (from 1) -> (u, v) of the points of a kind, TEAL or BLUE, that an annotated image shows."""
-    view, found = inner(image), {}
+    """Return number (from 1) -> (u, v) of the visible points of a kind, TEAL or BLUE, in an annotated image."""
+    view, points = inner(image), {}
     code = _code(view)
     for number in range(POINTS):
         rows, columns = np.nonzero(code == _code(np.array(_shade(base, number))))
         if len(rows):
-            found[number + 1] = (
+            points[number + 1] = (
                 (float(np.median(columns)) + 0.5) / len(view),
                 (float(np.median(rows)) + 0.5) / len(view),
             )
-    return found
+    return points
 
 
 def _framed(view: Array) -> tuple[Image.Image, int, int]:
@@ -147,26 +147,26 @@ def _points(draw: ImageDraw.ImageDraw, candidates: Candidates, margin: int, side
         _Kind(letter, shade, tag, link, margin + np.asarray(points, float) * side)
         for letter, shade, tag, link, points in zip("PQ", (TEAL, BLUE), TAGS, LINKS, candidates, strict=True)
     ]
-    taken: list[Box] = []
+    boxes: list[Box] = []
     for kind in kinds:
         groups = kind.places[:, None]
         if np.ptp(kind.places, axis=0).max() < side / 6:  # one small thing, of which nothing should be hidden
             groups = kind.places[None]
-        taken += [(*(each.min(0) - 2 * radius).tolist(), *(each.max(0) + 2 * radius).tolist()) for each in groups]
+        boxes += [(*(group.min(0) - 2 * radius).tolist(), *(group.max(0) + 2 * radius).tolist()) for group in groups]
     for kind in kinds:
         for number, point in enumerate(kind.places):
             text = f"{kind.letter}{number + 1}"
             box = _label(
-                draw.textbbox((0, 0), text, font, anchor="mm"), point, kind.places.mean(0), taken, margin, side
+                draw.textbbox((0, 0), text, font, anchor="mm"), point, kind.places.mean(0), boxes, margin, side
             )
-            taken.append(box)
+            boxes.append(box)
             middle = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
             draw.line((*point, *middle), kind.link)
             draw.rectangle(box, kind.tag)
             draw.text(middle, text, PAPER, font, anchor="mm")
     for kind in kinds:
         for number, point in enumerate(kind.places):
-            column, row = (min(int(each), margin + side - 1) for each in point)
+            column, row = (min(int(group), margin + side - 1) for group in point)
             inside = (column - radius, row - radius, column + radius, row + radius)
             draw.ellipse(inside, _shade(kind.shade, number), PAPER)
 
@@ -181,9 +181,10 @@ class _Kind(NamedTuple):
     places: Array
 
 
-def _label(text: Box, point: Array, centre: Array, taken: Sequence[Box], margin: int, side: int) -> Box:
-    """Return the box of a label: the nearest free place to its point, and among equally near ones the one that leads
-    away from the middle of the points; over the point where no place is free. `text`: the text's box around (0, 0)."""
+def _label(text: Box, point: Array, centre: Array, boxes: Sequence[Box], margin: int, side: int) -> Box:
+    """Return the box of a label: the free box nearest to its point, of equally near ones the one that points away from
+    `centre`, the middle of the points; the box over the point itself where none is free. `text`: the text's box around
+    (0, 0); `boxes`: those that are not free."""
     half = np.array([(text[2] - text[0]) / 2 + 2, (text[3] - text[1]) / 2 + 2])
     away = np.arctan2(*(point - centre)[::-1])
     for reach in np.arange(1.2, 8) * half[1] * 1.2:
@@ -191,14 +192,14 @@ def _label(text: Box, point: Array, centre: Array, taken: Sequence[Box], margin:
             middle = np.round(point + reach * np.array([np.cos(away + turn), np.sin(away + turn)]))
             box = _box(middle, half)
             inside = margin <= min(box) and max(box) < margin + side
-            if inside and not any(_meet(box, other) for other in taken):
+            if inside and not any(_meet(box, other) for other in boxes):
                 return box
     return _box(np.round(np.clip(point, margin + half, margin + side - half - 1)), half)
 
 
 def _box(middle: Array, half: Array) -> Box:
-    left, top, right, bottom = np.concatenate([middle - half, middle + half]).tolist()
-    return left, top, right, bottom
+    x_min, y_min, x_max, y_max = np.concatenate([middle - half, middle + half]).tolist()
+    return x_min, y_min, x_max, y_max
 
 
 def _meet(box: Box, other: Box) -> bool:
@@ -217,6 +218,6 @@ def _shade(base: Colour, number: int) -> Colour:
 
 
 def _code(colours: Array) -> Array:
-    """Return one number for each colour [..., 3]."""
+    """Return an integer that identifies each colour, int32 [...], for colours [..., 3]."""
     wide = np.asarray(colours).astype(np.int32)
     return np.asarray(wide[..., 0] * 65_536 + wide[..., 1] * 256 + wide[..., 2])

@@ -1,5 +1,5 @@
-"""Keypoints and waypoints from where the thing is and where it is to be, in the form in which segmenter and model give
-theirs: what both could do if they never misjudged a position."""
+"""Privileged keypoints and waypoints, made from the true places of the thing and of its target, in the form of the
+answers of segmenter and model: what both could do if they never misjudged a position."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ APART = 0.02
 
 
 class PointReader:
-    """Answers as the dialogue `keypoints.Keypoints` would."""
+    """Answers the segmenter's questions from true places, in the form of `keypoints.Keypoints`."""
 
     def __init__(self, error: float) -> None:
-        """`error`: probability that thing and place are taken for each other."""
+        """`error`: probability that thing and place are confused with each other."""
         self._error = error
 
     def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any] | None:
@@ -45,7 +45,7 @@ def _places(question: Question) -> Array:
 
 
 class PoseReader:
-    """Answers as the dialogue of KAGI's guide would (`questions.answer`)."""
+    """Answers questions for waypoints from true places, in the form of `questions.answer`."""
 
     def __init__(self, error: float) -> None:
         """`error`: probability that the path is shifted by a tile."""
@@ -57,19 +57,19 @@ class PoseReader:
 
         An erroneous path is shifted by one tile to the left, to the right, up or down, the direction drawn uniformly
         from those in which no end of it would leave the view."""
-        asked, places = questions.read(json.loads(question.content)), _places(question)
+        query, places = questions.read(json.loads(question.content)), _places(question)
         if not np.isfinite(places).all():
             return None
         thing, place = places.astype(float)
         grasp, target = (
-            1 + int(np.linalg.norm(np.subtract(shown, where[:2]), axis=1).argmin())
-            for shown, where in zip(asked.candidates, (thing, place), strict=True)
+            1 + int(np.linalg.norm(np.subtract(points, centre[:2]), axis=1).argmin())
+            for points, centre in zip(query.candidates, (thing, place), strict=True)
         )
         if generator.random() < self._error:
-            by = _shift(asked.grid.nearest(thing)[:2], asked.grid.nearest(place)[:2], asked.grid.size, generator)
+            by = _shift(query.grid.nearest(thing)[:2], query.grid.nearest(place)[:2], query.grid.size, generator)
             thing[:2] += by
             place[:2] += by
-        return questions.answer(grasp, target, path(asked.grid, thing, place, asked.start), asked.grid)
+        return questions.answer(grasp, target, path(query.grid, thing, place, query.start), query.grid)
 
 
 def _shift(

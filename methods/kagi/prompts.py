@@ -12,7 +12,7 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
 from guidebench.methods.kagi import marks
 from guidebench.methods.kagi.blocks import FEWEST, MOST, Block, Grid
-from guidebench.methods.kagi.questions import POINTS, Asked, Candidates
+from guidebench.methods.kagi.questions import POINTS, Candidates, WaypointQuestion
 from guidebench.methods.kagi.sight import views
 
 OPENING = """\
@@ -74,10 +74,10 @@ def schema(grid: Grid, candidates: Candidates) -> dict[str, Any]:
     }
 
 
-def texts(asked: Asked) -> tuple[str, str, str]:
+def texts(question: WaypointQuestion) -> tuple[str, str, str]:
     """Return the texts of the message that asks for waypoints: before the view from above, before the view from the
     side, and after both."""
-    instruction, candidates, grid, start = asked
+    instruction, candidates, grid, start = question
     opening = OPENING.format(
         instruction=" ".join(instruction.split()), size=grid.size, last=grid.last, tile=f"{grid.last}{grid.size}",
         grasp=len(candidates.grasp), target=len(candidates.target),
@@ -93,31 +93,31 @@ def texts(asked: Asked) -> tuple[str, str, str]:
     return opening, ASIDE.format(size=grid.size), f"{request}\n\n{form}"
 
 
-def message(asked: Asked, frame: Array) -> Message:
+def message(question: WaypointQuestion, frame: Array) -> Message:
     """Return the message that asks for waypoints. `frame`: uint8 [size, 2 * size, 3], the view from above at the left
     and the view from the side at the right, which is shown only for heights. UserError for another frame."""
-    (above, aside), (opening, beside, request), grid = views(frame), texts(asked), asked.grid
-    shown: list[str | Array] = [opening, marks.from_above(above, grid, asked.candidates)]
+    (above, aside), (opening, beside, request), grid = views(frame), texts(question), question.grid
+    content: list[str | Array] = [opening, marks.from_above(above, grid, question.candidates)]
     if grid.heights:
-        shown += [beside, marks.from_the_side(aside, grid)]
-    return Message("user", (*shown, request))
+        content += [beside, marks.from_the_side(aside, grid)]
+    return Message("user", (*content, request))
 
 
 def most_bytes() -> tuple[int, int]:
-    """Return the bytes of the texts of the longest message, and of the longest text after an invalid reply."""
+    """Return the sizes in bytes of the texts of the longest message, and of the longest reminder."""
     points = [[0.5, 0.5]] * POINTS
-    asked = Asked("x" * INSTRUCTION, Candidates(points, points), Grid(), (0.5, 0.5, 0.5))
-    return sum(len(text.encode()) for text in texts(asked)), len(REMINDER.encode()) + FAULT
+    question = WaypointQuestion("x" * INSTRUCTION, Candidates(points, points), Grid(), (0.5, 0.5, 0.5))
+    return sum(len(text.encode()) for text in texts(question)), len(REMINDER.encode()) + FAULT
 
 
 def reply(grasp: str, target: str, blocks: Sequence[Block], plan: str = "") -> dict[str, Any]:
-    """Return the object of the schema for a selection and a path."""
-    told = {"grasp": grasp, "target": target, "block_sequence": [_written(block) for block in blocks]}
-    return {"plan": plan, **told} if plan else told
+    """Return the reply, an object of the schema, with this selection, path and `plan` (left out if empty)."""
+    selection = {"grasp": grasp, "target": target, "block_sequence": [_written(block) for block in blocks]}
+    return {"plan": plan, **selection} if plan else selection
 
 
 def reminder(fault: Misread) -> str:
-    """Return what is said after an invalid reply."""
+    """Return the reminder that follows an invalid reply."""
     return REMINDER.format(fault=fault)
 
 

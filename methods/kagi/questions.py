@@ -1,4 +1,4 @@
-"""What is told of an episode when waypoints are asked for, and the answer that comes back."""
+"""The content of a question for an episode's waypoints, and the form of its answer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from guidebench.harness.interfaces import Array
 from guidebench.methods.kagi.blocks import Block, Grid
 
 SEGMENTER, WAYPOINTS, TRACKER = "segmenter", "waypoints", "tracker"
+"""Roles of the model that finds the candidates, of the chat that chooses waypoints, and of the model that follows the
+object."""
 MODEL_SETS: Mapping[str, Mapping[str, str]] = {
     name: {SEGMENTER: name, WAYPOINTS: name} for name in ("scripted", "oracle")
 }
-"""The parts that sets of models have for the roles of the two who are asked about an episode's first state."""
+"""Name of a set of models -> its parts for segmenter and waypoints."""
 COLOURED = ("bin_sorting",)
 """Suites whose instructions name a colour and a place that the hand-written models know."""
-"""Roles of the model that finds the candidates, of the chat that chooses waypoints, and of the model that follows the
-object."""
 POINTS = 9
 """Most candidates of a kind."""
 LARGEST = 12
@@ -28,8 +28,8 @@ DEFAULT = Grid()
 
 
 def oracles(parts: Mapping[str, Any]) -> frozenset[str]:
-    """Return which of the roles `segmenter` and `waypoints` an oracle fills, given the parts by role; their questions
-    tell where things are."""
+    """Return which of the roles `segmenter` and `waypoints` an oracle fills, given the parts by role; questions to
+    these state the true places."""
     return frozenset(role for role in (SEGMENTER, WAYPOINTS) if getattr(parts.get(role), "backend", "") == "oracle")
 
 
@@ -42,8 +42,8 @@ class Candidates(NamedTuple):
     """Q1, Q2, …: where it may be brought."""
 
 
-class Asked(NamedTuple):
-    """The content of a question."""
+class WaypointQuestion(NamedTuple):
+    """The content of a question for an episode's waypoints."""
 
     instruction: str
     candidates: Candidates
@@ -55,22 +55,22 @@ class Asked(NamedTuple):
     def content(self) -> str:
         """Return the question's content, JSON: instruction, grasp, target, and, where they are not the default, grid,
         views and start."""
-        told: dict[str, Any] = {"instruction": self.instruction}
+        content: dict[str, Any] = {"instruction": self.instruction}
         for name, points in self.candidates._asdict().items():
-            told[name] = np.asarray(points, float).tolist()
+            content[name] = np.asarray(points, float).tolist()
         if self.grid.size != DEFAULT.size:
-            told["grid"] = self.grid.size
+            content["grid"] = self.grid.size
         if not self.grid.heights:
-            told["views"] = "single"
+            content["views"] = "single"
         if self.start is not None:
-            told["start"] = [float(each) for each in self.start]
-        return json.dumps(told)
+            content["start"] = [float(coordinate) for coordinate in self.start]
+        return json.dumps(content)
 
 
-def read(content: Any) -> Asked:
+def read(content: Any) -> WaypointQuestion:
     """Return a question from its parsed content. ValueError unless it has 1 to `POINTS` candidates of each kind in
     [0, 1], a grid of 2 to `LARGEST` tiles and a start of finite numbers."""
-    found = [_points(content, name) for name in Candidates._fields]
+    candidates = [_points(content, name) for name in Candidates._fields]
     size, views = content.get("grid", DEFAULT.size), content.get("views", "both")
     if size not in range(2, LARGEST + 1):
         raise ValueError(f"a grid of {size!r} tiles cannot be labelled; choose 2 to {LARGEST}")
@@ -79,7 +79,7 @@ def read(content: Any) -> Asked:
     grid, start = Grid(int(size), views == "both"), content.get("start")
     if start is not None and (len(start) < 2 + grid.heights or not np.isfinite(np.asarray(start, float)).all()):
         raise ValueError(f"the gripper is at {start!r}, expected (u, v, h) as finite numbers")
-    return Asked(str(content["instruction"]), Candidates(*found), grid, start)
+    return WaypointQuestion(str(content["instruction"]), Candidates(*candidates), grid, start)
 
 
 def answer(grasp: int, target: int, blocks: Sequence[Block], grid: Grid) -> dict[str, Any]:
@@ -101,5 +101,5 @@ def _points(content: Any, name: str) -> list[list[float]]:
         raise ValueError(f"{name} has the shape {list(points.shape)}, expected [1 to {POINTS}, 2], of (u, v)")
     if not ((points >= 0) & (points <= 1)).all():
         raise ValueError(f"{name} holds {points.tolist()}, expected fractions of the view's side in [0, 1]")
-    found: list[list[float]] = points.tolist()
-    return found
+    fractions: list[list[float]] = points.tolist()
+    return fractions

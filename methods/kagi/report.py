@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.methods.kagi import fields
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from guidebench.reports.summary.rows import ReportRow
 
-LED = ("collected", "first", "failed", "instruction", "path")
-ASKED = ("episode", "first", "cameras")
-TAKEN = ("first", "tips")
+WAYPOINT_COLUMNS = ("collected", "first", "failed", "instruction", "path")
+QUESTION_COLUMNS = ("episode", "first", "cameras")
+PATH_COLUMNS = ("first", "tips")
 """Columns of the logs `waypoints`, `questions` and `paths` that are read."""
 LARGEST = 1024
 """Most pixels along a side of a field and of a frame's view."""
@@ -83,78 +83,85 @@ class Scene(NamedTuple):
 
 
 class Scenes(NamedTuple):
+    """The drawn episodes of one run of a row."""
+
     row: ReportRow
     seed: int
     scenes: Sequence[Scene]
 
 
 def scenes(source: Source) -> list[Scenes]:
-    """Return the traced episodes of each row's first run that has some."""
-    logs = {"waypoints": LED, "questions": ASKED, "paths": TAKEN}
+    """Return, for each row, the episodes to draw of its first run that has traced episodes."""
+    logs = {"waypoints": WAYPOINT_COLUMNS, "questions": QUESTION_COLUMNS, "paths": PATH_COLUMNS}
     rows = {log: source.rows(log, *columns) for log, columns in logs.items()}
-    found = []
+    all_scenes = []
     for row in source.summary.rows:
-        mine = {log: each[each["cell"] == row.cell.id] for log, each in rows.items()}
-        for seed in sorted(mine["questions"]["seed"].unique()):
+        cell_logs = {log: records[records["cell"] == row.cell.id] for log, records in rows.items()}
+        for seed in sorted(cell_logs["questions"]["seed"].unique()):
             frames = _frames(source, row.cell.id, int(seed))
-            its = {log: each[each["seed"] == seed] for log, each in mine.items()}
-            chosen = _of_run(row.cell.settings, its, frames, f"{row.where}, {row.label}, seed {seed}", source.notes)
+            run_logs = {log: records[records["seed"] == seed] for log, records in cell_logs.items()}
+            chosen = _of_run(
+                row.cell.settings, run_logs, frames, f"{row.task_id}, {row.label}, seed {seed}", source.notes
+            )
             if chosen:
-                found.append(Scenes(row, int(seed), chosen))
+                all_scenes.append(Scenes(row, int(seed), chosen))
                 break
-    return found
+    return all_scenes
 
 
 def _of_run(
     settings: Mapping[str, Any],
     logs: Mapping[str, pd.DataFrame],
     frames: Mapping[int, bytes],
-    where: str,
+    run_name: str,
     notes: list[str],
 ) -> list[Scene]:
-    """Return the first, the middle and the last traced episode of a run with waypoints; what does not fit is noted."""
+    """Return the first, the middle and the last traced episode of a run that have waypoints; add a note to `notes` for
+    an episode whose logs cannot be read. `logs`: log -> records of the run; `frames`: episode -> PNG."""
     led = {int(row["first"]): row for row in logs["waypoints"].to_dict("records") if row["collected"]}
-    taken = {int(row["first"]): row for row in logs["paths"].to_dict("records")}
-    known = []
+    paths = {int(row["first"]): row for row in logs["paths"].to_dict("records")}
+    candidates = []
     for row in logs["questions"].sort_values("episode").to_dict("records"):
         first = int(row["first"])
-        if first in taken and first in led and not led[first]["failed"]:
-            known.append((row, led[first], taken[first]))
-    chosen = np.unique(np.linspace(0, len(known) - 1, min(3, len(known))).round().astype(int))
-    found = []
-    for asked, mine, went in (known[number] for number in chosen.tolist()):
+        if first in paths and first in led and not led[first]["failed"]:
+            candidates.append((row, led[first], paths[first]))
+    chosen = np.unique(np.linspace(0, len(candidates) - 1, min(3, len(candidates))).round().astype(int))
+    run_scenes = []
+    for question, waypoints, path in (candidates[number] for number in chosen.tolist()):
         try:
-            found.append(_scene(settings, asked, mine, went, frames.get(int(asked["episode"]), b"")))
+            run_scenes.append(_scene(settings, question, waypoints, path, frames.get(int(question["episode"]), b"")))
         except (UserError, ValueError, TypeError, OSError, RecursionError, SyntaxError) as error:
-            notes.append(f"{where}: the reward of episode {asked['episode']} is not drawn ({brief(str(error), 200)})")
-    return found
+            notes.append(
+                f"{run_name}: the reward of episode {question['episode']} is not drawn ({brief(str(error), 200)})"
+            )
+    return run_scenes
 
 
-def _scene(settings: Mapping[str, Any], asked: Any, led: Any, went: Any, png: bytes) -> Scene:
+def _scene(settings: Mapping[str, Any], question: Any, led: Any, path: Any, png: bytes) -> Scene:
     lam, phi, size = (_setting(settings, f"guide.{name}") for name in ("lam", "phi", "pixels"))
     if not 1 <= size <= LARGEST:
         raise UserError(f"guide.pixels is {size:g}; a field of at most {LARGEST} pixels is drawn")
     waypoints = _array(led["path"], "path", (FEWEST, MOST), (2, 3)) * size
-    tips = _array(went["tips"], "tips", (1, POINTS), (3,))
+    tips = _array(path["tips"], "tips", (1, POINTS), (3,))
     cameras = None
-    if waypoints.shape[1] == 3 and isinstance(asked.get("cameras"), str):
-        cameras = _array(asked["cameras"], "cameras", (2, 2), (3,), more=(4,))
+    if waypoints.shape[1] == 3 and isinstance(question.get("cameras"), str):
+        cameras = _array(question["cameras"], "cameras", (2, 2), (3,), more=(4,))
     return Scene(
-        int(asked["episode"]), int(led["step"]), str(led["instruction"]), waypoints, tips, cameras, Shape(lam, phi),
+        int(question["episode"]), int(led["step"]), str(led["instruction"]), waypoints, tips, cameras, Shape(lam, phi),
         int(size), _decoded(png) if png else None,
     )  # fmt: skip
 
 
 def _array(text: Any, name: str, counts: tuple[int, int], widths: tuple[int, ...], more: tuple[int, ...] = ()) -> Array:
-    """Return the numbers of a text of a log, float64 [n, width, …]; UserError for other sizes, and numbers that are not
-    finite."""
-    found = np.array(json.loads(str(text)), float)
-    fits = found.ndim == 2 + len(more) and counts[0] <= len(found) <= counts[1] and found.shape[1] in widths
-    if not fits or found.shape[2:] != more:
-        raise UserError(f"{name} has the shape {[*found.shape]}, expected {counts[0]} to {counts[1]} of {widths}")
-    if not (np.abs(found) < FAR).all():
+    """Return the numbers of a log's JSON text, float64 [n, width, *more]. UserError unless n is in the range `counts`
+    and width one of `widths`, and for numbers that are not finite or too large."""
+    numbers = np.array(json.loads(str(text)), float)
+    fits = numbers.ndim == 2 + len(more) and counts[0] <= len(numbers) <= counts[1] and numbers.shape[1] in widths
+    if not fits or numbers.shape[2:] != more:
+        raise UserError(f"{name} has the shape {[*numbers.shape]}, expected {counts[0]} to {counts[1]} of {widths}")
+    if not (np.abs(numbers) < FAR).all():
         raise UserError(f"{name} holds a number that is not finite or larger than {FAR:g}")
-    return found
+    return numbers
 
 
 def _setting(settings: Mapping[str, Any], name: str) -> float:
@@ -170,43 +177,56 @@ def _frames(source: Source, cell: str, seed: int) -> dict[int, bytes]:
     run = next((run for run in source.study.runs if run.cell.id == cell and run.seed == seed), None)
     if run is None:
         return {}
-    found, notes = episodes.questions(source.study.directory / run.directory)
+    framed_questions, notes = episodes.questions(source.study.directory / run.directory)
     source.notes.extend(notes)
-    return {asked.episode: asked.frame for asked in found if (asked.log, asked.role) == ("questions", "waypoints")}
+    return {
+        question.episode: question.frame
+        for question in framed_questions
+        if (question.log, question.role) == ("questions", "waypoints")
+    }
 
 
 def _decoded(png: bytes) -> Array:
     """Return a frame of one or two square views, uint8 [s, s or 2 * s, 3]; UserError for anything else."""
     if pixels(png) > 2 * LARGEST**2:
         raise UserError(f"its frame has {pixels(png):,} pixels; at most {2 * LARGEST**2:,} are drawn")
-    frame = apart.call("decoding a frame", apart.SECONDS, outside.picture, png)
+    frame = reader_process.call("decoding a frame", reader_process.SECONDS, outside.picture, png)
     if frame.shape[1] not in (len(frame), 2 * len(frame)):
         raise UserError(f"its frame is {frame.shape[1]} × {len(frame)} pixels; expected one or two square views")
     return frame
 
 
-def drawings(found: Sequence[Scenes], source: Source) -> list[Drawing]:
+def drawings(all_scenes: Sequence[Scenes], source: Source) -> list[Drawing]:
     """Draw the episodes of each row."""
-    drawn: list[Drawing] = []
-    for each in found:
-        name = figures.file_name("fields", f"{each.row.where}-{each.row.label}", [made.name for made in drawn])
-        drawn.append(drawing(f"{each.row.where}: {each.row.label}, seed {each.seed}", name, each.scenes))
-    return drawn
+    row_figures: list[Drawing] = []
+    for row_scenes in all_scenes:
+        name = figures.file_name(
+            "fields",
+            f"{row_scenes.row.task_id}-{row_scenes.row.label}",
+            [figure.name for figure in row_figures],
+        )
+        row_figures.append(
+            drawing(
+                f"{row_scenes.row.task_id}: {row_scenes.row.label}, seed {row_scenes.seed}", name, row_scenes.scenes
+            )
+        )
+    return row_figures
 
 
-def drawing(where: str, name: str, found: Sequence[Scene]) -> Drawing:
-    """Return the figure of some episodes: one line each, the view from above and, where it counts, from the side."""
+def drawing(label: str, name: str, scenes: Sequence[Scene]) -> Drawing:
+    """Return a figure of episodes, a line each: the view from above and, where heights count, the view from the
+    side."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    wide = any(scene.cameras is not None for scene in found)
-    title = textwrap.fill(literal(where), figures.LABEL_CHARACTERS)
-    with figures.canvas(1.15 + 0.13 * title.count("\n") + (1.95 if wide else 3.4) * len(found)) as figure:
-        every = figure.subplots(len(found), 1 + wide, squeeze=False)
-        for axes, scene in zip(every, found, strict=True):
-            told = textwrap.fill(literal(f"“{brief(scene.instruction, 2 * LETTERS)}”"), LETTERS)
+    wide = any(scene.cameras is not None for scene in scenes)
+    title = textwrap.fill(literal(label), figures.LABEL_CHARACTERS)
+    with figures.canvas(1.15 + 0.13 * title.count("\n") + (1.95 if wide else 3.4) * len(scenes)) as figure:
+        every = figure.subplots(len(scenes), 1 + wide, squeeze=False)
+        for axes, scene in zip(every, scenes, strict=True):
+            instruction = textwrap.fill(literal(f"“{brief(scene.instruction, 2 * LETTERS)}”"), LETTERS)
             head = f"episode {scene.episode}: mean reward along the path {np.mean(scene.rewards):.2f}"
-            axes[0].set_title(f"{head}\n{told}", fontsize=7, loc="left")
+            axes[0].set_title(f"{head}\n{instruction}", fontsize=7, loc="left")
             _draw(axes[0], scene, side=False)
             if wide and scene.cameras is not None:
                 _draw(axes[1], scene, side=True)
@@ -221,45 +241,45 @@ def drawing(where: str, name: str, found: Sequence[Scene]) -> Drawing:
     words = "; ".join(
         f"episode {scene.episode}: {len(scene.waypoints)} waypoints, mean reward along the path "
         f"{np.mean(scene.rewards):.2f}, at most {np.max(scene.rewards):.2f}"
-        for scene in found
+        for scene in scenes
     )
-    return Drawing(where, name, png, pdf, f"Dense reward over the views, {where}. {words}.")
+    return Drawing(label, name, png, pdf, f"Dense reward over the views, {label}. {words}.")
 
 
 def _draw(axes: Axes, scene: Scene, side: bool) -> None:
-    """Draw a view: over the frame the field, the clearer the higher the reward, then waypoints and path."""
+    """Draw a view of an episode: its frame, the field over it (more opaque at higher rewards), waypoints and path."""
     size = scene.size
     if side:
         assert scene.cameras is not None
         field = fields.beside(scene.waypoints, scene.cameras, scene.shape, size)
-        way, taken = (
+        way, path = (
             np.stack([columns_beside(scene.cameras[0], scene.cameras[1], points / size) * size, points[:, 2]], axis=1)
             for points in (scene.waypoints, scene.tips)
         )
     else:
-        field, way, taken = fields.above(scene.waypoints, scene.shape, size), scene.waypoints[:, :2], scene.tips[:, :2]
+        field, way, path = fields.above(scene.waypoints, scene.shape, size), scene.waypoints[:, :2], scene.tips[:, :2]
     extent = (0, size, size, 0)
-    shown = _view(scene.frame, side)
-    if shown is not None:
-        axes.imshow(shown, extent=extent, interpolation="bicubic")
-    opacity = np.clip(OPACITY[0] + field, 0, OPACITY[1]) if shown is not None else 1.0
+    view = _view(scene.frame, side)
+    if view is not None:
+        axes.imshow(view, extent=extent, interpolation="bicubic")
+    opacity = np.clip(OPACITY[0] + field, 0, OPACITY[1]) if view is not None else 1.0
     axes.imshow(field, cmap=FIELD, vmin=0, vmax=1, extent=extent, alpha=opacity, interpolation="nearest")
     axes.contour(np.arange(size) + 0.5, np.arange(size) + 0.5, field, [0.5], colors=WAY, linewidths=0.5)
     axes.plot([], color=WAY, linewidth=0.8, label="reward .5")
     axes.plot(*way.T, color=WAY, linewidth=0.8, linestyle=(0, (2, 1.5)), label="waypoints 1, 2, …")
-    axes.plot(*taken.T, color="black", linewidth=1.5)
-    axes.plot(*taken.T, color=TAKEN_WAY, linewidth=0.9, label="gripper")
+    axes.plot(*path.T, color="black", linewidth=1.5)
+    axes.plot(*path.T, color=TAKEN_WAY, linewidth=0.9, label="gripper")
     edge: Any = {"color": TAKEN_WAY, "markeredgecolor": "black", "markeredgewidth": 0.5, "linestyle": ""}
-    axes.plot(*taken[0], marker="o", markersize=4, **edge)
-    axes.plot(*taken[-1], marker="X", markersize=5, label="its end", **edge)
+    axes.plot(*path[0], marker="o", markersize=4, **edge)
+    axes.plot(*path[-1], marker="X", markersize=5, label="its end", **edge)
     for (column, row), names in _numbered(way).items():
         axes.text(
             column, row, names, fontsize=5, ha="center", va="center", clip_on=True,
             bbox={"boxstyle": "round,pad=0.15", "facecolor": WAY, "edgecolor": "black", "linewidth": 0.4},
         )  # fmt: skip
-    told = {"facecolor": "black", "alpha": 0.6, "edgecolor": "none", "pad": 1.5}
-    axes.text(0.02, 0.98, "from the side" if side else "from above", color="white", fontsize=6, va="top", bbox=told,
-              transform=axes.transAxes)  # fmt: skip
+    label_box = {"facecolor": "black", "alpha": 0.6, "edgecolor": "none", "pad": 1.5}
+    axes.text(0.02, 0.98, "from the side" if side else "from above", color="white", fontsize=6, va="top",
+              bbox=label_box, transform=axes.transAxes)  # fmt: skip
     axes.set(xlim=(0, size), ylim=(size, 0), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
 
@@ -271,12 +291,13 @@ def _view(frame: Array | None, side: bool) -> Array | None:
 
 
 def _numbered(way: Array) -> dict[tuple[float, float], str]:
-    """Return place -> the numbers from 1 of the waypoints there, as several may be one above the other."""
-    found: dict[tuple[float, float], list[int]] = {}
+    """Return place -> the numbers, from 1 and joined by commas, of the waypoints at it, for waypoints [m, 2] in
+    pixels."""
+    numbers_at: dict[tuple[float, float], list[int]] = {}
     for number, place in enumerate(way.round(1).tolist()):
         if np.isfinite(place).all():
-            found.setdefault((place[0], place[1]), []).append(number + 1)
-    return {place: ",".join(map(str, numbers)) for place, numbers in found.items()}
+            numbers_at.setdefault((place[0], place[1]), []).append(number + 1)
+    return {place: ",".join(map(str, numbers)) for place, numbers in numbers_at.items()}
 
 
 SECTIONS = (

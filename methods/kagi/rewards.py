@@ -21,9 +21,9 @@ class Shape(NamedTuple):
 
 
 def targets(positions: Array, waypoints: Array, onward: bool = False) -> Array:
-    """Return the index of the waypoint to go to, int [n], from each position [n, k] on a way [m, k]: the one after the
-    nearest (ties: the first nearest), the last where there is none. `onward`: as in `Shape`, for positions in time
-    order."""
+    """Return the index of the waypoint to go to from each position, int [n], given positions [n, k] and waypoints [m,
+    k]: the one after the nearest waypoint (the first of equally near ones), or the last one. `onward`: as in `Shape`,
+    for positions in time order."""
     gaps = np.linalg.norm(positions[:, None] - waypoints, axis=-1)
     nearest = gaps.argmin(axis=1)
     if onward:
@@ -46,10 +46,10 @@ def usable(answer: Any, width: int) -> Array | None:
     if not isinstance(answer, dict):
         return None
     try:
-        found = np.asarray(answer.get("waypoints"), np.float64)
+        waypoints = np.asarray(answer.get("waypoints"), np.float64)
     except (TypeError, ValueError):
         return None
-    if found.ndim != 2 or len(found) < 2 or found.shape[1] < width:
+    if waypoints.ndim != 2 or len(waypoints) < 2 or waypoints.shape[1] < width:
         return None
-    found = found[:, :width]
-    return found if ((found >= 0) & (found <= 1)).all() else None
+    waypoints = waypoints[:, :width]
+    return waypoints if ((waypoints >= 0) & (waypoints <= 1)).all() else None

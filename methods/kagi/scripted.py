@@ -1,8 +1,8 @@
 """A hand-written substitute for a vision-language model, which looks in the annotated views for the colour that the
 instruction names.
 
-It is given the messages alone, neither suite nor task. What is drawn over the views it paints over with the colours
-beside it (`marks.cleaned`), and then looks for blocks, tray and bins as the hand-written segmenter does (`colours`):
+It is given only the messages, neither suite nor task. It replaces annotated pixels by the colours beside them
+(`marks.cleaned`), and then looks for blocks, tray and bins as the hand-written segmenter does (`colours`):
 
 - the *thing* is the largest area of the first colour that the instruction names, in both views;
 - the *place* is the one that it names last: a bin, the tray or a side of it, in the view from above. Its height in the
@@ -38,7 +38,7 @@ SPOILS = ("prose", "tile", "height", "point", "short", "cut")
 
 
 class Scene(NamedTuple):
-    """What is seen in the views of one prompt."""
+    """Where the thing and its place are in the views of one prompt."""
 
     thing: tuple[float, ...]
     """(u, v), and h if the view from the side is shown."""
@@ -57,13 +57,13 @@ class ViewReader:
     def __call__(self, messages: tuple[Message, ...]) -> str:
         """Return a selection and a path for the views in the first message: a JSON object, or prose if it does not see
         what the instruction names."""
-        asked = next((each for each in messages if any(not isinstance(part, str) for part in each.content)), None)
-        if asked is None:
+        question = next((m for m in messages if any(not isinstance(part, str) for part in m.content)), None)
+        if question is None:
             return "I see no pictures in what you write."
-        images = [part for part in asked.content if not isinstance(part, str)]
-        said = "".join(part for part in asked.content if isinstance(part, str))
-        instruction, grid = told(said, len(images) > 1)
-        digest = hashlib.blake2b(b"".join(np.ascontiguousarray(each).data for each in images), digest_size=16)
+        images = [part for part in question.content if not isinstance(part, str)]
+        prompt = "".join(part for part in question.content if isinstance(part, str))
+        instruction, grid = task_of(prompt, len(images) > 1)
+        digest = hashlib.blake2b(b"".join(np.ascontiguousarray(image).data for image in images), digest_size=16)
         errs = chance("error", digest.hexdigest(), instruction) < self._error
         try:
             colour = colours.colour_in(instruction)
@@ -71,41 +71,43 @@ class ViewReader:
             return "The task names no colour that I know."
         others = sorted({*colours.blocks(view_of(images[0]))} - {colour}) if errs else []
         draw = chance("which", digest.hexdigest(), instruction)
-        found = looked(images, instruction, others[int(draw * len(others))] if others else colour)
-        if found is None:
+        scene = looked(images, instruction, others[int(draw * len(others))] if others else colour)
+        if scene is None:
             return f"I see nothing {colour} in the view from above."
         shift = (1 if draw < 0.5 else -1) / grid.size if errs and not others else 0.0
-        thing, place = (_shifted(each, shift) for each in found)
-        blocks = path(grid, thing, place, start_told(said, grid))
+        thing, place = (_shifted(point, shift) for point in scene)
+        blocks = path(grid, thing, place, stated_start(prompt, grid))
         reply = prompts.reply(
-            f"P{nearest(images[0], marks.TEAL, found.thing)}", f"Q{nearest(images[0], marks.BLUE, found.place)}", blocks
+            f"P{nearest(images[0], marks.TEAL, scene.thing)}", f"Q{nearest(images[0], marks.BLUE, scene.place)}", blocks
         )
-        spoken = [digest.hexdigest(), *("".join(x for x in each.content if isinstance(x, str)) for each in messages)]
-        if chance("form", *spoken) < self._malformed:
-            return spoilt(reply, SPOILS[int(len(SPOILS) * chance("fault", *spoken))], grid)
+        texts = ["".join(part for part in message.content if isinstance(part, str)) for message in messages]
+        conversation = [digest.hexdigest(), *texts]
+        if chance("form", *conversation) < self._malformed:
+            return spoilt(reply, SPOILS[int(len(SPOILS) * chance("fault", *conversation))], grid)
         return json.dumps(reply)
 
 
-def told(prompt: str, heights: bool) -> tuple[str, Grid]:
-    """Return the instruction and the grid of a prompt; `heights`: whether it shows the view from the side."""
+def task_of(prompt: str, heights: bool) -> tuple[str, Grid]:
+    """Return the instruction and the grid that a prompt states; `heights`: whether it has the view from the side."""
     instruction = re.search(r"^The task: (.+)$", prompt, re.MULTILINE)
     size = re.search(r"divided into (\d+) columns", prompt)
     return instruction[1] if instruction else "", Grid(int(size[1]) if size else Grid().size, heights)
 
 
-def start_told(prompt: str, grid: Grid) -> tuple[float, ...] | None:
-    """Return the centre of the block in which a prompt says that the gripper is, or None."""
-    found = re.search(r"where the gripper is now, (\[[^\]]*\]|\"[^\"]*\"),", prompt)
-    if found is None:
+def stated_start(prompt: str, grid: Grid) -> tuple[float, ...] | None:
+    """Return the centre (u, v, h) of the block in which, as a prompt states, the gripper is; None without such a
+    statement."""
+    match = re.search(r"where the gripper is now, (\[[^\]]*\]|\"[^\"]*\"),", prompt)
+    if match is None:
         return None
-    block = json.loads(found[1])
+    block = json.loads(match[1])
     tile, line = block if isinstance(block, list) else (block, None)
     return tuple(grid.waypoint((tile, line)))
 
 
 def looked(images: Sequence[Array], instruction: str, colour: str) -> Scene | None:
-    """Return where the thing of a colour and the instruction's place are, in annotated views uint8 [side, side, 3];
-    None if the view from above does not show the colour."""
+    """Return where the thing of a colour is, and the place that the instruction names, in annotated views uint8 [side,
+    side, 3], the view from above first; None if that view does not show the colour."""
     views = [view_of(image) for image in images]
     things = [colours.block(view, colour) for view in views]
     if things[0] is None:
@@ -124,7 +126,7 @@ def looked(images: Sequence[Array], instruction: str, colour: str) -> Scene | No
 
 
 def view_of(image: Array) -> colours.Pixels:
-    """Return the colours of an annotated view uint8 [side, side, 3] below what is drawn over it."""
+    """Return the colours of an annotated view uint8 [side, side, 3], without its annotations."""
     return colours.look(marks.cleaned(image))
 
 
@@ -139,8 +141,8 @@ def aimed(view: colours.Pixels, instruction: str) -> tuple[float, float] | None:
 
 def middle(mask: Array) -> tuple[float, float]:
     """Return the middle (column, row) of the edges of a mask [side, side], in fractions of its side."""
-    (top, bottom), (left, right) = ((each.min(), each.max() + 1) for each in np.nonzero(mask))
-    return float(left + right) / 2 / len(mask), float(top + bottom) / 2 / len(mask)
+    row, column = (float(indices.min() + indices.max() + 1) / 2 / len(mask) for indices in np.nonzero(mask))
+    return column, row
 
 
 def on_table(v: float, above: Array | None, beside: Array | None) -> float:

@@ -1,5 +1,5 @@
-"""KAGI's segmenters and tracker that need no model: hand-written ones, which see colours, and a privileged segmenter,
-which is told where things are.
+"""KAGI's segmenters and tracker that need no model: hand-written ones, which look for colours, and a privileged
+segmenter, which is given the true places.
 
 `segmenter=scripted`, `segmenter=oracle` and `tracker=scripted` name the embedders `scripted_segmenter`,
 `oracle_segmenter` and `scripted_tracker`; they embed nothing, and are of this kind because real ones are
@@ -19,7 +19,7 @@ import numpy as np
 from guidebench.harness.capabilities import Locates
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Suite
-from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.parts import CellView, ModelPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
 from guidebench.methods.kagi.questions import COLOURED, SEGMENTER, TRACKER
@@ -33,7 +33,7 @@ SEES = "% hand-written: it looks for the colours that the instruction names"
 
 @dataclass(frozen=True)
 class Scripted(ModelPart, ABC):
-    """What the two have in common."""
+    """Base of the hand-written segmenter and the hand-written tracker."""
 
     error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
     """Probability that another coloured thing is taken for the one that the instruction names, by a hash of what is
@@ -50,13 +50,13 @@ class Scripted(ModelPart, ABC):
     suites: ClassVar[tuple[str, ...]] = COLOURED
     role: ClassVar[str]
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot answer in this cell, or "": it is in its role, and the task's instruction names nothing
         that it knows. Makes the task."""
-        if there[self.role] != self:
+        if view[self.role] != self:
             return ""
         try:
-            instruction = there.suite.make(there.task).instruction
+            instruction = view.suite.make(view.task).instruction
         except UserError:  # what this machine lacks is told by the suite itself
             return ""
         try:
@@ -140,7 +140,7 @@ class ScriptedTracker(Scripted):
 
 
 class ColourSegmenter:
-    """Answers `SegmentCall` by colours; the points of a call are left aside."""
+    """Answers a `SegmentCall` by colours; it ignores the points of the call."""
 
     def __init__(self, error: float) -> None:
         self._error = error
@@ -171,23 +171,23 @@ class ColourTracker:
     def __call__(self, call: TrackCall) -> Array:
         """Return where the point is in each frame, float32 [L, 3]; raise UserError for an instruction without a known
         colour."""
-        from guidebench.harness.models.calls.track import followed
+        from guidebench.harness.models.calls.track import track_of_masks
         from guidebench.methods.kagi import colours
 
         first = [*colours.blocks(colours.look(call.frames[0]))]
         colour = mistaken(colours.colour_in(call.text), first, self._error, call.text, call.frames[0])
         nothing = np.zeros(call.frames.shape[1:3], bool)
-        found = [colours.block(colours.look(frame), colour) for frame in call.frames]
-        return followed(np.stack([nothing if mask is None else mask for mask in found]), call.point)
+        masks = [colours.block(colours.look(frame), colour) for frame in call.frames]
+        return track_of_masks(np.stack([nothing if mask is None else mask for mask in masks]), call.point)
 
 
-def mistaken(named: str, seen: list[str], error: float, text: str, image: Array) -> str:
-    """Return the colour that is taken for the named one: with probability `error` another one that is seen, by a hash
+def mistaken(named: str, visible: list[str], error: float, text: str, image: Array) -> str:
+    """Return the colour to look for: the named one or, with probability `error`, another visible one, drawn by a hash
     of text and image."""
     from guidebench.baselines.conversing import chance
 
-    others = [colour for colour in seen if colour != named]
-    asked = (text, hashlib.blake2b(np.ascontiguousarray(image).tobytes(), digest_size=8).hexdigest())
-    if not others or chance("error", *asked) >= error:
+    others = [colour for colour in visible if colour != named]
+    identity = (text, hashlib.blake2b(np.ascontiguousarray(image).tobytes(), digest_size=8).hexdigest())
+    if not others or chance("error", *identity) >= error:
         return named
-    return others[int(len(others) * chance("which", *asked))]
+    return others[int(len(others) * chance("which", *identity))]

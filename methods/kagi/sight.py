@@ -1,5 +1,5 @@
-"""The two views of a frame, and where they show the gripper, the thing and its place: fractions (u, v) of the view from
-above, and the row h of the view from the side."""
+"""The two views of a frame, and the positions of gripper, thing and place in them: (u, v) in the view from above, and
+the row h in the view from the side, as fractions of a view's side."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Sight:
     """The views of one suite and task, with frames of `size` pixels."""
 
     def __init__(self, suite: Any, task: str, size: int, fitted: bool) -> None:
-        """`suite` is a `capabilities.Projects`. `fitted`: whether the suite's regressors, which it fits on calibration
-        frames, take the place of its true projection; UserError where they have too few inliers."""
+        """`suite`: a `capabilities.Projects`; `fitted`: whether to use regressors that the suite fits on calibration
+        frames in place of its true projection, UserError where they have too few inliers."""
         self._suite, self._task, self._size = suite, task, size
         self._above, self._beside = (self._view(camera, fitted) for camera in suite.cameras_of(task)[:2])
 
@@ -52,24 +52,25 @@ class Sight:
 
     @property
     def cameras(self) -> tuple[Project, Project]:
-        """Return the suite's true projections into the view from above and into that from the side, to fractions of its
-        side, whether or not regressors are fitted."""
+        """Return the suite's true projections into the view from above and into the view from the side, as fractions of
+        a view's side, even if regressors are fitted."""
         above, side = (
             functools.partial(self._suite.project, self._task, camera, size=1)
             for camera in self._suite.cameras_of(self._task)[:2]
         )
         return above, side
 
-    def shown(self, points: Array) -> Array:
-        """Return (x, y, z) of points [n, 3] in the world, in pixels, float64 [n, 3]: column and row in the view from
-        above, row in the view from the side."""
+    def project(self, points: Array) -> Array:
+        """Return the pixel coordinates (x, y, z) of points of the world [n, 3], float64 [n, 3]: column and row in the
+        view from above, and row in the view from the side."""
         return np.concatenate([self._above(points), self._beside(points)[:, 1:]], axis=1)
 
     def tips(self, observations: Array) -> Array:
-        """Return (x, y, z) of the gripper's tip by observations [n, …], float32 [n, 3], in pixels."""
-        return self.shown(self._suite.tip(self._task, observations)).astype(np.float32)
+        """Return the pixel coordinates (x, y, z) of the gripper's tip, float32 [n, 3], for observations [n, …]."""
+        return self.project(self._suite.tip(self._task, observations)).astype(np.float32)
 
     def places(self, snapshot: Array) -> Array:
-        """Return (u, v, h) of the thing and of where it is to be, float32 [2, 3]. Privileged: for oracles only."""
+        """Return (u, v, h) of the thing and of its target place in the state of a snapshot, float32 [2, 3]. Privileged:
+        for oracles only."""
         located: Array = self._suite.located(self._task, snapshot)
-        return (self.shown(located) / self._size).astype(np.float32)
+        return (self.project(located) / self._size).astype(np.float32)

@@ -1,4 +1,5 @@
-"""The object's pixels, for the optional reward of KAGI (§III-B): the dialogue of the role `tracker`, and the reward.
+"""Tracking of the object's position, for the optional reward of KAGI (§III-B): the dialogue with the tracker, and the
+reward.
 
 The pixel tracker that the paper names, CoTracker, is not in transformers; SAM 2's network for videos follows the object
 in its place.
@@ -18,7 +19,7 @@ from guidebench.harness.models.calls import Call, CallResult, Json, TrackCall
 from guidebench.methods.kagi.sight import Project, views
 
 PROBES = np.stack(np.meshgrid(*[np.linspace(-0.5, 0.5, 3)] * 3), axis=-1).reshape(-1, 3)
-"""Points of the world by which a camera's matrix is found."""
+"""Points of the world, [27, 3], by whose projections a camera's matrix is found."""
 FEWEST = 6
 """Points that determine a camera's matrix, of eleven free numbers."""
 
@@ -39,56 +40,59 @@ class Tracking:
         2 * size, 3].
         """
         assert frames is not None, "an episode has frames"
-        size, seen = frames.shape[1], views(frames)
-        found = []
-        for view, name in ((seen.above, "point"), (seen.side, "side")):
+        size, both_views = frames.shape[1], views(frames)
+        tracks = []
+        for view, name in ((both_views.above, "point"), (both_views.side, "side")):
             column, row = content[name]
             point = (float(column) * size, float(row) * size)
-            told = await ask(TrackCall(np.ascontiguousarray(view), point, str(content["instruction"])))
-            if told.failure:
+            outcome = await ask(TrackCall(np.ascontiguousarray(view), point, str(content["instruction"])))
+            if outcome.failure:
                 return None
-            found.append(told.value)
-        above, side = found
-        followed = [
-            [float(u) / size, float(v) / size, float(h) / size] if kept and shown else None
-            for (u, v, kept), (_, h, shown) in zip(above.tolist(), side.tolist(), strict=True)
+            tracks.append(outcome.value)
+        above, side = tracks
+        positions = [
+            [float(u) / size, float(v) / size, float(h) / size] if visible_above and visible_beside else None
+            for (u, v, visible_above), (_, h, visible_beside) in zip(above.tolist(), side.tolist(), strict=True)
         ]
-        return followed if any(each is not None for each in followed) else Unusable(followed)
+        return positions if any(position is not None for position in positions) else Unusable(positions)
 
 
 def positions(answer: Sequence[Json]) -> Array:
-    """Return the answer of `Tracking` as float64 [L, 3]; a frame without the object is NaN."""
+    """Return an answer of `Tracking` as positions (u, v, h), float64 [L, 3]; NaN for a frame without the object."""
     lost = [np.nan] * 3
-    return np.array([lost if each is None else each for each in answer], np.float64).reshape(-1, 3)
+    return np.array([lost if position is None else position for position in answer], np.float64).reshape(-1, 3)
 
 
 def with_object(robot: Array, thing: Array) -> Array:
-    """Return the reward of each frame, [L], given those by the robot's and by the object's position; the mean of both,
-    and the robot's where the object is lost and its reward NaN (choice: KAGI does not say how the two are joined)."""
+    """Return the mean of the rewards by the robot's position and by the object's, [L] each; the robot's reward where
+    the object is lost, so that `thing` is NaN (choice: KAGI does not say how the two are joined)."""
     return np.where(np.isnan(thing), robot, (robot + thing) / 2)
 
 
 def to_follow(instruction: str, grasp: Sequence[float], waypoints: Array, cameras: tuple[Project, Project]) -> str:
-    """Return what `Tracking` is asked to follow, JSON: the grasp point (u, v), and in the side view the column that
-    belongs to it (`column_beside`) and the height of the waypoint at which it is grasped. Return "" where the side view
-    does not show this point.
+    """Return the content of a question to `Tracking` as JSON, or "" where the side view does not show the point.
 
-    `waypoints`: fractions [m, 3]. That waypoint is the lowest of those nearest to (u, v) (choice: KAGI does not say
-    which point on the object is tracked). `cameras`: to fractions of the view from above and of that from the side.
+    The point is `grasp`, (u, v), in the view from above, and in the side view its column (`column_beside`) and the
+    height of the waypoint at which it is grasped: the lowest of the waypoints, fractions [m, 3], nearest to (u, v)
+    (choice: KAGI does not say which point on the object is tracked). `cameras`: projections to fractions of the view
+    from above and of the side view.
     """
     gaps = np.round(np.linalg.norm(waypoints[:, :2] - np.asarray(grasp), axis=1), 6)
     height = float(waypoints[gaps == gaps.min(), 2].max())
     column = column_beside(*cameras, (*grasp, height))
     if not 0 <= column < 1:
         return ""
-    return json.dumps({"instruction": instruction, "point": [float(each) for each in grasp], "side": [column, height]})
+    return json.dumps(
+        {"instruction": instruction, "point": [float(coordinate) for coordinate in grasp], "side": [column, height]}
+    )
 
 
 def column_beside(above: Project, side: Project, point: Sequence[float]) -> float:
-    """Return the column, as a fraction, at which the side view shows what is at (u, v) in the view from above and in
-    the row h of the side view, given `point` = (u, v, h).
+    """Return the column in the side view, as a fraction, of the world point that is at (u, v) in the view from above
+    and in row h of the side view, given `point` = (u, v, h).
 
-    Both views map to fractions of their side. Raise UserError if they do not determine it, as two equal views do not.
+    `above` and `side` project to fractions of a view's side. Raise UserError if they do not determine the point, as two
+    equal views do not.
     """
     (column,) = columns_beside(matrix(above), matrix(side), np.array([point], float))
     if not np.isfinite(column):
@@ -97,22 +101,22 @@ def column_beside(above: Project, side: Project, point: Sequence[float]) -> floa
 
 
 def columns_beside(above: Array, side: Array, places: Array) -> Array:
-    """Return the columns, float64 [n], at which the side view shows places (u, v, h) [n, 3], all fractions, by the
-    cameras' matrices [3, 4] (`matrix`): u, v and h are three linear equations for a point of the world. NaN where the
-    views do not determine it."""
+    """Return the columns in the side view, float64 [n], of places (u, v, h) [n, 3], all fractions, given the matrices
+    of both cameras, [3, 4] each (`matrix`): u, v and h are three linear equations for a point of the world. NaN where
+    the views do not determine the point."""
     u, v, h = (places[:, None, number] for number in range(3))
     rows = np.stack([u * above[2] - above[0], v * above[2] - above[1], h * side[2] - side[1]], axis=1)
-    found = np.full(len(places), np.nan)
-    known = np.isfinite(rows).all((1, 2))
-    known[known] = np.linalg.cond(rows[known, :, :3]) <= 1e8
-    points = np.linalg.solve(rows[known, :, :3], -rows[known, :, 3:])[..., 0]
-    seen = points @ side[:, :3].T + side[:, 3]
-    found[known] = seen[:, 0] / seen[:, 2]
-    return found
+    columns = np.full(len(places), np.nan)
+    is_determined = np.isfinite(rows).all((1, 2))
+    is_determined[is_determined] = np.linalg.cond(rows[is_determined, :, :3]) <= 1e8
+    points = np.linalg.solve(rows[is_determined, :, :3], -rows[is_determined, :, 3:])[..., 0]
+    projected = points @ side[:, :3].T + side[:, 3]
+    columns[is_determined] = projected[:, 0] / projected[:, 2]
+    return columns
 
 
 def matrices(cameras: Sequence[Project]) -> Array | None:
-    """Return the matrix of each camera, float64 [n, 3, 4]; None where one shows too few points to tell."""
+    """Return the matrix of each camera, float64 [n, 3, 4]; None if a camera shows too few points (`matrix`)."""
     try:
         return np.stack([matrix(camera) for camera in cameras])
     except UserError:
@@ -120,15 +124,17 @@ def matrices(cameras: Sequence[Project]) -> Array | None:
 
 
 def matrix(project: Project) -> Array:
-    """Return the matrix [3, 4] of a camera, by which homogeneous points become homogeneous fractions, from where it
-    shows `PROBES` (direct linear transform). Raise UserError if it shows too few."""
-    shown = project(PROBES)
-    seen = np.isfinite(shown).all(axis=1)
-    if seen.sum() < FEWEST:
-        raise UserError(f"a view shows {seen.sum()} of the {len(PROBES)} points that locate its camera; it needs 6")
-    points = np.concatenate([PROBES[seen], np.ones((seen.sum(), 1))], axis=1)
+    """Return the matrix of a camera, [3, 4], which maps homogeneous points of the world to homogeneous fractions of the
+    view, by direct linear transform from the projections of `PROBES`. Raise UserError if fewer than 6 are visible."""
+    pixels = project(PROBES)
+    is_visible = np.isfinite(pixels).all(axis=1)
+    if is_visible.sum() < FEWEST:
+        raise UserError(
+            f"a view shows {is_visible.sum()} of the {len(PROBES)} points that locate its camera; it needs 6"
+        )
+    points = np.concatenate([PROBES[is_visible], np.ones((is_visible.sum(), 1))], axis=1)
     nothing = np.zeros_like(points)
-    columns, rows = shown[seen].T[:, :, None]
+    columns, rows = pixels[is_visible].T[:, :, None]
     equations = np.concatenate(
         [
             np.concatenate([points, nothing, -columns * points], axis=1),

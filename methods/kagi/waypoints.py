@@ -15,12 +15,12 @@ from guidebench.harness.capabilities import Calibrates, Locates, Projects
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Build, Dialogue, Guide, Suite
 from guidebench.harness.logs import Column, Log, count
-from guidebench.harness.parts import Most, There
+from guidebench.harness.parts import CellView, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Later, Unit, cite
 from guidebench.methods.kagi.questions import MODEL_SETS, SEGMENTER, TRACKER, WAYPOINTS, oracles
-from guidebench.methods.robofume import FEWER, PRACTISED, SEEN, SuccessClassifier, instructions, online_steps
+from guidebench.methods.robofume import FEWER, PRACTISED, TWO_CAMERAS, SuccessClassifier, instructions, online_steps
 from guidebench.methods.robofume.dialogue import FRAMES
 from guidebench.methods.robofume.dialogue import ROLE as CLASSIFIER
 
@@ -56,7 +56,7 @@ TRACKED = Log(
         "seen": count("of these, states in which both views show the object"),
     },
 )
-SHOWN = Log(
+QUESTIONS = Log(
     "the last question about a traced episode: that about its waypoints, or that which the segmenter could not answer",
     {
         "episode": count("number of the episode among those that the run collected"),
@@ -67,7 +67,7 @@ SHOWN = Log(
         "cameras": Column(str, "matrices [2, 3, 4] of the views from above and from the side, as JSON", optional=True),
     },
 )
-TAKEN = Log(
+TRACES = Log(
     "where the gripper went in a traced episode",
     {
         "first": count("number of its first transition in its store"),
@@ -124,7 +124,7 @@ class Waypoints(SuccessClassifier):
         SEGMENTER: ("segment",), TRACKER: ("track",), **SuccessClassifier.puts
     }  # fmt: skip
     logs: ClassVar[Mapping[str, Log]] = {
-        WAYPOINTS: LED, "tracked": TRACKED, "questions": SHOWN, "paths": TAKEN, **SuccessClassifier.logs
+        WAYPOINTS: LED, "tracked": TRACKED, "questions": QUESTIONS, "paths": TRACES, **SuccessClassifier.logs
     }  # fmt: skip
     citation: ClassVar[str | Path] = Path(__file__).with_name("kagi.bib")
 
@@ -141,11 +141,11 @@ class Waypoints(SuccessClassifier):
         """Whether the object is followed: the sparse reward alone has no use for it."""
         return self.object and self.formulation != "sparse"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot work in this cell, or ""."""
-        suite, drawing = there.suite, there["drawing"]
+        suite, drawing = view.suite, view["drawing"]
         title = suite.title
-        if wrong := super().fits(there):
+        if wrong := super().fits(view):
             return wrong
         if self.formulation == "sparse":
             return ""
@@ -154,7 +154,7 @@ class Waypoints(SuccessClassifier):
                 f"{title} has no calibrated cameras, so that no pixel of the gripper is known; choose a suite "
                 f"that has (bin_sorting, metaworld, ogbench_scene), or guide.formulation=sparse"
             )
-        if len(suite.cameras_of(there.task)) < 2:
+        if len(suite.cameras_of(view.task)) < 2:
             return f"{title} has one calibrated camera, and a view from above and one from the side are needed"
         if drawing is not None and getattr(drawing, "camera", "") != "both":
             return f"its models look at two views at once, and drawing.camera={drawing.camera}; set drawing.camera=both"
@@ -164,41 +164,41 @@ class Waypoints(SuccessClassifier):
             return f"{title} fits no regressors; set guide.projection=true"
         if self.follows and self.views == "single":
             return "the object is followed in both views, and guide.views=single; set guide.views=dual"
-        if self.follows and (horizon := int(there.suite.horizon(there.task))) > FRAMES:
+        if self.follows and (horizon := int(view.suite.horizon(view.task))) > FRAMES:
             return (
                 f"an episode has {horizon} steps, and the object is followed in at most {FRAMES}; set "
                 f"guide.object=false, or choose a task with shorter episodes"
             )
-        if (told := oracles(there.parts)) and not isinstance(suite, Locates):
+        if (told := oracles(view.parts)) and not isinstance(suite, Locates):
             return f"{title} does not say where things are to be, as an oracle must be told ({', '.join(sorted(told))})"
         return ""
 
-    def ready(self, there: There) -> None:
+    def ready(self, view: CellView) -> None:
         """Raise UserError where regressors find too few inliers, an oracle would not be told the places, a hand-written
         segmenter sees the object in less than half of some layouts, or the views do not determine a point on it."""
         if self.formulation == "sparse":
             return
         if self.projection == "regressors":
-            for camera in there.suite.cameras_of(there.task)[:2]:
-                there.suite.calibrate(there.task, camera, self.pixels)
-        if oracles(there.parts):
-            there.suite.located(there.task, there.suite.make(there.task).snapshot())
-        if there[SEGMENTER].backend == "scripted":
-            from guidebench.methods.kagi.keypoints import LOOKS, seen
+            for camera in view.suite.cameras_of(view.task)[:2]:
+                view.suite.calibrate(view.task, camera, self.pixels)
+        if oracles(view.parts):
+            view.suite.located(view.task, view.suite.make(view.task).snapshot())
+        if view[SEGMENTER].backend == "scripted":
+            from guidebench.methods.kagi.keypoints import LOOKS, visible_share
 
-            code = there[SEGMENTER].spawn(there.suite, there.task)
-            share = seen(code, there.suite, there.task, there["drawing"].spawn(there.task))
+            code = view[SEGMENTER].spawn(view.suite, view.task)
+            share = visible_share(code, view.suite, view.task, view["drawing"].spawn(view.task))
             if share < 0.5:
                 raise UserError(
                     f"segmenter=scripted finds thing and place in the first frames of {share * LOOKS:.0f} of {LOOKS} "
-                    f"layouts of {there.task!r}, so most episodes would have no waypoints; where the arm hides the "
+                    f"layouts of {view.task!r}, so most episodes would have no waypoints; where the arm hides the "
                     f"thing as an episode begins, as with suite.start=grasped, choose segmenter=oracle or another start"
                 )
         if self.follows:
             from guidebench.methods.kagi.sight import Sight
             from guidebench.methods.kagi.tracking import column_beside
 
-            column_beside(*Sight(there.suite, there.task, self.pixels, False).cameras, (0.5, 0.5, 0.5))
+            column_beside(*Sight(view.suite, view.task, self.pixels, False).cameras, (0.5, 0.5, 0.5))
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.methods.kagi.guide import WaypointGuide, Ways
@@ -209,24 +209,26 @@ class Waypoints(SuccessClassifier):
         asks, fitted = self.formulation != "sparse", self.projection == "regressors"
         shape = Shape(self.lam, self.phi, self.onward)
         width = 3 if self.views == "dual" else 2
-        told, spacing, both = oracles(build.parts), -(-build.steps // TRACED), self.formulation == "both"
-        ways = Ways(shape, self.pixels, width, asks, both, told, self.start, self.follows, spacing)
+        privileged, spacing, both = oracles(build.parts), -(-build.steps // TRACED), self.formulation == "both"
+        ways = Ways(shape, self.pixels, width, asks, both, privileged, self.start, self.follows, spacing)
         suites = [build.suite(row) for row in range(build.rows)]
         sights: list[Sight | None] = [None] * build.rows
         if asks:
-            one = Sight(suites[0], build.task, self.pixels, fitted)
-            sights = [one if suite == suites[0] else Sight(suite, build.task, self.pixels, fitted) for suite in suites]
+            first = Sight(suites[0], build.task, self.pixels, fitted)
+            sights = [
+                first if suite == suites[0] else Sight(suite, build.task, self.pixels, fitted) for suite in suites
+            ]
         source: Source = "none" if self.formulation == "dense" else self.sparse
         return WaypointGuide(instructions(build), sights, ways, self.every, self.threshold, source)
 
-    def asked(self, there: There, role: str) -> Usage | None:
+    def expected_usage(self, view: CellView, role: str) -> Usage | None:
         """Return the calls about a run's episodes and its dataset's, if episodes last for their horizon and every reply
         is valid; None if the dataset does not say how many episodes it has."""
         from guidebench.harness.models.calls import Usage
 
         if role == CLASSIFIER:
-            return super().asked(there, role)
-        steps, horizon, data = online_steps(there), int(there.suite.horizon(there.task)), there[OFFLINE]
+            return super().expected_usage(view, role)
+        steps, horizon, data = online_steps(view), int(view.suite.horizon(view.task)), view[OFFLINE]
         if role == TRACKER:
             ended, views = steps // horizon, 2
             return Usage(views * ended, images=views * ended * (horizon + 1))
@@ -234,21 +236,21 @@ class Waypoints(SuccessClassifier):
         if stored is None:
             return None
         calls = stored * (steps > 0) + -(-steps // horizon)
-        shown = 2 if role == WAYPOINTS and self.views == "dual" else 1
-        return Usage(calls, images=shown * calls)
+        frames = 2 if role == WAYPOINTS and self.views == "dual" else 1
+        return Usage(calls, images=frames * calls)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
         """Return bounds: the segmenter and then the model of the waypoints are asked about each episode as it begins,
         and about each of the dataset, which has at most as many as the replay has room for; the tracker about each
         episode that has ended, once for either view."""
         if role == CLASSIFIER:
-            return super().at_most(there, role)
+            return super().at_most(view, role)
         from guidebench.methods.kagi import prompts
 
-        data, ended = there[OFFLINE], lengths.ended(there, online_steps(there))
+        data, ended = view[OFFLINE], lengths.ended(view, online_steps(view))
         if role == TRACKER:
-            return [Most(2 * ended, prompt=INSTRUCTION, images=int(there.suite.horizon(there.task)) + 1)]
-        stored = 0 if data is None else data.count if data.count is not None else int(there["training"].capacity)
+            return [Most(2 * ended, prompt=INSTRUCTION, images=int(view.suite.horizon(view.task)) + 1)]
+        stored = 0 if data is None else data.count if data.count is not None else int(view["training"].capacity)
         episodes = stored + 1 + ended
         if role == SEGMENTER:
             return [Most(episodes, prompt=INSTRUCTION, images=1)]
@@ -285,8 +287,8 @@ register.method("kagi")(
         roles={CLASSIFIER: "trained"},
         defaults={"waypoints.openai.model": GPT},
         on_suite={
-            **{suite: {**ON_SUITE.get(suite, {}), **SEEN} for suite in PROJECTING},
-            "bin_sorting": {**ON_SUITE["bin_sorting"], **SEEN, **PRACTISED},
+            **{suite: {**ON_SUITE.get(suite, {}), **TWO_CAMERAS} for suite in PROJECTING},
+            "bin_sorting": {**ON_SUITE["bin_sorting"], **TWO_CAMERAS, **PRACTISED},
         },
         on_profile=ON_PROFILE,
         ablations={

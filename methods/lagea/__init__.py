@@ -15,7 +15,7 @@ from guidebench.harness import lengths
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite, TransitionColumn
 from guidebench.harness.logs import Column, Log, count, share
-from guidebench.harness.parts import Most, There
+from guidebench.harness.parts import CellView, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
@@ -214,18 +214,18 @@ class Lagea(Furl):
                     f"raise the second"
                 )
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this guide cannot work there, or ""."""
         if not self.goal:
             return "its reward needs the goal image; set guide.goal=true, or choose method=furl_no_goal"
-        late = 1 + max(there[role].delay or 0 for role in ("embedder", "feedback"))
-        if there["training"].capacity < there.suite.horizon(there.task) + late:
+        late = 1 + max(view[role].delay or 0 for role in ("embedder", "feedback"))
+        if view["training"].capacity < view.suite.horizon(view.task) + late:
             return (
                 f"an episode must still be stored when its last frame is embedded, and the replay keeps "
-                f"{there['training'].capacity:,} transitions; set training.capacity to at least "
-                f"{there.suite.horizon(there.task) + late:,}"
+                f"{view['training'].capacity:,} transitions; set training.capacity to at least "
+                f"{view.suite.horizon(view.task) + late:,}"
             )
-        return super().fits(there)
+        return super().fits(view)
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.methods.lagea.guide import LageaGuide
@@ -243,26 +243,26 @@ class Lagea(Furl):
         instruction = suite.make(task).instruction
         return ReflectionDialogue(self.structured, self.tell_outcome, self.retries, self.embedded, instruction)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
         """Return bounds: as of FuRL and of the first frame of each episode; each episode that has ended has feedback,
         which is embedded."""
         from guidebench.methods.lagea.feedback import bounds
 
-        episodes = lengths.ended(there, int(there["training"].steps))
+        episodes = lengths.ended(view, int(view["training"].steps))
         if role == "embedder":
-            found = super().at_most(there, role)
+            found = super().at_most(view, role)
             return None if found is None else [*found, Most(1 + episodes, images=1)]
-        written = getattr(there["feedback"], "max_tokens", None)
+        written = getattr(view["feedback"], "max_tokens", None)
         if role == "text_embedder":
             return [Most(episodes, prompt=bounds.text(self.structured, written))]
-        horizon, instruction = there.suite.horizon(there.task), there.suite.make(there.task).instruction
+        horizon, instruction = view.suite.horizon(view.task), view.suite.make(view.task).instruction
         prompt = bounds.prompt(instruction, horizon, self.frames, self.history, self.structured, written)
         return [Most(episodes, 1 + self.retries, prompt, bounds.reminder(self.structured), images=self.frames)]
 
-    def array(self, there: There, role: str) -> ArraySpec | None:
+    def array(self, view: CellView, role: str) -> ArraySpec | None:
         """Return the declaration of an embedder's answers; the chat answers in JSON."""
         if role == "embedder":
-            return super().array(there, role)
+            return super().array(view, role)
         return ArraySpec("feedback_vector", (self.text_width,)) if role == "text_embedder" else None
 
 

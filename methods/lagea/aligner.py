@@ -14,11 +14,11 @@ from guidebench.methods.lagea import Lagea, losses
 from guidebench.methods.lagea.losses import Samples, unit
 
 LOSSES = ("bce", "nce", "contrast", "alignment", "uniformity", "success_cosine", "failure_cosine")
-"""What the steps report: the losses, and the mean ψ of successes and of failures."""
+"""Metrics of the steps: the losses, and the mean ψ of successes and of failures."""
 
 
-class Drawn(NamedTuple):
-    """Transitions drawn from the store, B of each seed, as tensors; what is missing is 0."""
+class AlignmentBatch(NamedTuple):
+    """A batch of B transitions of each seed for the alignment, as tensors; missing vectors and weights are 0."""
 
     frames: Tensor
     """Vectors of the frames after the transitions, [S, B, W]."""
@@ -28,23 +28,23 @@ class Drawn(NamedTuple):
     """ŵ of the frames, [S, B]."""
     success: Tensor
     """Whether the transitions are successes, float [S, B]."""
-    there: Tensor
-    """Whether nothing is missing, bool [S, B]."""
+    complete: Tensor
+    """Whether a transition has all vectors and its weight, bool [S, B]."""
     rivals: Tensor
     """Whether transition j is a negative of transition i, or i itself, bool [S, B, B]."""
     goals: Tensor
     """Vectors of the goal images, [S, 1, W]."""
 
 
-def rivals(there: Array, places: Array, mask_shared: bool) -> Array:
-    """Return which transitions are negatives of which, or the same, bool [S, B, B].
+def rivals(complete: Array, places: Array, mask_shared: bool) -> Array:
+    """Return whether transition j is a negative of transition i, or i itself, bool [S, B, B].
 
-    `there` bool [S, B]; `places` int [S, B]: their episodes, whose transitions are no negatives of each other with
-    `mask_shared`."""
-    found: Array = there[:, :, None] & there[:, None, :]
+    `complete` bool [S, B]: which transitions can be used; `places` int [S, B]: their episodes; `mask_shared`: whether
+    transitions of one episode are no negatives of each other."""
+    pairs: Array = complete[:, :, None] & complete[:, None, :]
     if mask_shared:
-        found &= places[:, :, None] != places[:, None, :]
-    return found | np.eye(there.shape[1], dtype=bool)
+        pairs &= places[:, :, None] != places[:, None, :]
+    return pairs | np.eye(complete.shape[1], dtype=bool)
 
 
 class Aligner:
@@ -52,56 +52,56 @@ class Aligner:
 
     def __init__(self, config: Lagea, heads: Heads, rows: int) -> None:
         self.config, self.heads = config, heads
-        self.seen = {name: np.full(rows, np.nan) for name in LOSSES}
+        self.last_metrics = {name: np.full(rows, np.nan) for name in LOSSES}
         """Name in `LOSSES` -> value in the last step, [S]; NaN where it is not defined."""
         self._active = np.zeros(rows, bool)
         """Seeds for which the present step is taken, [S]."""
 
-    def align(self, drawn: Drawn, active: Array) -> None:
+    def align(self, drawn: AlignmentBatch, active: Array) -> None:
         """Take a step on L_align for the seeds `active` [S]."""
         self._active = active
         self.heads.step(lambda block, rows: self._alignment(block, rows, drawn), active)
 
-    def refine(self, drawn: Drawn, active: Array) -> None:
+    def refine(self, drawn: AlignmentBatch, active: Array) -> None:
         """Take a step on L_sym for the seeds `active` [S]."""
         self._active = active
         if active.any():
             self.heads.step(lambda block, rows: self._refinement(block, rows, drawn), active)
 
-    def _samples(self, block: int, rows: slice, drawn: Drawn) -> tuple[Samples, Tensor]:
+    def _samples(self, block: int, rows: slice, drawn: AlignmentBatch) -> tuple[Samples, Tensor]:
         """Return the projected samples of a block of seeds, and their images' cosine with the goal image [s, B]."""
         both = torch.cat([drawn.frames[rows], drawn.goals[rows]], 1)
         images = unit(self.heads.project(block, "image", both))
         feedback = unit(self.heads.project(block, "feedback", drawn.feedback[rows]))
-        samples = Samples(images[:, :-1], feedback, drawn.success[rows], drawn.there[rows], drawn.rivals[rows])
+        samples = Samples(images[:, :-1], feedback, drawn.success[rows], drawn.complete[rows], drawn.rivals[rows])
         return samples, (images[:, :-1] * images[:, -1:]).sum(2)
 
-    def _alignment(self, block: int, rows: slice, drawn: Drawn) -> Tensor:
+    def _alignment(self, block: int, rows: slice, drawn: AlignmentBatch) -> Tensor:
         """Return L_align, [s]."""
         config = self.config
         samples, closeness = self._samples(block, rows, drawn)
         weigh = losses.released_weights if config.alignment == "released" else losses.proximity_weights
-        weights = weigh(drawn.weights[rows], closeness, samples.there)
+        weights = weigh(drawn.weights[rows], closeness, samples.complete)
         bce = losses.calibration(samples, weights, config.bce_temperature)
         nce = losses.discrimination(samples, weights, config.nce_temperature)
         cosines = samples.cosines.detach()
         for name, chosen in (("success_cosine", samples.success), ("failure_cosine", 1 - samples.success)):
-            counted = chosen * samples.there
+            counted = chosen * samples.complete
             self._see(name, rows, (cosines * counted).sum(1) / counted.sum(1))
         self._see("bce", rows, bce)
         self._see("nce", rows, nce)
         return config.bce_share * bce + config.nce_share * nce
 
-    def _refinement(self, block: int, rows: slice, drawn: Drawn) -> Tensor:
+    def _refinement(self, block: int, rows: slice, drawn: AlignmentBatch) -> Tensor:
         """Return L_sym, [s]."""
         config = self.config
         samples, closeness = self._samples(block, rows, drawn)
-        saliency, there = drawn.weights[rows], samples.there
+        saliency, complete = drawn.weights[rows], samples.complete
         if config.alignment == "released":
-            weights = losses.released_contrast_weights(saliency, closeness, samples.success, there)
+            weights = losses.released_contrast_weights(saliency, closeness, samples.success, complete)
             spread = losses.released_uniformity(samples)
         else:
-            weights = losses.proximity_weights(saliency, closeness, there)
+            weights = losses.proximity_weights(saliency, closeness, complete)
             spread = losses.uniformity(samples)
         contrast = losses.contrast(samples, weights, config.nce_temperature, config.smoothing)
         near = losses.alignment(samples)
@@ -110,5 +110,5 @@ class Aligner:
         return contrast + config.alignment_share * near + config.uniformity_share * spread
 
     def _see(self, name: str, rows: slice, values: Tensor) -> None:
-        seen, active = self.seen[name][rows], self._active[rows]
-        seen[active] = values.detach().cpu().numpy()[active]
+        last_values, active = self.last_metrics[name][rows], self._active[rows]
+        last_values[active] = values.detach().cpu().numpy()[active]

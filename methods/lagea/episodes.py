@@ -1,4 +1,4 @@
-"""What LaGEA remembers of one seed's episodes: what belongs to no transition, and the episode in progress."""
+"""LaGEA's records of one seed's episodes: first frames, feedback, and the episode in progress."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Episodes:
         """Vectors of the feedback, [E, text_width]."""
 
     def open(self, first: int, oldest: int) -> None:
-        """Add an episode whose first transition has this number, and forget those that ended before `oldest`."""
+        """Add an episode whose first transition has the number `first`, and drop the episodes that ended before
+        transition `oldest`."""
         nan = np.full(1, np.nan, np.float32)
         self.firsts = np.append(self.firsts, first)
         self.openings = np.concatenate([self.openings, np.broadcast_to(nan, (1, self.openings.shape[1]))])
@@ -38,13 +39,15 @@ class Episodes:
             self.weights, self.feedback = self.weights[gone:], self.feedback[gone:]
 
     def of(self, numbers: Array) -> Array:
-        """Return the places in the arrays of the episodes of transitions [n], int [n]; -1 before the first episode."""
+        """Return the index, in the arrays, of the episode of each transition with these numbers [n], int [n]; -1 before
+        the first episode."""
         return np.searchsorted(self.firsts, numbers, "right") - 1
 
     def place(self, first: int) -> int | None:
-        """Return the place of the episode with this first transition, or None if it is forgotten."""
-        found = int(self.of(np.array([first]))[0])
-        return found if found >= 0 and self.firsts[found] == first else None
+        """Return the index, in the arrays, of the episode whose first transition has this number; None if it was
+        dropped."""
+        place = int(self.of(np.array([first]))[0])
+        return place if place >= 0 and self.firsts[place] == first else None
 
     def state(self) -> State:
         return {
@@ -58,7 +61,7 @@ class Episodes:
 
 
 class Recording:
-    """One episode while it is played, and until its frames are embedded: its snapshots, successes and measurements."""
+    """An episode's snapshots, successes and measurements, from its first state until its frames are embedded."""
 
     def __init__(self, number: int, first: int, opening: Array) -> None:
         """`number`: ordinal of the episode within its run, from 0; `first`: number of its first transition; `opening`:
@@ -97,9 +100,9 @@ class Recording:
 
     @classmethod
     def of_state(cls, state: State) -> Recording:
-        """Return the recording that `state` was taken of."""
-        found = cls(int(state["number"]), int(state["first"]), np.zeros(0, np.uint8))
-        found.snapshots = [] if state["snapshots"] is None else [*state["snapshots"]]
-        found.successes = [bool(success) for success in state["successes"]]
-        found.measures = [] if state["measures"] is None else [*state["measures"]]
-        return found
+        """Return the recording that `state` describes."""
+        recording = cls(int(state["number"]), int(state["first"]), np.zeros(0, np.uint8))
+        recording.snapshots = [] if state["snapshots"] is None else [*state["snapshots"]]
+        recording.successes = [bool(success) for success in state["successes"]]
+        recording.measures = [] if state["measures"] is None else [*state["measures"]]
+        return recording

@@ -29,10 +29,10 @@ from guidebench.harness.interfaces import (
 from guidebench.harness.logs import packed
 from guidebench.methods.furl.guide import FurlGuide, filled
 from guidebench.methods.lagea import LOGGED_POINTS, TRACED, WEIGHT, Lagea, keyframes
-from guidebench.methods.lagea.aligner import Aligner, Drawn, rivals
+from guidebench.methods.lagea.aligner import Aligner, AlignmentBatch, rivals
 from guidebench.methods.lagea.episodes import Episodes, Recording
 from guidebench.methods.lagea.losses import unit
-from guidebench.methods.lagea.shaping import Known, Points, Strength, Terms, fuse
+from guidebench.methods.lagea.shaping import Points, Strength, Terms, TransitionFacts, fuse
 
 OPENING = "opening"
 """Content of the question about the first frame of an episode."""
@@ -42,15 +42,15 @@ BEFORE = -3
 
 
 class Frames(NamedTuple):
-    """What the reward of S × B transitions is computed from, as tensors; vectors that are missing are 0."""
+    """The inputs of the reward of S × B transitions, as tensors; missing vectors are 0."""
 
     before: Tensor
     """Vectors of the frames before the transitions, [S, B, W]."""
     after: Tensor
-    """Vectors of the frames after them, [S, B, W]."""
+    """Vectors of the frames after the transitions, [S, B, W]."""
     feedback: Tensor
-    """Vectors of their episodes' feedback, [S, B, F]."""
-    known: Known
+    """Vectors of the feedback on the transitions' episodes, [S, B, F]."""
+    facts: TransitionFacts
 
 
 class LageaGuide(FurlGuide):
@@ -72,7 +72,7 @@ class LageaGuide(FurlGuide):
         self._open: list[Recording | None] = [None] * build.rows
         self._waiting: list[list[Recording]] = [[] for _ in range(build.rows)]
         """Ended episodes whose frames are not all embedded, oldest first."""
-        self._asked_about: list[list[Recording]] = [[] for _ in range(build.rows)]
+        self._awaiting_feedback: list[list[Recording]] = [[] for _ in range(build.rows)]
         """Episodes whose feedback has been asked for, oldest first, without snapshots."""
         self._openings: list[Array] = [np.zeros(0, np.uint8)] * build.rows
         """Snapshot of the first state of each seed's newest episode."""
@@ -84,13 +84,13 @@ class LageaGuide(FurlGuide):
         self.strength = Strength(config, build.rows)
         self.aligner = Aligner(config, self.heads, build.rows)
         self._empty = np.zeros(build.rows, np.int64)
-        self._seen: dict[str, Array] = {name: np.full(build.rows, np.nan) for name in SEEN}
+        self._shaping_metrics: dict[str, Array] = {name: np.full(build.rows, np.nan) for name in SHAPING_METRICS}
         self._store: Store | None = None
 
     # Episodes, and the questions about them
 
     def begun(self, rows: Array, store: Store, ctx: Context) -> None:
-        """Begin to record episodes, and ask for the vectors of their first frames."""
+        """Begin to record the new episodes of these seeds, and ask for the vectors of their first frames."""
         for row in rows.tolist():
             opening, first, episodes = ctx.snapshot(row), store.written, self.episodes[row]
             episodes.open(first, store.written - store.live.count)
@@ -141,14 +141,14 @@ class LageaGuide(FurlGuide):
             super()._lost(answer)
         self.vectors.failed[answer.row] += 1
 
-    def _told(self, answer: Response) -> None:
+    def _store_vector(self, answer: Response) -> None:
         if answer.key[0] > BEFORE:
-            super()._told(answer)
+            super()._store_vector(answer)
         elif (place := self.episodes[answer.row].place(int(BEFORE - answer.key[0]))) is not None:
             self.episodes[answer.row].openings[place] = answer.value[0]
 
     def _close(self, row: int, recording: Recording, store: Store, ctx: Context) -> None:
-        """Weight the steps of an episode whose frames are embedded, and ask for feedback on it."""
+        """Compute key frames and weights of an episode whose frames are embedded, and ask for feedback on it."""
         numbers = np.arange(recording.first, recording.last + 1)
         place = self.episodes[row].place(recording.first)
         if place is None or not store.holds(numbers).all():  # `fits` refuses a store so small, unless answers are late
@@ -157,73 +157,75 @@ class LageaGuide(FurlGuide):
         opening = self.episodes[row].openings[place]
         vectors = np.concatenate([opening[None], store.read(FRAME, row, store.slot(numbers)).astype(np.float32)])
         similarity = self._similarity(row, vectors)
-        found = self._keyframes(similarity)
-        weights = self._weights(found, len(similarity)).astype(np.float32)
+        chosen_keyframes = self._keyframes(similarity)
+        weights = self._weights(chosen_keyframes, len(similarity)).astype(np.float32)
         store.apply(WEIGHT.name, row, numbers, weights[1:])
         self.episodes[row].weights[place] = weights[0]
-        preferred = found if self.config.shown == "keyframes" else found[:0]
-        shown = keyframes.shown(preferred, len(similarity), self.config.frames)
-        self._note_keyframes(row, recording, found, weights, similarity, ctx)
+        preferred = chosen_keyframes if self.config.shown == "keyframes" else chosen_keyframes[:0]
+        prompt_frames = keyframes.prompt_frames(preferred, len(similarity), self.config.frames)
+        self._note_keyframes(row, recording, chosen_keyframes, weights, similarity, ctx)
         content = {
-            "history": self._history[row], "frames": shown.tolist(), "steps": recording.length,
+            "history": self._history[row], "frames": prompt_frames.tolist(), "steps": recording.length,
             "succeeded": any(recording.successes), "structured": self.config.structured,
             "embedded": self.config.embedded,
         }  # fmt: skip
         ctx.ask(
             Question(
-                row, np.array([recording.first], np.int64), np.stack([recording.snapshots[at] for at in shown]),
+                row, np.array([recording.first], np.int64), np.stack([recording.snapshots[at] for at in prompt_frames]),
                 np.zeros((1, 0), bool), json.dumps(content), "feedback",
                 measures=np.stack(recording.measures) if recording.measures else None,
             )
         )  # fmt: skip
         recording.snapshots, recording.measures = [], []
-        self._asked_about[row].append(recording)
+        self._awaiting_feedback[row].append(recording)
 
     def _similarity(self, row: int, vectors: Array) -> Array:
-        """Return s_t of the frames [n, W] of an episode, [n]: the cosine with the goal image after projection
-        (algorithm 1), or the dot product of the raw vectors (released code). Missing ones are interpolated."""
-        there = np.isfinite(vectors[:, 0])
+        """Return the similarity s_t of an episode's frames, with vectors [n, W], to the goal image, [n]: the cosine
+        after projection (algorithm 1), or the dot product of the raw vectors (released code). Values of frames without
+        a vector are interpolated."""
+        is_embedded = np.isfinite(vectors[:, 0])
         goal = self._goals[row]
-        if not there.any() or not np.isfinite(goal[0]):
+        if not is_embedded.any() or not np.isfinite(goal[0]):
             return np.zeros(len(vectors))
         if self.config.similarity == "raw":
-            found = vectors[there] @ goal
+            similarity = vectors[is_embedded] @ goal
         else:
-            both = torch.from_numpy(np.concatenate([vectors[there], goal[None]])).to(self._device)
+            both = torch.from_numpy(np.concatenate([vectors[is_embedded], goal[None]])).to(self._device)
             projected = unit(self.heads.of_row(row, "image", both))
-            found = (projected[:-1] @ projected[-1]).cpu().numpy()
-        return np.asarray(np.interp(np.arange(len(vectors)), np.flatnonzero(there), found))
+            similarity = (projected[:-1] @ projected[-1]).cpu().numpy()
+        return np.asarray(np.interp(np.arange(len(vectors)), np.flatnonzero(is_embedded), similarity))
 
     def _keyframes(self, similarity: Array) -> Array:
-        """Return the key frames of an episode, increasing; none if the setting says so."""
+        """Return the key frames of an episode, increasing int64, given the similarity of its frames [n]; none with
+        `keyframes=none`."""
         config = self.config
         if config.keyframes == "none":
             return np.zeros(0, np.int64)
         choose = keyframes.SELECTORS[config.keyframes]
         return choose(similarity, config.saliency, config.most_keyframes, config.spacing)
 
-    def _weights(self, found: Array, count: int) -> Array:
-        """Return ŵ of an episode's frames, [count]; ones without key frames."""
-        if not len(found):
+    def _weights(self, chosen_keyframes: Array, count: int) -> Array:
+        """Return the weights ŵ of an episode's frames, [count]; all 1 without key frames."""
+        if not len(chosen_keyframes):
             return np.ones(count)
-        return keyframes.weights(found, count, self.config.window, self.config.floor)
+        return keyframes.weights(chosen_keyframes, count, self.config.window, self.config.floor)
 
     def _reflected(self, answer: Response, ctx: Context) -> None:
-        """Take the feedback on an episode, and ask for the vector of its text."""
-        row, told = answer.row, answer.value
+        """Log the model's feedback on an episode, and ask for the vector of its text."""
+        row, reflection = answer.row, answer.value
         recording = self._recording(row, int(answer.key[0]))
-        if told is not None and recording is not None:
-            ctx.note("feedback", row, _reported(recording, told))
-        if told is None or told["empty"]:
+        if reflection is not None and recording is not None:
+            ctx.note("feedback", row, _reported(recording, reflection))
+        if reflection is None or reflection["empty"]:
             self._empty[row] += 1
             self._conclude(row, int(answer.key[0]))
             return
-        history = [*self._history[row], {name: told[name] for name in HISTORY}]
+        history = [*self._history[row], {name: reflection[name] for name in HISTORY}]
         self._history[row] = history[max(len(history) - self.config.history, 0) :]
-        ctx.ask(about(row, json.dumps(told["text"]), role="text_embedder")._replace(key=answer.key))
+        ctx.ask(about(row, json.dumps(reflection["text"]), role="text_embedder")._replace(key=answer.key))
 
     def _embedded(self, answer: Response, store: Store, ctx: Context) -> None:
-        """Keep the vector of an episode's feedback."""
+        """Store the vector of an episode's feedback."""
         row, first = answer.row, int(answer.key[0])
         place = self.episodes[row].place(first)
         if answer.value is None:
@@ -236,16 +238,18 @@ class LageaGuide(FurlGuide):
         self._conclude(row, first)
 
     def _conclude(self, row: int, first: int) -> None:
-        """Forget the recording of the episode with this first transition."""
-        self._asked_about[row] = [each for each in self._asked_about[row] if each.first != first]
+        """Drop the recording of the episode whose first transition has this number."""
+        self._awaiting_feedback[row] = [
+            recording for recording in self._awaiting_feedback[row] if recording.first != first
+        ]
 
     def _recording(self, row: int, first: int) -> Recording | None:
-        return next((each for each in self._asked_about[row] if each.first == first), None)
+        return next((recording for recording in self._awaiting_feedback[row] if recording.first == first), None)
 
     # Training of the heads
 
     def _align(self, store: Store, ctx: Context) -> None:
-        """Take the steps of the heads that precede one of the learner's: alignment, refinement, then FuRL's."""
+        """Take the steps of the heads before a step of the learner: alignment, refinement, then FuRL's losses."""
         if self.config.alignment == "frozen":
             return
         self._updates += 1
@@ -254,48 +258,53 @@ class LageaGuide(FurlGuide):
         super()._align(store, ctx)
 
     def _align_feedback(self, store: Store, ctx: Context) -> None:
-        known = np.array([np.isfinite(each.feedback[:, 0]).any() for each in self.episodes])
-        known &= np.isfinite(self._goals[:, 0])
-        if not known.any():
+        has_feedback = np.array([np.isfinite(episodes.feedback[:, 0]).any() for episodes in self.episodes])
+        has_feedback &= np.isfinite(self._goals[:, 0])
+        if not has_feedback.any():
             return
-        drawn = self._drawn(known, [store.live.count] * len(known))
-        numbers = store.written - store.live.count + drawn
+        offsets = self._drawn(has_feedback, [store.live.count] * len(has_feedback))
+        numbers = store.written - store.live.count + offsets
         slots = store.slot(numbers)
         frames, weights = store.column(FRAME, slots), store.column(WEIGHT.name, slots)
         feedback, places = self._feedback_of(numbers)
-        there = np.isfinite(frames[..., 0]) & np.isfinite(weights) & np.isfinite(feedback[..., 0]) & known[:, None]
-        if not there.any():
+        complete = (
+            np.isfinite(frames[..., 0]) & np.isfinite(weights) & np.isfinite(feedback[..., 0]) & has_feedback[:, None]
+        )
+        if not complete.any():
             return
-        transitions = Drawn(
+        transitions = AlignmentBatch(
             frames=tensor(filled(frames), self._device),
             feedback=tensor(filled(feedback), self._device),
             weights=tensor(filled(weights), self._device),
             success=tensor(store.column("success", slots).astype(np.float32), self._device),
-            there=torch.from_numpy(there).to(self._device),
-            rivals=torch.from_numpy(rivals(there, places, self.config.mask_shared)).to(self._device),
+            complete=torch.from_numpy(complete).to(self._device),
+            rivals=torch.from_numpy(rivals(complete, places, self.config.mask_shared)).to(self._device),
             goals=tensor(filled(self._goals), self._device).unsqueeze(1),
         )
-        active = there.any(1)
+        active = complete.any(1)
         self.aligner.align(transitions, active)
         settled = np.array([memory.succeeded for memory in self.memory]) | (self.config.contrast_from == "start")
         self.aligner.refine(transitions, active & settled & (ctx.step >= self.config.contrast_after))
 
     def _feedback_of(self, numbers: Array) -> tuple[Array, Array]:
-        """Return the feedback's vectors of transitions' episodes [S, B, F], NaN where there is none, and the episodes'
-        places [S, B], -1 before the first one."""
-        places = np.stack([each.of(mine) for each, mine in zip(self.episodes, numbers, strict=True)])
+        """Return, for transitions with these numbers [S, B], the vectors of their episodes' feedback [S, B, F], NaN
+        without any, and the places of their episodes in `Episodes`' arrays, int [S, B], -1 before the first episode."""
+        places = np.stack(
+            [episodes.of(row_indices) for episodes, row_indices in zip(self.episodes, numbers, strict=True)]
+        )
         nothing = np.full((1, self.config.text_width), np.nan, np.float32)
-        found = [
-            np.concatenate([each.feedback, nothing])[mine] for each, mine in zip(self.episodes, places, strict=True)
+        vectors = [
+            np.concatenate([episodes.feedback, nothing])[row_indices]
+            for episodes, row_indices in zip(self.episodes, places, strict=True)
         ]
-        return np.stack(found), places
+        return np.stack(vectors), places
 
     # The reward
 
     def shape(self, batch: Batch) -> Batch:
         """Return the batch with r_task + ρ̂·r̃."""
         task, frames = self._task(batch), self._frames(batch)
-        terms, framed, spoken = self._terms(frames), frames.known.framed.cpu(), frames.known.spoken.cpu()
+        terms, framed, spoken = self._terms(frames), frames.facts.framed.cpu(), frames.facts.spoken.cpu()
         rho = self.strength.batch(terms.goal, framed)
         shaping = (rho[:, None] * terms.fused.numpy()).astype(np.float32)
         if self.config.limit is not None:
@@ -304,7 +313,7 @@ class LageaGuide(FurlGuide):
             ("reward", terms.fused, framed), ("goal_delta", terms.goal, framed),
             ("feedback_delta", terms.feedback, spoken), ("alpha", terms.share, spoken),
         ):  # fmt: skip
-            self._seen[name][:] = ((values * chosen).sum(1) / chosen.sum(1)).numpy()
+            self._shaping_metrics[name][:] = ((values * chosen).sum(1) / chosen.sum(1)).numpy()
         return batch._replace(reward=np.where(_solved(batch), task, task + shaping))
 
     def unguided(self, batch: Batch) -> Batch:
@@ -316,29 +325,29 @@ class LageaGuide(FurlGuide):
         return np.where(_solved(batch), np.float32(self.config.success_reward), np.float32(-1))
 
     def _frames(self, batch: Batch) -> Frames:
-        """Return what the reward of a batch's transitions is computed from."""
+        """Return the inputs of the reward of a batch's transitions."""
         numbers, store = batch.number, self._store
         assert numbers is not None and store is not None, "batches of a store number their transitions"
         feedback, places = self._feedback_of(numbers)
         begun = places >= 0
-        firsts = [_at(each.firsts, mine) for each, mine in zip(self.episodes, places, strict=True)]
+        firsts = [_at(episodes.firsts, row_places) for episodes, row_places in zip(self.episodes, places, strict=True)]
         opening = begun & (np.stack(firsts) == numbers)
-        held = store.holds(numbers - 1) & ~opening
-        slots = store.slot(np.where(held, numbers - 1, numbers))
+        is_stored = store.holds(numbers - 1) & ~opening
+        slots = store.slot(np.where(is_stored, numbers - 1, numbers))
         before, weight = store.column(FRAME, slots), store.column(WEIGHT.name, slots)
-        before[~held], weight[~held] = np.nan, np.nan
-        for row, (each, first) in enumerate(zip(self.episodes, opening, strict=True)):
-            before[row, first] = each.openings[places[row, first]]
-            weight[row, first] = each.weights[places[row, first]]
+        before[~is_stored], weight[~is_stored] = np.nan, np.nan
+        for row, (episodes, first) in enumerate(zip(self.episodes, opening, strict=True)):
+            before[row, first] = episodes.openings[places[row, first]]
+            weight[row, first] = episodes.weights[places[row, first]]
         after = batch.columns[FRAME]
-        known = np.isfinite(self._texts[:, :1]) & np.isfinite(self._goals[:, :1])
-        framed = np.isfinite(before[..., 0]) & np.isfinite(after[..., 0]) & begun & known
+        has_targets = np.isfinite(self._texts[:, :1]) & np.isfinite(self._goals[:, :1])
+        framed = np.isfinite(before[..., 0]) & np.isfinite(after[..., 0]) & begun & has_targets
         spoken = framed & np.isfinite(feedback[..., 0]) & np.isfinite(weight)
         return Frames(
             before=tensor(filled(before), self._device),
             after=tensor(filled(after), self._device),
             feedback=tensor(filled(feedback), self._device),
-            known=Known(
+            facts=TransitionFacts(
                 weight=tensor(filled(np.where(spoken, weight, 0)), self._device),
                 framed=torch.from_numpy(framed).to(self._device),
                 spoken=torch.from_numpy(spoken).to(self._device),
@@ -346,9 +355,10 @@ class LageaGuide(FurlGuide):
         )
 
     def _terms(self, frames: Frames) -> Terms:
-        """Return the terms of r̃ of S × B transitions, on the CPU."""
+        """Return the terms of the dense reward r̃ of S × B transitions, [S, B] each, on the CPU."""
         count = frames.before.shape[1]
-        goals, texts = (tensor(filled(each), self._device).unsqueeze(1) for each in (self._goals, self._texts))
+        goals = tensor(filled(self._goals), self._device).unsqueeze(1)
+        texts = tensor(filled(self._texts), self._device).unsqueeze(1)
 
         def evaluate(block: int, rows: slice) -> Tensor:
             pictures = torch.cat([frames.before[rows], frames.after[rows], goals[rows]], 1)
@@ -358,22 +368,22 @@ class LageaGuide(FurlGuide):
                 unit(self.heads.project(block, "text", texts[rows])),
                 unit(self.heads.project(block, "feedback", frames.feedback[rows])),
             )  # fmt: skip
-            known = Known(*(each[rows] for each in frames.known))
-            return torch.stack(fuse(self.config, points, known), 1)  # [seeds, 4, B]
+            facts = TransitionFacts(*(fact[rows] for fact in frames.facts))
+            return torch.stack(fuse(self.config, points, facts), 1)  # [seeds, 4, B]
 
         return Terms(*self.heads.evaluate(evaluate).cpu().unbind(1))
 
     def along(self, row: int, first: int, last: int, store: Store) -> Terms:
-        """Return the terms of r̃ of the transitions `first` to `last` of one episode of a seed row, [last - first + 1]
-        each. All must be stored."""
+        """Return the terms of the dense reward r̃ of the transitions `first` to `last` of a seed's episode, [last -
+        first + 1] each. All of them must be stored."""
         numbers, episodes = np.arange(first, last + 1), self.episodes[row]
         place = episodes.place(first)
         assert place is not None, "the episode is stored"
         slots = store.slot(numbers)
         frames = np.concatenate([episodes.openings[place][None], store.read(FRAME, row, slots).astype(np.float32)])
         weights = np.concatenate([episodes.weights[place][None], store.read(WEIGHT.name, row, slots)])[:-1]
-        there = np.isfinite(frames[:, 0])
-        framed = there[:-1] & there[1:]
+        is_embedded = np.isfinite(frames[:, 0])
+        framed = is_embedded[:-1] & is_embedded[1:]
         spoken = framed & np.isfinite(weights) & np.isfinite(episodes.feedback[place, 0])
 
         def projected(kind: str, vectors: Array) -> Tensor:
@@ -384,16 +394,18 @@ class LageaGuide(FurlGuide):
             images[:, :-1], images[:, 1:], projected("image", self._goals[row][None]),
             projected("text", self._texts[row][None]), projected("feedback", episodes.feedback[place][None]),
         )  # fmt: skip
-        known = Known(*(torch.from_numpy(each).to(self._device)[None] for each in (filled(weights), framed, spoken)))
-        return Terms(*(each[0].cpu() for each in fuse(self.config, points, known)))
+        facts = TransitionFacts(
+            *(torch.from_numpy(fact).to(self._device)[None] for fact in (filled(weights), framed, spoken))
+        )
+        return Terms(*(term[0].cpu() for term in fuse(self.config, points, facts)))
 
     # Logs, metrics, checkpoints
 
     def _note_keyframes(
-        self, row: int, recording: Recording, found: Array, weights: Array, similarity: Array, ctx: Context
+        self, row: int, recording: Recording, chosen_keyframes: Array, weights: Array, similarity: Array, ctx: Context
     ) -> None:
-        """Log the key frames of an episode, and of every `TRACED`-th one the snapshots to draw them from."""
-        for frame in found.tolist():
+        """Log the key frames of an episode, with their snapshots in every `TRACED`-th episode."""
+        for frame in chosen_keyframes.tolist():
             values = {
                 "episode": recording.number, "frame": frame, "weight": float(weights[frame]),
                 "similarity": float(similarity[frame]),
@@ -407,24 +419,24 @@ class LageaGuide(FurlGuide):
         numbers = np.arange(recording.first, recording.last + 1)
         if not store.holds(numbers).all():
             return
-        found = self.along(row, recording.first, recording.last, store)
-        shown = np.unique(np.linspace(0, len(numbers) - 1, LOGGED_POINTS).round().astype(int))
-        for at in shown.tolist():
+        terms = self.along(row, recording.first, recording.last, store)
+        steps = np.unique(np.linspace(0, len(numbers) - 1, LOGGED_POINTS).round().astype(int))
+        for at in steps.tolist():
             ctx.note("shaping", row, {
                 "episode": recording.number, "frame": at + 1, "success": recording.successes[at],
-                "goal": float(found.goal[at]), "feedback": float(found.feedback[at]),
-                "share": float(found.share[at]), "fused": float(found.fused[at]),
+                "goal": float(terms.goal[at]), "feedback": float(terms.feedback[at]),
+                "share": float(terms.share[at]), "fused": float(terms.fused[at]),
             })  # fmt: skip
 
     def metrics(self) -> Metrics:
-        """Return the metrics of FuRL, those of `SEEN` and `aligner.LOSSES`; `guide/rho`, `guide/progress`, P, and
-        `guide/success_rate`, s̄; and `guide/empty`, the episodes without usable feedback."""
-        seen = {**self._seen, **self.aligner.seen}
-        own = {f"guide/{name}": values.copy() for name, values in seen.items()}
-        own["guide/rho"], own["guide/progress"] = self.strength.rho.copy(), self.strength.progress.copy()
-        own["guide/success_rate"] = self.strength.success_rate.copy()
-        own["guide/empty"] = self._empty.astype(np.float64)
-        return {**super().metrics(), **own}
+        """Return the metrics of FuRL, those of `SHAPING_METRICS` and `aligner.LOSSES`; `guide/rho`, `guide/progress`,
+        P, and `guide/success_rate`, s̄; and `guide/empty`, the episodes without usable feedback."""
+        last_metrics = {**self._shaping_metrics, **self.aligner.last_metrics}
+        metrics = {f"guide/{name}": values.copy() for name, values in last_metrics.items()}
+        metrics["guide/rho"], metrics["guide/progress"] = self.strength.rho.copy(), self.strength.progress.copy()
+        metrics["guide/success_rate"] = self.strength.success_rate.copy()
+        metrics["guide/empty"] = self._empty.astype(np.float64)
+        return {**super().metrics(), **metrics}
 
     def state(self, row: int) -> State:
         opened = self._open[row]
@@ -432,50 +444,52 @@ class LageaGuide(FurlGuide):
             **super().state(row),
             "episodes": self.episodes[row].state(),
             "open": None if opened is None else opened.state(),
-            "waiting": [each.state() for each in self._waiting[row]],
-            "asked_about": [each.state() for each in self._asked_about[row]],
+            "waiting": [recording.state() for recording in self._waiting[row]],
+            "asked_about": [recording.state() for recording in self._awaiting_feedback[row]],
             "opening": self._openings[row],
             "history": self._history[row],
             "count": int(self._count[row]),
             "updates": self._updates,
             "strength": self.strength.state(row),
             "empty": int(self._empty[row]),
-            "seen": np.array([values[row] for values in self._all_seen]),
+            "seen": np.array([values[row] for values in self._last_metrics]),
         }
 
     def load_state(self, row: int, state: State) -> None:
         super().load_state(row, state)
         self.episodes[row].load_state(state["episodes"])
         self._open[row] = None if state["open"] is None else Recording.of_state(state["open"])
-        self._waiting[row] = [Recording.of_state(each) for each in state["waiting"]]
-        self._asked_about[row] = [Recording.of_state(each) for each in state["asked_about"]]
+        self._waiting[row] = [Recording.of_state(recording) for recording in state["waiting"]]
+        self._awaiting_feedback[row] = [Recording.of_state(recording) for recording in state["asked_about"]]
         self._openings[row] = state["opening"]
-        self._history[row] = [dict(each) for each in state["history"]]
+        self._history[row] = [dict(feedback) for feedback in state["history"]]
         self._count[row], self._updates = state["count"], int(state["updates"])
         self.strength.load_state(row, state["strength"])
         self._empty[row] = state["empty"]
-        for values, value in zip(self._all_seen, state["seen"].tolist(), strict=True):
+        for values, value in zip(self._last_metrics, state["seen"].tolist(), strict=True):
             values[row] = value
 
     @property
-    def _all_seen(self) -> list[Array]:
-        """Metrics that were computed in the last steps, [S] each."""
-        return [*self._seen.values(), *self.aligner.seen.values()]
+    def _last_metrics(self) -> list[Array]:
+        """The metrics of the last shaped batch and of the last steps of the heads, [S] each."""
+        return [*self._shaping_metrics.values(), *self.aligner.last_metrics.values()]
 
 
-SEEN = ("reward", "goal_delta", "feedback_delta", "alpha")
+SHAPING_METRICS = ("reward", "goal_delta", "feedback_delta", "alpha")
 """Means over the last batch of r̃, r^goal, r^fb and α."""
 HISTORY = ("outcome", "code", "fix", "summary")
-"""What later prompts are told of an episode's feedback."""
+"""Fields of an episode's feedback that later prompts repeat."""
 
 
-def _reported(recording: Recording, told: Mapping[str, Any]) -> dict[str, Any]:
+def _reported(recording: Recording, reflection: Mapping[str, Any]) -> dict[str, Any]:
     """Return the log record of an episode's feedback."""
     return {
-        "episode": recording.number, "succeeded": any(recording.successes), "outcome": told["outcome"],
-        "code": told["code"], "explanation": told["explanation"], "secondary": ", ".join(told["secondary"]),
-        "frames": ", ".join(map(str, told["frames"])), "fix": told["fix"], "confidence": float(told["confidence"]),
-        "summary": told["summary"], "retries": told["retries"], "empty": told["empty"],
+        "episode": recording.number, "succeeded": any(recording.successes), "outcome": reflection["outcome"],
+        "code": reflection["code"], "explanation": reflection["explanation"],
+        "secondary": ", ".join(reflection["secondary"]),
+        "frames": ", ".join(map(str, reflection["frames"])), "fix": reflection["fix"],
+        "confidence": float(reflection["confidence"]),
+        "summary": reflection["summary"], "retries": reflection["retries"], "empty": reflection["empty"],
     }  # fmt: skip
 
 
@@ -486,5 +500,5 @@ def _solved(batch: Batch) -> Array:
 
 
 def _at(values: Array, places: Array) -> Array:
-    """Return values at places [n]; -1 where there are no values."""
+    """Return the values at places [n]; -1 for each place if there are no values at all."""
     return values[places] if len(values) else np.full(len(places), -1, np.int64)

@@ -54,29 +54,30 @@ def turning(similarity: Array, shares: Sequence[float], most: int, spacing: int)
     order = np.argsort(-p, kind="stable")
     velocity = np.diff(similarity, prepend=similarity[:1])
     turns = np.flatnonzero(np.diff(np.sign(velocity)) != 0) + 1
-    kept = _spaced([0, count - 1], turns[np.argsort(-p[turns], kind="stable")], most, spacing)
-    if len(kept) < most:
-        kept = _spaced(kept.tolist(), order, min(most, max(int(0.7 * most), len(kept) + 1)), spacing)
+    selection = _spaced([0, count - 1], turns[np.argsort(-p[turns], kind="stable")], most, spacing)
+    if len(selection) < most:
+        selection = _spaced(selection.tolist(), order, min(most, max(int(0.7 * most), len(selection) + 1)), spacing)
     free = np.ones(count, bool)
-    free[kept] = False
-    while len(kept) < most and free.any():
+    free[selection] = False
+    while len(selection) < most and free.any():
         places = np.flatnonzero(free)
-        distance = np.abs(places[:, None] - kept).min(1)
+        distance = np.abs(places[:, None] - selection).min(1)
         chosen = places[np.argmax(distance * (1.0 + _scores(p[places])))]
-        kept = np.sort(np.append(kept, chosen))
+        selection = np.sort(np.append(selection, chosen))
         free[max(chosen - spacing + 1, 0) : chosen + spacing] = False
-    return kept
+    return selection
 
 
 def _spaced(begin: Sequence[int], order: Array, most: int, spacing: int) -> Array:
-    """Return `begin` and frames in this order that are at least `spacing` from all chosen ones, `most` in total."""
-    kept = list(dict.fromkeys(begin))
+    """Return the frames `begin` and, in the given order, frames at least `spacing` from all chosen ones, up to `most`
+    in total, increasing int64."""
+    selection = list(dict.fromkeys(begin))
     for frame in order.tolist():
-        if len(kept) >= most:
+        if len(selection) >= most:
             break
-        if min(abs(frame - other) for other in kept) >= spacing:
-            kept.append(frame)
-    return np.array(sorted(kept), np.int64)
+        if min(abs(frame - other) for other in selection) >= spacing:
+            selection.append(frame)
+    return np.array(sorted(selection), np.int64)
 
 
 def _scores(values: Array) -> Array:
@@ -103,11 +104,12 @@ def weights(keyframes: Array, count: int, window: int, floor: float) -> Array:
     return np.asarray(w / w.mean())
 
 
-def shown(keyframes: Array, count: int, frames: int) -> Array:
-    """Return the frames that a model is shown of an episode of `count` frames: the key frames, topped up by evenly
-    spread others to `frames`, increasing int64 (LaGEA, A.7 and §3.1.1, which name the one and the other).
+def prompt_frames(keyframes: Array, count: int, frames: int) -> Array:
+    """Return the frames of an episode that the prompt shows, increasing int64: the key frames, filled up to `frames`
+    with evenly spread others (LaGEA, A.7 and §3.1.1, which name the one and the other).
 
-    An episode with fewer frames is shown whole. If there are more key frames than `frames`, they are thinned evenly.
+    `count`: frames of the episode; if there are fewer than `frames`, all are shown. If there are more key frames than
+    `frames`, they are thinned evenly.
     """
     if count <= frames:
         return np.arange(count)
@@ -118,5 +120,5 @@ def shown(keyframes: Array, count: int, frames: int) -> Array:
 
 
 def _evenly(count: int, chosen: int) -> Array:
-    """Return `chosen` different places in [0, count), evenly spread, the first and the last among them."""
+    """Return `chosen` evenly spread indices in [0, count), including the first and the last, int64."""
     return np.linspace(0, count - 1, chosen).round().astype(np.int64)

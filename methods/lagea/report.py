@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-SAID = ("episode", "succeeded", "outcome", "code", "retries", "empty")
+FEEDBACK_COLUMNS = ("episode", "succeeded", "outcome", "code", "retries", "empty")
 """Columns of the log `feedback` that are read."""
-REWARDED = ("episode", "frame", "success", "goal", "feedback", "fused")
+SHAPING_COLUMNS = ("episode", "frame", "success", "goal", "feedback", "fused")
 """Columns of the log `shaping` that are read."""
 ACCURACY, FAILURE = "accuracy of the outcome", "always failure"
 EMPTY, RETRIES = "empty", "retries"
@@ -51,10 +51,10 @@ WORDS = (
 
 
 class Feedback(NamedTuple):
-    """What a row's runs were told about their episodes on one task; intervals are over runs."""
+    """The feedback that a row's runs received on one task; intervals are over runs."""
 
     label: str
-    where: str
+    task: str
     episodes: int
     runs: int
     numbers: Mapping[str, Interval]
@@ -80,25 +80,28 @@ class Traced(NamedTuple):
 
 
 def feedback(source: Source) -> list[Feedback]:
-    """Return one entry per cell of which a run was given feedback, from the records `feedback`."""
-    rows = source.rows("feedback", *SAID)
-    found = []
+    """Return one row per cell that has records in the log `feedback`."""
+    rows = source.rows("feedback", *FEEDBACK_COLUMNS)
+    feedback_rows = []
     for cell in source.study.cells:
-        mine = _of(rows, cell.id)
-        if mine.empty:
+        cell_rows = _of(rows, cell.id)
+        if cell_rows.empty:
             continue
         label = source.labels.get(cell.id, cell.label)
-        runs = [of_run(run) for _, run in mine.groupby("seed")]
+        runs = [of_run(run) for _, run in cell_rows.groupby("seed")]
         numbers = {
             name: grids.over_runs(np.array([run[name] for run in runs]), source.resamples, label) for name in NUMBERS
         }
-        shares, counts = codes(mine, cell.steps)
-        found.append(Feedback(label, f"{cell.suite}/{cell.task}", len(mine), len(runs), numbers, shares, counts))
-    return found
+        shares, counts = codes(cell_rows, cell.steps)
+        feedback_rows.append(
+            Feedback(label, f"{cell.suite}/{cell.task}", len(cell_rows), len(runs), numbers, shares, counts)
+        )
+    return feedback_rows
 
 
 def of_run(rows: pd.DataFrame) -> dict[str, float]:
-    """Return `NUMBERS` of one run's episodes; NaN if no outcome was stated."""
+    """Return the quantities `NUMBERS` of one run, given its records of the log `feedback`; NaN if no outcome was
+    stated."""
     stated = rows[rows["outcome"].isin(["success", "failure"]) & ~rows["empty"].astype(bool)]
     succeeded = stated["succeeded"].astype(bool)
     right = (stated["outcome"] == "success") == succeeded
@@ -111,90 +114,92 @@ def of_run(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def codes(rows: pd.DataFrame, steps: int) -> tuple[dict[str, tuple[float, ...]], tuple[int, ...]]:
-    """Return code -> its share in each of `THIRDS` of so many steps, NaN for one without codes, most frequent first;
-    and the episodes with a code in each."""
+    """Return code -> its share of the episodes with a code in each of `THIRDS`, most frequent first, NaN for a third
+    without codes; and the number of episodes with a code in each. `rows`: records of the log `feedback` of one cell;
+    `steps`: length of its training."""
     coded = rows[rows["code"] != ""]
     third = np.minimum(3 * coded["step"].to_numpy() // max(steps, 1), 2)
     counts = [int((third == part).sum()) for part in range(3)]
-    found = {}
+    shares = {}
     for code in coded["code"].value_counts().index:
-        mine = (coded["code"] == code).to_numpy()
-        found[str(code)] = tuple(
-            float((mine & (third == part)).sum() / counts[part]) if counts[part] else float("nan") for part in range(3)
+        has_code = (coded["code"] == code).to_numpy()
+        shares[str(code)] = tuple(
+            float((has_code & (third == part)).sum() / counts[part]) if counts[part] else float("nan")
+            for part in range(3)
         )
-    return found, tuple(counts)
+    return shares, tuple(counts)
 
 
-def tables(found: Sequence[Feedback]) -> list[Grid]:
-    """Return a table by task of what the model said."""
-    made = []
-    for where in dict.fromkeys(each.where for each in found):
-        members = [each for each in found if each.where == where]
-        counts = "; ".join(f"{each.label}: {each.episodes:,} episodes, runs: {each.runs}" for each in members)
-        lines = {each.label: tuple(each.numbers[name] for name in NUMBERS) for each in members}
-        made.append(Grid(f"{where}: feedback on episodes", NUMBERS, lines, f"{NOTE} {counts}."))
-    return made
+def tables(feedback_rows: Sequence[Feedback]) -> list[Grid]:
+    """Return a table for each task of the quantities `NUMBERS` by row."""
+    grids_of_tasks = []
+    for task in dict.fromkeys(row.task for row in feedback_rows):
+        members = [row for row in feedback_rows if row.task == task]
+        counts = "; ".join(f"{row.label}: {row.episodes:,} episodes, runs: {row.runs}" for row in members)
+        lines = {row.label: tuple(row.numbers[name] for name in NUMBERS) for row in members}
+        grids_of_tasks.append(Grid(f"{task}: feedback on episodes", NUMBERS, lines, f"{NOTE} {counts}."))
+    return grids_of_tasks
 
 
-def listings(found: Sequence[Feedback]) -> list[Listing]:
+def listings(feedback_rows: Sequence[Feedback]) -> list[Listing]:
     """Return a table by task of each row's codes over training."""
-    made = []
-    for where in dict.fromkeys(each.where for each in found if each.codes):
+    tables_of_tasks = []
+    for task in dict.fromkeys(row.task for row in feedback_rows if row.codes):
         lines: list[tuple[str, ...]] = []
-        for each in (each for each in found if each.where == where and each.codes):
-            for code, shares in list(each.codes.items())[:CODES]:
-                shown = ("—" if np.isnan(share) else f"{100 * share:.0f} %" for share in shares)
-                lines.append((each.label, _short(code), *shown))
-            if (left := len(each.codes) - CODES) > 0:
-                lines.append((each.label, f"{left} rarer codes, left out", "", "", ""))
-            lines.append((each.label, "episodes with a code", *(f"{count:,}" for count in each.counts)))
-        heading = f"{where}: codes of feedback over training"
-        made.append(Listing(heading, ("code", *THIRDS), lines, words=1, note=CODE_NOTE))
-    return made
+        for row in (row for row in feedback_rows if row.task == task and row.codes):
+            for code, shares in list(row.codes.items())[:CODES]:
+                percentages = ("—" if np.isnan(share) else f"{100 * share:.0f} %" for share in shares)
+                lines.append((row.label, _short(code), *percentages))
+            if (omitted := len(row.codes) - CODES) > 0:
+                lines.append((row.label, f"{omitted} rarer codes, left out", "", "", ""))
+            lines.append((row.label, "episodes with a code", *(f"{count:,}" for count in row.counts)))
+        heading = f"{task}: codes of feedback over training"
+        tables_of_tasks.append(Listing(heading, ("code", *THIRDS), lines, words=1, note=CODE_NOTE))
+    return tables_of_tasks
 
 
 def _short(code: str) -> str:
     return code if len(code) <= CODE else f"{code[: CODE - 1]}…"
 
 
-def plain(found: Sequence[Feedback]) -> list[dict[str, Any]]:
+def plain(feedback_rows: Sequence[Feedback]) -> list[dict[str, Any]]:
     """Return the feedback's statistics per row and task as JSON data."""
     return [
         {
-            "label": each.label,
-            "task": each.where,
-            "episodes": each.episodes,
-            "runs": each.runs,
-            **{name.replace(" ", "_"): export.spread(value) for name, value in each.numbers.items()},
+            "label": row.label,
+            "task": row.task,
+            "episodes": row.episodes,
+            "runs": row.runs,
+            **{name.replace(" ", "_"): export.spread(interval) for name, interval in row.numbers.items()},
             "codes": {
-                code: [None if np.isnan(share) else share for share in shares] for code, shares in each.codes.items()
+                code: [None if np.isnan(share) else share for share in shares] for code, shares in row.codes.items()
             },
         }
-        for each in found
+        for row in feedback_rows
     ]
 
 
 def drawings(_: None, source: Source) -> list[Drawing]:
     """Draw for each row the rewards along episodes and the alignment, and for each task the weights of all rows."""
     logs = {name: source.rows(name) for name in ("metrics", "keyframes")}
-    logs["shaping"] = source.rows("shaping", *REWARDED)
-    drawn: list[Drawing] = []
-    having = set(logs["shaping"]["cell"]) | set(logs["keyframes"]["cell"])
-    rows = [row for row in source.summary.rows if row.cell.id in having and row.label in source.places]
+    logs["shaping"] = source.rows("shaping", *SHAPING_COLUMNS)
+    row_figures: list[Drawing] = []
+    drawn_cells = set(logs["shaping"]["cell"]) | set(logs["keyframes"]["cell"])
+    rows = [row for row in source.summary.rows if row.cell.id in drawn_cells and row.label in source.places]
     for row in rows:
-        mine = {name: _of(log, row.cell.id) for name, log in logs.items()}
-        file = figures.file_name("episode", f"{row.where}-{row.label}", [each.name for each in drawn])
-        drawn += along(f"{row.where}: {row.label}", file, traced(mine["shaping"]))
-        title = f"Alignment of frames and feedback\n{row.where}\n{row.label}"
-        charts = alignment(mine["metrics"], source.resamples)
+        cell_logs = {name: _of(log, row.cell.id) for name, log in logs.items()}
+        file = figures.file_name("episode", f"{row.task_id}-{row.label}", [figure.name for figure in row_figures])
+        row_figures += along(f"{row.task_id}: {row.label}", file, traced(cell_logs["shaping"]))
+        title = f"Alignment of frames and feedback\n{row.task_id}\n{row.label}"
+        charts = alignment(cell_logs["metrics"], source.resamples)
         charts.insert(2, training.chart(figures.SUCCESS, [training.success(row, "")], share=True))
         if len(charts) > 1:
             places = figures.styles(curve.label for chart in charts for curve in chart.curves)
-            file = figures.file_name("alignment", f"{row.where}-{row.label}", [each.name for each in drawn])
-            made = training.drawing(f"{row.where}: {row.label}", file, title, charts, places)
-            drawn += [made] if made else []
-    for where in dict.fromkeys(row.where for row in rows):
-        members = {row.label: row for row in rows if row.where == where}
+            file = figures.file_name("alignment", f"{row.task_id}-{row.label}", [figure.name for figure in row_figures])
+            chart_figure = training.drawing(f"{row.task_id}: {row.label}", file, title, charts, places)
+            row_figures += [chart_figure] if chart_figure else []
+    for task in dict.fromkeys(row.task_id for row in rows):
+        members = {row.label: row for row in rows if row.task_id == task}
         charts = []
         for axis, name in (("weight ρ", "rho"), ("share α of feedback", "alpha"), ("progress P", "progress")):
             curves = [
@@ -207,10 +212,10 @@ def drawings(_: None, source: Source) -> list[Drawing]:
             for label, row in members.items()
         ]
         charts.append(training.chart("weight of key frames", curves))
-        file = figures.file_name("weights", where, [each.name for each in drawn])
-        made = training.drawing(where, file, f"Weights of the reward\n{where}", charts, source.places)
-        drawn += [made] if made else []
-    return drawn
+        file = figures.file_name("weights", task, [figure.name for figure in row_figures])
+        chart_figure = training.drawing(task, file, f"Weights of the reward\n{task}", charts, source.places)
+        row_figures += [chart_figure] if chart_figure else []
+    return row_figures
 
 
 def _of(rows: pd.DataFrame, cell: str) -> pd.DataFrame:
@@ -218,7 +223,7 @@ def _of(rows: pd.DataFrame, cell: str) -> pd.DataFrame:
 
 
 def alignment(metrics: pd.DataFrame, resamples: int) -> list[Chart]:
-    """Return the panels of one cell's alignment (LaGEA, figure 6): mean ψ, its gap, and losses."""
+    """Return the panels of one cell's alignment over training (LaGEA, figure 6): mean ψ, its gap, and losses."""
 
     def curves(names: Mapping[str, str]) -> list[Any]:
         return [training.metric(metrics, f"guide/{name}", label, resamples) for name, label in names.items()]
@@ -237,47 +242,47 @@ def traced(rows: pd.DataFrame) -> list[Traced]:
     if rows.empty:
         return []
     run = rows[rows["seed"] == rows["seed"].min()]
-    found = []
+    episodes = []
     for episode in sorted({int(run["episode"].min()), int(run["episode"].max())}):
-        mine = run[run["episode"] == episode].sort_values("frame")
-        parts = {name: mine[name].to_numpy(float) for name in PARTS}
-        success = mine["success"].to_numpy(bool)
-        found.append(Traced(episode, int(mine["step"].max()), mine["frame"].to_numpy(), parts, success))
-    return found
+        records = run[run["episode"] == episode].sort_values("frame")
+        parts = {name: records[name].to_numpy(float) for name in PARTS}
+        success = records["success"].to_numpy(bool)
+        episodes.append(Traced(episode, int(records["step"].max()), records["frame"].to_numpy(), parts, success))
+    return episodes
 
 
-def along(where: str, name: str, episodes: Sequence[Traced]) -> list[Drawing]:
+def along(label: str, name: str, episodes: Sequence[Traced]) -> list[Drawing]:
     """Draw the rewards along episodes, one panel each, on one scale."""
     if not episodes:
         return []
-    title = textwrap.fill(literal(where), figures.LABEL_CHARACTERS)
+    title = textwrap.fill(literal(label), figures.LABEL_CHARACTERS)
     with figures.canvas(1.3 * len(episodes) + 0.7 + 0.13 * title.count("\n")) as canvas:
         every = np.atleast_1d(canvas.subplots(len(episodes), 1, sharex=True, sharey=True))
-        for axes, each in zip(every, episodes, strict=True):
-            _along(axes, each)
+        for axes, episode in zip(every, episodes, strict=True):
+            _along(axes, episode)
         canvas.suptitle(title, fontsize=8)
         every[-1].set_xlabel("step of the episode")
         canvas.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False,
                       handlelength=1.5)  # fmt: skip
         png, pdf = figures.saved(canvas)
     words = "; ".join(
-        f"episode {each.episode}: "
-        + ", ".join(f"mean {PARTS[part]} {values.mean():.2g}" for part, values in each.parts.items())
-        + f", {int(each.success.sum())} of {len(each.success)} logged steps successful"
-        for each in episodes
+        f"episode {episode.episode}: "
+        + ", ".join(f"mean {PARTS[part]} {values.mean():.2g}" for part, values in episode.parts.items())
+        + f", {int(episode.success.sum())} of {len(episode.success)} logged steps successful"
+        for episode in episodes
     )
-    return [Drawing(where, name, png, pdf, f"Rewards along episodes, {where}. {words}.")]
+    return [Drawing(label, name, png, pdf, f"Rewards along episodes, {label}. {words}.")]
 
 
-def _along(axes: Axes, each: Traced) -> None:
+def _along(axes: Axes, episode: Traced) -> None:
     axes.axhline(0, color="#BBBBBB", linewidth=0.5)
-    for index, (part, values) in enumerate(each.parts.items()):
+    for index, (part, values) in enumerate(episode.parts.items()):
         style: Any = {"color": figures.PALETTE[index], "linestyle": figures.LINES[index], "linewidth": 1.0}
-        axes.plot(each.frames, values, label=PARTS[part], **style)
-    axes.fill_between(each.frames, 0, 1, where=each.success, transform=axes.get_xaxis_transform(), color="#DDDDDD",
-                      step="mid", linewidth=0, zorder=0)  # fmt: skip
+        axes.plot(episode.frames, values, label=PARTS[part], **style)
+    axes.fill_between(episode.frames, 0, 1, where=episode.success, transform=axes.get_xaxis_transform(),
+                      color="#DDDDDD", step="mid", linewidth=0, zorder=0)  # fmt: skip
     axes.set_ylabel("reward")
-    axes.set_title(f"episode {each.episode}, logged at step {each.step:,}", fontsize=7, loc="left")
+    axes.set_title(f"episode {episode.episode}, logged at step {episode.step:,}", fontsize=7, loc="left")
 
 
 SECTIONS = (

@@ -41,7 +41,7 @@ def released_agreement(cosine: Tensor) -> Tensor:
 
 
 AGREEMENTS: Mapping[str, Callable[[Tensor], Tensor]] = {"paper": agreement, "released": released_agreement}
-"""Setting `agreement` -> what α_base is multiplied by."""
+"""Setting `agreement` -> the factor of α_base, as a function of ⟨z_y, z_f⟩."""
 
 
 def mixture(goal: Tensor, feedback: Tensor, share: Tensor) -> Tensor:
@@ -50,11 +50,12 @@ def mixture(goal: Tensor, feedback: Tensor, share: Tensor) -> Tensor:
     return ((1 - share) * goal + share * feedback).clamp(-1, 1)
 
 
-def progress(success_rate: Tensor, goal: Tensor, there: Tensor) -> Tensor:
+def progress(success_rate: Tensor, goal: Tensor, has_frames: Tensor) -> Tensor:
     """Return P = max(s̄, (share of the batch with r^goal > 0)²) in [0, 1], [S] (LaGEA, §3.3).
 
-    `success_rate`: s̄ [S], moving average of the episodes' successes; `goal`: r^goal [S, B]; `there`: bool [S, B]."""
-    rising = ((goal > 0) & there).sum(1) / there.sum(1).clamp(min=1)
+    `success_rate`: s̄ [S], moving average of the episodes' successes; `goal`: r^goal [S, B];
+    `has_frames`: which transitions have r^goal, bool [S, B]."""
+    rising = ((goal > 0) & has_frames).sum(1) / has_frames.sum(1).clamp(min=1)
     return torch.maximum(success_rate, rising.square())
 
 

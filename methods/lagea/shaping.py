@@ -1,4 +1,4 @@
-"""LaGEA's dense reward of transitions between projected frames, and the weight that it gets."""
+"""LaGEA's dense reward of transitions between projected frames, and its weight ρ."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Points(NamedTuple):
     """z_f of the transitions' episodes, [s, B, d] or [s, 1, d]."""
 
 
-class Known(NamedTuple):
-    """What is known of each transition, [s, B]."""
+class TransitionFacts(NamedTuple):
+    """Which vectors a transition has, and the weight of its frame, [s, B] each."""
 
     weight: Tensor
-    """ŵ_t of the frame before it; any finite number where `spoken` is false."""
+    """ŵ_t of the frame before the transition; any finite number where `spoken` is false."""
     framed: Tensor
     """Whether both frames have vectors, bool."""
     spoken: Tensor
-    """Whether the episode also has feedback, bool."""
+    """Whether its episode also has feedback, bool."""
 
 
 class Terms(NamedTuple):
-    """The terms of the dense reward, [s, B] each; 0 where they are not known."""
+    """The terms of the dense reward, [s, B] each; 0 where vectors are missing."""
 
     goal: Tensor
     """r^goal."""
@@ -51,7 +51,7 @@ class Terms(NamedTuple):
     """r̃."""
 
 
-def fuse(config: Lagea, points: Points, known: Known) -> Terms:
+def fuse(config: Lagea, points: Points, facts: TransitionFacts) -> Terms:
     """Return r̃ = (1 − α)·r^goal + α·r^fb of transitions, and its terms (LaGEA, §3.2)."""
     phi = [
         rewards.goal_potential(
@@ -65,12 +65,12 @@ def fuse(config: Lagea, points: Points, known: Known) -> Terms:
         feedback = rewards.slope(rewards.difference(psi[1], psi[0], config.discount), config.feedback_temperature)
     else:
         goal, feedback = phi[1], psi[1]
-    agreed = (points.instruction * points.feedback).sum(2).expand_as(known.weight)
+    agreed = (points.instruction * points.feedback).sum(2).expand_as(facts.weight)
     if config.agreement == "released":  # one α for a batch
-        agreed = (agreed * known.spoken).sum(1, keepdim=True) / known.spoken.sum(1, keepdim=True).clamp(min=1)
+        agreed = (agreed * facts.spoken).sum(1, keepdim=True) / facts.spoken.sum(1, keepdim=True).clamp(min=1)
     share = config.alpha_base * rewards.AGREEMENTS[config.agreement](agreed)
-    share = share.clamp(config.alpha_min, config.alpha_max) * known.spoken
-    goal, feedback = goal * known.framed, known.weight * feedback * known.spoken
+    share = share.clamp(config.alpha_min, config.alpha_max) * facts.spoken
+    goal, feedback = goal * facts.framed, facts.weight * feedback * facts.spoken
     fused = rewards.mixture(config.goal_delta * goal, config.feedback_delta * feedback, share)
     return Terms(goal, feedback, share, fused)
 
@@ -92,11 +92,12 @@ class Strength:
         """P in the last batch, [S]."""
 
     def episode(self, row: int, success: bool) -> None:
-        """Take in the outcome of an episode."""
+        """Update the moving average s̄ of a seed by the outcome of an episode."""
         self.success_rate[row] += self._config.success_rate * (success - self.success_rate[row])
 
     def batch(self, goal: Tensor, framed: Tensor) -> Array:
-        """Return ρ of each seed [S], given r^goal [S, B] of a batch and which of it is known."""
+        """Update and return ρ of each seed [S], given r^goal of a batch [S, B] and where it is known, `framed` [S,
+        B]."""
         config = self._config
         if config.adaptive:
             reached = rewards.progress(torch.from_numpy(self.success_rate).float(), goal, framed)

@@ -21,7 +21,7 @@ from guidebench.baselines.text_acting import TEXT, readings, room, tells, untold
 from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Agent, Build, Dialogue, Learner, Observations, Suite
-from guidebench.harness.parts import AgentPart, ModelPart, Most, There
+from guidebench.harness.parts import AgentPart, CellView, ModelPart, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit, cite
@@ -70,12 +70,12 @@ class PriorGuided(Standard):
         seen = dataclasses.replace(build, observations=self.observes(build.observations, build.actions))
         return PriorAgent(self, seen, *self.built(seen))
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this agent cannot work there, or ""."""
-        told, actions = there.suite.spaces(there.task)
+        told, actions = view.suite.spaces(view.task)
         if not actions.discrete:
             return f"it needs discrete actions, and these are vectors of shape {actions.shape}; choose agent=standard"
-        if not isinstance(there.suite, NamesActions):
+        if not isinstance(view.suite, NamesActions):
             return "it lists the actions in its prompt, and the suite names none in words (`action_names`)"
         if reason := untold(told):
             return reason
@@ -83,16 +83,16 @@ class PriorGuided(Standard):
             return f"the task's observations have a part {PRIOR!r} of their own; choose agent=standard"
         if [*told.parts] == [TEXT]:
             return "the observations hold sentences alone, which its learner does not read; choose others"
-        return super().fits(there)
+        return super().fits(view)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most]:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most]:
         """Return a bound: each text is asked about once."""
         from guidebench.methods.linvit import dialogue
 
-        suite, task = there.suite, there.task
+        suite, task = view.suite, view.task
         content = {"instruction": longest_instruction(suite, task), "state": "x" * room(suite.spaces(task)[0])}
         asked, reminder = dialogue.message(content, suite.action_names(task)), dialogue.reminder(Misread("", ""))
-        return [Most(readings(there), 1 + self.retries, size(asked.content), len(reminder.encode()) + FAULT)]
+        return [Most(readings(view), 1 + self.retries, size(asked.content), len(reminder.encode()) + FAULT)]
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the conversation that asks for the weights of the actions in a state."""
@@ -132,17 +132,17 @@ class PriorDqn(DuelingDqn):
                 "out, or choose learner=dueling_dqn"
             )
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this learner cannot learn in this cell, or ""."""
-        if reason := super().fits(there):
+        if reason := super().fits(view):
             return reason
-        prior = there.observations.parts.get(PRIOR)
-        if prior is None or (prior.shape, prior.dtype) != ((there.actions.count,), "float32"):
-            if isinstance(there["agent"], PriorGuided):
+        prior = view.observations.parts.get(PRIOR)
+        if prior is None or (prior.shape, prior.dtype) != ((view.actions.count,), "float32"):
+            if isinstance(view["agent"], PriorGuided):
                 return ""  # the agent's own `fits` says why it cannot add one
             return (
                 f"it needs the part {PRIOR!r} of the observations, one probability for each of the "
-                f"{there.actions.count} actions, which agent=prior_guided adds"
+                f"{view.actions.count} actions, which agent=prior_guided adds"
             )
         return ""
 
@@ -174,9 +174,9 @@ class ScriptedPrior(ModelPart):
     backend: ClassVar[str] = "scripted"
     title: ClassVar[str] = "hand-written: rules for the sentences of Crafter and of Housekeep"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        return _elsewhere(there, self)
+        return _elsewhere(view, self)
 
     def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
         """Return the callable that answers. It is given neither suite nor task, only the messages of the
@@ -203,9 +203,9 @@ class OraclePrior(ModelPart):
     follows_solver: ClassVar[bool] = True
     title: ClassVar[str] = "privileged: it is told the action of the suite's solver"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        return _elsewhere(there, self)
+        return _elsewhere(view, self)
 
     def spawn(self, suite: Suite, task: str) -> Oracle:
         """Return the function that answers with the weights of the actions."""
@@ -216,10 +216,10 @@ class OraclePrior(ModelPart):
         return KnownPrior(actions, self.error)
 
 
-def _elsewhere(there: There, chat: ModelPart) -> str:
+def _elsewhere(view: CellView, chat: ModelPart) -> str:
     """Return why a chat that weighs actions is not in its role, or ""."""
-    asked = any(PRIOR in getattr(part, "needs", ()) for part in there.parts.values())
-    return "" if asked and there[PRIOR] == chat else "it weighs actions, for agent=prior_guided alone"
+    asked = any(PRIOR in getattr(part, "needs", ()) for part in view.parts.values())
+    return "" if asked and view[PRIOR] == chat else "it weighs actions, for agent=prior_guided alone"
 
 
 SENTENCES = cite("text", "choice: the sentences are what the chat is told")

@@ -20,22 +20,22 @@ FILE = Path("replay", "action_weights.bin")
 
 
 def smoothed(weights: Array, may: Array | None, share: float) -> Array:
-    """Return probabilities of actions, float32 [n, A] of sum 1, for a chat's weights [n, A]: those of the actions that
-    may be taken, scaled to the sum 1 − `share`, plus `share` spread evenly over these actions.
+    """Return the prior, probabilities of the actions float32 [n, A] of sum 1, for a chat's weights [n, A]: the weights
+    of the allowed actions, scaled to the sum 1 − `share`, plus `share` spread evenly over these actions.
 
-    `may`: bool [n, A], or None if all may be taken; where none may, all count. Weights that are all 0 give the uniform
-    prior.
+    `may`: which actions are allowed, bool [n, A], or None for all; a row that allows none allows all. Weights that are
+    all 0 give the uniform prior.
     """
     allowed = np.ones(weights.shape, bool) if may is None else may | ~may.any(1, keepdims=True)
-    kept = np.where(allowed, weights, 0).astype(np.float64)
-    total, even = kept.sum(1, keepdims=True), allowed / allowed.sum(1, keepdims=True)
-    given = np.divide(kept, total, out=even.copy(), where=total > 0)
-    return np.asarray((1 - share) * given + share * even, np.float32)
+    allowed_weights = np.where(allowed, weights, 0).astype(np.float64)
+    total, even = allowed_weights.sum(1, keepdims=True), allowed / allowed.sum(1, keepdims=True)
+    normalised = np.divide(allowed_weights, total, out=even.copy(), where=total > 0)
+    return np.asarray((1 - share) * normalised + share * even, np.float32)
 
 
 class Weights(ArraysByText):
-    """A chat's weights of the actions, for the texts that the seeds of a worker have met; 0 for all actions where the
-    chat gave no answer."""
+    """A chat's weights of the actions for each state's text that the seeds have encountered; 0 for all actions where
+    the chat gave no answer."""
 
     def __init__(self, actions: int, instructions: Sequence[str], directories: Sequence[Path]) -> None:
         """`instructions`: the instruction of each seed's task; `directories`: the run directory of each seed."""
@@ -45,8 +45,8 @@ class Weights(ArraysByText):
         """Names in each seed's answers that are no action, [S]."""
 
     def question(self, text: bytes, place: Place) -> Question:
-        told = {"instruction": self._instructions[place.row], "state": text.decode("utf-8", "replace")}
-        return question(json.dumps(told), place, PRIOR)
+        content = {"instruction": self._instructions[place.row], "state": text.decode("utf-8", "replace")}
+        return question(json.dumps(content), place, PRIOR)
 
     def array(self, answer: Any, row: int) -> Array:
         self.unknown[row] += answer["unknown"]
@@ -63,7 +63,7 @@ class Weights(ArraysByText):
 class PriorAgent(TextAgent):
     """The standard agent whose learner, replay and guide get the prior in place of sentences, for S seeds."""
 
-    asked: Weights
+    text_arrays: Weights
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class PriorAgent(TextAgent):
         """`build.observations` are those with the prior; the others as of StandardAgent."""
         assert build.actions.count is not None
         instructions = [build.suite(row).make(build.task).instruction for row in range(build.rows)]
-        asked = Weights(build.actions.count, instructions, build.directories)
-        super().__init__(asked, build, learner, experience, guide, adds)
+        weights = Weights(build.actions.count, instructions, build.directories)
+        super().__init__(weights, build, learner, experience, guide, adds)
         self._smoothing, self._mask = config.smoothing, build.observations.masking
 
-    def seen(self, observation: Array, arrays: Array) -> Array:
+    def join_arrays(self, observation: Array, arrays: Array) -> Array:
         """Return observations [n, …] with the prior that follows from the weights [n, A], and without sentences."""
         assert observation.dtype.names is not None
         kept = observation[[name for name in observation.dtype.names if name != TEXT]]
@@ -89,5 +89,5 @@ class PriorAgent(TextAgent):
         return self._sees.join(kept, **{PRIOR: smoothed(arrays, may, self._smoothing)})
 
     def update(self, ctx: Context) -> Metrics:
-        told = super().update(ctx)
-        return {**told, "texts/unknown_names": self.asked.unknown.copy()} if told else told
+        metrics = super().update(ctx)
+        return {**metrics, "texts/unknown_names": self.text_arrays.unknown.copy()} if metrics else metrics

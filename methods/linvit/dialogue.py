@@ -1,4 +1,4 @@
-"""The conversation in which a chat weighs the actions that are possible in a state."""
+"""The dialogue in which a chat weighs the actions of a state."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ I cannot use this reply: {fault}. Reply again with the whole JSON object, correc
 
 
 class PriorDialogue:
-    """Asks for the weights of the actions in a state until the reply can be read, a bounded number of times (a
-    Dialogue)."""
+    """A dialogue that asks for the weights of the actions in a state until a reply can be read, at most 1 + `retries`
+    times."""
 
     def __init__(self, names: Sequence[str], retries: int) -> None:
         """`names`: the actions in words, in order; `retries`: further attempts after a reply that cannot be read."""
@@ -42,13 +42,13 @@ class PriorDialogue:
 
         `content`: {"instruction": the task in words, "state": what the agent sees, holds and feels, in sentences}.
         """
-        asked = message(content, self._names)
+        prompt = message(content, self._names)
 
         def read(reply: str) -> tuple[list[float], int]:
             return weights(reply, self._names)
 
-        said = await converse(ask, (asked,), read, reminder, self._retries)
-        return None if said.value is None else {"weights": said.value[0], "unknown": said.value[1]}
+        outcome = await converse(ask, (prompt,), read, reminder, self._retries)
+        return None if outcome.value is None else {"weights": outcome.value[0], "unknown": outcome.value[1]}
 
 
 def message(content: Mapping[str, str], names: Sequence[str]) -> Message:
@@ -58,7 +58,7 @@ def message(content: Mapping[str, str], names: Sequence[str]) -> Message:
 
 
 def reminder(misread: Misread) -> str:
-    """Return the message after a reply that cannot be read."""
+    """Return the reminder that follows a reply that cannot be read."""
     return filled(REMINDER, {"fault": misread})
 
 
@@ -69,21 +69,21 @@ def weights(reply: str, names: Sequence[str]) -> tuple[list[float], int]:
     Misread, whose message is for the model, for a reply without such an object, for a weight that is no number, below 0
     or not finite, and where no action has a weight above 0.
     """
-    found = first_object(reply, ("weights",)).get("weights")
-    if not isinstance(found, Mapping):
+    reply_weights = first_object(reply, ("weights",)).get("weights")
+    if not isinstance(reply_weights, Mapping):
         raise Misread("unreadable", "its JSON object has no object under the name weights")
-    given, unknown = dict.fromkeys(map(_plain, names), 0.0), 0
-    for name, weight in found.items():
+    action_weights, unknown = dict.fromkeys(map(_plain, names), 0.0), 0
+    for name, weight in reply_weights.items():
         if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
             raise Misread("weight", f"the weight of {name[:60]!r} is {str(weight)[:40]}, and not a number from 0 on")
-        if _plain(name) in given:
-            given[_plain(name)] += float(weight)
+        if _plain(name) in action_weights:
+            action_weights[_plain(name)] += float(weight)
         else:
             unknown += 1
-    largest = max(given.values())
+    largest = max(action_weights.values())
     if not 0 < largest < math.inf:
         raise Misread("weight", "it gives no action of the list a weight above 0, or their sum is too large")
-    scaled = [weight / largest for weight in given.values()]
+    scaled = [weight / largest for weight in action_weights.values()]
     return [weight / sum(scaled) for weight in scaled], unknown
 
 

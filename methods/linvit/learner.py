@@ -10,7 +10,7 @@ from torch import Tensor
 
 from guidebench.baselines.learners.dueling_dqn.learner import DuelingDqnLearner
 from guidebench.baselines.parameters import SeedBlock
-from guidebench.baselines.tensors import Seen
+from guidebench.baselines.tensors import ObservationTensors
 from guidebench.harness.interfaces import Array
 from guidebench.methods.linvit import PRIOR, PriorDqn
 
@@ -18,8 +18,8 @@ from guidebench.methods.linvit import PRIOR, PriorDqn
 def tilted(values: Tensor, prior: Tensor, temperature: float) -> Tensor:
     """Return Q + λ log π of action values and prior probabilities [S, B, A]: −∞ where the prior is 0. A prior that is 0
     for all actions (the zeros of a batch that is not drawn yet) counts as uniform."""
-    known = prior.sum(-1, keepdim=True) > 0
-    return values + temperature * torch.where(known, prior, 1 / prior.shape[-1]).log()
+    has_prior = prior.sum(-1, keepdim=True) > 0
+    return values + temperature * torch.where(has_prior, prior, 1 / prior.shape[-1]).log()
 
 
 def soft_value(scores: Tensor, temperature: float) -> Tensor:
@@ -28,15 +28,15 @@ def soft_value(scores: Tensor, temperature: float) -> Tensor:
 
 
 def policy(scores: Array, temperature: float) -> Array:
-    """Return the probabilities of actions in proportion to π(a|s) exp(Q(s, a)/λ), float64 [A], of `tilted` values
-    [A] (LINVIT's policy)."""
+    """Return the policy, probabilities of actions in proportion to π(a|s) exp(Q(s, a)/λ), float64 [A], for `tilted`
+    values [A] (LINVIT's policy)."""
     above = (scores.astype(np.float64) - scores.max()) / temperature
     weights: Array = np.exp(above)
     return np.asarray(weights / weights.sum())
 
 
 def drawn(chances: Array, number: float) -> int:
-    """Return the action that a number in [0, 1) chooses by its probability in `chances`, float64 [A]."""
+    """Return the action drawn with the probabilities `chances`, float64 [A], by a uniform `number` in [0, 1)."""
     reached = np.cumsum(chances)
     return int(np.searchsorted(reached, number * reached[-1], side="right"))
 
@@ -49,11 +49,12 @@ class PriorDqnLearner(DuelingDqnLearner):
 
     config: PriorDqn
 
-    def following(self, online: SeedBlock, target: SeedBlock, seen: Seen) -> tuple[Tensor, Tensor]:
-        """Return the target network's soft value of the next observations, [S, B], twice: no other takes its place in
-        comparisons of losses."""
-        assert not isinstance(seen, Tensor)
-        scores = tilted(self.admitted(self.network(target.views, seen), seen), seen[PRIOR], self.config.temperature)
+    def following(self, online: SeedBlock, target: SeedBlock, observation: ObservationTensors) -> tuple[Tensor, Tensor]:
+        """Return the target network's soft value of the next observations, [S, B], twice: as the value in the target y,
+        and as the value for comparisons of losses, which has no other form here."""
+        assert not isinstance(observation, Tensor)
+        q_values = self.admitted(self.network(target.views, observation), observation)
+        scores = tilted(q_values, observation[PRIOR], self.config.temperature)
         value = soft_value(scores, self.config.temperature)
         return value, value
 
@@ -63,12 +64,12 @@ class PriorDqnLearner(DuelingDqnLearner):
         if explore is None:
             return self._greedy(observation, rows)
         numbers = np.array([explore[row].random(2) for row in rows.tolist()])
-        led = numbers[:, 0] < self.epsilon(step)
+        from_prior = numbers[:, 0] < self.epsilon(step)
         chances = observation[PRIOR].astype(np.float64)
-        if not led.all():
-            scores = self._values(observation[~led], rows[~led])
-            chances[~led] = [policy(each, self.config.temperature) for each in scores]
-        return np.array([drawn(each, number) for each, number in zip(chances, numbers[:, 1].tolist(), strict=True)])
+        if not from_prior.all():
+            scores = self._values(observation[~from_prior], rows[~from_prior])
+            chances[~from_prior] = [policy(row_scores, self.config.temperature) for row_scores in scores]
+        return np.array([*map(drawn, chances, numbers[:, 1].tolist())])
 
     def value(self, observation: Array, rows: Array) -> Array:
         """Return the soft values of observations [n, …] of the seed rows `rows` [n], float32 [n]."""
@@ -79,9 +80,9 @@ class PriorDqnLearner(DuelingDqnLearner):
         """Return Q + λ log π [n, A], whose maximum is at the policy's most probable action; −∞ for actions that may not
         be taken."""
 
-        def values(block: int, seen: Seen) -> Tensor:
-            assert not isinstance(seen, Tensor)
-            found = self.admitted(self.network(self.online.blocks[block].views, seen), seen)
-            return tilted(found, seen[PRIOR], self.config.temperature)
+        def values(block: int, inputs: ObservationTensors) -> Tensor:
+            assert not isinstance(inputs, Tensor)
+            q_values = self.admitted(self.network(self.online.blocks[block].views, inputs), inputs)
+            return tilted(q_values, inputs[PRIOR], self.config.temperature)
 
         return self.online.evaluate(values, observation, rows)

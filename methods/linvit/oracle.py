@@ -1,4 +1,4 @@
-"""The prior of a chat that asks the suite's own solver; its answers are those of the dialogue."""
+"""Privileged weights of actions, from the suite's own solver, in the form of the dialogue's answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guidebench.harness.models.oracle import solution
 
 
 class KnownPrior:
-    """Answers as `dialogue.PriorDialogue` does."""
+    """Answers questions for weights with the solver's action, in the form of `dialogue.PriorDialogue`."""
 
     def __init__(self, actions: int, error: float) -> None:
         """`actions`: how many there are; `error`: probability that all weight is on an action drawn at random."""

@@ -1,6 +1,6 @@
 """A hand-written substitute for a language model, which reads the sentences of Crafter and of Housekeep in a prompt.
 
-It is given the messages alone, neither suite nor task, and answers only the prompt of `dialogue.py`. Equal prompts get
+It is given only the messages, neither suite nor task, and answers only the prompt of `dialogue.py`. Equal prompts get
 equal answers. With probability `error`, by a hash of the prompt, all weight is on one action drawn by another hash.
 
 Where the state says "you hold", it is Housekeep's:
@@ -44,7 +44,7 @@ from guidebench.baselines.tidying import BELONGS, Room, unusual
 from guidebench.harness.models.calls import Message
 
 GATHERED = ("tree", "stone", "coal", "iron", "diamond", "water", "cow", "crafting table", "wood pickaxe")
-"""What is worth having whatever the goal is."""
+"""Nouns that are aims whatever the goal is."""
 BEFORE: Mapping[str, tuple[str, ...]] = {
     "crafting table": ("tree",),
     "wood pickaxe": ("crafting table",),
@@ -59,7 +59,7 @@ BEFORE: Mapping[str, tuple[str, ...]] = {
     "iron sword": ("iron", "coal", "furnace"),
     "diamond": ("iron pickaxe",),
 }
-"""What is made or mined -> what must come before it."""
+"""Thing to make or mine -> the things that must come before it."""
 NAMED: Mapping[str, str] = {
     "wood": "tree", "trees": "tree", "table": "crafting table", "cows": "cow", "drinkable water": "water",
 }  # fmt: skip
@@ -101,12 +101,12 @@ def tidying(state: str) -> dict[str, float]:
     {'look up': 8.0}
     """
     room = Room.read(state)
-    wanted = [place for place in room.receptacles if place.name in BELONGS.get(room.held, ())]
+    targets = [place for place in room.receptacles if place.name in BELONGS.get(room.held, ())]
     if not room.held:
-        wanted = [place for name, place in room.objects if unusual(name, place.name)]
-    if not wanted:
+        targets = [place for name, place in room.objects if unusual(name, place.name)]
+    if not targets:
         return {"move forward": 3.0, "turn left": 2.0, "turn right": 1.0}
-    way = room.way(min(wanted, key=lambda place: (place.metres, place.side, place.name)))
+    way = room.way(min(targets, key=lambda place: (place.metres, place.side, place.name)))
     if way == "move forward":
         return {way: 8.0, "turn left": 1.0, "turn right": 1.0}
     return {way: 8.0, "look up": 1.0, "look down": 1.0} if way == "grab or release" else {way: 8.0}
@@ -121,7 +121,9 @@ def playing(goal: str, state: str, actions: Sequence[str]) -> dict[str, float]:
     """
     aims = aimed(goal)
     target = _part(state, r"you are targeting (.+?)\.")
-    held, seen, feels = (_things(state, each) for each in ("you have in your inventory", "you see", "you feel"))
+    held, visible, feels = (
+        _things(state, beginning) for beginning in ("you have in your inventory", "you see", "you feel")
+    )
     needs = {"cow": "hungry", "plant": "hungry", "water": "thirsty"}
 
     def weight(action: str) -> float:
@@ -130,17 +132,17 @@ def playing(goal: str, state: str, actions: Sequence[str]) -> dict[str, float]:
         if (verb == "do" and action == "do") or (verb in ACTING and noun == target):
             return 8.0 if target in {*aims, "zombie", "skeleton"} else 4.0 * (needs.get(target, "") in feels)
         if verb == "make":
-            can = "crafting table" in seen and set(MATERIALS.get(noun.split(" ")[0], ("none",))) <= held
+            can = "crafting table" in visible and set(MATERIALS.get(noun.split(" ")[0], ("none",))) <= held
             return 8.0 * (noun in aims and can)
         if verb == "place" and noun in ("crafting table", "furnace"):
-            return 8.0 * (noun in aims and noun not in seen and ("wood" if noun != "furnace" else "stone") in held)
+            return 8.0 * (noun in aims and noun not in visible and ("wood" if noun != "furnace" else "stone") in held)
         if verb == "find":
             return 4.0 * (noun in aims)
         if verb == "sleep":
             return 2.0 * ("sleepy" in feels)
         return float(verb == "move")
 
-    return {action: found for action in actions if (found := weight(action)) > 0}
+    return {action: score for action in actions if (score := weight(action)) > 0}
 
 
 ACTING = ("eat", "attack", "chop", "mine", "drink")
@@ -154,12 +156,12 @@ def aimed(goal: str) -> set[str]:
     ['crafting table', 'stone', 'stone sword', 'tree', 'wood pickaxe']
     """
     nouns = sorted({*BEFORE, *GATHERED, *NAMED, "zombie", "skeleton", "plant"}, key=len, reverse=True)
-    found, rest = set(), f" {' '.join(re.findall(r'[a-z]+', goal.casefold()))} "
+    goal_nouns, rest = set(), f" {' '.join(re.findall(r'[a-z]+', goal.casefold()))} "
     for noun in nouns:
         if f" {noun} " in rest:
-            found.add(NAMED.get(noun, noun))
+            goal_nouns.add(NAMED.get(noun, noun))
             rest = rest.replace(f" {noun} ", " ")
-    waiting = [*(found or GATHERED)]
+    waiting = [*(goal_nouns or GATHERED)]
     aims: set[str] = set()
     while waiting:
         if (noun := waiting.pop()) not in aims:
@@ -174,10 +176,10 @@ def _line(prompt: str, name: str) -> str:
 
 def _part(text: str, pattern: str) -> str:
     """Return the group of a pattern in a text, or ""."""
-    found = re.search(pattern, text)
-    return found[1] if found else ""
+    match = re.search(pattern, text)
+    return match[1] if match else ""
 
 
 def _things(state: str, beginning: str) -> set[str]:
-    """Return what a sentence with this beginning lists."""
+    """Return the things that a state's sentence with this beginning lists."""
     return set(filter(None, re.split(r",? and |, ", _part(state, rf"{beginning} (.+?)\."))))

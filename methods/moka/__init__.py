@@ -14,7 +14,7 @@ from guidebench.harness import lengths
 from guidebench.harness.capabilities import Locates, Projects, Steers
 from guidebench.harness.interfaces import Agent, Build, Dialogue, Suite
 from guidebench.harness.logs import Column, Log, count
-from guidebench.harness.parts import AgentPart, Most, There
+from guidebench.harness.parts import AgentPart, CellView, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings, cite
@@ -86,37 +86,37 @@ class OpenLoop(AgentPart):
 
         return OpenLoopAgent(self, build)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this agent cannot act there, or ""."""
-        if there.task in there.suite.goalless:
-            return f"the task {there.task!r} has no goal to move anything for; choose another task"
-        if not (isinstance(there.suite, Projects) and isinstance(there.suite, Steers)):
+        if view.task in view.suite.goalless:
+            return f"the task {view.task!r} has no goal to move anything for; choose another task"
+        if not (isinstance(view.suite, Projects) and isinstance(view.suite, Steers)):
             return (
                 "it moves the gripper to points of calibrated views, and the suite has no such views or does not say "
                 "how its actions move the gripper; choose bin_sorting or a task of metaworld"
             )
-        if (shown := getattr(there["drawing"], "camera", "")) != "both":
+        if (shown := getattr(view["drawing"], "camera", "")) != "both":
             return f"its models see two views, and drawing.camera={shown}; set drawing.camera=both"
-        if (told := oracles(there.parts)) and not isinstance(there.suite, Locates):
+        if (told := oracles(view.parts)) and not isinstance(view.suite, Locates):
             return (
                 f"the suite does not say where things are to be, as an oracle must be told ({', '.join(sorted(told))})"
             )
         return ""
 
-    def asked(self, there: There, role: str) -> Usage | None:
+    def expected_usage(self, view: CellView, role: str) -> Usage | None:
         """Return an estimate of a run's calls: one for each episode of its evaluations."""
         from guidebench.harness.models.calls import Usage
 
-        return Usage(lengths.tested(there))
+        return Usage(lengths.tested(view))
 
-    def at_most(self, there: There, role: str) -> Sequence[Most]:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most]:
         """Return a bound for either role, each of which is asked once about each episode of an evaluation."""
         from guidebench.methods.kagi import prompts
 
         if role == SEGMENTER:
-            return [Most(lengths.tested(there), prompt=INSTRUCTION, images=1)]
+            return [Most(lengths.tested(view), prompt=INSTRUCTION, images=1)]
         prompt, reminder = prompts.most_bytes()
-        return [Most(lengths.tested(there), 1 + self.retries, prompt, reminder, images=2)]
+        return [Most(lengths.tested(view), 1 + self.retries, prompt, reminder, images=2)]
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the dialogue of a role: those of KAGI's guide, with paths that the gripper can follow."""

@@ -1,4 +1,4 @@
-"""An agent that asks models once, as an episode begins, and then carries out their path without looking again."""
+"""An agent that asks models once, as an episode begins, and then follows their path in open loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from guidebench.baselines.fixed_policies import FixedPolicyAgent
 from guidebench.harness.interfaces import Actor, Array, Build, Context, Place, Question
-from guidebench.methods.kagi.questions import SEGMENTER, WAYPOINTS, Asked, Candidates, oracles
+from guidebench.methods.kagi.questions import SEGMENTER, WAYPOINTS, Candidates, WaypointQuestion, oracles
 from guidebench.methods.kagi.sight import Sight
 from guidebench.methods.moka import motion
 from guidebench.methods.moka.motion import Leg
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class OpenLoopAgent(FixedPolicyAgent):
-    """Follows models' paths in evaluations."""
+    """Acts in evaluations by following models' paths; it does not learn."""
 
     def __init__(self, config: OpenLoop, build: Build) -> None:
         super().__init__(build)
@@ -29,13 +29,14 @@ class OpenLoopAgent(FixedPolicyAgent):
         self.instruction = instructions(build)
         self.oracles = oracles(build.parts)
         self.sight = Sight(self.suite, build.task, 1, False) if self.oracles else None
-        """Tells oracles where things are."""
+        """The views by which questions state true places to oracles; None without oracles."""
 
     def actor(self, places: Sequence[Place]) -> Actor:
         return OpenLoopActor(self, places)
 
     def legs(self, keypoints: Any, answer: Any) -> list[Leg]:
-        """Return the movements of an episode by the answers of its models (`motion.led`)."""
+        """Return the movements of an episode for its keypoints and the answer of the waypoints' model
+        (`motion.led`)."""
         return motion.led(self.config, self.suite, self.task, keypoints, answer)
 
 
@@ -45,10 +46,11 @@ class Trial:
     def __init__(self, place: Place, instruction: str, legs: list[Leg], answer: Any) -> None:
         self.place, self.instruction, self.legs, self.answer = place, instruction, legs, answer
         self.steps = self.waited = 0
-        """Steps of the present movement so far, and of these the ones at its place."""
+        """Steps of the present movement so far, and how many of them waited at its place."""
 
     def moved(self, tip: Array, near: float, patience: int) -> None:
-        """Go on to the movement that is due with the gripper's tip at [3]. The last one is never left."""
+        """Drop the movements that are finished with the gripper's tip at `tip` [3], in metres; the last one stays.
+        `near`: distance at which a place is reached; `patience`: most steps of a movement."""
         while len(self.legs) > 1:
             leg = self.legs[0]
             reached = bool(np.linalg.norm(leg.place - tip) <= near)
@@ -71,32 +73,36 @@ class OpenLoopActor:
         instructions = [
             agent.instruction(place.row, opening) for place, opening in zip(self._places, openings, strict=True)
         ]
-        found = ctx.consult(
+        keypoints = ctx.consult(
             [
                 self._question(SEGMENTER, place, opening, json.dumps({"instruction": text}))
                 for place, opening, text in zip(self._places, openings, instructions, strict=True)
             ]
         )
-        seen = [number for number, keypoints in enumerate(found) if keypoints is not None]
-        asked = [
+        candidates = {
+            number: Candidates(points["grasp"], points["target"])
+            for number, points in enumerate(keypoints)
+            if points is not None
+        }
+        questions = [
             self._question(
                 WAYPOINTS, self._places[number], openings[number],
-                Asked(instructions[number], Candidates(found[number]["grasp"], found[number]["target"])).content(),
+                WaypointQuestion(instructions[number], points).content(),
             )
-            for number in seen
+            for number, points in candidates.items()
         ]  # fmt: skip
-        answers = dict(zip(seen, ctx.consult(asked), strict=True))
+        answers = dict(zip(candidates, ctx.consult(questions), strict=True))
         self._trials = [
-            Trial(place, instructions[number], agent.legs(found[number], answers.get(number)), answers.get(number))
+            Trial(place, instructions[number], agent.legs(keypoints[number], answers.get(number)), answers.get(number))
             for number, place in enumerate(self._places)
         ]
 
     def _question(self, role: str, place: Place, opening: Array, content: str) -> Question:
         """Return a question about an episode's first state."""
         nothing = np.zeros(0, np.int64)
-        asked = Question(place.row, nothing, opening[None], np.zeros((0, 0), bool), content, role, place.episode)
+        question = Question(place.row, nothing, opening[None], np.zeros((0, 0), bool), content, role, place.episode)
         sight = self._agent.sight if role in self._agent.oracles else None
-        return asked if sight is None else asked._replace(measures=sight.places(opening))
+        return question if sight is None else question._replace(measures=sight.places(opening))
 
     def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
         agent, config = self._agent, self._agent.config
@@ -115,9 +121,9 @@ class OpenLoopActor:
     def end(self, numbers: Array, ctx: Context) -> None:
         for number in numbers.tolist():
             trial = self._trials[number]
-            told = trial.answer or {"grasp": 0, "target": 0, "blocks": [], "retries": 0}
+            answer = trial.answer or {"grasp": 0, "target": 0, "blocks": [], "retries": 0}
             ctx.note("paths", trial.place.row, {
-                "trial": trial.place.episode, "instruction": trial.instruction, "grasp": told["grasp"],
-                "target": told["target"], "blocks": json.dumps(told["blocks"]), "retries": told["retries"],
+                "trial": trial.place.episode, "instruction": trial.instruction, "grasp": answer["grasp"],
+                "target": answer["target"], "blocks": json.dumps(answer["blocks"]), "retries": answer["retries"],
                 "carried_out": len(trial.legs) == 1,
             })  # fmt: skip

@@ -1,4 +1,4 @@
-"""The conversation in which a model chooses waypoints that the gripper is to follow."""
+"""The dialogue in which a model chooses waypoints that the gripper can follow."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from guidebench.methods.kagi.dialogue import WaypointDialogue
 
 
 class PathDialogue:
-    """KAGI's conversation, in which an answer is unusable if its points are at no place that the gripper can go to (a
-    Dialogue)."""
+    """KAGI's dialogue, whose answer is also unusable if the gripper cannot reach one of its points."""
 
     def __init__(self, retries: int, led: Callable[[Any, Any], list[Any]]) -> None:
-        """`retries`: further attempts after an invalid reply; `led`: returns the movements of an episode by its
-        keypoints and an answer, none if there are none."""
+        """`retries`: further attempts after an invalid reply; `led`: returns the movements of an episode for
+        its keypoints and an answer, [] if the answer cannot be followed."""
         self._conversation, self._led = WaypointDialogue(retries), led
         self.calls = self._conversation.calls
 

@@ -37,30 +37,31 @@ class Leg(NamedTuple):
 
 
 def placed(suite: Any, task: str, camera: str, points: Array, height: float) -> Array:
-    """Return the places [n, 3], in metres, at this height that a camera shows at points [n, 2], fractions of its
-    frame's side (column, row). `suite` has `harness.capabilities.Projects`.
+    """Return the places of the world [n, 3], in metres, at this height that a camera shows at points [n, 2], (column,
+    row) as fractions of its frame's side. `suite` has `harness.capabilities.Projects`.
 
     UserError where no place at this height is at a point, such as one above the horizon.
     """
     points = np.asarray(points, float).reshape(-1, 2)
-    found = np.zeros((len(points), 3))
-    found[:, 2] = height
+    places = np.zeros((len(points), 3))
+    places[:, 2] = height
     for _ in range(ROUNDS):
-        shown = suite.project(task, camera, found, 1)
-        missed = points - shown
+        projected = suite.project(task, camera, places, 1)
+        missed = points - projected
         if not np.isfinite(missed).all():
             break
         if np.abs(missed).max(initial=0.0) < CLOSE:
-            return found
-        slopes = [(suite.project(task, camera, found + STEP * axis, 1) - shown) / STEP for axis in np.eye(3)[:2]]
-        found[:, :2] += np.einsum("nij,nj->ni", np.linalg.pinv(np.stack(slopes, -1)), missed)
-    shown = points.round(3).tolist()
-    raise UserError(f"no place at a height of {height:g} m is where the camera {camera!r} shows the points {shown}")
+            return places
+        slopes = [(suite.project(task, camera, places + STEP * axis, 1) - projected) / STEP for axis in np.eye(3)[:2]]
+        places[:, :2] += np.einsum("nij,nj->ni", np.linalg.pinv(np.stack(slopes, -1)), missed)
+    rounded = points.round(3).tolist()
+    raise UserError(f"no place at a height of {height:g} m is where the camera {camera!r} shows the points {rounded}")
 
 
 def legs(grasp: Array, between: Sequence[Array], release: Array, travel: float, wait: int) -> list[Leg]:
-    """Return the movements that bring a thing from `grasp` [3] over the places `between` [3] to `release` [3]: over it,
-    down, close, up, along at the height `travel`, over the place, down, open, up."""
+    """Return the movements that carry a thing from `grasp` [3] over the places `between` [3] to `release` [3]: above
+    the thing, down, close, up, along at the height `travel`, above the release, down, open, up. Heights are in metres;
+    `wait`: steps for opening and closing."""
 
     def over(place: Array) -> Array:
         return np.array([*place[:2], travel])
@@ -73,9 +74,9 @@ def legs(grasp: Array, between: Sequence[Array], release: Array, travel: float, 
 
 
 def led(config: OpenLoop, suite: Any, task: str, keypoints: Any, answer: Any) -> list[Leg]:
-    """Return the movements of an episode by its `keypoints` {"grasp", "target"} and the answer of the waypoints' model
-    (`kagi.questions.answer`). Return none without an answer, and where no place of the set heights is at one of its
-    points."""
+    """Return the movements of an episode, given its `keypoints` {"grasp", "target"} and the answer of the waypoints'
+    model (`kagi.questions.answer`); none without an answer, or if one of its points has no place at the configured
+    heights."""
     if answer is None:
         return []
     camera = suite.cameras_of(task)[0]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from guidebench.harness import lengths
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.models.backends import recipes
-from guidebench.harness.parts import AskingPart, Most, There
+from guidebench.harness.parts import AskingPart, CellView, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit, cite
@@ -48,9 +48,9 @@ class RoboClip(AskingPart):
     shows_frames: ClassVar[bool] = True
     citation: ClassVar[str | Path] = Path(__file__).with_name("roboclip.bib")
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot work in this cell, or ""."""
-        found = recipes.recipe(there["embedder"].model)
+        found = recipes.recipe(view["embedder"].model)
         if found is not None and "video" not in found.calls:
             return (
                 f"its embedder.model {found.name!r} ({found.title}) embeds no videos; choose xclip, or S3D as "
@@ -69,14 +69,14 @@ class RoboClip(AskingPart):
 
         return VideoText(self.text or suite.make(task).instruction, self.crop, self.similarity)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most]:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most]:
         """Return bounds of the vectors of the text and of the video, of which each episode asks for both."""
-        episodes = int(there["training"].demonstrations) + lengths.ended(there, int(there["training"].steps))
-        text = self.text or there.suite.make(there.task).instruction
-        frames = -(-int(there.suite.horizon(there.task)) // self.every)
+        episodes = int(view["training"].demonstrations) + lengths.ended(view, int(view["training"].steps))
+        text = self.text or view.suite.make(view.task).instruction
+        frames = -(-int(view.suite.horizon(view.task)) // self.every)
         return [Most(episodes, prompt=len(text.encode())), Most(episodes, images=frames)]
 
-    def array(self, there: There, role: str) -> ArraySpec:
+    def array(self, view: CellView, role: str) -> ArraySpec:
         return REWARD
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from guidebench.baselines.experience import Clip
-from guidebench.baselines.frame_rewards import Known
+from guidebench.baselines.frame_rewards import RewardTally
 from guidebench.baselines.guiding import BaseGuide
 from guidebench.harness.interfaces import (
     Batch,
@@ -26,7 +26,7 @@ LAST = TransitionColumn("video_last", "fixed", dtype="bool")
 
 
 class VideoRewardGuide(BaseGuide):
-    """Replaces the task's reward: the last transition of an episode gets the dialogue's result, the others get 0.
+    """Replaces the task's reward: the last transition of an episode gets the video's reward, the others get 0.
 
     A last transition whose reward is missing, not yet answered or failed, gets the mean of the rewards of episodes
     known so far, 0 before the first (choice).
@@ -40,10 +40,10 @@ class VideoRewardGuide(BaseGuide):
         self._open = [Clip() for _ in range(rows)]
         self._clock = np.zeros(rows, np.int64)
         """[S], steps of the episode so far."""
-        self._known = Known(rows)
+        self._known = RewardTally(rows)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
-        """Keep the snapshot of every k-th step, from the first one on, and send a question at the episode's end."""
+        """Record the snapshot of every k-th step, from the first one on, and send a question at the episode's end."""
         assert transition.snapshot is not None, "snapshots were wanted"
         ended, number = transition.terminated | transition.truncated, store.written - 1
         for row, clip in enumerate(self._open):
@@ -63,8 +63,8 @@ class VideoRewardGuide(BaseGuide):
                 store.apply(REWARD.name, answer.row, answer.key, answer.value)
 
     def shape(self, batch: Batch) -> Batch:
-        given = batch.columns[REWARD.name]
-        paid = np.where(np.isnan(given), self._known.mean[:, None], given)
+        episode_rewards = batch.columns[REWARD.name]
+        paid = np.where(np.isnan(episode_rewards), self._known.mean[:, None], episode_rewards)
         return batch._replace(reward=np.where(batch.columns[LAST.name], paid, 0).astype(np.float32))
 
     def metrics(self) -> Metrics:

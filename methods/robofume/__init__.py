@@ -13,7 +13,7 @@ from guidebench.harness import lengths
 from guidebench.harness.capabilities import InstructsBySnapshot
 from guidebench.harness.interfaces import Array, ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.logs import Log, count
-from guidebench.harness.parts import AskingPart, Most, There
+from guidebench.harness.parts import AskingPart, CellView, Most
 from guidebench.harness.recipes import Layer, Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings, cite
@@ -61,12 +61,12 @@ class SuccessClassifier(AskingPart):
     def __post_init__(self) -> None:
         check_settings(self, "guide")
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot work in this cell, or ""."""
-        suite, horizon = there.suite, there.suite.horizon(there.task)
-        if there.task in suite.by_turns and not isinstance(suite, InstructsBySnapshot):
+        suite, horizon = view.suite, view.suite.horizon(view.task)
+        if view.task in suite.by_turns and not isinstance(suite, InstructsBySnapshot):
             return (
-                f"the instruction of {there.task!r} changes from episode to episode, and {suite.title} does not tell "
+                f"the instruction of {view.task!r} changes from episode to episode, and {suite.title} does not tell "
                 f"it of a state (`instruction_at`); choose another task"
             )
         if horizon > FRAMES * self.every:
@@ -74,9 +74,9 @@ class SuccessClassifier(AskingPart):
                 f"an episode has {horizon} steps, and at most {FRAMES} of its states can be judged; set guide.every to "
                 f"{-(-horizon // FRAMES)} or more"
             )
-        if there["training"].capacity < horizon:
+        if view["training"].capacity < horizon:
             return (
-                f"training.capacity={there['training'].capacity} does not hold an episode of {horizon} steps, so that "
+                f"training.capacity={view['training'].capacity} does not hold an episode of {horizon} steps, so that "
                 f"its rewards would come too late; raise it"
             )
         return ""
@@ -90,38 +90,39 @@ class SuccessClassifier(AskingPart):
         """Return the dialogue with the classifier about an episode's judged states."""
         return SuccessDialogue(self.consensus)
 
-    def array(self, there: There, role: str) -> ArraySpec | None:
+    def array(self, view: CellView, role: str) -> ArraySpec | None:
         return CLASSIFIED if role == ROLE else None
 
-    def asked(self, there: There, role: str) -> Usage | None:
+    def expected_usage(self, view: CellView, role: str) -> Usage | None:
         """Return the calls about a run's judged states, if every episode lasts for its horizon."""
         from guidebench.harness.models.calls import Usage
 
-        horizon = int(there.suite.horizon(there.task))
-        judged = online_steps(there) // horizon * -(-horizon // self.every)
+        horizon = int(view.suite.horizon(view.task))
+        judged = online_steps(view) // horizon * -(-horizon // self.every)
         calls = judged * (PROMPTS if self.consensus else 1)
         return Usage(calls, images=calls)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most] | None:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most] | None:
         """Return a bound: one call, or those of the consensus, about each judged state of the episodes that a run
         collects."""
-        judged = lengths.stretches(there, self.every, online_steps(there))
-        asked = prompts(longest_instruction(there.suite, there.task), joined=True)[: PROMPTS if self.consensus else 1]
+        judged = lengths.stretches(view, self.every, online_steps(view))
+        asked = prompts(longest_instruction(view.suite, view.task), joined=True)[: PROMPTS if self.consensus else 1]
         return [Most(judged, prompt=len(prompt.encode()), images=1) for prompt in asked]
 
 
-def online_steps(there: There) -> int:
+def online_steps(view: CellView) -> int:
     """Return how many environment steps a run takes."""
-    steps, agent = int(there["training"].steps), there["agent"]
+    steps, agent = int(view["training"].steps), view["agent"]
     return max(0, steps - agent.offline_steps(steps)) if isinstance(agent, OfflineOnline) else steps
 
 
 def instructions(build: Build) -> Any:
-    """Return a function that gives the instruction of a seed row's episode by a snapshot of one of its states."""
+    """Return a function (row, snapshot) -> the instruction of that seed's episode, given the snapshot of one of its
+    states."""
     suites = [build.suite(row) for row in range(build.rows)]
     fixed: dict[int, str] = {}
 
-    def told(row: int, snapshot: Array) -> str:
+    def instruction_of(row: int, snapshot: Array) -> str:
         suite = suites[row]
         if isinstance(suite, InstructsBySnapshot):
             return suite.instruction_at(build.task, snapshot)
@@ -129,7 +130,7 @@ def instructions(build: Build) -> Any:
             fixed[row] = str(suite.make(build.task).instruction)
         return fixed[row]
 
-    return told
+    return instruction_of
 
 
 PRACTISED: Layer = {
@@ -140,7 +141,7 @@ FEWER: Mapping[str, Layer] = {
     for name, layer in DEMONSTRATIONS.items()
 }
 """Ablations that leave fewer demonstrations to offline data and classifier."""
-SEEN: Layer = {"drawing.camera": cite("both", "KAGI, §III-B: a top-down and a side image")}
+TWO_CAMERAS: Layer = {"drawing.camera": cite("both", "KAGI, §III-B: a top-down and a side image")}
 
 register.method("robofume")(
     Method(
@@ -150,7 +151,7 @@ register.method("robofume")(
         agent="offline_online",
         guide="success_classifier",
         roles={ROLE: "trained"},
-        on_suite={**ON_SUITE, "bin_sorting": {**ON_SUITE["bin_sorting"], **SEEN, **PRACTISED}},
+        on_suite={**ON_SUITE, "bin_sorting": {**ON_SUITE["bin_sorting"], **TWO_CAMERAS, **PRACTISED}},
         on_profile=ON_PROFILE,
         ablations={
             "consensus": {"guide.consensus": True},

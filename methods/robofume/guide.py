@@ -1,4 +1,4 @@
-"""A sparse reward that a classifier gives: 1 in states in which it sees the instruction carried out, else 0."""
+"""A sparse reward from a classifier: 1 in states in which it sees the instruction carried out, else 0."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JUDGED = CLASSIFIED.column(initial=UNANSWERED)
 """P(success) of the state after a transition; `UNANSWERED` while it is unknown."""
 LOG = "classified"
 Source = Literal["classifier", "task", "none"]
-"""Who says which states are successes: the classifier, the task itself, or nobody, so that only demonstrations and
+"""What decides which states are successes: the classifier, the task itself, or nothing, so that only demonstrations and
 datasets have a sparse reward."""
 COUNTED = ("positives", "false_positives", "false_negatives", "unanswered")
 
@@ -46,8 +46,8 @@ class SparseGuide(BaseGuide):
         threshold: float,
         source: Source = "classifier",
     ) -> None:
-        """`instruction(row, snapshot)` returns what an episode asks, given the snapshot of one of its states. `every`:
-        steps between judged states."""
+        """`instruction(row, snapshot)`: returns the instruction of a seed's episode, given the snapshot of one of its
+        states; `every`: steps between judged states; `threshold`: least P(success) of a success."""
         self._instruction, self._every, self._threshold = instruction, every, threshold
         self._asks, self._truth = source == "classifier", source == "task"
         self.columns = () if self._truth else (JUDGED,)
@@ -66,9 +66,10 @@ class SparseGuide(BaseGuide):
     def connect(self, stores: Mapping[str, Store], rewarded: Rewarded) -> None:
         self._stores, self._rewarded = stores, rewarded
 
-    def given(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
-        """Take the task's success for a classifier's answer, and have the returns computed from it."""
-        self._known(slot, transition, self._stores[name])
+    def observed_dataset(self, slot: int, transition: Transition, name: str, ctx: Context) -> None:
+        """Store the task's own success of a dataset's transition in place of the classifier's answer, and have an ended
+        episode's returns computed."""
+        self._store_success(slot, transition, self._stores[name])
         ended = transition.terminated | transition.truncated
         for row in np.flatnonzero(ended).tolist():
             last = self._stores[name].written - 1
@@ -76,17 +77,17 @@ class SparseGuide(BaseGuide):
         self._clock = np.where(ended, 0, self._clock + 1)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
-        """Keep the states to be judged, and send a question at the episode's end."""
+        """Record the states to be judged, and send the question about them at the episode's end."""
         ended = transition.terminated | transition.truncated
         if ctx.step == 0:  # demonstrations
-            self._known(slot, transition, store)
+            self._store_success(slot, transition, store)
         elif self._asks:
             self._keep(store.written - 1, transition, ended, ctx)
         for row in np.flatnonzero(ended).tolist():
             self.renewed("", row, store.written - 1 - int(self._clock[row]), store.written - 1)
         self._clock = np.where(ended, 0, self._clock + 1)
 
-    def _known(self, slot: int, transition: Transition, store: Store) -> None:
+    def _store_success(self, slot: int, transition: Transition, store: Store) -> None:
         if not self._truth:
             for row, success in enumerate(transition.success):
                 store.write(JUDGED.name, row, np.array([slot]), np.array([success], np.float32))
@@ -98,13 +99,13 @@ class SparseGuide(BaseGuide):
                 clip.add(number, transition.snapshot[row], transition.events[row])
                 self._success[row].append(bool(transition.success[row]))
             if ended[row]:
-                asked = clip.close(row)
-                assert asked.snapshots is not None, "a clip has snapshots"
-                told = self._instruction(row, asked.snapshots[0])
+                recorded = clip.close(row)
+                assert recorded.snapshots is not None, "a clip has snapshots"
+                instruction = self._instruction(row, recorded.snapshots[0])
                 success = np.array(self._success[row])
                 self._success[row] = []
                 self._waiting[row][number] = number - int(self._clock[row])
-                ctx.ask(question(row, asked.key, asked.snapshots, asked.events, success, told))
+                ctx.ask(question(row, recorded.key, recorded.snapshots, recorded.events, success, instruction))
 
     def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
         """Store the classifier's answers about ended episodes, and have their returns computed anew."""
@@ -115,24 +116,28 @@ class SparseGuide(BaseGuide):
     def _classified(self, answer: Response, store: Store, ctx: Context) -> None:
         row, last = answer.row, int(answer.key[-1])
         first = self._waiting[row].pop(last)
-        found = np.full(len(answer.key), UNANSWERED, np.float32) if answer.value is None else answer.value
-        held = store.holds(answer.key)
-        success = store.read("success", row, store.slot(answer.key[held]))
-        yes, told = found[held] >= self._threshold, found[held] != UNANSWERED
-        counted = [int(each.sum()) for each in (yes, yes & ~success, ~yes & success & told, ~told)]
+        probabilities = np.full(len(answer.key), UNANSWERED, np.float32) if answer.value is None else answer.value
+        is_stored = store.holds(answer.key)
+        success = store.read("success", row, store.slot(answer.key[is_stored]))
+        is_positive, is_answered = probabilities[is_stored] >= self._threshold, probabilities[is_stored] != UNANSWERED
+        counted = [
+            int(flags.sum())
+            for flags in (is_positive, is_positive & ~success, ~is_positive & success & is_answered, ~is_answered)
+        ]
         self._counts[:, row] += counted
         states = {"states": len(success), "successes": int(success.sum())}
         ctx.note(LOG, row, {**states, **dict(zip(COUNTED, counted, strict=True))})
         if answer.value is not None:
-            store.apply(JUDGED.name, row, answer.key, found)
+            store.apply(JUDGED.name, row, answer.key, probabilities)
             self.renewed("", row, first, last)
 
     def renewed(self, name: str, row: int, first: int, last: int) -> None:
-        """Say that an ended episode, of the transitions `first` to `last`, has new rewards."""
+        """Announce that an ended episode, with the transitions `first` to `last` of the store `name`, has new
+        rewards."""
         numbers = np.arange(first, last + 1)
         store = self._stores[name]
-        if (held := store.holds(numbers)).any():
-            self._rewarded(name, row, store.slot(numbers[held]))
+        if (is_stored := store.holds(numbers)).any():
+            self._rewarded(name, row, store.slot(numbers[is_stored]))
 
     def shape(self, batch: Batch) -> Batch:
         return batch._replace(reward=self.sparse(batch).astype(np.float32))
@@ -145,8 +150,8 @@ class SparseGuide(BaseGuide):
         return np.asarray(batch.columns[JUDGED.name] >= self._threshold)
 
     def metrics(self) -> Metrics:
-        """Return how many states the classifier has called successes so far, `guide/positives`, and how many of its
-        answers were wrong or missing."""
+        """Return the numbers of states that the classifier has called successes so far, `guide/positives`, and of its
+        wrong and missing answers."""
         if not self._asks:
             return {}
         return {f"guide/{name}": counts.astype(float) for name, counts in zip(COUNTED, self._counts, strict=True)}
@@ -163,7 +168,7 @@ class SparseGuide(BaseGuide):
 
     def load_state(self, row: int, state: State) -> None:
         self._clips[row].load_state(state["clip"])
-        self._success[row] = [bool(each) for each in state["success"]]
+        self._success[row] = [bool(success) for success in state["success"]]
         self._clock[row] = state["clock"]
         self._waiting[row] = {int(last): int(first) for last, first in state["waiting"]}
         self._counts[:, row] = state["counts"]

@@ -1,5 +1,5 @@
-"""The classifiers that need no foundation model: one that is trained on demonstrations and failures, and one that is
-told the truth.
+"""The classifiers that need no foundation model: one trained on demonstrations and failures, and a privileged one that
+is given the task's successes.
 
 `classifier=trained` and `classifier=oracle` name the judges `trained_classifier` and `oracle_classifier`.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from guidebench.harness.capabilities import Fails, demonstrates
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Question, ReadsPrompts, Suite
-from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.parts import CellView, ModelPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit, check_settings
 
@@ -29,7 +29,7 @@ CLIPS = "it answers about single states, in the words of a dialogue; choose it a
 
 @register.judge("trained_classifier")
 @dataclass(frozen=True)
-class Trained(ModelPart):
+class TrainedJudge(ModelPart):
     """A small network that is trained on frames of the suite's demonstrations and failures when it is first asked, once
     for all runs."""
 
@@ -66,15 +66,15 @@ class Trained(ModelPart):
     def __post_init__(self) -> None:
         check_settings(self, "judge")
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
-        if not there.worded(self):
+        if not view.worded(self):
             return CLIPS
-        if unknown := [task for task in self.tasks if task not in there.suite.tasks]:
-            return f"the suite has no task {unknown[0]!r} for judge.tasks (known: {', '.join(there.suite.tasks)})"
-        if mute := [task for task in self.tasks or (there.task,) if not demonstrates(there.suite, task)]:
+        if unknown := [task for task in self.tasks if task not in view.suite.tasks]:
+            return f"the suite has no task {unknown[0]!r} for judge.tasks (known: {', '.join(view.suite.tasks)})"
+        if mute := [task for task in self.tasks or (view.task,) if not demonstrates(view.suite, task)]:
             return f"the suite demonstrates no {mute[0]!r}, and without demonstrations it cannot be trained"
-        if self.failures and not isinstance(there.suite, Fails):
+        if self.failures and not isinstance(view.suite, Fails):
             return (
                 "the suite has no scripted policies that fail; with judge.failures=0 the frames of demonstrations "
                 "before their success are its only negatives"
@@ -90,7 +90,7 @@ class Trained(ModelPart):
 
 @register.judge("oracle_classifier")
 @dataclass(frozen=True)
-class Told(ModelPart):
+class OracleJudge(ModelPart):
     """Privileged: it is told whether each state is a success, and errs at the configured rates."""
 
     false_positive: Rate = 0.0
@@ -107,9 +107,9 @@ class Told(ModelPart):
     privileged: ClassVar[bool] = True
     title: ClassVar[str] = "privileged: it is told which states are successes"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
-        return "" if there.worded(self) else CLIPS
+        return "" if view.worded(self) else CLIPS
 
     def spawn(self, suite: Suite, task: str) -> Oracle:
         """Return the function that answers a question to the classifier with float32 [m], 0 or 1 for each state."""

@@ -10,11 +10,11 @@ from torch.nn import functional
 from guidebench.harness.interfaces import Array
 
 SIZE = 64
-"""Pixels along the side of a view as the network sees it."""
+"""Pixels along the side of a view after resizing for the network."""
 
 
 class SuccessNetwork(nn.Module):
-    """Finds colours that the words choose, and whether they are where the words say.
+    """Finds colours that the prompt's words select, and whether these are at the place that the words name.
 
     The words give each view filters of single pixels, whose maps are averaged over squares of 4 pixels and joined with
     those of a convolution that does not depend on the words. A second convolution and two layers follow; the words
@@ -37,8 +37,8 @@ class SuccessNetwork(nn.Module):
         chosen = self.colours(words).view(len(frames), self.views, self.filters, 4)
         coloured = functional.relu(chosen[..., :3] @ pixels + chosen[..., 3:])
         maps = functional.avg_pool2d(coloured.view(len(frames), -1, SIZE, SIZE), 4)
-        found = torch.cat([8 * maps, functional.relu(self.shapes(frames))], 1)
-        features = self.joined(functional.relu(self.second(found)).flatten(1))
+        inputs = torch.cat([8 * maps, functional.relu(self.shapes(frames))], 1)
+        features = self.joined(functional.relu(self.second(inputs)).flatten(1))
         scale, shift = self.chosen(words).chunk(2, 1)
         logits: Tensor = self.last(functional.relu(features * (1 + scale) + shift)).squeeze(1)
         return logits
@@ -50,10 +50,10 @@ def views_of(frame: Array) -> int:
 
 
 def prepared(frames: Array) -> Tensor:
-    """Return frames uint8 [n, height, width, 3] as the network gets them, float32 [n, 3 views, SIZE, SIZE] in
-    [-1, 1]: each view resized by averaging, and the views stacked as channels."""
+    """Return frames uint8 [n, height, width, 3] as the network's input, float32 [n, 3 views, SIZE, SIZE] in [-1, 1]:
+    each view resized by averaging, and the views stacked as channels."""
     count = views_of(frames[0])
-    given = torch.from_numpy(np.ascontiguousarray(frames)).permute(0, 3, 1, 2).float()
-    views = given.tensor_split(count, 3)
+    pixels = torch.from_numpy(np.ascontiguousarray(frames)).permute(0, 3, 1, 2).float()
+    views = pixels.tensor_split(count, 3)
     sized = [functional.interpolate(view, (SIZE, SIZE), mode="bilinear", antialias=True) for view in views]
     return torch.cat(sized, 1) / 127.5 - 1

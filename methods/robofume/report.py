@@ -34,7 +34,7 @@ WORDS = (
 )
 
 
-class Wrong(NamedTuple):
+class ErrorRates(NamedTuple):
     """How often a row's classifier was wrong on one task."""
 
     row: ReportRow
@@ -43,22 +43,23 @@ class Wrong(NamedTuple):
     """Name of `RATES` -> the mean over runs; NaN where a run has no such state."""
 
 
-def wrong(source: Source) -> list[Wrong]:
-    """Return the classifiers' rates, one entry per row with the log."""
+def wrong(source: Source) -> list[ErrorRates]:
+    """Return the error rates of the classifiers, one for each row that has the log `classified`."""
     rows = source.rows("classified", *COUNTS)
-    found = []
+    error_rates = []
     for row in source.summary.rows:
-        mine = rows[rows["cell"] == row.cell.id]
-        if not mine.empty:
-            runs = [of_run(each) for _, each in mine.groupby("seed")]
+        records = rows[rows["cell"] == row.cell.id]
+        if not records.empty:
+            runs = [of_run(run) for _, run in records.groupby("seed")]
             over = {name: np.array([run[name] for run in runs]) for name in RATES}
             rates = {name: grids.over_runs(values, source.resamples, row.label) for name, values in over.items()}
-            found.append(Wrong(row, row.label, rates))
-    return found
+            error_rates.append(ErrorRates(row, row.label, rates))
+    return error_rates
 
 
 def of_run(rows: pd.DataFrame) -> dict[str, float]:
-    """Return `RATES` of one run's records `classified`; NaN for shares of no state."""
+    """Return the quantities `RATES` of one run, given its records of the log `classified`; NaN for a share of no
+    states."""
     states, successes, positives, negatives, unanswered = (float(rows[name].sum()) for name in COUNTS)
     return {
         POSITIVE: _share(positives, states - successes),
@@ -67,40 +68,40 @@ def of_run(rows: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else float("nan")
+def _share(part: float, total: float) -> float:
+    return part / total if total else float("nan")
 
 
-def listings(found: Sequence[Wrong]) -> list[Listing]:
+def listings(error_rates: Sequence[ErrorRates]) -> list[Listing]:
     """Return a table for the page of how often each row's classifier was wrong."""
     lines = [
-        (each.label, each.row.where, *(tables.spread(value) for value in each.rates.values()))
-        for each in sorted(found, key=lambda each: each.row.where)
+        (rates.label, rates.row.task_id, *(tables.spread(interval) for interval in rates.rates.values()))
+        for rates in sorted(error_rates, key=lambda rates: rates.row.task_id)
     ]
     return [Listing("The success classifier", ("task", *RATES), lines, on="page", words=1, note=NOTE)] if lines else []
 
 
-def drawings(found: Sequence[Wrong], source: Source) -> list[Drawing]:
+def drawings(error_rates: Sequence[ErrorRates], source: Source) -> list[Drawing]:
     """Draw by task each row's success rate, and its classifier's rates over training."""
-    rows, drawn = source.rows("classified", *COUNTS), list[Drawing]()
+    rows, task_figures = source.rows("classified", *COUNTS), list[Drawing]()
     none = (rows["states"] - rows["successes"]).where(lambda count: count > 0)
     some = rows["successes"].where(lambda count: count > 0)
     shares = rows.assign(**{POSITIVE: rows["false_positives"] / none, NEGATIVE: rows["false_negatives"] / some})
-    for where in dict.fromkeys(each.row.where for each in found):
-        here = [each.row for each in found if each.row.where == where and each.label in source.places]
-        charts = [training.chart(figures.SUCCESS, [training.success(row, row.label) for row in here], share=True)]
+    for task in dict.fromkeys(each.row.task_id for each in error_rates):
+        task_rows = [each.row for each in error_rates if each.row.task_id == task and each.label in source.places]
+        charts = [training.chart(figures.SUCCESS, [training.success(row, row.label) for row in task_rows], share=True)]
         for name in (POSITIVE, NEGATIVE):
-            known = [(row, shares[(shares["cell"] == row.cell.id) & shares[name].notna()]) for row in here]
+            row_shares = [(row, shares[(shares["cell"] == row.cell.id) & shares[name].notna()]) for row in task_rows]
             curves = [
-                training.binned(mine, name, int(row.steps[-1]), row.label, source.resamples)
-                for row, mine in known
-                if not mine.empty
+                training.binned(records, name, int(row.steps[-1]), row.label, source.resamples)
+                for row, records in row_shares
+                if not records.empty
             ]
             charts.append(training.chart(name, curves, share=True))
-        file = figures.file_name("classifier", where, [each.name for each in drawn])
-        made = training.drawing(where, file, f"The success classifier's errors\n{where}", charts, source.places)
-        drawn += [made] if made else []
-    return drawn
+        file = figures.file_name("classifier", task, [each.name for each in task_figures])
+        chart_figure = training.drawing(task, file, f"The success classifier's errors\n{task}", charts, source.places)
+        task_figures += [chart_figure] if chart_figure else []
+    return task_figures
 
 
 SECTIONS = (

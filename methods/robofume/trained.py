@@ -1,7 +1,7 @@
-"""The classifier that is trained on the suite's own demonstrations and failures, and asked with each prompt.
+"""The classifier that is trained on the suite's own demonstrations and failures, and that reads prompts.
 
-Its weights follow from the settings, the suite and the drawing alone, and are cached by content, so that a resumed run
-gets the same answers.
+Its weights depend only on the settings, the suite and the drawing, and are cached by these, so that a resumed run gets
+the same answers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from guidebench.methods.robofume.dialogue import prompts
 from guidebench.methods.robofume.network import SuccessNetwork, prepared, views_of
 
 if TYPE_CHECKING:
-    from guidebench.methods.robofume.judges import Trained
+    from guidebench.methods.robofume.judges import TrainedJudge
 
 SCHEMA = 1
 ENTROPY = 25
@@ -39,7 +39,7 @@ DECAY = 1e-4
 """Weight decay of AdamW (choice)."""
 
 
-class Shown(NamedTuple):
+class JudgedEpisode(NamedTuple):
     """The judged states of one episode."""
 
     instruction: str
@@ -47,53 +47,61 @@ class Shown(NamedTuple):
     success: Array  # bool [n]
 
 
-class Words(NamedTuple):
-    """What the network knows of prompts."""
+class PromptWords(NamedTuple):
+    """The words of prompts that the network knows."""
 
-    told: tuple[str, ...]
-    """Words in which prompts about two instructions differ; each is one input."""
-    seen: frozenset[str]
+    input_words: tuple[str, ...]
+    """Words that are not in the prompts of every instruction; each is one input of the network."""
+    trained_words: frozenset[str]
     """All words of the prompts that it was trained with."""
 
     def inputs(self, prompt: str) -> Array:
-        """Return a one and the presence of each told word, float32 [1 + words]. UserError for a prompt with a word that
-        no prompt in training had, such as another colour."""
-        found = _words(prompt)
-        if new := [word for word in found if word not in self.seen]:
+        """Return a prompt as the network's input, float32 [1 + words]: a constant 1, then 1 for each of `input_words`
+        that occurs in the prompt and 0 for the others. UserError for a prompt with a word that no training prompt had,
+        such as another colour."""
+        words = _words(prompt)
+        if new := [word for word in words if word not in self.trained_words]:
             raise UserError(
                 f"the classifier was trained on instructions without the word {new[0]!r}, which is in {prompt!r}: name "
                 f"the tasks whose instructions have it in classifier.tasks, or train on more episodes "
                 f"(classifier.demonstrations, classifier.failures)"
             )
-        return np.array([1, *(word in found for word in self.told)], np.float32)
+        return np.array([1, *(word in words for word in self.input_words)], np.float32)
 
 
 def _words(text: str) -> list[str]:
     return re.findall("[a-z]+", text.lower())
 
 
-def vocabulary(instructions: Sequence[str], joined: bool) -> Words:
-    """Return the words by which prompts tell instructions apart, sorted; `joined`: whether frames show two views."""
-    told: set[str] = set()
-    seen: set[str] = set()
-    for wording in zip(*(prompts(each, joined) for each in instructions), strict=True):
+def vocabulary(instructions: Sequence[str], joined: bool) -> PromptWords:
+    """Return the words of the prompts about these instructions, and which of them distinguish the instructions.
+    `joined`: whether frames show two views side by side."""
+    differing: set[str] = set()
+    known_words: set[str] = set()
+    for wording in zip(*(prompts(instruction, joined) for instruction in instructions), strict=True):
         bags: list[set[str]] = [{*_words(str(prompt))} for prompt in wording]
-        seen |= bags[0].union(*bags)
-        told |= bags[0].union(*bags) - bags[0].intersection(*bags)
-    return Words(tuple(sorted(told)), frozenset(seen))
+        known_words |= bags[0].union(*bags)
+        differing |= bags[0].union(*bags) - bags[0].intersection(*bags)
+    return PromptWords(tuple(sorted(differing)), frozenset(known_words))
 
 
 # Episodes
 
 
-def shown(settings: Trained, suite: Any, tasks: Sequence[str], draw: Drawer) -> list[Shown]:
-    """Return the demonstrations of each task and the failures, of the tasks in turn and of the suite's ways in turn.
-    UserError where too few attempts end as they should."""
+def training_episodes(settings: TrainedJudge, suite: Any, tasks: Sequence[str], draw: Drawer) -> list[JudgedEpisode]:
+    """Return the classifier's training episodes: `settings.demonstrations` successes of each task, and
+    `settings.failures` failures, which go through the tasks and the suite's ways to fail in turn. UserError where too
+    few attempts end as they should."""
     suite = suite.in_evaluation()
-    found = []
+    episodes = []
     for group, task in enumerate(tasks):
         attempts = ((task, suite.demonstrate(task, _seed(group, number))) for number in _attempts())
-        found += _first(settings.demonstrations, f"demonstrations of {task}", attempts, lambda each: each.success[-1])
+        episodes += _first(
+            settings.demonstrations,
+            f"demonstrations of {task}",
+            attempts,
+            lambda demonstration: demonstration.success[-1],
+        )
     if settings.failures:
         failing: Fails = suite
 
@@ -104,8 +112,8 @@ def shown(settings: Trained, suite: Any, tasks: Sequence[str], draw: Drawer) -> 
                 how = ways[number // len(tasks) % len(ways)]
                 yield task, failing.fail(task, _seed(len(tasks), number), how)
 
-        found += _first(settings.failures, "failures", failures(), lambda each: not each.success.any())
-    return [_drawn(suite, task, episode, draw, settings.every) for task, episode in found]
+        episodes += _first(settings.failures, "failures", failures(), lambda episode: not episode.success.any())
+    return [_drawn(suite, task, episode, draw, settings.every) for task, episode in episodes]
 
 
 def _attempts() -> range:
@@ -113,31 +121,32 @@ def _attempts() -> range:
 
 
 def _first(
-    count: int, what: str, attempts: Iterator[tuple[str, Any]], good: Callable[[Any], bool]
+    count: int, purpose: str, attempts: Iterator[tuple[str, Any]], good: Callable[[Any], bool]
 ) -> list[tuple[str, Any]]:
-    """Return the first `count` good episodes of at most `ATTEMPTS` times as many attempts."""
-    found = []
+    """Return the first `count` attempts, (task, episode), that are `good`, out of at most `ATTEMPTS` times as many.
+    UserError if there are fewer; `purpose`: what they are, for its message."""
+    successes = []
     for _ in range(ATTEMPTS * count):
         task, episode = next(attempts)
         if episode is not None and good(episode):
-            found.append((task, episode))
-        if len(found) == count:
-            return found
+            successes.append((task, episode))
+        if len(successes) == count:
+            return successes
     raise UserError(
-        f"{len(found)} of {ATTEMPTS * count} attempts gave {what} for the classifier and {count} are needed: take "
-        f"fewer (classifier.demonstrations, classifier.failures) or other tasks (classifier.tasks)"
+        f"{len(successes)} of {ATTEMPTS * count} attempts gave {purpose} for the classifier and {count} are needed: "
+        f"take fewer (classifier.demonstrations, classifier.failures) or other tasks (classifier.tasks)"
     )
 
 
-def _drawn(suite: Any, task: str, episode: Any, draw: Drawer, every: int) -> Shown:
-    """Return every k-th state of an episode, and its last one."""
+def _drawn(suite: Any, task: str, episode: Any, draw: Drawer, every: int) -> JudgedEpisode:
+    """Return the judged states of an episode: every `every`-th one, counted back from the last, with drawn frames."""
     steps = np.arange(episode.length - 1, -1, -every)[::-1]
     snapshots = episode.snapshot[steps]
     if isinstance(suite, InstructsBySnapshot):
         instruction = suite.instruction_at(task, snapshots[0])
     else:
         instruction = suite.make(task).instruction
-    return Shown(instruction, draw(snapshots), np.asarray(episode.success[steps], bool))
+    return JudgedEpisode(instruction, draw(snapshots), np.asarray(episode.success[steps], bool))
 
 
 def _seed(group: int, attempt: int) -> int:
@@ -147,10 +156,10 @@ def _seed(group: int, attempt: int) -> int:
 # Training
 
 
-def fit(episodes: Sequence[Shown], settings: Trained) -> tuple[SuccessNetwork, Words]:
-    """Return the network, trained by the binary cross entropy of single frames, each with one of the prompts about its
-    episode, and its words. UserError where no frame, or every frame, is a success."""
-    success = np.concatenate([each.success for each in episodes])
+def fit(episodes: Sequence[JudgedEpisode], settings: TrainedJudge) -> tuple[SuccessNetwork, PromptWords]:
+    """Return the trained network and the words of its prompts. The loss is the binary cross entropy of single frames,
+    each with one of the prompts about its episode. UserError if no frame, or every frame, is a success."""
+    success = np.concatenate([episode.success for episode in episodes])
     if success.all() or not success.any():
         raise UserError(
             f"{'every' if success.all() else 'no'} frame of the classifier's {len(success):,} training frames shows a "
@@ -158,22 +167,24 @@ def fit(episodes: Sequence[Shown], settings: Trained) -> tuple[SuccessNetwork, W
             f"failures (classifier.failures)"
         )
     count = views_of(episodes[0].frames[0])
-    words = vocabulary(list(dict.fromkeys(each.instruction for each in episodes)), count == 2)
-    bags = np.array([[words.inputs(each) for each in prompts(one.instruction, count == 2)] for one in episodes])
-    owner = torch.from_numpy(np.repeat(np.arange(len(episodes)), [len(each.success) for each in episodes]))
-    asked, target = torch.from_numpy(bags), torch.from_numpy(success.astype(np.float32))
+    words = vocabulary(list(dict.fromkeys(episode.instruction for episode in episodes)), count == 2)
+    bags = np.array([
+        [words.inputs(prompt) for prompt in prompts(episode.instruction, count == 2)] for episode in episodes
+    ])  # fmt: skip
+    owner = torch.from_numpy(np.repeat(np.arange(len(episodes)), [len(episode.success) for episode in episodes]))
+    prompt_inputs, target = torch.from_numpy(bags), torch.from_numpy(success.astype(np.float32))
     with _alone(settings.seed):
-        frames = torch.cat([prepared(each.frames) for each in episodes])
-        network = SuccessNetwork(count, asked.shape[2])
+        frames = torch.cat([prepared(episode.frames) for episode in episodes])
+        network = SuccessNetwork(count, prompt_inputs.shape[2])
         optimiser = torch.optim.AdamW(network.parameters(), settings.lr, weight_decay=DECAY)
         for update in range(settings.updates):
             for group in optimiser.param_groups:
                 group["lr"] = settings.lr * (1 - update / settings.updates)
-            drawn = torch.randint(len(frames), (settings.batch_size,))
-            wording = torch.randint(asked.shape[1], (settings.batch_size,))
+            chosen = torch.randint(len(frames), (settings.batch_size,))
+            wording = torch.randint(prompt_inputs.shape[1], (settings.batch_size,))
             down, right = torch.randint(-SHIFT, SHIFT + 1, (2,)).tolist()
-            logits = network(torch.roll(frames[drawn], (down, right), (2, 3)), asked[owner[drawn], wording])
-            loss = functional.binary_cross_entropy_with_logits(logits, target[drawn])
+            logits = network(torch.roll(frames[chosen], (down, right), (2, 3)), prompt_inputs[owner[chosen], wording])
+            loss = functional.binary_cross_entropy_with_logits(logits, target[chosen])
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -182,7 +193,7 @@ def fit(episodes: Sequence[Shown], settings: Trained) -> tuple[SuccessNetwork, W
 
 @contextmanager
 def _alone(seed: int) -> Iterator[None]:
-    """Draw random numbers from this seed, and restore the process's own generator afterwards."""
+    """Context in which PyTorch draws from this seed on one thread; its own generator's state is restored afterwards."""
     with _one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
@@ -190,7 +201,7 @@ def _alone(seed: int) -> Iterator[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Compute on one thread, so that no result depends on the number of cores."""
+    """Context in which PyTorch computes on one thread, so that numbers do not depend on the cores."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -203,9 +214,9 @@ def _one_thread() -> Iterator[None]:
 
 
 class TrainedClassifier:
-    """A judge that reads prompts (`harness.interfaces.ReadsPrompts`)."""
+    """A judge that answers prompts by the trained network (`harness.interfaces.ReadsPrompts`)."""
 
-    def __init__(self, network: SuccessNetwork, words: Words) -> None:
+    def __init__(self, network: SuccessNetwork, words: PromptWords) -> None:
         self._network, self._words, self._views = network, words, network.views
 
     def judge(self, clip: Array, prompt: str) -> float:
@@ -222,9 +233,9 @@ class TrainedClassifier:
             return float(torch.sigmoid(self._network(prepared(frame), inputs))[0])
 
 
-def obtain(settings: Trained, suite: Any, task: str, drawing: Any) -> TrainedClassifier:
-    """Return the classifier, trained unless it is cached. `drawing` is that of the judged frames, of which a
-    perturbation is left out: it is to show what the classifier makes of frames unlike those it was trained on."""
+def obtain(settings: TrainedJudge, suite: Any, task: str, drawing: Any) -> TrainedClassifier:
+    """Return the classifier for a task, from the cache or else trained. `drawing`: how judged frames are drawn; its
+    perturbation is left out in training, so that a run can test the classifier on frames unlike its training frames."""
     tasks = settings.tasks or (task,)
     if any(field.name == "perturbation" for field in dataclasses.fields(drawing)):
         drawing = dataclasses.replace(drawing, perturbation="none")
@@ -238,14 +249,14 @@ def obtain(settings: Trained, suite: Any, task: str, drawing: Any) -> TrainedCla
     }
     file = files.root("classifiers") / f"{files.key(content)}.json"
     names = tuple(SuccessNetwork(1, 1).state_dict())
-    found = files.kept(file, names)
-    if found is None:
-        network, words = fit(shown(settings, suite, tasks, drawing.spawn(tasks[0])), settings)
+    cached = files.read(file, names)
+    if cached is None:
+        network, words = fit(training_episodes(settings, suite, tasks, drawing.spawn(tasks[0])), settings)
         weights = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
-        files.keep(file, content, [{"told": list(words.told), "seen": sorted(words.seen)}], [weights])
+        files.keep(file, content, [{"told": list(words.input_words), "seen": sorted(words.trained_words)}], [weights])
         return TrainedClassifier(network, words)
-    (said,), (arrays,) = found.described, found.arrays
-    words = Words(tuple(said["told"]), frozenset(said["seen"]))
-    network = SuccessNetwork(arrays["shapes.weight"].shape[1] // 3, 1 + len(words.told))
+    (stored_words,), (arrays,) = cached.described, cached.arrays
+    words = PromptWords(tuple(stored_words["told"]), frozenset(stored_words["seen"]))
+    network = SuccessNetwork(arrays["shapes.weight"].shape[1] // 3, 1 + len(words.input_words))
     network.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()})
     return TrainedClassifier(network.eval(), words)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.models.calls.denoise import MOST_STEPS
-from guidebench.harness.parts import AskingPart, Most, There
+from guidebench.harness.parts import AskingPart, CellView, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit, cite
@@ -60,14 +60,14 @@ class Tadpole(AskingPart):
 
         return Denoising(self.text or suite.make(task).instruction, self.alignment, self.reconstruction)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most]:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most]:
         """Return a bound: one call for each stretch."""
         from guidebench.baselines.frame_rewards import most_stretches
 
-        text = self.text or there.suite.make(there.task).instruction
-        return [Most(most_stretches(there, self.stretch), prompt=len(text.encode()), images=self.stretch)]
+        text = self.text or view.suite.make(view.task).instruction
+        return [Most(most_stretches(view, self.stretch), prompt=len(text.encode()), images=self.stretch)]
 
-    def array(self, there: There, role: str) -> ArraySpec:
+    def array(self, view: CellView, role: str) -> ArraySpec:
         from guidebench.baselines.frame_rewards import REWARD
 
         return REWARD

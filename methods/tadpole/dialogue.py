@@ -12,7 +12,7 @@ from guidebench.harness.models.calls import Call, CallResult, DenoiseCall
 
 
 class Denoising:
-    """A dialogue that turns frames into rewards by one call."""
+    """A dialogue that returns the rewards of frames by one call."""
 
     calls = 1
 
@@ -26,16 +26,16 @@ class Denoising:
         """Return the reward of each frame, [L], of frames uint8 [L, height, width, 3]; None if the model failed.
         `content`: `{"level": t, "seeds": [seed of each frame's noise]}`."""
         assert frames is not None, "a stretch has frames"
-        asked = DenoiseCall(tuple(frames), self._text, int(content["level"]), tuple(content["seeds"]))
-        told = await ask(asked)
-        return None if told.failure else reward(told.value, self._alignment, self._reconstruction)
+        call = DenoiseCall(tuple(frames), self._text, int(content["level"]), tuple(content["seeds"]))
+        outcome = await ask(call)
+        return None if outcome.failure else reward(outcome.value, self._alignment, self._reconstruction)
 
 
 def reward(errors: Array, alignment: float, reconstruction: float) -> Array:
     """Return symlog(w₁·mean(ε_c - ε_u)²) + symlog(w₂·(mean(ε_u - ε)² - mean(ε_c - ε)²)), float64 [n], of the errors
     [n, 3] that `DenoiseCall` describes (TADPoLe, released code)."""
-    apart, without, given = np.asarray(errors, np.float64).T
-    return symlog(alignment * apart) + symlog(reconstruction * (without - given))
+    text_effect, error_without, error_with = np.asarray(errors, np.float64).T
+    return symlog(alignment * text_effect) + symlog(reconstruction * (error_without - error_with))
 
 
 def symlog(x: Array) -> Array:

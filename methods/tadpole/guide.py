@@ -16,7 +16,7 @@ STREAM = "tadpole"
 
 
 class DenoisingGuide(FrameRewardGuide):
-    """r = r_model + c·success; where r_model is missing, the mean of those known so far counts in its place."""
+    """r = r_model + c·success; a missing r_model is replaced by the mean of the rewards known so far."""
 
     def __init__(self, build: Build, config: Tadpole) -> None:
         super().__init__(build.rows, config.stretch)
@@ -35,11 +35,11 @@ class DenoisingGuide(FrameRewardGuide):
         self._seeds[row].append(int(stream.integers(SEEDS)))
 
     def content(self, row: int, ended: bool) -> str:
-        said = json.dumps({"level": self._levels[row], "seeds": self._seeds[row]})
+        content = json.dumps({"level": self._levels[row], "seeds": self._seeds[row]})
         self._seeds[row] = []
         if ended:
             self._levels[row] = None
-        return said
+        return content
 
     def shape(self, batch: Batch) -> Batch:
         assert batch.success is not None, "batches of a store tell of success"

@@ -58,19 +58,19 @@ class JudgedSampler(BaseSampler):
         """
         tree, live = self.tree, moment.live
         rows, total = tree.rows, tree.total
-        whole, rest = divmod(prioritised_share(self.config, moment.step, self._steps) * count, 1)
+        base_share, rest = divmod(prioritised_share(self.config, moment.step, self._steps) * count, 1)
         shares = [0] * rows
         mass, uniform = np.empty((rows, count)), np.empty((rows, count), np.int64)
         # Each seed draws the same count of numbers for any shares and priorities, so its stream depends on neither.
         for row, rng in enumerate(moment.rngs):
-            one_more = rng.random() < rest
-            shares[row] = int(whole) + one_more if total[row] > 0 else 0
+            extra = rng.random() < rest
+            shares[row] = int(base_share) + extra if total[row] > 0 else 0
             rng.random(out=mass[row])
             uniform[row] = rng.integers(live.count, size=count)
         index = live.slots(uniform)
-        found = tree.find(mass[:, : max(shares)] * total[:, None])
+        prioritised = tree.find(mass[:, : max(shares)] * total[:, None])
         for row, share in enumerate(shares):
-            index[row, :share] = found[row, :share]
+            index[row, :share] = prioritised[row, :share]
         return Draw(index, None)
 
     def scored(self, row: int, index: Array, score: float) -> None:
@@ -107,9 +107,9 @@ class JudgedSampler(BaseSampler):
         inserting one at every step, with its ancestors, would cost more than drawing the batches."""
         if self._entering:
             slots = np.array(self._entering)
-            left = slots[:, 0]
-            self._judged_count -= self._judged[:, left].sum(axis=1)
-            self._judged[:, left] = False
+            evicted = slots[:, 0]
+            self._judged_count -= self._judged[:, evicted].sum(axis=1)
+            self._judged[:, evicted] = False
             index = slots.reshape(1, -1).repeat(self._tree.rows, axis=0)
             priority = np.zeros(index.shape)
             priority[:, 1::2] = np.array(self._entering_priority).T

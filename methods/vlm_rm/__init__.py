@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
-from guidebench.harness.parts import MESSAGE, AskingPart, Most, There
+from guidebench.harness.parts import MESSAGE, AskingPart, CellView, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit, cite
@@ -48,7 +48,7 @@ class VlmRm(AskingPart):
     shows_frames: ClassVar[bool] = True
     citation: ClassVar[str | Path] = Path(__file__).with_name("vlm_rm.bib")
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot work in this cell, or ""."""
         if self.alpha and not self.baseline:
             return "it has no baseline there; describe the scene in guide.baseline=…, or set guide.alpha=0"
@@ -67,15 +67,15 @@ class VlmRm(AskingPart):
 
         return GoalBaseline(self.goal or suite.make(task).instruction, self.baseline, self.alpha)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most]:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most]:
         """Return bounds of the vectors of the texts and of the frames, of which each stretch asks for both."""
         from guidebench.baselines.frame_rewards import most_stretches
 
-        count, goal = most_stretches(there, self.stretch), self.goal or there.suite.make(there.task).instruction
+        count, goal = most_stretches(view, self.stretch), self.goal or view.suite.make(view.task).instruction
         texts = sum(len(text.encode()) + MESSAGE for text in (goal, self.baseline))
         return [Most(count, prompt=texts), Most(count, images=self.stretch)]
 
-    def array(self, there: There, role: str) -> ArraySpec:
+    def array(self, view: CellView, role: str) -> ArraySpec:
         from guidebench.baselines.frame_rewards import REWARD
 
         return REWARD

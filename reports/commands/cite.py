@@ -19,14 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the entries. What has no known entry is named in a comment and on the error stream."""
+    """Print the BibTeX entries of the studies' parts. Name parts without a known entry in a comment and on the error
+    stream."""
     from dataclasses import replace
 
     from guidebench import results
     from guidebench.reports.summary import citations
 
-    found = [study for name in args.studies for study in results.opened(name).values()]
-    everything = replace(found[0], cells=tuple(cell for study in found for cell in study.cells))
+    studies = [study for name in args.studies for study in results.opened(name).values()]
+    everything = replace(studies[0], cells=tuple(cell for study in studies for cell in study.cells))
     cited = citations.cite(everything)
     print(cited.text, end="")
     for line in cited.missing:

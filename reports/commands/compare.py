@@ -54,26 +54,26 @@ def run(args: argparse.Namespace) -> int:
     mixing = comparability.Mixing(args.mixed_profiles, args.mixed_protocols)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        named = [results.opened(name) for name in args.studies]
-        stored = named[0]
+        sides = [results.opened(name) for name in args.studies]
+        stored = sides[0]
         if args.against:
-            own = [study.directory for side in named for study in side.values()]
-            stored = _others(results.opened(args.against), own if args.against == results.MEASURED else [])
+            directories = [study.directory for side in sides for study in side.values()]
+            stored = _others(results.opened(args.against), directories if args.against == results.MEASURED else [])
         notes = []
         reference = args.against or args.studies[0]
-        for name, side in zip(args.studies, named, strict=True):
+        for name, side in zip(args.studies, sides, strict=True):
             strict = results.MEASURED not in (name, reference)
             ours, theirs = _places(name, side, args), _places(reference, stored, args)
             notes += comparability.require(ours, theirs, mixing, (name, reference), strict)
-        new = {name: study for side in named for name, study in side.items()}
-        tasks = {_where(cell) for study in new.values() for cell in study.cells}
+        new = {name: study for side in sides for name, study in side.items()}
+        tasks = {_task_id(cell) for study in new.values() for cell in study.cells}
         chosen = {
-            name: results.select(study, lambda cell: _wanted(cell, args) and _where(cell) in tasks)
+            name: results.select(study, lambda cell: _is_chosen(cell, args) and _task_id(cell) in tasks)
             for name, study in {**new, **stored}.items()
         }
         # Stored studies come first: a new study of a cell is its replication, not the other way round.
         ordered = [*(name for name in stored if name not in new), *new] if args.against else [*new, *stored]
-        found = comparing.compare(
+        comparison = comparing.compare(
             results.join({name: chosen[name] for name in dict.fromkeys(ordered) if chosen[name].cells or name in new}),
             new,
             stored,
@@ -82,34 +82,35 @@ def run(args: argparse.Namespace) -> int:
             reps=args.resamples,
         )
     notes += [str(warning.message) for warning in caught if warning.category is UserWarning]
-    found = found._replace(summary=summaries.with_notes(found.summary, notes))
+    comparison = comparison._replace(summary=summaries.with_notes(comparison.summary, notes))
     first = next(iter(new.values())).directory
     if not args.output and args.studies[0] == results.MEASURED:
         first = Path()
     directory = Path(args.output) if args.output else first / "comparison"
-    content, style = comparing.plain(found), latex.Style()
+    document, style = comparing.plain(comparison), latex.Style()
     contents = {
-        "comparison.json": (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
+        "comparison.json": (json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
         "table.tex": "\n".join(
             [
                 latex.needs(style),
-                *latex.replications(found.replications, style),
-                *latex.differences(found.summary, style),
+                *latex.replications(comparison.replications, style),
+                *latex.differences(comparison.summary, style),
             ]
         ).encode(),
     }
-    for drawing in figures.learning_curves(found.summary.rows):
+    for drawing in figures.learning_curves(comparison.summary.rows):
         contents[f"{drawing.name}.png"], contents[f"{drawing.name}.pdf"] = drawing.png, drawing.pdf
     files = write(directory, contents)
     if args.json:
-        print(json.dumps({**content, "files": [str(file) for file in files]}, allow_nan=False))
+        print(json.dumps({**document, "files": [str(file) for file in files]}, allow_nan=False))
     else:
-        _print(found, files)
+        _print(comparison, files)
     return 0
 
 
 def check(against: str, records: Iterable[Mapping[str, Any]], output: Path) -> None:
-    """Raise UserError if no run planned for `output` could be compared with any run in `against`.
+    """Raise UserError if no run planned for `output` could be compared with any run in `against`, a study's directory
+    or `measured`.
 
     `records` holds the record of each planned cell, as in cell.json.
     """
@@ -122,40 +123,40 @@ def check(against: str, records: Iterable[Mapping[str, Any]], output: Path) -> N
         print(note, file=sys.stderr)
 
 
-def _others(studies: dict[str, StudyRecord], own: Iterable[Path]) -> dict[str, StudyRecord]:
-    """Return the studies that are in none of the directories."""
-    known = {directory.resolve() for directory in own}
-    return {name: study for name, study in studies.items() if study.directory.resolve() not in known}
+def _others(studies: dict[str, StudyRecord], directories: Iterable[Path]) -> dict[str, StudyRecord]:
+    """Return the studies whose directory is none of `directories`."""
+    excluded = {directory.resolve() for directory in directories}
+    return {name: study for name, study in studies.items() if study.directory.resolve() not in excluded}
 
 
 def _places(name: str, side: dict[str, StudyRecord], args: argparse.Namespace) -> list[Place]:
     from guidebench.reports.summary.comparability import listed, place
 
     cells = [cell for study in side.values() for cell in study.cells]
-    found = [place(cell) for cell in cells if _wanted(cell, args)]
-    if not found:
+    places = [place(cell) for cell in cells if _is_chosen(cell, args)]
+    if not places:
         raise UserError(f"no runs match --method and --task in {name}; it has {listed(map(place, cells))}")
-    return found
+    return places
 
 
-def _wanted(cell: CellRecord, args: argparse.Namespace) -> bool:
+def _is_chosen(cell: CellRecord, args: argparse.Namespace) -> bool:
     methods, tasks = (set(filter(None, text.split(","))) for text in (args.method, args.task))
-    return (not methods or cell.method in methods) and (not tasks or bool(tasks & {cell.task, _where(cell)}))
+    return (not methods or cell.method in methods) and (not tasks or bool(tasks & {cell.task, _task_id(cell)}))
 
 
-def _where(cell: CellRecord) -> str:
+def _task_id(cell: CellRecord) -> str:
     return f"{cell.suite}/{cell.task}"
 
 
-def _print(found: Compared, files: list[Path]) -> None:
+def _print(comparison: Compared, files: list[Path]) -> None:
     from guidebench.reports.commands.report import console, tell
     from guidebench.reports.rendering import legends, tables
     from guidebench.reports.summary import matrices, replication
 
-    screen, summary = console(), found.summary
-    for table in [*tables.replications(found.replications), *map(tables.matrix, summary.matrices)]:
+    screen, summary = console(), comparison.summary
+    for table in [*tables.replications(comparison.replications), *map(tables.matrix, summary.matrices)]:
         screen.print(table)
-    told = [replication.LEGEND] if found.replications else []
-    told += [matrices.legend(summary.matrices), legends.setting(summary)]
-    screen.print(" ".join(filter(None, told)), markup=False)
+    explanations = [replication.LEGEND] if comparison.replications else []
+    explanations += [matrices.legend(summary.matrices), legends.setting(summary)]
+    screen.print(" ".join(filter(None, explanations)), markup=False)
     tell(summary.notes, files)

@@ -24,27 +24,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write or print the file; notes for its reader go to the error stream."""
+    """Write or print a study's evaluation episodes in the chosen format, with notes on the error stream; raise
+    UserError if there are none."""
     from guidebench import results
     from guidebench.reports.summary import exchange
-    from guidebench.reports.summary.names import whole
+    from guidebench.reports.summary.names import full
 
     study = results.study(args.study)
     episodes = results.load(study)
     if not len(episodes):
         raise UserError(f"{args.study}: no run has finished an evaluation yet, so there is nothing to export")
     notes: list[str] = []
-    found = exchange.FORMATS[args.format](episodes, whole(study.cells, notes).labels)
+    exported = exchange.FORMATS[args.format](episodes, full(study.cells, notes).labels)
     waiting = [run.directory for run in study.runs if run.status != "finished"]
     if waiting:
         notes.append(f"partial: {len(waiting)} of {len(study.runs)} runs are not finished: {', '.join(waiting)}")
     if args.output:
         try:
-            Path(args.output).write_text(found.text, encoding="utf-8", newline="\n")
+            Path(args.output).write_text(exported.text, encoding="utf-8", newline="\n")
         except OSError as error:
             raise UserError(f"--output {args.output} cannot be written ({error.strerror})") from None
     else:
-        sys.stdout.write(found.text)
-    for note in [*notes, *found.notes]:
+        sys.stdout.write(exported.text)
+    for note in [*notes, *exported.notes]:
         print(f"bench export: {note}", file=sys.stderr)
     return 0

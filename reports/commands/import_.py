@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the study. For a file that does not fit, raise UserError before anything is written."""
+    """Write the study from the CSV file. Raise UserError, before anything is written, if the file does not fit."""
     from guidebench.results import importing
 
     log = importing.read(args.file)

@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Add submissions, gather, rank, write and print. Return 1 if an archive was refused; raise UserError if nothing
-    can be shown."""
+    """Add submissions, build the board, write its files and print it. Return 1 if an archive was refused, else 0; raise
+    UserError if there is no row to show."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # products are small: threads would only wait for each other
     directory = Path(args.output)
     failed = _added(args, directory)
@@ -109,58 +109,56 @@ def _print(board: Board, written: list[Path]) -> None:
     screen = console()
     titles = {suite.name: suite.title for suite in board.suites}
     suites: dict[tuple[str, str], list[Entry]] = {}
-    for entry in board.entries:
-        suites.setdefault((entry.suite, entry.tab), []).append(entry)
-    for (suite, tab), entries in suites.items():
-        print(f"{titles[suite]}, {tab}: {TABS[entries[0].tab]}")
+    for row in board.entries:
+        suites.setdefault((row.suite, row.tab), []).append(row)
+    for (suite, tab), rows in suites.items():
+        print(f"{titles[suite]}, {tab}: {TABS[rows[0].tab]}")
         boards: dict[tuple[str, str, Measure, str], list[Entry]] = {}
-        ranked_rows = {entry.id: entry for entry in entries if entry.rank is not None}
-        for entry in entries:
-            home = ranked_rows.get(entry.beneath or entry.id)
+        ranked_rows = {row.id: row for row in rows if row.rank is not None}
+        for row in rows:
+            home = ranked_rows.get(row.beneath or row.id)
             if home is not None:
-                boards.setdefault((home.profile, home.board, home.measure, home.conditions), []).append(entry)
+                boards.setdefault((home.profile, home.board, home.measure, home.conditions), []).append(row)
         for (profile, alone, measure, conditions), ranked in boards.items():
             lower = " (lower is better)" if measure.direction == "lower" else ""
             by = "" if measure.name == "success" else f"by {measure.name}{lower}"
             parts = [f"{profile} profile", f"on {alone} alone" if alone else "", by, conditions]
             title = ", ".join(filter(None, parts))
             table = Table(*COLUMNS, box=None, pad_edge=False, title=Text(title), title_justify="left")
-            for entry in ranked[:MOST]:
-                label = f"  {entry.relation}: {entry.label}" if entry.beneath else entry.label
-                row = (_rank(entry), label, _score(entry), str(len(entry.seeds)), entry.standing, entry.source)
-                table.add_row(*map(Text, row))
+            for row in ranked[:MOST]:
+                label = f"  {row.relation}: {row.label}" if row.beneath else row.label
+                texts = (_rank(row), label, _score(row), str(len(row.seeds)), row.standing, row.source)
+                table.add_row(*map(Text, texts))
             screen.print(table)
             _more(ranked)
-        apart = [entry for entry in entries if (entry.beneath or entry.id) not in ranked_rows]
-        for entry in apart[:MOST]:
-            where = f"{entry.label} ({entry.source}), {_score(entry)} on {', '.join(entry.tasks)}"
-            print(f"- listed apart: {where}: {entry.apart}")
+        apart = [row for row in rows if (row.beneath or row.id) not in ranked_rows]
+        for row in apart[:MOST]:
+            words = f"{row.label} ({row.source}), {_score(row)} on {', '.join(row.tasks)}"
+            print(f"- listed apart: {words}: {row.apart}")
         _more(apart)
         print()
     if board.refused:
         print("Refused:")
-        for each in board.refused:
-            print(f"- {one_line(each.source)}: {printable(each.reason)}")
+        for refusal in board.refused:
+            print(f"- {one_line(refusal.source)}: {printable(refusal.reason)}")
     tell(board.notes, written)
 
 
-def _more(entries: Sequence[Entry]) -> None:
-    if len(entries) > MOST:
-        print(f"… and {len(entries) - MOST:,} more, which are on the page")
+def _more(rows: Sequence[Entry]) -> None:
+    if len(rows) > MOST:
+        print(f"… and {len(rows) - MOST:,} more, which are on the page")
 
 
-def _rank(entry: Entry) -> str:
-    if entry.rank is None:
+def _rank(row: Entry) -> str:
+    if row.rank is None:
         return "–"
-    return (
-        str(entry.rank) if entry.rank_low == entry.rank_high else f"{entry.rank} ({entry.rank_low}–{entry.rank_high})"
-    )
+    return str(row.rank) if row.rank_low == row.rank_high else f"{row.rank} ({row.rank_low}–{row.rank_high})"
 
 
-def _score(entry: Entry) -> str:
+def _score(row: Entry) -> str:
     from guidebench.reports.summary import scoring
 
-    score = entry.score
+    score = row.score
     digits = scoring.digits([score.value or 0.0])
     if score.low is None or score.high is None:
         return f"{score.value:.{digits}f}"

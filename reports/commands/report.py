@@ -127,13 +127,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
-    """Write and print the report of one study."""
+    """Write and print the report of one study; return the exit code."""
     _alone(args)
     from guidebench.reports.rendering import wording as words
     from guidebench.reports.sections import engines, files
 
     columns = [] if args.latex_columns is None else [name.strip() for name in args.latex_columns.split(",")]
-    asked = files.Asked(
+    options = files.ReportOptions(
         args.resamples,
         rliable_resamples if args.statistics == engines.RLIABLE else None,
         words.wording(words.captions(args.latex_caption), args.latex_label, args.latex_rename, columns),
@@ -141,36 +141,36 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
         args.siunitx,
     )
     directory = Path(args.output) if args.output else Path(args.study[0]) / "report"
-    found = files.report(args.study[0], asked, lambda study: files.written_run_pages(study, directory))
-    written = write(directory, found.contents)
+    report = files.report(args.study[0], options, lambda study: files.written_run_pages(study, directory))
+    written = write(directory, report.contents)
     if args.json:
-        print(json.dumps({**found.plain, "files": [str(file) for file in written]}, allow_nan=False))
+        print(json.dumps({**report.plain, "files": [str(file) for file in written]}, allow_nan=False))
     else:
-        _print(found.summary, found.tables, found.listings, written)
+        _print(report.summary, report.tables, report.listings, written)
     return 0
 
 
 def _run(args: argparse.Namespace) -> int:
-    """Write the page of one run."""
+    """Write the page of one run; return the exit code."""
     _alone(args)
     from guidebench.reports.runs import page, record
     from guidebench.reports.sections import files
 
-    found = record.read(args.study[0])
+    run_record = record.read(args.study[0])
     directory = Path(args.output or Path(args.study[0]) / "report")
-    home = files.relative(found.study.directory / "report" / "report.html", directory)
-    written = write(directory, {"run.html": page.render(found, home).encode("utf-8", "backslashreplace")})
+    home = files.relative(run_record.study.directory / "report" / "report.html", directory)
+    written = write(directory, {"run.html": page.render(run_record, home).encode("utf-8", "backslashreplace")})
     if args.json:
-        print(json.dumps({"notes": found.notes, "files": [str(file) for file in written]}))
+        print(json.dumps({"notes": run_record.notes, "files": [str(file) for file in written]}))
         return 0
-    run = found.run
-    print(f"{found.cell.label}, seed {run.seed}: {run.status}, {run.step:,} of {run.steps:,} steps")
-    tell(found.notes, written)
+    run = run_record.run
+    print(f"{run_record.cell.label}, seed {run.seed}: {run.status}, {run.step:,} of {run.steps:,} steps")
+    tell(run_record.notes, written)
     return 0
 
 
 def _alone(args: argparse.Namespace) -> None:
-    """Raise UserError for arguments that only a paper's report takes."""
+    """Raise UserError for arguments that only a paper's report takes: stand-ins and several studies."""
     if args.stand_in:
         raise UserError("--stand-in is allowed only with --paper")
     if len(args.study) > 1:
@@ -178,7 +178,8 @@ def _alone(args: argparse.Namespace) -> None:
 
 
 def _whole_study(args: argparse.Namespace, instead: str) -> None:
-    """Raise UserError for arguments that only a study's own tables take."""
+    """Raise UserError for arguments that only a study's own tables take; `instead` names what was asked for, in the
+    message."""
     for option in ("latex_caption", "latex_label", "latex_rename", "latex_columns"):
         if getattr(args, option):
             raise UserError(f"--{option.replace('_', '-')} belongs to a study's table.tex, not to {instead}")
@@ -187,7 +188,7 @@ def _whole_study(args: argparse.Namespace, instead: str) -> None:
 
 
 def _paper(args: argparse.Namespace) -> int:
-    """Write and print a paper's report."""
+    """Write and print a paper's report; return the exit code."""
     from guidebench import results
     from guidebench.reports.papers import catalogue, report
     from guidebench.reports.papers.files import contents
@@ -200,15 +201,15 @@ def _paper(args: argparse.Namespace) -> int:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         studies = [results.study(directory) for directory in args.study]
-        found = report.report(studies, args.paper, stand_ins, args.resamples)
-    found = report.with_notes(found, [str(warning.message) for warning in caught if ours(warning)])
+        paper_report = report.report(studies, args.paper, stand_ins, args.resamples)
+    paper_report = report.with_notes(paper_report, [str(warning.message) for warning in caught if ours(warning)])
     directory = Path(args.output) if args.output else studies[0].directory / "report" / args.paper
-    files = write(directory, contents(found))
+    files = write(directory, contents(paper_report))
     if args.json:
-        print(json.dumps({**report.plain(found), "files": [str(file) for file in files]}, allow_nan=False))
+        print(json.dumps({**report.plain(paper_report), "files": [str(file) for file in files]}, allow_nan=False))
         return 0
-    lead(found.notes, f"{found.name}.html, {found.name}.json")
-    report.show(found, console())
+    lead(paper_report.notes, f"{paper_report.name}.html, {paper_report.name}.json")
+    report.show(paper_report, console())
     tell((), files)
     return 0
 
@@ -232,7 +233,8 @@ def main(argv: list[str]) -> int:
 
 
 def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
-    """Write files by name into a directory, creating it if needed; return their paths."""
+    """Write files, name -> content, into a directory, creating it if needed; return their paths. Raise UserError if
+    that fails."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
@@ -244,17 +246,17 @@ def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
     return [directory / name for name in contents]
 
 
-def _print(found: Summary, further: list[Grid], listings: list[Listing], files: list[Path]) -> None:
+def _print(summary: Summary, further: list[Grid], listings: list[Listing], files: list[Path]) -> None:
     from guidebench.reports.rendering import legends, tables
 
     screen = console()
-    lead(found.notes, "report.html, summary.json")
-    for table in tables.terminal(found):
+    lead(summary.notes, "report.html, summary.json")
+    for table in tables.terminal(summary):
         screen.print(table)
-    if not found.rows:
+    if not summary.rows:
         screen.print("No run has finished an evaluation yet, so there are no numbers.")
     else:
-        screen.print(legends.whole(found, "*"), markup=False)
+        screen.print(legends.paragraph(summary, "*"), markup=False)
         for table in [*tables.grids(further), *tables.listings(listings)]:
             screen.print()
             screen.print(table)
@@ -270,21 +272,21 @@ def console() -> Console:
 
 
 def lead(notes: Sequence[str], full: str) -> None:
-    """Print what to read first of the notes on the numbers; `full`: where all of them are."""
+    """Print the most important notes on the numbers, at most five; `full`: names of the files that hold all of them."""
     from guidebench.reports.rendering.notes import arranged
 
-    found = arranged(notes)
-    if found.first:
+    ordered = arranged(notes)
+    if ordered.first:
         print("Read this first")
-        for note in found.first:
+        for note in ordered.first:
             print(f"- {note}")
-        if found.rest:
-            print(f"All {len(found.rest)} notes in full: {full}")
+        if ordered.rest:
+            print(f"All {len(ordered.rest)} notes in full: {full}")
         print()
 
 
 def tell(notes: Sequence[str], files: list[Path]) -> None:
-    """Print notes, and the paths of the files."""
+    """Print all notes, then the paths of the written files."""
     if notes:
         print("\nNotes")
         for note in notes:

@@ -13,7 +13,6 @@ import argparse
 import os
 import signal
 import sys
-import threading
 import webbrowser
 from pathlib import Path
 
@@ -50,19 +49,19 @@ def run(args: argparse.Namespace) -> int:
         if args.open:
             webbrowser.open(address)
 
-    ended = threading.Event()
+    interrupts: list[int] = []
 
     def end(number: int, frame: object) -> None:
-        if ended.is_set():  # asked twice
+        if interrupts:  # the second Ctrl-C does not wait
             raise KeyboardInterrupt
-        ended.set()
+        interrupts.append(number)
 
-    before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {signal_number: signal.signal(signal_number, end) for signal_number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        watch(args.study, args.port, begun, ended)
+        watch(args.study, args.port, begun, lambda: bool(interrupts))
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
     print("bench watch: ended")
     return 0
 

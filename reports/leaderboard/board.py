@@ -217,7 +217,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Details:
-    """Details that are shown when a row is opened."""
+    """The part of a row that the page shows once the row is opened."""
 
     tasks: tuple[TaskScore, ...]
     curve: Curve
@@ -247,7 +247,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class Refused:
-    """A source, or a part of one, that is not shown."""
+    """A source, or a part of one, that the board does not show, and why."""
 
     source: str
     reason: str
@@ -255,7 +255,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Board:
-    """The whole page."""
+    """The whole content of the leaderboard's page."""
 
     title: str
     commit: str
@@ -275,9 +275,10 @@ class Board:
     schema: int = field(default=BOARD_VERSION)
 
 
-def claim(entry: Entry) -> tuple[object, ...]:
-    """Return the sort key by which rows get room for episodes: by place, then by tab."""
-    return entry.rank is None, entry.rank or 0, list(TABS).index(entry.tab), entry.suite, entry.id
+def claim(row: Entry) -> tuple[object, ...]:
+    """Return the sort key of the order in which rows get room for episodes: ranked rows first, by rank, then by tab,
+    suite and id."""
+    return row.rank is None, row.rank or 0, list(TABS).index(row.tab), row.suite, row.id
 
 
 def plain(board: Board) -> dict[str, Any]:

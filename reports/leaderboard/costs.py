@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.records import schema
 from guidebench.harness.records.files import open_regular
@@ -30,12 +30,12 @@ class CellCost(NamedTuple):
 
 
 def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
-    """Sum the last ledger records of these runs and of their stages; return nothing if they contain no counts or cannot
-    be read."""
+    """Return the number of questions of these runs and of their stages, and of failed ones, from the last record of
+    each ledger. A ledger that is missing, unreadable or without counts adds nothing."""
     total = Answered(0, 0)
     texts: dict[str, list[Any]] = {}
     parts: dict[str, Mapping[str, RecordedPart]] = {}
-    for id, own, path in ((*place, path) for run in runs for place, path in _ledgers(study, run)):
+    for id, cell_parts, path in ((*place, path) for run in runs for place, path in _ledgers(study, run)):
         if path is not None:
             with contextlib.suppress(UserError):  # `costs` refuses it by name.
                 row = _row(path)
@@ -43,7 +43,7 @@ def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
                 if type(questions) is int and type(failures) is int and 0 <= failures <= questions < 2**53:
                     total = total.plus(Answered(questions, failures))
                     texts.setdefault(id, []).append(row.get(schema.ROLES))
-                    parts[id] = own
+                    parts[id] = cell_parts
     for id, mine in texts.items():
         try:
             roles, remarks = ledger.by_role(mine, parts[id])
@@ -54,26 +54,26 @@ def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
 
 
 def costs(study: StudyRecord) -> dict[str, CellCost]:
-    """Return cell id -> cost, those of its stages included, for the cells that ask a foundation model and all of whose
-    runs have a ledger. Raise UserError for an invalid record."""
-    found: dict[str, CellCost] = {}
+    """Return cell id -> its calls and US dollars over all runs, stages included, for the cells that ask a foundation
+    model and whose runs all have a ledger. Raise UserError for an invalid record."""
+    totals: dict[str, CellCost] = {}
     silent: set[str] = set()
-    begun = (run for run in study.runs if run.status != "waiting")
-    for run, path in ((each, path) for each in begun for _, path in _ledgers(study, each)):
-        if path is not None:
-            row = _last(path)
-            before = found.get(run.cell.id, CellCost(0, 0.0))
-            found[run.cell.id] = CellCost(before.calls + row.calls, before.usd + row.usd)
-        else:
-            silent.add(run.cell.id)
-    return {id: cost for id, cost in found.items() if id not in silent}
+    for run in (run for run in study.runs if run.status != "waiting"):
+        for _, path in _ledgers(study, run):
+            if path is not None:
+                row = _last(path)
+                before = totals.get(run.cell.id, CellCost(0, 0.0))
+                totals[run.cell.id] = CellCost(before.calls + row.calls, before.usd + row.usd)
+            else:
+                silent.add(run.cell.id)
+    return {id: cost for id, cost in totals.items() if id not in silent}
 
 
 def _ledgers(
     study: StudyRecord, run: RunRecord
 ) -> Iterator[tuple[tuple[str, Mapping[str, RecordedPart]], Path | None]]:
-    """Yield the id and the parts of a run's cell, and of those of its stages that ask a foundation model, and the
-    ledger of the run there; None where there is none."""
+    """Yield, for a run's cell and for each of its stages that asks a foundation model, ((cell id, parts), path of the
+    ledger); the path is None if there is no file."""
     directories = {cell.id: cell.directory for cell in study.cells}
     homes = [((run.cell.id, run.cell.parts), run.directory)] if ledger.is_billed(run.cell) else []
     for stage in filter(ledger.asks, run.cell.stages):
@@ -85,7 +85,7 @@ def _ledgers(
 
 
 def _row(path: Path) -> Mapping[str, Any]:
-    """Return the last whole record of a ledger; empty if there is none."""
+    """Return the last complete record of a ledger file; empty if there is none. Raise UserError if it is not JSON."""
     with open_regular(path) as file:
         file.seek(max(0, path.stat().st_size - TAIL))
         text = file.read(TAIL)
@@ -100,7 +100,7 @@ def _row(path: Path) -> Mapping[str, Any]:
 
 
 def _last(path: Path) -> CellCost:
-    row = apart.call(f"{path}: reading its last row", apart.SECONDS, _row, path)
+    row = reader_process.call(f"{path}: reading its last row", reader_process.SECONDS, _row, path)
     if not row:
         return CellCost(0, 0.0)
     calls, usd = row.get("calls"), row.get("usd")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError, count
 from guidebench.reports.leaderboard.board import Film, Films, Pictures
 from guidebench.reports.leaderboard.rows import RankedRow
@@ -28,65 +28,68 @@ SECONDS = 60.0
 
 
 class Screening:
-    """Films for rows, which ask in the order in which they have a claim to room, until there is no more."""
+    """Chooses the films of rows within the board's room for them. Rows are asked for in the order of their claim to
+    room."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.without = 0
         """Rows for whose episodes there was no room."""
-        self._left = ROOM
+        self._room = ROOM
 
     def of(self, row: RankedRow) -> Films | None:
-        """Return the films of a row; None if it has none, or there is no room."""
-        told, found, verified = list[str](), list[tuple[bool, Film]](), list[tuple[bool, str]]()
+        """Return the films of a row; None if it has none, or there is no room for them."""
+        selections, rated, verified = list[str](), list[tuple[bool, Film]](), list[tuple[bool, str]]()
         for task, run, gallery in self._galleries(row):
-            if not self._left:
+            if not self._room:
                 self.without += 1
                 return None
-            kept = _chosen(gallery, max(1, MOST // len(row.tasks)))
-            films = list(self._films(row, task, run, gallery, kept))
+            episodes = _chosen(gallery, max(1, MOST // len(row.tasks)))
+            films = list(self._films(row, task, run, gallery, episodes))
             if films:
-                told.append(clean(f"{task}, seed {run.seed}: {animations.chosen(gallery, len(films))}", 600))
+                selections.append(clean(f"{task}, seed {run.seed}: {animations.chosen(gallery, len(films))}", 600))
                 if row.source.submitted:
                     verified.append(_verified(row, task, run))
-            found += films
-        size = sum(len(film.webp) for _, film in found)
-        if size > self._left:
-            self._left = 0
+            rated += films
+        size = sum(len(film.webp) for _, film in rated)
+        if size > self._room:
+            self._room = 0
             self.without += 1
             return None
-        self._left -= size
-        in_order = sorted(found, key=lambda each: each[0])
-        if not found:
+        self._room -= size
+        in_order = sorted(rated, key=lambda pair: pair[0])
+        if not rated:
             return None
         label: Pictures = ""
         if verified:
             label = "pictures verified" if all(equal for equal, _ in verified) else "pictures not verified"
-        return Films(tuple(told), tuple(film for _, film in in_order), label, tuple(text for _, text in verified))
+        return Films(tuple(selections), tuple(film for _, film in in_order), label, tuple(text for _, text in verified))
 
     def _galleries(self, row: RankedRow) -> Iterator[tuple[str, RunRecord, Gallery]]:
-        """Yield task, run and gallery: of each of the row's first tasks the first run that has episodes of the task."""
+        """Yield (task, run, gallery) for each of the row's first tasks: the first run with a gallery that has episodes
+        of the task."""
         for task, measured in list(row.tasks.items())[:MOST]:
             for run in measured.runs:
                 try:
-                    found = galleries.read(row.source.study.directory / run.directory)
+                    gallery = galleries.read(row.source.study.directory / run.directory)
                 except (UserError, OSError) as error:
                     self._note(row, f"the gallery of {run.directory} is not shown: {error}")
                     continue
-                if found and found.episodes and (found.suite, found.task) == (measured.cell.suite, task):
-                    yield task, run, found
+                if gallery and gallery.episodes and (gallery.suite, gallery.task) == (measured.cell.suite, task):
+                    yield task, run, gallery
                     break
 
     def _films(
         self, row: RankedRow, task: str, run: RunRecord, gallery: Gallery, episodes: Iterable[Episode]
     ) -> Iterator[tuple[bool, Film]]:
-        """Yield whether an episode succeeded, and its film."""
+        """Yield (whether the episode counts as a success, its film) for the episodes that can be decoded; others become
+        notes."""
         home = row.source.study.directory / run.directory
         for episode in episodes:
-            what = f"decoding {episode.file[:60]}"
+            description = f"decoding {episode.file[:60]}"
             try:
                 webp = galleries.animation(home, episode.file)
-                made = apart.call(what, SECONDS, galleries.remade, webp, episode.frames)
+                encoded = reader_process.call(description, SECONDS, galleries.remade, webp, episode.frames)
             except (UserError, OSError) as error:
                 self._note(row, f"episode {episode.episode} of {run.directory} is not shown: {error}")
                 continue
@@ -98,7 +101,7 @@ class Screening:
             words = tuple((step, clean(text, CAPTION)) for step, text in episode.words[:CAPTIONS])
             film = Film(
                 clean(title, 100), clean(f"{about}; return {episode.ret:,.4g}; {drawn}", 400), words,
-                len(episode.words) - len(words) + episode.left_out, base64.b64encode(made).decode("ascii"),
+                len(episode.words) - len(words) + episode.left_out, base64.b64encode(encoded).decode("ascii"),
             )  # fmt: skip
             yield gallery.measure == "success" and episode.success, film
 
@@ -107,7 +110,8 @@ class Screening:
 
 
 def _verified(row: RankedRow, task: str, run: RunRecord) -> tuple[bool, str]:
-    """Return whether a verification has played the episodes of a submitted run's gallery again, and what it says."""
+    """Return whether a verification has replayed the episodes in a submitted run's gallery with equal pictures, and its
+    words on that."""
     verdict = row.source.verification and row.source.verification.cells.get(run.cell.id)
     name = gallery_check(run.seed)
     check = next((check for check in verdict.checks if check.what == name), None) if verdict else None
@@ -117,6 +121,6 @@ def _verified(row: RankedRow, task: str, run: RunRecord) -> tuple[bool, str]:
 
 
 def _chosen(gallery: Gallery, most: int) -> list[Episode]:
-    """Return the first episodes of a gallery and its last."""
-    found = list(gallery.episodes)
-    return found if len(found) <= most else [*found[: max(1, most - 1)], *([found[-1]] if most > 1 else [])]
+    """Return at most `most` episodes of a gallery: the first ones and the last."""
+    episodes = list(gallery.episodes)
+    return episodes if len(episodes) <= most else [*episodes[: max(1, most - 1)], *([episodes[-1]] if most > 1 else [])]

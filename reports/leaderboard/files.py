@@ -16,32 +16,32 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def as_json(board: Board) -> bytes:
-    """Return `board.plain` on one line; undefined values are null."""
+    """Return the board as one line of JSON; undefined values are null."""
     text = json.dumps(board, default=vars, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode()
 
 
 def as_csv(board: Board) -> bytes:
-    """Return one line per row, in the page's order. Several values of a field are joined by `; `, undefined values are
-    empty, and text that a spreadsheet would read as a formula begins with an apostrophe."""
-    lines = [_line(entry) for entry in board.entries]
-    held = io.StringIO()
-    writer = csv.DictWriter(held, lines[0] if lines else ["id"])  # RFC 4180's line ends: a lone \r is quoted
+    """Return the board as CSV with one line per row, in the page's order. Several values of a field are joined by `; `,
+    undefined values are empty, and text that a spreadsheet would read as a formula begins with an apostrophe."""
+    lines = [_line(row) for row in board.entries]
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, lines[0] if lines else ["id"])  # RFC 4180's line ends: a lone \r is quoted
     writer.writeheader()
     writer.writerows(lines)
-    return held.getvalue().encode()
+    return buffer.getvalue().encode()
 
 
-def _line(entry: Entry) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in vars(entry).items():
+def _line(row: Entry) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    for name, value in vars(row).items():
         if name in ESTIMATES:
-            found |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
+            columns |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
         elif name == "measure":
-            found |= {"measure": value.name, **{f"measure_{end}": getattr(value, end) for end in MEASURED}}
+            columns |= {"measure": value.name, **{f"measure_{end}": getattr(value, end) for end in MEASURED}}
         else:
-            found[name] = value
-    return {name: _cell(value) for name, value in found.items()}
+            columns[name] = value
+    return {name: _cell(value) for name, value in columns.items()}
 
 
 def _cell(value: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from guidebench import results
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.reports.leaderboard.board import Frames
 from guidebench.reports.leaderboard.rows import Member, RankedRow
@@ -34,37 +34,38 @@ CLIPS = 6
 
 
 class Samples:
-    """Sample frames of the sources, until the board has no more room."""
+    """Collects sample frames for rows until the board has no more room for them."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self._left, self._pixels = BUDGET, ALL_PIXELS
+        self._room, self._pixels = BUDGET, ALL_PIXELS
         self._of: dict[str, list[Picture]] = {}
 
     def of(self, row: RankedRow, members: Iterable[Member]) -> tuple[Frames, ...]:
-        """Return samples of a row and its perturbations, each caption once; read none once there is no room."""
-        found: dict[str, Frames] = {}
-        for name, caption, png in itertools.chain(self._shown(row, members), self._played(row)):
+        """Return the sample frames of a row and of its perturbations `members`, without repeated captions; nothing once
+        there is no room."""
+        frames: dict[str, Frames] = {}
+        for name, caption, png in itertools.chain(self._judge_frames(row, members), self._episode_frames(row)):
             caption = clean(caption, 200)
-            if caption in found:
+            if caption in frames:
                 continue
             content = self._smaller(png)
             room = 4 * -(-len(content) // 3)
             if not content:
                 self.notes.append(f"{name}: sample frames {caption} are left out: no picture, or too large a one")
-            elif room > self._left or self._pixels < 0:
+            elif room > self._room or self._pixels < 0:
                 self.notes.append(f"{name}: sample frames {caption} and further ones are left out: there is no room")
-                self._left = 0
+                self._room = 0
                 break
             else:
-                self._left -= room
-                found[caption] = Frames(caption, base64.b64encode(content).decode("ascii"))
-        return tuple(found.values())
+                self._room -= room
+                frames[caption] = Frames(caption, base64.b64encode(content).decode("ascii"))
+        return tuple(frames.values())
 
-    def _shown(self, row: RankedRow, members: Iterable[Member]) -> Iterator[tuple[str, str, bytes]]:
-        """Yield source, caption and PNG of frames that judges saw, for the row's perturbations."""
+    def _judge_frames(self, row: RankedRow, members: Iterable[Member]) -> Iterator[tuple[str, str, bytes]]:
+        """Yield (source, caption, PNG) of the frames that judges saw in the row's ablations and perturbations."""
         references = {measured.cell.id for measured in row.tasks.values()}
-        for source in {member.source.name: member.source for member in members}.values() if self._left else ():
+        for source in {member.source.name: member.source for member in members}.values() if self._room else ():
             places = [(cell, cell.matrix) for cell in source.study.cells if cell.matrix]
             names = {
                 (f"{cell.suite}/{cell.task}", place.name): f"{cell.task}: {place.name}"
@@ -72,19 +73,21 @@ class Samples:
                 if place.reference in references
             }
             for picture in self._pictures(source):
-                if caption := names.get((picture.where, picture.name), ""):
+                if caption := names.get((picture.task, picture.name), ""):
                     yield source.name, caption, picture.png
 
-    def _played(self, row: RankedRow) -> Iterator[tuple[str, str, bytes]]:
-        """Yield samples of one episode per task: the first episode in strips of the first run that has any."""
+    def _episode_frames(self, row: RankedRow) -> Iterator[tuple[str, str, bytes]]:
+        """Yield (source, caption, PNG) of clips of one episode per task: the first recorded one of the first run that
+        has any."""
         several = max(1, CLIPS // len(row.tasks))
-        for measured in list(row.tasks.values())[:CLIPS] if self._left else ():
+        for measured in list(row.tasks.values())[:CLIPS] if self._room else ():
             drawn = ((run, strips(row.source.study.directory / run.directory, 1)) for run in measured.runs)
-            run, (found, notes) = next(((run, each) for run, each in drawn if any(each)), (None, ((), ())))
+            run, (episodes, notes) = next(((run, pair) for run, pair in drawn if any(pair)), (None, ((), ())))
             self.notes += [clean(f"{row.source.name}: {note}", 600) for note in notes]
-            if run and found:
-                for clip in _evenly(found[0].clips, several):
-                    yield row.source.name, f"{measured.cell.task}, seed {run.seed}: {_told(found[0], clip)}", clip.png
+            if run and episodes:
+                for clip in _evenly(episodes[0].clips, several):
+                    words = _described(episodes[0], clip)
+                    yield row.source.name, f"{measured.cell.task}, seed {run.seed}: {words}", clip.png
 
     def _pictures(self, source: Source) -> list[Picture]:
         if source.name not in self._of:
@@ -106,13 +109,14 @@ class Samples:
         if self._pixels < 0:
             return png
         try:
-            return apart.call("making a picture smaller", SECONDS, _shrunk, png)
+            return reader_process.call("making a picture smaller", SECONDS, _shrunk, png)
         except (UserError, OSError):
             return b""
 
 
 def _shrunk(png: bytes) -> bytes:
-    """Return a PNG no larger than `LARGEST`, or nothing; any exception means that it is not a picture."""
+    """Return a picture as a PNG of at most `LARGEST` bytes; empty if that is impossible. Raises any exception for bytes
+    that are no picture."""
     from PIL import Image
 
     with warnings.catch_warnings(), Image.open(io.BytesIO(png), formats=["PNG"]) as opened:
@@ -120,21 +124,21 @@ def _shrunk(png: bytes) -> bytes:
         image = opened.convert("RGB")
     for width in (WIDTH, WIDTH // 2, WIDTH // 4):
         image.thumbnail((width, width))
-        held = io.BytesIO()
-        image.quantize(64).save(held, "PNG", optimize=True)
-        if held.tell() <= LARGEST:
-            return held.getvalue()
+        buffer = io.BytesIO()
+        image.quantize(64).save(buffer, "PNG", optimize=True)
+        if buffer.tell() <= LARGEST:
+            return buffer.getvalue()
     return b""
 
 
 def _evenly(clips: Sequence[ClipStrip], most: int) -> list[ClipStrip]:
-    """Return at most this many of them, including the first and the last."""
-    shown = np.linspace(0, len(clips) - 1, min(most, len(clips))).round().astype(int)
-    return [clips[index] for index in shown]
+    """Return at most `most` of the clips, evenly spaced, including the first and the last."""
+    indices = np.linspace(0, len(clips) - 1, min(most, len(clips))).round().astype(int)
+    return [clips[index] for index in indices]
 
 
-def _told(episode: EpisodeStrips, clip: ClipStrip) -> str:
-    """Describe what a strip shows, the judge's score, and how the episode ended."""
+def _described(episode: EpisodeStrips, clip: ClipStrip) -> str:
+    """Return a caption of a clip: its moves, how the episode ended, the judge's score and the events."""
     judged = "" if clip.score is None else f", {episode.judge}: {clip.score:.2f}"
     happened = f", {', '.join(clip.events)}" if clip.events else ""
     ended = "success" if episode.success else "no success"

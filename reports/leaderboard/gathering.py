@@ -29,10 +29,10 @@ ROWS = 5_000
 
 
 class _Scored(NamedTuple):
-    """A row before it is on the board: whole, and restricted to the tasks that count."""
+    """A row that is scored but not yet on the board: with all of its tasks, and restricted to those that count."""
 
     id: str
-    whole: RankedRow
+    full_row: RankedRow
     row: RankedRow
     board: str
     """The only task that it is ranked on, if any."""
@@ -51,56 +51,58 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
     What cannot be read is named in `refused`, and the rest is shown. Raises UserError if nothing is left to show.
     """
     registered.installed.cache_clear()
-    found = sources.gather(names, directory)
-    refused, notes = list(found.refused), list(found.notes)
+    gathered = sources.gather(names, directory)
+    refused, notes = list(gathered.refused), list(gathered.notes)
     everything: list[RankedRow] = []
-    shown: list[tuple[Source, list[Measured]]] = []
-    for source in found.sources:
+    measured_sources: list[tuple[Source, list[Measured]]] = []
+    for source in gathered.sources:
         measured = list(rows.measured(source).values())
-        own = rows.rows(source, measured)
-        if len(everything) + len(own) > ROWS:
-            refused.append(Refused(source.name, f"the board has room for {ROWS:,} rows, and this has {len(own):,}"))
+        source_rows = rows.rows(source, measured)
+        if len(everything) + len(source_rows) > ROWS:
+            refused.append(
+                Refused(source.name, f"the board has room for {ROWS:,} rows, and this has {len(source_rows):,}")
+            )
             continue
-        everything += own
-        shown.append((source, measured))
+        everything += source_rows
+        measured_sources.append((source, measured))
     if not everything:
-        said = "; ".join(f"{each.source}: {each.reason}" for each in refused) or (
+        reason = "; ".join(f"{refusal.source}: {refusal.reason}" for refusal in refused) or (
             "name a study, as in `bench leaderboard runs/NAME measured`, or add submissions"
         )
-        raise UserError(f"there is nothing to show: {said}")
+        raise UserError(f"there is nothing to show: {reason}")
     scored = _scored(everything)
     ranked = _ranked(scored)
-    spent = {source.name: _costs(source, refused) for source, _ in shown}
-    compared = _variations(shown, everything, notes)
+    spent = {source.name: _costs(source, refused) for source, _ in measured_sources}
+    compared = _variations(measured_sources, everything, notes)
     samples, cited = Samples(), dict[tuple[Any, ...], str]()
     entries: list[Entry] = []
     opened: dict[str, Details] = {}
-    for each in scored:
-        whole = each.whole
-        tasks = details.tasks(whole, each.row.seeds, each.id, each.score)
-        alone = tasks[0] if len(whole.tasks) == 1 else None  # its numbers are those of the row
-        mean = alone.mean if alone else details.mean(details.final(each.row), each.id)
-        entries.append(_entry(each, mean, ranked.get(each.id), spent[whole.source.name]))
+    for row in scored:
+        full_row = row.full_row
+        tasks = details.tasks(full_row, row.row.seeds, row.id, row.score)
+        alone = tasks[0] if len(full_row.tasks) == 1 else None  # its numbers are those of the row
+        mean = alone.mean if alone else details.mean(details.final(row.row), row.id)
+        entries.append(_entry(row, mean, ranked.get(row.id), spent[full_row.source.name]))
         members = [
             member
-            for task in whole.tasks.values()
+            for task in full_row.tasks.values()
             for member in compared.get(task.cell.id, ())
-            if member.home == whole.source.name
+            if member.home == full_row.source.name
         ]
-        opened[each.id] = Details(
+        opened[row.id] = Details(
             tasks=tasks,
-            curve=alone.curve if alone else details.curve(each.row, each.id),
-            variations=details.variations(whole, members, each.id),
-            frames=samples.of(whole, members),
-            settings=details.settings(whole),
-            origins=details.origins(whole),
-            runs=details.run_names(whole),
-            bibtex=details.bibtex(whole, cited),
-            checks=details.checks(whole),
-            error=alone.error if alone else details.error(each.row),
+            curve=alone.curve if alone else details.curve(row.row, row.id),
+            variations=details.variations(full_row, members, row.id),
+            frames=samples.of(full_row, members),
+            settings=details.settings(full_row),
+            origins=details.origins(full_row),
+            runs=details.run_names(full_row),
+            bibtex=details.bibtex(full_row, cited),
+            checks=details.checks(full_row),
+            error=alone.error if alone else details.error(row.row),
         )
     ordered = _sorted(_related(entries, scored))
-    screening, rows_of = Screening(), {each.id: each.whole for each in scored}
+    screening, rows_of = Screening(), {row.id: row.full_row for row in scored}
     for entry in sorted(ordered, key=claim):
         opened[entry.id] = replace(opened[entry.id], episodes=screening.of(rows_of[entry.id]))
     labelled = [replace(entry, pictures=_pictures(opened[entry.id])) for entry in ordered]
@@ -119,61 +121,63 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
 
 
 def _variations(
-    shown: Sequence[tuple[Source, list[Measured]]], everything: Sequence[RankedRow], notes: list[str]
+    measured_sources: Sequence[tuple[Source, list[Measured]]], everything: Sequence[RankedRow], notes: list[str]
 ) -> dict[str, list[Member]]:
-    """Return id of a reference -> the ablations and perturbations that are compared with it.
+    """Return cell id of a reference -> the ablations and perturbations that are compared with it; those left out are
+    added to `notes`.
 
-    They belong to the row of their own source or, if its runs are counted in another source, to the row there.
+    They belong to the row of their own source or, if the runs of the reference are counted in another source, to the
+    row there.
     """
-    known: dict[str, dict[str, Measured]] = {}
+    by_cell: dict[str, dict[str, Measured]] = {}
     for row in everything:
         for measured in row.tasks.values():
-            known.setdefault(measured.cell.id, {})[row.source.name] = measured
-    found: dict[str, list[Member]] = {}
-    for source, cells in shown:
+            by_cell.setdefault(measured.cell.id, {})[row.source.name] = measured
+    members: dict[str, list[Member]] = {}
+    for source, cells in measured_sources:
         for measured in cells:
             place = measured.cell.matrix
             if place is None or place.reference == measured.cell.id:
                 continue
-            accounts = known.get(place.reference, {})
+            accounts = by_cell.get(place.reference, {})
             home = source.name if source.name in accounts else source.elsewhere.get(place.reference, "")
             if home not in accounts or accounts[home].last != measured.last:
                 why = "is at another step" if home in accounts else "has no evaluations here"
                 notes.append(clean(f"{source.name}: {place.kind} {place.name} is not shown: its reference {why}", 600))
                 continue
-            found.setdefault(place.reference, []).append(Member(home, source, measured))
-    return found
+            members.setdefault(place.reference, []).append(Member(home, source, measured))
+    return members
 
 
 def _scored(everything: Sequence[RankedRow]) -> list[_Scored]:
-    """Group rows with their scores by peers."""
+    """Return all rows with their scores, intervals, and the reasons why they are not ranked, grouped by peers."""
     groups: dict[Peers, list[RankedRow]] = {}
     for row in everything:
         groups.setdefault(row.peers, []).append(row)
     names: dict[str, int] = {}
-    found = []
+    scored = []
     for (suite, _, profile, _), peers in groups.items():
         protocol = minimum.declared(suite, profile) or minimum.usual(peers)
-        for whole in peers:
-            row = minimum.scored(whole, protocol)
+        for full_row in peers:
+            row = minimum.scored(full_row, protocol)
             if not row.seeds:
                 row = row.of([max(row.tasks, key=lambda task: len(row.tasks[task].seeds))])
-            name = details.name_of(whole)
+            name = details.name_of(full_row)
             names[name] = names.get(name, 0) + 1
             name = name if names[name] == 1 else f"{name}-{names[name]}"
-            relation = _relation(whole)
+            relation = _relation(full_row)
             reasons = [relation.reason] if relation else []
-            reasons += minimum.lacking(minimum.scored(whole, protocol), protocol)
+            reasons += minimum.lacking(minimum.scored(full_row, protocol), protocol)
             interval = ranking.scored(details.final(row), name)
-            board = "" if reasons else minimum.board(whole, protocol)
-            found.append(
-                _Scored(name, whole, row, board, clean("; ".join(reasons), 600), interval, details.sample(row))
+            board = "" if reasons else minimum.board(full_row, protocol)
+            scored.append(
+                _Scored(name, full_row, row, board, clean("; ".join(reasons), 600), interval, details.sample(row))
             )
-    return found
+    return scored
 
 
 class _Relation(NamedTuple):
-    """What a row is to the row of the same configuration that holds the rank."""
+    """How a row is related to an earlier row of the same configuration, which holds the rank."""
 
     name: str
     source: str
@@ -181,17 +185,18 @@ class _Relation(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why the row has no rank."""
-        what = "it repeats a configuration of" if self.name == REPLICATION else "it has further seeds of a row of"
-        return f"{what} {self.source}, whose row holds the rank"
+        """Return why the later row has no rank of its own."""
+        relation = "it repeats a configuration of" if self.name == REPLICATION else "it has further seeds of a row of"
+        return f"{relation} {self.source}, whose row holds the rank"
 
 
 def _relation(row: RankedRow) -> _Relation | None:
-    """Return what a row is to an earlier source's row of the same configuration; None if there is none."""
-    for name, known in ((REPLICATION, row.source.replications), (FURTHER, row.source.further)):
+    """Return how a row is related to a row of the same configuration in an earlier source; None if there is no such
+    row."""
+    for name, earlier in ((REPLICATION, row.source.replications), (FURTHER, row.source.further)):
         for id in _cells(row):
-            if id in known:
-                return _Relation(name, known[id])
+            if id in earlier:
+                return _Relation(name, earlier[id])
     return None
 
 
@@ -200,84 +205,92 @@ def _cells(row: RankedRow) -> list[str]:
 
 
 def _related(entries: Sequence[Entry], scored: Sequence[_Scored]) -> list[Entry]:
-    """Return the entries, each with the entry of the same configuration that holds the rank in its place."""
-    homes = {(row.whole.source.name, id): row.id for row in scored for id in _cells(row.whole)}
-    found = []
+    """Return the entries; one whose configuration is ranked in another row gets the id of that row (`beneath`) and
+    their relation."""
+    homes = {(row.full_row.source.name, id): row.id for row in scored for id in _cells(row.full_row)}
+    related = []
     for entry, row in zip(entries, scored, strict=True):
-        relation = _relation(row.whole)
+        relation = _relation(row.full_row)
         if relation is not None:
-            places = ((relation.source, id) for id in _cells(row.whole))
+            places = ((relation.source, id) for id in _cells(row.full_row))
             home = next((homes[place] for place in places if place in homes), "")
             entry = replace(entry, beneath=home, relation=relation.name)
-        found.append(entry)
-    return found
+        related.append(entry)
+    return related
 
 
 def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
-    """Return id -> rank, and the best and worst rank within its interval, among peers on the same tasks."""
+    """Return row id -> (rank, best and worst rank within its interval) of the rows that are ranked, among peers on the
+    same tasks."""
     groups: dict[tuple[object, ...], list[_Scored]] = {}
-    for each in scored:
-        if not each.apart:
-            measures = tuple((task, measured.cell.score) for task, measured in sorted(each.row.tasks.items()))
-            groups.setdefault((*each.whole.peers, each.board, measures), []).append(each)
-    found = {}
+    for row in scored:
+        if not row.apart:
+            measures = tuple((task, measured.cell.score) for task, measured in sorted(row.row.tasks.items()))
+            groups.setdefault((*row.full_row.peers, row.board, measures), []).append(row)
+    ranks = {}
     for peers in groups.values():
-        places = ranking.ranks([each.sample for each in peers])
-        for each, place in zip(peers, zip(*places, strict=True), strict=True):
-            found[each.id] = tuple(int(number) for number in place)
-    return found  # type: ignore[return-value]
+        places = ranking.ranks([row.sample for row in peers])
+        for row, place in zip(peers, zip(*places, strict=True), strict=True):
+            ranks[row.id] = tuple(int(number) for number in place)
+    return ranks  # type: ignore[return-value]
 
 
-def _entry(each: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, known: Mapping[str, CellCost]) -> Entry:
-    whole, row, cell = each.whole, each.row, each.whole.first
+def _entry(
+    scored: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, cell_costs: Mapping[str, CellCost]
+) -> Entry:
+    full_row, row, cell = scored.full_row, scored.row, scored.full_row.first
     rank, low, high = ranks or (None, None, None)
-    billed = [measured.cell for measured in whole.tasks.values() if ledger.is_billed(measured.cell)]
-    spent = [known[each.id] for each in billed] if all(each.id in known for each in billed) else []
-    learners = dict.fromkeys(measured.cell.learner for measured in whole.tasks.values() if measured.cell.learner)
+    billed = [measured.cell for measured in full_row.tasks.values() if ledger.is_billed(measured.cell)]
+    spent = [cell_costs[cell.id] for cell in billed] if all(cell.id in cell_costs for cell in billed) else []
+    learners = dict.fromkeys(measured.cell.learner for measured in full_row.tasks.values() if measured.cell.learner)
     return Entry(
-        id=each.id,
+        id=scored.id,
         suite=clean(cell.suite, 300),
-        tab=whole.tab or "other",
+        tab=full_row.tab or "other",
         profile=clean(cell.profile, 300),
-        label=clean(whole.label, 400),
+        label=clean(full_row.label, 400),
         method=clean(cell.method, 300),
         learner=clean(", ".join(learners), 300),
         backend=clean(cell.backend, 300),
         model=clean(cell.model, 300),
-        score=each.score,
+        score=scored.score,
         mean=mean,
-        board=clean(each.board, 300),
+        board=clean(scored.board, 300),
         rank=rank,
         rank_low=low,
         rank_high=high,
-        apart=each.apart,
+        apart=scored.apart,
         seeds=row.seeds,
         tasks=tuple(clean(task, 300) for task in row.tasks),
         steps=max(measured.cell.total for measured in row.tasks.values()),
         episodes=min(measured.episodes for measured in row.tasks.values()),
         calls=sum(cost.calls for cost in spent) if spent else None,
         usd=round(sum(cost.usd for cost in spent), 4) if spent else None,
-        hardware=details.hardware(whole),
-        standing=_standing(whole),
-        protocol=f"suite {'unknown' if whole.version is None else whole.version}, record {schema.SCHEMA_VERSION}",
-        source=clean(f"{whole.source.name}, by {whole.source.by}" if whole.source.by else whole.source.name, 600),
+        hardware=details.hardware(full_row),
+        standing=_standing(full_row),
+        protocol=f"suite {'unknown' if full_row.version is None else full_row.version}, record {schema.SCHEMA_VERSION}",
+        source=clean(
+            f"{full_row.source.name}, by {full_row.source.by}" if full_row.source.by else full_row.source.name, 600
+        ),
         measure=details.measure(row.score),
-        conditions=clean(comparability.words(whole.conditions), 300),
+        conditions=clean(comparability.words(full_row.conditions), 300),
     )
 
 
-def _pictures(shown: Details) -> Pictures:
-    return shown.episodes.pictures if shown.episodes else ""
+def _pictures(row_details: Details) -> Pictures:
+    return row_details.episodes.pictures if row_details.episodes else ""
 
 
 def _standing(row: RankedRow) -> Standing:
-    """Return "verified" if all cells of the row are, "disputed" if one is."""
-    known = row.source.verification
-    found = {
-        known.cells[each.cell.id].standing if known and each.cell.id in known.cells else "self-reported"
-        for each in row.tasks.values()
+    """Return "verified" if all cells of the row are, "disputed" if one is, else "self-reported"."""
+    verification = row.source.verification
+    standings = {
+        verification.cells[measured.cell.id].standing
+        if verification and measured.cell.id in verification.cells
+        else "self-reported"
+        for measured in row.tasks.values()
     }
-    return "disputed" if "disputed" in found else "verified" if found == {"verified"} else "self-reported"
+    return "disputed" if "disputed" in standings else "verified" if standings == {"verified"} else "self-reported"
 
 
 def _costs(source: Source, refused: list[Refused]) -> dict[str, CellCost]:
@@ -292,30 +305,31 @@ def _suite(name: str, everything: Sequence[RankedRow]) -> Suite:
     home = registered.get("suite", name)
     if home is not None:
         return Suite(name, str(home.title), int(home.version))
-    known = [row.version for row in everything if row.first.suite == name and row.version is not None]
-    return Suite(clean(name, 300), clean(name, 300), max(known, default=0))
+    versions = [row.version for row in everything if row.first.suite == name and row.version is not None]
+    return Suite(clean(name, 300), clean(name, 300), max(versions, default=0))
 
 
 def _sorted(entries: Sequence[Entry]) -> list[Entry]:
-    """Sort by suite and tab; within these, ranked rows come first, by score, each before the rows beneath it."""
-    tabs, by_id = list(TABS), {entry.id: entry for entry in entries}
+    """Sort entries by suite, tab and profile; within these ranked rows come first, by rank, each before the rows
+    beneath it."""
+    tabs, by_id = list(TABS), {row.id: row for row in entries}
 
-    def key(entry: Entry) -> tuple[object, ...]:
-        place = entry.suite, tabs.index(entry.tab), entry.profile
+    def key(row: Entry) -> tuple[object, ...]:
+        place = row.suite, tabs.index(row.tab), row.profile
         return (
             *place,
-            entry.rank is None,
-            entry.conditions,
-            entry.board,
-            entry.rank or 0,
-            (entry.score.value or 0) * (1 if entry.measure.direction == "lower" else -1),
-            entry.label,
-            entry.id,
+            row.rank is None,
+            row.conditions,
+            row.board,
+            row.rank or 0,
+            (row.score.value or 0) * (1 if row.measure.direction == "lower" else -1),
+            row.label,
+            row.id,
         )
 
-    def beneath(entry: Entry) -> tuple[object, ...]:
-        original = by_id.get(entry.beneath)
-        return (*key(original), True, *key(entry)) if original else (*key(entry), False)
+    def beneath(row: Entry) -> tuple[object, ...]:
+        original = by_id.get(row.beneath)
+        return (*key(original), True, *key(row)) if original else (*key(row), False)
 
     return sorted(entries, key=beneath)
 

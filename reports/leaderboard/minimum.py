@@ -31,7 +31,7 @@ WORDS = (
 
 
 def separable() -> str:
-    """Return how many pairs of rows of one task few seeds can separate, in words."""
+    """Return, in words, how many pairs of rows of one task the test can separate with three to six seeds."""
     counts = {runs: separable_pairs(runs) for runs in (3, 4, 5, 6)}
     return ", ".join(f"{pairs or 'no'} pair{'' if pairs == 1 else 's'} with {runs}" for runs, pairs in counts.items())
 
@@ -48,7 +48,7 @@ benchmarks.error_rates`)."""
 
 @dataclass(frozen=True)
 class Protocol:
-    """The protocol of a suite in a profile."""
+    """The tasks, training steps and version that a suite prescribes for a profile."""
 
     tasks: tuple[str, ...]
     steps: Mapping[str, int]
@@ -67,20 +67,21 @@ def declared(suite: str, profile: str) -> Protocol | None:
 
 
 def _steps(home: Any, profile: Mapping[str, Any], task: str) -> int:
-    """Return the training steps that the layers of suite and profile set; the last layer wins."""
+    """Return the training steps of a task from the layers of the suite `home` and of a profile; the profile's win over
+    the suite's, and a task's own over those for all tasks."""
     of_task = [layers.get("by_task", {}).get(task, {}) for layers in (profile, home.defaults)]
     layers = (of_task[0], profile, of_task[1], home.defaults)
-    found = next((layer["training.steps"] for layer in layers if "training.steps" in layer), Training.steps)
-    return int(found.value if isinstance(found, Cited) else found)
+    steps = next((layer["training.steps"] for layer in layers if "training.steps" in layer), Training.steps)
+    return int(steps.value if isinstance(steps, Cited) else steps)
 
 
 def usual(rows: Sequence[RankedRow]) -> Protocol:
-    """Return the most frequent protocol of these rows; of equally frequent ones, the larger."""
+    """Return the protocol that most of these rows follow; of equally frequent values the larger."""
     tasks = _most(tuple(sorted(row.tasks)) for row in rows)
-    cells = [each.cell for row in rows for each in row.tasks.values()]
-    known = [row.version for row in rows if row.version is not None]
+    cells = [measured.cell for row in rows for measured in row.tasks.values()]
+    versions = [row.version for row in rows if row.version is not None]
     steps = {task: _most(cell.total for cell in cells if cell.task == task) for task in tasks}
-    return Protocol(tasks, steps, _most(known) if known else None)
+    return Protocol(tasks, steps, _most(versions) if versions else None)
 
 
 def _most(values: Iterable[Any]) -> Any:
@@ -89,37 +90,40 @@ def _most(values: Iterable[Any]) -> Any:
 
 
 def board(row: RankedRow, protocol: Protocol) -> str:
-    """Return the single task that a row is ranked on; empty if it has all tasks that count, or too few."""
+    """Return the only task that a row is ranked on; empty if it has all tasks of the protocol, or several but not
+    all."""
     return "" if set(protocol.tasks) <= set(row.tasks) or len(row.tasks) > 1 else next(iter(row.tasks))
 
 
 def scored(row: RankedRow, protocol: Protocol) -> RankedRow:
-    """Restrict the row to the tasks that count for its score: those of the protocol if it has them all, else all of its
+    """Restrict a row to the tasks that count for its score: those of the protocol if it has them all, else all of its
     own."""
     return row.of(protocol.tasks) if set(protocol.tasks) <= set(row.tasks) else row
 
 
 def lacking(row: RankedRow, protocol: Protocol) -> list[str]:
-    """Return why a row is not ranked; empty for a ranked row."""
+    """Return the reasons why a row is not ranked; empty for a row that is."""
     if row.tab is None:
         return [f"its profile is {row.first.profile!r}; paper and quick are ranked"]
     missing = [task for task in protocol.tasks if task not in row.tasks] if len(row.tasks) > 1 else []
-    found = [f"no evaluations on {_listed(missing)}"] if missing else []
+    reasons = [f"no evaluations on {_listed(missing)}"] if missing else []
     if row.version is not None and protocol.version is not None and row.version != protocol.version:
-        found.append(f"made under version {row.version} of the suite, which is at {protocol.version}")
+        reasons.append(f"made under version {row.version} of the suite, which is at {protocol.version}")
     for task, measured in row.tasks.items():
         if reason := row.source.unchecked.get(measured.cell.id):
-            found.append(f"{task}: its configuration cannot be checked here, so that settings may hide in it: {reason}")
+            reasons.append(
+                f"{task}: its configuration cannot be checked here, so that settings may hide in it: {reason}"
+            )
     seeds = len(row.seeds)
     if seeds < SEEDS:
-        where = " that every task has" if len(row.tasks) > 1 else ""
-        found.append(f"{seeds} {'seed' if seeds == 1 else 'seeds'}{where}; {SEEDS} are needed")
+        scope = " that every task has" if len(row.tasks) > 1 else ""
+        reasons.append(f"{seeds} {'seed' if seeds == 1 else 'seeds'}{scope}; {SEEDS} are needed")
     for task, measured in row.tasks.items():
-        found += [f"{task}: {reason}" for reason in _short(measured, protocol.steps.get(task))]
-        asked = costs.answered(row.source.study, measured.runs)
-        if not asked.enough:
-            found.append(f"{task}: {asked}; {ENOUGH_ANSWERED:.0%} need one")
-    return found
+        reasons += [f"{task}: {reason}" for reason in _short(measured, protocol.steps.get(task))]
+        answers = costs.answered(row.source.study, measured.runs)
+        if not answers.enough:
+            reasons.append(f"{task}: {answers}; {ENOUGH_ANSWERED:.0%} need one")
+    return reasons
 
 
 def _short(measured: Measured, steps: int | None) -> Iterable[str]:
@@ -128,8 +132,8 @@ def _short(measured: Measured, steps: int | None) -> Iterable[str]:
     if unfinished:
         yield _listed(unfinished)
     if steps is not None and cell.total != steps:
-        own = f" ({cell.before:,} of them in pre-training)" if cell.before else ""
-        yield f"{cell.total:,} training steps{own} where {steps:,} are asked for"
+        pretraining = f" ({cell.before:,} of them in pre-training)" if cell.before else ""
+        yield f"{cell.total:,} training steps{pretraining} where {steps:,} are asked for"
     if measured.last < cell.steps:
         yield f"last evaluated at step {measured.last:,} of {cell.steps:,}"
     if any(run.steps < cell.steps or run.step < cell.steps for run in measured.runs if run.status == "finished"):
@@ -139,12 +143,16 @@ def _short(measured: Measured, steps: int | None) -> Iterable[str]:
 
 
 def _alike(cell: CellRecord) -> bool:
-    """Return whether every episode of a run of the cell is the same, according to its installed suite with the recorded
-    settings. False if the suite is not installed or lacks those settings."""
+    """Return whether every evaluation episode of a run of the cell is the same, by its installed suite with the
+    recorded settings. False if the suite is not installed or the settings do not fit it."""
     home = registered.get("suite", cell.suite)
-    own = {key.removeprefix("suite."): entry for key, entry in cell.settings.items() if key.startswith("suite.")}
+    suite_settings = {
+        key.removeprefix("suite."): setting for key, setting in cell.settings.items() if key.startswith("suite.")
+    }
     try:
-        return home is not None and home(**{name: entry["value"] for name, entry in own.items()}).repeats(cell.task)
+        return home is not None and home(
+            **{name: setting["value"] for name, setting in suite_settings.items()}
+        ).repeats(cell.task)
     except (UserError, TypeError, KeyError, ValueError):
         return False
 

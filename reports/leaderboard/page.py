@@ -13,7 +13,7 @@ from guidebench.reports.rendering import charts, inline
 from guidebench.reports.rendering.page import environment
 
 SHARED = ("elements.js", "theme.js", "tables.js", "charts.js", "animations.js")
-OWN = ("state", "statistics", "testing", "columns", "listing", "opened", "comparing", "main")
+BOARD_SCRIPTS = ("state", "statistics", "testing", "columns", "listing", "opened", "comparing", "main")
 """Scripts of templates/leaderboard/, in dependency order."""
 
 
@@ -24,24 +24,26 @@ PAGE = 12_000_000
 
 
 def render(board: Board) -> str:
-    """Return the page. The same board gives the same text; the page needs no network and no other file."""
+    """Return the page of a board as HTML that needs no network and no other file; the same board gives the same
+    text."""
     text = _page(board, {}, board.without_episodes)
-    held, without, room = dict[str, Any](), 0, PAGE - len(text.encode()) - ELEMENT
-    for entry in sorted(board.entries, key=claim):
-        if (films := board.details[entry.id].episodes) is None:
+    episodes, without, room = dict[str, Any](), 0, PAGE - len(text.encode()) - ELEMENT
+    for row in sorted(board.entries, key=claim):
+        if (films := board.details[row.id].episodes) is None:
             continue
         content = inline.inert(films)
         room = -1 if without else room - len(content.encode()) - ELEMENT
         if room < 0:
             without += 1
         else:
-            held[entry.id] = content
-    return _page(board, held, board.without_episodes + without) if held or without else text
+            episodes[row.id] = content
+    return _page(board, episodes, board.without_episodes + without) if episodes or without else text
 
 
-def _page(board: Board, held: Mapping[str, Any], without: int) -> str:
-    """Return the page with the episodes `held`, row -> JSON; `without`: how many rows have no room for theirs."""
-    script = inline.script(*SHARED, *(f"leaderboard/{name}.js" for name in OWN))
+def _page(board: Board, episodes: Mapping[str, Any], without: int) -> str:
+    """Return the HTML of the page. `episodes`: row id -> JSON of its films; `without`: number of rows whose films are
+    left out for want of room."""
+    script = inline.script(*SHARED, *(f"leaderboard/{name}.js" for name in BOARD_SCRIPTS))
     drawn = {curve.key: curve for details in board.details.values() for curve in _curves(details)}
     text = (
         environment()
@@ -53,18 +55,18 @@ def _page(board: Board, held: Mapping[str, Any], without: int) -> str:
             vega=charts.packed_bundle(),
             data=inline.inert(
                 {
-                    "tabs": {tab: TABS[tab] for tab in TABS if any(_shown_in(each) == tab for each in board.entries)},
+                    "tabs": {tab: TABS[tab] for tab in TABS if any(_shown_in(row) == tab for row in board.entries)},
                     "scripted": TABS["scripted"],
                     "suites": board.suites,
-                    "fields": [*(each.name for each in fields(Entry)), "shown_in"],
-                    "entries": [[*_values(entry), _shown_in(entry)] for entry in board.entries],
+                    "fields": [*(field.name for field in fields(Entry)), "shown_in"],
+                    "entries": [[*_values(row), _shown_in(row)] for row in board.entries],
                     "curves": {
                         key: charts.curves(curve.unit, curve.of, (0.0, 1.0) if curve.share else None)
                         for key, curve in sorted(drawn.items())
                     },
                 }
             ),
-            episodes=held,
+            episodes=episodes,
             notes=(*board.notes, *([_left_out(without)] if without else [])),
             packs=[inline.packed_json(_pack(board, suite.name)) for suite in board.suites],
         )
@@ -73,8 +75,8 @@ def _page(board: Board, held: Mapping[str, Any], without: int) -> str:
 
 
 def _left_out(rows: int) -> str:
-    told = f"The episodes of {count(rows, 'row')} are left out for want of room"
-    return f"{told}; the rows with the best places keep theirs."
+    remark = f"The episodes of {count(rows, 'row')} are left out for want of room"
+    return f"{remark}; the rows with the best places keep theirs."
 
 
 def _curves(details: Details) -> Iterator[Curve]:
@@ -83,33 +85,34 @@ def _curves(details: Details) -> Iterator[Curve]:
         yield task.curve
 
 
-def _shown_in(entry: Entry) -> Tab:
-    """Return the tab that lists the row: rows of scripted judges stand beside those of their profile, but are ranked
+def _shown_in(row: Entry) -> Tab:
+    """Return the tab that lists the row: a row of a scripted judge is listed beside those of its profile, though ranked
     apart."""
     for tab in ("paper", "quick"):
-        if entry.tab == "scripted" and entry.profile == tab:
+        if row.tab == "scripted" and row.profile == tab:
             return tab
-    return entry.tab
+    return row.tab
 
 
-def _values(entry: Entry) -> list[Any]:
-    """Return an entry without its field names, which would be half of the page."""
-    values = [getattr(entry, each.name) for each in fields(Entry)]
-    return [[each.value, each.low, each.high] if isinstance(each, Estimate) else each for each in values]
+def _values(row: Entry) -> list[Any]:
+    """Return the values of an entry's fields without their names, which would be half of the page; an estimate as
+    [value, low, high]."""
+    values = [getattr(row, field.name) for field in fields(Entry)]
+    return [[value.value, value.low, value.high] if isinstance(value, Estimate) else value for value in values]
 
 
 def _pack(board: Board, suite: str) -> dict[str, Any]:
-    """Return the details of a suite's rows by field, then by id, so that repeated values lie close together and
+    """Return the details of a suite's rows as field -> row id -> value, so that repeated values lie close together and
     compress well.
 
     Each picture is stored once; frames refer to it by its index.
     """
-    found = {entry.id: board.details[entry.id] for entry in board.entries if entry.suite == suite}
+    details_of = {row.id: board.details[row.id] for row in board.entries if row.suite == suite}
     pictures: dict[str, int] = {}
     pack: dict[str, Any] = {
-        each.name: {id_: getattr(details, each.name) for id_, details in found.items()}
-        for each in fields(Details)
-        if each.name != "episodes"  # each row has an element of its own for them, which is read when it opens
+        field.name: {id_: getattr(details, field.name) for id_, details in details_of.items()}
+        for field in fields(Details)
+        if field.name != "episodes"  # each row has an element of its own for them, which is read when it opens
     }
     pack["frames"] = {
         id_: [
@@ -117,6 +120,6 @@ def _pack(board: Board, suite: str) -> dict[str, Any]:
             for frames in details.frames
             if re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", frames.png)
         ]
-        for id_, details in found.items()
+        for id_, details in details_of.items()
     }
     return {**pack, "pictures": list(pictures)}

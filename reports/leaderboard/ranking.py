@@ -38,15 +38,16 @@ class Ranks(NamedTuple):
 
 
 def resamples(scores: Array, name: str, reps: int = REPS) -> Array:
-    """Return the IQM of each resample of final scores [runs, tasks], [reps], to nine decimals; needs at least two
-    runs."""
+    """Return the IQM of each of `reps` bootstrap resamples of final scores [runs, tasks], rounded to nine decimals,
+    [reps]. Needs at least two runs; `name` seeds the draws."""
     rng = np.random.default_rng(name_seed(name, 0))
     values, times = distribution(scores[:, :, None], [METRIC], reps, rng)
     return np.round(spread(values[METRIC][0], times, rng), _DIGITS)
 
 
 def scored(scores: Array, name: str, reps: int = REPS) -> Interval:
-    """Return the score of final scores [runs, tasks]; its ends are NaN with one run, which cannot be ranked."""
+    """Return the IQM of final scores [runs, tasks] with its interval, whose ends are NaN with one run; `name` seeds the
+    resamples."""
     point = np.round(statistics.iqm(scores), _DIGITS)
     if len(scores) < 2:
         return Interval(point, np.asarray(np.nan), np.asarray(np.nan))

@@ -27,7 +27,7 @@ _RANKED: Mapping[str, Tab] = {"paper": "paper", "quick": "quick"}
 
 @dataclass(frozen=True)
 class Measured:
-    """A cell that has evaluations, at the steps at which all of its `seeds` were evaluated."""
+    """A cell with its evaluations at the steps at which all of `seeds` were evaluated."""
 
     cell: CellRecord
     runs: tuple[RunRecord, ...]
@@ -48,23 +48,23 @@ class Measured:
 
     @property
     def episodes(self) -> int:
-        """Return the fewest episodes of the last evaluation."""
+        """Return the smallest number of episodes that a seed has in the last evaluation."""
         return int(self.counts[:, -1].min())
 
     def sample(self, share: bool = False) -> Sample:
-        """Return the final scores, [seeds, 1], higher being better; `share`: rescaled to 0 to 1."""
+        """Return the final scores, [seeds, 1], such that higher is better; rescaled to 0 to 1 if `share`."""
         scores, variances, counts = (values[:, -1:] for values in (self.scores, self.variances, self.counts))
         return scoring.sample(self.cell.score, scores, variances, counts, share)
 
     def of(self, seeds: Sequence[int]) -> Measured:
         """Return the cell restricted to these seeds, in their order."""
         chosen = [self.seeds.index(seed) for seed in seeds]
-        kept = {name: getattr(self, name)[chosen] for name in ("scores", "returns", "variances", "counts")}
-        return replace(self, seeds=tuple(seeds), **kept)
+        arrays = {name: getattr(self, name)[chosen] for name in ("scores", "returns", "variances", "counts")}
+        return replace(self, seeds=tuple(seeds), **arrays)
 
 
 class Peers(NamedTuple):
-    """What rows have in common that may be ranked together."""
+    """What rows must have in common to be ranked together."""
 
     suite: str
     tab: str
@@ -74,7 +74,7 @@ class Peers(NamedTuple):
 
 @dataclass(frozen=True)
 class RankedRow:
-    """One configuration on one suite."""
+    """One configuration of a method on one suite, with its cell for each task."""
 
     source: Source
     label: str
@@ -92,19 +92,19 @@ class RankedRow:
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Conditions that differ from the suite's and profile's defaults (`comparability.conditions`)."""
+        """Return the settings that differ from the suite's and profile's defaults (`comparability.conditions`)."""
         return comparability.conditions(self.first)
 
     @property
     def peers(self) -> Peers:
-        """Key of peers: rows that share it, and their tasks, may be ranked together."""
+        """Return what the row shares with the rows that it may be ranked with, if they have the same tasks too."""
         return Peers(self.first.suite, self.tab or "", self.first.profile, self.conditions)
 
     @property
     def score(self) -> Score:
-        """Definition of its score. For one task it is the task's; for several tasks it is their common score if that is
+        """Return the definition of the row's score: for one task that of the task; for several the common one if it is
         a share, else each task's rescaled to 0 (worst) to 1 (best)."""
-        return scoring.together([each.cell.score for each in self.tasks.values()])
+        return scoring.together([measured.cell.score for measured in self.tasks.values()])
 
     def of(self, tasks: Iterable[str]) -> RankedRow:
         """Return the row restricted to these tasks."""
@@ -113,11 +113,12 @@ class RankedRow:
     @property
     def seeds(self) -> tuple[int, ...]:
         """Return the seeds that every task has."""
-        return tuple(sorted(set.intersection(*(set(each.seeds) for each in self.tasks.values()))))
+        return tuple(sorted(set.intersection(*(set(measured.seeds) for measured in self.tasks.values()))))
 
 
 class Member(NamedTuple):
-    """An ablation or perturbation of `reference`, a row's cell; `home` is the row's source, `source` its own."""
+    """An ablation or perturbation of a row's cell; `home` is the name of the source of that row, `source` that of the
+    member."""
 
     home: str
     source: Source
@@ -125,30 +126,35 @@ class Member(NamedTuple):
 
 
 def version(cell: CellRecord) -> int | None:
-    """Version of the suite, None where the record lacks it."""
-    found = cell.versions.get("suite")
-    return found if type(found) is int else None
+    """Return the suite's version in a cell's record; None if it is missing."""
+    recorded = cell.versions.get("suite")
+    return recorded if type(recorded) is int else None
 
 
-def rows(source: Source, found: Iterable[Measured]) -> list[RankedRow]:
-    """Return the rows of a source's cells. Ablations and perturbations form no rows; they belong to their reference's
-    row."""
-    own = [each for each in found if each.cell.matrix is None or each.cell.matrix.reference == each.cell.id]
+def rows(source: Source, cells: Iterable[Measured]) -> list[RankedRow]:
+    """Group the cells of a source into rows, one cell per task. Ablations and perturbations form no rows; they belong
+    to their reference's row. Rows that would share a task are told apart by learner, then by settings."""
+    rest = [
+        measured
+        for measured in cells
+        if measured.cell.matrix is None or measured.cell.matrix.reference == measured.cell.id
+    ]
     made = []
     for tell in (_nothing, _learner, _settings):
-        groups = _groups(own, tell)
-        apart = {key: members for key, members in groups.items() if not _clash(members)}
-        made += [_row(source, members, tell(members[0].cell)) for members in apart.values()]
-        own = [each for key, members in groups.items() if key not in apart for each in members]
-    return made + [_row(source, [each], each.cell.id) for each in own]
+        groups = _groups(rest, tell)
+        distinct = {key: members for key, members in groups.items() if not _clash(members)}
+        made += [_row(source, members, tell(members[0].cell)) for members in distinct.values()]
+        rest = [measured for key, members in groups.items() if key not in distinct for measured in members]
+    return made + [_row(source, [measured], measured.cell.id) for measured in rest]
 
 
 def measured(source: Source) -> dict[str, Measured]:
-    """Return cell id -> scores of its runs, for the cells whose runs share an evaluation step."""
+    """Return cell id -> the evaluations of its runs at the steps that they share, for the cells of a source that have
+    any."""
     runs: dict[str, list[RunRecord]] = {}
     for run in source.study.runs:
         runs.setdefault(run.cell.id, []).append(run)
-    found = {}
+    by_id = {}
     for cell in source.study.cells:
         curves = {}
         for run in runs.get(cell.id, ()):
@@ -164,22 +170,22 @@ def measured(source: Source) -> dict[str, Measured]:
             continue
         common = _shared(list(curves.values()))
         if len(common):
-            kept = [_at(curve, common) for curve in curves.values()]
-            found[cell.id] = Measured(
+            aligned = [_at(curve, common) for curve in curves.values()]
+            by_id[cell.id] = Measured(
                 cell,
                 tuple(runs[cell.id]),
                 tuple(curves),
                 common,
-                np.stack([curve.scores for curve in kept]),
-                np.stack([curve.returns for curve in kept]),
-                np.stack([curve.variances for curve in kept]),
-                np.stack([curve.episodes for curve in kept]),
+                np.stack([curve.scores for curve in aligned]),
+                np.stack([curve.returns for curve in aligned]),
+                np.stack([curve.variances for curve in aligned]),
+                np.stack([curve.episodes for curve in aligned]),
             )
-    return found
+    return by_id
 
 
 def _shared(curves: Sequence[Evaluations]) -> Array:
-    """Return the evaluation steps that all runs have."""
+    """Return the steps, ascending, at which every one of the runs was evaluated."""
     first = curves[0].steps
     if all(np.array_equal(curve.steps, first) for curve in curves):
         return first
@@ -193,7 +199,7 @@ def _at(curve: Evaluations, steps: Array) -> Evaluations:
 
 
 def tab(cell: CellRecord) -> Tab | None:
-    """Return where a cell's row belongs; None for a profile that is not ranked."""
+    """Return the leaderboard's tab for a cell's row; None if its profile is not ranked."""
     if cell.profile == "smoke":
         return "smoke"
     backends = set(cell.backend.split("+"))
@@ -205,14 +211,15 @@ def tab(cell: CellRecord) -> Tab | None:
 
 
 def _backend(part: RecordedPart) -> str:
-    """Return a registered part's backend, whatever the record says of it."""
+    """Return the backend that the registered part of this name declares, whatever the record says; "" if there is
+    none."""
     return str(getattr(registered.get(part.kind, part.name), "backend", ""))
 
 
 def _groups(cells: Iterable[Measured], tell: Callable[[CellRecord], str]) -> dict[tuple[object, ...], list[Measured]]:
     groups: dict[tuple[object, ...], list[Measured]] = {}
-    for each in cells:
-        cell = each.cell
+    for measured in cells:
+        cell = measured.cell
         key = (
             cell.suite,
             cell.profile,
@@ -226,12 +233,12 @@ def _groups(cells: Iterable[Measured], tell: Callable[[CellRecord], str]) -> dic
             tell(cell),
             cell.task if cell.score.span is None else "",  # without a range, tasks cannot be averaged
         )
-        groups.setdefault(key, []).append(each)
+        groups.setdefault(key, []).append(measured)
     return groups
 
 
 def _clash(members: Sequence[Measured]) -> bool:
-    return len({each.cell.task for each in members}) < len(members) or len(members) > TASKS
+    return len({measured.cell.task for measured in members}) < len(members) or len(members) > TASKS
 
 
 def _nothing(cell: CellRecord) -> str:
@@ -243,13 +250,13 @@ def _learner(cell: CellRecord) -> str:
 
 
 def _settings(cell: CellRecord) -> str:
-    """Return the whole configuration; runs made elsewhere have the same on all tasks."""
-    return json.dumps({name: entry for name, entry in sorted(cell.settings.items())}, default=str)
+    """Return all settings of a cell as JSON."""
+    return json.dumps({name: setting for name, setting in sorted(cell.settings.items())}, default=str)
 
 
-def _row(source: Source, members: Sequence[Measured], apart: str) -> RankedRow:
+def _row(source: Source, members: Sequence[Measured], addition: str) -> RankedRow:
     cell = members[0].cell
     name = schema.label(cell.method, cell.backend, cell.model, cell.profile, cell.variant)
-    tail = apart if len(apart) <= 40 else ", ".join(each.cell.id for each in members[:3])
-    tasks = {each.cell.task: each for each in sorted(members, key=lambda each: each.cell.task)}
+    tail = addition if len(addition) <= 40 else ", ".join(measured.cell.id for measured in members[:3])
+    tasks = {measured.cell.task: measured for measured in sorted(members, key=lambda measured: measured.cell.task)}
     return RankedRow(source, f"{name} [{tail}]" if tail else name, tab(cell), tasks)

@@ -34,7 +34,7 @@ SEEDS = 1_000
 
 @dataclass(frozen=True)
 class Source:
-    """A study that was read, with the results of a verification of its cells."""
+    """A study as it was read, with the results of a verification of its cells."""
 
     name: str
     study: StudyRecord
@@ -69,7 +69,7 @@ class Source:
 
 
 class Gathered(NamedTuple):
-    """The sources to show, in the order in which they count; those not shown; and remarks on both."""
+    """The sources to show, in the order in which their runs count; the sources that are refused; and notes on both."""
 
     sources: tuple[Source, ...]
     refused: tuple[Refused, ...]
@@ -88,11 +88,11 @@ def gather(names: Sequence[str], directory: Path) -> Gathered:
         if not path.is_dir():
             raise UserError(f"no study at {name}: it is no directory; give one that `bench run … output=DIR` wrote")
     home = directory / SUBMISSIONS
-    own = sorted(home.iterdir()) if home.is_dir() else []
-    given = {path.resolve() for path in places.values()}
-    own = [path for path in own if not path.name.startswith(".") and path.resolve() not in given]
-    places |= {f"{SUBMISSIONS}/{path.name}": path for path in own}
-    found: list[Source] = []
+    submissions = sorted(home.iterdir()) if home.is_dir() else []
+    study_paths = {path.resolve() for path in places.values()}
+    submissions = [path for path in submissions if not path.name.startswith(".") and path.resolve() not in study_paths]
+    places |= {f"{SUBMISSIONS}/{path.name}": path for path in submissions}
+    sources: list[Source] = []
     refused: list[Refused] = []
     notes: list[str] = []
     with Reader() as reader:
@@ -100,20 +100,21 @@ def gather(names: Sequence[str], directory: Path) -> Gathered:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 try:
-                    found.append(_read(name, path, directory, reader))
+                    sources.append(_read(name, path, directory, reader))
                 except UserError as error:
                     refused.append(Refused(name, clean(str(error), 600)))
                 except Exception as error:  # Files from strangers may raise any exception.
                     refused.append(Refused(name, clean(f"it cannot be read ({type(error).__name__}: {error})", 600)))
-            notes += [clean(f"{name}: {each.message}", 600) for each in caught if each.category is UserWarning]
+            notes += [clean(f"{name}: {warning.message}", 600) for warning in caught if warning.category is UserWarning]
     measured = {path.resolve() for path in directories(MEASURED).values()}
-    found.sort(key=lambda source: _precedence(source, measured))
-    kept = _distinct(found, refused, notes)
-    return Gathered(tuple(kept), tuple(refused), tuple(dict.fromkeys(notes)))
+    sources.sort(key=lambda source: _precedence(source, measured))
+    distinct = _distinct(sources, refused, notes)
+    return Gathered(tuple(distinct), tuple(refused), tuple(dict.fromkeys(notes)))
 
 
 def _precedence(source: Source, measured: Collection[Path]) -> int:
-    """Return a source's place among the sources: the lowest keeps the rank of a cell that several have."""
+    """Return the place of a source in the order of precedence: of sources with the same cell, the one with the lowest
+    keeps its rank."""
     if source.study.directory.resolve() in measured:
         return 0
     if source.verified:
@@ -124,11 +125,11 @@ def _precedence(source: Source, measured: Collection[Path]) -> int:
 
 
 def clean(text: str, longest: int) -> str:
-    """Return text from a file without unprintable characters, cut to this length."""
+    """Return a text from a file with unprintable characters as spaces, cut to `longest` characters."""
     if len(text) <= longest and text.isprintable():
         return text
-    kept = "".join(letter if letter.isprintable() else " " for letter in text[: longest + 1])
-    return kept if len(text) <= longest else f"{kept[: longest - 1]}…"
+    printable = "".join(letter if letter.isprintable() else " " for letter in text[: longest + 1])
+    return printable if len(text) <= longest else f"{printable[: longest - 1]}…"
 
 
 def _read(name: str, path: Path, leaderboard: Path, reader: Reader) -> Source:
@@ -168,7 +169,8 @@ def _read(name: str, path: Path, leaderboard: Path, reader: Reader) -> Source:
 
 
 def _unchecked(study: StudyRecord) -> Iterator[tuple[str, str]]:
-    """Return cell id -> why a stranger's configuration cannot be checked; raise UserError for an altered one."""
+    """Yield (cell id, reason) for each cell of a submission whose configuration cannot be checked here; raise UserError
+    for one that was altered."""
     for cell in study.cells:
         made_here = cell.profile and cell.backend != recorder.BACKEND
         if made_here and registered.get("suite", cell.suite) is not None:
@@ -180,38 +182,38 @@ def _unchecked(study: StudyRecord) -> Iterator[tuple[str, str]]:
                 yield cell.id, str(reason)
 
 
-def _nested(value: Any, left: int = DEEPEST) -> bool:
-    """Return whether lists and objects are nested more than `left` levels deep."""
+def _nested(value: Any, depth: int = DEEPEST) -> bool:
+    """Return whether lists and objects are nested more than `depth` levels deep."""
     if isinstance(value, Mapping):
         value = value.values()
     elif not isinstance(value, list | tuple):
         return False
-    return left == 0 or any(_nested(entry, left - 1) for entry in value)
+    return depth == 0 or any(_nested(entry, depth - 1) for entry in value)
 
 
-def _distinct(found: Iterable[Source], refused: list[Refused], notes: list[str]) -> list[Source]:
+def _distinct(sources: Iterable[Source], refused: list[Refused], notes: list[str]) -> list[Source]:
     """Return the sources without cells that an earlier source contradicts, and without runs that an earlier source also
     has. If a later source continues a run, the later one counts. A cell whose runs differ from those of an earlier
     source because they were made under other conditions stays, as a replication; so do further seeds of a cell."""
     cells: dict[str, tuple[str, CellRecord]] = {}
     accounts: dict[str, list[_Account]] = {}
-    known: dict[str, Source] = {}
-    for source in found:
-        own: dict[str, dict[int, RunRecord]] = {}
+    by_name: dict[str, Source] = {}
+    for source in sources:
+        evaluated: dict[str, dict[int, RunRecord]] = {}
         for run in source.study.runs:
             if (run.cell.id, run.seed) in source.evaluations:
-                own.setdefault(run.cell.id, {})[run.seed] = run
+                evaluated.setdefault(run.cell.id, {})[run.seed] = run
         left_out: set[tuple[str, int]] = set()
         counted: dict[str, int] = {}
         elsewhere: dict[str, str] = {}
         repeated: dict[str, str] = {}
         for cell in source.study.cells:
-            runs, reason, account = own.get(cell.id, {}), "", None
+            runs, reason, account = evaluated.get(cell.id, {}), "", None
             if cell.id in cells and cell.profile:
                 reason = _altered(cell, *cells[cell.id])
             records = {seed: _record(source, cell.id, seed) for seed in runs}
             if not reason:
-                account, reason = _agreeing(accounts.get(cell.id, []), records, known, cell.id)
+                account, reason = _agreeing(accounts.get(cell.id, []), records, by_name, cell.id)
             if reason:
                 refused.append(Refused(f"{source.name}, cell {clean(cell.id, 40)}", clean(reason, 600)))
                 left_out |= {(cell.id, seed) for seed in runs}
@@ -226,9 +228,9 @@ def _distinct(found: Iterable[Source], refused: list[Refused], notes: list[str])
             for seed, run in runs.items():
                 key, first = (cell.id, seed), account.sources.get(seed)
                 account.machines.setdefault(seed, set()).add(replications.machine(run.provenance))
-                if first is None or replications.is_further(_record(known[first], cell.id, seed), records[seed]):
+                if first is None or replications.is_further(_record(by_name[first], cell.id, seed), records[seed]):
                     if first is not None:
-                        known[first] = _without(known[first], {key})
+                        by_name[first] = _without(by_name[first], {key})
                     account.sources[seed] = source.name
                 else:
                     left_out.add(key)
@@ -236,20 +238,20 @@ def _distinct(found: Iterable[Source], refused: list[Refused], notes: list[str])
                     elsewhere[cell.id] = first
         for first, number in counted.items():
             notes.append(f"{source.name}: {number} of its runs are in {first} too and counted there")
-        known[source.name] = replace(_without(source, left_out), elsewhere=elsewhere, replications=repeated)
+        by_name[source.name] = replace(_without(source, left_out), elsewhere=elsewhere, replications=repeated)
     for id, every in accounts.items():
         for account in every:
             first, *others = dict.fromkeys(account.sources.values()) or [""]
             for name in others:
-                known[name] = replace(known[name], further={**known[name].further, id: first})
+                by_name[name] = replace(by_name[name], further={**by_name[name].further, id: first})
         notes += [
             f"{cells[id][1].label if id in cells else id}: {text}" for account in every for text in account.remarks()
         ]
-    return list(known.values())
+    return list(by_name.values())
 
 
 class _Account(NamedTuple):
-    """What sources that agree have recorded of a cell."""
+    """The runs that agreeing sources have recorded of one cell."""
 
     sources: dict[int, str]
     """Seed -> source in which its run is counted"""
@@ -261,39 +263,40 @@ class _Account(NamedTuple):
         return next(iter(self.sources.values()), "")
 
     def remarks(self) -> Iterator[str]:
-        """Yield which seeds have equal evaluations on several machines."""
+        """Yield a sentence for each number of machines above one on which seeds have equal evaluations."""
         for number in sorted({len(machines) for machines in self.machines.values()} - {0, 1}):
             seeds = [seed for seed, machines in self.machines.items() if len(machines) == number]
             yield f"{count(len(seeds), 'seed')} reproduced on {number} machines"
 
 
 def _altered(cell: CellRecord, first: str, other: CellRecord) -> str:
-    """Return how a cell contradicts an earlier record of its id; "" if it does not."""
+    """Return in which field a cell contradicts the record of the same id in an earlier source, `first`; "" if in
+    none."""
     differs = replications.altered_field(other, cell)
     return f"its {differs} is {getattr(cell, differs)!r}, in {first} {getattr(other, differs)!r}" if differs else ""
 
 
 def _agreeing(
-    accounts: Sequence[_Account], records: Mapping[int, Record], known: Mapping[str, Source], cell: str
+    accounts: Sequence[_Account], records: Mapping[int, Record], sources: Mapping[str, Source], cell: str
 ) -> tuple[_Account | None, str]:
     """Return the first account with which a source's records of a cell agree, None if there is none, and why the cell
     is refused: a run that differs from one made under equal conditions."""
     counted = [
-        {seed: _record(known[name], cell, seed) for seed, name in account.sources.items()} for account in accounts
+        {seed: _record(sources[name], cell, seed) for seed, name in account.sources.items()} for account in accounts
     ]
-    found = replications.decide(counted, records)
-    if found.contradiction is not None:
-        row, seed, index, _ = found.contradiction
+    decision = replications.decide(counted, records)
+    if decision.contradiction is not None:
+        row, seed, index, _ = decision.contradiction
         step = int(counted[row][seed].columns["step"][index])
         return None, (
             f"seed {seed} is in {accounts[row].sources[seed]} too, made by the same code on a machine of the same "
             f"kind, and the two differ at step {step:,}"
         )
-    return (None if found.row is None else accounts[found.row]), ""
+    return (None if decision.row is None else accounts[decision.row]), ""
 
 
 def _record(source: Source, cell: str, seed: int) -> Record:
-    """Return what a source has recorded of a run."""
+    """Return the evaluations and provenance of a run in a source."""
     evaluations = source.evaluations[cell, seed]
     run = source.runs[cell, seed]
     columns = {"step": evaluations.steps, "account": evaluations.account}

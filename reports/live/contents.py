@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from guidebench.harness import statistics
 from guidebench.harness.errors import count
-from guidebench.harness.records import shown
+from guidebench.harness.records import formatting
 from guidebench.harness.records.schema import STATUSES
 from guidebench.harness.texts import duration, one_line, printable
 from guidebench.reports.live.remaking import run_link
@@ -25,7 +25,7 @@ from guidebench.reports.summary.rows import ReportRow
 from guidebench.reports.summary.summaries import Summary
 from guidebench.results import CellRecord, RunRecord, StudyRecord
 from guidebench.results.following import Following, Live
-from guidebench.results.growing import Curve
+from guidebench.results.row_log import Curve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,11 +50,11 @@ NO_RESULTS: tuple[str, Sequence[str]] = "<p>Curves and tables are being computed
 
 
 class Line(NamedTuple):
-    """A run in the table of runs, as text."""
+    """A line of the table of runs, as text."""
 
     key: str
     label: str
-    where: str
+    task_id: str
     seed: int
     status: str
     step: int
@@ -64,7 +64,7 @@ class Line(NamedTuple):
     curve: str
     """Points of its curve as SVG takes them; "" with fewer than two evaluations."""
     rate: str
-    left: str
+    time_left: str
     phase: str
     silent: str
     error: str
@@ -74,8 +74,8 @@ class Line(NamedTuple):
     """Link to the run's own page; "" if it has not begun."""
 
 
-class _Seen(NamedTuple):
-    """What a line of the table of runs was made from."""
+class _LineInputs(NamedTuple):
+    """The inputs from which a line of the table of runs is rendered."""
 
     run: RunRecord
     label: str
@@ -84,13 +84,14 @@ class _Seen(NamedTuple):
     silence: str
     several: bool
 
-    def same(self, other: _Seen) -> bool:
-        """Return whether the line is the same. Records and curves are replaced, never changed."""
+    def same(self, other: _LineInputs) -> bool:
+        """Return whether both inputs give the same line. Records and curves are compared by identity: they are
+        replaced, never changed."""
         return self.run is other.run and self.curve is other.curve and self[1:3] + self[4:] == other[1:3] + other[4:]
 
 
 class _Made(NamedTuple):
-    """The row of a cell before it is compared, and how often it was made."""
+    """The row of a cell before it is compared with others, its notes, and how often it was computed anew."""
 
     row: ReportRow | None
     notes: tuple[str, ...]
@@ -98,14 +99,14 @@ class _Made(NamedTuple):
 
 
 class Contents:
-    """The parts of the page of a study that is followed."""
+    """Renders the parts of the page of a study that is being followed."""
 
     def __init__(self, following: Following, resamples: int = RESAMPLES) -> None:
         self._following, self._resamples = following, resamples
         self._made: dict[str, _Made] = {}
         self._compared: dict[Place, tuple[tuple[object, ...], list[ReportRow], list[str]]] = {}
         self._results = NO_RESULTS
-        self._lines: dict[str, tuple[_Seen, str]] = {}
+        self._lines: dict[str, tuple[_LineInputs, str]] = {}
 
     def parts(self, changed: set[str]) -> dict[str, str]:
         """Return part -> HTML. `changed`: the cells that have changed since the last call (`Following.look`)."""
@@ -117,13 +118,13 @@ class Contents:
         labels = names.brief(study.cells, notes).labels
         if changed:
             rows = self._rows(study, labels, changed, notes)
-            self._results = self._shown(study, rows, labels, notes)
-        html, told = self._results
-        return {"state": self._state(study, told), "results": html, "runs": self._runs(study, labels)}
+            self._results = self._results_of(study, rows, labels, notes)
+        html, remarks = self._results
+        return {"state": self._state(study, remarks), "results": html, "runs": self._runs(study, labels)}
 
     def _state(self, study: StudyRecord | None, notes: Sequence[str]) -> str:
         live = self._following.live.values()
-        rate = sum(each.rate or 0.0 for each in live)
+        rate = sum(worker.rate or 0.0 for worker in live)
         return _render(
             "watch/state.html.j2",
             study=study,
@@ -173,22 +174,24 @@ class Contents:
         return _Made(row, tuple(notes), before.times + 1 if before else 0)
 
     def _within(self, place: Place, rows: list[ReportRow]) -> tuple[tuple[object, ...], list[ReportRow], list[str]]:
-        """Return the rows of a place, compared: those of the last call if none of them has changed."""
+        """Return the rows of a place compared with each other, with the key of this state and notes; the previous
+        result if no row has changed."""
         key = tuple((row.cell.id, row.label, self._made[row.cell.id].times) for row in rows)
         if place in self._compared and self._compared[place][0] == key:
             return self._compared[place]
         notes: list[str] = []
         return key, summaries.compared(rows, notes, self._resamples, 0), notes
 
-    def _shown(
+    def _results_of(
         self, study: StudyRecord, every: list[ReportRow], labels: Mapping[str, str], notes: Sequence[str]
     ) -> tuple[str, Sequence[str]]:
-        """Return the learning curves and tables of rows, and the notes; of many rows, those that a report shows."""
+        """Return the HTML of the learning curves and tables of rows, at most those that a report shows, and the
+        notes."""
         places = figures.styles(labels.values())  # of all cells, so that a row keeps its colour as others appear
         complete = all(run.status == "finished" for run in study.runs)
-        told = tuple(dict.fromkeys([*summaries.smoke(every), *notes]))
-        whole = Summary(study.name, self._resamples, tuple(every), (), told, complete)
-        _, summary = bounding.bounded(study, whole)
+        all_notes = tuple(dict.fromkeys([*summaries.smoke(every), *notes]))
+        full_summary = Summary(study.name, self._resamples, tuple(every), (), all_notes, complete)
+        _, summary = bounding.bounded(study, full_summary)
         rows = summary.rows
         html = _render(
             "watch/results.html.j2",
@@ -196,7 +199,7 @@ class Contents:
             charts=[(chart, words) for chart, words in figures.learning_charts(rows)],
             drawn=lambda chart: page.interactive(chart, places),
             tasks=tables.by_task(rows),
-            legend=legends.whole(summary, "Bold with *") if rows else "",
+            legend=legends.paragraph(summary, "Bold with *") if rows else "",
         )
         return html, summary.notes
 
@@ -206,13 +209,13 @@ class Contents:
         before, self._lines = self._lines, {}
         listed = chosen(study.runs, self._following.written_at)
         for run in listed:
-            said, curve = live.get(run.directory), curves.get(run.cell.id, {}).get(run.seed)
-            seen = _Seen(run, labels[run.cell.id], said, curve, _silence(said), several)
-            known = before.get(run.directory)
-            if known is None or not known[0].same(seen):
-                html = _render("watch/run.html.j2", line=_line(seen), several=several, size=(WIDTH, HEIGHT))
-                known = seen, html
-            self._lines[run.directory] = known
+            worker, curve = live.get(run.directory), curves.get(run.cell.id, {}).get(run.seed)
+            inputs = _LineInputs(run, labels[run.cell.id], worker, curve, _silence(worker), several)
+            line = before.get(run.directory)
+            if line is None or not line[0].same(inputs):
+                html = _render("watch/run.html.j2", line=_line(inputs), several=several, size=(WIDTH, HEIGHT))
+                line = inputs, html
+            self._lines[run.directory] = line
         lines = Markup("").join(Markup(html) for _, html in self._lines.values())
         others = left_out(study.runs, listed)
         return _render("watch/runs.html.j2", lines=lines, several=several, shown=len(listed), left_out=others)
@@ -240,8 +243,8 @@ def left_out(runs: Sequence[RunRecord], listed: Sequence[RunRecord]) -> str:
     return ", ".join(f"{more[status]:,} {status}" for status in STATUSES if more[status])
 
 
-def _render(template: str, **given: object) -> str:
-    return page.environment().get_template(template).render(**page.formats(), **given)
+def _render(template: str, **context: object) -> str:
+    return page.environment().get_template(template).render(**page.formats(), **context)
 
 
 def _frame(curve: Curve) -> pd.DataFrame:
@@ -259,13 +262,14 @@ def _frame(curve: Curve) -> pd.DataFrame:
 
 
 def _silence(live: Live | None) -> str:
-    """Return for how long a worker has said nothing, in steps of ten seconds; "" if it has spoken lately."""
+    """Return for how long a worker has sent nothing, rounded down to ten seconds, in words; "" if it reported
+    recently."""
     silence = time.time() - live.time if live else 0.0
     return duration(silence // 10 * 10) if silence > SILENT else ""
 
 
-def _line(seen: _Seen) -> Line:
-    run, live, curve = seen.run, seen.live, seen.curve
+def _line(inputs: _LineInputs) -> Line:
+    run, live, curve = inputs.run, inputs.live, inputs.curve
     step = live.step if live else run.step
     score = live.score if live else None
     if score is None and curve is not None:
@@ -274,7 +278,7 @@ def _line(seen: _Seen) -> Line:
     error = printable(run.error or "").strip()
     return Line(
         run.directory,
-        seen.label,
+        inputs.label,
         f"{run.cell.suite}/{run.cell.task}",
         run.seed,
         run.status,
@@ -286,15 +290,16 @@ def _line(seen: _Seen) -> Line:
         f"{rate:,.0f}" if rate else "",
         duration(max(0.0, (run.steps - step) / rate)) if rate else "",
         one_line(live.phase) if live else "",
-        seen.silence,
-        shown.last_line(error)[:300],
+        inputs.silence,
+        formatting.last_line(error)[:300],
         error[-ERROR:],
         "" if run.status == "waiting" else run_link(run.directory),
     )
 
 
 def _points(curve: Curve | None, run: RunRecord) -> str:
-    """Return the points of a run's curve from step 0 to its last, at the height of its score's range."""
+    """Return a run's curve as points of an SVG polyline: from step 0 to its last, scaled to the range of its score; ""
+    with fewer than two evaluations."""
     if curve is None or len(curve.steps) < 2:
         return ""
     chosen = np.unique(np.linspace(0, len(curve.steps) - 1, min(POINTS, len(curve.steps))).astype(int))

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 from urllib.parse import quote
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.texts import printable
 from guidebench.results import StudyRecord
 
@@ -30,7 +30,7 @@ PATIENCE = 0.2
 
 
 class Made(NamedTuple):
-    """A report that was made, or why it could not be."""
+    """A finished report, or why it could not be made."""
 
     files: Mapping[str, Path]
     """Name -> file."""
@@ -42,17 +42,18 @@ class Made(NamedTuple):
 
 
 class Remaking:
-    """Makes the report again when it is wanted for a new state of the study; a context manager, which ends it."""
+    """Makes the study's report again in a separate process when it is asked for a new state; a context manager that
+    ends the process."""
 
     def __init__(self, study: Path) -> None:
         self._study = study.absolute()
         self._place = tempfile.TemporaryDirectory(prefix="bench-watch-", ignore_cleanup_errors=True)
         self._made: Made | None = None
-        self._wanted: object = None
+        self._target: object = None
         self.underway = False
         self._ended = threading.Event()
-        memory = max(apart.MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
-        self._reports, self._runs = apart.Caller(memory), apart.Caller(memory)
+        memory = max(reader_process.MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+        self._reports, self._runs = reader_process.Caller(memory), reader_process.Caller(memory)
         self._one_run = threading.Lock()
         self._run_pages: dict[str, tuple[object, bytes]] = {}
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -72,17 +73,17 @@ class Remaking:
         self._place.cleanup()
 
     def want(self, of: object) -> None:
-        """Ask for a report of the study as it is now; `of` is different for every state of the study."""
-        self._wanted = of
+        """Ask for a report of the study's present state; `of` is a value that differs between states."""
+        self._target = of
 
     @property
     def made(self) -> Made | None:
-        """The newest report."""
+        """Return the newest report; None before the first."""
         return self._made
 
     @property
-    def told(self) -> str:
-        """Say of when the report is, and whether a newer one is being made."""
+    def status(self) -> str:
+        """Return from what time the report is, or that it is being made, as the end of a sentence."""
         made = self._made
         if made is None:
             return "is being made." if self.underway else "is made as soon as there are rows."
@@ -95,8 +96,8 @@ class Remaking:
         """Make reports until the end, each in a directory of its own, so that none is read half-written."""
         number, rest = 0, 0.0
         while not self._ended.wait(PATIENCE):
-            wanted = self._wanted
-            if wanted is None or (self._made and self._made.of == wanted) or time.monotonic() < rest:
+            target = self._target
+            if target is None or (self._made and self._made.of == target) or time.monotonic() < rest:
                 continue
             number += 1
             output = Path(self._place.name) / f"report-{number}"
@@ -104,24 +105,24 @@ class Remaking:
             self.underway = True
             try:
                 names = self._reports(f"{self._study}: its report", SECONDS, write_report, self._study, output)
-                self._made = Made({name: output / name for name in names}, wanted, clock)
+                self._made = Made({name: output / name for name in names}, target, clock)
             except Exception as error:
                 if self._ended.is_set():  # its process was ended
                     return
                 before = self._made.files if self._made else {}
-                self._made = Made(before, wanted, clock, printable(str(error)))
+                self._made = Made(before, target, clock, printable(str(error)))
             finally:
                 self.underway = False
             rest = time.monotonic() + SHARE * (time.monotonic() - started)
 
     def run_page(self, directory: str, of: object) -> bytes:
-        """Return the page of the run in a directory of the study, made anew if `of` is not that of the last time; raise
-        UserError if it cannot be made."""
+        """Return the page of the run in a directory of the study, rendered again only if `of` differs from that of the
+        last call; raise UserError if it cannot be made."""
         with self._one_run:
             if directory not in self._run_pages or self._run_pages[directory][0] != of:
                 path = self._study / directory
-                content = self._runs(f"{path}: its page", SECONDS, run_page, path)
-                self._run_pages[directory] = of, content
+                html = self._runs(f"{path}: its page", SECONDS, run_page, path)
+                self._run_pages[directory] = of, html
             return self._run_pages[directory][1]
 
 
@@ -140,7 +141,7 @@ def write_report(study: Path, output: Path) -> list[str]:
     from guidebench.reports.sections import files
 
     _yield()
-    contents = files.report(study, files.Asked(), run_links).contents
+    contents = files.report(study, files.ReportOptions(), run_links).contents
     output.mkdir(parents=True)
     for name, content in contents.items():
         (output / name).write_bytes(content)
@@ -148,7 +149,7 @@ def write_report(study: Path, output: Path) -> list[str]:
 
 
 def run_page(directory: Path) -> bytes:
-    """Return the page of a run."""
+    """Return the HTML page of the run in a directory, as bytes; runs in a process of low priority."""
     from guidebench.reports.runs import page, record
 
     _yield()
@@ -156,7 +157,7 @@ def run_page(directory: Path) -> bytes:
 
 
 def _yield() -> None:
-    """Lower the priority of this process, once."""
+    """Lower the scheduling priority of this process to `NICE`, once."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.nice(0) < NICE:
         os.nice(NICE - os.nice(0))

@@ -46,7 +46,7 @@ PATIENCE = 60.0
 
 
 class View(NamedTuple):
-    """What the page shows at a moment."""
+    """What the page shows at one moment."""
 
     name: str
     title: str
@@ -61,27 +61,28 @@ class View(NamedTuple):
 
     @property
     def news(self) -> bytes:
-        """The event that tells an open page what it should have."""
-        told = {"versions": dict(self.versions), "name": self.name, "title": self.title, "made": self.made}
-        return f"data: {json.dumps(told)}\n\n".encode()
+        """Return the server-sent event with the versions of all parts, from which an open page sees what it must
+        fetch."""
+        message = {"versions": dict(self.versions), "name": self.name, "title": self.title, "made": self.made}
+        return f"data: {json.dumps(message)}\n\n".encode()
 
 
 class Board:
-    """The current view, shared by the thread that follows the study and those that serve."""
+    """Holds the current view, shared by the thread that follows the study and those that serve requests."""
 
     def __init__(self, name: str) -> None:
-        """`name`: what to call the study until it has been read."""
+        """Begin with a page that says that the study is being read; `name`: the study's name until then."""
         parts = {**dict.fromkeys(contents.PARTS, ""), "state": "<p>The study is being read.</p>"}
         self.view = View(name, name, parts, versions(parts), "", {})
         self.changed = threading.Condition()
         self.ended = False
         self.streams = 0
         """Open streams: pages that somebody has open."""
-        self.asked = False
+        self.is_awaited = False
         """Whether somebody waits for the first report."""
 
     def show(self, view: View) -> None:
-        """Replace the view and wake the streams if it is another."""
+        """Replace the view and wake the open streams, unless the view is the same."""
         with self.changed:
             if view != self.view:
                 self.view = view
@@ -106,7 +107,7 @@ class Server(ThreadingHTTPServer):
     block_on_close = False
 
     def __init__(self, port: int, board: Board, remaking: Remaking) -> None:
-        """Raise UserError if the port (0: any that is free) cannot be taken."""
+        """Bind the port (0: any free one); raise UserError if it cannot be taken."""
         self.board, self.remaking = board, remaking
         self.script = inline.script(*page.SCRIPTS, "watch/main.js")
         self.policy = inline.policy(self.script, charts.bundle(), connects=True)
@@ -130,7 +131,7 @@ class Server(ThreadingHTTPServer):
         self.server_name, self.server_port = ADDRESS, self.server_address[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that went away or are silent."""
+        """Report an error of a request, except for clients that disconnected or timed out."""
         if not isinstance(sys.exception(), (ConnectionError, TimeoutError)):
             super().handle_error(request, client_address)
 
@@ -186,32 +187,32 @@ class _Handler(BaseHTTPRequestHandler):
         made = self.server.remaking.made
         if made is not None and name in made.files:
             try:
-                content = made.files[name].read_bytes()
+                file_bytes = made.files[name].read_bytes()
             except OSError:
                 self._wait("The report is being made anew.")
                 return
             kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-            self._send(content, kind=f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
+            self._send(file_bytes, kind=f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
         elif f"/report/{name}" == HOME:
-            self.server.board.asked = True
-            self._wait(f"The full report {self.server.remaking.told}")
+            self.server.board.is_awaited = True
+            self._wait(f"The full report {self.server.remaking.status}")
         else:
             self._send("There is no such file in the report.", HTTPStatus.NOT_FOUND)
 
     def _wait(self, message: str) -> None:
-        """Send a page that asks again by itself."""
+        """Answer that the content is not ready, with a header that makes the browser ask again."""
         self._send(message, HTTPStatus.SERVICE_UNAVAILABLE, Refresh="2")
 
     def _run(self, run: Any) -> None:
         directory, stamp = run
         try:
-            content = self.server.remaking.run_page(directory, stamp)
+            html = self.server.remaking.run_page(directory, stamp)
         except (UserError, OSError) as error:
             self._send(
                 f"The page of this run cannot be made: {printable(str(error))}", HTTPStatus.INTERNAL_SERVER_ERROR
             )
             return
-        self._send(content, kind="text/html; charset=utf-8")
+        self._send(html, kind="text/html; charset=utf-8")
 
     def _stream(self) -> None:
         """Send an event now and at each change of the view, until the client or the server ends."""
@@ -229,15 +230,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(HTTPStatus.OK, {"Content-Type": "text/event-stream", "Connection": "close"})
             if self.command == "HEAD":
                 return
-            shown: View | None = None
+            sent: View | None = None
             while not board.ended:
                 with board.changed:
-                    if board.view is shown and not board.ended:
+                    if board.view is sent and not board.ended:
                         board.changed.wait(SILENCE)
                     view = board.view
-                self.wfile.write(b": still here\n\n" if view is shown else view.news)
+                self.wfile.write(b": still here\n\n" if view is sent else view.news)
                 self.wfile.flush()
-                shown = view
+                sent = view
         finally:
             with board.changed:
                 board.streams -= 1
@@ -261,7 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def version_string(self) -> str:
-        """Name the program without its versions."""
+        """Return the program's name, without versions, for the Server header."""
         return "bench watch"
 
     def log_message(self, format: str, *args: Any) -> None:

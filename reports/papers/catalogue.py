@@ -297,7 +297,7 @@ PAPERS: dict[str, Paper] = {
                 "Learned rewards beside the task's own",
                 _PBRL,
                 "button-press",
-                (("PEBBLE", "pebble", {}), *(each for each in _ABLATED if each[0] != "no double check")),
+                (("PEBBLE", "pebble", {}), *(row for row in _ABLATED if row[0] != "no double check")),
             ),
             Imagined("6", "Rewards of imagined segments", _PBRL, _EIGHT, _SALLM),
             Trajectories("7", "Imagined trajectories (the paper shows two tasks)", _PBRL, _EIGHT, _SALLM),

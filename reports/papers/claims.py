@@ -36,6 +36,8 @@ LOWER_IS_BETTER = (
 """Prefixes of metrics of which lower is better."""
 BASELINE = "baseline."
 """Prefix of variant keys that describe the baseline alone; other keys hold for both sides."""
+COLUMNS = {"passage": "where"}
+"""Field of a claim -> its column in the published records, where the two differ."""
 OF_THE_METHOD = ("ablation", "model", "prompt", "planner", "performer")
 """Variant keys that hold for the method alone."""
 
@@ -45,7 +47,8 @@ class Claim(NamedTuple):
     absent."""
 
     claim: str
-    where: str
+    passage: str
+    """Where the paper makes it, such as "§4.2, table 1"; the column `where` of the records."""
     statement: str
     formula: str
     method: str
@@ -61,7 +64,7 @@ class Claim(NamedTuple):
 
 
 class ClaimFinding(NamedTuple):
-    """One of the numbers that a claim is tested by, with a description."""
+    """One of our numbers by which a claim is tested, with its verdict."""
 
     of: str
     ours: Interval
@@ -69,12 +72,12 @@ class ClaimFinding(NamedTuple):
     """Verdict on this number alone, whether or not it is comparable: one of `verdicts.TESTED`."""
     difference: Difference | None = None
     """Our rows less those that they are compared with, or their baselines, in the final score."""
-    told: str = ""
+    interval_note: str = ""
     """What stands in the place of an interval that so few seeds do not have."""
 
 
 class Outcome(NamedTuple):
-    """A claim with the verdict of our runs."""
+    """A claim with the verdict of our runs and the reasons for it."""
 
     claim: Claim
     findings: tuple[ClaimFinding, ...]
@@ -95,7 +98,7 @@ class _Side(NamedTuple):
         return self._replace(variant={name: value for name, value in self.variant.items() if name != key})
 
     def beside(self, other: _Side) -> str:
-        """Describe both sides or, if they differ in one setting only, its two values."""
+        """Describe both sides; if they differ in one setting only, only that setting's two values."""
         differing = [
             key for key in {**self.variant, **other.variant} if self.variant.get(key) != other.variant.get(key)
         ]
@@ -115,7 +118,7 @@ class _Case(NamedTuple):
 
 
 class _MissingRun(Exception):
-    """The run that no chosen study has."""
+    """Raised with the description of a run that a claim needs and that no chosen study has."""
 
 
 _DIFFERENCES: dict[str, Callable[[Array, Array], Array]] = {
@@ -127,13 +130,13 @@ _DIFFERENCES: dict[str, Callable[[Array, Array], Array]] = {
 
 def test(claims: pd.DataFrame, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> list[Outcome]:
     """Test every claim of a paper; `claims` and `numbers` are tables of `guidebench.results.published`."""
-    found = []
+    outcomes = []
     for row in claims.itertuples(index=False):
-        values: dict[str, Any] = {name: getattr(row, name) for name in Claim._fields}
+        values: dict[str, Any] = {name: getattr(row, COLUMNS.get(name, name)) for name in Claim._fields}
         variant = published.variant(values["variant"])
         claim = Claim(**{**values, "variant": variant, "metric": matching.metric(values["metric"], variant)})
-        found.append(_tested(claim, numbers, shelf, estimator))
-    return found
+        outcomes.append(_tested(claim, numbers, shelf, estimator))
+    return outcomes
 
 
 def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> Outcome:
@@ -147,52 +150,56 @@ def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estima
         cases, reasons = _cases(claim, numbers, shelf, estimator)
     except _MissingRun as missing:
         return Outcome(claim, (), verdicts.NOT_RUN, (str(missing),))
-    found = list(_findings(claim, cases, estimator, bool(_named(claim, numbers)), shelf))
-    findings = tuple(finding for finding, _ in found)
+    pairs = list(_findings(claim, cases, estimator, bool(_named(claim, numbers)), shelf))
+    findings = tuple(finding for finding, _ in pairs)
     if any(np.isnan(finding.ours.estimate) for finding in findings):
         reasons = (*reasons, "not defined here: a baseline that never succeeded")
     if reasons:
         return Outcome(claim, findings, verdicts.NOT_COMPARABLE, reasons)
     verdict = _together({finding.verdict for finding in findings})
-    undecided = [why for finding, why in found if finding.verdict == verdicts.INCONCLUSIVE]
+    undecided = [why for finding, why in pairs if finding.verdict == verdicts.INCONCLUSIVE]
     why = tuple(dict.fromkeys(itertools.chain(*undecided))) if verdict == verdicts.INCONCLUSIVE else ()
     return Outcome(claim, findings, verdict, why)
 
 
-def _together(found: set[str]) -> str:
-    """Combine the verdicts on a claim's numbers: one that refutes it decides, otherwise all must support it."""
-    if verdicts.NOT_REPRODUCED in found:
+def _together(verdict_set: set[str]) -> str:
+    """Combine the verdicts on a claim's numbers into one: any that refutes decides; otherwise all must support the
+    claim."""
+    if verdicts.NOT_REPRODUCED in verdict_set:
         return verdicts.NOT_REPRODUCED
-    if verdicts.INCONCLUSIVE in found:
+    if verdicts.INCONCLUSIVE in verdict_set:
         return verdicts.INCONCLUSIVE
-    return verdicts.SAME_DIRECTION if verdicts.SAME_DIRECTION in found else verdicts.REPRODUCED
+    return verdicts.SAME_DIRECTION if verdicts.SAME_DIRECTION in verdict_set else verdicts.REPRODUCED
 
 
 def _cases(
     claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator
 ) -> tuple[list[_Case], tuple[str, ...]]:
-    """Return the rows to compare, and the reasons why they are not what the paper ran."""
+    """Return the rows that a claim compares, and the reasons why they are not what the paper ran. Raise _MissingRun if
+    one is missing."""
     cases: list[_Case] = []
     reasons = matching.of_machines(claim.metric)
     reasons += [shelf.paper.unclear[claim.metric]] if claim.metric in shelf.paper.unclear else []
 
-    def row(where: tuple[str, str, str], side: _Side) -> ReportRow:
-        found = shelf.row(*where[:2], side.method, where[2], side.variant)
-        if found is None:
-            raise _MissingRun(" ".join(part for part in [str(side), f"on {where[1]}", where[2]] if part))
-        if estimator.lacks(found, claim.metric):
-            raise _MissingRun(f"{claim.metric.replace('_', ' ')} of no run of {found.label} on {found.cell.task}")
-        reasons.extend(shelf.reasons(found, where[1], side.method, side.variant))
-        return found
+    def row(place: tuple[str, str, str], side: _Side) -> ReportRow:
+        report_row = shelf.row(*place[:2], side.method, place[2], side.variant)
+        if report_row is None:
+            raise _MissingRun(" ".join(part for part in [str(side), f"on {place[1]}", place[2]] if part))
+        if estimator.lacks(report_row, claim.metric):
+            raise _MissingRun(
+                f"{claim.metric.replace('_', ' ')} of no run of {report_row.label} on {report_row.cell.task}"
+            )
+        reasons.extend(shelf.reasons(report_row, place[1], side.method, side.variant))
+        return report_row
 
     pairs = _pairs(claim, numbers)
     spanned, its_tasks = shelf.span(claim.variant)
-    for where in _places(claim, numbers, shelf, pairs):
+    for place in _places(claim, numbers, shelf, pairs):
         for first, second in pairs:
-            if spanned and where[1] not in its_tasks[first.variant[spanned]]:
+            if spanned and place[1] not in its_tasks[first.variant[spanned]]:
                 continue
             of = first.without(spanned).beside(second.without(spanned)) if second else str(first)
-            cases.append(_Case(of, where[0], row(where, first), row(where, second) if second else None))
+            cases.append(_Case(of, place[0], row(place, first), row(place, second) if second else None))
     if not cases and not _named(claim, numbers):
         raise _MissingRun("no task has all of its runs")
     if not cases:
@@ -204,20 +211,21 @@ def _cases(
 
 
 def _pairs(claim: Claim, numbers: pd.DataFrame) -> list[tuple[_Side, _Side | None]]:
-    """Return the pairs to compare; the side of a level stands alone."""
-    given = {
+    """Return the pairs (method, baseline) that a claim compares; the baseline is None for the formulas `level` and
+    `range`."""
+    choices = {
         key: text.split(",")
         for key, text in claim.variant.items()
         if key not in ("learner", matching.DATA, matching.HARDWARE)
     }
-    shared = {key: values[0] for key, values in given.items() if len(values) == 1 and not key.startswith(BASELINE)}
+    shared = {key: values[0] for key, values in choices.items() if len(values) == 1 and not key.startswith(BASELINE)}
     first = _Side(claim.method, shared)
     if claim.formula in ("level", "range"):
         return [(first, None)]
-    several = {key: values for key, values in given.items() if len(values) > 1 and not key.startswith(BASELINE)}
+    several = {key: values for key, values in choices.items() if len(values) > 1 and not key.startswith(BASELINE)}
     if claim.baseline and several:
-        return _products(claim, shared, several, given)
-    others = _baselines(claim, shared, given)
+        return _products(claim, shared, several, choices)
+    others = _baselines(claim, shared, choices)
     for key, values in several.items():
         first = _Side(claim.method, {**shared, key: values[0]})
         others += [_Side(claim.method, {**shared, key: value}) for value in values[1:]]
@@ -231,95 +239,100 @@ def _pairs(claim: Claim, numbers: pd.DataFrame) -> list[tuple[_Side, _Side | Non
 
 
 def _rivals(claim: Claim, first: _Side, numbers: pd.DataFrame) -> list[_Side]:
-    """Return the other methods and variants of the table that a claim without a baseline refers to, on its tasks."""
-    named = re.search(r"table (\w+)", claim.where)
-    own = numbers[(numbers["table"] == (named[1] if named else "")) & (numbers["metric"] == claim.metric)]
-    own = own[own["task"].isin(claim.task.split(","))]
-    sides = [_Side(method, published.variant(text)) for method, text in zip(own["method"], own["variant"], strict=True)]
+    """Return the methods and variants, other than `first`, that the table named by a claim without a baseline has on
+    its tasks."""
+    named = re.search(r"table (\w+)", claim.passage)
+    rival_rows = numbers[(numbers["table"] == (named[1] if named else "")) & (numbers["metric"] == claim.metric)]
+    rival_rows = rival_rows[rival_rows["task"].isin(claim.task.split(","))]
+    sides = [
+        _Side(method, published.variant(text))
+        for method, text in zip(rival_rows["method"], rival_rows["variant"], strict=True)
+    ]
     return [side for number, side in enumerate(sides) if side != first and side not in sides[:number]]
 
 
-def _baselines(claim: Claim, shared: dict[str, str], given: dict[str, list[str]]) -> list[_Side]:
-    """Return the baseline under each setting that the variant gives to the baseline alone."""
+def _baselines(claim: Claim, shared: dict[str, str], choices: dict[str, list[str]]) -> list[_Side]:
+    """Return the baseline under each setting that the claim's variant gives to the baseline alone (keys with the prefix
+    `BASELINE`). `choices`: key of the variant -> its values."""
     both = {name: value for name, value in shared.items() if name not in OF_THE_METHOD}
     return [
         _Side(claim.baseline, {**both, key.removeprefix(BASELINE): value})
-        for key, values in given.items()
+        for key, values in choices.items()
         if key.startswith(BASELINE)
         for value in values
     ]
 
 
 def _products(
-    claim: Claim, shared: dict[str, str], several: dict[str, list[str]], given: dict[str, list[str]]
+    claim: Claim, shared: dict[str, str], several: dict[str, list[str]], choices: dict[str, list[str]]
 ) -> list[tuple[_Side, _Side | None]]:
     """Pair the method, under each combination of several settings, with every baseline under the shared settings."""
     pairs: list[tuple[_Side, _Side | None]] = []
     for chosen in itertools.product(*several.values()):
         settings = {**shared, **dict(zip(several, chosen, strict=True))}
         both = {name: value for name, value in settings.items() if name not in OF_THE_METHOD}
-        others = _baselines(claim, settings, given) or [_Side(name, both) for name in claim.baseline.split(",")]
+        others = _baselines(claim, settings, choices) or [_Side(name, both) for name in claim.baseline.split(",")]
         pairs += [(_Side(claim.method, settings), other) for other in others]
     return pairs
 
 
 def _named(claim: Claim, numbers: pd.DataFrame) -> list[str]:
-    """Return the tasks of a claim's suites for which the paper has numbers of the claim's metric, or of any metric if
-    there are none. None for a mechanism, which holds on any task."""
+    """Return the tasks for which the paper has numbers of the claim's metric in the claim's suites, or of any metric if
+    there are none. Empty for a metric of `OF_DRAWS`, whose claims hold on any task."""
     if claim.metric in OF_DRAWS:
         return []
     mine = numbers[numbers["suite"].isin(claim.suite.split(","))]
     metrics = map(matching.metric, mine["metric"], map(published.variant, mine["variant"]))
-    own = mine[[metric == claim.metric for metric in metrics]]
-    tasks = own["task"] if len(own) and set(own["task"]) == {ALL} else mine["task"]
+    metric_rows = mine[[metric == claim.metric for metric in metrics]]
+    tasks = metric_rows["task"] if len(metric_rows) and set(metric_rows["task"]) == {ALL} else mine["task"]
     return [task for task in dict.fromkeys(tasks) if "," not in task and task != ALL]
 
 
 def _places(
     claim: Claim, numbers: pd.DataFrame, shelf: Shelf, pairs: Sequence[tuple[_Side, _Side | None]]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield (suite, task, learner). "All tasks" means those in the paper's tables or, if these name none, those of ours
-    that have every run."""
+    """Yield the (suite, task, learner) on which to test a claim. "All tasks" means those in the paper's tables or, if
+    these name none, those of ours that have every run."""
     for suite in claim.suite.split(","):
         mine = numbers[numbers["suite"] == suite]
         single = mine[~mine["task"].str.contains(",") & (mine["task"] != "all")]
-        known = list(dict.fromkeys(single["task"]))
+        paper_tasks = list(dict.fromkeys(single["task"]))
         variants = map(published.variant, dict.fromkeys(mine["variant"]))
         learners = {name for variant in variants for name in variant.get("learner", "").split(",")}
         if not _named(claim, numbers):
             sides = [side for pair in pairs for side in pair if side]
-            known = [
+            paper_tasks = [
                 task
                 for task in shelf.tasks(suite, sides[0].method, sides[0].variant)
                 if all(shelf.row(suite, task, side.method, "", side.variant) for side in sides)
             ]
         named = claim.task.split(",")
-        tasks = known if claim.task == ALL else [name for name in named if name in known or len(named) == 1]
-        wanted = claim.variant.get("learner", "").split(",")
+        tasks = paper_tasks if claim.task == ALL else [name for name in named if name in paper_tasks or len(named) == 1]
+        claimed_learners = claim.variant.get("learner", "").split(",")
         for task in tasks:
-            for learner in [name for name in wanted if len(wanted) == 1 or name in learners]:
+            for learner in [name for name in claimed_learners if len(claimed_learners) == 1 or name in learners]:
                 yield suite, task, learner
 
 
 def _findings(
-    claim: Claim, cases: Sequence[_Case], estimator: Estimator, apart: bool, shelf: Shelf
+    claim: Claim, cases: Sequence[_Case], estimator: Estimator, per_task: bool, shelf: Shelf
 ) -> Iterator[tuple[ClaimFinding, tuple[str, ...]]]:
-    """Yield each finding with the reasons why it is inconclusive, if any. `apart`: whether wins and ranges consider
-    each task separately."""
+    """Yield each number of a claim with its verdict, and the reasons why it is inconclusive, if it is. `per_task`:
+    whether wins and ranges consider each task separately."""
     seeds, several = shelf.paper.seeds, len({case.suite for case in cases}) > 1
     groups: dict[str, list[_Case]] = {}
     for case in cases:
-        each = claim.metric in OF_DRAWS or (apart and claim.formula in ("wins", "range"))
-        place = f"{case.ours.where} {case.ours.cell.learner}" if each else case.suite if several else ""
+        is_separate = claim.metric in OF_DRAWS or (per_task and claim.formula in ("wins", "range"))
+        place = f"{case.ours.task_id} {case.ours.cell.learner}" if is_separate else case.suite if several else ""
         groups.setdefault(" on ".join(part for part in (case.of, place) if part), []).append(case)
     refuting = 1 - (1 - LEVEL) / len(groups)
     compared = {of: _compared(claim, members, estimator) for of, members in groups.items()}
     if claim.formula == "wins":
         yield _wins(claim, list(compared.values()), refuting)
         return
-    for of, found in compared.items():
+    for of, estimated in compared.items():
         if claim.formula in ("best", "ordering"):
-            verdict, why = _sided(found, LEVEL, refuting), equivalence.why_inconclusive(found.tested)
+            verdict, why = _sided(estimated, LEVEL, refuting), equivalence.why_inconclusive(estimated.tested)
         else:
             high = claim.high if claim.high == claim.high else claim.value
             origin = equivalence.origin(claim.metric, claim.formula)
@@ -327,40 +340,43 @@ def _findings(
             episodes = estimates.episodes([case.ours for case in groups[of]])
             margin = equivalence.margin(claim.metric, claim.formula, claim.value, episodes)
             directed = claim.formula in _DIFFERENCES
-            verdict = str(equivalence.decided(found.tested, theirs, margin, directed=directed, level=refuting))
-            why = equivalence.why_inconclusive(found.tested, theirs, margin)
+            verdict = str(equivalence.decided(estimated.tested, theirs, margin, directed=directed, level=refuting))
+            why = equivalence.why_inconclusive(estimated.tested, theirs, margin)
         beside = difference([(case.ours, case.theirs or shelf.baseline(case.ours)) for case in groups[of]])
-        yield ClaimFinding(of, found.interval, verdict, beside, found.told), why
+        yield ClaimFinding(of, estimated.interval, verdict, beside, estimated.interval_note), why
 
 
 def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple[ClaimFinding, tuple[str, ...]]:
-    """Count the settings in which the method is better: at least those shown to be, at most those not refuted.
+    """Count the settings in which the method is better; the interval is from the number shown to be better to the
+    number not shown to be worse.
 
     If the claim is that it is never better, a win refutes the claim.
     """
     levels = (LEVEL, refuting) if claim.value else (refuting, LEVEL)
-    sided = [_sided(each, *levels) for each in compared]
-    count = sum(float(each.tested.value[0]) > 0 for each in compared)
-    shown, refuted = (sided.count(each) for each in (verdicts.REPRODUCED, verdicts.NOT_REPRODUCED))
+    sided = [_sided(estimated, *levels) for estimated in compared]
+    count = sum(float(estimated.tested.value[0]) > 0 for estimated in compared)
+    wins, refuted = (sided.count(verdict) for verdict in (verdicts.REPRODUCED, verdicts.NOT_REPRODUCED))
     most = len(sided) - refuted
-    bears, contradicts = (shown >= claim.value, most < claim.value) if claim.value else (most == 0, shown > 0)
+    bears, contradicts = (wins >= claim.value, most < claim.value) if claim.value else (most == 0, wins > 0)
     verdict = verdicts.REPRODUCED if bears else verdicts.NOT_REPRODUCED if contradicts else verdicts.INCONCLUSIVE
-    few = any(each.tested.seeds < equivalence.FEWEST_SEEDS for each in compared)
+    few = any(estimated.tested.seeds < equivalence.FEWEST_SEEDS for estimated in compared)
     why = equivalence.why_inconclusive(compared[0].tested) if few else ("too few settings show who is better",)
-    interval = Interval(*(np.asarray(float(number)) for number in (count, shown, most)))
+    interval = Interval(*(np.asarray(float(number)) for number in (count, wins, most)))
     return ClaimFinding(f"of {len(sided)} settings", interval, verdict), why
 
 
-def _sided(found: Estimated, better: float, worse: float) -> str:
-    """Return a verdict on whether the first side is better or worse, each at its own level."""
-    if equivalence.better(found.tested, level=better):
+def _sided(estimated: Estimated, better: float, worse: float) -> str:
+    """Return `REPRODUCED` if the first side is better at the level `better`, `NOT_REPRODUCED` if it is worse at the
+    level `worse`, else `INCONCLUSIVE`."""
+    if equivalence.better(estimated.tested, level=better):
         return verdicts.REPRODUCED
-    refuted = equivalence.better(found.tested, -1.0, worse)
+    refuted = equivalence.better(estimated.tested, -1.0, worse)
     return verdicts.NOT_REPRODUCED if refuted else verdicts.INCONCLUSIVE
 
 
 def _compared(claim: Claim, cases: Sequence[_Case], estimator: Estimator) -> Estimated:
-    """Estimate a claim's number over some cases; if it has none, the amount by which the first side is better."""
+    """Estimate the number of a claim over some cases; for a formula without a number of its own, by how much the first
+    side is better."""
     settings = [Setting(case.ours, case.theirs) for case in cases]
     if claim.formula in ("level", "range"):
         return estimator(claim.metric, [Setting(case.ours) for case in cases])

@@ -17,15 +17,15 @@ from guidebench.reports.summary.rows import ReportRow
 
 
 class Difference(NamedTuple):
-    """The final score of rows less that of their baselines, one row and one baseline for each task."""
+    """The final score of rows minus that of their baselines, one row and one baseline for each task."""
 
     baseline: str
     score: Score
-    found: Comparison
+    comparison: Comparison
 
 
 def baseline_of(row: ReportRow, rows: Iterable[ReportRow]) -> ReportRow | None:
-    """Return the baseline of a row's place among `rows`; None for the baseline itself."""
+    """Return the baseline among `rows` with which a report compares the row; None for the baseline itself."""
     if row.label == row.baseline:
         return None
     return next((other for other in rows if other.place == row.place and other.label == row.baseline), None)
@@ -34,7 +34,8 @@ def baseline_of(row: ReportRow, rows: Iterable[ReportRow]) -> ReportRow | None:
 def difference(pairs: Sequence[tuple[ReportRow, ReportRow | None]]) -> Difference | None:
     """Return the difference of rows from their baselines, in the mean over tasks and learners.
 
-    None if a row has no baseline, is excluded from comparisons, or has another score, and if numbers of seeds differ.
+    None if a row has no baseline or is excluded from comparisons, if scores differ, or if numbers of seeds differ
+    within a side.
     """
     rows = [row for pair in pairs for row in pair if row is not None]
     if len(rows) < 2 * len(pairs) or any(row.alone for row in rows) or len({row.score for row in rows}) > 1:
@@ -44,5 +45,5 @@ def difference(pairs: Sequence[tuple[ReportRow, ReportRow | None]]) -> Differenc
         return None
     ours, theirs = (statistics.joined([row.unsigned for row in side]) for side in sides)
     score = sides[0][0].score
-    (found,) = statistics.compare(theirs, {"": ours}, bounds=scoring.bounds(score)).values()
-    return Difference(", ".join(dict.fromkeys(row.label for row in sides[1])), score, found)
+    (comparison,) = statistics.compare(theirs, {"": ours}, bounds=scoring.bounds(score)).values()
+    return Difference(", ".join(dict.fromkeys(row.label for row in sides[1])), score, comparison)

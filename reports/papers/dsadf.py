@@ -45,7 +45,8 @@ UNSTAGED = "no pre-training; the paper's begins from ELLM's policy"
 
 
 def readings(task: str, method: str, variant: Mapping[str, str]) -> Sequence[Reading]:
-    """Return what a method and variant of the paper mean on this task of ours, the best first."""
+    """Return which of our configurations a method and variant of the paper may mean on our task, in order of
+    preference."""
     if method in AGENTS:
         return _agents(AGENTS[method], variant.get("planner", ""))
     ablation = variant.get("ablation", "")
@@ -70,16 +71,16 @@ def readings(task: str, method: str, variant: Mapping[str, str]) -> Sequence[Rea
 
 
 def _agents(performer: str, planner: str) -> Sequence[Reading]:
-    """Return the reading of a model that acts alone, or by the plans of another."""
+    """Return the configuration of a model that acts alone (`planner` empty), or by the plans of another model."""
     if not planner:
         return (Reading(ALONE, {"performer.model": performer}),)
-    own = _answering(planner, performer)
-    return (Reading(PLANNED, {role: model for role, model in own.items() if role != "scorer.model"}),)
+    models = _answering(planner, performer)
+    return (Reading(PLANNED, {role: model for role, model in models.items() if role != "scorer.model"}),)
 
 
 def _answering(planner: str, performer: str) -> dict[str, str]:
-    """Return the models by role. The planner's model also reflects; the score of proficiency stays the full system's,
-    which trained with it."""
+    """Return the model of each role. The planner's model also reflects; proficiency is scored by the full system's
+    model, with which the agent trained."""
     return {
         "planner.model": planner,
         "reflector.model": planner,
@@ -88,14 +89,14 @@ def _answering(planner: str, performer: str) -> dict[str, str]:
     }
 
 
-def _begun(method: str, own: Mapping[str, str], variant: Mapping[str, str]) -> Sequence[Reading]:
-    """Return the readings of a method that learns: from the named pre-training alone, or else from the paper's default
-    or, with that reason against it, from none."""
+def _begun(method: str, settings: Mapping[str, str], variant: Mapping[str, str]) -> Sequence[Reading]:
+    """Return the configurations of a method that learns: with the pre-training that the variant names or, if it names
+    none, with the paper's default and then, with a reason against it, without any."""
     if named := variant.get("pretraining"):
-        return (Reading(method, {**own, "pretraining": STAGES.get(named, named)}),)
+        return (Reading(method, {**settings, "pretraining": STAGES.get(named, named)}),)
     return (
-        Reading(method, {**own, "pretraining": DEFAULT_STAGE}),
-        Reading(method, {**own, "pretraining": "none"}, UNSTAGED),
+        Reading(method, {**settings, "pretraining": DEFAULT_STAGE}),
+        Reading(method, {**settings, "pretraining": "none"}, UNSTAGED),
     )
 
 

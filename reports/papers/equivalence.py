@@ -70,7 +70,8 @@ SHARES = (
 
 
 class Estimate(NamedTuple):
-    """One of our numbers. The first axis holds its readings: with the seeds as they are, then with an imagined seed."""
+    """One of our numbers. Axis 0 of the arrays holds its readings: with the seeds as they are, then with one imagined
+    seed more."""
 
     value: Array
     error: Array
@@ -95,8 +96,8 @@ class Published(NamedTuple):
 
 
 def printed(value: float, error: float, kind: str, seeds: int | None) -> Published:
-    """Build a number from the error printed with it; `kind` is sd (of the sample), population_sd, sem, unknown or
-    empty."""
+    """Convert a published value with its printed error to its standard error; `kind` is sd (of the sample),
+    population_sd, sem, unknown or empty."""
     if kind == "sd" and seeds is not None:
         error /= np.sqrt(seeds)
     if kind == "population_sd" and seeds is not None:
@@ -105,8 +106,8 @@ def printed(value: float, error: float, kind: str, seeds: int | None) -> Publish
 
 
 def margin(metric: str, formula: str, value: float, episodes: int) -> float:
-    """Return the difference within which ours equals a published value of this metric, under this formula ("" for
-    none). `episodes`: number of our episodes behind the value."""
+    """Return the largest difference at which our value of a metric counts as equal to a published one, under a claim's
+    formula ("" for none). `episodes`: number of our episodes behind the value."""
     if formula == "relative_saving" or metric.endswith(("saving_percent", "speed_percent")):
         return 20.0
     if formula == "relative_gain" or metric.endswith(("gain_percent", "change_percent")):
@@ -119,8 +120,8 @@ def margin(metric: str, formula: str, value: float, episodes: int) -> float:
 
 
 def origin(metric: str, formula: str) -> float:
-    """Return `Published.origin` for metric and formula as in `margin`: a gain of g % is a ratio of 100 + g, a saving of
-    s % one of 100 - s."""
+    """Return `Published.origin` of a metric and formula, see `margin`: the value at which the ratio behind a gain or
+    saving is 0, that is -100 or 100; NaN for other numbers."""
     if formula == "relative_saving" or metric.endswith("saving_percent"):
         return 100.0
     relative = formula == "relative_gain" or metric.endswith(("gain_percent", "change_percent"))
@@ -128,35 +129,36 @@ def origin(metric: str, formula: str) -> float:
 
 
 def of_seeds(scores: Array, greatest: float = np.inf) -> Estimate:
-    """Estimate the mean of scores [..., seeds] of one task; `greatest` is the highest score if they lie between 0 and
-    it."""
+    """Estimate the mean of scores [..., seeds] of one task. `greatest`: the highest possible score, if the lowest is 0;
+    with it, imagined seeds at the bounds add readings."""
     readings = [_mean(scores)]
     for bound in (0.0, greatest):
         if np.isfinite(greatest):
             alone = at_bound(scores, greatest - bound, greatest)
             more = _mean(np.concatenate([scores, np.full((*scores.shape[:-1], 1), bound)], axis=-1))
             readings.append([np.where(alone, new, old) for new, old in zip(more, readings[0], strict=True)])
-    value, error, freedom = (np.stack(each) for each in zip(*readings, strict=True))
+    value, error, freedom = (np.stack(column) for column in zip(*readings, strict=True))
     return Estimate(value, error, freedom, scores.shape[-1])
 
 
 def at_bound(scores: Array, bound: float, greatest: float) -> Array:
-    """Return whether most of scores [..., seeds] are near this bound."""
+    """Return whether the median of scores [..., seeds] is within a tenth of `greatest` of a bound."""
     return np.asarray(np.abs(np.median(scores, axis=-1) - bound) <= NEAR * greatest)
 
 
 def ends(ours: Estimate, theirs: Published | None = None, level: float = LEVEL) -> tuple[Array, Array]:
-    """Return the interval of our value, widened by the paper's error if `theirs` is given; it covers every reading."""
+    """Return the ends of the t interval of our value at `level`, or of our difference from `theirs` with both errors;
+    it covers every reading."""
     from scipy import stats
 
     error, freedom = ours.error, ours.freedom
     if theirs is not None:
         alike = ours.error * np.sqrt(ours.seeds / theirs.seeds) * _larger(ours, theirs)
-        shown = np.nan_to_num(np.asarray(theirs.error, float))
-        error = np.hypot(ours.error, np.maximum(alike, shown))
+        printed_error = np.nan_to_num(np.asarray(theirs.error, float))
+        error = np.hypot(ours.error, np.maximum(alike, printed_error))
         with np.errstate(divide="ignore", invalid="ignore"):
-            both = error**4 / (ours.error**4 / ours.freedom + shown**4 / (theirs.seeds - 1))
-        freedom = np.where(shown > alike, both, ours.freedom)
+            both = error**4 / (ours.error**4 / ours.freedom + printed_error**4 / (theirs.seeds - 1))
+        freedom = np.where(printed_error > alike, both, ours.freedom)
     half = np.where(error > 0, stats.t.ppf((1 + level) / 2, freedom), 0.0)
     with np.errstate(invalid="ignore"):
         half = np.where(np.isinf(error), np.inf, half * error)
@@ -176,9 +178,9 @@ def _larger(ours: Estimate, theirs: Published) -> Array | float:
 
 
 def decided(ours: Estimate, theirs: Published, margin: float, *, directed: bool = False, level: float = LEVEL) -> Array:
-    """Return one of `verdicts.TESTED`. `directed`: the number states by how much a method is better, so its sign counts
-    too, unless it is published as zero. `level` is the level at which ours must differ; it is higher where several
-    numbers are tested."""
+    """Return the verdict (one of `verdicts.TESTED`) on our value beside a published one. `directed`: the number states
+    by how much a method is better, so its sign counts too, unless it is published as zero. `level`: at which ours must
+    differ; it is higher where several numbers are tested."""
     low, high = ends(ours, theirs, level)
     point, least = ours.value[0], SMALLEST * margin
     above, below = point - theirs.high, theirs.low - point
@@ -198,13 +200,13 @@ def decided(ours: Estimate, theirs: Published, margin: float, *, directed: bool 
 
 
 def equal(ours: Estimate, theirs: Published, margin: float) -> Array:
-    """Return whether the difference lies within the margin by two one-sided tests."""
+    """Return whether our value equals a published one within the margin, by two one-sided tests."""
     low, high = ends(ours, theirs, EQUAL_LEVEL)
     return np.asarray((low > theirs.low - margin) & (high < theirs.high + margin))
 
 
 def why_inconclusive(ours: Estimate, theirs: Published | None = None, margin: float = 0.0) -> tuple[str, ...]:
-    """Return why our numbers cannot decide, in words that are the same for every number.
+    """Return the reason why our value is inconclusive, in words that do not depend on the number.
 
     `theirs` and `margin` are as for `decided`; without them the question was which of two is better.
     """
@@ -218,7 +220,8 @@ def why_inconclusive(ours: Estimate, theirs: Published | None = None, margin: fl
 
 
 def better(ours: Estimate, sign: float = 1.0, level: float = LEVEL) -> Array:
-    """Return whether a difference is on this side of zero."""
+    """Return whether a difference is shown to be on one side of zero at `level`: above it, or below if `sign` is
+    negative."""
     low, high = ends(ours, level=level)
     return np.asarray(low > 0 if sign > 0 else high < 0) & (ours.seeds >= FEWEST_SEEDS)
 

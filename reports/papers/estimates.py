@@ -68,8 +68,8 @@ def _at_last(success: Array) -> Array:
 
 
 class Metric(NamedTuple):
-    """The value from a method's parts and, for a comparison, its baseline's; the parts are averaged over settings
-    first."""
+    """How a metric is computed from the parts of a method and, for a comparison, of its baseline, each averaged over
+    settings first."""
 
     value: Callable[[Parts, Parts], Array]
     compares: bool = False
@@ -79,12 +79,12 @@ class Metric(NamedTuple):
 
 
 class Estimated(NamedTuple):
-    """An estimated metric: the interval to show, and the estimate to test."""
+    """An estimated metric: the interval to show, and the estimate to test against a published value."""
 
     interval: Interval
     """95 % interval; its ends are NaN with a single seed, and infinite where resamples do not reach their target."""
     tested: Estimate
-    told: str = ""
+    interval_note: str = ""
     """What stands in the place of a comparison's interval that so few seeds do not have."""
 
 
@@ -111,12 +111,12 @@ do not exist yet."""
 
 
 def relative_gain(ours: Array, theirs: Array) -> Array:
-    """Return the difference in percent of the baseline's value."""
+    """Return by how much ours exceeds the baseline's value, in percent of the latter."""
     return np.asarray(100 * (ours - theirs) / theirs)
 
 
 def relative_saving(ours: Array, theirs: Array) -> Array:
-    """Return how much less than the baseline's value it is, in percent of that."""
+    """Return by how much ours is below the baseline's value, in percent of the latter."""
     return np.asarray(100 * (theirs - ours) / theirs)
 
 
@@ -148,7 +148,8 @@ COMPARISONS: dict[str, tuple[str, Formula]] = {
 
 
 def measured_by(metric: str) -> str:
-    """Return the metric that each side of a comparison has; a metric outside `COMPARISONS` is its own."""
+    """Return the metric that a comparison in `COMPARISONS` computes for either side; any other metric is returned
+    unchanged."""
     return COMPARISONS[metric][0] if metric in COMPARISONS else metric
 
 
@@ -162,17 +163,17 @@ def compares(metric: str) -> bool:
 
 
 def episodes(rows: Sequence[ReportRow]) -> int:
-    """Return the number of episodes of the last evaluation of rows, over seeds."""
+    """Return the number of episodes in the last evaluation of all seeds of these rows."""
     return int(sum(row.counts[:, -1].sum() for row in rows))
 
 
 def unmeasured(row: ReportRow, metric: str) -> Array:
-    """Return NaN for each seed, for runs without logs."""
+    """Return NaN for each seed of a row: the measure of runs without logs."""
     return np.full(len(row.seeds), np.nan)
 
 
 class Estimator:
-    """Estimates of metrics with their errors from `reps` resamples.
+    """Estimates metrics with their errors from `reps` resamples.
 
     `seconds` maps a row to its seconds per environment step; `measured` maps a row and one of `MEASURES` to a number
     per seed, or NaN.
@@ -182,40 +183,44 @@ class Estimator:
         self, seconds: Callable[[ReportRow], float], reps: int, measured: Callable[[ReportRow, str], Array] = unmeasured
     ) -> None:
         self._seconds, self._reps, self._measured = seconds, reps, measured
-        self._known: dict[tuple[int, int], Parts] = {}
+        self._parts_of: dict[tuple[int, int], Parts] = {}
         self._weights: dict[tuple[str, str, tuple[int, ...]], Array] = {}
         self._imagined: dict[tuple[int, float], ReportRow] = {}
         self._origins: dict[int, ReportRow] = {}
 
     def __call__(self, metric: str, settings: Sequence[Setting], formula: Formula | None = None) -> Estimated:
-        """Estimate the metric over all `settings`; with a formula, apply it to the metric of the methods and of the
-        baselines.
+        """Estimate a metric over all `settings`; with a formula, compare the metric of the methods with that of the
+        baselines by it.
 
-        NaN where it is undefined, as beside a baseline that never succeeded.
+        NaN where it is undefined, such as beside a baseline that never succeeded.
         """
         if metric in COMPARISONS:
             metric, formula = COMPARISONS[metric]
         readings = [
-            self._reading(metric, each, formula) for each in (settings, *self._with_imagined_seeds(metric, settings))
+            self._reading(metric, reading, formula)
+            for reading in (settings, *self._with_imagined_seeds(metric, settings))
         ]
         seeds = min(self._counted(row, metric) for row in _rows(settings))
-        value, error, freedom = (np.array(each, float) for each in zip(*[each[:3] for each in readings], strict=True))
+        value, error, freedom = (
+            np.array(column, float) for column in zip(*[reading[:3] for reading in readings], strict=True)
+        )
         tested = Estimate(value, error, freedom, seeds)
-        shown = readings[0][3]
-        if shown is None:
+        interval = readings[0][3]
+        if interval is None:
             low, high = equivalence.ends(tested)
             bounds = self._bounds(metric, settings, formula)
-            own = self._exact(metric, settings, formula)
-            if own is not None:
-                low, high = own.low, own.high
-            shown = Interval(value[0], np.clip(low, *bounds), np.clip(high, *bounds))
+            exact_interval = self._exact(metric, settings, formula)
+            if exact_interval is not None:
+                low, high = exact_interval.low, exact_interval.high
+            interval = Interval(value[0], np.clip(low, *bounds), np.clip(high, *bounds))
         if (compares(metric) or formula is not None) and not statistics.can_tell(seeds, seeds):
-            nothing = Interval(shown.estimate, np.asarray(np.nan), np.asarray(np.nan))
+            nothing = Interval(interval.estimate, np.asarray(np.nan), np.asarray(np.nan))
             return Estimated(nothing, tested, statistics.cannot_tell(seeds))
-        return Estimated(shown, tested)
+        return Estimated(interval, tested)
 
     def _exact(self, metric: str, settings: Sequence[Setting], formula: Formula | None) -> Interval | None:
-        """Return the comparison by the exact test; None for a number of one side, and where seeds have none."""
+        """Return the interval of a comparison by the exact test (`exact.interval`); None for a metric of one side, or
+        if seeds have no number of it."""
         kind = "gain" if formula is None and metric == "gain_percent" else _KINDS.get(formula) if formula else None
         baselines = [setting.baseline for setting in settings if setting.baseline is not None]
         if kind is None or len(baselines) < len(settings):
@@ -224,7 +229,7 @@ class Estimator:
         return exact.interval(metric, [setting.row for setting in settings], baselines, kind, measured)
 
     def _bounds(self, metric: str, settings: Sequence[Setting], formula: Formula | None) -> tuple[float, float]:
-        """Return the least and the greatest possible value, beside the baseline that was measured."""
+        """Return the least and the greatest possible value of a metric or comparison, given the measured baseline."""
         if formula is None and metric != "gain_percent":
             return _range(metric)
         if formula is not None and metric in SUCCESS and formula not in (relative_gain, relative_saving):
@@ -238,8 +243,8 @@ class Estimator:
         return (-most, 100.0) if formula is relative_saving else (-100.0, most)
 
     def samples(self, metric: str, settings: Sequence[Setting], formula: Formula | None = None) -> Array:
-        """Return the metric of the parts averaged over the settings: the point estimate, then each resample's, [1 +
-        reps]."""
+        """Return the metric of the parts averaged over the settings, [1 + reps]: the point estimate, then the value of
+        each resample."""
         if formula is not None:
             theirs = [Setting(setting.baseline) for setting in settings if setting.baseline is not None]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -258,7 +263,8 @@ class Estimator:
     def _reading(
         self, metric: str, settings: Sequence[Setting], formula: Formula | None
     ) -> tuple[float, float, float, Interval | None]:
-        """Return value, standard error, degrees of freedom, and an interval where it is not a t interval."""
+        """Return value, standard error and degrees of freedom of a metric, and its interval if that is not a t
+        interval, else None."""
         samples = self.samples(metric, settings, formula)
         point, drawn = float(samples[0]), samples[1:]
         strata = {_stratum(row): (row, self._counted(row, metric)) for row in _rows(settings)}
@@ -274,29 +280,32 @@ class Estimator:
             certain = np.isinf(point) and never >= (1 + LEVEL) / 2
             return point, 0.0 if certain else np.inf, least, Interval(np.asarray(point), *map(np.asarray, ends))
         finite = np.isfinite(drawn)
-        apart = np.where(finite, drawn - drawn[finite].mean(), 0.0)
-        whole, shares, freedoms = float((apart**2).mean()), [], []
+        deviations = np.where(finite, drawn - drawn[finite].mean(), 0.0)
+        variance, shares, freedoms = float((deviations**2).mean()), [], []
         for row, seeds in strata.values():
             times = self._drawn(row)[1:] * len(row.seeds)
-            shares.append(float(((apart @ (times - 1) / len(apart)) ** 2).sum()) * seeds / (seeds - 1))
+            shares.append(float(((deviations @ (times - 1) / len(deviations)) ** 2).sum()) * seeds / (seeds - 1))
             freedoms.append(seeds - 1)
         linear = sum(share * freedom / (freedom + 1) for share, freedom in zip(shares, freedoms, strict=True))
-        if whole <= (_TOLERANCE * max(abs(point), 1)) ** 2 or not linear:
+        if variance <= (_TOLERANCE * max(abs(point), 1)) ** 2 or not linear:
             return point, 0.0, least, None
-        freedom = sum(shares) ** 2 / sum(share**2 / each for share, each in zip(shares, freedoms, strict=True))
-        return point, float(np.sqrt(whole * sum(shares) / linear)), freedom, None
+        freedom = sum(shares) ** 2 / sum(share**2 / degrees for share, degrees in zip(shares, freedoms, strict=True))
+        return point, float(np.sqrt(variance * sum(shares) / linear)), freedom, None
 
     def _counted(self, row: ReportRow, metric: str) -> int:
         """Return how many seeds of a row have the metric."""
         return int(np.isfinite(self._measured(row, metric)).sum()) if metric in MEASURES else len(row.seeds)
 
     def _with_imagined_seeds(self, metric: str, settings: Sequence[Setting]) -> list[list[Setting]]:
-        """Return the settings with one more seed at a bound in each row, first for the method's rows, then for the
-        baseline's."""
+        """Return the settings with one imagined seed more in each row at a bound: first in the methods' rows, then in
+        the baselines'."""
         if metric not in METRICS:
             return []
-        methods = [Setting(self._with_a_seed(each.row, metric), each.baseline) for each in settings]
-        baselines = [Setting(each.row, each.baseline and self._with_a_seed(each.baseline, metric)) for each in settings]
+        methods = [Setting(self._with_a_seed(setting.row, metric), setting.baseline) for setting in settings]
+        baselines = [
+            Setting(setting.row, setting.baseline and self._with_a_seed(setting.baseline, metric))
+            for setting in settings
+        ]
         return [
             changed
             for changed in (methods, baselines)
@@ -304,8 +313,8 @@ class Estimator:
         ]
 
     def _with_a_seed(self, row: ReportRow, metric: str) -> ReportRow:
-        """Return a row of which most seeds are at a bound with one more seed at the other bound throughout training;
-        return any other row unchanged."""
+        """Return a row most of whose seeds are at a bound of the score with one imagined seed more, which is at the
+        other bound throughout training; any other row unchanged."""
         scores = METRICS[metric].of_seeds(row.success)
         for bound in (0.0, 1.0):
             if equivalence.at_bound(scores, 1 - bound, 1.0):
@@ -317,18 +326,19 @@ class Estimator:
         return row
 
     def _means(self, row: ReportRow, metric: str) -> Array:
-        """Return the mean over the runs that have a number, [1 + reps]; with a single run, the point estimate only."""
+        """Return the mean of a measure over a row's runs that have one, [1 + reps]: the point estimate, then each
+        resample; NaN after the first with a single run."""
         values, weights = self._measured(row, metric), self._drawn(row)
-        known = np.isfinite(values)
+        has_number = np.isfinite(values)
         with np.errstate(invalid="ignore"):
-            means = weights @ np.where(known, values, 0) / (weights @ known)
-        if known.sum() < 2:
+            means = weights @ np.where(has_number, values, 0) / (weights @ has_number)
+        if has_number.sum() < 2:
             means[1:] = np.nan
         return np.asarray(means)
 
     def _parts(self, row: ReportRow, baseline: ReportRow | None) -> Parts:
         key = (id(row), id(baseline))
-        if key not in self._known:
+        if key not in self._parts_of:
             pieces = []
             size = max(1, _CHUNK // row.success.shape[1])
             weights = self._drawn(row)
@@ -346,13 +356,14 @@ class Estimator:
                 deviation = np.sqrt(np.maximum(variance, 0.0) * len(ends) / max(1, len(ends) - 1))
                 pieces.append((curves[:, -1], best, area, _reached(row.steps, curves, aim), deviation))
             last, best, area, steps, deviation = (np.concatenate(piece) for piece in zip(*pieces, strict=True))
-            self._known[key] = Parts(
+            self._parts_of[key] = Parts(
                 last, best, area, steps, steps * self._seconds(self._origins.get(id(row), row)), deviation
             )
-        return self._known[key]
+        return self._parts_of[key]
 
     def _drawn(self, row: ReportRow) -> Array:
-        """Return the weight of every seed, [1 + reps, seeds], the same for rows that are drawn together."""
+        """Return the weight of every seed of a row in the point estimate and in each resample, [1 + reps, seeds]; rows
+        of one configuration have the same."""
         stratum = _stratum(row)
         if stratum not in self._weights:
             runs = len(row.seeds)
@@ -378,13 +389,13 @@ def _rows(settings: Sequence[Setting]) -> list[ReportRow]:
 
 
 def _stratum(row: ReportRow) -> tuple[str, str, tuple[int, ...]]:
-    """Return the key of rows whose seeds are drawn together: those of one configuration."""
-    return row.where, row.cell.id, row.seeds
+    """Return the key of a row's resampling: rows of one configuration share their draws of seeds."""
+    return row.task_id, row.cell.id, row.seeds
 
 
 def _reached(steps: Array, curves: Array, target: Array) -> Array:
-    """Return the first of `steps` at which each of `curves` [n, checkpoints] reaches its target [n]; NaN for a target
-    of zero."""
+    """Return the first of `steps` at which each of `curves` [n, checkpoints] reaches its target [n]; infinite if never,
+    NaN for a target of zero."""
     hit = curves >= target[:, None] - _TOLERANCE
     first = np.where(hit.any(axis=1), np.asarray(steps, float)[hit.argmax(axis=1)], np.inf)
     return np.where(target > 0, first, np.nan)

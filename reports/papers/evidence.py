@@ -30,45 +30,51 @@ from guidebench.reports.summary.rows import ReportRow
 
 
 def episode(figure: ReferenceFigure, name: str, sources: Sources) -> list[Drawing]:
-    """Draw the judge's score beside the critic along a reference episode."""
+    """Draw a figure of the judge's score beside the critic along reference episodes, a drawing per task that has a
+    row."""
     drawings = []
     for task in figure.tasks:
         row = sources.row(figure.suite, task, ("", figure.method, {}))
         if row is not None:
             rows = results.noted(sources.study_of(row), "probes")
-            own = probes.drawings(probes.probed([row.cell], rows, {row.cell.id: row.label}))
-            drawings += [each._replace(name=name, where=f"Figure {figure.figure}, {row.where}") for each in own]
+            drawn = probes.drawings(probes.probed([row.cell], rows, {row.cell.id: row.label}))
+            caption = f"Figure {figure.figure}, {row.task_id}"
+            drawings += [drawing._replace(name=name, caption=caption) for drawing in drawn]
     return drawings
 
 
 def labels(figure: Labels, name: str, sources: Sources) -> list[Drawing]:
-    """Draw label accuracy and return over training."""
+    """Draw a figure of label accuracy and return over training; return none if no row has labels."""
     rows = _rows(figure.suite, figure.task, figure.curves, sources)
     taught = {called: sources.teaching(row) for called, row in rows.items()}
-    known = {called: each for called, each in taught.items() if each is not None and each.over_training}
-    if not known:
+    drawable = {
+        called: teaching for called, teaching in taught.items() if teaching is not None and teaching.over_training
+    }
+    if not drawable:
         return []
     places = figures.styles(called for called, _, _ in figure.curves)
-    where = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
-    drawn = preferences.over_training(figure.task, name, known, rows, places)
-    return [drawn._replace(where=where, alt=f"{where}. {drawn.alt}")]
+    caption = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
+    drawn = preferences.over_training(figure.task, name, drawable, rows, places)
+    return [drawn._replace(caption=caption, alt=f"{caption}. {drawn.alt}")]
 
 
 def learned(figure: Rewards, name: str, sources: Sources) -> list[Drawing]:
-    """Draw learned rewards beside the task's own."""
+    """Draw a figure of learned rewards beside the task's own along its reference episode; return none if no row probed
+    them."""
     rows = _rows(figure.suite, figure.task, figure.curves, sources)
-    found = {called: sources.learned(row) for called, row in rows.items()}
-    known = {called: each for called, each in found.items() if each is not None}
-    if not known:
+    probed = {called: sources.learned(row) for called, row in rows.items()}
+    drawable = {called: reward for called, reward in probed.items() if reward is not None}
+    if not drawable:
         return []
     places = figures.styles(called for called, _, _ in figure.curves)
-    where = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
-    drawn = rewards.along(figure.task, name, known, places)
-    return [drawn._replace(where=where, alt=f"{where}. {drawn.alt}")]
+    caption = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
+    drawn = rewards.along(figure.task, name, drawable, places)
+    return [drawn._replace(caption=caption, alt=f"{caption}. {drawn.alt}")]
 
 
 def imagined(figure: Imagined, name: str, sources: Sources) -> list[Drawing]:
-    """Draw rewards of imagined segments beside those of preferred ones, by task."""
+    """Draw a figure of the rewards of imagined segments beside those of preferred ones, a group of bars per task; none
+    without rows."""
     bars = {}
     for task in figure.tasks:
         row = sources.row(figure.suite, task, ("", figure.method, {}))
@@ -77,29 +83,30 @@ def imagined(figure: Imagined, name: str, sources: Sources) -> list[Drawing]:
             bars[task] = taught.rewards
     if not bars:
         return []
-    where = f"Figure {figure.figure}, {_title(figure)}"
+    caption = f"Figure {figure.figure}, {_title(figure)}"
     drawn = preferences.rewards(figure.method, name, bars)
-    return [drawn._replace(where=where, alt=f"{where}. {drawn.alt}")]
+    return [drawn._replace(caption=caption, alt=f"{caption}. {drawn.alt}")]
 
 
 def trajectories(figure: Trajectories, name: str, sources: Sources) -> list[Drawing]:
-    """Draw paths of imagined segments, by task."""
+    """Draw a figure of the paths of imagined segments, a drawing per task that has a row."""
     drawn: list[Drawing] = []
     for task in figure.tasks:
         row = sources.row(figure.suite, task, ("", figure.method, {}))
         if row is None:
             continue
         rows = results.noted(sources.study_of(row), "imagined")
-        for each in sketches([row.cell], rows, {row.cell.id: row.label}):
-            own = paths(each, figures.file_name(name, task, [drawing.name for drawing in drawn]))
-            drawn.append(own._replace(where=f"Figure {figure.figure}, {_title(figure)}, {task}"))
+        for sketch in sketches([row.cell], rows, {row.cell.id: row.label}):
+            drawing = paths(sketch, figures.file_name(name, task, [other.name for other in drawn]))
+            drawn.append(drawing._replace(caption=f"Figure {figure.figure}, {_title(figure)}, {task}"))
     return drawn
 
 
 def bars(figure: BarFigure, name: str, sources: Sources) -> list[Drawing]:
-    """Draw metrics of a few rows, one axis per metric; omit metrics that no row has."""
+    """Draw a figure of several metrics of a few rows, one axis per metric that any row has; none with fewer than two
+    rows."""
     rows = _rows(figure.suite, figure.task, figure.bars, sources)
-    found = {
+    estimates = {
         metric: {
             called: sources.estimator(metric, [Setting(row)]).interval
             for called, row in rows.items()
@@ -107,30 +114,30 @@ def bars(figure: BarFigure, name: str, sources: Sources) -> list[Drawing]:
         }
         for metric in figure.metrics
     }
-    found = {metric: each for metric, each in found.items() if each}
-    if len(rows) < 2 or not found:
+    estimates = {metric: bars for metric, bars in estimates.items() if bars}
+    if len(rows) < 2 or not estimates:
         return []
-    where = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
-    with figures.canvas(0.6 + len(found) * (0.3 + 0.2 * len(rows))) as canvas:
-        every = np.atleast_1d(canvas.subplots(len(found), 1))
-        for axes, (metric, each) in zip(every, found.items(), strict=True):
-            preferences.grouped(axes, {called: {metric: value} for called, value in each.items()}, [metric])
+    caption = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
+    with figures.canvas(0.6 + len(estimates) * (0.3 + 0.2 * len(rows))) as canvas:
+        every = np.atleast_1d(canvas.subplots(len(estimates), 1))
+        for axes, (metric, bars) in zip(every, estimates.items(), strict=True):
+            preferences.grouped(axes, {called: {metric: bar} for called, bar in bars.items()}, [metric])
             axes.set_title(literal(words(metric)), loc="left", pad=2, fontsize=7)
             if metric.endswith("_percent"):
                 axes.set_xlim(0, 100)
         canvas.suptitle(literal(figure.task), fontsize=8)
         png, pdf = figures.saved(canvas)
-    said = "; ".join(
-        f"{words(metric)} of {called} {text.spread(metric, value)}"
-        for metric, each in found.items()
-        for called, value in each.items()
+    numbers = "; ".join(
+        f"{words(metric)} of {called} {text.spread(metric, bar)}"
+        for metric, bars in estimates.items()
+        for called, bar in bars.items()
     )
-    return [Drawing(where, name, png, pdf, f"{where}. {said}.")]
+    return [Drawing(caption, name, png, pdf, f"{caption}. {numbers}.")]
 
 
 def by_task(figure: TaskBars, name: str, sources: Sources) -> list[Drawing]:
-    """Draw one metric of a few rows, with a group of bars per task; return none without a row that has it."""
-    found = {
+    """Draw a figure of one metric with a group of bars per task and a bar per row; none if no row has the metric."""
+    estimates = {
         task: {
             called: sources.estimator(figure.metric, [Setting(row)]).interval
             for called, row in _rows(figure.suite, task, figure.bars, sources).items()
@@ -138,30 +145,30 @@ def by_task(figure: TaskBars, name: str, sources: Sources) -> list[Drawing]:
         }
         for task in figure.tasks
     }
-    found = {task: each for task, each in found.items() if each}
-    if not found:
+    estimates = {task: bars for task, bars in estimates.items() if bars}
+    if not estimates:
         return []
-    names = [called for called, _, _ in figure.bars if any(called in each for each in found.values())]
+    names = [called for called, _, _ in figure.bars if any(called in bars for bars in estimates.values())]
     lacking = [called for called, _, _ in figure.bars if called not in names]
     missing = f" (not run: {', '.join(lacking)})" if lacking else ""
-    where = f"Figure {figure.figure}, {_title(figure)}{missing}"
-    with figures.canvas(0.6 + len(found) * (0.2 + 0.12 * len(names)) + 0.13 * -(-len(names) // 2)) as canvas:
+    caption = f"Figure {figure.figure}, {_title(figure)}{missing}"
+    with figures.canvas(0.6 + len(estimates) * (0.2 + 0.12 * len(names)) + 0.13 * -(-len(names) // 2)) as canvas:
         axes = canvas.subplots()
-        preferences.grouped(axes, found, names)
+        preferences.grouped(axes, estimates, names)
         axes.set_xlabel(literal(words(figure.metric)))
         if figure.metric.endswith("_percent"):
             axes.set_xlim(0, 100)
         canvas.legend(loc="outside lower center", ncols=2, frameon=False)
         png, pdf = figures.saved(canvas)
-    said = "; ".join(
-        f"{task}: {', '.join(f'{called} {text.spread(figure.metric, value)}' for called, value in each.items())}"
-        for task, each in found.items()
+    numbers = "; ".join(
+        f"{task}: {', '.join(f'{called} {text.spread(figure.metric, bar)}' for called, bar in bars.items())}"
+        for task, bars in estimates.items()
     )
-    return [Drawing(where, name, png, pdf, f"{where}. {words(figure.metric)} of {said}.")]
+    return [Drawing(caption, name, png, pdf, f"{caption}. {words(figure.metric)} of {numbers}.")]
 
 
 def training(figure: Training, name: str, sources: Sources) -> list[Drawing]:
-    """Draw what runs recorded over training, a drawing per task that has a run of every curve."""
+    """Draw a figure of what runs recorded over training, a drawing per task that has a run of every curve."""
     drawn: list[Drawing] = []
     for task in figure.tasks:
         rows = _rows(figure.suite, task, figure.curves, sources)
@@ -181,10 +188,10 @@ def training(figure: Training, name: str, sources: Sources) -> list[Drawing]:
                         else over_steps.success(row, label)
                     )
             charts.append(over_steps.chart(axis, curves, share="" in metrics))
-        where = f"Figure {figure.figure}, {_title(figure)}, {task}"
+        caption = f"Figure {figure.figure}, {_title(figure)}, {task}"
         places = figures.styles(curve.label for chart in charts for curve in chart.curves)
-        file = name if len(figure.tasks) == 1 else figures.file_name(name, task, [each.name for each in drawn])
-        made = over_steps.drawing(where, file, where, charts, places)
+        file = name if len(figure.tasks) == 1 else figures.file_name(name, task, [drawing.name for drawing in drawn])
+        made = over_steps.drawing(caption, file, caption, charts, places)
         drawn += [made] if made else []
     return drawn
 
@@ -194,6 +201,6 @@ def _title(figure: Labels | Rewards | Imagined | Trajectories | BarFigure | Trai
 
 
 def _rows(suite: str, task: str, named: tuple[Named, ...], sources: Sources) -> dict[str, ReportRow]:
-    """Return the available rows by their names in the figure."""
-    found = {each[0]: sources.row(suite, task, each) for each in named}
-    return {called: row for called, row in found.items() if row is not None}
+    """Return name in the figure -> row, for those methods and variants of a figure that have a row on the task."""
+    rows = {curve[0]: sources.row(suite, task, curve) for curve in named}
+    return {called: row for called, row in rows.items() if row is not None}

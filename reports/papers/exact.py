@@ -33,9 +33,9 @@ def shortfall(ours: Array, theirs: Array) -> Array:
 def interval(
     metric: str, rows: Sequence[ReportRow], baselines: Sequence[ReportRow], kind: str, measured: Measured | None
 ) -> Interval | None:
-    """Return a comparison of rows with their baselines, as many, in the mean over settings: a `kind` of `KINDS`, with
-    its interval. None if seeds have no number of this metric, rows have different numbers of seeds, or a gain is of
-    numbers below 0. `measured`: of a metric of logs."""
+    """Return how rows compare with as many baselines in the mean over settings, by a `kind` of `KINDS`, with the
+    interval of the exact test. None if seeds have no number of this metric, rows have different numbers of seeds, or a
+    gain is of numbers below 0. `measured`: function that gives the numbers, for a metric of logs."""
     ours, theirs = (_joined([_sample(row, metric, measured) for row in side]) for side in (rows, baselines))
     if ours is None or theirs is None or ours.shape[1] != theirs.shape[1]:
         return None
@@ -45,11 +45,11 @@ def interval(
         return Interval(*(np.asarray(scale * part) for part in statistics.interval(first, second)))
     if min(ours.scores.min(), theirs.scores.min()) < 0:
         return None
-    found = statistics.ratio(ours, theirs)
+    ratio = statistics.ratio(ours, theirs)
     if kind == "saving":
-        return Interval(*(np.asarray(100 * (1 - part)) for part in (found.estimate, found.high, found.low)))
+        return Interval(*(np.asarray(100 * (1 - part)) for part in (ratio.estimate, ratio.high, ratio.low)))
     off = 1.0 if kind == "gain" else 0.0
-    return Interval(*(np.asarray(100 * (part - off)) for part in found))
+    return Interval(*(np.asarray(100 * (part - off)) for part in ratio))
 
 
 KINDS = ("difference", "shortfall", "gain", "saving", "share")
@@ -65,8 +65,8 @@ def _sample(row: ReportRow, metric: str, measured: Measured | None) -> Sample | 
     """Return the numbers of a row's seeds, [seeds, 1], success rates between 0 and 1; None if they have none."""
     if measured is not None:
         values = measured(row, metric)
-        known = values[np.isfinite(values)]
-        return Sample(known[:, None]) if len(known) else None
+        finite = values[np.isfinite(values)]
+        return Sample(finite[:, None]) if len(finite) else None
     if metric == "area_under_curve":
         if len(row.steps) < 2:
             return Sample(row.success[:, -1:])
@@ -81,7 +81,7 @@ def _sample(row: ReportRow, metric: str, measured: Measured | None) -> Sample | 
 
 
 def _joined(samples: Sequence[Sample | None]) -> Sample | None:
-    found = [sample for sample in samples if sample is not None]
-    if not found or len(found) < len(samples) or len({len(sample.scores) for sample in found}) > 1:
+    present = [sample for sample in samples if sample is not None]
+    if not present or len(present) < len(samples) or len({len(sample.scores) for sample in present}) > 1:
         return None
-    return statistics.joined(found)
+    return statistics.joined(present)

@@ -35,7 +35,7 @@ class PublishedEntry(NamedTuple):
     """Another metric of ours that is shown beside it (`Paper.beside`), and its value."""
     difference: Difference | None = None
     """Our rows less their baselines in the final score."""
-    told: str = ""
+    interval_note: str = ""
     """What stands in the place of an interval that so few seeds do not have."""
 
 
@@ -47,7 +47,7 @@ class Line(NamedTuple):
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """Yield the entries of all non-empty cells."""
+        """Return the verdicts of all cells that have entries."""
         return tuple(cell[0].verdict for cell in self.cells if cell)
 
 
@@ -61,13 +61,15 @@ class Filled(NamedTuple):
 
 
 def fill(paper: Paper, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> list[Filled]:
-    """Fill the tables of a paper; `numbers` is what `guidebench.results.published.load(name)` returns."""
+    """Fill all tables of a paper; `numbers` is the frame that `guidebench.results.published.load(name)` returns."""
     tables = []
     for layout in paper.layouts:
         mine = [number(row) for row in numbers[numbers["table"] == layout.table].itertuples(index=False)]
-        tasks = ",".join(dict.fromkeys(each.task for each in mine if "," not in each.task and each.task != ALL))
-        mine = [each._replace(task=tasks) if each.task == ALL and tasks else each for each in mine]
-        tables.append(_table(layout, [entry(each, paper, shelf, estimator) for each in mine]))
+        tasks = ",".join(
+            dict.fromkeys(printed.task for printed in mine if "," not in printed.task and printed.task != ALL)
+        )
+        mine = [printed._replace(task=tasks) if printed.task == ALL and tasks else printed for printed in mine]
+        tables.append(_table(layout, [entry(printed, paper, shelf, estimator) for printed in mine]))
     return tables
 
 
@@ -79,34 +81,34 @@ def number(row: object) -> Number:
 
 
 def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> PublishedEntry:
-    """Estimate our value of a published number and compare them."""
+    """Estimate our value of a published number and return both with a verdict."""
     if number.suite in paper.robots:
         return PublishedEntry(number, None, verdicts.PUBLISHED_ONLY, ("real robots",), "", ())
     metric = matching.metric(number.metric, number.variant)
     if not estimates.is_known(metric):
         return PublishedEntry(number, None, verdicts.NOT_RUN, (f"{words(number.metric)} of no run",), "", ())
-    found = shelf.match(number)
-    if isinstance(found, Missing):
-        return PublishedEntry(number, None, verdicts.NOT_RUN, (found.what,), "", ())
-    rows = tuple({id(row): row for setting in found.settings for row in setting if row is not None}.values())
+    match = shelf.match(number)
+    if isinstance(match, Missing):
+        return PublishedEntry(number, None, verdicts.NOT_RUN, (match.configuration,), "", ())
+    rows = tuple({id(row): row for setting in match.settings for row in setting if row is not None}.values())
     lacking = [row for row in rows if estimator.lacks(row, metric)]
     if lacking:
         why = f"{words(estimates.measured_by(metric))} of no run of {lacking[0].label} on {lacking[0].cell.task}"
         return PublishedEntry(number, None, verdicts.NOT_RUN, (why,), "", ())
-    ours = estimator(metric, found.settings)
-    apart = difference([(row, other or shelf.baseline(row)) for row, other in found.settings])
-    beside = _beside(paper.beside.get(metric, ""), found.settings, estimator)
+    ours = estimator(metric, match.settings)
+    apart = difference([(row, other or shelf.baseline(row)) for row, other in match.settings])
+    beside = _beside(paper.beside.get(metric, ""), match.settings, estimator)
     undefined = np.isnan(ours.tested.value[0])
     missing = "not defined here: a baseline that never succeeded" if undefined else ""
-    reasons = tuple(filter(None, [*found.reasons, paper.unclear.get(metric, ""), missing]))
+    reasons = tuple(filter(None, [*match.reasons, paper.unclear.get(metric, ""), missing]))
     theirs = equivalence.printed(number.value, number.error, number.error_kind, number.seeds or paper.seeds)
     theirs = theirs._replace(origin=equivalence.origin(metric, ""))
-    episodes = estimates.episodes([setting.row for setting in found.settings])
+    episodes = estimates.episodes([setting.row for setting in match.settings])
     within = equivalence.margin(metric, "", number.value, episodes)
     alone = str(equivalence.decided(ours.tested, theirs, within, directed=estimates.compares(metric)))
     if not reasons and alone == verdicts.INCONCLUSIVE:
         reasons = equivalence.why_inconclusive(ours.tested, theirs, within)
-        return PublishedEntry(number, ours.interval, alone, reasons, alone, rows, beside, apart, ours.told)
+        return PublishedEntry(number, ours.interval, alone, reasons, alone, rows, beside, apart, ours.interval_note)
     decided = verdicts.NOT_COMPARABLE if reasons else alone
     return PublishedEntry(
         number,
@@ -117,42 +119,43 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> P
         rows,
         beside,
         apart,
-        ours.told,
+        ours.interval_note,
     )
 
 
 def _beside(metric: str, settings: Sequence[Setting], estimator: Estimator) -> tuple[str, float] | None:
-    """Return a metric and its value over the settings; None without a metric, and where no run recorded it."""
+    """Return a metric and its value over the settings; None if `metric` is empty or some run did not record it."""
     if not metric or any(estimator.lacks(setting.row, metric) for setting in settings):
         return None
     return metric, float(estimator(metric, settings).interval.estimate)
 
 
 def property_of(number: Number, name: str) -> str:
-    """Return the suite, task, method, metric or a variant's value of a number; "" if it has none."""
+    """Return the suite, task, method or metric of a number, or the value of its variant under that key; "" if it has
+    none."""
     if name in ("suite", "task", "method", "metric"):
         return str(getattr(number, name))
     return number.variant.get(name, "")
 
 
 def words(name: str) -> str:
-    """Return a name of data in reader's words."""
+    """Return a name from the data with spaces instead of underscores."""
     return name.replace("_", " ")
 
 
 def _table(layout: Layout, entries: Sequence[PublishedEntry]) -> Filled:
-    plain = (tuple(property_of(each.number, name) for name in layout.columns) for each in entries)
+    plain = (tuple(property_of(entry.number, name) for name in layout.columns) for entry in entries)
     columns: list[Any] = list(layout.composed) or list(dict.fromkeys(plain))
     lines: dict[tuple[str, ...], dict[object, list[PublishedEntry]]] = {}
-    for each in entries:
-        names = tuple(_shown(name, property_of(each.number, name)) for name in layout.lines)
+    for entry in entries:
+        names = tuple(_line_name(name, property_of(entry.number, name)) for name in layout.lines)
         cells = lines.setdefault(names, {})
         if layout.composed:
             for column in layout.composed:
-                if _place(each.number) in column.numbers:
-                    cells.setdefault(column, []).append(each)
+                if _place(entry.number) in column.numbers:
+                    cells.setdefault(column, []).append(entry)
         else:
-            cells.setdefault(tuple(property_of(each.number, name) for name in layout.columns), []).append(each)
+            cells.setdefault(tuple(property_of(entry.number, name) for name in layout.columns), []).append(entry)
     return Filled(
         layout,
         tuple(words(name.rpartition(".")[2]) for name in layout.lines),
@@ -167,8 +170,8 @@ def _table(layout: Layout, entries: Sequence[PublishedEntry]) -> Filled:
     )
 
 
-def _shown(name: str, value: str) -> str:
-    """Return a property that identifies a line, with the names of tasks and methods in reader's words."""
+def _line_name(name: str, value: str) -> str:
+    """Return the text of a property that identifies a line: metrics and ablations with spaces, others as they are."""
     return words(value) if name in ("metric", "ablation") else value
 
 
@@ -179,4 +182,4 @@ def _place(number: Number) -> tuple[str, str]:
 def _ordered(column: object, entries: Sequence[PublishedEntry]) -> Sequence[PublishedEntry]:
     if not isinstance(column, JoinedColumn):
         return entries
-    return sorted(entries, key=lambda each: column.numbers.index(_place(each.number)))
+    return sorted(entries, key=lambda entry: column.numbers.index(_place(entry.number)))

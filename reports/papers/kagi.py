@@ -24,14 +24,14 @@ TITLES: Mapping[str, str] = {
 
 
 def readings(task: str, method: str, variant: Mapping[str, str]) -> Sequence[Reading]:
-    """Return what a method and variant of the paper mean among our cells, the best first. The sparse reward alone is
-    RoboFuME's method, and equals KAGI's with that reward."""
-    own = FEWER.get(variant.get("demonstrations", "standard"), {})
+    """Return which of our configurations a method and variant of the paper may mean, in order of preference. The sparse
+    reward alone is RoboFuME's method, and equals KAGI's with that reward."""
+    settings = FEWER.get(variant.get("demonstrations", "standard"), {})
     if variant.get("ablation") == "dense_only":
-        return (Reading(FULL, {REWARD: "dense", **own}),)
+        return (Reading(FULL, {REWARD: "dense", **settings}),)
     if method == SPARSE:
-        return (Reading(SPARSE, own), Reading(FULL, {REWARD: "sparse", **own}))
-    return (Reading(method, {REWARD: "both", **own} if method == FULL else own),)
+        return (Reading(SPARSE, settings), Reading(FULL, {REWARD: "sparse", **settings}))
+    return (Reading(method, {REWARD: "both", **settings} if method == FULL else settings),)
 
 
 PAPER = Paper(

@@ -11,7 +11,7 @@ Named = tuple[str, str, Mapping[str, str]]
 
 
 class Reading(NamedTuple):
-    """What a paper's name of a method, with a variant, means among our cells."""
+    """One of our configurations that a paper's method and variant may mean."""
 
     method: str
     variant: Mapping[str, str]
@@ -171,7 +171,7 @@ Figure = (
 
 @dataclass(frozen=True)
 class Paper:
-    """The contents of a report on one paper."""
+    """What a report on one paper contains, and how its names map to ours."""
 
     title: str
     layouts: tuple[Layout, ...]

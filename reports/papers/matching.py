@@ -53,31 +53,31 @@ class Number(NamedTuple):
 
 
 class Match(NamedTuple):
-    """The rows of a number by task and learner, and the reasons why they are not what the paper ran."""
+    """Our rows for a published number, by task and learner, and the reasons why they are not what the paper ran."""
 
     settings: tuple[Setting, ...]
     reasons: tuple[str, ...]
 
 
 class Missing(NamedTuple):
-    """What no chosen study has."""
+    """A configuration that no chosen study has, in words: method, task, learner and settings."""
 
-    what: str
+    configuration: str
 
 
 def metric(name: str, variant: Mapping[str, str]) -> str:
-    """Return a metric's name including the data on which it was taken."""
+    """Return a metric's name, with a prefix if the number was taken on offline data instead of in training."""
     return f"{OFFLINE}_{name}" if variant.get(DATA) == OFFLINE else name
 
 
 def of_machines(metric: str) -> list[str]:
-    """Return why a number that depends on a machine is not the paper's."""
+    """Return the reason why a metric that depends on the machine cannot be the paper's; empty for other metrics."""
     name = estimates.measured_by(metric)
     return ["measured on other hardware"] if name == SECONDS or name.startswith(OF_MACHINES) else []
 
 
 def unnamed(tasks: Iterable[str]) -> str:
-    """Return why a number over these tasks is not that of a paper that names no tasks."""
+    """Return the reason why our mean over these tasks may not be the paper's, which names no tasks."""
     return f"mean over {', '.join(tasks)}; the paper names no tasks"
 
 
@@ -92,7 +92,7 @@ class Shelf:
         self._rows, self._stand_ins = rows, stand_ins
 
     def match(self, number: Number) -> Match | Missing:
-        """Return the rows of a number; raise Missing, naming the first setting of it that no study has."""
+        """Return our rows for a published number, or the first configuration that it needs and that no study has."""
         settings, reasons = [], of_machines(metric(number.metric, number.variant))
         learners = number.variant.get("learner", "").split(",")
         variant = {key: value for key, value in number.variant.items() if key not in (RELATIVE, HARDWARE, "learner")}
@@ -101,12 +101,12 @@ class Shelf:
         if tasks == [ALL]:
             tasks = self.tasks(number.suite, number.method, variant) or tasks
             reasons.append(unnamed(tasks))
-        for task, own in self._spanned(tasks, variant):
+        for task, task_variant in self._spanned(tasks, variant):
             for learner in learners:
-                row = self.row(number.suite, task, number.method, learner, own)
+                row = self.row(number.suite, task, number.method, learner, task_variant)
                 if row is None:
-                    return Missing(_words(number.method, task, learner, own))
-                reasons += self.reasons(row, task, number.method, own)
+                    return Missing(_words(number.method, task, learner, task_variant))
+                reasons += self.reasons(row, task, number.method, task_variant)
                 if not baseline or baseline == number.method:
                     settings.append(Setting(row))
                     continue
@@ -121,28 +121,30 @@ class Shelf:
         return Match(tuple(settings), tuple(dict.fromkeys(reasons)))
 
     def baseline(self, row: ReportRow) -> ReportRow | None:
-        """Return the baseline with which a report compares a row; None for the baseline itself."""
+        """Return the baseline with which a report compares a row; None if the row is the baseline."""
         return baseline_of(row, self._rows)
 
     def span(self, variant: Mapping[str, str]) -> tuple[str, Mapping[str, tuple[str, ...]]]:
-        """Return the setting over whose values a number of this variant is a mean, and each value's tasks; "" and
-        nothing if there is none."""
+        """Return the setting over whose values a number of this variant is a mean, with each value's tasks; ("", {}) if
+        it is no such mean."""
         for key, text in variant.items():
             if values := self.paper.spans.get(f"{key}={text}"):
                 return key, values
         return "", {}
 
     def _spanned(self, tasks: Sequence[str], variant: Mapping[str, str]) -> list[tuple[str, Mapping[str, str]]]:
-        """Return the pairs of task and variant over which a number is a mean."""
+        """Return the (task, variant) pairs over which a published number is a mean."""
         key, values = self.span(variant)
         if not key:
             return [(task, variant) for task in tasks]
-        return [(task, {**variant, key: value}) for value, own in values.items() for task in tasks if task in own]
+        return [
+            (task, {**variant, key: value}) for value, covered in values.items() for task in tasks if task in covered
+        ]
 
     def tasks(self, suite: str, method: str, variant: Mapping[str, str]) -> list[str]:
-        """Return the tasks of a suite that have a matching row."""
-        known = dict.fromkeys(row.cell.task for row in self._rows if row.cell.suite == suite)
-        return [task for task in known if self.row(suite, task, method, "", variant)]
+        """Return our tasks of a suite on which a method with this variant has a row."""
+        suite_tasks = dict.fromkeys(row.cell.task for row in self._rows if row.cell.suite == suite)
+        return [task for task in suite_tasks if self.row(suite, task, method, "", variant)]
 
     def row(self, suite: str, task: str, method: str, learner: str, variant: Mapping[str, str]) -> ReportRow | None:
         """Return the row with the fewest settings beyond those of `variant`, then the most seeds; None if there is
@@ -150,8 +152,10 @@ class Shelf:
 
         A number without suite or task matches any.
         """
-        own, instead = (self.paper.tasks.get(name, name) for name in (task, self._stand_ins.get(task, task)))
-        for name, reading in itertools.product(dict.fromkeys([own, instead]), self._readings(task, method, variant)):
+        our_task, instead = (self.paper.tasks.get(name, name) for name in (task, self._stand_ins.get(task, task)))
+        for name, reading in itertools.product(
+            dict.fromkeys([our_task, instead]), self._readings(task, method, variant)
+        ):
             fitting = [
                 row
                 for row in self._rows
@@ -165,41 +169,42 @@ class Shelf:
         return None
 
     def reasons(self, row: ReportRow, task: str, method: str, variant: Mapping[str, str]) -> list[str]:
-        """Return why a row is not what the paper ran on `task` by `method` with `variant`."""
-        reading = next(each for each in self._readings(task, method, variant) if self._is(row, each))
+        """Return the reasons why a row is not what the paper ran on `task` by `method` with `variant`; empty if it
+        is."""
+        reading = next(candidate for candidate in self._readings(task, method, variant) if self._is(row, candidate))
         meant = reading.variant
         strays = [stray for stray in self._strays(row, meant) if not stray.startswith("training.steps=")]
         if row.cell.method in self.paper.transfers:
             strays += self._learnt_otherwise(row)
         models = [meant["model"], row.cell.model] if "model" in meant else self.paper.models
-        wanted = {role: meant.get(f"{role}.model", model) for role, model in self.paper.roles.items()}
-        own = self.paper.tasks.get(task, task)
-        found = verdicts.reasons(row, self.paper, own, models, ", ".join(strays), wanted)
-        return [*([reading.reason] if reading.reason else []), *found]
+        role_models = {role: meant.get(f"{role}.model", model) for role, model in self.paper.roles.items()}
+        our_task = self.paper.tasks.get(task, task)
+        differences = verdicts.reasons(row, self.paper, our_task, models, ", ".join(strays), role_models)
+        return [*([reading.reason] if reading.reason else []), *differences]
 
     def _learnt_otherwise(self, row: ReportRow) -> list[str]:
-        """Return the settings from the command line with which the stage learnt that a transfer evaluates, without its
-        length, which has a reason of its own, its evaluations and what the row has too."""
+        """Return the command-line settings of the stage whose policy a transfer row evaluates, as texts. Left out are
+        its length, which has a reason of its own, settings of evaluations, and settings that the row has too."""
         return [
-            f"{PRETRAINING}.{name}={json.dumps(_value(entry))}"
+            f"{PRETRAINING}.{name}={json.dumps(_value(setting))}"
             for stage in row.cell.stages[-1:]
-            for name, entry in stage.settings.items()
-            if _layer(entry).startswith(_MEANT[0])
+            for name, setting in stage.settings.items()
+            if _layer(setting).startswith(_MEANT[0])
             and name not in self.paper.unnamed
             and name != "training.steps"
             and not name.startswith("evaluation.")
-            and not (name in row.cell.settings and _value(row.cell.settings[name]) == _value(entry))
+            and not (name in row.cell.settings and _value(row.cell.settings[name]) == _value(setting))
         ]
 
     def _readings(self, task: str, method: str, variant: Mapping[str, str]) -> Sequence[Reading]:
-        """Return what a number's method and variant mean among our cells, the best first."""
+        """Return which of our configurations a number's method and variant may mean, in order of preference."""
         if self.paper.reads is None:
             return [Reading(method, self._ours(variant))]
         theirs = {key: value for key, value in variant.items() if key not in (DATA, HARDWARE)}
         return self.paper.reads(self.paper.tasks.get(task, task), method, theirs)
 
     def _is(self, row: ReportRow, reading: Reading) -> bool:
-        """Return whether a row is what a reading means, and no ablation or perturbation of it."""
+        """Return whether a row is the configuration of a reading, and no ablation or perturbation beyond it."""
         variant = reading.variant
         if row.cell.method != reading.method or not self._has(row, variant):
             return False
@@ -231,8 +236,8 @@ class Shelf:
         return True
 
     def _answers(self, row: ReportRow, role: str, model: str) -> bool:
-        """Return whether this model answers in a role or, where the paper has this model in it throughout, a
-        hand-written or privileged part in its place, or none since the role is never asked."""
+        """Return whether this model answers in a role of the row. A hand-written or privileged part also counts where
+        the paper always has this model in the role."""
         part = row.cell.parts.get(role)
         if part is None:
             return False
@@ -240,60 +245,61 @@ class Shelf:
         return usual or verdicts.same(part.model, model)
 
     def _begun(self, row: ReportRow) -> str:
-        """Return the method of a row's pre-training, or `NONE`; what a transfer evaluates elsewhere is none."""
+        """Return the method of a row's pre-training, or `NONE`; the stage whose policy a transfer evaluates is no
+        pre-training."""
         before = row.cell.stages[:-1] if row.cell.method in self.paper.transfers else row.cell.stages
         return before[-1].method if before else NONE
 
     def _strays(self, row: ReportRow, variant: Mapping[str, str], layers: Sequence[str] = _MEANT) -> list[str]:
-        """Return the settings from these layers that the variant does not name, directly or as an ablation's, and a
-        pre-training stage that it does not name."""
-        given = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
+        """Return the settings of a row from these layers, and its pre-training, that the variant does not name,
+        directly or through an ablation; as texts."""
+        ablation_layer = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
         named = {"chat.model", "judge.model"} if "model" in variant else set()
         begun = self._begun(row)
         staged = [] if PRETRAINING in variant or begun == NONE else [f"{PRETRAINING}={begun}"]
         return staged + [
-            f"{name}={json.dumps(_value(entry))}"
-            for name, entry in row.cell.settings.items()
-            if _layer(entry).startswith(tuple(layers))
-            and _layer(entry) != given
+            f"{name}={json.dumps(_value(setting))}"
+            for name, setting in row.cell.settings.items()
+            if _layer(setting).startswith(tuple(layers))
+            and _layer(setting) != ablation_layer
             and name not in {*variant, *named, *self.paper.unnamed}
             and not _reaches(row, name)
         ]
 
     def _ours(self, variant: Mapping[str, str]) -> dict[str, str]:
-        """Return a variant in this project's names, without keys that are no settings."""
-        found = {}
+        """Return a paper's variant with our names of settings and values, without its data and hardware."""
+        settings = {}
         for key, value in variant.items():
             if key not in (DATA, HARDWARE):
                 pair = self.paper.means.get(f"{key}={value}", "") or f"{self.paper.means.get(key, key)}={value}"
-                name, _, found_value = pair.partition("=")
-                found[name] = found_value
-        return found
+                name, _, setting_value = pair.partition("=")
+                settings[name] = setting_value
+        return settings
 
 
 def _ablated(row: ReportRow, variant: Mapping[str, str]) -> bool:
-    """Return whether a row omits something that the variant includes."""
+    """Return whether a row is an ablation that the variant does not name."""
     place = row.cell.matrix
     if place is None or place.kind != ABLATION or place.reference == row.cell.id:
         return False
-    named = [entry for name, entry in row.cell.settings.items() if name in variant]
-    return ABLATION not in variant and not any(_layer(entry).startswith(ABLATION) for entry in named)
+    named = [setting for name, setting in row.cell.settings.items() if name in variant]
+    return ABLATION not in variant and not any(_layer(setting).startswith(ABLATION) for setting in named)
 
 
 def _reaches(row: ReportRow, name: str) -> bool:
-    """Return whether a setting says how a model is reached."""
+    """Return whether a setting only says how the model of a role is reached (`REACHED`)."""
     role, _, field = name.partition(".")
     part = row.cell.parts.get(role)
     return field in REACHED and part is not None and part.kind in ("judge", "chat", "embedder")
 
 
-def _layer(entry: Any) -> str:
-    """Return the layer that set it."""
-    return str(entry.get("layer", "")) if isinstance(entry, Mapping) else ""
+def _layer(setting: Any) -> str:
+    """Return the layer that set a recorded setting; "" if it has none."""
+    return str(setting.get("layer", "")) if isinstance(setting, Mapping) else ""
 
 
-def _value(entry: Any) -> Any:
-    return entry.get("value") if isinstance(entry, Mapping) else entry
+def _value(setting: Any) -> Any:
+    return setting.get("value") if isinstance(setting, Mapping) else setting
 
 
 def _parsed(text: str) -> Any:

@@ -27,7 +27,7 @@ OfEpisodes = Callable[["pd.DataFrame", ReportRow, "pd.DataFrame"], Mapping[int, 
 
 
 class Measure(NamedTuple):
-    """A number of a run, from one of its logs, and for some its evaluation episodes."""
+    """How a number of each run is read from one of its logs and, for some, from its evaluation episodes."""
 
     log: str
     of_runs: OfRuns | OfEpisodes
@@ -35,11 +35,11 @@ class Measure(NamedTuple):
     """Whether the function also receives the cell's evaluation episodes."""
 
 
-def _said(name: str, times: float = 1.0) -> OfRuns:
+def _of_labels(name: str, times: float = 1.0) -> OfRuns:
     def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
-        told = {int(seed): preferences.of_run(run).get(name, np.nan) for seed, run in runs}
-        return {seed: times * value for seed, value in told.items()}
+        numbers = {int(seed): preferences.of_run(run).get(name, np.nan) for seed, run in runs}
+        return {seed: times * value for seed, value in numbers.items()}
 
     return of_runs
 
@@ -57,12 +57,12 @@ def _on_unseen_pairs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
 
 
 def _clocked(value: Callable[[Mapping[str, float]], float | None]) -> OfRuns:
-    """Compute a number from each run's share of its worker's clock."""
+    """Return a function from the records `timings` to seed -> `value` of the run's share of its worker's clock."""
 
     def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
         clocks = {int(seed): value(judges.clock(run)) for seed, run in runs}
-        return {seed: found for seed, found in clocks.items() if found is not None}
+        return {seed: number for seed, number in clocks.items() if number is not None}
 
     return of_runs
 
@@ -76,7 +76,7 @@ def _frames_per_second(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
 
 
 def _most(name: str) -> OfRuns:
-    """Return the largest value in a run's records."""
+    """Return a function from records to seed -> the largest value of a column in the run."""
 
     def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         if name not in rows:
@@ -93,7 +93,7 @@ def _steps_of_a_second(clock: Mapping[str, float]) -> float | None:
 
 
 def _until_success(rows: pd.DataFrame, row: ReportRow, seed: int) -> pd.DataFrame:
-    """Return a seed's records up to its first evaluation with a success; all of them if there is none."""
+    """Return a seed's records up to its first evaluation with a success; all of them if it never succeeded."""
     reached = np.flatnonzero(row.success[row.seeds.index(seed)] > 0)
     until = row.steps[reached[0]] if len(reached) else np.inf
     return rows.loc[(rows["seed"] == seed) & (rows["step"] <= until)]
@@ -105,13 +105,13 @@ def _second_half(rows: pd.DataFrame, _: ReportRow, seed: int) -> pd.DataFrame:
 
 
 def _before_success(name: str, of: Callable[[Array], Array] = np.asarray) -> OfRuns:
-    """Return the mean of a metric before the first success, in percent."""
+    """Return a function to seed -> mean of a metric, transformed by `of`, before the first success, in percent."""
 
     def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
         if name not in rows:
             return {}
-        told = {seed: _until_success(rows, row, seed)[name].dropna().to_numpy(float) for seed in row.seeds}
-        return {seed: 100 * float(of(values).mean()) for seed, values in told.items() if len(values)}
+        recorded = {seed: _until_success(rows, row, seed)[name].dropna().to_numpy(float) for seed in row.seeds}
+        return {seed: 100 * float(of(values).mean()) for seed, values in recorded.items() if len(values)}
 
     return of_runs
 
@@ -120,33 +120,34 @@ def _phases(
     value: Callable[[pd.Series[float], pd.Series[float]], float],
     window: Callable[[pd.DataFrame, ReportRow, int], pd.DataFrame],
 ) -> OfRuns:
-    """Compute a number from the mean shares of the task phases, by event, among drawn and among stored transitions."""
+    """Return a function to seed -> `value` of the mean shares of task phases, by event, among drawn and among stored
+    transitions, over the records that `window` selects."""
 
     def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
         events = [name.removeprefix(phases.DRAWN) for name in map(str, rows) if name.startswith(phases.DRAWN)]
         columns = [kind + event for kind in (phases.DRAWN, phases.STORED) for event in events]
-        told = rows.dropna(subset=columns) if columns else rows.iloc[:0]
-        found = {}
+        complete = rows.dropna(subset=columns) if columns else rows.iloc[:0]
+        numbers = {}
         for seed in row.seeds:
-            mine = window(told, row, seed)
+            mine = window(complete, row, seed)
             if len(mine):
                 means = mine[columns].mean()
                 drawn, stored = (
                     means[[kind + event for event in events]].set_axis(events) for kind in (phases.DRAWN, phases.STORED)
                 )
-                found[seed] = value(drawn, stored)
-        return found
+                numbers[seed] = value(drawn, stored)
+        return numbers
 
     return of_runs
 
 
 def _last(rows: pd.DataFrame, row: ReportRow) -> pd.DataFrame:
-    """Return the records at the row's last evaluation; the steps of its stages are not counted in them."""
+    """Return the records at the row's last evaluation; logs do not count the steps of pre-training stages."""
     return rows[rows["step"] == row.last - row.cell.before]
 
 
 def _outcome(name: str) -> OfRuns:
-    """Return the mean over the episodes of the last evaluation of a number that the task counts, in percent."""
+    """Return a function to seed -> mean of a counted outcome over the episodes of the last evaluation, in percent."""
 
     def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
         last = _last(rows, row)
@@ -157,17 +158,17 @@ def _outcome(name: str) -> OfRuns:
 
 
 def _steps_of_test(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
-    """Return the mean length of the episodes of the last evaluation; a failure has the length at which it ended."""
+    """Return seed -> mean length of the episodes of the last evaluation, failed ones included."""
     return {int(str(seed)): float(steps) for seed, steps in _last(rows, row).groupby("seed")["length"].mean().items()}
 
 
 def _seconds_of_test(rows: pd.DataFrame, _: ReportRow, played: pd.DataFrame) -> dict[int, float]:
-    found = episodes.seconds_of_episode(rows, played)
-    return {int(str(seed)): float(seconds) for seed, seconds in found.items()}
+    by_seed = episodes.seconds_of_episode(rows, played)
+    return {int(str(seed)): float(seconds) for seed, seconds in by_seed.items()}
 
 
 def _placed(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
-    """Return the mean share of items placed at the last evaluation, in percent; none for another score."""
+    """Return seed -> mean share of items placed at the last evaluation, in percent; empty for any other score."""
     if row.score.name != "object success":
         return {}
     return {seed: 100 * float(share) for seed, share in zip(row.seeds, row.scores[:, -1], strict=True)}
@@ -186,10 +187,10 @@ EPISODES = "evaluations"
 OFFLINE = "offline"
 """Prefix of metrics that a paper takes on data apart from training."""
 MEASURES: Mapping[str, Measure] = {
-    "label_accuracy_percent": Measure("labels", _said(preferences.ACCURACY, 100)),
-    "discard_percent": Measure("labels", _said(f"outcome/{preferences.DISCARDED}", 100)),
-    "equal_percent": Measure("labels", _said(f"outcome/{preferences.EQUAL}", 100)),
-    "segment_reward": Measure("labels", _said(f"reward/{preferences.IMAGINED}")),
+    "label_accuracy_percent": Measure("labels", _of_labels(preferences.ACCURACY, 100)),
+    "discard_percent": Measure("labels", _of_labels(f"outcome/{preferences.DISCARDED}", 100)),
+    "equal_percent": Measure("labels", _of_labels(f"outcome/{preferences.EQUAL}", 100)),
+    "segment_reward": Measure("labels", _of_labels(f"reward/{preferences.IMAGINED}")),
     f"{OFFLINE}_label_accuracy_percent": Measure("probes", _on_unseen_pairs),
     "input_tokens": Measure("ledger", _spent("tokens_in")),
     "output_tokens": Measure("ledger", _spent("tokens_out")),
@@ -205,7 +206,7 @@ MEASURES: Mapping[str, Measure] = {
     "frames_per_second": Measure("timings", _frames_per_second),
     "gibibytes_load": Measure("timings", _most("judge_gibibytes_load")),
     "gibibytes_peak": Measure("timings", _most("judge_gibibytes_peak")),
-    "zero_feedback_percent": Measure("metrics", _before_success("replay/mean_return", lambda told: told == 0)),
+    "zero_feedback_percent": Measure("metrics", _before_success("replay/mean_return", lambda returns: returns == 0)),
     "clipped_before_success_percent": Measure("metrics", _before_success("replay/clipped_share")),
     "draws_apart_before_success_percent": Measure("metrics", _phases(_apart, _until_success)),
     "draws_to_key_percent": Measure("metrics", _phases(_draws_to_key, _second_half)),
@@ -236,24 +237,24 @@ SECONDS = "seconds"
 
 
 class Measured:
-    """The measures of rows; each log is read once per study."""
+    """Computes the measures of rows, reading each log once per study."""
 
     def __init__(self, study_of: Callable[[ReportRow], StudyRecord]) -> None:
         self._study_of = study_of
         self._logs: dict[tuple[int, str], pd.DataFrame] = {}
-        self._known: dict[tuple[int, str], Array] = {}
+        self._numbers: dict[tuple[int, str], Array] = {}
 
     def __call__(self, row: ReportRow, metric: str) -> Array:
         """Return one number per seed of the row; NaN if its run has none, and for the cost of hand-written models."""
         key = (id(row), metric)
-        if key not in self._known:
+        if key not in self._numbers:
             measure, study = MEASURES[metric], self._study_of(row)
             mine = self._records(study, measure.log, row)
             free = measure.log == "ledger" and not ledger.is_billed(row.cell)
             more = (self._records(study, EPISODES, row),) if measure.of_episodes else ()
-            told = measure.of_runs(mine, row, *more) if len(mine) and not free else {}
-            self._known[key] = np.array([told.get(seed, np.nan) for seed in row.seeds], float)
-        return self._known[key]
+            numbers = measure.of_runs(mine, row, *more) if len(mine) and not free else {}
+            self._numbers[key] = np.array([numbers.get(seed, np.nan) for seed in row.seeds], float)
+        return self._numbers[key]
 
     def _records(self, study: StudyRecord, log: str, row: ReportRow) -> pd.DataFrame:
         """Return the records of a row's cell in a log, or its evaluation episodes."""

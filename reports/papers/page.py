@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from guidebench.reports.papers.report import PaperReport
 
 
-def render(found: PaperReport) -> str:
-    """Return the page."""
+def render(report: PaperReport) -> str:
+    """Return a paper's report as an HTML page."""
     return (
         environment()
         .get_template("paper.html.j2")
         .render(
-            found=found,
-            notes=arranged(found.notes),
+            report=report,
+            notes=arranged(report.notes),
             text=text,
             marks={
                 verdicts.REPRODUCED: "✓",

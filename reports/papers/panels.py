@@ -30,7 +30,7 @@ POINTS = 200
 
 
 class Panel(NamedTuple):
-    """One task and learner: a curve per name, and the row whose final level is a dashed line."""
+    """The curves of one task and learner by name, and the row whose final level is drawn as a dashed line."""
 
     title: str
     curves: Mapping[str, ReportRow]
@@ -38,47 +38,49 @@ class Panel(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What the curves of a figure are."""
+    """What is drawn of each row of a figure, and the axis labels."""
 
     curve: Callable[[ReportRow], tuple[Array, Interval]]
     """Function from a row to the points of its curve and their values."""
-    what: str
+    quantity: str
     along: str
 
 
 def draw(figure: Panels, name: str, sources: Sources) -> list[Drawing]:
-    """Draw the figure, by file name; return none if no panel has enough curves."""
+    """Draw a figure of learning curves, with the schedule of λ if it has one; return none if no panel has enough
+    curves."""
     success = Look(lambda row: (row.steps, row.curve), figures.SUCCESS, "environment steps per seed")
     gain = Look(lambda row: (row.steps, row.return_curve), figures.RETURN, "environment steps per seed")
     return _drawn(figure, name, sources, success if figure.of == "success" else gain)
 
 
 def over_tests(figure: TestSteps, name: str, sources: Sources) -> list[Drawing]:
-    """Draw the share of test episodes that have succeeded within so many steps; return none without rows."""
-    found: dict[int, tuple[Array, Interval]] = {}
-    known: dict[int, pd.DataFrame] = {}
+    """Draw a figure of the share of test episodes that have succeeded within so many steps; return none without
+    rows."""
+    curves: dict[int, tuple[Array, Interval]] = {}
+    evaluations: dict[int, pd.DataFrame] = {}
 
     def curve(row: ReportRow) -> tuple[Array, Interval]:
-        if id(row) not in found:
+        if id(row) not in curves:
             study = sources.study_of(row)
-            if id(study) not in known:
-                known[id(study)] = results.load(study)
-            played = known[id(study)]
-            own = played[(played["cell"] == row.cell.id) & (played["step"] == row.last - row.cell.before)]
-            found[id(row)] = within(own, row.label, sources.reps)
-        return found[id(row)]
+            if id(study) not in evaluations:
+                evaluations[id(study)] = results.load(study)
+            played = evaluations[id(study)]
+            last_evaluation = played[(played["cell"] == row.cell.id) & (played["step"] == row.last - row.cell.before)]
+            curves[id(row)] = within(last_evaluation, row.label, sources.reps)
+        return curves[id(row)]
 
     same = Panels(figure.figure, figure.title, figure.suite, figure.tasks, figure.curves)
     return _drawn(same, name, sources, Look(curve, "share of tests solved", "steps of a test"))
 
 
 def within(played: pd.DataFrame, label: str, reps: int) -> tuple[Array, Interval]:
-    """Return numbers of steps, from 0 to the longest episode, and the share of episodes that have succeeded within
-    them, the mean over seeds. `played`: the episodes of one evaluation."""
+    """Return numbers of steps [n], from 0 to the longest episode, and the share of episodes that have succeeded within
+    them, [n], in the mean over seeds. `played`: the episodes of one evaluation; `label` seeds the resamples."""
     longest = int(played["length"].max())
     steps = np.unique(np.linspace(0, longest, min(longest + 1, POINTS)).astype(int))
     solved = played["length"].where(played["success"].astype(bool), np.inf)
-    shares = [(own.to_numpy(float)[:, None] <= steps).mean(axis=0) for _, own in solved.groupby(played["seed"])]
+    shares = [(lengths.to_numpy(float)[:, None] <= steps).mean(axis=0) for _, lengths in solved.groupby(played["seed"])]
     few = min(reps, statistics.CURVE_REPS)
     values = np.stack(shares)[:, None]
     return steps.astype(float), statistics.intervals(values, ["mean"], few, statistics.name_seed(label, 0))["mean"]
@@ -94,7 +96,7 @@ def _drawn(figure: Panels, name: str, sources: Sources, look: Look) -> list[Draw
 
 
 def _panels(figure: Panels, shelf: Shelf) -> list[Panel]:
-    found = []
+    panels = []
     for learner in figure.learners:
         for task in figure.tasks:
             rows = {
@@ -102,13 +104,13 @@ def _panels(figure: Panels, shelf: Shelf) -> list[Panel]:
                 for name, method, variant in figure.curves
                 if (row := shelf.row(figure.suite, task, method, learner, variant)) is not None
             }
-            own, meant = {row.cell.task for row in rows.values()}, shelf.paper.tasks.get(task, task)
+            our_tasks, meant = {row.cell.task for row in rows.values()}, shelf.paper.tasks.get(task, task)
             name = task if meant == task else f"{task}, {meant}"
-            title = " ".join([name, *(f"({other} in its place)" for other in sorted(own - {meant}))])
+            title = " ".join([name, *(f"({other} in its place)" for other in sorted(our_tasks - {meant}))])
             reference = shelf.row(figure.suite, task, figure.reference, learner, {}) if figure.reference else None
             if len(rows) >= figure.least:
-                found.append(Panel(f"{learner.upper()} {title}".strip(), rows, reference))
-    return found
+                panels.append(Panel(f"{learner.upper()} {title}".strip(), rows, reference))
+    return panels
 
 
 def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[str], look: Look) -> Drawing:
@@ -143,7 +145,7 @@ def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[
             if index + across >= len(panels):
                 axes.set_xlabel(look.along)
             if index % across == 0:
-                axes.set_ylabel(look.what)
+                axes.set_ylabel(look.quantity)
         columns = min(3, len(handles)) if across > 1 else 1
         canvas.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, frameon=False)
 
@@ -156,7 +158,7 @@ def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[
     lacking = [label for label in names if not any(label in panel.curves for panel in panels)]
     missing = f" (not run: {', '.join(lacking)})" if lacking else ""
     about = f"Figure {figure.figure}, {figure.title[0].lower()}{figure.title[1:]}{missing}"
-    return Drawing(about, name, *_saved(plot, size), f"{about}: {look.what} against {look.along}. {words}.")
+    return Drawing(about, name, *_saved(plot, size), f"{about}: {look.quantity} against {look.along}. {words}.")
 
 
 def _curve(axes: Axes, steps: Array, values: Interval, index: int) -> object:
@@ -169,7 +171,8 @@ def _curve(axes: Axes, steps: Array, values: Interval, index: int) -> object:
 
 
 def _arrows(axes: Axes, panel: Panel) -> None:
-    """Draw arrows from the best baseline's best to the first curve: sooner (horizontal), higher (vertical)."""
+    """Draw arrows from the best baseline's best to the first curve: horizontal for steps saved, vertical for the
+    gain."""
     ours = next(iter(panel.curves.values()))
     baseline = max((panel.curves[name] for name in BASELINES if name in panel.curves), key=lambda row: row.best)
     if baseline is ours or baseline.best <= 0:
@@ -194,7 +197,7 @@ def _schedule(figure: Panels, panels: Sequence[Panel], names: Sequence[str], sou
     series = {}
     for panel in panels:
         for label, row in panel.curves.items():
-            rows = results.load(sources.study_of(row), what="metrics")
+            rows = results.load(sources.study_of(row), log="metrics")
             mine = rows[(rows["cell"] == row.cell.id)]
             if "replay/lambda" in mine:
                 series[label] = mine.groupby("step")["replay/lambda"].mean().dropna()

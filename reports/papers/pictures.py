@@ -39,7 +39,7 @@ DRAWN: Mapping[type, Callable[[Any, str, Sources], list[Drawing]]] = {
 
 
 class Figures(NamedTuple):
-    """The figures drawn, and what no chosen study has."""
+    """The drawn figures, and the names of those for which no chosen study has a run."""
 
     drawings: tuple[Drawing, ...]
     missing: tuple[str, ...]
@@ -52,8 +52,8 @@ def draw(paper: Paper, sources: Sources) -> Figures:
     taken: list[str] = []
     for figure in paper.figures:
         name = figures.file_name("figure", figure.figure, taken)
-        found = DRAWN[type(figure)](figure, name, sources)
-        drawn += found
-        taken += dict.fromkeys([name, *(drawing.name for drawing in found)]) if found else []
-        missing += [] if found else [f"figure {figure.figure} ({figure.title[0].lower()}{figure.title[1:]})"]
+        drawings = DRAWN[type(figure)](figure, name, sources)
+        drawn += drawings
+        taken += dict.fromkeys([name, *(drawing.name for drawing in drawings)]) if drawings else []
+        missing += [] if drawings else [f"figure {figure.figure} ({figure.title[0].lower()}{figure.title[1:]})"]
     return Figures(tuple(drawn), tuple(missing))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class PaperReport(NamedTuple):
-    """All contents of a paper's report files."""
+    """The contents of all files of a paper's report."""
 
     name: str
     paper: Paper
@@ -45,7 +45,7 @@ class PaperReport(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Explain how to read every table."""
+        """Return the note that explains how to read every table, with all letters."""
         return self.note_of(self.letters)
 
     def note_of(self, letters: Mapping[str, str]) -> str:
@@ -54,7 +54,7 @@ class PaperReport(NamedTuple):
 
 
 class Library:
-    """The rows of several studies, and the study of each."""
+    """The rows of several studies, and the study that each comes from."""
 
     def __init__(self, studies: Sequence[StudyRecord], reps: int) -> None:
         self.rows: list[ReportRow] = []
@@ -65,9 +65,9 @@ class Library:
         cells = {cell.id: cell for study in studies for cell in study.cells}
         named = names.brief(list(cells.values()), self.notes)
         for study in studies:
-            found = summaries.summarise(study, results.load(study), reps=reps, named=named)
-            self.notes += [f"{study.name}: {note}" if len(studies) > 1 else note for note in found.notes]
-            for row in found.rows:
+            summary = summaries.summarise(study, results.load(study), reps=reps, named=named)
+            self.notes += [f"{study.name}: {note}" if len(studies) > 1 else note for note in summary.notes]
+            for row in summary.rows:
                 self.rows.append(row)
                 self._studies[id(row)] = study
 
@@ -75,12 +75,12 @@ class Library:
         return self._studies[id(row)]
 
     def seconds(self, row: ReportRow) -> float:
-        """Return seconds per environment step, the mean over seeds of each run's total; NaN where it was not
+        """Return a row's seconds per environment step: the mean over seeds of total seconds by total steps; NaN if not
         recorded."""
         if id(row) not in self._seconds:
             study = self.study(row)
             if id(study) not in self._timings:
-                self._timings[id(study)] = results.load(study, what="timings")
+                self._timings[id(study)] = results.load(study, log="timings")
             timings = self._timings[id(study)]
             last = timings[timings["cell"] == row.cell.id].groupby("seed").last()
             self._seconds[id(row)] = float((last["seconds"] / last["step"]).mean()) if len(last) else math.nan
@@ -111,72 +111,72 @@ def report(studies: Sequence[StudyRecord], name: str, stand_ins: Mapping[str, st
     )
 
 
-def with_notes(found: PaperReport, notes: Sequence[str]) -> PaperReport:
+def with_notes(report: PaperReport, notes: Sequence[str]) -> PaperReport:
     """Return the report with further notes added, without duplicates."""
-    return found._replace(notes=tuple(dict.fromkeys([*found.notes, *notes])))
+    return report._replace(notes=tuple(dict.fromkeys([*report.notes, *notes])))
 
 
-def show(found: PaperReport, console: Console) -> None:
+def show(report: PaperReport, console: Console) -> None:
     """Print the tables and claims for which we have runs, and what is missing, on a terminal."""
-    shown: list[tuple[Filled, list[PublishedEntry]]] = []
-    left: list[tuple[Filled, list[PublishedEntry]]] = []
-    for table in found.tables:
+    filled_tables: list[tuple[Filled, list[PublishedEntry]]] = []
+    empty_tables: list[tuple[Filled, list[PublishedEntry]]] = []
+    for table in report.tables:
         entries = [cell[0] for line in table.lines for cell in line.cells if cell]
-        (shown if any(entry.ours is not None for entry in entries) else left).append((table, entries))
-    for table, _ in shown:
-        console.print(text.terminal(table, found.letters))
+        (filled_tables if any(entry.ours is not None for entry in entries) else empty_tables).append((table, entries))
+    for table, _ in filled_tables:
+        console.print(text.terminal(table, report.letters))
         notes = [note for note in (table.layout.note, text.of_the_numbers(table)) if note]
         if notes:
             console.print("\n".join(notes) + "\n", markup=False)
-    spoken = [each for each in found.claims if each.findings]
-    if spoken:
-        console.print(text.claims_table(spoken, found.letters))
-    console.print(found.note, markup=False)
+    tested = [outcome for outcome in report.claims if outcome.findings]
+    if tested:
+        console.print(text.claims_table(tested, report.letters))
+    console.print(report.note, markup=False)
     console.print()
-    for table, entries in left:
+    for table, entries in empty_tables:
         states = ", ".join(dict.fromkeys(entry.verdict for entry in entries))
         console.print(f"{text.heading(table)}: {len(entries)} numbers, {states}", markup=False)
     for verdict in verdicts.VERDICTS:
-        count = sum(each.verdict == verdict for each in found.claims)
+        count = sum(outcome.verdict == verdict for outcome in report.claims)
         if count:
-            console.print(f"Claims {verdict}: {count} of {len(found.claims)}", markup=False)
-    if found.figures.missing:
-        console.print(f"Not run: {', '.join(found.figures.missing)}", markup=False)
+            console.print(f"Claims {verdict}: {count} of {len(report.claims)}", markup=False)
+    if report.figures.missing:
+        console.print(f"Not run: {', '.join(report.figures.missing)}", markup=False)
 
 
-def plain(found: PaperReport) -> dict[str, Any]:
+def plain(report: PaperReport) -> dict[str, Any]:
     """Return the report as JSON data; undefined values are null, infinite steps are the text "never"."""
     return {
-        "paper": found.name,
-        "studies": list(found.studies),
+        "paper": report.name,
+        "studies": list(report.studies),
         "definition": verdicts.DEFINITION,
-        "notes": list(found.notes),
+        "notes": list(report.notes),
         "tables": [
             {
                 "table": table.layout.table,
                 "title": table.layout.title,
                 "numbers": [_entry(entry) for line in table.lines for cell in line.cells for entry in cell],
             }
-            for table in found.tables
+            for table in report.tables
         ],
         "claims": [
             {
-                **{key: _plain(value) for key, value in each.claim._asdict().items()},
+                **{claims.COLUMNS.get(key, key): _plain(value) for key, value in outcome.claim._asdict().items()},
                 "ours": [
                     {
-                        "of": one.of,
-                        **_interval(one.ours),
-                        "verdict": one.verdict,
-                        "difference_from_baseline": _difference(one.difference),
+                        "of": finding.of,
+                        **_interval(finding.ours),
+                        "verdict": finding.verdict,
+                        "difference_from_baseline": _difference(finding.difference),
                     }
-                    for one in each.findings
+                    for finding in outcome.findings
                 ],
-                "verdict": each.verdict,
-                "reasons": list(each.reasons),
+                "verdict": outcome.verdict,
+                "reasons": list(outcome.reasons),
             }
-            for each in found.claims
+            for outcome in report.claims
         ],
-        "missing_figures": list(found.figures.missing),
+        "missing_figures": list(report.figures.missing),
     }
 
 
@@ -193,15 +193,15 @@ def _entry(entry: PublishedEntry) -> dict[str, Any]:
     }
 
 
-def _difference(found: Difference | None) -> dict[str, Any] | None:
-    if found is None:
+def _difference(difference: Difference | None) -> dict[str, Any] | None:
+    if difference is None:
         return None
     return {
-        "baseline": found.baseline,
-        "score": found.score.name,
-        **export.spread(found.found.difference),
-        "p": export.number(found.found.p),
-        "seeds_needed": export.needed(found.found.needed),
+        "baseline": difference.baseline,
+        "score": difference.score.name,
+        **export.spread(difference.comparison.difference),
+        "p": export.number(difference.comparison.p),
+        "seeds_needed": export.needed(difference.comparison.needed),
     }
 
 
@@ -217,10 +217,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _runs(tables: Sequence[Filled], tested: Sequence[Outcome], known: Sequence[ReportRow]) -> str:
+def _runs(tables: Sequence[Filled], tested: Sequence[Outcome], all_rows: Sequence[ReportRow]) -> str:
     cells = [cell for table in tables for line in table.lines for cell in line.cells]
     used = {id(row): row for cell in cells for entry in cell for row in entry.rows}
-    rows = list(used.values()) or list(known)
+    rows = list(used.values()) or list(all_rows)
     if not rows:
         return ""
     seeds = sorted({len(row.seeds) for row in rows})
@@ -246,23 +246,26 @@ def _check_stand_ins(stand_ins: Mapping[str, str], theirs: set[str], ours: set[s
 def _strangers(
     paper: Paper, tables: Sequence[Filled], tested: Sequence[Outcome], numbers: pd.DataFrame, rows: Sequence[ReportRow]
 ) -> list[str]:
-    """Return advice for when nothing of the paper could be filled because the studies have none of its tasks."""
+    """Return advice, as notes, if nothing of the paper could be filled because the studies have none of its tasks; else
+    nothing."""
     entries = [entry for table in tables for line in table.lines for cell in line.cells for entry in cell]
-    if any(entry.ours is not None for entry in entries) or any(each.findings for each in tested):
+    if any(entry.ours is not None for entry in entries) or any(outcome.findings for outcome in tested):
         return []
     ours = {(row.cell.suite, row.cell.task) for row in rows}
     tasks = [paper.tasks.get(task, task) for task in numbers["task"]]
     theirs = set(zip(numbers["suite"], tasks, strict=True))
     if not ours or ours & theirs:
         return []
-    own = min(task for _, task in ours)
+    our_task = min(task for _, task in ours)
     alike = [task for suite, task in theirs if task and "," not in task and suite in {suite for suite, _ in ours}]
-    shown = (
-        f"; --stand-in {min(alike, key=lambda task: (len(task), task))}={own} shows one for another" if alike else ""
+    hint = (
+        f"; --stand-in {min(alike, key=lambda task: (len(task), task))}={our_task} shows one for another"
+        if alike
+        else ""
     )
     return [
         f"nothing could be filled in: the paper has no results on {_named({task for _, task in ours})} "
-        f"(it has {_named(set(numbers['task']))}){shown}"
+        f"(it has {_named(set(numbers['task']))}){hint}"
     ]
 
 

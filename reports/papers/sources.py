@@ -17,7 +17,7 @@ from guidebench.results import StudyRecord
 
 
 class Sources(NamedTuple):
-    """The rows of the chosen studies, and access to the logs of their runs."""
+    """The rows of the chosen studies, with access to the logs of their runs."""
 
     shelf: Shelf
     study_of: Callable[[ReportRow], StudyRecord]
@@ -32,17 +32,17 @@ class Sources(NamedTuple):
     def teaching(self, row: ReportRow) -> Teaching | None:
         """Return the teacher's labels in a row's runs; None if none of them asked a teacher."""
         rows = results.noted(_alone(self.study_of(row), row), "labels")
-        found = preferences.teaching([row.cell], rows, {row.cell.id: row.label}, self.reps)
-        return found[0] if found else None
+        teachings = preferences.teaching([row.cell], rows, {row.cell.id: row.label}, self.reps)
+        return teachings[0] if teachings else None
 
     def learned(self, row: ReportRow) -> Learned | None:
         """Return the reward that a row's runs learnt; None if none of them probed it."""
         rows = results.noted(_alone(self.study_of(row), row), "probes")
-        found = rewards.learned([row.cell], rows, {row.cell.id: row.label}, self.reps)
-        return found[0] if found else None
+        learnt = rewards.learned([row.cell], rows, {row.cell.id: row.label}, self.reps)
+        return learnt[0] if learnt else None
 
 
 def _alone(study: StudyRecord, row: ReportRow) -> StudyRecord:
-    """Return a study as if it had only this row."""
+    """Return a study's record restricted to the cell of this row."""
     runs = tuple(run for run in study.runs if run.cell.id == row.cell.id)
     return StudyRecord(study.name, study.directory, study.command, (row.cell,), runs)

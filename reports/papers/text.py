@@ -38,19 +38,19 @@ def letters(tables: Iterable[Filled], claims: Iterable[Outcome]) -> dict[str, st
     """Assign a letter to each reason against comparing or deciding a number, in the order of the tables."""
     entries = [cell[0] for table in tables for line in table.lines for cell in line.cells if cell]
     every: list[PublishedEntry | Outcome] = [*entries, *claims]
-    found = [each.reasons for each in every if each.verdict in _LETTERED]
-    distinct = list(dict.fromkeys(reason for reasons in found for reason in reasons))
+    lettered = [verdict.reasons for verdict in every if verdict.verdict in _LETTERED]
+    distinct = list(dict.fromkeys(reason for reasons in lettered for reason in reasons))
     return {reason: _letter(index) for index, reason in enumerate(distinct)}
 
 
-def key(known: Letters) -> str:
-    """Explain the letters."""
-    return "; ".join(f"{letter}: {reason}" for reason, letter in known.items())
+def key(letters: Letters) -> str:
+    """Return the explanation of all letters, as `a: reason; b: reason`."""
+    return "; ".join(f"{letter}: {reason}" for reason, letter in letters.items())
 
 
 def value(metric: str, number: float, digits: int | None = None) -> str:
-    """Format a number of this metric for readers; `digits`: its decimals, where an interval says how many, of rates,
-    shares and other plain numbers."""
+    """Format a number of a metric for readers: steps in thousands, gains with a sign, tokens in millions. `digits`:
+    decimals of rates and other plain numbers, where an interval justifies them."""
     if math.isnan(number):
         return "—"
     if metric.startswith(("steps_", "seconds_")) and not (digits is not None and "_per_" in metric):
@@ -82,9 +82,9 @@ def published(cell: Sequence[PublishedEntry]) -> str:
     """Return the published numbers of a cell: the first, then the others in parentheses."""
     return _together(
         [
-            value(each.number.metric, each.number.value)
-            + ("" if np.isnan(each.number.error) else f" ± {each.number.error:g}")
-            for each in cell
+            value(entry.number.metric, entry.number.value)
+            + ("" if np.isnan(entry.number.error) else f" ± {entry.number.error:g}")
+            for entry in cell
         ]
     )
 
@@ -94,36 +94,37 @@ def ours(cell: Sequence[PublishedEntry]) -> str:
     if not cell or cell[0].ours is None:
         return "—"
     parts = [spread(cell[0].number.metric, cell[0].ours) + _few(cell[0]) + _with(cell[0])]
-    parts += [value(each.number.metric, float(each.ours.estimate)) for each in cell[1:] if each.ours is not None]
+    parts += [value(entry.number.metric, float(entry.ours.estimate)) for entry in cell[1:] if entry.ours is not None]
     return _together(parts)
 
 
-def _few(found: PublishedEntry | ClaimFinding) -> str:
-    """Return what stands in the place of an interval that so few seeds do not have."""
-    return f" ({found.told})" if found.told else ""
+def _few(entry: PublishedEntry | ClaimFinding) -> str:
+    """Return, in parentheses, the note that stands in place of an interval that too few seeds do not have; "" if there
+    is none."""
+    return f" ({entry.interval_note})" if entry.interval_note else ""
 
 
-def difference(found: Difference | None) -> str:
+def difference(gap: Difference | None) -> str:
     """Return our difference from the baseline, as `final success −0.20 [−0.41, 0.02] from uer, p 0.087, 24 seeds
     needed`; "" if there is none."""
-    if found is None:
+    if gap is None:
         return ""
-    comparison = found.found
+    comparison = gap.comparison
     digits = scoring.digits([comparison.difference])
-    said = tables.difference(comparison.difference, comparison.told, digits).replace("-", "−")
+    amount = tables.difference(comparison.difference, comparison.interval_note, digits).replace("-", "−")
     p, needed = tables.p_value(comparison.p), tables.needed(comparison.needed)
     why = f" ({comparison.unknown})" if comparison.unknown else ""
-    return f"final {found.score.name} {said} from {found.baseline}, p {p}, {needed} seeds needed{why}"
+    return f"final {gap.score.name} {amount} from {gap.baseline}, p {p}, {needed} seeds needed{why}"
 
 
 def differences(line: Line) -> str:
-    """Return our differences of a line from their baselines, each once."""
-    told = [difference(cell[0].difference) for cell in line.cells if cell]
-    return "; ".join(dict.fromkeys(filter(None, told)))
+    """Return the texts of our differences from the baselines in a line of a table, each once, joined by "; "."""
+    texts = [difference(cell[0].difference) for cell in line.cells if cell]
+    return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
 def _with(entry: PublishedEntry) -> str:
-    """Return what is shown beside our number, as ` (812 steps)`."""
+    """Return another metric of ours that is shown beside our number, as ` (812 steps)`; "" if there is none."""
     if entry.beside is None:
         return ""
     name, number = entry.beside
@@ -131,35 +132,36 @@ def _with(entry: PublishedEntry) -> str:
 
 
 def of_the_numbers(table: Filled) -> str:
-    """Return what is to be said of a table's printed numbers, such as where the paper contradicts itself."""
-    found: dict[str, list[str]] = {}
+    """Return the remarks on a table's published numbers, such as where the paper contradicts itself; "" without any."""
+    by_note: dict[str, list[str]] = {}
     for entry in (entry for line in table.lines for cell in line.cells for entry in cell):
         if entry.number.note:
             number = entry.number
             of = [number.task, number.method, *(f"{key}={text}" for key, text in number.variant.items())]
-            found.setdefault(number.note, []).append(
+            by_note.setdefault(number.note, []).append(
                 f"{value(number.metric, number.value)} ({' '.join(filter(None, of))}, {words(number.metric)})"
             )
-    told = "; ".join(f"{', '.join(numbers)}: {note}" for note, numbers in found.items())
-    return f"Of the printed numbers: {told}." if told else ""
+    remarks = "; ".join(f"{', '.join(numbers)}: {note}" for note, numbers in by_note.items())
+    return f"Of the printed numbers: {remarks}." if remarks else ""
 
 
-def judged(line: Line, columns: Sequence[str], known: Letters) -> str:
-    """Return the line's verdict, or each column's if they differ."""
+def judged(line: Line, columns: Sequence[str], letters: Letters) -> str:
+    """Return the verdict of a line with its letters; that of each column if they differ, or counts of each if there are
+    many."""
     cells = [(column, cell[0]) for column, cell in zip(columns, line.cells, strict=True) if cell]
-    texts = {column: _verdict(entry, known) for column, entry in cells}
+    texts = {column: _verdict(entry, letters) for column, entry in cells}
     if len(set(texts.values())) <= 1:
         return next(iter(texts.values()), "")
     if len(texts) > 3:
         groups: dict[str, list[PublishedEntry]] = {}
         for _, entry in cells:
             groups.setdefault(entry.verdict, []).append(entry)
-        return "; ".join(f"{_all_of(each, known)}: {len(each)} of {len(texts)}" for each in groups.values())
+        return "; ".join(f"{_all_of(group, letters)}: {len(group)} of {len(texts)}" for group in groups.values())
     return "; ".join(f"{column}: {text}" for column, text in texts.items())
 
 
 class Row(NamedTuple):
-    """A line of a table as it is shown: the published numbers, ours below them, or one of the two."""
+    """A line of a table for display, which shows the published numbers, our numbers, or both."""
 
     names: tuple[str, ...]
     line: Line
@@ -168,57 +170,57 @@ class Row(NamedTuple):
 
 
 def rows(table: Filled) -> list[Row]:
-    """Return the lines of a table. Where lines differ in the paper's machine alone, our numbers are those of one
-    machine, so they have one line of their own below these."""
+    """Return the lines of a table for display. Where the paper's lines differ in the machine alone, our numbers are
+    those of one machine and get a line of their own below them."""
     if HARDWARE not in table.layout.lines:
         return [Row(line.names, line, True, _has_ours(line)) for line in table.lines]
     place = table.layout.lines.index(HARDWARE)
     groups: dict[tuple[str, ...], list[Line]] = {}
     for line in table.lines:
         groups.setdefault(line.names[:place] + line.names[place + 1 :], []).append(line)
-    found = []
+    display_rows = []
     for names, lines in groups.items():
-        found += [Row(line.names, line, True, False) for line in lines]
-        each = {tuple(map(ours, line.cells)): line for line in lines if _has_ours(line)}
-        own = (*names[:place], OUR_MACHINE, *names[place:])
-        found += [Row(own, line, False, True) for line in each.values()]
-    return found
+        display_rows += [Row(line.names, line, True, False) for line in lines]
+        distinct = {tuple(map(ours, line.cells)): line for line in lines if _has_ours(line)}
+        machine_names = (*names[:place], OUR_MACHINE, *names[place:])
+        display_rows += [Row(machine_names, line, False, True) for line in distinct.values()]
+    return display_rows
 
 
 def _has_ours(line: Line) -> bool:
     return any(cell and cell[0].ours is not None for cell in line.cells)
 
 
-def terminal(table: Filled, known: Letters) -> Table:
+def terminal(table: Filled, letters: Letters) -> Table:
     """Return a table in which each line has two rows: published, then ours."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    found = Table(title=Text(heading(table)), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
+    grid = Table(title=Text(heading(table)), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
     for name in [*table.names, ""]:
-        found.add_column(Text(name))
+        grid.add_column(Text(name))
     for name in table.columns:
-        found.add_column(Text(name), justify="right")
-    found.add_column("verdict", max_width=34)
+        grid.add_column(Text(name), justify="right")
+    grid.add_column("verdict", max_width=34)
     for row in rows(table):
         line, names = row.line, [name or "—" for name in row.names]
         above, below = [published(cell) if cell else "" for cell in line.cells], [ours(cell) for cell in line.cells]
         if row.published:
-            found.add_row(*map(Text, [*names, "published", *above, judged(line, table.columns, known)]))
+            grid.add_row(*map(Text, [*names, "published", *above, judged(line, table.columns, letters)]))
             names = [""] * len(names)
         if row.ours:
-            found.add_row(*map(Text, [*names, "ours", *below, differences(line)]), style="bold")
-    return found
+            grid.add_row(*map(Text, [*names, "ours", *below, differences(line)]), style="bold")
+    return grid
 
 
-def claims_table(claims: Sequence[Outcome], known: Letters) -> Table:
+def claims_table(claims: Sequence[Outcome], letters: Letters) -> Table:
     """Return a table of the claims for which we have runs."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    found = Table(
+    grid = Table(
         title="Claims made in the text",
         title_justify="left",
         header_style="bold",
@@ -226,29 +228,35 @@ def claims_table(claims: Sequence[Outcome], known: Letters) -> Table:
         show_lines=False,
     )
     for name in ("claim", "where", "published", "ours", "verdict"):
-        found.add_column(name, overflow="fold")
-    for each in claims:
-        told = [_verdict(each, known), *filter(None, (difference(one.difference) for one in each.findings))]
-        found.add_row(*map(Text, [each.claim.statement, each.claim.where, *beside(each), "; ".join(told)]))
-    return found
+        grid.add_column(name, overflow="fold")
+    for outcome in claims:
+        verdict_texts = [
+            _verdict(outcome, letters),
+            *filter(None, (difference(finding.difference) for finding in outcome.findings)),
+        ]
+        grid.add_row(
+            *map(Text, [outcome.claim.statement, outcome.claim.passage, *beside(outcome), "; ".join(verdict_texts)])
+        )
+    return grid
 
 
 def beside(tested: Outcome) -> tuple[str, str]:
-    """Return a claim's published number and ours."""
+    """Return the number that a claim publishes and ours, as texts."""
     claim = tested.claim
     parts = [f"{number:g}" for number in (claim.value, claim.high) if not math.isnan(number)]
     unit = {"percent": " %"}.get(claim.unit, f" {words(claim.unit)}" if claim.unit else "")
     metric = {"relative_gain": "gain_percent", "relative_saving": "saving_percent"}.get(claim.formula, claim.metric)
-    said = " to ".join(parts) + unit if parts else "better"
+    published_number = " to ".join(parts) + unit if parts else "better"
     if parts and claim.metric in OF_DRAWS:
-        said = f"in words, read as {said}"
+        published_number = f"in words, read as {published_number}"
     if claim.formula == "wins":
-        said = f"{claim.value:g} of {claim.high:g}"
-        shown = [(found.of, *(f"{float(number):g}" for number in found.ours)) for found in tested.findings]
-        return said, " ".join(f"{count} [{low}, {high}] {of}" for of, count, low, high in shown)
-    return said, "; ".join(
-        (f"{found.of}: {spread(metric, found.ours)}" if found.of else spread(metric, found.ours)) + _few(found)
-        for found in tested.findings
+        published_number = f"{claim.value:g} of {claim.high:g}"
+        wins = [(finding.of, *(f"{float(number):g}" for number in finding.ours)) for finding in tested.findings]
+        return published_number, " ".join(f"{count} [{low}, {high}] {of}" for of, count, low, high in wins)
+    return published_number, "; ".join(
+        (f"{finding.of}: {spread(metric, finding.ours)}" if finding.of else spread(metric, finding.ours))
+        + _few(finding)
+        for finding in tested.findings
     )
 
 
@@ -256,8 +264,9 @@ def heading(table: Filled) -> str:
     return f"Table {table.layout.table}: {table.layout.title}"
 
 
-def latex(table: Filled, known: Letters, caption: str, note: str) -> str:
-    """Return a `table*` that needs array and booktabs; each line has the published numbers above ours in italics."""
+def latex(table: Filled, letters: Letters, caption: str, note: str) -> str:
+    """Return a table as LaTeX `table*`, which needs the packages array and booktabs; each line has the published
+    numbers above ours in italics."""
     columns = "@{}" + "l" * (len(table.names) + 1) + "r" * len(table.columns) + r"p{0.16\linewidth}@{}"
     names = [stacked(textwrap.wrap(name, HEADER_CHARACTERS)) for name in table.columns]
     lines = [" & ".join([*map(escape, table.names), "", *names, "verdict"]) + r" \\", r"\midrule"]
@@ -265,7 +274,7 @@ def latex(table: Filled, known: Letters, caption: str, note: str) -> str:
         line, names = row.line, [escape(name or "—") for name in row.names]
         if row.published:
             above = [_numbers(published(cell)) if cell else "" for cell in line.cells]
-            verdict = rf"\raggedright {escape(judged(line, table.columns, known))}\arraybackslash"
+            verdict = rf"\raggedright {escape(judged(line, table.columns, letters))}\arraybackslash"
             lines.append(" & ".join([*names, "published", *above, verdict]) + r" \\")
             names = [""] * len(names)
         if row.ours:
@@ -277,16 +286,16 @@ def latex(table: Filled, known: Letters, caption: str, note: str) -> str:
     return floating("table*", before, ("tabular", f"{{{columns}}}"), lines, rf"\scriptsize {escape(note)}")
 
 
-def _verdict(entry: PublishedEntry | Outcome, known: Letters) -> str:
-    marks = ", ".join(known[reason] for reason in entry.reasons if reason in known)
+def _verdict(entry: PublishedEntry | Outcome, letters: Letters) -> str:
+    marks = ", ".join(letters[reason] for reason in entry.reasons if reason in letters)
     return f"{entry.verdict} ({marks})" if entry.verdict in _LETTERED else entry.verdict
 
 
-def _all_of(entries: Sequence[PublishedEntry], known: Letters) -> str:
+def _all_of(entries: Sequence[PublishedEntry], letters: Letters) -> str:
     """Return the verdict of entries that share it, with all letters of any of them."""
-    reasons = {reason: None for entry in entries for reason in entry.reasons if reason in known}
-    together = entries[0]._replace(reasons=tuple(reason for reason in known if reason in reasons))
-    return _verdict(together, known)
+    reasons = {reason: None for entry in entries for reason in entry.reasons if reason in letters}
+    together = entries[0]._replace(reasons=tuple(reason for reason in letters if reason in reasons))
+    return _verdict(together, letters)
 
 
 def _together(parts: Sequence[str]) -> str:

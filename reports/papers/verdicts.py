@@ -52,61 +52,63 @@ def reasons(
     overridden: str,
     roles: Mapping[str, str] = NOTHING,
 ) -> list[str]:
-    """Return why a row of ours is not what the paper ran. `models`: the intended models; `overridden`: settings from
-    the command line beyond the intended ones; `roles`: the intended model of each role, for a paper that has several.
-    """
+    """Return the reasons why a row of ours is not what the paper ran; empty if it is. `models`: the intended models;
+    `overridden`: settings from the command line beyond the intended ones; `roles`: the intended model of each role, for
+    a paper that has several."""
     cell = row.cell
-    found = []
+    differences = []
     if cell.profile != "paper":
-        found.append(f"profile {cell.profile}")
+        differences.append(f"profile {cell.profile}")
     if wanted_task and cell.task != wanted_task:
-        found.append(f"task {cell.task} instead of {wanted_task}")
+        differences.append(f"task {cell.task} instead of {wanted_task}")
     if cell.suite.startswith("metaworld"):
-        found.append("MetaWorld v3; the paper used v2")
+        differences.append("MetaWorld v3; the paper used v2")
     if cell.suite == "housekeep":
-        found.append("a symbolic room of this project; the paper used Housekeep's simulator")
-    found.extend(_by_role(cell, roles, paper.roles) if roles else _answers(cell, paper, models))
+        differences.append("a symbolic room of this project; the paper used Housekeep's simulator")
+    differences.extend(_by_role(cell, roles, paper.roles) if roles else _answers(cell, paper, models))
     budget, learnt = paper.budgets.get(cell.suite, 0), cell.steps
     if cell.method in paper.transfers and cell.stages:  # its own steps only place its evaluations
         named, stage = paper.transfers[cell.method], cell.stages[-1]
         learnt = stage.steps
         if named != (stage.task,):
-            found.append(f"learnt on {stage.task}; the paper's learnt on {', '.join(named)}")
+            differences.append(f"learnt on {stage.task}; the paper's learnt on {', '.join(named)}")
     if learnt < budget:
-        found.append(f"{learnt:,} of {budget:,} steps")
+        differences.append(f"{learnt:,} of {budget:,} steps")
     elif row.last < cell.total:
-        found.append(f"unfinished, at step {row.last:,} of {cell.total:,}")
+        differences.append(f"unfinished, at step {row.last:,} of {cell.total:,}")
     if overridden:
-        found.append(overridden)
-    return found
+        differences.append(overridden)
+    return differences
 
 
-def same(model: str, wanted: str) -> bool:
+def same(model: str, intended: str) -> bool:
     """Return whether a model is the wanted one, or a dated version of it.
 
     >>> same("gpt-4o-2024-08-06", "gpt-4o"), same("gpt-4o-mini", "gpt-4o")
     (True, False)
     """
-    return re.fullmatch(re.escape(wanted) + r"(-\d{4}-\d{2}-\d{2})?", model) is not None
+    return re.fullmatch(re.escape(intended) + r"(-\d{4}-\d{2}-\d{2})?", model) is not None
 
 
 def _by_role(cell: CellRecord, roles: Mapping[str, str], usual: Mapping[str, str]) -> Iterable[str]:
-    """Yield the roles, of the row and its stages, in which not the paper's model answers. `roles`: the models of the
-    number's row, some swapped; `usual`: those of the paper, which its stages have."""
+    """Yield the roles, in the row and its stages, in which a model other than the paper's answers. `roles`: the models
+    of the number's row, some swapped; `usual`: those of the paper, which its stages have."""
     stages = [(f" in {stage.method}", stage.parts) for stage in cell.stages]
-    every = [(role, part, where) for where, parts in [("", cell.parts), *stages] for role, part in parts.items()]
-    answering = [(role, part, where) for role, part, where in every if part.answers]
-    told = {(role, part.model) for role, part, where in answering if not where}
-    for role, part, where in answering:
-        wanted = usual if where else roles
-        if where and (role, part.model) in told and roles.get(role) == usual.get(role):
+    every = [
+        (role, part, stage_words) for stage_words, parts in [("", cell.parts), *stages] for role, part in parts.items()
+    ]
+    answering = [(role, part, stage_words) for role, part, stage_words in every if part.answers]
+    row_models = {(role, part.model) for role, part, stage_words in answering if not stage_words}
+    for role, part, stage_words in answering:
+        intended = usual if stage_words else roles
+        if stage_words and (role, part.model) in row_models and roles.get(role) == usual.get(role):
             continue  # said of the row already
         if part.backend in SCRIPTED:
-            yield f"{role} {part.model}, {part.backend}{where}"
-        elif not wanted.get(role):
-            yield f"{role} {part.model}{where}; the paper names none"
-        elif not same(part.model, wanted[role]):
-            yield f"{role} {part.model}{where}"
+            yield f"{role} {part.model}, {part.backend}{stage_words}"
+        elif not intended.get(role):
+            yield f"{role} {part.model}{stage_words}; the paper names none"
+        elif not same(part.model, intended[role]):
+            yield f"{role} {part.model}{stage_words}"
     if any(part.kind == "chat" and part.backend not in SCRIPTED for _, part, _ in answering):
         yield "prompts of our own"
 

@@ -6,13 +6,14 @@ from guidebench.harness.errors import count
 from guidebench.results.galleries import Episode, Gallery
 
 
-def chosen(gallery: Gallery, shown: int) -> str:
-    """Return which episodes of the final policy a gallery shows, and of how many. `shown`: how many are there."""
-    where = f"{gallery.suite}/{gallery.task}"
-    if gallery.own:
-        of = f"the last evaluation of the run with seed {gallery.seed} on {where}, at step {gallery.step:,}"
+def chosen(gallery: Gallery, number: int) -> str:
+    """Return a sentence on how the drawn episodes of a gallery were chosen among those of the final policy; `number`:
+    how many are drawn."""
+    task_id = f"{gallery.suite}/{gallery.task}"
+    if gallery.from_run:
+        of = f"the last evaluation of the run with seed {gallery.seed} on {task_id}, at step {gallery.step:,}"
     else:
-        of = f"an evaluation of the final policy on new layouts of {where}, seed {gallery.seed}"
+        of = f"an evaluation of the final policy on new layouts of {task_id}, seed {gallery.seed}"
     several = gallery.played > 1
     if gallery.measure == "success":
         among = f"{gallery.successes:,} of its {count(gallery.played, 'episode')} succeeded"
@@ -21,11 +22,11 @@ def chosen(gallery: Gallery, shown: int) -> str:
         among = f"it has {count(gallery.played, 'episode')}"
         order = f"Those with the worst {gallery.measure} come first, and the best is the last"
     rate = "; so what is shown here is no rate" if several else ""
-    return f"{shown} of {count(gallery.played, 'episode')} of {of}: {among}. {order}{rate}."
+    return f"{number} of {count(gallery.played, 'episode')} of {of}: {among}. {order}{rate}."
 
 
 def outcome(gallery: Gallery, episode: Episode) -> str:
-    """Return how an episode ended, in a word or two."""
+    """Return how an episode ended: success or failure, or the score if the suite measures another."""
     if gallery.measure == "success":
         return "Success" if episode.success else "Failure"
     return f"{gallery.measure.capitalize()} {episode.score:,.4g}"

@@ -23,24 +23,24 @@ NUMBER = "format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')"
 
 @functools.cache
 def bundle() -> str:
-    """Return the script of `PROGRAM` (0.9 MB)."""
+    """Return the JavaScript of `PROGRAM`, 0.9 MB."""
     return gzip.decompress(PROGRAM.read_bytes()).decode("utf-8")
 
 
 @functools.cache
 def packed_bundle() -> str:
-    """Return the bundle compressed, as `parts.scripts` takes it."""
+    """Return the gzip-compressed JavaScript of `PROGRAM` in base64, as the template macro `parts.scripts` takes it."""
     return base64.b64encode(PROGRAM.read_bytes()).decode("ascii")
 
 
 def title(text: str) -> str:
-    """Return `text` without what may not be in an axis title, since Vega makes the title part of expressions."""
+    """Return an axis title without characters that Vega could read as part of an expression, cut to 60."""
     return re.sub(r"[^\w ,.:()%/+-]", "", text)[:60]
 
 
 def curves(x: str, y: str, domain: tuple[float, float] | None = (0.0, 1.0), band: bool = True) -> dict[str, Any]:
-    """Return a chart of lines over `x`, with a band from `low` to `high` unless no row has them; `x`, `y`: titles of
-    the axes."""
+    """Return the Vega-Lite specification of lines over `x`, with a band from `low` to `high` unless `band` is false.
+    `x`, `y`: axis titles; `domain`: range of the y axis, None for that of the data."""
     x, y = title(x), title(y)
     across = {
         **_quantity("x", x),

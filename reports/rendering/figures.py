@@ -68,9 +68,9 @@ STYLE: Any = {
 
 
 class Drawing(NamedTuple):
-    """A figure as files, with a text for readers who cannot see it."""
+    """A figure as PNG and PDF, with a text for readers who cannot see it."""
 
-    where: str
+    caption: str
     name: str
     """Start of its file names."""
     png: bytes
@@ -123,13 +123,13 @@ def learning_curves(rows: Sequence[ReportRow]) -> list[Drawing]:
 
 
 def learning_charts(rows: Sequence[ReportRow]) -> list[tuple[Chart, str]]:
-    """Return the data of `learning_curves`, each with a text for readers who cannot see it."""
+    """Return the charts of `learning_curves` as data, each with a text for readers who cannot see it."""
     named = comparability.headings(row.place for row in rows)
-    several = Counter(place.where for place in named)
+    several = Counter(place.task_id for place in named)
     tasks: dict[str, list[ReportRow]] = {}
     for row in rows:
-        tasks.setdefault(row.where if several[row.where] == 1 else named[row.place], []).append(row)
-    return [(_learning(where, members), _words(where, members)) for where, members in tasks.items()]
+        tasks.setdefault(row.task_id if several[row.task_id] == 1 else named[row.place], []).append(row)
+    return [(_learning(title, members), _words(title, members)) for title, members in tasks.items()]
 
 
 def styles(labels: Iterable[str]) -> dict[str, int]:
@@ -137,18 +137,19 @@ def styles(labels: Iterable[str]) -> dict[str, int]:
     return {label: index for index, label in enumerate(dict.fromkeys(labels))}
 
 
-def file_name(kind: str, what: str, taken: Sequence[str]) -> str:
-    """Return `KIND-WHAT` with safe characters only, short enough for a file's name, and numbered if it is taken."""
-    name = (f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", what).strip("-."))[:CHARACTERS]
+def file_name(kind: str, subject: str, taken: Sequence[str]) -> str:
+    """Return the file name `KIND-SUBJECT`, without extension, with safe characters only, cut to a length that file
+    systems take, and numbered if it is among `taken`."""
+    name = (f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", subject).strip("-."))[:CHARACTERS]
     return name if name not in taken else f"{name}-{len(taken) + 1}"
 
 
-def _learning(where: str, rows: Sequence[ReportRow]) -> Chart:
-    """Return a row's score over training as a curve."""
+def _learning(title: str, rows: Sequence[ReportRow]) -> Chart:
+    """Return the scores of rows over training as a chart, a curve per row."""
     score = rows[0].score
     share = (score.low, score.high) == (0, 1)
     curves = [Curve(row.label, row.steps, row.curve) for row in rows]
-    return Chart(where, "environment steps per seed", scoring.mean_of(score), curves, share)
+    return Chart(title, "environment steps per seed", scoring.mean_of(score), curves, share)
 
 
 @contextmanager
@@ -162,7 +163,7 @@ def canvas(height: float, width: float = WIDTH_INCHES) -> Iterator[Figure]:
 
 
 def saved(figure: Figure) -> tuple[bytes, bytes]:
-    """Return PNG and PDF; the same figure gives the same bytes."""
+    """Return a figure as PNG and PDF; the same figure gives the same bytes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
@@ -180,12 +181,13 @@ def saved(figure: Figure) -> tuple[bytes, bytes]:
 
 
 def lines(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
-    """Return PNG and PDF of a chart, in panels if it has more than `FEW` curves; `places` as from `styles`."""
+    """Draw a chart and return PNG and PDF, in panels if it has more than `FEW` curves; `places`: label -> index of its
+    style (`styles`)."""
     return _together(chart, places) if len(chart.curves) <= FEW else _panels(chart, places)
 
 
 def _panels(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
-    """Draw a panel for each curve, two side by side: the curve and its band before grey lines of all the others."""
+    """Draw a panel for each curve, two side by side; grey lines behind a curve are all the others."""
     names = [textwrap.fill(literal(curve.label), PANEL_CHARACTERS) for curve in chart.curves]
     heights = [max(name.count("\n") for name in names[at : at + 2]) for at in range(0, len(names), 2)]
     title = textwrap.fill(literal(chart.title), LABEL_CHARACTERS)
@@ -258,7 +260,7 @@ def plot(axes: Axes, chart: Chart, places: Mapping[str, int]) -> list[Line2D]:
 
 
 def _shared_ends(axes: Axes, chart: Chart) -> float:
-    """Let the axis span all curves of the chart; return the last x."""
+    """Set the x axis to span all curves of the chart; return the last x."""
     first, last = min(curve.x[0] for curve in chart.curves), max(curve.x[-1] for curve in chart.curves)
     axes.set_xlim(0 if first <= last / 2 else first - 1, last if last > 0 else 1)
     return float(last)
@@ -279,16 +281,17 @@ class Cells(NamedTuple):
 
 
 def heat_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[bytes, bytes]:
-    """Return PNG and PDF of a table with a number in every cell, dark or light for contrast with its colour."""
+    """Draw a table as colours with a number in every cell and return PNG and PDF; numbers are dark or light for
+    contrast."""
     names = [textwrap.fill(literal(name), ROW_CHARACTERS) for name in cells.rows]
     lines = [part for line in title.split("\n") for part in textwrap.wrap(literal(line), LABEL_CHARACTERS)]
     least = 0.3 if cells.intervals else 0.24
     height = sum(max(least, 0.11 * (name.count("\n") + 1)) for name in names)
     with canvas(height + 0.65 + 0.13 * len(lines)) as figure:
         axes = figure.add_subplot()
-        shown = np.ma.masked_invalid(cells.values)
+        masked = np.ma.masked_invalid(cells.values)
         image = axes.imshow(
-            shown, cmap=cells.colours, vmin=cells.scale[0], vmax=cells.scale[1], aspect="auto", interpolation="nearest"
+            masked, cmap=cells.colours, vmin=cells.scale[0], vmax=cells.scale[1], aspect="auto", interpolation="nearest"
         )
         for (row, column), value in np.ndenumerate(cells.values):
             dark = np.isfinite(value) and np.dot(image.cmap(image.norm(value))[:3], LUMINANCE) < 0.5
@@ -320,14 +323,14 @@ def heat_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[b
 
 
 def colour_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[bytes, bytes]:
-    """Return PNG and PDF of a table of many numbers as colours alone, with a scale and a few of the names."""
+    """Draw a table of many numbers as colours alone, with a scale and a few of the names, and return PNG and PDF."""
     lines = [part for line in title.split("\n") for part in textwrap.wrap(literal(line), LABEL_CHARACTERS)]
     tall = max(1.4, WIDTH_INCHES * min(1.0, len(cells.rows) / len(cells.columns)))  # room for the names of rows
     with canvas(tall + 0.9 + 0.13 * len(lines)) as figure:
         axes = figure.add_subplot()
-        shown = np.ma.masked_invalid(cells.values)
+        masked = np.ma.masked_invalid(cells.values)
         image = axes.imshow(
-            shown, cmap=cells.colours, vmin=cells.scale[0], vmax=cells.scale[1], aspect="auto", interpolation="nearest"
+            masked, cmap=cells.colours, vmin=cells.scale[0], vmax=cells.scale[1], aspect="auto", interpolation="nearest"
         )
         for axis, names in ((axes.xaxis, cells.columns), (axes.yaxis, cells.rows)):
             ticks = range(0, len(names), -(-len(names) // NAMED))
@@ -351,12 +354,12 @@ def literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _words(where: str, rows: Sequence[ReportRow]) -> str:
-    chart = _learning(where, rows)
+def _words(title: str, rows: Sequence[ReportRow]) -> str:
+    chart = _learning(title, rows)
     digits = scoring.digits(float(curve.values.estimate[-1]) for curve in chart.curves)
     ends = [
         f"{row.label} ends at {curve.values.estimate[-1]:.{digits}f} after {row.last:,} steps"
         for row, curve in zip(rows, chart.curves, strict=True)
     ]
     band = ", with shaded 95 % intervals over seeds" if any(len(row.seeds) > 1 for row in rows) else ""
-    return f"Learning curves on {where}: {chart.ylabel} against environment steps{band}. {'; '.join(ends)}."
+    return f"Learning curves on {title}: {chart.ylabel} against environment steps{band}. {'; '.join(ends)}."

@@ -24,7 +24,8 @@ DIGITS = 4
 
 
 def script(*names: str) -> Markup:
-    """Return these files of `templates/` as the text of one script element."""
+    """Join these files of `templates/` to the text of one script element. Raise ValueError for text that would end the
+    element."""
     from markupsafe import Markup
 
     text = "\n".join(['"use strict";', *((TEMPLATES / name).read_text(encoding="utf-8") for name in names)])
@@ -48,11 +49,11 @@ def policy(*scripts: str, connects: bool = False) -> str:
 def plain(value: Any) -> Any:
     """Convert dataclasses, arrays and mappings to JSON data; numbers are rounded, and non-finite ones are None."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(member) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [plain(member) for member in value]
     if value is None or isinstance(value, (str, bool, int)):
         return value
     number = float(value)
@@ -62,13 +63,13 @@ def plain(value: Any) -> Any:
 
 
 def significant(number: float) -> float:
-    """Round to `DIGITS`: 0.00012345 becomes 0.0001234 (or ...5), 1234.56789 becomes 1234.5679."""
+    """Round a number of at least 1 to `DIGITS` decimals, others to `DIGITS` significant digits."""
     return round(number, DIGITS) if abs(number) >= 1 else float(f"{number:.{DIGITS}g}")
 
 
 def inert(value: Any) -> Markup:
-    """Return JSON for a `<script type="application/json">`, in which nothing ends the element or is a line end of
-    JavaScript."""
+    """Return a value as JSON for a `<script type="application/json">`, escaped so that no text in it ends the element
+    or a line of JavaScript."""
     from markupsafe import Markup
 
     text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -83,5 +84,5 @@ def packed(text: str) -> str:
 
 
 def packed_json(value: Any) -> str:
-    """Return data in the same form."""
+    """Return a value as JSON in base64 of gzip, which `unpacked` of elements.js reads."""
     return packed(json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")))

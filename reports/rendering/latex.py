@@ -66,7 +66,7 @@ _HASH = re.compile(r"-[0-9a-f]{6}(?= \+ |$)")
 
 
 class Style(NamedTuple):
-    """Format of numbers and names."""
+    """How LaTeX tables show numbers and names."""
 
     spread: str = INTERVAL
     siunitx: bool = False
@@ -90,15 +90,15 @@ class TableCell(NamedTuple):
     bold: bool = False
 
     def plain(self) -> str:
-        """Return the number as text."""
+        """Return the cell as LaTeX for an ordinary column; dashes if it has no number."""
         if not self.number:
             return "---"
-        shown = f"{self.before}{_minus(self._grouped())}"
+        text = f"{self.before}{_minus(self._grouped())}"
         error = rf" {{\scriptsize$\pm$\,{self.error}}}" if self.error else ""
-        return (rf"\textbf{{{shown}}}" if self.bold else shown) + error + self.after
+        return (rf"\textbf{{{text}}}" if self.bold else text) + error + self.after
 
     def siunitx(self) -> str:
-        """Return the number for an S column."""
+        """Return the cell as LaTeX for an S column of siunitx; dashes if it has no number."""
         if not self.number:
             return "{---}"
         parts = [
@@ -148,14 +148,14 @@ def typeset(
     if spread not in legends.SPREADS:
         raise unknown("spread", spread, legends.SPREADS)
     captions = ({RESULTS: caption} if caption else {}) if isinstance(caption, str) else caption
-    asked = words.wording(captions, label, rename, columns)
-    read = results.study(study)
-    _, found = bounded(read, summarise(read, results.load(read), reps=resamples))
-    return latex(found, Style(spread, siunitx, words.resolved(asked, found)))
+    wording = words.wording(captions, label, rename, columns)
+    record = results.study(study)
+    _, summary = bounded(record, summarise(record, results.load(record), reps=resamples))
+    return latex(summary, Style(spread, siunitx, words.resolved(wording, summary)))
 
 
 def needs(style: Style) -> str:
-    """Return a comment that lists the packages that the preamble must load."""
+    """Return the LaTeX comment that lists the packages to load."""
     return "% needs " + "".join(rf"\usepackage{{{name}}}" for name in style.packages)
 
 
@@ -187,8 +187,8 @@ def table(
                 span = rf"\multicolumn{{{len(headers) + 1}}}{{@{{}}p{{\linewidth}}@{{}}}}"
                 body.append(rf"{span}{{\raggedright\emph{{{_name(wording.names.get(heading, heading))}}}}} \\")
             for name, cells in group:
-                shown = (cell.siunitx() if style.siunitx else cell.plain() for cell in cells)
-                body.append(" & ".join([_name(wording.names.get(name, name)), *shown]) + r" \\")
+                texts = (cell.siunitx() if style.siunitx else cell.plain() for cell in cells)
+                body.append(" & ".join([_name(wording.names.get(name, name)), *texts]) + r" \\")
         head = " & ".join([escape(wording.header("row", "Row")), *map(_header, headers)])
         yield floating(
             "table",
@@ -233,13 +233,13 @@ def estimate(
     interval: Interval, style: Style, error: float = np.nan, bold: bool = False, mark: str = "", digits: int = 2
 ) -> TableCell:
     """Return a number with its interval or ± `error`, as `style` says; with neither if undefined."""
-    shown, after, pm = _digits(interval.estimate, digits), mark, ""
+    point, after, pm = _digits(interval.estimate, digits), mark, ""
     if style.spread == PM:
         pm = _digits(error, digits)
     elif np.isfinite(interval.low):
         low, high = (_minus(number(end, digits)) for end in (interval.low, interval.high))
         after += rf"\ {{\scriptsize [{low}, {high}]}}"
-    return TableCell(shown, error=pm, after=after, bold=bold)
+    return TableCell(point, error=pm, after=after, bold=bold)
 
 
 def _results(summary: Summary, style: Style) -> Iterator[str]:
@@ -253,11 +253,11 @@ def _results(summary: Summary, style: Style) -> Iterator[str]:
     headers = [style.wording.header(name, usual[name]) for name in chosen]
     groups = {}
     for heading, rows in by_task(summary.rows).items():
-        known = _columns(rows, style, measure)
-        groups[heading] = [(row.label, [known[name].cell(row) for name in chosen]) for row in rows]
+        column_map = _columns(rows, style, measure)
+        groups[heading] = [(row.label, [column_map[name].cell(row) for name in chosen]) for row in rows]
     same = "" if several or style.wording.columns else "With three seeds or fewer the interquartile mean is the mean. "
-    told = legends.results(summary, "Bold", style.spread, style.wording.columns or None)
-    note = f"{told} {same}{legends.setting(summary)}"
+    explanation = legends.results(summary, "Bold", style.spread, style.wording.columns or None)
+    note = f"{explanation} {same}{legends.setting(summary)}"
     means = scoring.means(row.score for row in summary.rows)
     yield from table(
         f"{means[0].upper()}{means[1:]}, study {without_hash(summary.study)}", headers, groups, note, style
@@ -265,7 +265,7 @@ def _results(summary: Summary, style: Style) -> Iterator[str]:
 
 
 class TableColumn(NamedTuple):
-    """A column of the table of rows."""
+    """A possible column of the table of rows: its header, and how a row fills it."""
 
     header: str
     cell: Callable[[ReportRow], TableCell]
@@ -301,15 +301,15 @@ def _aggregates(summary: Summary, style: Style) -> Iterator[str]:
                 label,
                 [
                     estimate(
-                        each.interval,
+                        aggregate.interval,
                         style,
-                        each.error,
-                        each.leading,
-                        DAGGER if each.missing else "",
+                        aggregate.error,
+                        aggregate.leading,
+                        DAGGER if aggregate.missing else "",
                         aggregate_digits(labels),
                     )
-                    for each in entries
-                    if each.metric in METRICS
+                    for aggregate in entries
+                    if aggregate.metric in METRICS
                 ],
             )
             for label, entries in labels.items()
@@ -325,7 +325,7 @@ def _aggregates(summary: Summary, style: Style) -> Iterator[str]:
 
 
 def differences(summary: Summary, style: Style) -> Iterator[str]:
-    """Return a table for each reference of a summary's matrices."""
+    """Yield a LaTeX table for each matrix of a summary: its rows' differences from the reference."""
     for index, matrix in enumerate(summary.matrices, 1):
         reference, digits = matrix.lines[0].row, matrix_digits(matrix)
         counts = sorted({len(line.row.seeds) for line in matrix.lines})
@@ -357,45 +357,48 @@ def differences(summary: Summary, style: Style) -> Iterator[str]:
         )
 
 
-def replications(found: Sequence[Replication], style: Style) -> Iterator[str]:
-    """Return a table of the replications, grouped by task; nothing without replications."""
+def replications(pairs: Sequence[Replication], style: Style) -> Iterator[str]:
+    """Yield the LaTeX table of replications, grouped by task; nothing if there are none."""
     groups: dict[str, Group] = {}
-    for pair in found:
+    for pair in pairs:
         finals = (TableCell(_digits(row.final.estimate, pair.digits)) for row in (pair.original, pair.row))
         difference = estimate(pair.difference, style._replace(spread=INTERVAL), digits=pair.digits)
         cells = [*finals, difference, TableCell("", before=escape(pair.verdict))]
-        groups[pair.row.where] = [*groups.get(pair.row.where, ()), (pair.row.label, cells)]
+        groups[pair.row.task_id] = [*groups.get(pair.row.task_id, ()), (pair.row.label, cells)]
     if groups:
         headers = ["Original", "Replication", "Difference", "Verdict"]
         yield from table("Replications", headers, groups, replication.LEGEND, style, REPLICATIONS)
 
 
-def grids(found: Sequence[Grid], setting: str, style: Style | None = None) -> str:
-    """Return tables of further estimates, one line each, always with intervals; `setting` is part of every note."""
+def grids(estimates: Sequence[Grid], setting: str, style: Style | None = None) -> str:
+    """Return LaTeX tables of further estimates, one line each, always with intervals; `setting` is part of every
+    note."""
     style = (style or Style())._replace(spread=INTERVAL)
     tables: list[str] = []
-    for index, each in enumerate(found, 1):
+    for index, grid in enumerate(estimates, 1):
         groups = {
             label: [
-                (name, [estimate(value, style, digits=each.decimals(name))])
-                for name, value in zip(each.names, line, strict=True)
+                (name, [estimate(value, style, digits=grid.decimals(name))])
+                for name, value in zip(grid.names, line, strict=True)
             ]
-            for label, line in each.lines.items()
+            for label, line in grid.lines.items()
         }
-        note = " ".join(filter(None, [each.note, "In brackets: 95 % bootstrap interval over seeds.", setting]))
+        note = " ".join(filter(None, [grid.note, "In brackets: 95 % bootstrap interval over seeds.", setting]))
         header = style.wording.header("estimate", "Estimate")
-        tables += table(each.heading, [header], groups, note, style, numbered(FURTHER, index))
+        tables += table(grid.heading, [header], groups, note, style, numbered(FURTHER, index))
     return "\n".join(tables)
 
 
 def _difference(line: Line, reference: ReportRow, style: Style, digits: int) -> TableCell:
     if line.comparison is None:
         return TableCell("")
-    found = line.comparison.adjusted
-    if style.spread != PM and line.comparison.told:
-        return TableCell(_digits(found.estimate, digits), after=rf"\ {{\scriptsize {line.comparison.told}}}")
+    interval = line.comparison.adjusted
+    if style.spread != PM and line.comparison.interval_note:
+        return TableCell(
+            _digits(interval.estimate, digits), after=rf"\ {{\scriptsize {line.comparison.interval_note}}}"
+        )
     error = standard_error(line.row.scores[:, -1:], reference.scores[:, -1:])
-    return estimate(found, style, error, digits=digits)
+    return estimate(interval, style, error, digits=digits)
 
 
 def _p_value(line: Line) -> TableCell:
@@ -433,54 +436,58 @@ def _header(text: str) -> str:
 
 
 def stacked(lines: Sequence[str]) -> str:
-    """Stack text in lines, aligned at the right, each escaped."""
+    """Return lines of text, each escaped, as LaTeX: one above the other, aligned at the right."""
     text = r" \\ ".join(map(escape, lines))
     return text if len(lines) == 1 else rf"\shortstack[r]{{{text}}}"
 
 
 def _column(cells: Iterable[TableCell]) -> str:
-    """Return an S column with room for the widest of `cells` on either side of the decimal point."""
-    shown = [cell for cell in cells if cell.number] or [TableCell("0")]
-    whole, _, decimals = max(
-        (cell.number.lstrip("-").partition(".") for cell in shown), key=lambda parts: len(parts[0])
+    """Return the column specification of siunitx with room for the widest of `cells` on either side of the decimal
+    point."""
+    numbered_cells = [cell for cell in cells if cell.number] or [TableCell("0")]
+    integer, _, decimals = max(
+        (cell.number.lstrip("-").partition(".") for cell in numbered_cells), key=lambda parts: len(parts[0])
     )
-    sign = "-" if any(cell.number.startswith("-") for cell in shown) else ""
-    error = max((len(cell.error.replace(".", "").lstrip("0")) for cell in shown), default=0)
-    options = [f"table-format={sign}{len(whole)}.{len(decimals)}" + (f"({error})" if error else "")]
-    for side, texts in (("pre", [cell.before for cell in shown]), ("post", [cell.after for cell in shown])):
+    sign = "-" if any(cell.number.startswith("-") for cell in numbered_cells) else ""
+    error = max((len(cell.error.replace(".", "").lstrip("0")) for cell in numbered_cells), default=0)
+    options = [f"table-format={sign}{len(integer)}.{len(decimals)}" + (f"({error})" if error else "")]
+    for side, texts in (
+        ("pre", [cell.before for cell in numbered_cells]),
+        ("post", [cell.after for cell in numbered_cells]),
+    ):
         if any(texts):
             options.append(f"table-space-text-{side}={{{max(texts, key=len)}}}")
     return f"S[{','.join(options)}]"
 
 
 def _parts(groups: Mapping[str, Group]) -> Iterator[list[tuple[str, Group]]]:
-    """Split groups into tables of at most `LINES` lines; a longer group continues in the next table."""
+    """Split groups into tables of at most `LINES` lines; a group that is too long continues in the next table."""
     part: list[tuple[str, Group]] = []
-    left = LINES
+    room = LINES
     for heading, group in groups.items():
         rest = list(group)
         while rest:
-            if part and left < min(len(rest), LINES - 1) + 1:
+            if part and room < min(len(rest), LINES - 1) + 1:
                 yield part
-                part, left = [], LINES
-            taken, rest = rest[: left - 1], rest[left - 1 :]
+                part, room = [], LINES
+            taken, rest = rest[: room - 1], rest[room - 1 :]
             part.append((heading, taken))
-            left -= len(taken) + 1
-            if left <= 1:
+            room -= len(taken) + 1
+            if room <= 1:
                 yield part
-                part, left = [], LINES
+                part, room = [], LINES
     if part:
         yield part
 
 
 def _name(text: str) -> str:
-    """Escape text, allowing long words to break."""
+    """Escape text for LaTeX and allow words of more than `LONG` characters to break."""
     words = (BREAKS.split(word) if len(word) > LONG else [word] for word in text.split(" "))
     return " ".join(r"\allowbreak{}".join(map(escape, parts)) for parts in words).replace(r" \%", r"~\%")
 
 
 def without_hash(study: str) -> str:
-    """Return a study's name without the hash that a name by default ends in."""
+    """Return a study's name without the hash at the end of a name that the command did not choose."""
     return _HASH.sub("", study)
 
 

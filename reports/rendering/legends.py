@@ -17,8 +17,9 @@ INTERVAL, PM = SPREADS = ("interval", "pm")
 """How uncertainty is shown: as an interval in brackets, or as ± the standard error."""
 
 
-def whole(summary: Summary, mark: str) -> str:
-    """Explain the numbers of a terminal or page; `mark` is the sign of the best there."""
+def paragraph(summary: Summary, mark: str) -> str:
+    """Return the explanation of the numbers in the tables of a terminal or page; `mark` is the sign of the best
+    there."""
     parts = [
         results(summary, mark),
         "Seeds: in parentheses those whose own curve reaches it too.",
@@ -29,56 +30,57 @@ def whole(summary: Summary, mark: str) -> str:
 
 
 def results(summary: Summary, mark: str, spread: str = INTERVAL, columns: Collection[str] | None = None) -> str:
-    """Explain the table of each task's rows; `columns` are the shown ones (`wording.COLUMNS`), if not the default."""
+    """Return the explanation of the table of rows; `columns`: those that are shown (`wording.COLUMNS`), None for the
+    default ones."""
     counts = sorted({len(row.seeds) for row in summary.rows})
     evaluations = sorted({len(row.steps) for row in summary.rows})
     episodes = sorted({count for row in summary.rows for count in row.episodes})
     baselines = ", ".join(dict.fromkeys(row.baseline for row in summary.rows))
-    shown = f"in brackets the bootstrap 95 % interval over seeds ({summary.reps:,} resamples)"
+    uncertainty = f"in brackets the bootstrap 95 % interval over seeds ({summary.reps:,} resamples)"
     if spread == PM:
-        shown = "± its standard error, the standard deviation between seeds by the root of their number"
+        uncertainty = "± its standard error, the standard deviation between seeds by the root of their number"
     means, best = (find(row.score for row in summary.rows) for find in (scoring.means, scoring.best))
-    told = {
+    sentences = {
         "score": f"Mean over {many(counts, 'seed')} of the {means} over {many(episodes, 'episode')} at the last "
-        f"evaluation; {shown}. {mark}: {BEST} ({matrices.TEST}); none where there is no such set.",
+        f"evaluation; {uncertainty}. {mark}: {BEST} ({matrices.TEST}); none where there is no such set.",
         "auc": "AUC: area under the curve over training, divided by the steps it spans.",
         "best": f"Best: {best} over evaluations of the mean over seeds ({many(evaluations, 'evaluation')}).",
         "steps": f"Steps to best: environment steps until the mean over seeds reaches the best of {baselines}.",
     }
     if columns is not None:
-        told |= {
+        sentences |= {
             "iqm": f"IQM: interquartile mean over {many(counts, 'seed')} at the last evaluation.",
             "maxima": f"Mean of maxima: mean over seeds of each seed's own best ({many(evaluations, 'evaluation')}).",
             "return": f"Final return: mean over {many(counts, 'seed')} of the return at the last evaluation.",
             "success": f"Success rate: mean over {many(counts, 'seed')} at the last evaluation.",
         }
-    parts = [text for name, text in told.items() if columns is None or name in columns]
+    parts = [text for name, text in sentences.items() if columns is None or name in columns]
     if any(row.alone for row in summary.rows):
         parts.append(matrices.ALONE)
     return " ".join(parts)
 
 
 def aggregates(summary: Summary, spread: str = INTERVAL) -> str:
-    """Explain the aggregates over tasks."""
-    counts = sorted({len(entry.seeds) for entry in summary.aggregates})
-    shown = "in brackets the bootstrap 95 % interval, stratified by task"
+    """Return the explanation of the table of aggregates over tasks."""
+    counts = sorted({len(aggregate.seeds) for aggregate in summary.aggregates})
+    uncertainty = "in brackets the bootstrap 95 % interval, stratified by task"
     if spread == PM:
-        shown = "± the standard deviation over resamples, stratified by task"
+        uncertainty = "± the standard deviation over resamples, stratified by task"
     by = "" if summary.engine == "own" else f" by {summary.engine}"
     resamples = f"{summary.engine_reps or summary.reps:,} resamples{by}"
-    names = scoring.means(entry.score for entry in summary.aggregates)
-    alone = f" {matrices.ALONE}" if any(entry.missing for entry in summary.aggregates) else ""
-    scaled = any(entry.score.name == scoring.NORMALISED for entry in summary.aggregates)
+    names = scoring.means(aggregate.score for aggregate in summary.aggregates)
+    alone = f" {matrices.ALONE}" if any(aggregate.missing for aggregate in summary.aggregates) else ""
+    scaled = any(aggregate.score.name == scoring.NORMALISED for aggregate in summary.aggregates)
     normalised = "Normalised: 0 is the worst and 1 the best of the range of each task's score. " if scaled else ""
     return (
         f"Over tasks: mean, median over tasks of the mean over seeds, and interquartile mean over all runs and tasks, "
-        f"of the final {names} of {many(counts, 'seed')}; {shown} ({resamples}). "
+        f"of the final {names} of {many(counts, 'seed')}; {uncertainty} ({resamples}). "
         f"{normalised}Optimality gap: 1 minus the mean.{alone}"
     )
 
 
 def setting(summary: Summary) -> str:
-    """State what must accompany every number: profile, judges, and the limits of few seeds or unfinished runs."""
+    """Return what must accompany every number: profile, judges, and the limits of few seeds or unfinished runs."""
     profiles = sorted({row.cell.profile for row in summary.rows})
     judged = sorted(
         {
@@ -109,7 +111,8 @@ def setting(summary: Summary) -> str:
 
 
 def narrow(counts: Sequence[int]) -> str:
-    """State that bootstrap intervals of so few seeds are too narrow, with their coverage; `counts` are at least 2."""
+    """Return a warning that bootstrap intervals of so few seeds are too narrow, with their coverage; `counts` are at
+    least 2."""
 
     def shares(index: int) -> str:
         return " / ".join(f"{100 * coverage.coverage(count)[index]:.0f} %" for count in counts)
@@ -122,9 +125,9 @@ def narrow(counts: Sequence[int]) -> str:
     )
 
 
-def many(counts: Sequence[int], what: str) -> str:
+def many(counts: Sequence[int], unit: str) -> str:
     """Format ascending counts as "1 seed" or "3 to 5 seeds"."""
-    return f"{span(counts)} {what}{'' if [*counts] == [1] else 's'}"
+    return f"{span(counts)} {unit}{'' if [*counts] == [1] else 's'}"
 
 
 def span(counts: Sequence[int]) -> str:

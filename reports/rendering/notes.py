@@ -30,7 +30,7 @@ empty pattern stands for all others; what follows it comes last."""
 
 
 class Notes(NamedTuple):
-    """Notes as a reader meets them."""
+    """Notes arranged for a reader: a few lines first, all of them after."""
 
     first: tuple[str, ...]
     """At most `LINES` lines."""
@@ -39,7 +39,7 @@ class Notes(NamedTuple):
 
 
 def arranged(notes: Sequence[str]) -> Notes:
-    """Return notes by their importance, those of one sentence about several rows together."""
+    """Order notes by importance and merge those that say one sentence of several rows."""
     ordered = sorted(dict.fromkeys(notes), key=_importance)
     lines = _together(ordered)
     first = tuple(lines[:LINES])
@@ -48,20 +48,20 @@ def arranged(notes: Sequence[str]) -> Notes:
 
 def _importance(note: str) -> int:
     others = ORDER.index("")
-    found = (place for place, pattern in enumerate(ORDER) if pattern and re.search(pattern, note))
-    return next(found, others)
+    matches = (place for place, pattern in enumerate(ORDER) if pattern and re.search(pattern, note))
+    return next(matches, others)
 
 
 def _together(notes: Sequence[str]) -> list[str]:
-    """Return one line for each sentence, with the rows that it is about before it."""
+    """Return one line for each sentence of notes `ROW: SENTENCE`, with the rows that it is about before it."""
     sentences: dict[str, list[str]] = {}
     for note in notes:
-        where, colon, sentence = note.partition(": ")
-        sentences.setdefault(sentence if colon else note, []).append(where if colon else "")
+        row, colon, sentence = note.partition(": ")
+        sentences.setdefault(sentence if colon else note, []).append(row if colon else "")
     lines = []
     for sentence, places in sentences.items():
         if len(places) > NAMED:
             lines.append(f"{', '.join(places[:NAMED])} and {len(places) - NAMED} more: {sentence}")
         else:
-            lines += [f"{where}: {sentence}" if where else sentence for where in places]
+            lines += [f"{row}: {sentence}" if row else sentence for row in places]
     return lines

@@ -52,11 +52,11 @@ def render(
     style: tex.Style | None = None,
     grids: Sequence[Grid] = (),
     run_pages: Mapping[str, str] = MappingProxyType({}),
-    whole: StudyRecord | None = None,
+    full_study: StudyRecord | None = None,
 ) -> str:
-    """Return the page of a study. `listed`: headings, each with its tables of texts; `style`: that of the LaTeX tables
-    shown; `run_pages`: run directory -> link to the run's own page, for those that have one; `whole`: the study whose
-    runs are counted, if `study` has only the cells that are shown."""
+    """Return the HTML page of a study. `listed`: headings, each with its tables of texts; `style`: that of the LaTeX
+    source on the page; `run_pages`: run directory -> link to the page of the run, for runs that have one; `full_study`:
+    the study with all cells, whose runs are counted, if `study` has only those that are shown."""
     columns, differing = differences(study, summary)
     script = inline.script(*SCRIPTS)
     places = figures.styles(row.label for row in summary.rows)
@@ -72,20 +72,24 @@ def render(
             summary=summary,
             notes=arranged(summary.notes),
             command=" ".join(study.command),
-            counts=counts(whole or study),
+            counts=counts(full_study or study),
             tasks=tables.by_task(summary.rows),
             aggregates=tables.aggregates_by_label(summary.aggregates),
             metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
             galleries=[gallery for gallery in galleries if gallery.drawings],
             pictures=pictures,
-            listed=[(title, on) for title, all_ in listed if (on := [each for each in all_ if each.on != "terminal"])],
+            listed=[
+                (title, on)
+                for title, all_ in listed
+                if (on := [listing for listing in all_ if listing.on != "terminal"])
+            ],
             grids=grids,
             latex=tex.latex(summary, style) + tex.grids(grids, legends.setting(summary), style),
             packages=(style or tex.Style()).packages,
-            legend=legends.whole(summary, "Bold with *"),
+            legend=legends.paragraph(summary, "Bold with *"),
             columns=columns,
             differences=differing,
-            origins=origins(whole or study),
+            origins=origins(full_study or study),
             matrix_digits=tables.matrix_digits,
             needed=tables.needed,
             p_value=tables.p_value,
@@ -96,7 +100,7 @@ def render(
 
 
 def formats() -> dict[str, Any]:
-    """Return the functions by which the templates of tables format rows and numbers."""
+    """Return name -> function: the formats of rows and numbers that the templates of tables use."""
     return {
         "columns_of": tables.columns,
         "title": scoring.title,
@@ -112,11 +116,11 @@ def formats() -> dict[str, Any]:
 
 
 def interactive(chart: Chart, places: Mapping[str, int]) -> Markup:
-    """Return a chart for templates/charts.js; `places` as from `figures.styles`."""
+    """Return a chart as JSON for templates/charts.js; `places`: label -> index of its style (`figures.styles`)."""
     rows = [
         {"series": places[label], "x": x, "value": value, "low": low, "high": high}
         for label, steps, values in chart.curves
-        for x, value, low, high in zip(steps.tolist(), *(each.tolist() for each in values), strict=True)
+        for x, value, low, high in zip(steps.tolist(), *(ends.tolist() for ends in values), strict=True)
         if np.isfinite(value)
     ]
     domain = (0.0, 1.0) if chart.unit_interval else None
@@ -127,7 +131,7 @@ def interactive(chart: Chart, places: Mapping[str, int]) -> Markup:
 
 @functools.cache
 def environment() -> Environment:
-    """Return the template environment, which escapes everything that goes into a template."""
+    """Return the jinja2 environment of the templates, which escapes every value."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     loader = FileSystemLoader(TEMPLATES)
@@ -135,7 +139,7 @@ def environment() -> Environment:
 
 
 def counts(study: StudyRecord) -> str:
-    """Return the number of runs and configurations, and how many runs have each status."""
+    """Return, in words, the number of runs and configurations, and how many runs have each status."""
     statuses = [run.status for run in study.runs]
     parts = [f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses)]
     return f"{count(len(statuses), 'run')} of {count(len(study.cells), 'configuration')}: {', '.join(parts)}"
@@ -149,10 +153,12 @@ def differences(study: StudyRecord, summary: Summary) -> tuple[list[str], dict[s
     names = {row.cell.id: row.label for row in summary.rows}
     groups: dict[str, list[CellRecord]] = {}
     for cell in study.cells:
-        key = json.dumps({name: _value(entry) for name, entry in cell.settings.items()}, sort_keys=True, default=str)
+        key = json.dumps(
+            {name: _value(setting) for name, setting in cell.settings.items()}, sort_keys=True, default=str
+        )
         groups.setdefault(key, []).append(cell)
     labels = {key: {names.get(cell.id, cell.label) for cell in cells} for key, cells in groups.items()}
-    often = Counter(label for own in labels.values() for label in own)
+    often = Counter(label for row_labels in labels.values() for label in row_labels)
     columns = []
     for cells in groups.values():
         columns.append(
@@ -166,26 +172,26 @@ def differences(study: StudyRecord, summary: Summary) -> tuple[list[str], dict[s
         )
     settings = [cells[0].settings for cells in groups.values()]
     keys = dict.fromkeys(name for entries in settings for name in entries)
-    found = {}
+    differing = {}
     for name in keys:
-        values = [_shown(entries[name]) if name in entries else ("—", "") for entries in settings]
+        values = [_text_and_layer(entries[name]) if name in entries else ("—", "") for entries in settings]
         if len({value for value, _ in values}) > 1:
-            found[name] = values
-    return columns, found
+            differing[name] = values
+    return columns, differing
 
 
-def _value(entry: Any) -> Any:
-    return entry.get("value") if isinstance(entry, Mapping) else entry
+def _value(setting: Any) -> Any:
+    return setting.get("value") if isinstance(setting, Mapping) else setting
 
 
-def _shown(entry: Any) -> tuple[str, str]:
-    value = _value(entry)
+def _text_and_layer(setting: Any) -> tuple[str, str]:
+    value = _value(setting)
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text, str(entry.get("layer") or "") if isinstance(entry, Mapping) else ""
+    return text, str(setting.get("layer") or "") if isinstance(setting, Mapping) else ""
 
 
 def origins(study: StudyRecord) -> list[Origin]:
-    """Return the different provenances of the runs, with the number of runs of each."""
+    """Return the different provenances of the runs that have begun, with the number of runs of each."""
     counts: dict[tuple[str, str, str], int] = {}
     for run in study.runs:
         if run.status == "waiting":

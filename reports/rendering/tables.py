@@ -29,7 +29,7 @@ METRIC_NAMES = {"mean": "mean", "median": "median", "iqm": "IQM", "optimality_ga
 
 
 def number(value: float | Array, digits: int = 2) -> str:
-    """Format with a fixed number of decimals; a dash if undefined, no sign before a rounded zero."""
+    """Format a number with `digits` decimals; a dash if it is not finite, no sign before a rounded zero."""
     if not np.isfinite(value):
         return "—"
     return f"{round(float(value), digits) + 0.0:.{digits}f}"
@@ -70,7 +70,7 @@ def best(row: ReportRow, digits: int = 2) -> str:
 
 
 class Columns(NamedTuple):
-    """Columns of a table of rows with one score; columns without information are omitted."""
+    """The columns that a table of rows with one score has; those without information are omitted."""
 
     score: Score
     digits: int
@@ -86,7 +86,7 @@ class Columns(NamedTuple):
 
 
 def columns(rows: Sequence[ReportRow]) -> Columns:
-    """Return the columns of rows with one score."""
+    """Return which columns the table of these rows has, which all have the same score."""
     score = rows[0].score
     return Columns(
         score,
@@ -100,7 +100,7 @@ def columns(rows: Sequence[ReportRow]) -> Columns:
 
 
 def by_task(rows: Sequence[ReportRow]) -> dict[str, list[ReportRow]]:
-    """Return the rows of each place, by the place's heading."""
+    """Return heading of a place -> its rows."""
     headings = comparability.headings(row.place for row in rows)
     groups: dict[str, list[ReportRow]] = {}
     for row in rows:
@@ -111,13 +111,14 @@ def by_task(rows: Sequence[ReportRow]) -> dict[str, list[ReportRow]]:
 def aggregates_by_label(aggregates: Sequence[Aggregate]) -> dict[str, dict[str, list[Aggregate]]]:
     """Return heading of a comparison -> label -> its metrics, in the order of `statistics.METRICS`."""
     groups: dict[str, dict[str, list[Aggregate]]] = {}
-    for entry in aggregates:
-        groups.setdefault(entry.heading, {}).setdefault(entry.label, []).append(entry)
+    for aggregate in aggregates:
+        groups.setdefault(aggregate.heading, {}).setdefault(aggregate.label, []).append(aggregate)
     return groups
 
 
 def terminal(summary: Summary) -> list[Table]:
-    """Return one table per task and profile, then one of aggregates per suite."""
+    """Return the terminal's tables of a summary: one of rows per place, one of aggregates per comparison, one per
+    matrix."""
     tables = []
     for heading, rows in by_task(summary.rows).items():
         tables.append(_table(heading, *_results(rows)))
@@ -125,8 +126,8 @@ def terminal(summary: Summary) -> list[Table]:
         digits = aggregate_digits(labels)
         cells = {
             label: [
-                spread(entry.interval, digits) + ("*" if entry.leading else "†" if entry.missing else "")
-                for entry in entries
+                spread(aggregate.interval, digits) + ("*" if aggregate.leading else "†" if aggregate.missing else "")
+                for aggregate in entries
             ]
             for label, entries in labels.items()
         }
@@ -137,24 +138,24 @@ def terminal(summary: Summary) -> list[Table]:
 
 
 def aggregate_digits(labels: Mapping[str, Sequence[Aggregate]]) -> int:
-    """Return the decimals of a table of aggregates."""
-    return scoring.digits(entry.interval for entries in labels.values() for entry in entries)
+    """Return the number of decimals of a table of aggregates, which its intervals justify."""
+    return scoring.digits(aggregate.interval for entries in labels.values() for aggregate in entries)
 
 
 def _results(rows: Sequence[ReportRow]) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """Return headings and cells of the table of some rows of one place."""
-    shown = columns(rows)
-    digits, returns = shown.digits, shown.returns or 0
+    """Return the headings of the table of rows of one place, and each row's name and cells."""
+    layout = columns(rows)
+    digits, returns = layout.digits, layout.returns or 0
     name = rows[0].baseline if len(rows[0].baseline) <= 16 else "the baseline"
     heads = {
-        f"final {scoring.title(shown.score)}": True,
-        "IQM": shown.iqm,
-        "AUC": shown.area,
-        f"best (mean\nof {'maxima' if shown.score.sign > 0 else 'minima'})": True,
-        textwrap.fill(f"steps to best of {name}", 16): shown.steps,
-        "final\nsuccess": shown.success,
-        "final\nreturn": shown.returns is not None,
-        "seeds\n(reach)" if shown.steps else "seeds": True,
+        f"final {scoring.title(layout.score)}": True,
+        "IQM": layout.iqm,
+        "AUC": layout.area,
+        f"best (mean\nof {'maxima' if layout.score.sign > 0 else 'minima'})": True,
+        textwrap.fill(f"steps to best of {name}", 16): layout.steps,
+        "final\nsuccess": layout.success,
+        "final\nreturn": layout.returns is not None,
+        "seeds\n(reach)" if layout.steps else "seeds": True,
     }
 
     def cells(row: ReportRow) -> list[str]:
@@ -169,14 +170,14 @@ def _results(rows: Sequence[ReportRow]) -> tuple[list[str], list[tuple[str, list
             seeds(row),
         ]
 
-    wanted = list(heads.values())
-    kept = [(row.label, [cell for cell, keep in zip(cells(row), wanted, strict=True) if keep]) for row in rows]
-    return [head for head, keep in heads.items() if keep], kept
+    flags = list(heads.values())
+    lines = [(row.label, [cell for cell, keep in zip(cells(row), flags, strict=True) if keep]) for row in rows]
+    return [head for head, keep in heads.items() if keep], lines
 
 
-def matrix(found: Matrix) -> Table:
-    """Return a table of differences from the first row."""
-    score, digits = found.lines[0].row.score, matrix_digits(found)
+def matrix(matrix: Matrix) -> Table:
+    """Return the terminal's table of a matrix: each row's final score and its difference from the first row."""
+    score, digits = matrix.lines[0].row.score, matrix_digits(matrix)
     headers = [
         f"final {scoring.title(score)}",
         "difference from\nthe first row",
@@ -190,35 +191,40 @@ def matrix(found: Matrix) -> Table:
             *compared(line, digits),
             str(len(line.row.seeds)),
         ]
-        for line in found.lines
+        for line in matrix.lines
     }
-    return _table(found.heading, headers, cells.items())
+    return _table(matrix.heading, headers, cells.items())
 
 
-def replications(found: Sequence[Replication]) -> list[Table]:
+def replications(pairs: Sequence[Replication]) -> list[Table]:
     """Return a table for each task whose rows are repeated by another study: both final scores, their difference with
     its 95 % interval, and whether they agree."""
     headers = ["final,\noriginal", "final,\nreplication", "difference\n[95 %]", "seeds", "verdict"]
     by_task: dict[str, list[tuple[str, list[str]]]] = {}
-    for pair in found:
+    for pair in pairs:
         scores = [spread(row.final, pair.digits) + "†" * row.lacks for row in (pair.original, pair.row)]
         seeds = f"{len(pair.original.seeds)} and {len(pair.row.seeds)}"
         cells = [*scores, spread(pair.difference, pair.digits), seeds, pair.verdict]
-        by_task.setdefault(pair.row.where, []).append((pair.row.label, cells))
+        by_task.setdefault(pair.row.task_id, []).append((pair.row.label, cells))
     return [_table(f"{task}: replications", headers, rows) for task, rows in by_task.items()]
 
 
-def matrix_digits(found: Matrix) -> int:
-    """Return the decimals of a matrix's scores and differences."""
-    return scoring.digits(line.row.final for line in found.lines)
+def matrix_digits(matrix: Matrix) -> int:
+    """Return the number of decimals of a matrix's scores and differences."""
+    return scoring.digits(line.row.final for line in matrix.lines)
 
 
 def compared(line: Line, digits: int = 2) -> list[str]:
-    """Return difference with corrected interval, corrected p value, and seeds needed; dashes for the reference."""
-    found = line.comparison
-    if found is None:
+    """Return the cells of a line's comparison: difference with corrected interval, corrected p value, seeds needed;
+    dashes for the reference."""
+    comparison = line.comparison
+    if comparison is None:
         return ["—"] * 3
-    return [difference(found.adjusted, found.told, digits), p_value(found.adjusted_p), needed(found.needed)]
+    return [
+        difference(comparison.adjusted, comparison.interval_note, digits),
+        p_value(comparison.adjusted_p),
+        needed(comparison.needed),
+    ]
 
 
 def needed(value: float) -> str:
@@ -226,13 +232,13 @@ def needed(value: float) -> str:
     return f"> {power.MOST}" if np.isinf(value) else number(value, 0)
 
 
-def difference(interval: Interval, told: str, digits: int = 2) -> str:
+def difference(interval: Interval, interval_note: str, digits: int = 2) -> str:
     """Return `0.25 [0.10, 0.40]`, or `0.25 (3 seeds cannot tell)` where so few seeds give no interval."""
-    return f"{number(interval.estimate, digits)} ({told})" if told else spread(interval, digits)
+    return f"{number(interval.estimate, digits)} ({interval_note})" if interval_note else spread(interval, digits)
 
 
 def p_value(value: float) -> str:
-    """Format with three decimals; `< 0.001` below them, a dash if undefined."""
+    """Format a p value with three decimals; `< 0.001` if it is smaller, a dash if undefined."""
     return "< 0.001" if value < 0.001 else number(value, 3)
 
 
@@ -240,31 +246,31 @@ WIDEST = 6
 """Most estimates of a row that a terminal shows as columns; of more, each is a line with a column per row."""
 
 
-def grids(found: Sequence[Grid]) -> list[Table]:
-    """Return a table of estimates with their intervals."""
-    return [_grid(each) for each in found]
+def grids(grids: Sequence[Grid]) -> list[Table]:
+    """Return a terminal table for each grid of estimates with their intervals."""
+    return [_grid(grid) for grid in grids]
 
 
-def _grid(each: Grid) -> Table:
-    shown = {
-        label: [spread(one, each.decimals(name)) for name, one in zip(each.names, line, strict=True)]
-        for label, line in each.lines.items()
+def _grid(grid: Grid) -> Table:
+    texts = {
+        label: [spread(one, grid.decimals(name)) for name, one in zip(grid.names, line, strict=True)]
+        for label, line in grid.lines.items()
     }
-    headers, lines = list(each.names), list(shown.items())
+    headers, lines = list(grid.names), list(texts.items())
     if len(headers) > max(WIDEST, len(lines)):
         headers, lines = (
-            list(shown),
-            [(name, list(cells)) for name, cells in zip(each.names, zip(*shown.values(), strict=True), strict=True)],
+            list(texts),
+            [(name, list(cells)) for name, cells in zip(grid.names, zip(*texts.values(), strict=True), strict=True)],
         )
-    return _table(each.heading, [textwrap.fill(name, HEADER_CHARACTERS) for name in headers], lines)
+    return _table(grid.heading, [textwrap.fill(name, HEADER_CHARACTERS) for name in headers], lines)
 
 
-def listings(found: Sequence[Listing]) -> list[Table]:
-    """Return the tables of texts that the terminal shows."""
+def listings(listings: Sequence[Listing]) -> list[Table]:
+    """Return the terminal tables of listings, without those for the page alone."""
     return [
-        _table(each.heading, each.names, [(name, cells) for name, *cells in each.lines])
-        for each in found
-        if each.on != "page"
+        _table(listing.heading, listing.names, [(name, cells) for name, *cells in listing.lines])
+        for listing in listings
+        if listing.on != "page"
     ]
 
 

@@ -27,16 +27,16 @@ def _labels(axes: Axes) -> list[tuple[float, Text]]:
     """Return the visible labels along the x axis with their positions, in the order of the axis."""
     low, high = sorted(axes.get_xlim())
     room = 1e-6 * (high - low)
-    found = [
+    labels = [
         (float(tick.get_loc()), tick.label1)
         for tick in axes.xaxis.get_major_ticks()
         if tick.label1.get_visible() and tick.label1.get_text() and low - room <= tick.get_loc() <= high + room
     ]
-    return sorted(found, key=lambda each: each[0])
+    return sorted(labels, key=lambda label: label[0])
 
 
 def _thin(axes: Axes, gap: float) -> bool:
-    """Show the labels of every k-th tick, with the smallest k at which none touches the next."""
+    """Keep the labels of every k-th tick, with the smallest k at which no two touch; return whether any was removed."""
     labels = _labels(axes)
     if axes.xaxis.get_tick_params().get("labelrotation") or len(labels) < 2:
         return False
@@ -49,11 +49,12 @@ def _thin(axes: Axes, gap: float) -> bool:
 
 def _are_apart(boxes: list[Bbox], gap: float) -> bool:
     ordered = sorted(boxes, key=lambda box: box.x0)
-    return all(right.x0 - left.x1 >= gap for left, right in pairwise(ordered))
+    return all(following.x0 - box.x1 >= gap for box, following in pairwise(ordered))
 
 
 def _turned(figure: Figure, gap: float) -> bool:
-    """Align the last label of a panel at its right, where it touches the first of the next panel in its line."""
+    """Right-align the last x label of each panel that would touch the first label of the next panel in its line; return
+    whether any was."""
     ends = [(labels[0][1], labels[-1][1]) for axes in figure.axes if axes.get_visible() and (labels := _labels(axes))]
     changed = False
     for _, last in ends:

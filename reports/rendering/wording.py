@@ -30,8 +30,8 @@ ENDS = (" ", ",")
 
 
 class Wording(NamedTuple):
-    """Chosen texts; an empty field keeps a table's default. `resolved` expands names to the full names in a study's
-    tables."""
+    """Texts chosen for LaTeX tables; an empty field keeps a table's default. `resolved` expands names to the full names
+    in a study's tables."""
 
     captions: Mapping[str, str] = MappingProxyType({})
     """Table -> its caption: a kind of `TABLES`, with -2 for the second of a kind, and so on."""
@@ -43,11 +43,11 @@ class Wording(NamedTuple):
     """Columns of the table of rows, in this order; from `COLUMNS`."""
 
     def header(self, column: str, usual: str) -> str:
-        """Return a column's name."""
+        """Return the header of a column: the chosen name, else `usual`."""
         return self.names.get(column, usual)
 
     def called(self, table: str, part: int) -> str:
-        """Return the label of a part of a table; empty without labels."""
+        """Return the LaTeX label of a part of a table; "" if no label was chosen."""
         ends = [self.label, *([table] if table != RESULTS else []), *([f"part{part}"] if part > 1 else [])]
         return "-".join(ends) if self.label else ""
 
@@ -61,8 +61,9 @@ def wording(
     names: Sequence[str] | Mapping[str, str] = (),
     columns: Iterable[str] = (),
 ) -> Wording:
-    """Check arguments without a study, raising UserError. `names` is a mapping, or texts OLD=NEW, which `resolved`
-    splits because names may contain =."""
+    """Return the chosen texts, checked as far as that is possible without a study. `names` is a mapping, or texts
+    OLD=NEW, which `resolved` splits because names may contain =. Raises UserError for unknown columns, an invalid label
+    and empty names."""
     chosen = tuple(columns)
     for column in chosen:
         if column not in COLUMNS:
@@ -86,24 +87,24 @@ def wording(
 
 
 def captions(texts: Iterable[str]) -> dict[str, str]:
-    """Return captions by table from texts such as `results=TEXT`; a text that begins with no table belongs to the
-    rows."""
-    found: dict[str, str] = {}
+    """Return table -> caption from texts such as `results=TEXT`; a text that begins with no table's name is the caption
+    of the rows."""
+    by_table: dict[str, str] = {}
     for text in texts:
         name, equals, rest = text.partition("=")
         named = bool(equals) and re.sub(r"-\d+$", "", name.strip()) in TABLES
         table, caption = (name.strip(), rest) if named else (RESULTS, text)
         if not caption.strip():
             raise UserError(f"the caption of {table!r} is empty; give a text, as in results='Success on DoorKey.'")
-        if table in found:
+        if table in by_table:
             raise UserError(f"two captions are given for the table {table!r}; give one")
-        found[table] = caption.strip()
-    return found
+        by_table[table] = caption.strip()
+    return by_table
 
 
 def resolved(wording: Wording, summary: Summary, grids: Sequence[Grid] = ()) -> Wording:
-    """Return the wording with full names. Raise UserError for a name in no table, or if two rows would have one
-    name."""
+    """Return the wording with names expanded to those in the study's tables. Raise UserError for a name in no table, or
+    if two rows would have one name."""
     if wording == PLAIN:
         return wording
     tables = _tables(summary, grids)
@@ -113,18 +114,18 @@ def resolved(wording: Wording, summary: Summary, grids: Sequence[Grid] = ()) -> 
     groups = [*_groups(summary), *([label] for grid in grids for label in grid.lines)]
     rows = [name for group in groups for name in group]
     headings = [*by_task(summary.rows), *aggregates_by_label(summary.aggregates)]
-    known = dict.fromkeys([*rows, *headings, *(name for grid in grids for name in grid.names), *COLUMNS, *OTHERS])
+    available = dict.fromkeys([*rows, *headings, *(name for grid in grids for name in grid.names), *COLUMNS, *OTHERS])
     names: dict[str, str] = {}
-    for given, new in wording.names.items():
-        old, new = (given, new) if new else _parted(given, list(known))
-        full = _full(old, list(known))
+    for text, new in wording.names.items():
+        old, new = (text, new) if new else _parted(text, list(available))
+        full = _full(old, list(available))
         if names.get(full, new) != new:
             raise UserError(f"{full!r} is given two names, {names[full]!r} and {new!r}; give it one")
         names[full] = new
     for group in groups:
-        shown: dict[str, str] = {}
+        owners: dict[str, str] = {}
         for name in group:
-            other = shown.setdefault(names.get(name, name), name)
+            other = owners.setdefault(names.get(name, name), name)
             if other != name:
                 raise UserError(
                     f"{other!r} and {name!r} would both be called {names.get(name, name)!r} in one table; "
@@ -148,7 +149,7 @@ def renamed(summary: Summary, wording: Wording) -> Summary:
 
 
 def _tables(summary: Summary, grids: Sequence[Grid]) -> list[str]:
-    """Return the names of the available tables."""
+    """Return the names of the tables that a summary with these grids has."""
     counts = {
         RESULTS: bool(summary.rows),
         AGGREGATES: bool(summary.aggregates),
@@ -164,7 +165,7 @@ def numbered(kind: str, index: int) -> str:
 
 
 def _groups(summary: Summary) -> list[list[str]]:
-    """Return the names of rows that are in one table."""
+    """Return, for each table, the names of its rows."""
     return [
         *([row.label for row in rows] for rows in by_task(summary.rows).values()),
         *(list(labels) for labels in aggregates_by_label(summary.aggregates).values()),
@@ -172,27 +173,30 @@ def _groups(summary: Summary) -> list[list[str]]:
     ]
 
 
-def _parted(text: str, known: Sequence[str]) -> tuple[str, str]:
-    """Split a text OLD=NEW: after the part that names something, else at the first =."""
+def _parted(text: str, available: Sequence[str]) -> tuple[str, str]:
+    """Split a text OLD=NEW at the = after a part that names something available, else at the first =."""
     places = [index for index, char in enumerate(text) if char == "=" and text[:index] and text[index + 1 :].strip()]
     for place in reversed(places):
-        if text[:place] in known or _matches(text[:place], known):
+        if text[:place] in available or _matches(text[:place], available):
             return text[:place], text[place + 1 :].strip()
     place = places[0] if places else text.index("=")
     return text[:place], text[place + 1 :].strip()
 
 
-def _matches(given: str, known: Sequence[str]) -> list[str]:
-    return [name for name in known if name.startswith(tuple(given + end for end in ENDS))]
+def _matches(start: str, available: Sequence[str]) -> list[str]:
+    return [name for name in available if name.startswith(tuple(start + end for end in ENDS))]
 
 
-def _full(given: str, known: Sequence[str]) -> str:
-    """Return the member of `known` with this name, or the only one whose name begins so."""
-    if given in known:
-        return given
-    found = _matches(given, known)
-    if len(found) > 1:
-        raise UserError(f"{given!r} names {len(found)} rows or tasks; give one in full: {', '.join(map(repr, found))}")
-    if not found:
-        raise unknown("row, task or column", given, known)
-    return found[0]
+def _full(text: str, available: Sequence[str]) -> str:
+    """Return the member of `available` with this name, or the only one whose name begins with it. Raise UserError for
+    none or several."""
+    if text in available:
+        return text
+    matches = _matches(text, available)
+    if len(matches) > 1:
+        raise UserError(
+            f"{text!r} names {len(matches)} rows or tasks; give one in full: {', '.join(map(repr, matches))}"
+        )
+    if not matches:
+        raise unknown("row, task or column", text, available)
+    return matches[0]

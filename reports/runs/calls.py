@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models import cassette, keeping
+from guidebench.harness.models import cassette, study_models
 from guidebench.harness.models.calls import Usage
 from guidebench.harness.models.cassette_checks import CHECKS, kind_of
 from guidebench.harness.models.cassette_file import COLUMNS, STRANGERS, NotKept, faults_of, opened, read
 from guidebench.reports.runs.reading import brief, pixels, within
 
-SHOWN = 50
+MOST = 50
 """Calls to show of each kind: the first failures, the first answers and the last answers."""
 FILES = 20
 """Most cassettes to read."""
@@ -58,7 +58,7 @@ class ShownMessage(NamedTuple):
 
 
 class ShownCall(NamedTuple):
-    """A call to a model and its result."""
+    """A call to a model with its request and its answer or failure, as texts and images."""
 
     ordinal: int
     step: int
@@ -73,9 +73,9 @@ class ShownCall(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """Calls shown, failures first, then by their number."""
+    """A sample of a run's calls, failures first, then by their number."""
 
-    shown: tuple[ShownCall, ...] = ()
+    sample: tuple[ShownCall, ...] = ()
     answered: int = 0
     failed: int = 0
     notes: tuple[str, ...] = ()
@@ -83,15 +83,15 @@ class Calls(NamedTuple):
 
     @property
     def left_out(self) -> int:
-        return self.answered + self.failed - len(self.shown)
+        return self.answered + self.failed - len(self.sample)
 
 
 def recorded(study: Path, run: str) -> Calls:
     """Return the calls of a run, CELL/SEED, from the cassettes in a study's directory."""
-    directory = keeping.folder(study)
+    directory = study_models.folder(study)
     shards = sorted(directory.glob(cassette.SHARDS))
     notes = [f"models/: {len(shards) - FILES} cassettes are left out"] if len(shards) > FILES else []
-    found, answered, failed = list[ShownCall](), 0, 0
+    calls, answered, failed = list[ShownCall](), 0, 0
     album = _Album()
     for file in [directory / cassette.MERGED, *shards[:FILES]]:
         if not within(study, file):
@@ -106,18 +106,18 @@ def recorded(study: Path, run: str) -> Calls:
                 failed += _count(db, "failures", run)
                 for table, key, ordinal in _chosen(db, run):
                     try:
-                        found.append(_call(db, table, run, key, ordinal, album))
+                        calls.append(_call(db, table, run, key, ordinal, album))
                     except (*WRONG, UserError, sqlite3.Error) as error:
                         notes.append(f"{file.name}: a row of {table} is not what this program records ({error})")
         except UserError as error:
             slow = "(interrupted)" in str(error)
             notes.append(f"{file.name}: it could not be read within {PATIENCE:g} s" if slow else str(error))
-    shown = sorted(found, key=lambda call: (not call.failure, call.ordinal))
-    return Calls(tuple(shown), answered, failed, tuple(dict.fromkeys(brief(note, 400) for note in notes)))
+    ordered = sorted(calls, key=lambda call: (not call.failure, call.ordinal))
+    return Calls(tuple(ordered), answered, failed, tuple(dict.fromkeys(brief(note, 400) for note in notes)))
 
 
 def _bound(db: sqlite3.Connection) -> None:
-    """Limit values to VALUE bytes and reading to PATIENCE seconds."""
+    """Limit the values that a database returns to VALUE bytes, and its queries to PATIENCE seconds."""
     until = time.monotonic() + PATIENCE
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE)
     db.set_progress_handler(lambda: time.monotonic() > until, 10_000)
@@ -132,20 +132,21 @@ def _chosen(db: sqlite3.Connection, run: str) -> Iterator[tuple[str, Any, Any]]:
     for table, orders in (("failures", ("",)), ("answers", ("", " DESC"))):
         rows: dict[Any, None] = {}
         for order in orders:
-            query = f"SELECT key, ordinal FROM {table} WHERE run = ? ORDER BY ordinal{order}, key LIMIT {SHOWN}"
+            query = f"SELECT key, ordinal FROM {table} WHERE run = ? ORDER BY ordinal{order}, key LIMIT {MOST}"
             rows |= dict.fromkeys(db.execute(query, (run,)))
         yield from ((table, *row) for row in rows)
 
 
 def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, album: _Album) -> ShownCall:
-    """Return a call; raise one of `WRONG` for a record that this program would not have written."""
+    """Read a call from a cassette with checks; raise one of `WRONG` for a record that this program would not have
+    written."""
     columns = COLUMNS[table].split(", ")
     query = f"SELECT {COLUMNS[table]} FROM {table} WHERE key = ? AND run = ? AND ordinal = ?"
     row = dict(zip(columns, db.execute(query, (key, run, ordinal)).fetchone(), strict=True))
     request = db.execute("SELECT key, text FROM requests WHERE key = ?", (key,)).fetchone()
     CHECKS["requests"](dict(zip(("key", "text"), request, strict=True)), db)
-    asked = json.loads(request[1])
-    kind = kind_of(asked["kind"])
+    question = json.loads(request[1])
+    kind = kind_of(question["kind"])
     try:
         answer = "" if table == "failures" else brief(kind.words(read(db, kind, key, run)))
     except NotKept as array:
@@ -156,7 +157,9 @@ def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, 
         int(row["step"]),
         kind.kind,
         brief(row["model"], 200),
-        tuple(ShownMessage(brief(role, 20), album.parts(db, content)) for role, content in kind.shown(asked)[:PARTS]),
+        tuple(
+            ShownMessage(brief(role, 20), album.parts(db, content)) for role, content in kind.sections(question)[:PARTS]
+        ),
         answer,
         brief(row["kind"], 50) if table == "failures" else "",
         Usage(**took),
@@ -170,28 +173,28 @@ class _Album:
         self._room = PICTURES
 
     def parts(self, db: sqlite3.Connection, content: Sequence[Any]) -> tuple[ShownPiece, ...]:
-        """Return texts and images of a message in order; of many images, a selection."""
+        """Return the texts and images of a message in order; of many images, a selection."""
         places = [number for number, part in enumerate(content) if not isinstance(part, str)]
-        kept = np.unique(np.linspace(0, len(places) - 1, min(FRAMES, len(places))).round().astype(int))
-        chosen = {places[number] for number in kept.tolist()}
-        found: list[ShownPiece] = []
+        indices = np.unique(np.linspace(0, len(places) - 1, min(FRAMES, len(places))).round().astype(int))
+        chosen = {places[number] for number in indices.tolist()}
+        pieces: list[ShownPiece] = []
         missing = 0
         for number, part in enumerate(content):
-            if len(found) == PARTS:
-                return (*found, ShownPiece(f"({len(content) - number:,} more)"))
+            if len(pieces) == PARTS:
+                return (*pieces, ShownPiece(f"({len(content) - number:,} more)"))
             if isinstance(part, str):
-                found.append(ShownPiece(brief(part)))
+                pieces.append(ShownPiece(brief(part)))
             elif number in chosen:
                 image = self._image(db, str(part["image"]))
                 missing += not image
-                found += [ShownPiece(png=image)] if image else []
+                pieces += [ShownPiece(png=image)] if image else []
         return (
-            *found,
+            *pieces,
             *([ShownPiece(f"({missing} of {len(chosen)} images: not kept, or no room)")] if missing else []),
         )
 
     def _image(self, db: sqlite3.Connection, digest: str) -> bytes:
-        """Return an image's PNG; empty if there is none or no room for it."""
+        """Return an image's PNG from a cassette; empty if it is not there or there is no room for it."""
         row = db.execute("SELECT png FROM images WHERE digest = ?", (digest,)).fetchone()
         png = row[0] if row else b""
         if not isinstance(png, bytes):

@@ -31,7 +31,7 @@ Points = Sequence[tuple[float, float]]
 
 
 class RunChart(NamedTuple):
-    """Lines by name over `x`; `share`: whether every value lies in [0, 1]."""
+    """Lines by name over the axis `x`; `share`: whether every value lies in [0, 1]."""
 
     caption: str
     x: str
@@ -49,12 +49,12 @@ class RunChart(NamedTuple):
 
     @property
     def alt(self) -> str:
-        """Describe the chart in words."""
-        told = []
+        """Return a description of the chart in words: where each line begins and ends."""
+        texts = []
         for name, points in self.lines.items():
             (first, begin), (last, end) = points[0], points[-1]
-            told.append(f"{name}: {begin:.4g} at {first:,.0f}, {end:.4g} at {last:,.0f}")
-        return f"{self.caption}. {'; '.join(told)}."
+            texts.append(f"{name}: {begin:.4g} at {first:,.0f}, {end:.4g} at {last:,.0f}")
+        return f"{self.caption}. {'; '.join(texts)}."
 
 
 class Evaluations(NamedTuple):
@@ -68,22 +68,22 @@ class Evaluations(NamedTuple):
 
 
 def evaluations(record: Record) -> Evaluations:
-    """Return the means of a run's evaluations."""
+    """Return the means over episodes of each evaluation of a run; empty without evaluations."""
     rows = record.rows.get("evaluations")
     if rows is None:
         return Evaluations([], [], {})
     score = record.cell.score.name
     grouped = rows.groupby("step")
-    found = grouped[["score", "success", "return", "length"]].mean().astype(float)
+    table = grouped[["score", "success", "return", "length"]].mean().astype(float)
     names = {score: "score", **{name: name for name in ("success", "return", "length") if name != score}}
     if score != "success" and not rows["success"].any():
         del names["success"]
-    means = {brief(name, 60): found[column].tolist() for name, column in names.items()}
-    return Evaluations([int(step) for step in found.index], grouped.size().tolist(), means)
+    means = {brief(name, 60): table[column].tolist() for name, column in names.items()}
+    return Evaluations([int(step) for step in table.index], grouped.size().tolist(), means)
 
 
 def charts(record: Record) -> dict[str, list[RunChart]]:
-    """Return heading -> its charts, without empty headings."""
+    """Return heading -> charts of a run's page; headings without charts are left out."""
     tested = evaluations(record)
     learning = []
     for name, values in tested.means.items():
@@ -91,8 +91,12 @@ def charts(record: Record) -> dict[str, list[RunChart]]:
             caption = "Success rate of evaluations" if name == "success" else f"Mean {name} of evaluations"
             points = thinned((float(step), value) for step, value in zip(tested.steps, values, strict=True))
             learning.append(RunChart(caption, STEPS, {name: points}, name == "success"))
-    found = {"Learning curves": learning, "Reference episode": list(_probed(record)), "Metrics": list(_metrics(record))}
-    return {heading: drawn for heading, drawn in found.items() if drawn}
+    by_heading = {
+        "Learning curves": learning,
+        "Reference episode": list(_probed(record)),
+        "Metrics": list(_metrics(record)),
+    }
+    return {heading: drawn for heading, drawn in by_heading.items() if drawn}
 
 
 def once(record: Record) -> list[tuple[str, float, float]]:
@@ -109,7 +113,7 @@ def _measured(record: Record) -> dict[str, Points]:
 
 
 def _metrics(record: Record) -> Iterator[RunChart]:
-    """Return a chart for each metric; shares with a common prefix are in one chart."""
+    """Yield a chart for each metric; shares with a common prefix (`PREFIX/NAME`) are lines of one chart."""
     lines = {name: points for name, points in _measured(record).items() if len(points) > 1}
     together: dict[str, list[str]] = {}
     for name, points in lines.items():
@@ -127,17 +131,17 @@ def _probed(record: Record) -> Iterator[RunChart]:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        seen = probes.probed(record.study.cells, record.rows["probes"], {})
+        probed = probes.probed(record.study.cells, record.rows["probes"], {})
         try:
             rewarded = rewards.learned(record.study.cells, record.rows["probes"], {}, RESAMPLES)
         except ValueError:  # a probe that was recorded twice
             rewarded = []
-    for probe in seen:
+    for probe in probed:
         if len(probe.score):
             yield RunChart("Judge's score of the clip around a move", MOVES, {"judge": _series(probe.score)}, True)
         looked = list(probe.change.items())
-        kept = [looked[round(i * (len(looked) - 1) / max(1, SERIES - 1))] for i in range(min(SERIES, len(looked)))]
-        lines = {f"after {step:,} steps": _series(change) for step, change in kept if len(change)}
+        changes = [looked[round(i * (len(looked) - 1) / max(1, SERIES - 1))] for i in range(min(SERIES, len(looked)))]
+        lines = {f"after {step:,} steps": _series(change) for step, change in changes if len(change)}
         if lines:
             yield RunChart(f"Change of the critic's value over {probe.window} moves, ΔQ", MOVES, lines)
     for learnt in rewarded:
@@ -157,7 +161,7 @@ def _points(x: Iterable[float], values: Iterable[float]) -> Points:
 
 def thinned(points: Iterable[tuple[float, float]]) -> Points:
     """Return at most `POINTS` points, including the first and the last."""
-    found = list(points)
-    if len(found) <= POINTS:
-        return found
-    return [found[round(i * (len(found) - 1) / (POINTS - 1))] for i in range(POINTS)]
+    line = list(points)
+    if len(line) <= POINTS:
+        return line
+    return [line[round(i * (len(line) - 1) / (POINTS - 1))] for i in range(POINTS)]

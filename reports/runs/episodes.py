@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.galleries import CONTENTS
 from guidebench.harness.records.study import ACTED, FRAMES, GALLERY, LOGGED, QUESTIONS, VIDEOS
@@ -16,7 +16,7 @@ from guidebench.results import galleries
 from guidebench.results.fields import field, number
 from guidebench.results.galleries import Gallery
 
-Shown = TypeVar("Shown")
+AnyEpisode = TypeVar("AnyEpisode")
 
 EPISODES, CLIPS = 8, 64
 """Most episodes of a page, and most clips of an episode."""
@@ -30,7 +30,7 @@ PATIENCE = 60.0
 """Seconds for decoding one."""
 MESSAGES = 20
 """Most messages of a question, and pieces of one."""
-NUMBERS, TOLD = 6, 20
+NUMBERS, TEXTS = 6, 20
 """Most numbers of a logged frame, and most texts of its episode."""
 PIXELS = 2**24
 """Most pixels of a strip."""
@@ -47,10 +47,10 @@ class ClipStrip(NamedTuple):
 
 
 class EpisodeStrips(NamedTuple):
-    """One episode in strips."""
+    """One episode as strips of frames, one strip per clip."""
 
     name: str
-    where: str
+    task_id: str
     moves: int
     length: int
     """Length of the episode; more than `moves` if the policy repeated a position and was stopped."""
@@ -90,7 +90,7 @@ class LoggedFrame(NamedTuple):
 
 
 class LoggedEpisode(NamedTuple):
-    """An episode of training of which a log shows frames, with what logs say of it."""
+    """An episode of training with the frames that a log names, and texts about it from logs."""
 
     log: str
     episode: int
@@ -101,12 +101,12 @@ class LoggedEpisode(NamedTuple):
     frames: tuple[LoggedFrame, ...]
     left_out: int
     """Frames left out for lack of room."""
-    told: tuple[tuple[str, str], ...]
+    texts: tuple[tuple[str, str], ...]
     """Name of a column and its text."""
 
 
 class ActedFrames(NamedTuple):
-    """The frames of an evaluation episode whose actions a log tells."""
+    """The frames of an evaluation episode whose actions a log records."""
 
     log: str
     step: int
@@ -124,8 +124,8 @@ class Piece(NamedTuple):
     png: bytes = b""
 
 
-class AskedEpisode(NamedTuple):
-    """A question to a model about an episode of training, as it was put, and what logs say of the answer."""
+class EpisodeQuestion(NamedTuple):
+    """A question to a model about an episode of training, as it was asked, with texts from logs on the answer."""
 
     log: str
     role: str
@@ -134,7 +134,7 @@ class AskedEpisode(NamedTuple):
     """Environment step at which it was asked."""
     messages: tuple[tuple[str, tuple[Piece, ...]], ...]
     """Role of a message, and its pieces."""
-    told: tuple[tuple[str, str], ...]
+    texts: tuple[tuple[str, str], ...]
     """Name of a column and its text."""
     frame: bytes
     """PNG of the frame from which its images are drawn; empty if there is no room for it."""
@@ -143,7 +143,7 @@ class AskedEpisode(NamedTuple):
 
 
 class Episodes(NamedTuple):
-    """All available episodes of a run."""
+    """All episodes that a run's directory has for its page."""
 
     strips: tuple[EpisodeStrips, ...] = ()
     logged: tuple[LoggedEpisode, ...] = ()
@@ -152,46 +152,49 @@ class Episodes(NamedTuple):
     """What the run's gallery says; None without one."""
     animations: tuple[Animation, ...] = ()
     acted: tuple[ActedFrames, ...] = ()
-    asked: tuple[AskedEpisode, ...] = ()
+    questions: tuple[EpisodeQuestion, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def episodes(run: Path) -> Episodes:
-    """Return the episodes in a run's directory. What does not fit is left out, with a note."""
-    found, notes = strips(run)
-    shown, more = _every(run, LOGGED, _logged, lambda episode: [frame.png for frame in episode.frames])
+    """Read the episodes in a run's directory; files that do not fit are left out with a note."""
+    in_strips, notes = strips(run)
+    logged, more = _every(run, LOGGED, _logged, lambda episode: [frame.png for frame in episode.frames])
     films, further = _films(run)
     acted, others = _every(run, ACTED, _acted, lambda episode: [png for _, png in episode.frames])
-    asked, last = questions(run)
-    gallery, animations, told = _animations(run)
-    notes = (*notes, *more, *further, *others, *last, *told)
-    return Episodes(found, shown, films, gallery, animations, acted, asked, notes)
+    model_questions, last = questions(run)
+    gallery, animations, gallery_notes = _animations(run)
+    notes = (*notes, *more, *further, *others, *last, *gallery_notes)
+    return Episodes(in_strips, logged, films, gallery, animations, acted, model_questions, notes)
 
 
-def questions(run: Path) -> tuple[tuple[AskedEpisode, ...], tuple[str, ...]]:
-    """Return the first questions to models that are drawn, and notes."""
+def questions(run: Path) -> tuple[tuple[EpisodeQuestion, ...], tuple[str, ...]]:
+    """Read the first questions to models of which a run's directory has drawings; return them and notes."""
 
-    def pictures(asked: AskedEpisode) -> list[bytes]:
-        return [asked.frame, *(piece.png for _, pieces in asked.messages for piece in pieces)]
+    def pictures(question: EpisodeQuestion) -> list[bytes]:
+        return [question.frame, *(piece.png for _, pieces in question.messages for piece in pieces)]
 
-    return _every(run, QUESTIONS, _asked, pictures)
+    return _every(run, QUESTIONS, _question, pictures)
 
 
 def strips(run: Path, most: int = EPISODES) -> tuple[tuple[EpisodeStrips, ...], tuple[str, ...]]:
-    """Return the first episodes in strips, and notes."""
+    """Read the first `most` episodes in strips of a run's directory; return them and notes."""
     return _every(run, FRAMES, _episode, lambda episode: [clip.png for clip in episode.clips], most)
 
 
 def _every(
     run: Path,
     folder: str,
-    read: Callable[[Path, Path, int], Shown],
-    pictures: Callable[[Shown], Iterable[bytes]],
+    read: Callable[[Path, Path, int], AnyEpisode],
+    pictures: Callable[[AnyEpisode], Iterable[bytes]],
     most: int = EPISODES,
-) -> tuple[tuple[Shown, ...], tuple[str, ...]]:
-    """Return the first episodes that a folder of a run describes, one file each, and notes on those that do not fit.
-    `read(run, file, room)` reads one whose pictures, PNGs, may take that many bytes."""
-    found, notes, room = list[Shown](), list[str](), STRIPS
+) -> tuple[tuple[AnyEpisode, ...], tuple[str, ...]]:
+    """Read the first `most` episodes that the JSON files in a folder of a run describe; return them, and notes on those
+    that do not fit.
+
+    `read(run, file, room)` reads one whose pictures may have `room` bytes together; `pictures` returns its PNGs.
+    """
+    episodes, notes, room = list[AnyEpisode](), list[str](), STRIPS
     files, more = names(run / folder, (".json",), most)
     for name in files:
         try:
@@ -200,9 +203,9 @@ def _every(
             notes.append(f"{folder}/{name}: {error}")
             continue
         room -= sum(map(len, pictures(episode)))
-        found.append(episode)
+        episodes.append(episode)
     notes += [f"{folder}: {more} further episodes are left out"] if more and most == EPISODES else []
-    return tuple(found), tuple(brief(note, 400) for note in notes)
+    return tuple(episodes), tuple(brief(note, 400) for note in notes)
 
 
 def _episode(run: Path, file: Path, room: int) -> EpisodeStrips:
@@ -211,13 +214,13 @@ def _episode(run: Path, file: Path, room: int) -> EpisodeStrips:
     about = document(file)
     listed = field(about, "clips", list)
     clips = []
-    for entry in listed[:CLIPS]:
-        if not isinstance(entry, dict):
-            raise UserError(f"a clip is {brief(repr(entry), 80)}; expected a JSON object")
-        png = _strip(run, file.parent, field(entry, "file", str), min(room, STRIP))
+    for clip in listed[:CLIPS]:
+        if not isinstance(clip, dict):
+            raise UserError(f"a clip is {brief(repr(clip), 80)}; expected a JSON object")
+        png = _strip(run, file.parent, field(clip, "file", str), min(room, STRIP))
         room -= len(png)
         if png:
-            clips.append(_clip(entry, png))
+            clips.append(_clip(clip, png))
     return EpisodeStrips(
         brief(file.stem, 100),
         brief(f"{field(about, 'suite', str)}/{field(about, 'task', str)}", 100),
@@ -238,34 +241,34 @@ def _logged(run: Path, file: Path, room: int) -> LoggedEpisode:
     about = document(file)
     listed = field(about, "frames", list)
     frames = []
-    for entry in listed[:CLIPS]:
-        if not isinstance(entry, dict):
-            raise UserError(f"a frame is {brief(repr(entry), 80)}; expected a JSON object")
-        png = _strip(run, file.parent, field(entry, "file", str), min(room, STRIP))
+    for frame in listed[:CLIPS]:
+        if not isinstance(frame, dict):
+            raise UserError(f"a frame is {brief(repr(frame), 80)}; expected a JSON object")
+        png = _strip(run, file.parent, field(frame, "file", str), min(room, STRIP))
         room -= len(png)
-        numbers = field(entry, "numbers", dict)
-        known = tuple((brief(name, 60), number(numbers, name)) for name in list(numbers)[:NUMBERS])
+        numbers = field(frame, "numbers", dict)
+        frame_numbers = tuple((brief(name, 60), number(numbers, name)) for name in list(numbers)[:NUMBERS])
         if png:
-            frames.append(LoggedFrame(png, field(entry, "frame", int), known))
-    told = _told(about)
+            frames.append(LoggedFrame(png, field(frame, "frame", int), frame_numbers))
+    texts = _texts(about)
     success = None if about.get("success") is None else field(about, "success", bool)
     left_out = len(listed) - len(frames) + field(about, "left_out", int)
     log = brief(field(about, "log", str), 60)
     return LoggedEpisode(
-        log, field(about, "episode", int), field(about, "step", int), success, tuple(frames), left_out, told
+        log, field(about, "episode", int), field(about, "step", int), success, tuple(frames), left_out, texts
     )
 
 
-def _told(about: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    told = []
-    for entry in field(about, "told", list)[:TOLD]:
-        if not isinstance(entry, dict):
-            raise UserError(f"a text is {brief(repr(entry), 80)}; expected a JSON object")
-        told.append((brief(field(entry, "name", str), 60), brief(field(entry, "text", str), 2_000)))
-    return tuple(told)
+def _texts(about: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    texts = []
+    for text in field(about, "told", list)[:TEXTS]:
+        if not isinstance(text, dict):
+            raise UserError(f"a text is {brief(repr(text), 80)}; expected a JSON object")
+        texts.append((brief(field(text, "name", str), 60), brief(field(text, "text", str), 2_000)))
+    return tuple(texts)
 
 
-def _asked(run: Path, file: Path, room: int) -> AskedEpisode:
+def _question(run: Path, file: Path, room: int) -> EpisodeQuestion:
     if not within(run, file):
         raise UserError("lies outside the run")
     about = document(file)
@@ -287,8 +290,8 @@ def _asked(run: Path, file: Path, room: int) -> AskedEpisode:
             pieces += [Piece(png=png)] if png else []
         messages.append((brief(field(message, "role", str), 20), tuple(pieces)))
     log, role = (brief(field(about, name, str), 60) for name in ("log", "role"))
-    return AskedEpisode(
-        log, role, field(about, "episode", int), field(about, "step", int), tuple(messages), _told(about), frame,
+    return EpisodeQuestion(
+        log, role, field(about, "episode", int), field(about, "step", int), tuple(messages), _texts(about), frame,
         missing,
     )  # fmt: skip
 
@@ -298,12 +301,12 @@ def _acted(run: Path, file: Path, room: int) -> ActedFrames:
         raise UserError("lies outside the run")
     about = document(file)
     frames = []
-    for entry in field(about, "frames", list)[:CLIPS]:
-        if not isinstance(entry, dict):
-            raise UserError(f"a frame is {brief(repr(entry), 80)}; expected a JSON object")
-        png = _strip(run, file.parent, field(entry, "file", str), min(room, STRIP))
+    for frame in field(about, "frames", list)[:CLIPS]:
+        if not isinstance(frame, dict):
+            raise UserError(f"a frame is {brief(repr(frame), 80)}; expected a JSON object")
+        png = _strip(run, file.parent, field(frame, "file", str), min(room, STRIP))
         room -= len(png)
-        frames += [(field(entry, "frame", int), png)] if png else []
+        frames += [(field(frame, "frame", int), png)] if png else []
     return ActedFrames(
         field(about, "log", str), field(about, "step", int), field(about, "episode", int), tuple(sorted(frames))
     )
@@ -318,7 +321,8 @@ def _clip(entry: Mapping[str, Any], png: bytes) -> ClipStrip:
 
 
 def _strip(run: Path, directory: Path, name: str, room: int) -> bytes:
-    """Return the PNG of that name, or nothing if there is no room for it."""
+    """Return the PNG of that name in a directory; empty if it has more than `room` bytes. Raise UserError if it is
+    missing or too large a picture."""
     if Path(name).name != name or not within(run, directory / name):
         raise UserError(f"there is no file {brief(repr(name), 100)} in its directory")
     if (directory / name).stat().st_size > room:
@@ -330,7 +334,7 @@ def _strip(run: Path, directory: Path, name: str, room: int) -> bytes:
 
 
 def _films(run: Path) -> tuple[tuple[Video, ...], tuple[str, ...]]:
-    found, notes, room = list[Video](), list[str](), REEL
+    videos, notes, room = list[Video](), list[str](), REEL
     files, more = names(run / VIDEOS, (".mp4", ".gif"), FILMS)
     for name in files:
         path = run / VIDEOS / name
@@ -345,29 +349,29 @@ def _films(run: Path) -> tuple[tuple[Video, ...], tuple[str, ...]]:
             notes.append(f"{VIDEOS}/{name}: is not {kind}")
             continue
         room -= len(film)
-        found.append(Video(brief(name, 100), kind, film, "" if film else f"too large for a page ({size:,} bytes)"))
+        videos.append(Video(brief(name, 100), kind, film, "" if film else f"too large for a page ({size:,} bytes)"))
     notes += [f"{VIDEOS}: {more} further files are left out"] if more else []
-    return tuple(found), tuple(brief(note, 400) for note in notes)
+    return tuple(videos), tuple(brief(note, 400) for note in notes)
 
 
 def _animations(run: Path) -> tuple[Gallery | None, tuple[Animation, ...], tuple[str, ...]]:
-    """Return what the run's gallery says, its animated episodes in their order, as many as there is room for, and
-    notes."""
+    """Return the record of the run's gallery, as many of its animated episodes as there is room for, in their order,
+    and notes."""
     try:
-        told = galleries.read(run)
+        gallery = galleries.read(run)
     except (UserError, OSError) as error:
         return None, (), (brief(f"{GALLERY}/{CONTENTS}: {error}", 400),)
-    found, notes, room = list[Animation](), list[str](), ANIMATED
-    for episode in told.episodes if told else ():
+    animations, notes, room = list[Animation](), list[str](), ANIMATED
+    for episode in gallery.episodes if gallery else ():
         try:
             webp = galleries.animation(run, episode.file)
             if len(webp) > room:
                 raise UserError(f"left out, since it has {len(webp):,} bytes and a page has room for {room:,} more")
-            what = f"decoding {brief(episode.file, 60)}"
-            apart.call(what, PATIENCE, galleries.check, webp, episode.frames)
+            description = f"decoding {brief(episode.file, 60)}"
+            reader_process.call(description, PATIENCE, galleries.check, webp, episode.frames)
         except (UserError, OSError) as error:
             notes.append(f"{GALLERY}, episode {episode.episode}: {error}")
             continue
         room -= len(webp)
-        found.append(Animation(episode, webp))
-    return told, tuple(found), tuple(brief(note, 400) for note in notes)
+        animations.append(Animation(episode, webp))
+    return gallery, tuple(animations), tuple(brief(note, 400) for note in notes)

@@ -18,7 +18,7 @@ from guidebench.reports.rendering import animations, charts, inline
 from guidebench.reports.rendering import page as report_page
 from guidebench.reports.rendering.page import environment
 from guidebench.reports.runs import curves
-from guidebench.reports.runs.calls import SHOWN
+from guidebench.reports.runs.calls import MOST
 from guidebench.reports.runs.reading import brief
 from guidebench.reports.runs.record import Record, provenance, settings
 from guidebench.reports.runs.transcripts import transcripts
@@ -66,10 +66,10 @@ BESIDE = ("evaluations", *schema.LOGS)
 
 
 class Sample(NamedTuple):
-    """Some records of a log as text."""
+    """A table of some records of a log, as text."""
 
     heading: str
-    told: str
+    description: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     file: str = ""
@@ -79,10 +79,10 @@ class Sample(NamedTuple):
 
 
 def render(record: Record, home: str = "") -> str:
-    """Return the page; `home` is the relative link to the study's report, or "" if there is none."""
+    """Return the HTML page of a run; `home`: relative link to the study's report, "" if there is none."""
     script, vega = inline.script(*SCRIPTS), charts.bundle()
     cell, run, gallery = record.cell, record.run, record.episodes.gallery
-    told, notes = transcripts(record)
+    episodes, notes = transcripts(record)
     return (
         environment()
         .get_template("run.html.j2")
@@ -95,7 +95,7 @@ def render(record: Record, home: str = "") -> str:
             home=home,
             record=record,
             notes=(*record.notes, *notes),
-            transcripts=told,
+            transcripts=episodes,
             run=run,
             remark=judges.remark(cell),
             error=brief(run.error, ERROR) if run.error else "",
@@ -112,13 +112,13 @@ def render(record: Record, home: str = "") -> str:
             billed=ledger.is_billed(cell),
             settings=settings(cell),
             provenance=provenance(run),
-            shown=_shown,
-            calls_shown=SHOWN,
+            shown=_formatted,
+            calls_shown=MOST,
             chosen=animations.chosen,
             outcome=animations.outcome,
-            undrawn=[brief(told, 1_000) for told in undrawn(gallery.undrawn if gallery else ())],
+            undrawn=[brief(reason, 1_000) for reason in undrawn(gallery.undrawn if gallery else ())],
             brief=brief,
-            unasked=not record.episodes.asked and any(shows_questions(log) for log in cell.logs.values()),
+            unasked=not record.episodes.questions and any(shows_questions(log) for log in cell.logs.values()),
             base64=lambda content: base64.b64encode(content).decode("ascii"),
         )
     )
@@ -162,15 +162,15 @@ def _part(part: RecordedPart, digest: str) -> str:
 
 
 def _digest(cell: CellRecord, role: str) -> str:
-    """Return the digest of the files that the part in a role read, or ""."""
-    entry = cell.settings.get(f"{role}.{DIGEST}")
-    value = entry.get("value") if isinstance(entry, Mapping) else None
+    """Return the digest of the files that a role's part read, as recorded in its settings; "" if there is none."""
+    setting = cell.settings.get(f"{role}.{DIGEST}")
+    value = setting.get("value") if isinstance(setting, Mapping) else None
     return value if isinstance(value, str) and SHA256.fullmatch(value) else ""
 
 
 def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
-    """Return some records of a log as text; for a log that is not in `COLUMNS`, the first and the last, whatever they
-    contain."""
+    """Return some records of a log as a table: as `_of_answers` does for a log in `COLUMNS`, else the first and the
+    last ones."""
     if log in COLUMNS and set(rows.columns) >= LEADING[log]:
         return _of_answers(log, rows, record.cell.logs[log].columns if log in record.cell.logs else ())
     declared = record.cell.logs.get(log)
@@ -178,85 +178,86 @@ def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
     names = [str(name) for name in rows.columns if name not in (*IDENTITY, "variant", "label", "directory")]
     drawn = declared is not None and (shows_frames(declared) or shows_questions(declared))
     table = [name for name in names if not (drawn and name == SNAPSHOT)]
-    first, last = rows.head(SHOWN), rows.iloc[max(SHOWN, len(rows) - SHOWN) :]
+    first, last = rows.head(MOST), rows.iloc[max(MOST, len(rows) - MOST) :]
     columns = table[:WIDEST]
-    told = f"{meaning} {len(rows):,} row{'s' * (len(rows) != 1)}"
+    description = f"{meaning} {len(rows):,} row{'s' * (len(rows) != 1)}"
     if left_out := len(rows) - len(first) - len(last):
-        told += f"; the first and the last {SHOWN} are shown and {left_out:,} left out"
+        description += f"; the first and the last {MOST} are shown and {left_out:,} left out"
     if len(columns) < len(names):
-        told += f"; {len(columns)} of {len(names):,} columns are shown"
+        description += f"; {len(columns)} of {len(names):,} columns are shown"
     cells = tuple(
-        tuple(_shown(value) for value in line)
+        tuple(_formatted(value) for value in line)
         for part in (first, last)
         for line in part[columns].itertuples(index=False, name=None)
     )
-    lines, kept = _lines(rows[names])
-    told += "." if kept == len(rows) else f". The file has the first {kept:,} rows."
-    return Sample(f"Log {log}", told, tuple(brief(name, 60) for name in columns), cells, f"{log}.jsonl", lines)
+    lines, saved = _lines(rows[names])
+    description += "." if saved == len(rows) else f". The file has the first {saved:,} rows."
+    return Sample(f"Log {log}", description, tuple(brief(name, 60) for name in columns), cells, f"{log}.jsonl", lines)
 
 
 def _lines(rows: pd.DataFrame) -> tuple[bytes, int]:
-    """Return records as JSON lines, as many from the first as the page may hold, and their number."""
-    made, size = [], 0
+    """Return records as JSON lines, the first ones up to `DOWNLOAD` bytes, and the number of lines."""
+    lines, size = [], 0
     for row in rows.to_dict("records"):
         plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
-        known = {name: value for name, value in plain.items() if value is not None and value == value}
-        line = json.dumps(known, allow_nan=False, default=str).encode() + b"\n"
+        defined = {name: value for name, value in plain.items() if value is not None and value == value}
+        line = json.dumps(defined, allow_nan=False, default=str).encode() + b"\n"
         size += len(line)
         if size > DOWNLOAD:
             break
-        made.append(line)
-    return b"".join(made), len(made)
+        lines.append(line)
+    return b"".join(lines), len(lines)
 
 
 def _of_answers(log: str, rows: pd.DataFrame, declared: Iterable[str]) -> Sample:
-    """Return the records without an answer first, then the first and last of the others; the columns of `COLUMNS` come
-    first, then others that the cell's parts declared."""
+    """Return some records of judgements or labels as a table: those without an answer first, then the first and last of
+    the others. Columns are those of `COLUMNS`, then others that the cell's parts declared."""
     import pandas as pd
 
     if log == "judgements":
         failed = rows["failure"].notna() if "failure" in rows else pd.Series(False, index=rows.index)
         heading = "Judgements"
-        told = f"{len(rows):,} clips judged, {int(failed.sum()):,} of them without a usable answer"
+        description = f"{len(rows):,} clips judged, {int(failed.sum()):,} of them without a usable answer"
     else:
         failed = ~rows["kept"].astype(bool)
         heading = "Labels"
         outcomes = rows["outcome"].value_counts()
         counted = ", ".join(f"{count:,} {brief(str(name), 40)}" for name, count in list(outcomes.items())[:20])
-        told = f"{len(rows):,} queries: {counted}"
+        description = f"{len(rows):,} queries: {counted}"
     others = rows[~failed]
-    ends = others if len(others) <= 2 * SHOWN else pd.concat([others.head(SHOWN), others.tail(SHOWN)])
-    chosen = pd.concat([rows[failed].head(SHOWN), ends])
+    ends = others if len(others) <= 2 * MOST else pd.concat([others.head(MOST), others.tail(MOST)])
+    chosen = pd.concat([rows[failed].head(MOST), ends])
     if left_out := len(rows) - len(chosen):
         first = "those without an answer" if log == "judgements" else "those that were not kept"
-        told += f". Shown are at most {SHOWN} of {first}, then the first and the last {SHOWN} others"
-        told += f"; {left_out:,} are left out"
+        description += f". Shown are at most {MOST} of {first}, then the first and the last {MOST} others"
+        description += f"; {left_out:,} are left out"
     named = dict.fromkeys([*COLUMNS[log], *declared])
     columns = tuple(name for name in named if name in chosen and chosen[name].notna().any())[:WIDEST]
-    cells = (tuple(_shown(value) for value in line) for line in chosen[list(columns)].itertuples(index=False))
-    return Sample(heading, told + ".", columns, tuple(cells))
+    cells = (tuple(_formatted(value) for value in line) for line in chosen[list(columns)].itertuples(index=False))
+    return Sample(heading, description + ".", columns, tuple(cells))
 
 
 def _clock(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
-    """Return each activity's seconds and its share of the run's time."""
+    """Return (activity, seconds, share of the run's time) for each activity of `CLOCK` that the records have."""
     try:
         spent = {} if rows is None else judges.clock(rows)
     except (TypeError, ValueError):  # a damaged log may have text instead of seconds
         spent = {}
-    whole = spent.get("seconds", 0.0)
-    return [(words, spent[name], spent[name] / whole) for name, words in CLOCK.items() if whole and name in spent]
+    total = spent.get("seconds", 0.0)
+    return [(words, spent[name], spent[name] / total) for name, words in CLOCK.items() if total and name in spent]
 
 
 def _bill(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
-    """Return the run's usage of models from its last ledger record: as if nothing had been cached, and as billed."""
+    """Return (name, usage as if nothing had been cached, billed usage) for each field of `Usage`, from the last ledger
+    record."""
     if rows is None:
         return []
     last = rows.sort_values("step").iloc[-1]
     return [(USED[name], float(last[name]), float(last[f"billed_{name}"])) for name in Usage._fields]
 
 
-def _shown(value: Any, digits: int = 4) -> str:
-    """Return a number or text from a file for display."""
+def _formatted(value: Any, digits: int = 4) -> str:
+    """Format a number, truth value or text from a file for display; a dash for None and numbers that are not finite."""
     if hasattr(value, "item"):
         value = value.item()
     if value is None or (isinstance(value, float) and not math.isfinite(value)):

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.files import open_regular
 from guidebench.results.images import size
@@ -28,27 +28,28 @@ def within(root: Path, path: Path) -> bool:
 
 
 def content(path: Path, most: int) -> bytes:
-    """Return the bytes of a file; raise UserError if there are more than `most`."""
+    """Read a file; raise UserError if it has more than `most` bytes."""
     with open_regular(path) as file:
-        found = file.read(most + 1)
-    if len(found) > most:
+        raw = file.read(most + 1)
+    if len(raw) > most:
         raise UserError(f"{path.name} has {path.stat().st_size:,} bytes and at most {most:,} are shown")
-    return found
+    return raw
 
 
 def document(path: Path) -> dict[str, Any]:
-    """Return a JSON object, parsed in the separate process; raise UserError if the file contains anything else."""
-    return apart.call(f"{path.name}: reading it", apart.SECONDS, _document, path)
+    """Read a JSON object from a file, parsed in a separate process; raise UserError if the file contains anything
+    else."""
+    return reader_process.call(f"{path.name}: reading it", reader_process.SECONDS, _document, path)
 
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(content(path, DOCUMENT))
+        document = json.loads(content(path, DOCUMENT))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path.name} cannot be read as JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise UserError(f"{path.name} holds {type(found).__name__}; expected a JSON object")
-    return found
+    if not isinstance(document, dict):
+        raise UserError(f"{path.name} holds {type(document).__name__}; expected a JSON object")
+    return document
 
 
 def pixels(png: bytes) -> int:
@@ -64,19 +65,19 @@ def tail(path: Path, lines: int) -> tuple[str, int]:
     size = path.stat().st_size
     with open_regular(path) as file:
         file.seek(max(0, size - TAIL))
-        found = file.read(TAIL)
+        raw = file.read(TAIL)
     if size > TAIL:
-        found = found[found.find(b"\n") + 1 :]  # whole lines, unless there is only one
-    kept = b"".join(found.splitlines(keepends=True)[-lines:])
-    text = kept.decode("utf-8", "replace")
-    return "\n".join(brief(line, LINE) for line in text.splitlines()), size - len(kept)
+        raw = raw[raw.find(b"\n") + 1 :]  # whole lines, unless there is only one
+    ending = b"".join(raw.splitlines(keepends=True)[-lines:])
+    text = ending.decode("utf-8", "replace")
+    return "\n".join(brief(line, LINE) for line in text.splitlines()), size - len(ending)
 
 
 def brief(text: str, most: int = TEXT) -> str:
     """Return a text for display: characters that control a terminal or the direction of writing are made visible, and
     characters beyond `most` are counted instead."""
-    shown = "".join(_visible(letter) for letter in text[:most])
-    return shown if len(text) <= most else f"{shown} … ({len(text) - most:,} characters left out)"
+    visible = "".join(_visible(letter) for letter in text[:most])
+    return visible if len(text) <= most else f"{visible} … ({len(text) - most:,} characters left out)"
 
 
 def _visible(letter: str) -> str:
@@ -90,6 +91,6 @@ def names(directory: Path, endings: tuple[str, ...], most: int) -> tuple[list[st
     """Return the first `most` names in a directory with this ending, sorted, and the number of further ones."""
     if not directory.is_dir():
         return [], 0
-    with os.scandir(directory) as entries:
-        found = sorted(entry.name for entry in entries if entry.name.lower().endswith(endings))
-    return found[:most], max(0, len(found) - most)
+    with os.scandir(directory) as files:
+        matching = sorted(file.name for file in files if file.name.lower().endswith(endings))
+    return matching[:most], max(0, len(matching) - most)

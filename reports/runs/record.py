@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from guidebench import results
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.reports.runs import calls, episodes
 from guidebench.reports.runs.reading import brief, names, tail, within
@@ -38,7 +38,7 @@ LINES = 200
 LOGS = 10_000
 """Most log files of a study that are searched for the run's own."""
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class WorkerLog:
 
 @dataclass(frozen=True)
 class Record:
-    """One run, as far as its files can be read."""
+    """The contents of one run's files, as far as they can be read."""
 
     study: StudyRecord
     """The study's record, restricted to this run."""
@@ -75,76 +75,82 @@ class Record:
 
 
 def read(directory: str | Path) -> Record:
-    """Return the record of a run; raise UserError if the directory is not that of a run that has started."""
+    """Read the files of a run; raise UserError if the directory is not that of a run that has started."""
     notes: list[str] = []
-    study = _told(partial(results.run, directory), notes)
+    study = _with_warnings(partial(results.run, directory), notes)
     run = study.runs[0]
     home = study.directory / run.directory
     rows = {}
-    left = ALL_ROWS
-    for what in (EVALUATIONS, *study.logs, *undeclared(study, run)):
-        size = max((path.stat().st_size for path in _files(home, what) if path.is_file()), default=0)
-        left -= size
-        if left < 0 and size:
-            notes.append(f"{what} is left out: the logs of the run have more than {ALL_ROWS:,} bytes together")
+    room = ALL_ROWS
+    for log_name in (EVALUATIONS, *study.logs, *undeclared(study, run)):
+        size = max((path.stat().st_size for path in _files(home, log_name) if path.is_file()), default=0)
+        room -= size
+        if room < 0 and size:
+            notes.append(f"{log_name} is left out: the logs of the run have more than {ALL_ROWS:,} bytes together")
             continue
-        rows_of = partial(_rows, _bare(study), home, what)
-        frame = _attempt(partial(apart.call, f"{home}: reading its {what}", PATIENCE, rows_of), notes)
+        rows_of = partial(_rows, _bare(study), home, log_name)
+        frame = _attempt(partial(reader_process.call, f"{home}: reading its {log_name}", PATIENCE, rows_of), notes)
         if frame is not None and not frame.empty:
-            rows[what] = frame
-    asked = partial(calls.recorded, study.directory, f"{run.cell.id}/{run.seed}")
-    found = _attempt(partial(apart.call, "models/: reading the calls", CASSETTES, asked), notes) or calls.Calls()
-    seen = episodes.episodes(home)
+            rows[log_name] = frame
+    read_calls = partial(calls.recorded, study.directory, f"{run.cell.id}/{run.seed}")
+    run_calls = (
+        _attempt(partial(reader_process.call, "models/: reading the calls", CASSETTES, read_calls), notes)
+        or calls.Calls()
+    )
+    run_episodes = episodes.episodes(home)
     log = _attempt(partial(_log, study.directory, run), notes)
-    said = [brief(note.replace(f"{study.directory}/", ""), 600) for note in notes]
-    return Record(study, rows, found, seen, log, (*dict.fromkeys(said), *found.notes, *seen.notes))
+    texts = [brief(note.replace(f"{study.directory}/", ""), 600) for note in notes]
+    return Record(
+        study, rows, run_calls, run_episodes, log, (*dict.fromkeys(texts), *run_calls.notes, *run_episodes.notes)
+    )
 
 
-def _attempt(read: Callable[[], Found], notes: list[str]) -> Found | None:
-    """Return the result of `read`, or None with a note."""
+def _attempt(read: Callable[[], T], notes: list[str]) -> T | None:
+    """Return what `read` returns; if it raises UserError or OSError, add a note and return None."""
     try:
-        return _told(read, notes)
+        return _with_warnings(read, notes)
     except (UserError, OSError) as error:
         notes.append(str(error))
         return None
 
 
-def _told(read: Callable[[], Found], notes: list[str]) -> Found:
-    """Return the result of `read`; its warnings become notes."""
+def _with_warnings(read: Callable[[], T], notes: list[str]) -> T:
+    """Return what `read` returns, and add its warnings to the notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = read()
-    notes += [str(each.message) for each in caught if each.category is UserWarning]
-    return found
+        outcome = read()
+    notes += [str(warning.message) for warning in caught if warning.category is UserWarning]
+    return outcome
 
 
 def _bare(study: StudyRecord) -> StudyRecord:
-    """Return a study's record that suffices for checking a run's logs, without other content, however deeply nested."""
+    """Return a study's record with no more than is needed to check a run's logs, so that it can be sent to another
+    process."""
     cell = replace(study.cells[0], settings={}, versions={}, parts={})
     return replace(study, cells=(cell,), runs=(replace(study.runs[0], cell=cell, provenance={}),))
 
 
-def _rows(study: StudyRecord, home: Path, what: str) -> pd.DataFrame | None:
-    """Return the records of a log; raise UserError if it is too large or does not fit."""
-    for path in _files(home, what):
+def _rows(study: StudyRecord, home: Path, log: str) -> pd.DataFrame | None:
+    """Read the records of a log; raise UserError if the file is too large or does not fit its schema."""
+    for path in _files(home, log):
         if path.exists() and not within(study.directory, path):
             raise UserError(f"{path} is no file of the study")
         if path.is_file() and (size := path.stat().st_size) > ROWS:
             raise UserError(f"{path} has {size:,} bytes; at most {ROWS:,} are read")
-    if (home / f"{what}.parquet").is_file():
-        limits.footer(home / f"{what}.parquet")
-    return results.load(study, what=what)
+    if (home / f"{log}.parquet").is_file():
+        limits.footer(home / f"{log}.parquet")
+    return results.load(study, log=log)
 
 
-def _files(home: Path, what: str) -> tuple[Path, Path]:
-    return home / f"{what}.parquet", home / f"{what}.jsonl"
+def _files(home: Path, log: str) -> tuple[Path, Path]:
+    return home / f"{log}.parquet", home / f"{log}.jsonl"
 
 
 def _log(study: Path, run: RunRecord) -> WorkerLog | None:
-    """Return the end of the newest non-empty log of a worker that trained the run."""
+    """Return the end of the newest non-empty log file of a worker that trained the run; None if there is none."""
     begin = f"{run.cell.method}-{run.cell.id}-"
-    found, _ = names(study / "logs", (".log",), LOGS)
-    files = [study / "logs" / name for name in found if name.startswith(begin) and run.seed in _seeds(name, begin)]
+    log_names, _ = names(study / "logs", (".log",), LOGS)
+    files = [study / "logs" / name for name in log_names if name.startswith(begin) and run.seed in _seeds(name, begin)]
     spoken = [path for path in files if within(study, path) and path.stat().st_size]
     if not spoken:
         return None
@@ -153,39 +159,39 @@ def _log(study: Path, run: RunRecord) -> WorkerLog | None:
 
 
 def _seeds(name: str, begin: str) -> Iterable[int]:
-    """Return the seeds that the worker with a log of this name trained (harness/launchers/local.py)."""
-    told = name.removeprefix(begin).removesuffix(".log")
-    first, to, last = told.partition("_to_")
+    """Return the seeds in a worker's log name, METHOD-CELL-SEEDS.log (harness/launchers/local.py)."""
+    seed_text = name.removeprefix(begin).removesuffix(".log")
+    first, to, last = seed_text.partition("_to_")
     if to and first.isdecimal() and last.isdecimal():
         return range(int(first), int(last) + 1)
-    return [int(part) for part in told.split("_") if part.isdecimal()]
+    return [int(part) for part in seed_text.split("_") if part.isdecimal()]
 
 
 def settings(cell: CellRecord, most: int = 2_000) -> list[tuple[str, str, str]]:
-    """Return name, value and layer of every setting."""
-    found = []
-    for name, entry in list(cell.settings.items())[:most]:
-        layered: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {"value": entry}
-        found.append(
+    """Return (name, value, layer) of the first `most` settings of a cell, as texts."""
+    lines = []
+    for name, setting in list(cell.settings.items())[:most]:
+        layered: Mapping[str, Any] = setting if isinstance(setting, Mapping) else {"value": setting}
+        lines.append(
             (
                 brief(str(name), 200),
                 brief(_text(layered.get("value")), 500),
                 brief(str(layered.get("layer") or ""), 100),
             )
         )
-    return found
+    return lines
 
 
 def provenance(run: RunRecord) -> list[tuple[str, str]]:
-    """Return the software and hardware of the run as names and values."""
-    found = []
+    """Return (name, value) pairs of the recorded software and hardware of a run, as texts."""
+    lines = []
     for name, value in list(run.provenance.items())[:50]:
         pairs = value.items() if isinstance(value, Mapping) else None
         text = (
-            ", ".join(f"{key} {_text(each)}" for key, each in list(pairs)[:100]) if pairs is not None else _text(value)
+            ", ".join(f"{key} {_text(part)}" for key, part in list(pairs)[:100]) if pairs is not None else _text(value)
         )
-        found.append((brief(str(name), 100), brief(text, 2_000)))
-    return found
+        lines.append((brief(str(name), 100), brief(text, 2_000)))
+    return lines
 
 
 def _text(value: Any) -> str:

@@ -57,14 +57,14 @@ ALWAYS = ("fast", "performed", "fallback", "reached")
 """Columns of these that are shown if they are 0."""
 PLANS, PARTS, ENDS, LINES = 4, 60, 20, 300
 """Most plans and sub-goals of an episode, lines of a sub-goal at its begin and at its end, and lines of an episode."""
-PAGE, SAID, NAME = 2_000, 300, 80
+PAGE, REPLY, NAME = 2_000, 300, 80
 """Most characters of a text about a plan, of a reply, and of a sub-goal or an action."""
 WRONG = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 """Exceptions that a value of a wrong type raises."""
 
 
 class Plan(NamedTuple):
-    """How a plan came about."""
+    """How a plan was made: first plan, reflection, and final plan."""
 
     number: int
     first: tuple[str, ...]
@@ -97,7 +97,7 @@ class Line(NamedTuple):
     by: str
     emergency: bool
     """Whether the performer acted in place of System 1."""
-    said: str
+    reply: str
     """The performer's reply; "" if it is nothing but the action's name."""
 
 
@@ -123,7 +123,7 @@ class Part(NamedTuple):
 
 
 class Transcript(NamedTuple):
-    """One episode of an evaluation."""
+    """One evaluation episode: its plans, and its actions by sub-goal."""
 
     step: int
     episode: int
@@ -137,39 +137,44 @@ class Transcript(NamedTuple):
     parts: tuple[Part, ...]
     left_out: int
     """Sub-goals left out for lack of room."""
-    told: int
+    logged_steps: int
     """Steps whose actions the log tells; the first ones, if fewer than `length`."""
     frames: int
     """Frames of the episode."""
 
 
 def transcripts(record: Record) -> tuple[tuple[Transcript, ...], tuple[str, ...]]:
-    """Return the transcripts of the chosen episodes of a run, and notes on what cannot be shown."""
+    """Return transcripts of some episodes of the last evaluation, and notes on what cannot be shown; none for a run
+    whose logs lack the needed columns."""
     if not {"evaluations", "trials", ACTED} <= set(record.rows):
         return (), ()
-    known = {log: _rows(record, log) for log in NEEDED if _declares(record, log)}
-    if not {"trials", ACTED} <= set(known):
+    rows_of = {log: _rows(record, log) for log in NEEDED if _declares(record, log)}
+    if not {"trials", ACTED} <= set(rows_of):
         return (), ()
     try:
-        results = {
+        evaluations = {
             (int(row["step"]), int(row["episode"])): row for row in record.rows["evaluations"].to_dict("records")
         }
-        there = {(step, trial) for step, trial in known[ACTED]}
-        chosen = shown_trials((*key, bool(row["success"])) for key, row in results.items() if key in there)
-        frames = {(each.step, each.episode): each.frames for each in record.episodes.acted if each.log == ACTED}
-        found = [
+        acted = {(step, trial) for step, trial in rows_of[ACTED]}
+        chosen = shown_trials((*key, bool(row["success"])) for key, row in evaluations.items() if key in acted)
+        frames = {
+            (shown_frames.step, shown_frames.episode): shown_frames.frames
+            for shown_frames in record.episodes.acted
+            if shown_frames.log == ACTED
+        }
+        episodes = [
             _transcript(
-                *key, results[key], {log: rows.get(key, []) for log, rows in known.items()}, frames.get(key, ())
+                *key, evaluations[key], {log: rows.get(key, []) for log, rows in rows_of.items()}, frames.get(key, ())
             )
             for key in chosen
         ]
     except WRONG as error:
         return (), (f"the transcripts: a record is not what this program writes ({brief(str(error), 200)})",)
-    return tuple(found), _targets(record) if found else ()
+    return tuple(episodes), _targets(record) if episodes else ()
 
 
 def _targets(record: Record) -> tuple[str, ...]:
-    """Return what the run inferred as its target, which took the goal's place, in a sentence."""
+    """Return a sentence with the target that the run inferred in place of its goal; empty if it recorded none."""
     if "targets" not in record.rows or "targets" not in record.cell.logs:
         return ()
     rows = [row for row in record.rows["targets"].to_dict("records") if str(row.get("target") or "")]
@@ -186,29 +191,29 @@ def _declares(record: Record, log: str) -> bool:
 
 
 def _rows(record: Record, log: str) -> dict[tuple[int, int], list[Mapping[Any, Any]]]:
-    """Return (step, trial) -> the records of a log about evaluations, in order."""
-    found: dict[tuple[int, int], list[Mapping[Any, Any]]] = {}
+    """Return (step, trial) -> the records of a log that are about evaluations, in order."""
+    by_trial: dict[tuple[int, int], list[Mapping[Any, Any]]] = {}
     for row in record.rows[log].to_dict("records"):
         if row.get("training") is not True:
-            found.setdefault((int(row["step"]), int(row["trial"])), []).append(row)
-    return found
+            by_trial.setdefault((int(row["step"]), int(row["trial"])), []).append(row)
+    return by_trial
 
 
 def _transcript(
     step: int,
     episode: int,
-    result: Mapping[Any, Any],
+    evaluation: Mapping[Any, Any],
     rows: Mapping[str, Sequence[Mapping[str, Any]]],
     frames: Sequence[tuple[int, bytes]],
 ) -> Transcript:
     actions = sorted(rows[ACTED], key=lambda row: int(row["first"]))
-    told = max((int(row["first"]) + int(row["steps"]) for row in actions), default=0)
-    success = bool(result["success"])
-    parts = list(_parts(actions, rows.get("routes", ()), told, success))
+    logged_steps = max((int(row["first"]) + int(row["steps"]) for row in actions), default=0)
+    success = bool(evaluation["success"])
+    parts = list(_parts(actions, rows.get("routes", ()), logged_steps, success))
     counted = rows["trials"][0] if rows["trials"] else {}
-    room, shown = LINES, list[Part]()
-    kept = parts if len(parts) <= PARTS else [*parts[: PARTS // 2], *parts[-PARTS // 2 :]]
-    for part in kept:
+    room, shown_parts = LINES, list[Part]()
+    chosen = parts if len(parts) <= PARTS else [*parts[: PARTS // 2], *parts[-PARTS // 2 :]]
+    for part in chosen:
         lines = part.lines if len(part.lines) <= 2 * ENDS else (*part.lines[:ENDS], *part.lines[-ENDS:])
         lines = lines[: max(0, room)]
         room -= len(lines)
@@ -216,30 +221,30 @@ def _transcript(
             (at, png) for at, png in frames
             if part.first < at <= part.first + part.steps or (at == 0 and part is parts[0])
         )  # fmt: skip
-        shown.append(part._replace(lines=lines, left_out=len(part.lines) - len(lines), frames=mine))
+        shown_parts.append(part._replace(lines=lines, left_out=len(part.lines) - len(lines), frames=mine))
     return Transcript(
-        step, episode, success, float(result["return"]), int(result["length"]), _counts(counted),
+        step, episode, success, float(evaluation["return"]), int(evaluation["length"]), _counts(counted),
         tuple(_plans(rows.get("plans", ()), rows.get("reflections", ()))), max(0, len(rows.get("plans", ())) - PLANS),
-        tuple(shown), len(parts) - len(kept), told, len(frames),
+        tuple(shown_parts), len(parts) - len(chosen), logged_steps, len(frames),
     )  # fmt: skip
 
 
 def _counts(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what happened in an episode, in words."""
-    told = []
+    """Return what happened in an episode as texts with counts, from its record in `trials`."""
+    texts = []
     acted = [row.get(name) or 0 for name in ("fast", "performed", "fallback")]
     numbers = {**row, "only": int(row.get("steps", 0)) - sum(map(int, acted))}
     for name, (one, several) in COUNTED.items():
         number = numbers.get(name)
         if isinstance(number, int) and (number or name in ALWAYS):
-            told.append(f"{number:,} {one if number == 1 else several}")
-    return tuple(told)
+            texts.append(f"{number:,} {one if number == 1 else several}")
+    return tuple(texts)
 
 
 def _plans(rows: Sequence[Mapping[str, Any]], reflections: Sequence[Mapping[str, Any]]) -> Iterator[Plan]:
-    said = {int(row["number"]): row for row in reflections}
+    reflection_of = {int(row["number"]): row for row in reflections}
     for row in sorted(rows, key=lambda row: int(row["number"]))[:PLANS]:
-        reflection = said.get(int(row["number"]), {})
+        reflection = reflection_of.get(int(row["number"]), {})
         lacking = [row.get(name) for name in ("lacking", "still_lacking")]
         yield Plan(
             int(row["number"]),
@@ -264,14 +269,15 @@ def _lacking(before: Any, after: Any) -> str:
 
 
 def _steps(plan: Any) -> tuple[str, ...]:
-    """Return the sub-goals of a plan as logs write it."""
+    """Split the text of a plan, as logs have it, into its sub-goals."""
     return tuple(brief(step, NAME) for step in str(plan)[:PAGE].split("; ") if step)
 
 
 def _parts(
-    actions: Sequence[Mapping[str, Any]], routes: Sequence[Mapping[str, Any]], told: int, success: bool
+    actions: Sequence[Mapping[str, Any]], routes: Sequence[Mapping[str, Any]], logged_steps: int, success: bool
 ) -> Iterator[Part]:
-    """Yield the sub-goals of an episode in turn: as `routes` has them, or else by the sub-goals of its actions."""
+    """Yield the parts of an episode in order, one per sub-goal: those of `routes` or, without routes, the stretches of
+    actions with equal sub-goals."""
     legs = [*routes] or [*_legs(actions)]
     ended = "the episode ended as a success" if success else "the episode ended as a failure"
     begin, plan = 0, -1
@@ -299,7 +305,7 @@ def _parts(
 
 
 def _legs(actions: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the stretches of actions with equal sub-goals; all but the last one ended as the next began."""
+    """Yield the stretches of actions with equal sub-goals in the form of routes; all but the last count as reached."""
     stretches: list[dict[str, Any]] = []
     for row in actions:
         if stretches and stretches[-1]["subgoal"] == row["subgoal"]:
@@ -311,9 +317,9 @@ def _legs(actions: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     yield from stretches
 
 
-def _lines(actions: Sequence[Mapping[str, Any]], begin: int, end: int, own: bool) -> Iterator[Line]:
-    """Yield what was done from step `begin` to before `end`; a row that spans more is cut. `actions`: in order; `own`:
-    whether the sub-goal is System 1's, so that a step of the performer is an emergency."""
+def _lines(actions: Sequence[Mapping[str, Any]], begin: int, end: int, is_learner: bool) -> Iterator[Line]:
+    """Yield the actions from step `begin` to before `end` as lines; a row that spans more is cut. `actions`: in order;
+    `is_learner`: whether the sub-goal is System 1's, so that a step of the performer is an emergency."""
     start = max(0, bisect.bisect_right(actions, begin, key=lambda row: int(row["first"])) - 1)
     for row in itertools.islice(actions, start, None):
         if int(row["first"]) >= end:
@@ -322,9 +328,9 @@ def _lines(actions: Sequence[Mapping[str, Any]], begin: int, end: int, own: bool
         if first > last:
             continue
         by, action = str(row["by"]), brief(str(row["action"]), NAME)
-        said = brief(str(row["said"]), SAID)
-        plain = said.strip(" .\"'`*\n").casefold() == action.casefold()
+        reply = brief(str(row["said"]), REPLY)
+        plain = reply.strip(" .\"'`*\n").casefold() == action.casefold()
         yield Line(
             first, last, last - first + 1, action, WHO.get(by, brief(by, NAME)),
-            own and by in ("performer", "fallback"), "" if plain else said,
+            is_learner and by in ("performer", "fallback"), "" if plain else reply,
         )  # fmt: skip

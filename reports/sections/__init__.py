@@ -1,6 +1,6 @@
 """Sections of a study's report: the contents of one, the list of all, and the handling of one that fails.
 
-The report goes over one list: the built-in sections (`own.py`), those of `report.py` in the folder of a method, and
+The report goes over one list: the built-in sections (`builtin.py`), those of `report.py` in the folder of a method, and
 those of other packages, whose entry points in the group `guidebench.sections` name a module. Every such module has a
 tuple `SECTIONS`. A section that cannot be imported, takes a reserved or used name, or raises becomes a note, and the
 rest of the report is unaffected. A section reads the logs of runs with `Source.rows`.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from guidebench.results import CellRecord, StudyRecord
 
 GROUP = "guidebench.sections"
-OWN = "guidebench.reports.sections.own"
+BUILTIN = "guidebench.reports.sections.builtin"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 RESERVED = (
@@ -50,12 +50,12 @@ RESERVED = (
 LOADING = ("exec_module", "load_module")
 """Functions of an import loader; a package such as wandb puts its own between the import and the section's module."""
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Source:
-    """The inputs of a section: records, never a live object."""
+    """The inputs of a section: records of a study and its summary, without live objects."""
 
     study: StudyRecord
     summary: Summary
@@ -71,7 +71,7 @@ class Source:
     """The logs that `rows` may read: those that the section declares."""
     notes: list[str] = field(default_factory=list, repr=False)
     """Notes of the report, on what is left out."""
-    whole: tuple[StudyRecord, Summary] | None = field(default=None, repr=False)
+    unbounded: tuple[StudyRecord, Summary] | None = field(default=None, repr=False)
     """The study and its summary with every row, where `study` and `summary` have those shown only
     (`summary/bounding.py`); None if they have every row."""
     _read: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
@@ -91,10 +91,10 @@ class Source:
         rows = self._read[log].copy()  # a section may change them; the cached copy must stay as read
         if log in (EVALUATIONS, *schema.LOGS):  # a log of every run needs no declaration in the cell
             return rows
-        there = set(rows["cell"].unique())
+        recorded = set(rows["cell"].unique())
         lacking = {}
         for cell in self.study.cells:
-            if cell.id in there and (why := _lacks(cell, log, columns)):
+            if cell.id in recorded and (why := _lacks(cell, log, columns)):
                 lacking[cell.id] = why
                 label = self.labels.get(cell.id, cell.label)
                 self.notes.append(f"{cell.suite}/{cell.task}, {label}: {why}; its rows are left out")
@@ -102,7 +102,7 @@ class Source:
 
 
 def _lacks(cell: CellRecord, log: str, columns: Sequence[str]) -> str:
-    """Return why a section cannot use the records of a cell's log, or ""."""
+    """Return the reason why a section cannot use the records of a cell's log; "" if it can."""
     if log not in cell.logs:
         return f"its record does not declare the log {log!r}"
     missing = [name for name in columns if name not in cell.logs[log].columns]
@@ -146,8 +146,8 @@ class Section:
         return f"the section {self.name!r} of {self.by}" if self.by else f"the section {self.title!r}"
 
 
-class Made(NamedTuple):
-    """A section of one study, before anything is drawn."""
+class BuiltSection(NamedTuple):
+    """A section with its content and tables for one study, before its figures are drawn."""
 
     section: Section
     content: Any
@@ -157,22 +157,23 @@ class Made(NamedTuple):
 
 
 def sections(notes: list[str]) -> list[Section]:
-    """Return every section in its order; sections that are left out are named in `notes`, with reasons."""
-    found: dict[str, Section] = {}
-    for where, load in _modules():
+    """Return all sections in ascending order; those that cannot be used are named in `notes`, with reasons."""
+    by_name: dict[str, Section] = {}
+    for module, load in _modules():
         nothing: tuple[Any, ...] = ()
-        for section in attempt(f"the sections of {where}", partial(_of, load), nothing, notes):
-            why = _misdeclared(section, found)
+        for section in attempt(f"the sections of {module}", partial(_of, load), nothing, notes):
+            why = _misdeclared(section, by_name)
             if why:
-                notes.append(f"left out: a section of {where}, since {why}")
+                notes.append(f"left out: a section of {module}, since {why}")
             else:
-                found[section.name] = replace(section, by="" if where == OWN else where)
-    return sorted(found.values(), key=lambda section: section.order)
+                by_name[section.name] = replace(section, by="" if module == BUILTIN else module)
+    return sorted(by_name.values(), key=lambda section: section.order)
 
 
 def _modules() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield the modules with sections, built-in ones first, with the function that loads each."""
-    yield _module(OWN)
+    """Yield (module, function that loads it) for every module with sections: built-in ones, those of methods, those of
+    plug-ins."""
+    yield _module(BUILTIN)
     package = importlib.import_module("guidebench.methods")
     for module in pkgutil.iter_modules(package.__path__, "guidebench.methods."):
         if any((Path(place) / module.name.rpartition(".")[2] / "report.py").is_file() for place in package.__path__):
@@ -190,40 +191,42 @@ def _of(load: Callable[[], Any]) -> tuple[Any, ...]:
     return tuple(load().SECTIONS)
 
 
-def _misdeclared(section: Any, found: Mapping[str, Section]) -> str:
-    """Return why this cannot be a section, or cannot have its name, or ""."""
+def _misdeclared(section: Any, by_name: Mapping[str, Section]) -> str:
+    """Return the reason why an object is no valid section or cannot have its name; "" if it is valid. `by_name`: the
+    sections so far."""
     if not isinstance(section, Section):
         return f"SECTIONS holds {type(section).__name__}; expected guidebench.reports.sections.Section"
     if type(section.order) is not int:
         return f"the order of {section.name!r} is {str(section.order)[:60]!r}; expected a whole number"
-    for said, logs in (("needs", section.needs), ("reads", section.reads)):
+    for verb, logs in (("needs", section.needs), ("reads", section.reads)):
         if not isinstance(logs, tuple) or not all(isinstance(log, str) for log in logs):
-            return f"{section.name!r} {said} {str(logs)[:60]!r}; expected a tuple of names of logs, as in ('labels',)"
+            return f"{section.name!r} {verb} {str(logs)[:60]!r}; expected a tuple of names of logs, as in ('labels',)"
     if not isinstance(section.name, str) or not NAME.fullmatch(section.name):
         return f"its name is {str(section.name)[:60]!r}; expected lower-case letters, digits and _, at most 60"
     if section.name in RESERVED:
         return f"its name {section.name!r} belongs to what every report has; choose another"
-    if section.name in found:
-        return f"its name {section.name!r} is taken by {found[section.name].by or OWN}; choose another"
+    if section.name in by_name:
+        return f"its name {section.name!r} is taken by {by_name[section.name].by or BUILTIN}; choose another"
     return ""
 
 
-def attempt(what: str, work: Callable[[], Found], instead: Found, notes: list[str]) -> Found:
-    """Return what `work` returns; if it raises or exits, return `instead` and add a note."""
+def attempt(subject: str, work: Callable[[], T], instead: T, notes: list[str]) -> T:
+    """Return what `work` returns; if it raises or exits, add a note about `subject` and return `instead`."""
     try:
         return work()
     except UserError as error:
-        notes.append(f"left out: {what}: {' '.join(str(error).split())[:1_000]}")
+        notes.append(f"left out: {subject}: {' '.join(str(error).split())[:1_000]}")
         return instead
     except (Exception, SystemExit) as error:
         lines = str(error).splitlines()
-        told = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
-        notes.append(f"left out: {what}, which raised {told}; tell those who wrote it{_where(error)}")
+        message = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+        notes.append(f"left out: {subject}, which raised {message}; tell those who wrote it{_raising_line(error)}")
         return instead
 
 
-def _where(error: BaseException) -> str:
-    """Return the line of a section's module that raised, directly or in what it called; "" if there is none."""
+def _raising_line(error: BaseException) -> str:
+    """Return, in parentheses, the file and line of the section's module from which an error came; "" if there is
+    none."""
     library = os.path.dirname(traceback.__file__)  # imports and json: not the section's lines
     ours = re.compile(rf"{re.escape(__file__)}$|<|{re.escape(library)}/(?!site-packages/)")
     steps = [step for step in traceback.extract_tb(error.__traceback__) if step.name.lstrip("_") not in LOADING]
@@ -232,23 +235,24 @@ def _where(error: BaseException) -> str:
     return f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
 
 
-def made(found: Sequence[Section], source: Source, notes: list[str]) -> list[Made]:
-    """Return the sections whose logs a study has, with their tables; failures go to `notes`."""
-    there = (
+def build(sections: Sequence[Section], source: Source, notes: list[str]) -> list[BuiltSection]:
+    """Load those of the sections whose logs a study has, with their tables; a section that fails becomes a note."""
+    attempts = (
         attempt(str(section), partial(_made, section, _for(section, source, notes)), None, notes)
-        for section in found
+        for section in sections
         if set(section.needs) <= {EVALUATIONS, *source.study.logs}
     )
-    return [each for each in there if each is not None]
+    return [built for built in attempts if built is not None]
 
 
 def _for(section: Section, source: Source, notes: list[str]) -> Source:
-    """Return the inputs of this section; what it leaves out goes to `notes`."""
+    """Return the inputs of a section: `source` restricted to the logs that it declares; what it leaves out goes to
+    `notes`."""
     further = tuple(log for log in section.reads if log in source.study.logs)
     return replace(source, needs=(*section.needs, *further), notes=notes)
 
 
-def _made(section: Section, source: Source) -> Made:
+def _made(section: Section, source: Source) -> BuiltSection:
     content = section.load(source)
     tables, listings = list(section.tables(content)), list(section.listings(content))
     for table in tables:
@@ -257,7 +261,7 @@ def _made(section: Section, source: Source) -> Made:
         _check_listing(listing)
     plain = section.plain(content) if section.plain else None
     json.dumps(plain, allow_nan=False)
-    return Made(section, content, tables, listings, plain)
+    return BuiltSection(section, content, tables, listings, plain)
 
 
 def _check(table: Any) -> None:
@@ -267,9 +271,9 @@ def _check(table: Any) -> None:
     if not all(isinstance(text, str) for text in (table.heading, table.note, *table.names, *table.lines)):
         raise TypeError("heading, note and names of a table are text")
     for label, line in table.lines.items():
-        if len(line) != len(table.names) or not all(isinstance(each, Interval) for each in line):
+        if len(line) != len(table.names) or not all(isinstance(estimate, Interval) for estimate in line):
             raise ValueError(f"the line {label!r} of {table.heading!r} has not an Interval for each of its names")
-        if any(np.ndim(end) or not isinstance(float(end), float) for each in line for end in each):
+        if any(np.ndim(end) or not isinstance(float(end), float) for estimate in line for end in estimate):
             raise ValueError(f"the line {label!r} of {table.heading!r} holds arrays; expected numbers")
 
 
@@ -288,22 +292,24 @@ def _check_listing(listing: Any) -> None:
         raise ValueError(f"a line of {listing.heading!r} has not its name and a text for each of its columns")
 
 
-def galleries(found: Sequence[Made], source: Source, notes: list[str]) -> list[Gallery]:
-    """Return the figures of sections; failures go to `notes`. No two figures have the same file name."""
+def galleries(sections: Sequence[BuiltSection], source: Source, notes: list[str]) -> list[Gallery]:
+    """Draw the figures of sections; a section that fails becomes a note. No two figures have the same file name."""
     taken: set[str] = set()
-    shown: dict[str, Gallery] = {}
-    for each in sorted(found, key=lambda each: bool(each.section.by)):  # built-in figures never lose a name to others
-        mine = _for(each.section, source, notes)
-        drawn = attempt(f"the figures of {each.section}", partial(_gallery, each, mine, taken), None, notes)
+    by_name: dict[str, Gallery] = {}
+    for built in sorted(
+        sections, key=lambda built: bool(built.section.by)
+    ):  # built-in figures never lose a name to others
+        mine = _for(built.section, source, notes)
+        drawn = attempt(f"the figures of {built.section}", partial(_gallery, built, mine, taken), None, notes)
         if drawn is not None:
             taken |= {drawing.name for drawing in drawn.drawings}
-            shown[each.section.name] = drawn
-    return [shown[each.section.name] for each in found if each.section.name in shown]
+            by_name[built.section.name] = drawn
+    return [by_name[built.section.name] for built in sections if built.section.name in by_name]
 
 
-def _gallery(each: Made, source: Source, taken: set[str]) -> Gallery:
-    section = each.section
-    drawings = list(section.drawings(each.content, source))
+def _gallery(built: BuiltSection, source: Source, taken: set[str]) -> Gallery:
+    section = built.section
+    drawings = list(section.drawings(built.content, source))
     if not all(isinstance(drawing, Drawing) for drawing in drawings):
         raise TypeError("drawings holds what is no guidebench.reports.rendering.figures.Drawing")
     names = [drawing.name for drawing in drawings]
@@ -313,10 +319,10 @@ def _gallery(each: Made, source: Source, taken: set[str]) -> Gallery:
         if not FILE.fullmatch(drawing.name) or drawing.name in taken or names.count(drawing.name) > 1:
             raise ValueError(f"a figure cannot be called {drawing.name[:100]!r}: that is no free name of a file")
     words = section.words if isinstance(section.words, str) else section.words(source)
-    known = [drawing if _chartable(drawing, source) else drawing._replace(chart=None) for drawing in drawings]
-    return Gallery(str(section.title), str(words), known)
+    drawable = [drawing if _chartable(drawing, source) else drawing._replace(chart=None) for drawing in drawings]
+    return Gallery(str(section.title), str(words), drawable)
 
 
 def _chartable(drawing: Drawing, source: Source) -> bool:
-    """Return whether the page can draw the figure's data itself; it has colours for rows only."""
+    """Return whether the page can draw a figure from its data, which needs every curve's label to be that of a row."""
     return drawing.chart is None or all(curve.label in source.places for curve in drawing.chart.curves)

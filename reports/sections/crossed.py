@@ -27,12 +27,13 @@ REMARK = (
 
 
 class SweepGrid(NamedTuple):
-    """One method on one task; `rows[i][j]` has the i-th value of the first setting and the j-th of the second.
+    """The rows of one method on one task in a full grid of two settings; `rows[i][j]` has the i-th value of the first
+    setting and the j-th of the second.
 
     None where a cell has not been evaluated yet.
     """
 
-    where: str
+    task_id: str
     label: str
     fields: tuple[str, str]
     values: tuple[tuple[str, ...], tuple[str, ...]]
@@ -40,18 +41,18 @@ class SweepGrid(NamedTuple):
 
     @property
     def score(self) -> Score:
-        """Return the score that the numbers measure."""
+        """Return the score of the rows."""
         return next(row.score for line in self.rows for row in line if row)
 
     @property
     def share(self) -> bool:
-        """Return whether they lie between 0 and 1."""
+        """Return whether scores lie between 0 and 1."""
         return (self.score.low, self.score.high) == (0, 1)
 
     @property
     def texts(self) -> list[list[str]]:
-        """Return the numbers of the map as text."""
-        digits = scoring.digits(each.final for line in self.rows for each in line if each)
+        """Return the final scores as text, in the shape of `rows`; dashes where there is none."""
+        digits = scoring.digits(row.final for line in self.rows for row in line if row)
         return [["—" if row is None else f"{row.final.estimate:.{digits}f}" for row in line] for line in self.rows]
 
     @property
@@ -69,7 +70,7 @@ def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepG
         groups.setdefault(key, []).append(cell)
     by_cell = {row.cell.id: row for row in rows}
     learners = {cell.learner for cell in cells}
-    found = []
+    sweep_grids = []
     for members in groups.values():
         first, fields = members[0], _differing(members)
         if len(fields) != 2:
@@ -85,7 +86,7 @@ def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepG
         if any(row for line in table for row in line):
             method = f"{first.method} + {first.learner}" if len(learners) > 1 else first.method
             label = schema.label(method, first.backend, first.model, first.profile)
-            found.append(
+            sweep_grids.append(
                 SweepGrid(
                     f"{first.suite}/{first.task}",
                     label,
@@ -94,7 +95,7 @@ def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepG
                     table,
                 )
             )
-    return found
+    return sweep_grids
 
 
 def _differing(cells: Sequence[CellRecord]) -> list[str]:
@@ -106,13 +107,13 @@ def _text(cell: CellRecord, field: str) -> str:
     """Return a setting's value as JSON; a dash if the cell has no such setting."""
     if field not in cell.settings:
         return "—"
-    entry: Any = cell.settings[field]
-    value = entry.get("value") if isinstance(entry, Mapping) else entry
+    setting: Any = cell.settings[field]
+    value = setting.get("value") if isinstance(setting, Mapping) else setting
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _ordered(values: Mapping[str, None]) -> list[str]:
-    """Sort key: numbers by size and before words, words in the order of the command."""
+    """Sort the values of a setting: numbers by size, then other texts in their given order."""
 
     def size(text: str) -> float:
         try:
@@ -123,13 +124,13 @@ def _ordered(values: Mapping[str, None]) -> list[str]:
     return sorted(values, key=size)
 
 
-def drawings(found: Sequence[SweepGrid]) -> list[Drawing]:
+def drawings(grids: Sequence[SweepGrid]) -> list[Drawing]:
     """Draw a heat map per grid."""
     names: list[str] = []
     drawn = []
-    for grid in found:
-        what = f"{grid.where}: {grid.label}"
-        name = figures.file_name("crossed", f"{grid.where}-{grid.label}", names)
+    for grid in grids:
+        caption = f"{grid.task_id}: {grid.label}"
+        name = figures.file_name("crossed", f"{grid.task_id}-{grid.label}", names)
         names.append(name)
         values = np.array(
             [[np.nan if row is None else row.final.estimate for row in line] for line in grid.rows], float
@@ -144,24 +145,25 @@ def drawings(found: Sequence[SweepGrid]) -> list[Drawing]:
             *grid.values,
             scale=(0.0, 1.0) if grid.share else (float(np.nanmin(values)), float(np.nanmax(values))),
         )
-        title = f"final {scoring.title(grid.score)}, {what}"
+        title = f"final {scoring.title(grid.score)}, {caption}"
         draw = figures.heat_map if grid.numbered else figures.colour_map
         png, pdf = draw(title, cells, grid.fields[1], grid.fields[0])
-        drawn.append(Drawing(what, name, png, pdf, _words(grid, what)))
+        drawn.append(Drawing(caption, name, png, pdf, _words(grid, caption)))
     return drawn
 
 
-def _words(grid: SweepGrid, what: str) -> str:
+def _words(grid: SweepGrid, caption: str) -> str:
     down, across = grid.fields
     named = [
         (f"{down}={high}, {across}={wide}", row, text)
         for high, *line in zip(grid.values[0], grid.rows, grid.texts, strict=True)
         for wide, row, text in zip(grid.values[1], *line, strict=True)
     ]
-    told = f"Heat map of final {grid.score.name} on {what}, {down} down, {across} across."
+    opening = f"Heat map of final {grid.score.name} on {caption}, {down} down, {across} across."
     if grid.numbered:
         parts = (f"{name}: {'not evaluated' if row is None else text}" for name, row, text in named)
-        return f"{told} {'; '.join(parts)}."
-    known = sorted(((row.final.estimate, name, text) for name, row, text in named if row), key=lambda each: each[0])
-    (_, lowest, low), (_, highest, high) = known[0], known[-1]
-    return f"{told} {len(known):,} of {len(named):,} pairs are evaluated, from {low} ({lowest}) to {high} ({highest})."
+        return f"{opening} {'; '.join(parts)}."
+    evaluated = sorted(((row.final.estimate, name, text) for name, row, text in named if row), key=lambda cell: cell[0])
+    (_, lowest, low), (_, highest, high) = evaluated[0], evaluated[-1]
+    span = f"from {low} ({lowest}) to {high} ({highest})"
+    return f"{opening} {len(evaluated):,} of {len(named):,} pairs are evaluated, {span}."

@@ -27,7 +27,8 @@ from guidebench.reports.summary.summaries import Summary, with_notes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-OWN, RLIABLE = ENGINES = ("own", "rliable")
+RLIABLE = "rliable"
+"""Value of `bench report --statistics` that chooses rliable."""
 PLOTTED = ("profiles-", "improvement-")
 """Name prefixes of our own figures that rliable's replace."""
 METRICS = {"mean": "Mean", "median": "Median", "iqm": "IQM", "optimality_gap": "Optimality Gap"}
@@ -45,17 +46,20 @@ REMARK = (
 
 
 def with_rliable_s(summary: Summary, reps: int = with_rliable.REPS) -> Summary:
-    """Return the summary with rliable's estimates, named as such in it and in its notes."""
+    """Return the summary with rliable's estimates in place of ours for aggregates, improvement and profiles; a note
+    says so."""
     engine = with_rliable.version()
-    overviews = tuple(_overview(each, reps) for each in summary.overviews)
-    found: dict[tuple[str, str], dict[str, with_rliable.Estimate]] = {}
-    for entry in summary.aggregates:
-        scores = next(each.scores for each in overviews if each.scores.where == entry.heading)
-        key = entry.heading, entry.label
-        if key not in found:
-            own = statistics.name_seed(entry.label, 0)
-            found[key] = with_rliable.aggregates(scores.final[entry.label], reps, own)
-    aggregates = tuple(_replaced(entry, found[entry.heading, entry.label]) for entry in summary.aggregates)
+    overviews = tuple(_overview(overview, reps) for overview in summary.overviews)
+    estimates: dict[tuple[str, str], dict[str, with_rliable.Estimate]] = {}
+    for aggregate in summary.aggregates:
+        scores = next(overview.scores for overview in overviews if overview.scores.heading == aggregate.heading)
+        key = aggregate.heading, aggregate.label
+        if key not in estimates:
+            seed = statistics.name_seed(aggregate.label, 0)
+            estimates[key] = with_rliable.aggregates(scores.final[aggregate.label], reps, seed)
+    aggregates = tuple(
+        _replaced(aggregate, estimates[aggregate.heading, aggregate.label]) for aggregate in summary.aggregates
+    )
     changed = replace(summary, aggregates=aggregates, overviews=overviews, engine=engine, engine_reps=reps)
     return with_notes(
         changed,
@@ -67,51 +71,53 @@ def with_rliable_s(summary: Summary, reps: int = with_rliable.REPS) -> Summary:
     )
 
 
-def _replaced(entry: Aggregate, found: Mapping[str, with_rliable.Estimate]) -> Aggregate:
-    return replace(entry, interval=found[entry.metric].interval, error=found[entry.metric].error)
+def _replaced(aggregate: Aggregate, estimates: Mapping[str, with_rliable.Estimate]) -> Aggregate:
+    return replace(aggregate, interval=estimates[aggregate.metric].interval, error=estimates[aggregate.metric].error)
 
 
-def _overview(each: Overview, reps: int) -> Overview:
-    final = each.scores.final
+def _overview(overview: Overview, reps: int) -> Overview:
+    final = overview.scores.final
     improvement = {}
     for first, second in combinations(final, 2):
-        own = statistics.name_seed(f"{first}\n{second}", 0)
-        one = with_rliable.improvement(final[first], final[second], reps, own)
-        improvement[first, second] = one
-        improvement[second, first] = Interval(1 - one.estimate, 1 - one.high, 1 - one.low)
+        seed = statistics.name_seed(f"{first}\n{second}", 0)
+        forward = with_rliable.improvement(final[first], final[second], reps, seed)
+        improvement[first, second] = forward
+        improvement[second, first] = Interval(1 - forward.estimate, 1 - forward.high, 1 - forward.low)
     profiles = {
-        label: with_rliable.profile(final[label], each.thresholds, reps, statistics.name_seed(label, 0))
-        for label in each.profiles
+        label: with_rliable.profile(final[label], overview.thresholds, reps, statistics.name_seed(label, 0))
+        for label in overview.profiles
     }
-    return each._replace(improvement=improvement, profiles=profiles)
+    return overview._replace(improvement=improvement, profiles=profiles)
 
 
-def drawings(summary: Summary, own: Sequence[Drawing]) -> list[Drawing]:
-    """Return our own drawings, with rliable's (`rliable.plot_utils`) in place of those that show its estimates."""
-    kept = [drawing for drawing in own if not drawing.name.startswith(PLOTTED)]
-    for each in summary.overviews:
-        for kind, figure, words in _plots(summary, each):
-            name = figures.file_name(kind, each.scores.place, [drawing.name for drawing in kept])
-            kept.append(Drawing(each.scores.where, name, *_saved(figure), f"{each.scores.where}: {words}"))
-    return kept
+def drawings(summary: Summary, ours: Sequence[Drawing]) -> list[Drawing]:
+    """Return our drawings `ours`, with rliable's own plots in place of those that show its estimates."""
+    drawn = [drawing for drawing in ours if not drawing.name.startswith(PLOTTED)]
+    for overview in summary.overviews:
+        for kind, figure, words in _plots(summary, overview):
+            name = figures.file_name(kind, overview.scores.place, [drawing.name for drawing in drawn])
+            drawn.append(Drawing(overview.scores.heading, name, *_saved(figure), f"{overview.scores.heading}: {words}"))
+    return drawn
 
 
-def _plots(summary: Summary, each: Overview) -> Iterator[tuple[str, Figure, str]]:
-    """Yield kind, figure and description of rliable's plots of an overview, for rows that have intervals."""
+def _plots(summary: Summary, overview: Overview) -> Iterator[tuple[str, Figure, str]]:
+    """Yield (kind, figure, description) for rliable's plots of an overview, of rows that have intervals."""
     import matplotlib
 
     matplotlib.use("Agg")  # its plots use pyplot, which would open windows
     from matplotlib import pyplot
     from rliable import plot_utils
 
-    measure = scoring.mean_of(each.scores.score)
-    entries = [entry for entry in summary.aggregates if entry.heading == each.scores.where]
+    measure = scoring.mean_of(overview.scores.score)
+    aggregates = [aggregate for aggregate in summary.aggregates if aggregate.heading == overview.scores.heading]
     points: dict[str, Any] = {}
     ends: dict[str, Any] = {}
-    for label in dict.fromkeys(entry.label for entry in entries if np.isfinite(entry.interval.low)):
-        intervals = [entry.interval for entry in entries if entry.label == label]
-        points[figures.literal(label)] = [float(one.estimate) for one in intervals]
-        ends[figures.literal(label)] = np.array([[one.low for one in intervals], [one.high for one in intervals]])
+    for label in dict.fromkeys(aggregate.label for aggregate in aggregates if np.isfinite(aggregate.interval.low)):
+        intervals = [aggregate.interval for aggregate in aggregates if aggregate.label == label]
+        points[figures.literal(label)] = [float(estimate.estimate) for estimate in intervals]
+        ends[figures.literal(label)] = np.array(
+            [[estimate.low for estimate in intervals], [estimate.high for estimate in intervals]]
+        )
     if points:
         names = [METRICS[name] for name in statistics.METRICS]
         figure, _ = plot_utils.plot_interval_estimates(
@@ -122,15 +128,15 @@ def _plots(summary: Summary, each: Overview) -> Iterator[tuple[str, Figure, str]
             xlabel=f"final {measure}",
             xlabel_y_coordinate=-BELOW_INCHES / (ROW_INCHES * len(points)),
         )
-        told = "; ".join(f"{label}: {', '.join(f'{x:.2f}' for x in values)}" for label, values in points.items())
-        yield "aggregates", figure, f"{', '.join(names)} by {summary.engine}. {told}."
-    profiles = {label: found for label, found in each.profiles.items() if np.isfinite(found.low).all()}
+        texts = "; ".join(f"{label}: {', '.join(f'{x:.2f}' for x in values)}" for label, values in points.items())
+        yield "aggregates", figure, f"{', '.join(names)} by {summary.engine}. {texts}."
+    profiles = {label: profile for label, profile in overview.profiles.items() if np.isfinite(profile.low).all()}
     if profiles:
         figure, axes = pyplot.subplots(figsize=(7, 4))
         plot_utils.plot_performance_profiles(
-            {figures.literal(label): _held(found.estimate) for label, found in profiles.items()},
-            np.repeat(each.thresholds, 2)[1:],
-            {figures.literal(label): (_held(found.low), _held(found.high)) for label, found in profiles.items()},
+            {figures.literal(label): _held(profile.estimate) for label, profile in profiles.items()},
+            np.repeat(overview.thresholds, 2)[1:],
+            {figures.literal(label): (_held(profile.low), _held(profile.high)) for label, profile in profiles.items()},
             ax=axes,
             xlabel=rf"final {measure} ($\tau$)",
             legend=True,
@@ -138,21 +144,23 @@ def _plots(summary: Summary, each: Overview) -> Iterator[tuple[str, Figure, str]
         )
         yield "profiles", figure, f"performance profiles by {summary.engine} of {', '.join(profiles)}."
     pairs = {
-        pair: each.improvement[pair]
-        for pair in combinations(each.scores.final, 2)
-        if np.isfinite(each.improvement[pair].low)
+        pair: overview.improvement[pair]
+        for pair in combinations(overview.scores.final, 2)
+        if np.isfinite(overview.improvement[pair].low)
     }
     if 0 < len(pairs) <= MOST:
         figure, axes = pyplot.subplots(figsize=(4, 1 + 0.5 * len(pairs)))
-        named = {"\n".join(map(figures.literal, pair)): found for pair, found in pairs.items()}
+        named = {"\n".join(map(figures.literal, pair)): interval for pair, interval in pairs.items()}
         plot_utils.plot_probability_of_improvement(
-            {pair: float(found.estimate) for pair, found in named.items()},
-            {pair: (float(found.low), float(found.high)) for pair, found in named.items()},
+            {pair: float(interval.estimate) for pair, interval in named.items()},
+            {pair: (float(interval.low), float(interval.high)) for pair, interval in named.items()},
             pair_separator="\n",
             ax=axes,
         )
-        told = "; ".join(f"{first} over {second}: {found.estimate:.2f}" for (first, second), found in pairs.items())
-        yield "improvement", figure, f"probability of improvement by {summary.engine}. {told}."
+        texts = "; ".join(
+            f"{first} over {second}: {interval.estimate:.2f}" for (first, second), interval in pairs.items()
+        )
+        yield "improvement", figure, f"probability of improvement by {summary.engine}. {texts}."
 
 
 def _held(values: Array) -> Array:
@@ -161,7 +169,7 @@ def _held(values: Array) -> Array:
 
 
 def _saved(figure: Figure) -> tuple[bytes, bytes]:
-    """Return PNG and PDF, as large as what is drawn; rliable puts its labels outside the canvas."""
+    """Return a figure as PNG and PDF, as large as what is drawn; rliable puts its labels outside the canvas."""
     from matplotlib import pyplot
 
     png, pdf = io.BytesIO(), io.BytesIO()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HEADING = "episodes of the last evaluation"
 SUCCESS, STEPS, SECONDS = "success", "steps", "wall seconds"
-OWN = (SUCCESS, STEPS, SECONDS)
+STANDARD = (SUCCESS, STEPS, SECONDS)
 NOTE = (
     "Means over the episodes of the last evaluation that all seeds have. Wall seconds: of all evaluations of a worker, "
     "by their episodes, which are stepped together; an episode alone takes longer."
@@ -30,9 +30,9 @@ UNTIMED = "records do not say how long evaluations took, so their episodes have 
 
 
 class Episodes(NamedTuple):
-    """One task; `means` maps a row label to an estimate for each of `names`."""
+    """Means over the last evaluation's episodes on one task; `means`: row label -> an estimate for each of `names`."""
 
-    where: str
+    task_id: str
     names: tuple[str, ...]
     means: Mapping[str, tuple[Interval, ...]]
 
@@ -59,63 +59,63 @@ def episodes(
         seeds = played["seed"].unique()
         ended = played[played["step"] == last].groupby("seed")
         more = counted[counted["step"] == last].groupby(["seed", "outcome"], sort=False)["value"].mean().unstack()
-        where, label = f"{cell.suite}/{cell.task}", labels.get(cell.id, cell.label)
-        found = {
+        task_id, label = f"{cell.suite}/{cell.task}", labels.get(cell.id, cell.label)
+        measures = {
             SUCCESS: ended["success"].mean(),
-            **{str(name): more[name] for name in more if name not in OWN},
+            **{str(name): more[name] for name in more if name not in STANDARD},
             STEPS: ended["length"].mean(),
             SECONDS: seconds_of_episode(timings[timings["cell"] == cell.id], played),
         }
-        if found[SECONDS].isna().all():
-            notes.append(f"{where}, {label}: its {UNTIMED}")
-        by_task.setdefault(where, {})[label] = {
-            name: values.reindex(seeds).to_numpy(float) for name, values in found.items()
+        if measures[SECONDS].isna().all():
+            notes.append(f"{task_id}, {label}: its {UNTIMED}")
+        by_task.setdefault(task_id, {})[label] = {
+            name: values.reindex(seeds).to_numpy(float) for name, values in measures.items()
         }
-    return [_table(where, rows, reps) for where, rows in by_task.items()]
+    return [_table(task_id, rows, reps) for task_id, rows in by_task.items()]
 
 
 def seconds_of_episode(clock: pd.DataFrame, played: pd.DataFrame) -> pd.Series[float]:
-    """Return the wall seconds per evaluation episode by seed, of all evaluations up to the last record of its clock.
-    Between two records the seed has an equal share of its worker's seconds, by the seeds that were trained together
-    then; how many may change when a run continues."""
+    """Return seed -> wall seconds per evaluation episode, over all evaluations up to the last record of the clock.
+    Between two records a seed has an equal share of its worker's seconds, by the number of seeds trained together then,
+    which may change when a run continues."""
     import pandas as pd
 
-    found = {}
+    by_seed = {}
     for seed, mine in clock.sort_values("step").groupby("seed") if "evaluation_seconds" in clock else ():
         spent = np.diff(mine["evaluation_seconds"], prepend=0.0)
-        own = (spent / mine["seeds"]).sum() if "seeds" in mine else spent.sum()
+        share = (spent / mine["seeds"]).sum() if "seeds" in mine else spent.sum()
         count = ((played["seed"] == seed) & (played["step"] <= mine["step"].max())).sum()
-        found[seed] = own / count if count else np.nan
-    return pd.Series(found, dtype=float)
+        by_seed[seed] = share / count if count else np.nan
+    return pd.Series(by_seed, dtype=float)
 
 
-def _table(where: str, rows: Mapping[str, Mapping[str, Array]], reps: int) -> Episodes:
-    ordered = dict.fromkeys(name for found in rows.values() for name in found if name not in (STEPS, SECONDS))
+def _table(task_id: str, rows: Mapping[str, Mapping[str, Array]], reps: int) -> Episodes:
+    ordered = dict.fromkeys(name for measures in rows.values() for name in measures if name not in (STEPS, SECONDS))
     names = [*ordered, STEPS]
-    if any(np.isfinite(found[SECONDS]).any() for found in rows.values()):
+    if any(np.isfinite(measures[SECONDS]).any() for measures in rows.values()):
         names.append(SECONDS)
     nothing = np.full(1, np.nan)
     means = {
-        label: tuple(over_runs(found.get(name, nothing), reps, label) for name in names)
-        for label, found in rows.items()
+        label: tuple(over_runs(measures.get(name, nothing), reps, label) for name in names)
+        for label, measures in rows.items()
     }
-    return Episodes(where, tuple(names), means)
+    return Episodes(task_id, tuple(names), means)
 
 
-def tables(found: Sequence[Episodes]) -> list[Grid]:
-    """Return one table per task."""
-    return [Grid(f"{each.where}: {HEADING}", each.names, each.means, NOTE) for each in found]
+def tables(tasks: Sequence[Episodes]) -> list[Grid]:
+    """Return a table of estimates for each task."""
+    return [Grid(f"{task.task_id}: {HEADING}", task.names, task.means, NOTE) for task in tasks]
 
 
-def plain(found: Sequence[Episodes]) -> list[dict[str, Any]]:
-    """Return the tables: task, and per row its means."""
+def plain(tasks: Sequence[Episodes]) -> list[dict[str, Any]]:
+    """Return the means by task and row as JSON data."""
     return [
         {
-            "task": each.where,
+            "task": task.task_id,
             "rows": [
-                {"label": label, "means": dict(zip(each.names, map(export.spread, means), strict=True))}
-                for label, means in each.means.items()
+                {"label": label, "means": dict(zip(task.names, map(export.spread, means), strict=True))}
+                for label, means in task.means.items()
             ],
         }
-        for each in found
+        for task in tasks
     ]

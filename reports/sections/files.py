@@ -27,8 +27,8 @@ RESAMPLES = 50_000
 
 
 @dataclass(frozen=True)
-class Asked:
-    """How a report is made."""
+class ReportOptions:
+    """Options of a study's report."""
 
     resamples: int = RESAMPLES
     """Bootstrap resamples of each interval."""
@@ -42,7 +42,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Report:
-    """The report of a study."""
+    """The report of a study: its summary and tables, and the contents of its files."""
 
     summary: Summary
     tables: list[Grid]
@@ -54,57 +54,61 @@ class Report:
 
 
 def report(
-    directory: str | Path, asked: Asked, run_pages: Callable[[StudyRecord], Mapping[str, str]] = lambda study: {}
+    directory: str | Path,
+    options: ReportOptions,
+    run_pages: Callable[[StudyRecord], Mapping[str, str]] = lambda study: {},
 ) -> Report:
-    """Return the report of the study in a directory; raise UserError if there is none, or a file does not fit its
-    schema. `run_pages`: returns run directory -> link to the run's own page, for the runs that have one."""
+    """Make the report of the study in a directory; raise UserError if there is no study, or a file does not fit its
+    schema. `run_pages`: function from the study to run directory -> link to the run's own page, for the runs that have
+    one."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        whole = results.study(directory)
-        evaluations = results.load(whole)
-        every = summaries.summarise(whole, evaluations, reps=asked.resamples)
-        if asked.rliable is not None:
-            every = engines.with_rliable_s(every, asked.rliable)
-        study, found = bounding.bounded(whole, every)
+        full_study = results.study(directory)
+        evaluations = results.load(full_study)
+        full_summary = summaries.summarise(full_study, evaluations, reps=options.resamples)
+        if options.rliable is not None:
+            full_summary = engines.with_rliable_s(full_summary, options.rliable)
+        study, summary = bounding.bounded(full_study, full_summary)
         drawn = {cell.id for cell in study.cells}
-        if len(drawn) < len(whole.cells):
+        if len(drawn) < len(full_study.cells):
             evaluations = evaluations[evaluations["cell"].isin(drawn)]
-        labels = {row.cell.id: row.label for row in found.rows}
-        places, failed = figures.styles(row.label for row in found.rows), list[str]()
+        labels = {row.cell.id: row.label for row in summary.rows}
+        places, failed = figures.styles(row.label for row in summary.rows), list[str]()
         source = sections.Source(
-            study, found, asked.resamples, labels, places, asked.rliable is not None,
-            whole=(whole, every) if study is not whole else None, _read={sections.EVALUATIONS: evaluations},
+            study, summary, options.resamples, labels, places, options.rliable is not None,
+            unbounded=(full_study, full_summary) if study is not full_study else None,
+            _read={sections.EVALUATIONS: evaluations},
         )  # fmt: skip
-        known = sections.sections(failed)
-        shown = sections.made(known, source, failed)
-    galleries = sections.galleries(shown, source, failed)
+        all_sections = sections.sections(failed)
+        built = sections.build(all_sections, source, failed)
+    galleries = sections.galleries(built, source, failed)
     further = [*(str(warning.message) for warning in caught if ours(warning)), *failed]
-    every, found = (summaries.with_notes(each, further) for each in (every, found))
-    tables = [table for each in shown for table in each.tables]
-    style = latex.Style(asked.spread, asked.siunitx, words.resolved(asked.wording, found, tables))
+    full_summary, summary = (summaries.with_notes(counted, further) for counted in (full_summary, summary))
+    tables = [table for part in built for table in part.tables]
+    style = latex.Style(options.spread, options.siunitx, words.resolved(options.wording, summary, tables))
     plain = {
-        **export.plain(every, drawn),
-        **{section.name: [] for section in known if section.plain},
-        **{each.section.name: each.plain for each in shown if each.section.plain},
+        **export.plain(full_summary, drawn),
+        **{section.name: [] for section in all_sections if section.plain},
+        **{part.section.name: part.plain for part in built if part.section.plain},
     }
     contents: dict[str, bytes] = {
         "report.html": page.render(
             study,
-            found,
+            summary,
             galleries,
-            [(each.section.title, each.listings) for each in shown],
+            [(part.section.title, part.listings) for part in built],
             results.pictures(study),
             style,
             tables,
             run_pages(study),
-            whole,
+            full_study,
         ).encode(),
-        "table.tex": (latex.latex(found, style) + latex.grids(tables, legends.setting(found), style)).encode(),
+        "table.tex": (latex.latex(summary, style) + latex.grids(tables, legends.setting(summary), style)).encode(),
         "summary.json": (json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
     }
     for drawing in (drawing for gallery in galleries for drawing in gallery.drawings):
         contents[f"{drawing.name}.png"], contents[f"{drawing.name}.pdf"] = drawing.png, drawing.pdf
-    return Report(found, tables, [listing for each in shown for listing in each.listings], plain, contents)
+    return Report(summary, tables, [listing for part in built for listing in part.listings], plain, contents)
 
 
 def ours(warning: warnings.WarningMessage) -> bool:

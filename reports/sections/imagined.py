@@ -31,10 +31,10 @@ REMARK = (
 
 
 class Sketch(NamedTuple):
-    """One query of one run."""
+    """The paths of the objects in the segments of one query of one run."""
 
     label: str
-    where: str
+    task_id: str
     seed: int
     step: int
     paths: Mapping[tuple[str, str], Array]
@@ -44,7 +44,7 @@ class Sketch(NamedTuple):
 def sketches(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str]) -> list[Sketch]:
     """Return one sketch per cell whose teacher imagined segments, from the records `imagined`: the last recorded query
     of the first seed. `labels`: cell id -> row label."""
-    found = []
+    drawn = []
     for cell in cells:
         mine = rows[rows["cell"] == cell.id]
         if len(mine):
@@ -56,40 +56,42 @@ def sketches(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[st
             }
             first = mine.iloc[0]
             label = labels.get(cell.id, cell.label)
-            found.append(Sketch(label, f"{cell.suite}/{cell.task}", int(first["seed"]), int(first["step"]), paths))
-    return found
+            drawn.append(Sketch(label, f"{cell.suite}/{cell.task}", int(first["seed"]), int(first["step"]), paths))
+    return drawn
 
 
-def drawings(found: Sequence[Sketch]) -> list[Drawing]:
+def drawings(sketches: Sequence[Sketch]) -> list[Drawing]:
     """Draw one figure per sketch."""
     drawn: list[Drawing] = []
-    for each in found:
-        name = figures.file_name("paths", f"{each.where}-{each.label}", [drawing.name for drawing in drawn])
-        drawn.append(draw(each, name))
+    for sketch in sketches:
+        name = figures.file_name("paths", f"{sketch.task_id}-{sketch.label}", [drawing.name for drawing in drawn])
+        drawn.append(draw(sketch, name))
     return drawn
 
 
 def draw(sketch: Sketch, name: str) -> Drawing:
-    """Draw the paths, projected on the two axes of largest extent."""
+    """Draw the paths of a sketch, projected on the two axes of largest extent."""
     across, up = _axes(sketch)
     with figures.canvas(2.6) as canvas:
         axes = canvas.subplots()
-        things = list(dict.fromkeys(thing for _, thing in sketch.paths))
-        for (segment, thing), path in sketch.paths.items():
+        objects = list(dict.fromkeys(object_name for _, object_name in sketch.paths))
+        for (segment, object_name), path in sketch.paths.items():
             colour = figures.PALETTE[SEGMENTS.index(segment)] if segment in SEGMENTS else "#555555"
-            line = figures.LINES[things.index(thing) % len(figures.LINES)]
+            line = figures.LINES[objects.index(object_name) % len(figures.LINES)]
             if len(path) == 1:
                 axes.plot(path[:, across], path[:, up], "*", color=colour, markersize=7)
                 continue
-            label = f"{segment}: {thing}"
+            label = f"{segment}: {object_name}"
             axes.plot(path[:, across], path[:, up], color=colour, linestyle=line, linewidth=1.1, label=literal(label))
             axes.plot(path[:1, across], path[:1, up], "o", color=colour, markersize=4, fillstyle="none")
         axes.set(xlabel=AXES[across], ylabel=AXES[up])
-        axes.set_title(textwrap.fill(literal(f"{sketch.where}, step {sketch.step:,}"), figures.LABEL_CHARACTERS))
+        axes.set_title(textwrap.fill(literal(f"{sketch.task_id}, step {sketch.step:,}"), figures.LABEL_CHARACTERS))
         canvas.legend(loc="outside lower center", ncols=2, frameon=False)
         png, pdf = figures.saved(canvas)
-    words = f"Imagined and sampled segments on {sketch.where}, {sketch.label}, seed {sketch.seed}, step {sketch.step:,}"
-    return Drawing(sketch.where, name, png, pdf, f"{words}: {_words(sketch)}.")
+    words = (
+        f"Imagined and sampled segments on {sketch.task_id}, {sketch.label}, seed {sketch.seed}, step {sketch.step:,}"
+    )
+    return Drawing(sketch.task_id, name, png, pdf, f"{words}: {_words(sketch)}.")
 
 
 def _axes(sketch: Sketch) -> tuple[int, int]:
@@ -101,11 +103,11 @@ def _axes(sketch: Sketch) -> tuple[int, int]:
 
 def _words(sketch: Sketch) -> str:
     """Describe how far each moving object ends from each that stays in place."""
-    fixed = {thing: path[0] for (_, thing), path in sketch.paths.items() if len(path) == 1}
-    told = [
-        f"{thing} of the {segment} one ends {float(np.sqrt(np.nansum((path[-1] - place) ** 2))):.3f} from {other}"
-        for (segment, thing), path in sketch.paths.items()
+    fixed = {object_name: path[0] for (_, object_name), path in sketch.paths.items() if len(path) == 1}
+    texts = [
+        f"{object_name} of the {segment} one ends {float(np.sqrt(np.nansum((path[-1] - place) ** 2))):.3f} from {other}"
+        for (segment, object_name), path in sketch.paths.items()
         if len(path) > 1
         for other, place in fixed.items()
     ]
-    return "; ".join(told) if told else "paths alone"
+    return "; ".join(texts) if texts else "paths alone"

@@ -40,64 +40,69 @@ def drawings(overviews: Sequence[Overview], places: Mapping[str, int]) -> list[D
 
     def add(kind: str, scores: Scores, picture: tuple[bytes, bytes], words: str, chart: Chart | None = None) -> None:
         name = figures.file_name(kind, scores.place, [drawing.name for drawing in drawn])
-        drawn.append(Drawing(scores.where, name, *picture, words, chart))
+        drawn.append(Drawing(scores.heading, name, *picture, words, chart))
 
-    for each in overviews:
-        few = len(each.scores.final) <= MOST
-        if each.efficiency and len(each.scores.steps) > 1:
-            chart = _efficiency(each)
-            add("efficiency", each.scores, *_lines(chart, places), chart)
-        if each.profiles:
-            add("profiles", each.scores, *_lines(_profiles(each), places))
-        if each.improvement and few:
-            add("improvement", each.scores, *_matrix(_improvement(each), IMPROVEMENT, "over a run of", each))
-        if each.ranks is not None and few:
-            add("ranks", each.scores, *_matrix(_ranks(each, each.ranks), RANKS, "rank", each))
+    for overview in overviews:
+        few = len(overview.scores.final) <= MOST
+        if overview.efficiency and len(overview.scores.steps) > 1:
+            chart = _efficiency(overview)
+            add("efficiency", overview.scores, *_lines(chart, places), chart)
+        if overview.profiles:
+            add("profiles", overview.scores, *_lines(_profiles(overview), places))
+        if overview.improvement and few:
+            add(
+                "improvement", overview.scores, *_matrix(_improvement(overview), IMPROVEMENT, "over a run of", overview)
+            )
+        if overview.ranks is not None and few:
+            add("ranks", overview.scores, *_matrix(_ranks(overview, overview.ranks), RANKS, "rank", overview))
     return drawn
 
 
 def _lines(chart: Chart, places: Mapping[str, int]) -> tuple[tuple[bytes, bytes], str]:
-    """Draw the picture, and describe its start, middle and end."""
-    shown = {
+    """Draw a chart of lines; return PNG and PDF, and a text with its values at the start, the middle and the end."""
+    samples = {
         label: np.interp([x[0], (x[0] + x[-1]) / 2, x[-1]], x, values.estimate) for label, x, values in chart.curves
     }
-    words = "; ".join(f"{label}: {', '.join(f'{value:.2f}' for value in values)}" for label, values in shown.items())
-    what = f"{chart.title}: {chart.ylabel} against {chart.xlabel}, at the start, the middle and the end"
-    return figures.lines(chart, places), f"{what}. {words}."
+    words = "; ".join(f"{label}: {', '.join(f'{value:.2f}' for value in values)}" for label, values in samples.items())
+    description = f"{chart.title}: {chart.ylabel} against {chart.xlabel}, at the start, the middle and the end"
+    return figures.lines(chart, places), f"{description}. {words}."
 
 
-def _matrix(cells: Cells, what: str, xlabel: str, each: Overview) -> tuple[tuple[bytes, bytes], str]:
-    """Draw the picture, and describe its rows."""
+def _matrix(cells: Cells, title: str, xlabel: str, overview: Overview) -> tuple[tuple[bytes, bytes], str]:
+    """Draw a matrix of percentages; return PNG and PDF, and a text with all of its cells."""
     beside = cells.intervals or [[""] * len(cells.columns) for _ in cells.rows]
     words = "; ".join(
-        f"{label}: {', '.join(f'{text} [{ends}]' if ends else text for text, ends in zip(texts, own, strict=True))}"
-        for label, texts, own in zip(cells.rows, cells.texts, beside, strict=True)
+        f"{label}: {', '.join(f'{text} [{end}]' if end else text for text, end in zip(texts, ends, strict=True))}"
+        for label, texts, ends in zip(cells.rows, cells.texts, beside, strict=True)
     )
-    return figures.heat_map(f"{what}\n{each.scores.where}", cells, xlabel), f"{each.scores.where}: {what}. {words}."
+    heading = overview.scores.heading
+    return figures.heat_map(f"{title}\n{heading}", cells, xlabel), f"{heading}: {title}. {words}."
 
 
-def _efficiency(each: Overview) -> Chart:
-    curves = [Curve(label, each.scores.steps, values) for label, values in each.efficiency.items()]
-    return Chart(each.scores.where, each.scores.unit, f"IQM of the {scoring.mean_of(each.scores.score)}", curves)
+def _efficiency(overview: Overview) -> Chart:
+    curves = [Curve(label, overview.scores.steps, values) for label, values in overview.efficiency.items()]
+    return Chart(
+        overview.scores.heading, overview.scores.unit, f"IQM of the {scoring.mean_of(overview.scores.score)}", curves
+    )
 
 
-def _profiles(each: Overview) -> Chart:
-    curves = [Curve(label, each.thresholds, values) for label, values in each.profiles.items()]
-    across = f"final {scoring.mean_of(each.scores.score)} τ"
-    return Chart(each.scores.where, across, "share of runs above τ", curves, steps=True)
+def _profiles(overview: Overview) -> Chart:
+    curves = [Curve(label, overview.thresholds, values) for label, values in overview.profiles.items()]
+    across = f"final {scoring.mean_of(overview.scores.score)} τ"
+    return Chart(overview.scores.heading, across, "share of runs above τ", curves, steps=True)
 
 
-def _improvement(each: Overview) -> Cells:
-    labels = list(each.scores.final)
+def _improvement(overview: Overview) -> Cells:
+    labels = list(overview.scores.final)
     values = np.full((len(labels), len(labels)), np.nan)
     bold = np.zeros(values.shape, bool)
     intervals = [[""] * len(labels) for _ in labels]
-    for (first, second), found in each.improvement.items():
+    for (first, second), interval in overview.improvement.items():
         place = labels.index(first), labels.index(second)
-        values[place] = found.estimate
-        bold[place] = (first, second) in each.significant
-        if np.isfinite(found.low):
-            intervals[place[0]][place[1]] = f"{100 * found.low:.0f}–{100 * found.high:.0f}"
+        values[place] = interval.estimate
+        bold[place] = (first, second) in overview.significant
+        if np.isfinite(interval.low):
+            intervals[place[0]][place[1]] = f"{100 * interval.low:.0f}–{100 * interval.high:.0f}"
     return Cells(
         values,
         [["–" if np.isnan(value) else f"{100 * value:.0f}" for value in row] for row in values],
@@ -110,8 +115,8 @@ def _improvement(each: Overview) -> Cells:
     )
 
 
-def _ranks(each: Overview, ranks: pd.DataFrame) -> Cells:
-    labels = list(each.scores.final)
+def _ranks(overview: Overview, ranks: pd.DataFrame) -> Cells:
+    labels = list(overview.scores.final)
     values = ranks.pivot(index="method", columns="rank", values="probability").loc[labels].to_numpy()
     return Cells(
         values,

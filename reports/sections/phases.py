@@ -30,57 +30,59 @@ COLUMNS = 2
 PANEL, TITLE_LINE, LEGEND_LINE, AROUND = 1.25, 0.13, 0.15, 0.5
 """Inches of a row of panels, of a further line of a title, of a line of the legend, and of the axis label and edges."""
 MOST_BESIDE, MARK_CHARACTERS = 3, 5
-"""Most entries in a line of the legend, and characters that an entry's mark is as wide as."""
+"""Most spreads in a line of the legend, and characters that an entry's mark is as wide as."""
 OPACITY = 0.5
 DRAWN, STORED = "drawn/", "stored/"
 
 
 class Spread(NamedTuple):
-    """One label on one task; frames are indexed by step, with a column per event."""
+    """Shares of task phases of one row: frames indexed by step, with a column per event."""
 
     label: str
-    where: str
+    task_id: str
     drawn: pd.DataFrame
     stored: pd.DataFrame
     seeds: int
 
 
 def spreads(
-    cells: Iterable[CellRecord], rows: pd.DataFrame, seen: pd.DataFrame, labels: Mapping[str, str]
+    cells: Iterable[CellRecord], rows: pd.DataFrame, probes: pd.DataFrame, labels: Mapping[str, str]
 ) -> list[Spread]:
-    """Return one entry per cell whose runs record task phases, from the records of `metrics` and, for the order of
-    events, `probes`; `labels`: cell id -> row label."""
-    first = seen.groupby("quantity")["t"].min()  # a reference episode has the events in their usual order
+    """Return an entry for each cell whose runs record task phases. `rows`: records of `metrics`; `probes`: records of
+    `probes`, for the order of events; `labels`: cell id -> row label."""
+    first = probes.groupby("quantity")["t"].min()  # a reference episode has the events in their usual order
     events = [name.removeprefix(DRAWN) for name in map(str, rows) if name.startswith(DRAWN)]
     events.sort(key=lambda event: (first.get(f"event/{event}", np.inf), event))
-    found = []
+    spreads = []
     for cell in cells:
         mine = rows[rows["cell"] == cell.id]
-        own = [event for event in events if mine[DRAWN + event].notna().any()]
-        if not own:
+        task_events = [event for event in events if mine[DRAWN + event].notna().any()]
+        if not task_events:
             continue
-        columns, seeds = [kind + event for kind in (DRAWN, STORED) for event in own], mine["seed"].nunique()
-        told = mine.dropna(subset=columns).groupby("step")
-        means = told[columns].mean()[told["seed"].nunique() == seeds]  # as curves: the same seeds at every step
+        columns, seeds = [kind + event for kind in (DRAWN, STORED) for event in task_events], mine["seed"].nunique()
+        complete = mine.dropna(subset=columns).groupby("step")
+        means = complete[columns].mean()[complete["seed"].nunique() == seeds]  # as curves: the same seeds at every step
         if means.empty:
             continue
-        drawn, stored = (means[[kind + event for event in own]].set_axis(own, axis=1) for kind in (DRAWN, STORED))
+        drawn, stored = (
+            means[[kind + event for event in task_events]].set_axis(task_events, axis=1) for kind in (DRAWN, STORED)
+        )
         label = labels.get(cell.id, cell.label)
-        found.append(Spread(label, f"{cell.suite}/{cell.task}", drawn, stored, seeds))
-    return found
+        spreads.append(Spread(label, f"{cell.suite}/{cell.task}", drawn, stored, seeds))
+    return spreads
 
 
-def drawings(found: Sequence[Spread]) -> list[Drawing]:
+def drawings(spreads: Sequence[Spread]) -> list[Drawing]:
     """Draw one figure per task, a panel per label."""
     tasks: dict[str, list[Spread]] = {}
-    for spread in found:
-        tasks.setdefault(spread.where, []).append(spread)
+    for spread in spreads:
+        tasks.setdefault(spread.task_id, []).append(spread)
     names: list[str] = []
     drawn = []
-    for where, members in tasks.items():
-        name = figures.file_name("phases", where, names)
+    for task_id, members in tasks.items():
+        name = figures.file_name("phases", task_id, names)
         names.append(name)
-        drawn.append(Drawing(where, name, *_draw(members), _words(where, members)))
+        drawn.append(Drawing(task_id, name, *_draw(members), _words(task_id, members)))
     return drawn
 
 
@@ -93,7 +95,7 @@ def _draw(members: Sequence[Spread]) -> tuple[bytes, bytes]:
     words = [f"to the {literal(event)}" for event in events]
     beside = max(1, min(MOST_BESIDE, figures.LABEL_CHARACTERS // (max(map(len, words)) + MARK_CHARACTERS)))
     columns = min(COLUMNS, len(members))
-    titles = [textwrap.fill(literal(each.label), figures.LABEL_CHARACTERS // COLUMNS) for each in members]
+    titles = [textwrap.fill(literal(spread.label), figures.LABEL_CHARACTERS // COLUMNS) for spread in members]
     lines = [max(title.count("\n") for title in titles[at : at + columns]) for at in range(0, len(titles), columns)]
     height = PANEL * len(lines) + TITLE_LINE * sum(lines) + LEGEND_LINE * -(-len(words) // beside) + AROUND
     with figures.canvas(height) as figure:
@@ -116,9 +118,9 @@ def _draw(members: Sequence[Spread]) -> tuple[bytes, bytes]:
 
 
 def _events(members: Sequence[Spread]) -> list[str]:
-    """Return the events whose phases occur, in the task's order; a suite may name more than a task has."""
+    """Return the events whose phases occur in these rows, in the order of the task; all events if none occurs."""
     named = dict.fromkeys(str(event) for spread in members for event in spread.drawn)
-    return [event for event in named if any(_shares(each.stored, [event]).any() for each in members)] or [*named]
+    return [event for event in named if any(_shares(spread.stored, [event]).any() for spread in members)] or [*named]
 
 
 def _shares(shares: pd.DataFrame, events: Sequence[str]) -> NDArray[np.float64]:
@@ -127,7 +129,7 @@ def _shares(shares: pd.DataFrame, events: Sequence[str]) -> NDArray[np.float64]:
 
 
 def _panel(axes: Axes, spread: Spread, events: Sequence[str], colours: Sequence[Any]) -> None:
-    """Draw shares of the draws as bands, bounds of the stored shares as dashed lines."""
+    """Draw the shares of the draws as bands and the bounds of the stored shares as dashed lines."""
     steps = spread.drawn.index.to_numpy()
     axes.stackplot(steps, _shares(spread.drawn, events).T, colors=colours, alpha=OPACITY, linewidth=0)
     bounds = np.cumsum(_shares(spread.stored, events), axis=1)[:, :-1]
@@ -136,7 +138,7 @@ def _panel(axes: Axes, spread: Spread, events: Sequence[str], colours: Sequence[
 
 
 def _colours(count: int) -> list[Any]:
-    """Return a colour for each phase: of the palette, or, of more phases than it has, by their order."""
+    """Return a colour for each of `count` phases: from the palette, or from a sequential map if there are more."""
     if count <= len(figures.PALETTE):
         return list(figures.PALETTE[:count])
     import matplotlib
@@ -144,8 +146,8 @@ def _colours(count: int) -> list[Any]:
     return list(matplotlib.colormaps[figures.SEQUENTIAL](np.linspace(0, 1, count)))
 
 
-def _words(where: str, members: Sequence[Spread]) -> str:
-    """Describe the picture over the second half of training, where replays differ most."""
+def _words(task_id: str, members: Sequence[Spread]) -> str:
+    """Return a description of the picture: mean shares of each phase over the second half of training."""
     parts = []
     for spread in members:
         late = spread.drawn.index >= spread.drawn.index.max() / 2
@@ -153,6 +155,6 @@ def _words(where: str, members: Sequence[Spread]) -> str:
         shares = ", ".join(f"{event} {drawn[event]:.2f} ({stored[event]:.2f})" for event in spread.drawn)
         parts.append(f"{spread.label} (seeds: {spread.seeds}): {shares}")
     return (
-        f"Shares of draws on {where} by the phase of the task, in brackets those of all stored transitions; means over "
-        f"the second half of training. {'; '.join(parts)}."
+        f"Shares of draws on {task_id} by the phase of the task, in brackets those of all stored transitions; means "
+        f"over the second half of training. {'; '.join(parts)}."
     )

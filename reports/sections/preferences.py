@@ -33,7 +33,7 @@ COLUMNS = (
 STRETCHES = 20
 """Most points of a curve over training; consecutive sessions are merged to stay below it."""
 DISCARDED, EQUAL, LABELLED = "inconsistent", "equal", "labelled"
-KEPT = "kept"
+ACCEPTED = "kept"
 ACCURACY, LEARNED = "label accuracy", "learned reward's accuracy"
 IMAGINED, CHOSEN, SCRIPTED = "imagined", "preferred by the teacher", "preferred by a scripted teacher"
 BARS: tuple[str, ...] = (IMAGINED, CHOSEN, SCRIPTED)
@@ -56,17 +56,17 @@ REWARD_NOTE = (
 
 
 class Course(NamedTuple):
-    """A number over training: `values` [n] at environment steps [n]."""
+    """A curve over training: `values` [n] at environment steps [n]."""
 
     steps: Array
     values: Interval
 
 
 class Teaching(NamedTuple):
-    """One label on one task; intervals are over its runs."""
+    """Statistics of a teacher's labels for one row on one task; intervals are over its runs."""
 
     label: str
-    where: str
+    task_id: str
     teacher: str
     queries: int
     runs: int
@@ -86,9 +86,9 @@ class Teaching(NamedTuple):
 def teaching(
     cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
 ) -> list[Teaching]:
-    """Return one entry per cell of which a run asked a teacher, from the records `labels`; `labels`: cell id -> row
-    label."""
-    found = []
+    """Return the statistics of labels for each cell of which a run asked a teacher. `rows`: records of `labels`;
+    `labels`: cell id -> row label."""
+    teachings = []
     for cell in cells:
         mine = rows[rows["cell"] == cell.id]
         if mine.empty:
@@ -96,18 +96,18 @@ def teaching(
         label = labels.get(cell.id, cell.label)
         runs = [of_run(run) for _, run in mine.groupby("seed")]
         spreads = {
-            name: grids.over_runs(np.array([_told(run, name) for run in runs]), reps, label)
+            name: grids.over_runs(np.array([_number(run, name) for run in runs]), reps, label)
             for name in dict.fromkeys(name for run in runs for name in run)
         }
 
         def below(prefix: str, spreads: Mapping[str, Interval] = spreads) -> dict[str, Interval]:
-            return {name.removeprefix(prefix): each for name, each in spreads.items() if name.startswith(prefix)}
+            return {name.removeprefix(prefix): spread for name, spread in spreads.items() if name.startswith(prefix)}
 
         rewards = below("reward/")
-        found.append(
+        teachings.append(
             Teaching(
                 label=label,
-                where=f"{cell.suite}/{cell.task}",
+                task_id=f"{cell.suite}/{cell.task}",
                 teacher=_teacher(cell),
                 queries=len(mine),
                 runs=len(runs),
@@ -119,51 +119,59 @@ def teaching(
                 over_training=_over_training(mine, reps, label),
             )
         )
-    return found
+    return teachings
 
 
 def of_run(rows: pd.DataFrame) -> dict[str, float]:
-    """Return numbers of one run's queries: accuracies (NaN if unknown), `outcome/NAME` and `imagined/NAME` shares, and
-    `reward/NAME`, mean rewards of segments, if imagined ones have any."""
-    found = {ACCURACY: _label_accuracy(rows), LEARNED: _learned_accuracy(rows)}
-    found |= {f"outcome/{name}": 0.0 for name in (LABELLED, DISCARDED, EQUAL)}
-    found |= {f"outcome/{name}": float(share) for name, share in rows["outcome"].value_counts(normalize=True).items()}
-    found |= {f"imagined/{name}": float(share) for name, share in rows["imagined"].value_counts(normalize=True).items()}
-    known = rows[rows["reward_imagined"].notna() & rows["reward_chosen"].notna()]
-    if len(known):
-        means = (known["reward_imagined"], known["reward_chosen"], known[["reward_chosen", "reward_other"]].max(axis=1))
-        found |= {f"reward/{name}": float(values.mean()) for name, values in zip(BARS, means, strict=True)}
-    return found
+    """Return name -> number for one run's queries: accuracies (NaN if unknown), the shares `outcome/NAME` and
+    `imagined/NAME`, and `reward/NAME`, mean rewards of segments, if imagined ones have any."""
+    numbers = {ACCURACY: _label_accuracy(rows), LEARNED: _learned_accuracy(rows)}
+    numbers |= {f"outcome/{name}": 0.0 for name in (LABELLED, DISCARDED, EQUAL)}
+    numbers |= {f"outcome/{name}": float(share) for name, share in rows["outcome"].value_counts(normalize=True).items()}
+    numbers |= {
+        f"imagined/{name}": float(share) for name, share in rows["imagined"].value_counts(normalize=True).items()
+    }
+    rewarded = rows[rows["reward_imagined"].notna() & rows["reward_chosen"].notna()]
+    if len(rewarded):
+        means = (
+            rewarded["reward_imagined"],
+            rewarded["reward_chosen"],
+            rewarded[["reward_chosen", "reward_other"]].max(axis=1),
+        )
+        numbers |= {f"reward/{name}": float(values.mean()) for name, values in zip(BARS, means, strict=True)}
+    return numbers
 
 
-def _told(run: Mapping[str, float], name: str) -> float:
-    """Return a number of a run. If it is missing, return 0 for a share of a kind that the run records, else NaN."""
+def _number(run: Mapping[str, float], name: str) -> float:
+    """Return a run's number of this name. If it is missing, return 0 for a share of a kind that the run records, else
+    NaN."""
     kind, slash, _ = name.partition("/")
-    told = kind != "reward" and any(other.startswith(kind + slash) for other in run)
-    return run.get(name, 0.0 if told else float("nan"))
+    is_recorded = kind != "reward" and any(other.startswith(kind + slash) for other in run)
+    return run.get(name, 0.0 if is_recorded else float("nan"))
 
 
 def _label_accuracy(rows: pd.DataFrame) -> float:
-    known = rows[rows["preference"].isin([0, 1]) & rows["truth"].isin([0, 1])]
-    return float((known["preference"] == known["truth"]).mean()) if len(known) else float("nan")
+    comparable = rows[rows["preference"].isin([0, 1]) & rows["truth"].isin([0, 1])]
+    return float((comparable["preference"] == comparable["truth"]).mean()) if len(comparable) else float("nan")
 
 
 def _learned_accuracy(rows: pd.DataFrame) -> float:
-    """Return the accuracy of a learned reward, for which a tie counts one half."""
-    known = rows[rows["truth"].isin([0, 1])]
-    says = (1 + np.sign(known["learned_1"] - known["learned_0"])) / 2
-    return float((1 - (says - known["truth"]).abs()).mean()) if len(known) else float("nan")
+    """Return the share of queries on which a learned reward prefers as the scripted teacher does; a tie counts one
+    half."""
+    comparable = rows[rows["truth"].isin([0, 1])]
+    says = (1 + np.sign(comparable["learned_1"] - comparable["learned_0"])) / 2
+    return float((1 - (says - comparable["truth"]).abs()).mean()) if len(comparable) else float("nan")
 
 
 _MEASURED: Mapping[str, Callable[[pd.DataFrame], float]] = {ACCURACY: _label_accuracy, LEARNED: _learned_accuracy}
 
 
 def _over_training(rows: pd.DataFrame, reps: int, label: str) -> dict[str, Course]:
-    """Return the curve over stretches of the sessions that all runs have had, without stretches for which a run has no
-    value."""
+    """Return name -> curve of an accuracy over training, a point per stretch of the sessions that all runs have;
+    stretches for which a run has no value are left out."""
     runs = [run for _, run in rows.groupby("seed")]
     sessions = sorted(set.intersection(*(set(run["session"]) for run in runs)))
-    found = {}
+    courses = {}
     for name, measure in _MEASURED.items():
         steps, scores = [], []
         for stretch in np.array_split(sessions, min(STRETCHES, len(sessions))) if sessions else []:
@@ -176,72 +184,92 @@ def _over_training(rows: pd.DataFrame, reps: int, label: str) -> dict[str, Cours
             curve = np.array(scores).T[:, None]  # [runs, 1, stretches]
             few = min(reps, statistics.CURVE_REPS)
             means = statistics.intervals(curve, ["mean"], few, statistics.name_seed(label, 0))["mean"]
-            found[name] = Course(np.array(steps), means)
-    return found
+            courses[name] = Course(np.array(steps), means)
+    return courses
 
 
 def _teacher(cell: CellRecord) -> str:
-    """Name the labeller, and the model that it asks."""
+    """Return the name of a cell's teacher, with the model that it asks."""
     name = next((part.name for part in cell.parts.values() if part.kind == "teacher"), "")
     return f"{name} ({cell.model})" if name and cell.model not in ("", name) else name or cell.model
 
 
-def tables(found: Sequence[Teaching]) -> list[Grid]:
-    """Return tables by task: labels and, if any were requested, imagined segments and their rewards."""
-    made = []
-    for where, members in _by_task(found).items():
-        others = [name for each in members for name in each.outcomes if name not in (LABELLED, DISCARDED, EQUAL)]
+def tables(teachings: Sequence[Teaching]) -> list[Grid]:
+    """Return tables by task: statistics of labels and, if any segments were imagined, their outcomes and rewards."""
+    grids = []
+    for task_id, members in _by_task(teachings).items():
+        others = [
+            name for teaching in members for name in teaching.outcomes if name not in (LABELLED, DISCARDED, EQUAL)
+        ]
         shares = (DISCARDED, EQUAL, *dict.fromkeys(others))
-        counts = "; ".join(f"{each.label}: {each.queries:,} queries, runs: {each.runs}" for each in members)
-        made.append(
+        counts = "; ".join(
+            f"{teaching.label}: {teaching.queries:,} queries, runs: {teaching.runs}" for teaching in members
+        )
+        grids.append(
             Grid(
-                f"{where}: labels beside a scripted teacher",
+                f"{task_id}: labels beside a scripted teacher",
                 (ACCURACY, LEARNED, "discarded", *shares[1:]),
                 {
-                    each.label: (each.accuracy, each.learned, *(each.outcomes.get(name, _zero()) for name in shares))
-                    for each in members
+                    teaching.label: (
+                        teaching.accuracy,
+                        teaching.learned,
+                        *(teaching.outcomes.get(name, _zero()) for name in shares),
+                    )
+                    for teaching in members
                 },
                 f"{NOTE} {counts}.",
             )
         )
-        imagining = [each for each in members if each.imagined]
+        imagining = [teaching for teaching in members if teaching.imagined]
         if imagining:
-            words = [name for each in imagining for name in each.imagined if name != KEPT]
-            states = (KEPT, *dict.fromkeys(words))
-            counted = {each.label: tuple(each.imagined.get(name, _zero()) for name in states) for each in imagining}
-            made.append(Grid(f"{where}: imagined segments", states, counted, IMAGINED_NOTE))
-        weighed = {each.label: tuple(each.rewards.get(name, NONE) for name in BARS) for each in members if each.rewards}
+            words = [name for teaching in imagining for name in teaching.imagined if name != ACCEPTED]
+            states = (ACCEPTED, *dict.fromkeys(words))
+            counted = {
+                teaching.label: tuple(teaching.imagined.get(name, _zero()) for name in states) for teaching in imagining
+            }
+            grids.append(Grid(f"{task_id}: imagined segments", states, counted, IMAGINED_NOTE))
+        weighed = {
+            teaching.label: tuple(teaching.rewards.get(name, NONE) for name in BARS)
+            for teaching in members
+            if teaching.rewards
+        }
         if weighed:
-            made.append(Grid(f"{where}: the task's own reward of segments", BARS, weighed, REWARD_NOTE))
-    return made
+            grids.append(Grid(f"{task_id}: the task's own reward of segments", BARS, weighed, REWARD_NOTE))
+    return grids
 
 
-def drawings(found: Sequence[Teaching], rows: Sequence[ReportRow], places: Mapping[str, int]) -> list[Drawing]:
+def drawings(teachings: Sequence[Teaching], rows: Sequence[ReportRow], places: Mapping[str, int]) -> list[Drawing]:
     """Draw by task accuracies and return over training (RL-SaLLM-F, figure 1b and c), and bars of the rewards of
     imagined segments (figure 6); `places` as from `figures.styles`."""
     drawn: list[Drawing] = []
-    for where, members in _by_task(found).items():
-        own = {row.label: row for row in rows if row.where == where}
-        known = {each.label: each for each in members if each.over_training and each.label in places}
-        if known:
-            name = figures.file_name("labels", where, [drawing.name for drawing in drawn])
-            drawn.append(over_training(where, name, known, own, places))
-        bars = {each.label: each.rewards for each in members if each.rewards}
+    for task_id, members in _by_task(teachings).items():
+        task_rows = {row.label: row for row in rows if row.task_id == task_id}
+        plotted = {
+            teaching.label: teaching for teaching in members if teaching.over_training and teaching.label in places
+        }
+        if plotted:
+            name = figures.file_name("labels", task_id, [drawing.name for drawing in drawn])
+            drawn.append(over_training(task_id, name, plotted, task_rows, places))
+        bars = {teaching.label: teaching.rewards for teaching in members if teaching.rewards}
         if bars:
-            name = figures.file_name("imagined", where, [drawing.name for drawing in drawn])
-            drawn.append(rewards(where, name, bars))
+            name = figures.file_name("imagined", task_id, [drawing.name for drawing in drawn])
+            drawn.append(rewards(task_id, name, bars))
     return drawn
 
 
 def over_training(
-    where: str, name: str, members: Mapping[str, Teaching], rows: Mapping[str, ReportRow], places: Mapping[str, int]
+    task_id: str, name: str, members: Mapping[str, Teaching], rows: Mapping[str, ReportRow], places: Mapping[str, int]
 ) -> Drawing:
     """Draw accuracy of the labels, accuracy of the learned reward, and return, each against environment steps;
     `members` and `rows` are keyed by their names in the legend."""
     charts = []
-    for what in (ACCURACY, LEARNED):
-        known = {label: each.over_training[what] for label, each in members.items() if what in each.over_training}
-        charts.append(Chart("", "", what, [Curve(label, *course) for label, course in known.items()]))
+    for metric in (ACCURACY, LEARNED):
+        courses = {
+            label: teaching.over_training[metric]
+            for label, teaching in members.items()
+            if metric in teaching.over_training
+        }
+        charts.append(Chart("", "", metric, [Curve(label, *course) for label, course in courses.items()]))
     curves = [Curve(label, row.steps, row.return_curve) for label, row in rows.items() if label in members]
     charts.append(Chart("", "", RETURN, curves, unit_interval=False))
     charts = [chart for chart in charts if chart.curves]
@@ -258,44 +286,45 @@ def over_training(
             if chart.unit_interval:
                 axes.axhline(0.5, color="#555555", linewidth=0.7, linestyle=(0, (1, 2)))
         every[0].set(xlim=(0, last))
-        every[0].set_title(literal(where))
+        every[0].set_title(literal(task_id))
         every[-1].set_xlabel("environment steps per seed")
-        shown = [names[label] for label in handles]
-        canvas.legend(list(handles.values()), shown, loc="outside lower center", frameon=False, handlelength=3.2)
+        texts = [names[label] for label in handles]
+        canvas.legend(list(handles.values()), texts, loc="outside lower center", frameon=False, handlelength=3.2)
         png, pdf = figures.saved(canvas)
     ends = [
-        f"{label}: {what} {float(course.values.estimate[-1]):.2f} at the end"
-        for label, each in members.items()
-        for what, course in each.over_training.items()
+        f"{label}: {metric} {float(course.values.estimate[-1]):.2f} at the end"
+        for label, teaching in members.items()
+        for metric, course in teaching.over_training.items()
     ]
-    return Drawing(where, name, png, pdf, f"Labels over training on {where}. {'; '.join(ends)}.")
+    return Drawing(task_id, name, png, pdf, f"Labels over training on {task_id}. {'; '.join(ends)}.")
 
 
-def rewards(where: str, name: str, bars: Mapping[str, Mapping[str, Interval]]) -> Drawing:
+def rewards(task_id: str, name: str, bars: Mapping[str, Mapping[str, Interval]]) -> Drawing:
     """Draw the task's own reward of imagined segments beside that of preferred ones, a group of bars per label."""
     with figures.canvas(1.2 + 0.52 * len(bars)) as canvas:
         axes = canvas.add_subplot()
         grouped(axes, bars, BARS)
         axes.set_xlabel("task's own reward of a segment")
-        axes.set_title(textwrap.fill(literal(where), figures.LABEL_CHARACTERS))
+        axes.set_title(textwrap.fill(literal(task_id), figures.LABEL_CHARACTERS))
         canvas.legend(loc="outside lower center", ncols=1, frameon=False)
         png, pdf = figures.saved(canvas)
     words = "; ".join(
-        f"{label}: " + ", ".join(f"{bar} {float(each.estimate):.2f}" for bar, each in group.items())
+        f"{label}: " + ", ".join(f"{bar} {float(interval.estimate):.2f}" for bar, interval in group.items())
         for label, group in bars.items()
     )
-    return Drawing(where, name, png, pdf, f"Mean reward of segments on {where}, by the task's own reward. {words}.")
+    return Drawing(task_id, name, png, pdf, f"Mean reward of segments on {task_id}, by the task's own reward. {words}.")
 
 
 def grouped(axes: Axes, groups: Mapping[str, Mapping[str, Interval]], names: Sequence[str]) -> None:
-    """Draw bars with whiskers, one below the other within each group, named for a legend."""
+    """Draw horizontal bars with whiskers, a group per key of `groups`, in each a bar per name; names are labels for a
+    legend."""
     thick = 0.8 / len(names)
     for index, name in enumerate(names):
-        shown = {place: group[name] for place, group in enumerate(groups.values()) if name in group}
-        centres = np.array([float(each.estimate) for each in shown.values()])
-        ends = np.array([[float(each.low), float(each.high)] for each in shown.values()]).reshape(-1, 2).T
+        bars = {place: group[name] for place, group in enumerate(groups.values()) if name in group}
+        centres = np.array([float(bar.estimate) for bar in bars.values()])
+        ends = np.array([[float(bar.low), float(bar.high)] for bar in bars.values()]).reshape(-1, 2).T
         axes.barh(
-            np.array(list(shown)) + (index - (len(names) - 1) / 2) * thick,
+            np.array(list(bars)) + (index - (len(names) - 1) / 2) * thick,
             centres,
             thick * 0.92,
             xerr=np.nan_to_num(np.abs(ends - centres)),
@@ -311,35 +340,36 @@ def grouped(axes: Axes, groups: Mapping[str, Mapping[str, Interval]], names: Seq
     axes.grid(axis="x", linewidth=0.4, color="#BBBBBB")
 
 
-def _by_task(found: Sequence[Teaching]) -> dict[str, list[Teaching]]:
+def _by_task(teachings: Sequence[Teaching]) -> dict[str, list[Teaching]]:
     tasks: dict[str, list[Teaching]] = {}
-    for each in found:
-        tasks.setdefault(each.where, []).append(each)
+    for teaching in teachings:
+        tasks.setdefault(teaching.task_id, []).append(teaching)
     return tasks
 
 
 def _zero() -> Interval:
-    """Return the interval of a share of which no run has any."""
+    """Return the interval from 0 to 0, of a share that no run has any of."""
     return Interval(*(np.asarray(0.0) for _ in Interval._fields))
 
 
-def plain(found: Sequence[Teaching]) -> list[dict[str, Any]]:
+def plain(teachings: Sequence[Teaching]) -> list[dict[str, Any]]:
     """Return the labels' statistics per row and task, with accuracies over training, as JSON data."""
     return [
         {
-            "label": each.label,
-            "task": each.where,
-            "teacher": each.teacher,
-            "queries": each.queries,
-            "runs": each.runs,
-            "label_accuracy": export.spread(each.accuracy),
-            "learned_reward_accuracy": export.spread(each.learned),
-            "outcomes": {name: export.spread(share) for name, share in each.outcomes.items()},
-            "imagined": {name: export.spread(share) for name, share in each.imagined.items()},
-            "segment_rewards": {name: export.spread(reward) for name, reward in each.rewards.items()},
+            "label": teaching.label,
+            "task": teaching.task_id,
+            "teacher": teaching.teacher,
+            "queries": teaching.queries,
+            "runs": teaching.runs,
+            "label_accuracy": export.spread(teaching.accuracy),
+            "learned_reward_accuracy": export.spread(teaching.learned),
+            "outcomes": {name: export.spread(share) for name, share in teaching.outcomes.items()},
+            "imagined": {name: export.spread(share) for name, share in teaching.imagined.items()},
+            "segment_rewards": {name: export.spread(reward) for name, reward in teaching.rewards.items()},
             "over_training": {
-                name: export.curve("step", course.steps, course.values) for name, course in each.over_training.items()
+                name: export.curve("step", course.steps, course.values)
+                for name, course in teaching.over_training.items()
             },
         }
-        for each in found
+        for teaching in teachings
     ]

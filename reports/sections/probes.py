@@ -35,10 +35,11 @@ LIGHTEST = 0.25
 
 
 class Probed(NamedTuple):
-    """One label on one task. Series are indexed by the move t; `events` are (t, name)."""
+    """The judge's scores and the critic's values along a reference episode, for one row on one task. Series are indexed
+    by the move t; `events` are (t, name)."""
 
     label: str
-    where: str
+    task_id: str
     window: int
     """L, in moves: the length of a judged clip."""
     expert: pd.Series[bool]
@@ -52,18 +53,18 @@ class Probed(NamedTuple):
 
 
 def probed(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str]) -> list[Probed]:
-    """Return one entry per cell whose runs have probed their critic, from the records `probes`; `labels`: cell id ->
-    row label.
+    """Return an entry for each cell whose runs have probed their critic. `rows`: records of `probes`; `labels`: cell id
+    -> row label.
 
     Only steps at which every seed has a probe are used, so that all curves are means over the same seeds.
     """
-    found = []
+    all_probed = []
     for cell in cells:
         mine = rows[rows["cell"] == cell.id]
-        by_name = {str(name): entries for name, entries in mine.groupby("quantity")}
+        by_name = {str(name): records for name, records in mine.groupby("quantity")}
         if not {"window", "expert", "critic"} <= by_name.keys():
             continue
-        label, where = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
+        label, task_id = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
         critic, seeds = by_name["critic"], by_name["critic"]["seed"].nunique()
         looked = critic.groupby("step")["seed"].nunique()
         window = int(by_name["window"]["value"].iloc[0])
@@ -73,14 +74,14 @@ def probed(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str,
         }
         happened = {
             (int(t), name.removeprefix("event/"))
-            for name, entries in by_name.items()
+            for name, records in by_name.items()
             if name.startswith("event/")
-            for t in entries["t"]
+            for t in records["t"]
         }
         score = by_name["judge"].groupby("t")["value"].mean() if "judge" in by_name else critic["value"].iloc[:0]
         expert = by_name["expert"].groupby("t")["value"].first() > 0
-        found.append(Probed(label, where, window, expert, tuple(sorted(happened)), score, change, seeds))
-    return found
+        all_probed.append(Probed(label, task_id, window, expert, tuple(sorted(happened)), score, change, seeds))
+    return all_probed
 
 
 def difference(value: pd.Series[float], window: int) -> pd.Series[float]:
@@ -90,17 +91,17 @@ def difference(value: pd.Series[float], window: int) -> pd.Series[float]:
     return (ahead - behind).dropna()
 
 
-def drawings(found: Sequence[Probed]) -> list[Drawing]:
+def drawings(probed: Sequence[Probed]) -> list[Drawing]:
     """Draw one figure per label and task; those of a task share the scale of ΔQ."""
     names: list[str] = []
     drawn = []
-    for probe in found:
-        beside = [other for other in found if other.where == probe.where]
+    for probe in probed:
+        beside = [other for other in probed if other.task_id == probe.task_id]
         values = np.concatenate([[0.0, 1e-6], *(series for other in beside for series in other.change.values())])
-        name = figures.file_name("probes", f"{probe.where}-{probe.label}", names)
+        name = figures.file_name("probes", f"{probe.task_id}-{probe.label}", names)
         names.append(name)
         png, pdf = _draw(probe, (values.min(), values.max()))
-        drawn.append(Drawing(f"{probe.where}: {probe.label}", name, png, pdf, _words(probe)))
+        drawn.append(Drawing(f"{probe.task_id}: {probe.label}", name, png, pdf, _words(probe)))
     return drawn
 
 
@@ -110,16 +111,16 @@ def _draw(probe: Probed, scale: tuple[float, float]) -> tuple[bytes, bytes]:
     heights = [0.14 * (len(names) + 1), *([0.5] if judged else []), 1.2]
     with figures.canvas(sum(heights) + 1.1) as figure:
         axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
-        for each in axes[1:]:
+        for panel in axes[1:]:
             for t, _ in probe.events:
-                each.axvline(t, color="#BBBBBB", linewidth=0.5, linestyle=(0, (1, 1)))
+                panel.axvline(t, color="#BBBBBB", linewidth=0.5, linestyle=(0, (1, 1)))
         _timeline(axes[0], probe, names)
         if judged:
             axes[1].plot(probe.score.index, probe.score, color=ROSE, linewidth=1.2)
             axes[1].set(ylim=(-0.05, 1.05), yticks=(0, 1), ylabel="judge")
         handles = _changes(axes[-1], probe, scale)
         axes[-1].set(xlim=(0, len(probe.expert)), xlabel="move of the reference episode")
-        title = (textwrap.fill(literal(line), figures.LABEL_CHARACTERS) for line in (probe.where, probe.label))
+        title = (textwrap.fill(literal(line), figures.LABEL_CHARACTERS) for line in (probe.task_id, probe.label))
         axes[0].set_title("\n".join(title))
         chosen = sorted({0, (len(handles) - 1) // 2, len(handles) - 1}) if handles else []
         figure.legend(
@@ -141,7 +142,7 @@ def _timeline(axes: Axes, probe: Probed, names: Sequence[str]) -> None:
         axes.plot(times, [row] * len(times), "o", color=figures.PALETTE[0], markersize=3, clip_on=False)
     random = moves[~probe.expert.to_numpy()]
     stretches = np.split(random, np.flatnonzero(np.diff(random) > 1) + 1) if len(random) else []
-    axes.broken_barh([(each[0], len(each)) for each in stretches], (len(names) - 0.35, 0.7), color="#BBBBBB")
+    axes.broken_barh([(stretch[0], len(stretch)) for stretch in stretches], (len(names) - 0.35, 0.7), color="#BBBBBB")
     labels = [name if len(name) <= CHARACTERS else f"{name[: CHARACTERS - 1]}…" for name in names]
     axes.set_yticks(range(len(names) + 1), [*map(literal, labels), "random"])
     axes.set_ylim(len(names) + 0.6, -0.6)
@@ -164,11 +165,11 @@ def _changes(axes: Axes, probe: Probed, scale: tuple[float, float]) -> list[Line
 
 
 def _words(probe: Probed) -> str:
-    """Describe the picture in words."""
+    """Return a description of the picture: moves, events, mean judge's score and largest ΔQ."""
     expert, score = probe.expert, probe.score
     events = ", ".join(f"{name} at {t}" for t, name in probe.events) or "none"
     parts = [
-        f"Reference episode of {probe.where}, {len(expert)} moves, {int((~expert).sum())} of them random",
+        f"Reference episode of {probe.task_id}, {len(expert)} moves, {int((~expert).sum())} of them random",
         f"Events: {events}",
     ]
     if len(score):

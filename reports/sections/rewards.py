@@ -40,10 +40,10 @@ CORRELATION, ACCURACY = "correlation with the task's reward", "accuracy on unsee
 
 
 class Learned(NamedTuple):
-    """One label on one task; intervals are over its runs."""
+    """The learned reward of one row beside the task's own, on one task; intervals are over its runs."""
 
     label: str
-    where: str
+    task_id: str
     seeds: int
     random: Array
     """Random moves of the reference episode; those of the first run if each run has an episode of its own."""
@@ -61,12 +61,12 @@ class Learned(NamedTuple):
 def learned(
     cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
 ) -> list[Learned]:
-    """Return one entry per cell whose runs have probed their learned reward, from the records `probes`; `labels`: cell
-    id -> row label."""
-    found = []
+    """Return an entry for each cell whose runs have probed their learned reward. `rows`: records of `probes`; `labels`:
+    cell id -> row label."""
+    rewarded = []
     for cell in cells:
         mine = rows[rows["cell"] == cell.id]
-        by_name = {str(name): entries for name, entries in mine.groupby("quantity")}
+        by_name = {str(name): records for name, records in mine.groupby("quantity")}
         if not {"reward", "true_reward", "expert"} <= by_name.keys():
             continue
         looks = by_name["reward"].groupby("step")["seed"].nunique()
@@ -75,18 +75,18 @@ def learned(
             continue
         label = labels.get(cell.id, cell.label)
         last = by_name["reward"][by_name["reward"]["step"] == steps[-1]]
-        told = last.pivot(index="seed", columns="t", values="value")
-        paid = by_name["true_reward"].groupby(["seed", "t"])["value"].first().unstack().reindex(told.index)
-        along, true = told.to_numpy(float), paid.to_numpy(float)  # [runs, T]
+        table = last.pivot(index="seed", columns="t", values="value")
+        paid = by_name["true_reward"].groupby(["seed", "t"])["value"].first().unstack().reindex(table.index)
+        along, true = table.to_numpy(float), paid.to_numpy(float)  # [runs, T]
         if along.shape != true.shape or not (np.isfinite(along) & np.isfinite(true)).all():
             continue  # some learned reward was not finite
         expert = by_name["expert"].groupby("t")["value"].first().to_numpy() > 0
-        together = np.array([_correlation(run, own) for run, own in zip(along, true, strict=True)])
+        together = np.array([_correlation(run, task_reward) for run, task_reward in zip(along, true, strict=True)])
         scaled = np.stack([_scaled(run) for run in true])
-        found.append(
+        rewarded.append(
             Learned(
                 label=label,
-                where=f"{cell.suite}/{cell.task}",
+                task_id=f"{cell.suite}/{cell.task}",
                 seeds=len(along),
                 random=np.flatnonzero(~expert),
                 true=scaled[0] if (scaled == scaled[0]).all() else scaled.mean(axis=0),
@@ -96,13 +96,13 @@ def learned(
                 accuracy=_accuracy(by_name.get("label_accuracy"), steps, reps, label),
             )
         )
-    return found
+    return rewarded
 
 
 def accuracy_of_runs(rows: pd.DataFrame) -> dict[int, float]:
     """Return seed -> accuracy on unseen pairs at its last probe, from one cell's records of probes."""
-    told = rows[rows["quantity"] == "label_accuracy"].sort_values("step").groupby("seed").tail(1)
-    return {int(seed): float(value) for seed, value in zip(told["seed"], told["value"], strict=True)}
+    last = rows[rows["quantity"] == "label_accuracy"].sort_values("step").groupby("seed").tail(1)
+    return {int(seed): float(value) for seed, value in zip(last["seed"], last["value"], strict=True)}
 
 
 def _accuracy(rows: pd.DataFrame | None, steps: Array, reps: int, label: str) -> Interval | None:
@@ -119,105 +119,109 @@ def _over_runs(curves: Array, reps: int, label: str) -> Interval:
 
 
 def _scaled(values: Array) -> Array:
-    """Shift and scale to [0, 1]; a constant becomes 0."""
+    """Shift and scale an array to [0, 1]; a constant array becomes 0."""
     span = values.max() - values.min()
     return (values - values.min()) / span if span > 0 else np.zeros_like(values)
 
 
 def _correlation(first: Array, second: Array) -> float:
-    """Return Pearson's correlation; NaN if one of them is constant."""
+    """Return Pearson's correlation of two arrays; NaN if one of them is constant."""
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan")
     return float(np.corrcoef(first, second)[0, 1])
 
 
-def tables(found: Sequence[Learned]) -> list[Grid]:
-    """Return one table per task."""
-    made = []
-    for where, members in _by_task(found).items():
+def tables(rewarded: Sequence[Learned]) -> list[Grid]:
+    """Return a table of estimates for each task: correlation with the task's reward, and accuracy on unseen pairs."""
+    grids = []
+    for task_id, members in _by_task(rewarded).items():
         lines = {}
-        for each in members:
-            accuracy = NONE if each.accuracy is None else Interval(*(end[-1] for end in each.accuracy))
-            lines[each.label] = (each.correlation, accuracy)
-        made.append(Grid(f"{where}: learned reward beside the task's own", (CORRELATION, ACCURACY), lines, NOTE))
-    return made
+        for reward in members:
+            accuracy = NONE if reward.accuracy is None else Interval(*(end[-1] for end in reward.accuracy))
+            lines[reward.label] = (reward.correlation, accuracy)
+        grids.append(Grid(f"{task_id}: learned reward beside the task's own", (CORRELATION, ACCURACY), lines, NOTE))
+    return grids
 
 
-def drawings(found: Sequence[Learned], places: Mapping[str, int]) -> list[Drawing]:
+def drawings(rewarded: Sequence[Learned], places: Mapping[str, int]) -> list[Drawing]:
     """Draw by task the rewards along the reference episode, and accuracies over training; `places`:
     `figures.styles`."""
     drawn: list[Drawing] = []
-    for where, members in _by_task(found).items():
-        known = {each.label: each for each in members if each.label in places}
-        if known:
-            name = figures.file_name("rewards", where, [drawing.name for drawing in drawn])
-            drawn.append(along(where, name, known, places))
-            drawn += _accuracies(where, [drawing.name for drawing in drawn], known, places)
+    for task_id, members in _by_task(rewarded).items():
+        plotted = {reward.label: reward for reward in members if reward.label in places}
+        if plotted:
+            name = figures.file_name("rewards", task_id, [drawing.name for drawing in drawn])
+            drawn.append(along(task_id, name, plotted, places))
+            drawn += _accuracies(task_id, [drawing.name for drawing in drawn], plotted, places)
     return drawn
 
 
-def along(where: str, name: str, members: Mapping[str, Learned], places: Mapping[str, int]) -> Drawing:
+def along(task_id: str, name: str, members: Mapping[str, Learned], places: Mapping[str, int]) -> Drawing:
     """Draw rewards along the reference episode, a panel for each over the task's own; `members` is keyed by name."""
     with figures.canvas(0.85 * len(members) + 0.7) as canvas:
         every = np.atleast_1d(canvas.subplots(len(members), 1, sharex=True, sharey=True))
-        for axes, (label, each) in zip(every, members.items(), strict=True):
-            moves = np.arange(len(each.true))
-            stretches = np.split(each.random, np.flatnonzero(np.diff(each.random) > 1) + 1) if len(each.random) else []
+        for axes, (label, reward) in zip(every, members.items(), strict=True):
+            moves = np.arange(len(reward.true))
+            stretches = (
+                np.split(reward.random, np.flatnonzero(np.diff(reward.random) > 1) + 1) if len(reward.random) else []
+            )
             for stretch in stretches:
                 axes.axvspan(stretch[0], stretch[-1] + 1, color="#E6E6E6", linewidth=0)
-            axes.plot(moves, each.true, color="black", linewidth=0.9, linestyle=(0, (4, 2)))
+            axes.plot(moves, reward.true, color="black", linewidth=0.9, linestyle=(0, (4, 2)))
             colour = figures.PALETTE[places[label] % len(figures.PALETTE)]
-            axes.plot(moves, each.learned.estimate, color=colour, linewidth=1.1)
-            if np.isfinite(each.learned.low).all():
-                ends = (each.learned.low, each.learned.high)
+            axes.plot(moves, reward.learned.estimate, color=colour, linewidth=1.1)
+            if np.isfinite(reward.learned.low).all():
+                ends = (reward.learned.low, reward.learned.high)
                 axes.fill_between(moves, *ends, color=colour, alpha=0.18, linewidth=0)
             axes.set_title(textwrap.shorten(literal(label), 60, placeholder="…"), loc="left", pad=2, fontsize=7)
             axes.set(ylim=(-0.05, 1.05), yticks=(0, 1), xlim=(0, len(moves)))
         every[-1].set_xlabel("move of the reference episode")
         canvas.supylabel("reward, scaled to [0, 1]", fontsize=8)
-        canvas.suptitle(textwrap.fill(literal(where), figures.LABEL_CHARACTERS), fontsize=8)
+        canvas.suptitle(textwrap.fill(literal(task_id), figures.LABEL_CHARACTERS), fontsize=8)
         png, pdf = figures.saved(canvas)
     words = "; ".join(
-        f"{label}: correlation {float(each.correlation.estimate):.2f} after {each.steps[-1]:,} steps"
-        for label, each in members.items()
+        f"{label}: correlation {float(reward.correlation.estimate):.2f} after {reward.steps[-1]:,} steps"
+        for label, reward in members.items()
     )
-    return Drawing(where, name, png, pdf, f"Learned reward beside the task's own on {where}. {words}.")
+    return Drawing(task_id, name, png, pdf, f"Learned reward beside the task's own on {task_id}. {words}.")
 
 
 def _accuracies(
-    where: str, taken: Sequence[str], members: Mapping[str, Learned], places: Mapping[str, int]
+    task_id: str, taken: Sequence[str], members: Mapping[str, Learned], places: Mapping[str, int]
 ) -> list[Drawing]:
-    curves = [Curve(label, each.steps, each.accuracy) for label, each in members.items() if each.accuracy is not None]
+    curves = [
+        Curve(label, reward.steps, reward.accuracy) for label, reward in members.items() if reward.accuracy is not None
+    ]
     if not curves:
         return []
-    chart = Chart(where, "environment steps per seed", ACCURACY, curves)
-    name = figures.file_name("reward-accuracy", where, taken)
+    chart = Chart(task_id, "environment steps per seed", ACCURACY, curves)
+    name = figures.file_name("reward-accuracy", task_id, taken)
     ends = "; ".join(f"{curve.label} ends at {curve.values.estimate[-1]:.2f}" for curve in curves)
-    words = f"Accuracy of the learned reward's preferences on unseen pairs on {where}. {ends}."
-    return [Drawing(f"{where}: {ACCURACY}", name, *figures.lines(chart, places), words, chart)]
+    words = f"Accuracy of the learned reward's preferences on unseen pairs on {task_id}. {ends}."
+    return [Drawing(f"{task_id}: {ACCURACY}", name, *figures.lines(chart, places), words, chart)]
 
 
-def _by_task(found: Sequence[Learned]) -> dict[str, list[Learned]]:
+def _by_task(rewarded: Sequence[Learned]) -> dict[str, list[Learned]]:
     tasks: dict[str, list[Learned]] = {}
-    for each in found:
-        tasks.setdefault(each.where, []).append(each)
+    for reward in rewarded:
+        tasks.setdefault(reward.task_id, []).append(reward)
     return tasks
 
 
-def plain(found: Sequence[Learned]) -> list[dict[str, Any]]:
+def plain(rewarded: Sequence[Learned]) -> list[dict[str, Any]]:
     """Return learned rewards beside the task's own, per row and task, as JSON data."""
     return [
         {
-            "label": each.label,
-            "task": each.where,
-            "seeds": each.seeds,
-            "step": int(each.steps[-1]),
-            "correlation": export.spread(each.correlation),
-            "true": each.true.tolist(),
-            "learned": export.curve("move", np.arange(len(each.true)), each.learned),
+            "label": reward.label,
+            "task": reward.task_id,
+            "seeds": reward.seeds,
+            "step": int(reward.steps[-1]),
+            "correlation": export.spread(reward.correlation),
+            "true": reward.true.tolist(),
+            "learned": export.curve("move", np.arange(len(reward.true)), reward.learned),
             "accuracy_on_unseen_pairs": []
-            if each.accuracy is None
-            else export.curve("step", each.steps, each.accuracy),
+            if reward.accuracy is None
+            else export.curve("step", reward.steps, reward.accuracy),
         }
-        for each in found
+        for reward in rewarded
     ]

@@ -45,9 +45,9 @@ GRID_LINES = 40
 
 
 class Subgoals(NamedTuple):
-    """One task; `rates` maps a row label to the share of episodes that met each of `names`."""
+    """Success rates of the subgoals of one task; `rates`: row label -> share of episodes that met each of `names`."""
 
-    where: str
+    task_id: str
     names: tuple[str, ...]
     rates: Mapping[str, tuple[Interval, ...]]
     history: Mapping[str, pd.DataFrame]
@@ -57,8 +57,8 @@ class Subgoals(NamedTuple):
 def subgoals(
     cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
 ) -> list[Subgoals]:
-    """Return means over seeds at the last evaluation that all seeds of a cell have, from the records `subgoals`;
-    `labels`: cell id -> row label."""
+    """Return the success rates of subgoals by task, as means over seeds at the last evaluation that all seeds of a cell
+    have. `rows`: records of `subgoals`; `labels`: cell id -> row label."""
     by_task: dict[str, dict[str, pd.DataFrame]] = {}
     over_training: dict[str, dict[str, pd.DataFrame]] = {}
     for cell in cells:
@@ -72,10 +72,10 @@ def subgoals(
                 rates[TOGETHER] = geometric(rates.to_numpy(float))
             seeds = mine[mine["step"].isin(shared.index)].groupby(["step", "seed", "subgoal"], sort=False)["met"].mean()
             history = seeds.groupby(["step", "subgoal"], sort=False).mean().unstack().sort_index()
-            where, label = f"{cell.suite}/{cell.task}", labels.get(cell.id, cell.label)
-            by_task.setdefault(where, {})[label] = rates
-            over_training.setdefault(where, {})[label] = history
-    return [_table(where, rates, over_training[where], reps) for where, rates in by_task.items()]
+            task_id, label = f"{cell.suite}/{cell.task}", labels.get(cell.id, cell.label)
+            by_task.setdefault(task_id, {})[label] = rates
+            over_training.setdefault(task_id, {})[label] = history
+    return [_table(task_id, rates, over_training[task_id], reps) for task_id, rates in by_task.items()]
 
 
 def geometric(rates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -85,63 +85,63 @@ def geometric(rates: NDArray[np.float64]) -> NDArray[np.float64]:
     return score
 
 
-def tables(found: Sequence[Subgoals]) -> list[Grid]:
-    """Return one table per task."""
-    return [Grid(f"{each.where}: {HEADING}", each.names, each.rates, digits={TOGETHER: 4}) for each in found]
+def tables(tasks: Sequence[Subgoals]) -> list[Grid]:
+    """Return a table of estimates for each task."""
+    return [Grid(f"{task.task_id}: {HEADING}", task.names, task.rates, digits={TOGETHER: 4}) for task in tasks]
 
 
-def _table(where: str, rates: Mapping[str, pd.DataFrame], history: Mapping[str, pd.DataFrame], reps: int) -> Subgoals:
+def _table(task_id: str, rates: Mapping[str, pd.DataFrame], history: Mapping[str, pd.DataFrame], reps: int) -> Subgoals:
     names = tuple(dict.fromkeys(name for frame in rates.values() for name in frame.columns))
-    found = {}
+    rates_of = {}
     for label, frame in rates.items():
         scores = frame.reindex(columns=names).to_numpy(float)
         if np.isfinite(scores).all():
             means = statistics.intervals(scores[:, None], ["mean"], reps, statistics.name_seed(label, 0))["mean"]
-            found[label] = tuple(Interval(*ends) for ends in zip(*means, strict=True))
+            rates_of[label] = tuple(Interval(*ends) for ends in zip(*means, strict=True))
         else:  # episodes of some seeds have no such subgoal
-            found[label] = tuple(over_runs(column, reps, label) for column in scores.T)
-    return Subgoals(where, names, found, history)
+            rates_of[label] = tuple(over_runs(column, reps, label) for column in scores.T)
+    return Subgoals(task_id, names, rates_of, history)
 
 
-def plain(found: Sequence[Subgoals]) -> list[dict[str, Any]]:
-    """Return the tables of subgoals: task, and per row the share of episodes that met each."""
+def plain(tasks: Sequence[Subgoals]) -> list[dict[str, Any]]:
+    """Return the success rates by task and row as JSON data."""
     return [
         {
-            "task": each.where,
+            "task": task.task_id,
             "rows": [
-                {"label": label, **{name: export.spread(rate) for name, rate in zip(each.names, rates, strict=True)}}
-                for label, rates in each.rates.items()
+                {"label": label, **{name: export.spread(rate) for name, rate in zip(task.names, rates, strict=True)}}
+                for label, rates in task.rates.items()
             ],
         }
-        for each in found
+        for task in tasks
     ]
 
 
-def drawings(found: Sequence[Subgoals]) -> list[Drawing]:
+def drawings(tasks: Sequence[Subgoals]) -> list[Drawing]:
     """Draw one heat map per task, a panel per row label: subgoals by evaluations, coloured by their rates."""
     names: list[str] = []
     drawn = []
-    for each in found:
-        name = figures.file_name("subgoals", each.where, names)
+    for task in tasks:
+        name = figures.file_name("subgoals", task.task_id, names)
         names.append(name)
-        drawn.append(Drawing(each.where, name, *_draw(each), _words(each)))
+        drawn.append(Drawing(task.task_id, name, *_draw(task), _words(task)))
     return drawn
 
 
-def _draw(each: Subgoals) -> tuple[bytes, bytes]:
-    names = [textwrap.fill(literal(name), NAME_CHARACTERS) for name in each.names if name != TOGETHER]
+def _draw(task: Subgoals) -> tuple[bytes, bytes]:
+    names = [textwrap.fill(literal(name), NAME_CHARACTERS) for name in task.names if name != TOGETHER]
     height = max(0.4, LINE * sum(name.count("\n") + 1 for name in names))
-    titles = [textwrap.wrap(literal(label), BESIDE_CHARACTERS) for label in each.history]
+    titles = [textwrap.wrap(literal(label), BESIDE_CHARACTERS) for label in task.history]
     columns = 2 if len(titles) > 1 and max(map(len, titles)) <= 2 else 1  # side by side where names leave room
     if columns == 1:
-        titles = [textwrap.wrap(literal(label), ROW_CHARACTERS) for label in each.history]
+        titles = [textwrap.wrap(literal(label), ROW_CHARACTERS) for label in task.history]
     rows = -(-len(titles) // columns)
     above = TITLE_LINE * sum(max(map(len, titles[at : at + columns])) - 1 for at in range(0, len(titles), columns))
     total = rows * (height + PANEL) + above + AROUND
     with figures.canvas(total) as figure:
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
-        for axes, title, history in zip(grid.flat, titles, each.history.values(), strict=False):
-            image = _panel(axes, history.reindex(columns=[name for name in each.names if name != TOGETHER]), columns)
+        for axes, title, history in zip(grid.flat, titles, task.history.values(), strict=False):
+            image = _panel(axes, history.reindex(columns=[name for name in task.names if name != TOGETHER]), columns)
             axes.set_title("\n".join(title), fontsize=7)
         grid.flat[0].set_yticks(range(len(names)), names)
         for axes in grid.flat[len(titles) :]:
@@ -151,15 +151,15 @@ def _draw(each: Subgoals) -> tuple[bytes, bytes]:
         bar.set_label("share of episodes", fontsize=7)
         bar.ax.tick_params(labelsize=6, width=0.5, length=2)
         bar.outline.set_linewidth(0.5)
-        figure.suptitle(textwrap.fill(literal(each.where), figures.LABEL_CHARACTERS), fontsize=8)
+        figure.suptitle(textwrap.fill(literal(task.task_id), figures.LABEL_CHARACTERS), fontsize=8)
         figure.supxlabel("environment steps per seed", fontsize=8)
         return figures.saved(figure)
 
 
 def _panel(axes: Axes, history: pd.DataFrame, columns: int) -> AxesImage:
-    """Draw rates [evaluations, subgoals], the first subgoal at the top."""
-    shown = np.ma.masked_invalid(history.to_numpy(float).T)
-    image = axes.imshow(shown, cmap=figures.SEQUENTIAL, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    """Draw a heat map of rates [evaluations, subgoals], the first subgoal at the top."""
+    masked = np.ma.masked_invalid(history.to_numpy(float).T)
+    image = axes.imshow(masked, cmap=figures.SEQUENTIAL, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     steps = [int(step) for step in history.index]
     marked = range(0, len(steps), -(-len(steps) // (6 // columns)))
     axes.set_xticks(marked, [short(float(f"{steps[index]:.3g}")) for index in marked], fontsize=6)
@@ -168,19 +168,19 @@ def _panel(axes: Axes, history: pd.DataFrame, columns: int) -> AxesImage:
     axes.spines[:].set_visible(False)
     if len(steps) <= GRID_LINES:
         axes.set_xticks(np.arange(0.5, len(steps) - 1), minor=True)
-        axes.set_yticks(np.arange(0.5, shown.shape[0] - 1), minor=True)
+        axes.set_yticks(np.arange(0.5, masked.shape[0] - 1), minor=True)
         axes.grid(which="minor", color="white", linewidth=0.4)
     return image
 
 
-def _words(each: Subgoals) -> str:
-    """Describe the picture by what was met at each row's last evaluation."""
+def _words(task: Subgoals) -> str:
+    """Return a description of the picture: the subgoals met at each row's last evaluation."""
     parts = []
-    for label, history in each.history.items():
+    for label, history in task.history.items():
         last = history.iloc[-1]
         met = ", ".join(f"{name} {rate:.2f}" for name, rate in last.items() if rate > 0)
         parts.append(f"{label} after {int(history.index[-1]):,} steps: {met or 'none'}")
     return (
-        f"Heat maps of the share of episodes on {each.where} that met each subgoal, over training. At the last "
+        f"Heat maps of the share of episodes on {task.task_id} that met each subgoal, over training. At the last "
         f"evaluation, without those that were never met: {'; '.join(parts)}."
     )

@@ -31,23 +31,23 @@ def ranks(scores: Mapping[str, Array], reps: int = REPS, seed: int = 0) -> pd.Da
     places = np.arange(methods)
     before, tied = places[:, None, None], places[:, None] + 1
     share = ((places >= before) & (places < before + tied)) / tied  # tied methods share ranks
-    found = np.zeros((methods, methods))
+    chances = np.zeros((methods, methods))
     streams = [np.random.default_rng(name_seed(name, seed)) for name in tables]
     for size in chunks(reps, sum(values.size for values in tables.values())):
-        taken = np.stack(
+        draws = np.stack(
             [
                 np.take_along_axis(values, stream.integers(0, len(values), size=(size, values.shape[1])), axis=0)
                 for values, stream in zip(tables.values(), streams, strict=True)
             ]
         ).reshape(methods, -1)  # [methods, draws × tasks]
-        for method, own in enumerate(taken):
-            above, level = (taken > own).sum(axis=0), (taken == own).sum(axis=0)
+        for method, drawn in enumerate(draws):
+            above, level = (draws > drawn).sum(axis=0), (draws == drawn).sum(axis=0)
             cases = np.bincount(above * methods + level - 1, minlength=methods**2)
-            found[method] += cases @ share.reshape(-1, methods)
-    found /= reps * next(iter(shapes.values()))[1]
+            chances[method] += cases @ share.reshape(-1, methods)
+    chances /= reps * next(iter(shapes.values()))[1]
     rows = [
         (name, int(place) + 1, chance)
-        for name, row in zip(tables, found, strict=True)
+        for name, row in zip(tables, chances, strict=True)
         for place, chance in zip(places, row, strict=True)
     ]
     return pd.DataFrame(rows, columns=["method", "rank", "probability"])

@@ -23,8 +23,8 @@ def aggregate(scores: Mapping[str, Array], reps: int = REPS, seed: int = 0) -> p
 
     rows = []
     for method, values in scores.items():
-        found = intervals(checked(values, "[runs, tasks]"), list(METRICS), reps, name_seed(method, seed))
+        by_metric = intervals(checked(values, "[runs, tasks]"), list(METRICS), reps, name_seed(method, seed))
         note = ONE_RUN if len(values) < 2 else ""
-        for metric, (estimate, low, high) in found.items():
+        for metric, (estimate, low, high) in by_metric.items():
             rows.append((method, metric, float(estimate), float(low), float(high), note))
     return pd.DataFrame(rows, columns=["method", "metric", "estimate", "low", "high", "note"])

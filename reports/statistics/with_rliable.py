@@ -28,7 +28,7 @@ class Estimate(NamedTuple):
 
 
 def version() -> str:
-    """Return rliable's version for tables."""
+    """Return rliable's name and version, as in `rliable 1.2.0`."""
     return f"rliable {metadata.version('rliable')}"
 
 
@@ -49,10 +49,10 @@ def aggregates(scores: Array, reps: int = REPS, seed: int = 0) -> dict[str, Esti
         return drawn[-1]
 
     scores = checked(scores, "[runs, tasks]")
-    found = _estimates(scores, every, reps, seed, len(scores))
+    estimates = _estimates(scores, every, reps, seed, len(scores))
     errors = np.std(drawn[-reps:], axis=0) if len(scores) > 1 else np.full(len(rules), np.nan)
     return {
-        name: Estimate(Interval(*(part[index] for part in found)), float(errors[index]))
+        name: Estimate(Interval(*(part[index] for part in estimates)), float(errors[index]))
         for index, name in enumerate(rules)
     }
 
@@ -82,7 +82,8 @@ def profile(scores: Array, thresholds: Array, reps: int = REPS, seed: int = 0) -
 
 
 def _estimates(scores: Array | list[Array], func: Callable[..., Array], reps: int, seed: int, runs: int) -> Interval:
-    """Return numbers [k] of `func` with their intervals."""
+    """Return numbers [k] that `func` computes from scores, with their intervals from rliable's resamples; `runs`:
+    fewest runs of a method."""
     from rliable import library
 
     with _seeded(seed):
@@ -91,7 +92,7 @@ def _estimates(scores: Array | list[Array], func: Callable[..., Array], reps: in
 
 
 def _interval(estimate: Array, ends: Array, runs: int) -> Interval:
-    """Return the interval without ends if there is one run, of which every resample is the same."""
+    """Return an interval, with NaN for its ends if there is one run, of which every resample is the same."""
     low, high = ends if runs > 1 else np.full((2, len(estimate)), np.nan)
     return Interval(np.asarray(estimate), low, high)
 

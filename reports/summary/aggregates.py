@@ -54,7 +54,8 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of the labels that have all tasks of a suite in the same places, for the seeds that all of them have."""
+    """Scores of the labels that have rows on all tasks of a suite in the same places, for the seeds that all of their
+    rows have."""
 
     suite: str
     profile: str
@@ -85,12 +86,12 @@ class Scores:
 
     @property
     def place(self) -> str:
-        """Return the suite, with the task if there is only one."""
+        """Return the suite or, for a single task, SUITE/TASK."""
         return self.suite if len(self.tasks) > 1 else f"{self.suite}/{self.tasks[0]}"
 
     @property
-    def where(self) -> str:
-        """Return their heading."""
+    def heading(self) -> str:
+        """Return suite and task or number of tasks, profile, conditions and score, joined by commas."""
         several = len(self.tasks) > 1
         tasks = f"{len(self.tasks)} tasks" if several else ""
         measure = "" if self.score.name == "success" else f"by {scoring.title(self.score)}" if self.one_scale else ""
@@ -99,7 +100,7 @@ class Scores:
 
 
 class Overview(NamedTuple):
-    """Comparisons of the labels of `scores`; for a single task only `improvement` adds to its rows."""
+    """Comparisons of the labels of `scores`. For a single task only `improvement` adds to its rows."""
 
     scores: Scores
     improvement: Mapping[tuple[str, str], Interval]
@@ -117,12 +118,13 @@ class Overview(NamedTuple):
 
 
 def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
-    """Return the scores of rows in the same places: of labels that have all of the tasks, over the seeds that all
-    have. Tasks that serve pre-training alone are left out."""
-    found = []
+    """Group rows in the same places and return the scores of the labels that have all of a group's tasks, over the
+    seeds that all of their rows have. Tasks that serve pre-training alone are left out; what else is left out is added
+    to `notes`."""
+    groups = []
     stages = {stage.id for row in rows for stage in row.cell.stages}
-    tested = {row.where for row in rows if row.cell.id not in stages}
-    for members in _alike([row for row in rows if row.where in tested]):
+    tested = {row.task_id for row in rows if row.cell.id not in stages}
+    for members in _alike([row for row in rows if row.task_id in tested]):
         suite = members[0].cell.suite
         tasks = tuple(dict.fromkeys(row.cell.task for row in members))
         chosen: dict[str, list[ReportRow]] = {}
@@ -130,25 +132,25 @@ def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
         by_label: dict[str, dict[str, ReportRow]] = {}
         for row in members:
             by_label.setdefault(row.label, {})[row.cell.task] = row
-        for label, own in by_label.items():
-            why, shared = _incomplete(own, tasks)
+        for label, by_task in by_label.items():
+            why, shared = _incomplete(by_task, tasks)
             if why and len(tasks) > 1:
                 notes.append(f"{suite}, {label}: left out of the aggregates over tasks ({why})")
             if why:
                 continue
-            unused = sorted(set().union(*(row.seeds for row in own.values())) - set(shared))
+            unused = sorted(set().union(*(row.seeds for row in by_task.values())) - set(shared))
             if unused:
                 numbers = ", ".join(map(str, unused))
                 notes.append(f"{suite}, {label}: seeds {numbers} are not in the aggregates: some tasks lack them")
-            chosen[label], seeds[label] = [own[task] for task in tasks], shared
+            chosen[label], seeds[label] = [by_task[task] for task in tasks], shared
         if chosen:
-            found.append((_scores(tasks, chosen, seeds, notes), members))
-    return _distinct(found)
+            groups.append((_scores(tasks, chosen, seeds, notes), members))
+    return _distinct(groups)
 
 
-def _distinct(found: Sequence[tuple[Scores, Sequence[ReportRow]]]) -> list[Scores]:
-    """Return the scores of each group of rows such that no two have the same heading: by their steps, the version of
-    the suite, else their number."""
+def _distinct(groups: Sequence[tuple[Scores, Sequence[ReportRow]]]) -> list[Scores]:
+    """Return the scores of groups of rows, with additions to their headings where two are equal: steps, version of the
+    suite, else a number."""
 
     def steps(members: Sequence[ReportRow]) -> str:
         totals = sorted({row.place.steps for row in members})
@@ -157,71 +159,71 @@ def _distinct(found: Sequence[tuple[Scores, Sequence[ReportRow]]]) -> list[Score
     def version(members: Sequence[ReportRow]) -> str:
         return f"version {members[0].place.version}"
 
-    made = []
-    for index, (scores, members) in enumerate(found):
-        alike = [number for number, (other, _) in enumerate(found) if other.where == scores.where]
+    distinct = []
+    for index, (scores, members) in enumerate(groups):
+        alike = [number for number, (other, _) in enumerate(groups) if other.heading == scores.heading]
         if len(alike) > 1:
-            same = [found[number][1] for number in alike]
-            tells = [tell for tell in (steps, version) if len({tell(each) for each in same}) > 1]
-            said = ", ".join(tell(members) for tell in tells)
-            if len({tuple(tell(each) for tell in tells) for each in same}) < len(same):
-                said = ", ".join(filter(None, [said, f"group {alike.index(index) + 1}"]))
-            scores = replace(scores, apart=said)
-        made.append(scores)
-    return made
+            same = [groups[number][1] for number in alike]
+            tells = [tell for tell in (steps, version) if len({tell(group) for group in same}) > 1]
+            distinction = ", ".join(tell(members) for tell in tells)
+            if len({tuple(tell(group) for tell in tells) for group in same}) < len(same):
+                distinction = ", ".join(filter(None, [distinction, f"group {alike.index(index) + 1}"]))
+            scores = replace(scores, apart=distinction)
+        distinct.append(scores)
+    return distinct
 
 
 def fewer(scores: Scores, notes: list[str]) -> Scores:
-    """Return the scores of at most `MOST` labels, those with the best means over tasks and runs."""
+    """Return the scores of the `MOST` labels with the best means over tasks and runs, if there are more."""
     if len(scores.final) <= MOST:
         return scores
     best = sorted(scores.final, key=lambda label: -float(np.mean(scores.final[label])))[:MOST]
-    kept = [label for label in scores.final if label in best]
+    labels = [label for label in scores.final if label in best]
     if len(scores.tasks) > 1:
         notes.append(
-            f"{scores.where}: aggregates over tasks are of the {MOST} best of {len(scores.final):,} rows, whose "
+            f"{scores.heading}: aggregates over tasks are of the {MOST} best of {len(scores.final):,} rows, whose "
             f"differences are not tested"
         )
-    seeds = {label: scores.seeds[label] for label in kept}
-    final, curves = ({label: of[label] for label in kept} for of in (scores.final, scores.curves))
-    samples = {label: scores.samples[label] for label in kept}
+    seeds = {label: scores.seeds[label] for label in labels}
+    final, curves = ({label: of[label] for label in labels} for of in (scores.final, scores.curves))
+    samples = {label: scores.samples[label] for label in labels}
     return replace(
         scores,
         seeds=seeds,
         final=final,
         samples=samples,
         curves=curves,
-        missing=scores.missing & set(kept),
+        missing=scores.missing & set(labels),
         chosen=True,
     )
 
 
 def _alike(rows: Sequence[ReportRow]) -> list[list[ReportRow]]:
-    """Group the rows of one suite by labels, such that those of one task are in the same place."""
+    """Group rows by suite, profile, version and conditions such that a group has one place for each task."""
     labels: dict[tuple[object, str], list[ReportRow]] = {}
     for row in rows:
         shared = row.cell.suite, row.cell.profile, row.place.version, row.place.conditions
         labels.setdefault((shared, row.label), []).append(row)
     groups: list[tuple[object, dict[str, Place], list[ReportRow]]] = []
-    for (kind, _), own in labels.items():
+    for (kind, _), label_rows in labels.items():
         fitting = (
             (places, members)
-            for known, places, members in groups
-            if known == kind and all(places.get(row.cell.task, row.place) == row.place for row in own)
+            for other, places, members in groups
+            if other == kind and all(places.get(row.cell.task, row.place) == row.place for row in label_rows)
         )
         places, members = next(fitting, ({}, []))
         if not members:
             groups.append((kind, places, members))
-        places |= {row.cell.task: row.place for row in own}
-        members += own
+        places |= {row.cell.task: row.place for row in label_rows}
+        members += label_rows
     return [members for _, _, members in groups]
 
 
-def _incomplete(own: Mapping[str, ReportRow], tasks: Iterable[str]) -> tuple[str, tuple[int, ...]]:
-    """Return why a label's rows cannot be aggregated, empty if they can, and the seeds that all of them have."""
-    lacking = [task for task in tasks if task not in own]
-    behind = [task for task, row in own.items() if row.behind]
-    seeds = tuple(sorted(set.intersection(*(set(row.seeds) for row in own.values()))))
+def _incomplete(by_task: Mapping[str, ReportRow], tasks: Iterable[str]) -> tuple[str, tuple[int, ...]]:
+    """Return why a label's rows cannot be aggregated, "" if they can, and the seeds that all of them have."""
+    lacking = [task for task in tasks if task not in by_task]
+    behind = [task for task, row in by_task.items() if row.behind]
+    seeds = tuple(sorted(set.intersection(*(set(row.seeds) for row in by_task.values()))))
     if lacking:
         return f"no evaluations of {', '.join(lacking)}", seeds
     if behind:
@@ -235,7 +237,7 @@ def _scores(
     seeds: Mapping[str, tuple[int, ...]],
     notes: list[str],
 ) -> Scores:
-    rows = [row for own in chosen.values() for row in own]
+    rows = [row for label_rows in chosen.values() for row in label_rows]
     first = next(iter(chosen.values()))
     suite, several = rows[0].cell.suite, len(tasks) > 1
     unknown = [row for row in first if row.score.span is None]
@@ -253,13 +255,15 @@ def _scores(
         )
     at = {id(row): [place[step] for step in steps] for row, place in zip(rows, places, strict=True)}
     final, samples, curves = {}, {}, {}
-    for label, own in chosen.items():
-        kept = [[row.seeds.index(seed) for seed in seeds[label]] for row in own]
-        of_seeds = [_oriented(row, several and not unknown)[at] for row, at in zip(own, kept, strict=True)]
+    for label, label_rows in chosen.items():
+        indices = [[row.seeds.index(seed) for seed in seeds[label]] for row in label_rows]
+        of_seeds = [_oriented(row, several and not unknown)[at] for row, at in zip(label_rows, indices, strict=True)]
         final[label] = np.stack([values[:, -1] for values in of_seeds], axis=1)
-        samples[label] = _sample(own, kept, several and not unknown)
-        curves[label] = np.stack([each[:, at[id(row)]] for row, each in zip(own, of_seeds, strict=True)], axis=1)
-    missing = frozenset(label for label, own in chosen.items() if any(row.lacks for row in own))
+        samples[label] = _sample(label_rows, indices, several and not unknown)
+        curves[label] = np.stack(
+            [oriented[:, at[id(row)]] for row, oriented in zip(label_rows, of_seeds, strict=True)], axis=1
+        )
+    missing = frozenset(label for label, label_rows in chosen.items() if any(row.lacks for row in label_rows))
     conditions, profile = comparability.words(rows[0].place.conditions), rows[0].cell.profile
     return Scores(
         suite, profile, conditions, score, not (several and unknown), tasks, dict(seeds), final, samples,
@@ -268,16 +272,17 @@ def _scores(
 
 
 def _oriented(row: ReportRow, share: bool) -> Array:
-    """Return a row's scores such that higher is better, rescaled to 0 to 1 if `share`."""
+    """Return a row's scores [seeds, checkpoints] such that higher is better, rescaled to 0 to 1 if `share`."""
     return scoring.normalised(row.score, row.scores) if share else row.oriented
 
 
-def _sample(own: Sequence[ReportRow], kept: Sequence[Sequence[int]], share: bool) -> Sample:
-    """Return the final scores of rows of several tasks, for the seeds at the places `kept` of each."""
+def _sample(rows: Sequence[ReportRow], indices: Sequence[Sequence[int]], share: bool) -> Sample:
+    """Return the final scores [runs, tasks] of rows of several tasks, for the seeds at the positions `indices` in each
+    row."""
     return statistics.joined(
         [
             scoring.sample(row.score, row.scores[at, -1:], row.variances[at, -1:], row.counts[at, -1:], share)
-            for row, at in zip(own, kept, strict=True)
+            for row, at in zip(rows, indices, strict=True)
         ]
     )
 
@@ -287,82 +292,83 @@ def _place(step: int, row: ReportRow, unit: str) -> float:
 
 
 def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
-    """Return every metric of every label over the tasks of `scores`; none for a single task, whose rows contain
-    everything, and none if tasks have no common scale.
+    """Return every metric of every label over the tasks of `scores`; empty for a single task, and if tasks have no
+    common scale.
 
     Intervals are those of `guidebench.reports.statistics.aggregate`; all metrics of a label use the same resamples.
     """
     if len(scores.tasks) < 2 or not scores.one_scale:
         return []
     points = {
-        metric: [float(rule.point(own)) for own in scores.final.values()] for metric, rule in statistics.METRICS.items()
+        metric: [float(rule.point(final)) for final in scores.final.values()]
+        for metric, rule in statistics.METRICS.items()
     }
     ahead = _leading(scores)
-    found = []
+    aggregates = []
     for index, (label, final) in enumerate(scores.final.items()):
         resamples = _resamples(final, reps, statistics.name_seed(label, seed))
         for metric, values in points.items():
-            own = resamples[metric]
-            found.append(
+            drawn = resamples[metric]
+            aggregates.append(
                 Aggregate(
                     label,
                     scores.suite,
                     scores.profile,
-                    scores.where,
+                    scores.heading,
                     scores.score,
                     metric,
-                    Interval(np.asarray(values[index]), *ends(own)),
-                    float(np.std(own)),
+                    Interval(np.asarray(values[index]), *ends(drawn)),
+                    float(np.std(drawn)),
                     scores.seeds[label],
                     scores.tasks,
                     label in ahead[metric],
                     label in scores.missing,
                 )
             )
-    return found
+    return aggregates
 
 
 def _resamples(scores: Array, reps: int, seed: int) -> dict[str, Array]:
-    """Return metric -> its values over resamples [reps], NaN with one run; scores [runs, tasks] of several tasks."""
+    """Return metric -> its values over resamples, [reps], of scores [runs, tasks]; a single NaN with one run."""
     if len(scores) < 2:
         return {metric: np.full(1, np.nan) for metric in statistics.METRICS}
     values, _ = statistics.distribution(scores[:, :, None], list(statistics.METRICS), reps, np.random.default_rng(seed))
-    return {metric: each[0] for metric, each in values.items()}
+    return {metric: draws[0] for metric, draws in values.items()}
 
 
 def _leading(scores: Scores) -> dict[str, set[str]]:
-    """Return metric -> labels that lead, among those without a missing seed, each by the test of its own metric; the
-    optimality gap is the mean of scores of at most 1."""
+    """Return metric -> the labels that lead by the test of that metric, among those without a missing seed. The
+    optimality gap is tested as the mean of scores of at most 1."""
     if scores.chosen:
         return {metric: set() for metric in statistics.METRICS}
     labels = [label for label in scores.final if label not in scores.missing]
     samples = [scores.samples[label] for label in labels]
-    found = {}
+    leaders = {}
     for metric in statistics.METRICS:
         tested, tables = metric, samples
         if metric == "optimality_gap":
-            tested, tables = "mean", [each._replace(scores=np.minimum(each.scores, 1.0)) for each in samples]
-        values = [each.value(tested) for each in tables]
+            tested, tables = "mean", [sample._replace(scores=np.minimum(sample.scores, 1.0)) for sample in samples]
+        values = [sample.value(tested) for sample in tables]
         ahead = statistics.leading(values, statistics.all_pairs(tables, tested))
-        found[metric] = {label for label, leads in zip(labels, ahead, strict=True) if leads}
-    return found
+        leaders[metric] = {label for label, leads in zip(labels, ahead, strict=True) if leads}
+    return leaders
 
 
 def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:
-    """Compare the labels of `scores`; None for a single label of a single task."""
+    """Return the comparisons of the labels of `scores`; None for a single label of a single task."""
     several = len(scores.tasks) > 1
     averaged = several and scores.one_scale
     if len(scores.final) < 2 and not averaged:
         return None
     improvement = statistics.improvements(scores.final, reps=reps, seed=seed)
     few = min(reps, statistics.CURVE_REPS)
-    thresholds = np.unique(np.concatenate([[0.0, 1.0], *(own.ravel() for own in scores.final.values())]))
+    thresholds = np.unique(np.concatenate([[0.0, 1.0], *(final.ravel() for final in scores.final.values())]))
     profiles, efficiency = {}, {}
     for label in scores.final if averaged else ():
-        own = statistics.name_seed(label, seed)
-        profiles[label] = statistics.performance_profile(scores.final[label], thresholds, reps=few, seed=own)
+        drawing_seed = statistics.name_seed(label, seed)
+        profiles[label] = statistics.performance_profile(scores.final[label], thresholds, reps=few, seed=drawing_seed)
         if len(scores.steps):
-            efficiency[label] = statistics.intervals(scores.curves[label], ["iqm"], few, own)["iqm"]
+            efficiency[label] = statistics.intervals(scores.curves[label], ["iqm"], few, drawing_seed)["iqm"]
     ranked = several and len(scores.final) > 1
     placed = ranks(scores.final, reps=reps, seed=seed) if ranked else None
     tested = scores.one_scale and not scores.chosen

@@ -27,12 +27,12 @@ def text(citation: str | Path) -> str:
 
 
 def entries(text: str) -> list[BibEntry]:
-    """Return the entries of a text; none if it has only comments (lines that begin with %).
+    """Parse the BibTeX entries of a text; there may be none if it has only comments (lines that begin with %).
 
     Raises ValueError for text outside an entry, an unclosed brace, a field that is not in braces, or a repeated field.
     """
     text = "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("%"))
-    found: list[BibEntry] = []
+    parsed: list[BibEntry] = []
     at = 0
     while text[at:].strip():
         at += len(text[at:]) - len(text[at:].lstrip())
@@ -41,31 +41,32 @@ def entries(text: str) -> list[BibEntry]:
             raise ValueError(f"expected an entry as @article{{key, …}}, found {text[at : at + 40]!r}")
         end = _closing(text, text.index("{", at))
         fields = _fields(text[head.end() : end], head[2])
-        found.append(BibEntry(head[1].lower(), head[2], fields, text[at : end + 1]))
+        parsed.append(BibEntry(head[1].lower(), head[2], fields, text[at : end + 1]))
         at = end + 1
-    return found
+    return parsed
 
 
 def _fields(body: str, key: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     at = 0
     while body[at:].strip():
         name = _FIELD.match(body, at)
         if name is None or name.end() >= len(body) or body[name.end()] != "{":
             raise ValueError(f"entry {key}: expected a field as name = {{value}}, found {body[at:].strip()[:40]!r}")
-        if name[1].lower() in found:
+        if name[1].lower() in fields:
             raise ValueError(f"entry {key}: the field {name[1]} is given twice")
         end = _closing(body, name.end())
-        found[name[1].lower()] = body[name.end() + 1 : end]
+        fields[name[1].lower()] = body[name.end() + 1 : end]
         rest = body[end + 1 :].lstrip()
         if rest and not rest.startswith(","):
             raise ValueError(f"entry {key}: expected a comma after {name[1]}, found {rest[:40]!r}")
         at = len(body) - len(rest) + 1
-    return found
+    return fields
 
 
 def _closing(text: str, opening: int) -> int:
-    """Return where the brace at `opening` is closed; a brace after a backslash is a character."""
+    """Return the index of the brace that closes the one at `opening`; a brace after a backslash is a character. Raise
+    ValueError if there is none."""
     depth = 0
     for at in range(opening, len(text)):
         if text[at] in "{}" and text[at - 1 : at] != "\\":

@@ -21,14 +21,15 @@ EXTERNAL = "external"
 
 
 class CitedEntries(NamedTuple):
-    """BibTeX with a comment above each entry that names its users, and the parts without a known entry."""
+    """BibTeX with a comment above each entry that names its users, and the parts without a known entry, with
+    reasons."""
 
     text: str
     missing: tuple[str, ...]
 
 
 class _Use(NamedTuple):
-    what: str
+    user: str
     citation: str
     problem: str = ""
 
@@ -46,61 +47,62 @@ def _registered(kind: str, name: str) -> Any:
 
 
 def cite(study: StudyRecord, get: Callable[[str, str], Any] = _registered) -> CitedEntries:
-    """Return every entry that a study needs, once, in the order of first use.
+    """Return the BibTeX entry of every part of a study, of this benchmark and of rliable, once, in the order of first
+    use.
 
     `get` maps kind and name to the registered part, or None.
     """
     uses = [
         _Use("this benchmark", bibtex.text(GUIDEBENCH).replace("VERSION", _version())),
         _Use("aggregates and intervals", bibtex.text(RLIABLE)),
-        *(_use(get, *thing) for thing in things(study)),
+        *(_use(get, *part) for part in used_parts(study)),
     ]
     entries: dict[str, tuple[bibtex.BibEntry, list[str]]] = {}
     plain: list[str] = []
     missing: list[str] = []
-    for what, citation, problem in uses:
+    for user, citation, problem in uses:
         try:
-            own = bibtex.entries(citation)
+            cited = bibtex.entries(citation)
         except ValueError as error:
-            own, problem = [], f"its citation is not BibTeX ({error})"
-        for entry in own:
+            cited, problem = [], f"its citation is not BibTeX ({error})"
+        for entry in cited:
             first, names = entries.setdefault(entry.key, (entry, []))
-            names.append(what)
+            names.append(user)
             if first.text != entry.text:
-                missing.append(f"{what}: its entry has the key {entry.key}, as a different one of {names[0]}")
+                missing.append(f"{user}: its entry has the key {entry.key}, as a different one of {names[0]}")
         if problem or not citation:
-            missing.append(f"{what}: {problem or 'it gives no citation'}")
-        elif not own:
-            plain.append(f"{what}: nothing to cite: {' '.join(citation.replace('%', ' ').split())}")
+            missing.append(f"{user}: {problem or 'it gives no citation'}")
+        elif not cited:
+            plain.append(f"{user}: nothing to cite: {' '.join(citation.replace('%', ' ').split())}")
     blocks = [f"% {', '.join(names)}\n{entry.text}\n" for entry, names in entries.values()]
     blocks += [f"% {line}\n" for line in [*plain, *missing]]
     return CitedEntries("\n".join(blocks), tuple(missing))
 
 
-def things(study: StudyRecord) -> tuple[tuple[str, str, bool], ...]:
-    """Return kind and name of every part of the cells, once, and whether the run was made elsewhere."""
-    return tuple(dict.fromkeys(_things(study)))
+def used_parts(study: StudyRecord) -> tuple[tuple[str, str, bool], ...]:
+    """Return (kind, name, whether the run was made elsewhere) of every part of a study's cells, once."""
+    return tuple(dict.fromkeys(_used_parts(study)))
 
 
-def _things(study: StudyRecord) -> Iterable[tuple[str, str, bool]]:
+def _used_parts(study: StudyRecord) -> Iterable[tuple[str, str, bool]]:
     for cell in study.cells:
         external = cell.backend == EXTERNAL
-        found = [("suite", cell.suite, False), ("method", cell.method, external)]
+        parts = [("suite", cell.suite, False), ("method", cell.method, external)]
         if cell.parts:
-            found += [(part.kind, part.name, external) for part in cell.parts.values()]
+            parts += [(part.kind, part.name, external) for part in cell.parts.values()]
         else:
-            found += [("learner", cell.learner, external), ("judge", cell.model, external)]
-        yield from ((kind, name, elsewhere) for kind, name, elsewhere in found if name)
+            parts += [("learner", cell.learner, external), ("judge", cell.model, external)]
+        yield from ((kind, name, elsewhere) for kind, name, elsewhere in parts if name)
 
 
 def _use(get: Callable[[str, str], Any], kind: str, name: str, external: bool) -> _Use:
-    what = f"{kind} {name}"
+    user = f"{kind} {name}"
     if external:
-        return _Use(what, "", "made elsewhere; its entry is not known here")
-    found = get(kind, name)
-    if found is None:
-        return _Use(what, "", "not installed here; install the package that it comes from")
+        return _Use(user, "", "made elsewhere; its entry is not known here")
+    part = get(kind, name)
+    if part is None:
+        return _Use(user, "", "not installed here; install the package that it comes from")
     try:
-        return _Use(what, bibtex.text(getattr(found, "citation", "")))
+        return _Use(user, bibtex.text(getattr(part, "citation", "")))
     except OSError as error:
-        return _Use(what, "", f"its citation cannot be read ({error})")
+        return _Use(user, "", f"its citation cannot be read ({error})")

@@ -31,7 +31,7 @@ QUOTE = '"'
 
 
 class Mixing(NamedTuple):
-    """What the user allowed to be mixed."""
+    """Differences between runs that the user allows comparisons to ignore."""
 
     profiles: bool = False
     protocols: bool = False
@@ -41,9 +41,9 @@ UNMIXED = Mixing()
 
 
 class Place(NamedTuple):
-    """The task and protocol of a configuration."""
+    """What must be equal for runs to be compared: task, profile, version, steps, conditions and score."""
 
-    where: str
+    task_id: str
     method: str
     profile: str
     version: int | None
@@ -57,41 +57,44 @@ class Place(NamedTuple):
 
 def place(cell: CellRecord) -> Place:
     version = cell.versions.get("suite")
-    known = version if type(version) is int else None
-    where = f"{cell.suite}/{cell.task}"
-    return Place(where, cell.method, cell.profile, known, cell.total, conditions(cell), cell.score)
+    number = version if type(version) is int else None
+    task_id = f"{cell.suite}/{cell.task}"
+    return Place(task_id, cell.method, cell.profile, number, cell.total, conditions(cell), cell.score)
 
 
 def places(cells: Sequence[CellRecord]) -> list[Place]:
-    """Return each cell's place; cells with the same place are comparable. A place contains no method, and a version
-    that is not recorded is taken to be the newest there."""
-    found = [place(cell)._replace(method="") for cell in cells]
+    """Return each cell's place; cells with equal places are comparable. A place has no method, and an unrecorded
+    version is taken to be the newest among otherwise equal places."""
+    cell_places = [place(cell)._replace(method="") for cell in cells]
     newest: dict[Place, int] = {}
-    for each in found:
-        if each.version is not None:
-            key = each._replace(version=None)
-            newest[key] = max(each.version, newest.get(key, each.version))
-    return [each._replace(version=newest.get(each)) if each.version is None else each for each in found]
+    for cell_place in cell_places:
+        if cell_place.version is not None:
+            key = cell_place._replace(version=None)
+            newest[key] = max(cell_place.version, newest.get(key, cell_place.version))
+    return [
+        cell_place._replace(version=newest.get(cell_place)) if cell_place.version is None else cell_place
+        for cell_place in cell_places
+    ]
 
 
-def headings(found: Iterable[Place]) -> dict[Place, str]:
+def headings(places: Iterable[Place]) -> dict[Place, str]:
     """Return place -> its heading: task, profile, conditions, a score other than success, and whatever else
-    distinguishes it from the other places of the task."""
+    distinguishes it from other places of the task."""
     named = {}
-    distinct = list(dict.fromkeys(found))
-    for each in distinct:
-        parts = [each.where, f"{each.profile} profile", words(each.conditions)]
-        alike = [other for other in distinct if other[:3] == each[:3] and other.conditions == each.conditions]
+    distinct = list(dict.fromkeys(places))
+    for place in distinct:
+        parts = [place.task_id, f"{place.profile} profile", words(place.conditions)]
+        alike = [other for other in distinct if other[:3] == place[:3] and other.conditions == place.conditions]
         if len({other.steps for other in alike}) > 1:
-            parts.append(f"{each.steps:,} steps")
+            parts.append(f"{place.steps:,} steps")
         if len({other.version for other in alike}) > 1:
-            parts.append("version unknown" if each.version is None else f"version {each.version}")
-        if each.score.name != "success" or len({other.score for other in alike}) > 1:
-            parts.append(f"by {scoring.title(each.score)}")
-        alike = [other for other in alike if (other.steps, other.version) == (each.steps, each.version)]
+            parts.append("version unknown" if place.version is None else f"version {place.version}")
+        if place.score.name != "success" or len({other.score for other in alike}) > 1:
+            parts.append(f"by {scoring.title(place.score)}")
+        alike = [other for other in alike if (other.steps, other.version) == (place.steps, place.version)]
         if len({scoring.title(other.score) for other in alike}) < len({other.score for other in alike}):
-            parts.append(f"between {each.score.low} and {each.score.high}")
-        named[each] = ", ".join(filter(None, parts))
+            parts.append(f"between {place.score.low} and {place.score.high}")
+        named[place] = ", ".join(filter(None, parts))
     return named
 
 
@@ -102,66 +105,68 @@ def planned(record: Mapping[str, Any]) -> Place:
     while "stage" in (stages[0] if stages else record):
         stages.insert(0, (stages[0] if stages else record)["stage"])
     steps = record["steps"] + sum(stage["steps"] for stage in stages)
-    found = _conditions(suite, task, profile, record["settings"])
+    conditions = _conditions(suite, task, profile, record["settings"])
     return Place(
         f"{suite}/{task}", record["method"], profile, record["versions"]["suite"], steps,
-        (*found, *_staged([stage["settings"] for stage in stages])), schema.score_of(record),
+        (*conditions, *_staged([stage["settings"] for stage in stages])), schema.score_of(record),
     )  # fmt: skip
 
 
 def _staged(stages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield the demonstrations that pre-training stages had, of their settings."""
+    """Yield, as conditions, the demonstrations in the settings of pre-training stages, where they are not the
+    default."""
     none = _text(Training.demonstrations)
-    for each in stages:
-        entry = each.get(DEMONSTRATIONS)
-        if (text := _text(entry.get("value") if isinstance(entry, Mapping) else entry)) not in (none, "null"):
+    for stage_settings in stages:
+        setting = stage_settings.get(DEMONSTRATIONS)
+        if (text := _text(setting.get("value") if isinstance(setting, Mapping) else setting)) not in (none, "null"):
             yield f"{PRETRAINING}.{DEMONSTRATIONS}", text
 
 
 def conditions(cell: CellRecord) -> tuple[tuple[str, str], ...]:
     """Return the settings that change a task's problem (those of the suite, and demonstrations) where they differ from
-    the defaults of suite and profile: names and values as JSON, by name.
+    the defaults of suite and profile: (name, value as JSON) pairs, sorted by name.
 
-    Settings that are in no cell id (`Transport`), such as a file's place, are no conditions, and neither is the form of
-    observation that a method's own recipe chooses (`SuitePart.views`). What a record lacks, such
-    as one made elsewhere, is taken to be the default. For a suite that is not installed every recorded setting is
-    returned, and demonstrations if there are any.
+    Settings that are in no cell id (`Transport`), such as a file's path, are no conditions, and neither is the form of
+    observation that a method's own recipe chooses (`SuitePart.views`). A setting that a record lacks, such as one made
+    elsewhere, is taken to be the default. For a suite that is not installed every recorded setting is returned, and
+    demonstrations if there are any.
     """
-    found = _conditions(cell.suite, cell.task, cell.profile, cell.settings)
-    return (*found, *_staged([stage.settings for stage in cell.stages]))
+    own_conditions = _conditions(cell.suite, cell.task, cell.profile, cell.settings)
+    return (*own_conditions, *_staged([stage.settings for stage in cell.stages]))
 
 
-def _conditions(suite: str, task: str, profile: str, given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _conditions(suite: str, task: str, profile: str, recorded: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     usual, moved, views = _usual(suite, task, profile), _transport(suite), _views(suite)
-    found = {}
-    for name, entry in given.items():
-        chosen = isinstance(entry, Mapping) and str(entry.get("layer", "")).startswith(METHOD)
+    differing = {}
+    for name, setting in recorded.items():
+        chosen = isinstance(setting, Mapping) and str(setting.get("layer", "")).startswith(METHOD)
         if (
             (name.startswith("suite.") or name == DEMONSTRATIONS)
             and name not in moved
             and not (name in views and chosen)
         ):
-            text = _text(entry.get("value") if isinstance(entry, Mapping) else entry)
+            text = _text(setting.get("value") if isinstance(setting, Mapping) else setting)
             if text != usual.get(name):
-                found[name] = text
-    return tuple(sorted(found.items()))
+                differing[name] = text
+    return tuple(sorted(differing.items()))
 
 
-def words(found: Iterable[tuple[str, str]]) -> str:
-    """Return conditions for headings: `goal=hidden, demonstrations=5`."""
-    return ", ".join(f"{name.partition('.')[2]}={value.strip(QUOTE)}" for name, value in found)
+def words(conditions: Iterable[tuple[str, str]]) -> str:
+    """Return conditions as a heading shows them: `goal=hidden, demonstrations=5`."""
+    return ", ".join(f"{name.partition('.')[2]}={value.strip(QUOTE)}" for name, value in conditions)
 
 
 @functools.lru_cache(maxsize=4096)
 def _views(suite: str) -> frozenset[str]:
-    """Return the settings of an installed suite that say how the task is observed."""
+    """Return the names of an installed suite's settings that choose the form of observation; empty for another
+    suite."""
     home = registered.get("suite", suite)
     return frozenset() if home is None else frozenset(f"suite.{name}" for name in home.views)
 
 
 @functools.lru_cache(maxsize=4096)
 def _transport(suite: str) -> frozenset[str]:
-    """Return the settings of an installed suite that are excluded from cell ids."""
+    """Return the names of an installed suite's settings that are excluded from cell ids; empty for another suite."""
     home = registered.get("suite", suite)
     if home is None:
         return frozenset()
@@ -170,15 +175,20 @@ def _transport(suite: str) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _usual(suite: str, task: str, profile: str) -> Mapping[str, str]:
-    """Return the settings that an installed suite and its profile give a task; for another suite, only the
-    default of no demonstrations."""
+    """Return name -> value as JSON of the settings that an installed suite and its profile give a task; for another
+    suite, only the default of no demonstrations."""
     usual = {DEMONSTRATIONS: _text(Training.demonstrations)}
     home = registered.get("suite", suite)
     if home is None:
         return usual
     usual |= {f"suite.{name}": _text(field.default) for name, field in settings.fields(home).items()}
-    own = home.profiles.get(profile, {})
-    layers = (home.defaults, home.defaults.get("by_task", {}).get(task, {}), own, own.get("by_task", {}).get(task, {}))
+    of_profile = home.profiles.get(profile, {})
+    layers = (
+        home.defaults,
+        home.defaults.get("by_task", {}).get(task, {}),
+        of_profile,
+        of_profile.get("by_task", {}).get(task, {}),
+    )
     for layer in layers:
         for name, value in layer.items():
             if name in usual:
@@ -191,14 +201,15 @@ def _text(value: Any) -> str:
 
 
 def obstacle(one: Place, other: Place, mixing: Mixing) -> str:
-    """Return why runs of the same task are not compared, with the flag that allows it; "" if they are."""
+    """Return the reason why runs of two places of one task are not compared, with the flag that allows it; "" if they
+    are."""
     if None not in (one.version, other.version) and one.version != other.version and not mixing.protocols:
         return f"protocol version {one.version} beside {other.version}; {PROTOCOLS} compares them all the same"
     if one.score != other.score:
         return f"scored by {one.score.name} beside {other.score.name}, which nothing makes comparable"
     if one.conditions != other.conditions and not mixing.protocols:
-        here, there = (words(each.conditions) or "the suite's own settings" for each in (one, other))
-        return f"{here} beside {there}; {PROTOCOLS} compares them all the same"
+        ours, theirs = (words(place.conditions) or "the suite's own settings" for place in (one, other))
+        return f"{ours} beside {theirs}; {PROTOCOLS} compares them all the same"
     if mixing.profiles:
         return ""
     if one.profile != other.profile:
@@ -211,18 +222,20 @@ def obstacle(one: Place, other: Place, mixing: Mixing) -> str:
 def require(
     new: Iterable[Place], stored: Iterable[Place], mixing: Mixing, names: tuple[str, str], strict: bool = True
 ) -> list[str]:
-    """Return notes on the tasks of which nothing can be compared although both sides have runs.
+    """Return notes on the tasks for which both sides have runs of which none can be compared.
 
     `names` are those of the two sides. Raises UserError if no runs match at all and, if `strict`, for any such task.
     """
-    ours, theirs = (dict.fromkeys(entry for entry in side if entry.profile) for side in (new, stored))
-    shared = [where for where in dict.fromkeys(entry.where for entry in ours) if where in {t.where for t in theirs}]
+    ours, theirs = (dict.fromkeys(place for place in side if place.profile) for side in (new, stored))
+    shared = [
+        task_id for task_id in dict.fromkeys(place.task_id for place in ours) if task_id in {t.task_id for t in theirs}
+    ]
     blocked = {}
-    for where in shared:
-        pairs = [(one, two) for one in ours if one.where == where for two in theirs if two.where == where]
+    for task_id in shared:
+        pairs = [(one, two) for one in ours if one.task_id == task_id for two in theirs if two.task_id == task_id]
         reasons = dict.fromkeys(obstacle(*pair, mixing) for pair in pairs)
         if "" not in reasons:
-            blocked[where] = f"{where}: not compared: {' / '.join(reasons)}"
+            blocked[task_id] = f"{task_id}: not compared: {' / '.join(reasons)}"
     if not shared:
         raise UserError(
             f"no runs match: {names[0]} has {listed(ours)}; {names[1]} has {listed(theirs)}; "
@@ -234,10 +247,13 @@ def require(
 
 
 def listed(places: Iterable[Place]) -> str:
-    """List what is available by task: `grid/8x8 (uer, per; quick)`."""
+    """Return the tasks of these places with their methods and profiles, at most ten, as in `grid/8x8 (uer, per;
+    quick)`."""
     by_task: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
-    for entry in places:
-        methods, profiles = by_task.setdefault(entry.where, ({}, {}))
-        methods[entry.method] = profiles[entry.profile] = None
-    parts = [f"{where} ({', '.join(methods)}; {', '.join(profiles)})" for where, (methods, profiles) in by_task.items()]
+    for place in places:
+        methods, profiles = by_task.setdefault(place.task_id, ({}, {}))
+        methods[place.method] = profiles[place.profile] = None
+    parts = [
+        f"{task_id} ({', '.join(methods)}; {', '.join(profiles)})" for task_id, (methods, profiles) in by_task.items()
+    ]
     return ", ".join(parts[:10]) + (f", … ({len(parts)})" if len(parts) > 10 else "") if parts else "none"

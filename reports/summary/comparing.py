@@ -21,7 +21,8 @@ from guidebench.results import CellRecord, Joined
 
 
 class Compared(NamedTuple):
-    """Rows, notes, a matrix around each reference, and the replications; and the sources of the rows."""
+    """The result of a comparison: a summary with a matrix around each reference, the sources of its rows, and the
+    replications."""
 
     summary: Summary
     joined: Joined
@@ -48,7 +49,7 @@ def compare(
     notes: list[str] = []
     new = {id for name in new for id in joined.members.get(name, ())}
     stored = {id for name in stored for id in joined.members.get(name, ())}
-    labels = names.whole(joined.study.cells, notes).labels
+    labels = names.full(joined.study.cells, notes).labels
     rows = summaries.evaluated(joined.study, joined.evaluations, notes, reps, labels, seed)
     references = [row for row in rows if row.cell.id in stored]
     if not every:
@@ -56,25 +57,25 @@ def compare(
     tables = []
     apart: dict[tuple[str, str], tuple[dict[str, None], dict[str, None]]] = {}
     for reference in references:
-        own = joined.recorded(reference.cell.id)
+        recorded_id = joined.recorded(reference.cell.id)
         others = [
             row
             for row in rows
-            if row.cell.id in new and row.where == reference.where and joined.recorded(row.cell.id) != own
+            if row.cell.id in new and row.task_id == reference.task_id and joined.recorded(row.cell.id) != recorded_id
         ]
         fitting = []
         for row in others:
             reason = comparability.obstacle(place(row.cell), place(reference.cell), mixing)
             if reason:
-                ours, theirs = apart.setdefault((row.where, reason), ({}, {}))
+                ours, theirs = apart.setdefault((row.task_id, reason), ({}, {}))
                 ours[row.label] = theirs[reference.label] = None
             else:
                 fitting.append(row)
                 notes.extend(_remarks(row, reference))
         if fitting:
             tables.append(_table(reference, fitting))
-    for (where, reason), (ours, theirs) in apart.items():
-        notes.append(f"{where}: {', '.join(ours)} not compared with {', '.join(theirs)}: {reason}")
+    for (task_id, reason), (ours, theirs) in apart.items():
+        notes.append(f"{task_id}: {', '.join(ours)} not compared with {', '.join(theirs)}: {reason}")
     notes += _pooled(joined, new & stored)
     repeated = _replications(rows, joined, new | stored)
     if not tables and not repeated:
@@ -82,28 +83,28 @@ def compare(
     notes.extend(summaries.mixtures(joined.study))
     drawn = {line.row.cell.id for table in tables for line in table.lines}
     drawn |= {row.cell.id for pair in repeated for row in (pair.original, pair.row)}
-    shown = [row for row in rows if row.cell.id in drawn]
-    known = {*new, *drawn}
-    told = _names(shown, joined.origins)
-    found = Summary(
+    compared = [row for row in rows if row.cell.id in drawn]
+    involved = {*new, *drawn}
+    row_names = _names(compared, joined.origins)
+    summary = Summary(
         study=" + ".join(_short(joined.origins).values()),
         reps=reps,
-        rows=tuple(replace(row, label=told[row.cell.id]) for row in shown),
+        rows=tuple(replace(row, label=row_names[row.cell.id]) for row in compared),
         aggregates=(),
-        notes=tuple(dict.fromkeys([*summaries.smoke(shown), *notes])),
-        complete=all(run.status == "finished" for run in joined.study.runs if run.cell.id in known),
+        notes=tuple(dict.fromkeys([*summaries.smoke(compared), *notes])),
+        complete=all(run.status == "finished" for run in joined.study.runs if run.cell.id in involved),
         matrices=tuple(
-            table._replace(lines=tuple(line._replace(name=told[line.row.cell.id]) for line in table.lines))
+            table._replace(lines=tuple(line._replace(name=row_names[line.row.cell.id]) for line in table.lines))
             for table in tables
         ),
     )
-    named = {row.cell.id: row for row in found.rows}
+    named = {row.cell.id: row for row in summary.rows}
     pairs = (pair._replace(original=named[pair.original.cell.id], row=named[pair.row.cell.id]) for pair in repeated)
-    return Compared(found, joined, tuple(pairs))
+    return Compared(summary, joined, tuple(pairs))
 
 
 def _replications(rows: Sequence[ReportRow], joined: Joined, compared: Iterable[str]) -> list[Replication]:
-    """Return the replications among the compared cells, each with the row that it repeats."""
+    """Return the replications among the cells `compared`, each with the row that it repeats."""
     by_id = {row.cell.id: row for row in rows}
     return [
         replication.replication(by_id[original], by_id[id], _level(by_id[id], by_id[original]))
@@ -113,7 +114,7 @@ def _replications(rows: Sequence[ReportRow], joined: Joined, compared: Iterable[
 
 
 def _baselines(rows: Sequence[ReportRow]) -> list[ReportRow]:
-    """Return the first baseline among comparable rows, else the first row."""
+    """Return, for each group of comparable rows, the first baseline, else its first row."""
     groups: dict[Place, list[ReportRow]] = {}
     for row in rows:
         groups.setdefault(place(row.cell)._replace(method=""), []).append(row)
@@ -126,58 +127,61 @@ def _baselines(rows: Sequence[ReportRow]) -> list[ReportRow]:
 def _table(reference: ReportRow, rows: Sequence[ReportRow]) -> Matrix:
     level = [replace(row, behind=not _level(row, reference)) for row in rows]
     lines = matrices.lines(reference, level)
-    return Matrix("comparison", f"{reference.where}: beside {reference.label}", tuple(lines))
+    return Matrix("comparison", f"{reference.task_id}: beside {reference.label}", tuple(lines))
 
 
 def _names(rows: Sequence[ReportRow], origins: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return cell id -> its row's label, with its studies if the rows of its task come from different ones."""
+    """Return cell id -> its row's label, with its studies in parentheses if the rows of its task come from different
+    ones."""
     short = _short(origins)
     studies = {row.cell.id: ", ".join(short[name] for name in origins[row.cell.id]) for row in rows}
     tasks: dict[str, set[str]] = {}
     for row in rows:
-        tasks.setdefault(row.where, set()).add(studies[row.cell.id])
+        tasks.setdefault(row.task_id, set()).add(studies[row.cell.id])
     return {
-        row.cell.id: f"{row.label} ({studies[row.cell.id]})" if len(tasks[row.where]) > 1 else row.label for row in rows
+        row.cell.id: f"{row.label} ({studies[row.cell.id]})" if len(tasks[row.task_id]) > 1 else row.label
+        for row in rows
     }
 
 
 def _short(origins: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return names of studies -> their last part, where it is unique."""
-    names = list(dict.fromkeys(name for found in origins.values() for name in found))
+    """Return name of a study -> the last part of its path, where that is unique, else the name."""
+    names = list(dict.fromkeys(name for studies in origins.values() for name in studies))
     ends = [Path(name).name for name in names]
     return {name: end if end and ends.count(end) == 1 else name for name, end in zip(names, ends, strict=True)}
 
 
 def _level(row: ReportRow, reference: ReportRow) -> bool:
-    """Return whether both are finished, or at the same unfinished step."""
+    """Return whether two rows are both finished, or at the same step."""
     return (row.complete and reference.complete) or row.last == reference.last
 
 
 def _remarks(row: ReportRow, reference: ReportRow) -> Iterable[str]:
-    """Return the differences between the two besides the intended one."""
-    where, pair = row.where, f"{row.label} and {reference.label}"
+    """Yield notes on how a row differs from its reference besides in what is compared: profile, steps, episodes,
+    versions, missing seeds."""
+    task_id, pair = row.task_id, f"{row.label} and {reference.label}"
     one, other = place(row.cell), place(reference.cell)
     if one.profile != other.profile:
-        yield f"{where}: profiles {one.profile} and {other.profile} stand side by side, as asked for"
+        yield f"{task_id}: profiles {one.profile} and {other.profile} stand side by side, as asked for"
     if one.steps != other.steps:
-        yield f"{where}: {pair} trained for {one.steps:,} and {other.steps:,} steps"
+        yield f"{task_id}: {pair} trained for {one.steps:,} and {other.steps:,} steps"
     if not _level(row, reference):
-        yield f"{where}: {pair} are not compared yet: they stand at steps {row.last:,} and {reference.last:,}"
-    for each in (row, reference):
-        if each.lacks:
-            yield f"{where}: {pair} are not compared: {each.label} has {lacking(each)}"
+        yield f"{task_id}: {pair} are not compared yet: they stand at steps {row.last:,} and {reference.last:,}"
+    for side in (row, reference):
+        if side.lacks:
+            yield f"{task_id}: {pair} are not compared: {side.label} has {lacking(side)}"
     if row.episodes != reference.episodes:
-        yield f"{where}: {pair} have {row.episodes[1]} and {reference.episodes[1]} episodes in an evaluation"
+        yield f"{task_id}: {pair} have {row.episodes[1]} and {reference.episodes[1]} episodes in an evaluation"
     for kind, name, versions in _versions(row.cell, reference.cell):
-        what = "protocol (suite)" if kind == "suite" else f"{kind} {name}"
-        yield f"{where}: {what} has version {versions[0]} in {row.label} and {versions[1]} in {reference.label}"
+        subject = "protocol (suite)" if kind == "suite" else f"{kind} {name}"
+        yield f"{task_id}: {subject} has version {versions[0]} in {row.label} and {versions[1]} in {reference.label}"
     for label, entry in ((row.label, one), (reference.label, other)):
         if entry.version is None:
-            yield f"{where}: {label} was made elsewhere; that its protocol is the same is not on record"
+            yield f"{task_id}: {label} was made elsewhere; that its protocol is the same is not on record"
 
 
 def _versions(one: CellRecord, other: CellRecord) -> Iterable[tuple[str, str, tuple[Any, Any]]]:
-    """Return parts of the same kind and name whose versions differ."""
+    """Yield (kind, name, both versions) for the parts that two cells share in different versions."""
     for kind in sorted(one.versions.keys() & other.versions.keys()):
         names = [_named(cell, kind) for cell in (one, other)]
         versions = one.versions[kind], other.versions[kind]
@@ -185,15 +189,16 @@ def _versions(one: CellRecord, other: CellRecord) -> Iterable[tuple[str, str, tu
             yield kind, names[0], versions
 
 
-def _named(cell: CellRecord, what: str) -> str:
-    """Return the name of a cell's suite, method, or part in a role."""
-    if what in ("suite", "method"):
-        return cell.suite if what == "suite" else cell.method
-    return cell.parts[what].name if what in cell.parts else ""
+def _named(cell: CellRecord, role: str) -> str:
+    """Return the name of a cell's suite, of its method, or of its part in a role; "" if it has none."""
+    if role in ("suite", "method"):
+        return cell.suite if role == "suite" else cell.method
+    return cell.parts[role].name if role in cell.parts else ""
 
 
 def _pooled(joined: Joined, both: set[str]) -> Iterable[str]:
-    """Return the configurations that several studies ran with equal results, or with different seeds."""
+    """Yield notes on the cells that several studies have: their runs are pooled. `both`: cells that stand on both
+    sides."""
     for cell in joined.study.cells:
         if len(joined.origins[cell.id]) > 1:
             why = ", so they stand on both sides" if cell.id in both else ""
@@ -208,15 +213,16 @@ def _pooled(joined: Joined, both: set[str]) -> Iterable[str]:
 
 
 def _by_machines(machines: Mapping[int, int]) -> dict[int, list[int]]:
-    """Return number of machines -> seeds with equal rows on so many."""
-    found: dict[int, list[int]] = {}
+    """Return number of machines -> the seeds with equal evaluations on that many. `machines`: seed -> number of
+    machines."""
+    seeds_of: dict[int, list[int]] = {}
     for seed, number in machines.items():
-        found.setdefault(number, []).append(seed)
-    return found
+        seeds_of.setdefault(number, []).append(seed)
+    return seeds_of
 
 
-def plain(found: Compared) -> dict[str, Any]:
-    """Return the comparison as JSON data; undefined values are null."""
+def plain(comparison: Compared) -> dict[str, Any]:
+    """Return the comparison as JSON data, with null for undefined values."""
 
     def number(value: Any) -> float | None:
         return float(value) if np.isfinite(value) else None
@@ -224,40 +230,40 @@ def plain(found: Compared) -> dict[str, Any]:
     def spread(interval: statistics.Interval) -> dict[str, float | None]:
         return {name: number(value) for name, value in interval._asdict().items()}
 
-    def row(entry: ReportRow) -> dict[str, Any]:
+    def row(report_row: ReportRow) -> dict[str, Any]:
         return {
-            "label": entry.label,
-            "studies": list(found.joined.origins[entry.cell.id]),
-            "cell": found.joined.recorded(entry.cell.id),
-            "replication": entry.cell.id in found.joined.replications,
-            "profile": entry.cell.profile,
-            "protocol_version": place(entry.cell).version,
-            "seeds": list(entry.seeds),
-            "runs": list(entry.directories),
-            "last_step": entry.last,
-            "steps": entry.cell.total,
-            "complete": entry.complete,
-            "score": asdict(entry.score),
-            "final": spread(entry.final),
+            "label": report_row.label,
+            "studies": list(comparison.joined.origins[report_row.cell.id]),
+            "cell": comparison.joined.recorded(report_row.cell.id),
+            "replication": report_row.cell.id in comparison.joined.replications,
+            "profile": report_row.cell.profile,
+            "protocol_version": place(report_row.cell).version,
+            "seeds": list(report_row.seeds),
+            "runs": list(report_row.directories),
+            "last_step": report_row.last,
+            "steps": report_row.cell.total,
+            "complete": report_row.complete,
+            "score": asdict(report_row.score),
+            "final": spread(report_row.final),
         }
 
-    def beside(entry: Line) -> dict[str, Any]:
-        result = entry.comparison
-        if result is None:
+    def beside(line: Line) -> dict[str, Any]:
+        test = line.comparison
+        if test is None:
             return {"difference": None}
         return {
-            "difference": spread(result.difference),
-            "holm_interval": spread(result.adjusted),
-            "p": number(result.p),
-            "holm_p": number(result.adjusted_p),
-            "seeds_needed": export.needed(result.needed),
+            "difference": spread(test.difference),
+            "holm_interval": spread(test.adjusted),
+            "p": number(test.p),
+            "holm_p": number(test.adjusted_p),
+            "seeds_needed": export.needed(test.needed),
         }
 
     return {
-        "complete": found.summary.complete,
-        "resamples": found.summary.reps,
+        "complete": comparison.summary.complete,
+        "resamples": comparison.summary.reps,
         "level": statistics.LEVEL,
-        "notes": list(found.summary.notes),
+        "notes": list(comparison.summary.notes),
         "replications": [
             {
                 "suite": pair.row.cell.suite,
@@ -268,7 +274,7 @@ def plain(found: Compared) -> dict[str, Any]:
                 "margin": number(pair.margin),
                 "verdict": pair.verdict,
             }
-            for pair in found.replications
+            for pair in comparison.replications
         ],
         "tables": [
             {
@@ -276,8 +282,8 @@ def plain(found: Compared) -> dict[str, Any]:
                 "suite": table.lines[0].row.cell.suite,
                 "task": table.lines[0].row.cell.task,
                 "reference": row(table.lines[0].row),
-                "rows": [{**row(entry.row), **beside(entry)} for entry in table.lines[1:]],
+                "rows": [{**row(line.row), **beside(line)} for line in table.lines[1:]],
             }
-            for table in found.summary.matrices
+            for table in comparison.summary.matrices
         ],
     }

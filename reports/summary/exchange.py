@@ -17,14 +17,14 @@ METRICS = ("success", "return", "score")
 
 
 class Exported(NamedTuple):
-    """The text to write, and notes for its reader."""
+    """The text of an exported file, and notes for its reader."""
 
     text: str
     notes: tuple[str, ...] = ()
 
 
 def plain_csv(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
-    """Return one row per evaluation episode (`results.load`), with the identifying columns first."""
+    """Return evaluation episodes (`results.load`) as CSV, one row per episode, with the identifying columns first."""
     out = io.StringIO()
     table = rows[list(CSV_COLUMNS)].assign(success=rows["success"].astype(int))
     table.to_csv(out, index=False, lineterminator="\n")
@@ -41,11 +41,11 @@ def marl_eval(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
     """
     import json
 
-    content: dict[str, Any] = {}
+    suites: dict[str, Any] = {}
     ordered = rows.sort_values(["step", "episode"], kind="stable")
     for (cell, seed), run in ordered.groupby(["cell", "seed"], sort=False):
         first = run.iloc[0]
-        tasks = content.setdefault(str(first["suite"]).lower(), {})
+        tasks = suites.setdefault(str(first["suite"]).lower(), {})
         runs = tasks.setdefault(str(first["task"]).lower(), {}).setdefault(labels[str(cell)], {})
         values: dict[str, list[float]] = {}
         steps: dict[str, Any] = {}
@@ -56,22 +56,20 @@ def marl_eval(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
     notes = [
         "absolute_metrics hold the episodes of the last evaluation; no longer evaluation of the best policy exists"
     ]
-    return Exported(
-        json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", (*notes, *ragged(content))
-    )
+    return Exported(json.dumps(suites, indent=1, ensure_ascii=False, allow_nan=False) + "\n", (*notes, *ragged(suites)))
 
 
-def ragged(content: Mapping[str, Any]) -> list[str]:
-    """Return what marl-eval will refuse: it requires the same rows, seeds and number of evaluations throughout a
-    suite."""
+def ragged(suites: Mapping[str, Any]) -> list[str]:
+    """Return notes on suites that marl-eval will refuse: it requires the same rows, seeds and number of evaluations for
+    all tasks."""
     notes = []
-    for suite, tasks in content.items():
+    for suite, tasks in suites.items():
         shapes: dict[str, set[Any]] = {"rows": set(), "seeds": set(), "numbers of evaluations": set()}
         for rows in tasks.values():
             shapes["rows"].add(tuple(sorted(rows)))
             shapes["seeds"] |= {tuple(sorted(runs)) for runs in rows.values()}
             shapes["numbers of evaluations"] |= {len(run) - 1 for runs in rows.values() for run in runs.values()}
-        uneven = [what for what, found in shapes.items() if len(found) > 1]
+        uneven = [dimension for dimension, distinct in shapes.items() if len(distinct) > 1]
         if uneven:
             notes.append(f"{suite}: its tasks and rows differ in {', '.join(uneven)}, which marl-eval does not take")
     return notes

@@ -15,18 +15,18 @@ from guidebench.reports.summary.summaries import Summary
 
 
 def plain(summary: Summary, drawn: Collection[str] | None = None) -> dict[str, Any]:
-    """Return the summary as JSON-compatible values: table rows with their curves and runs, aggregates, matrices,
-    comparisons of table rows, and notes. `drawn`: the cells whose rows have curves; None means all."""
+    """Return the summary as JSON data: table rows with their curves and runs, aggregates, matrices, comparisons of
+    table rows, and notes. `drawn`: ids of the cells whose rows get their curves; None means all."""
 
-    def compared(found: Comparison | None) -> dict[str, Any]:
-        if found is None:
+    def compared(comparison: Comparison | None) -> dict[str, Any]:
+        if comparison is None:
             return dict.fromkeys(("difference", "adjusted_difference", "p", "adjusted_p", "seeds_needed"))
         return {
-            "difference": spread(found.difference),
-            "adjusted_difference": spread(found.adjusted),
-            "p": number(found.p),
-            "adjusted_p": number(found.adjusted_p),
-            "seeds_needed": needed(found.needed),
+            "difference": spread(comparison.difference),
+            "adjusted_difference": spread(comparison.adjusted),
+            "p": number(comparison.p),
+            "adjusted_p": number(comparison.adjusted_p),
+            "seeds_needed": needed(comparison.needed),
         }
 
     return {
@@ -66,7 +66,7 @@ def plain(summary: Summary, drawn: Collection[str] | None = None) -> dict[str, A
                 "baseline": row.baseline,
                 "baseline_best": row.target,
                 "steps_to_baseline_best": row.reached,
-                "seeds_to_baseline_best": {name: spread(found) for name, found in row.arrival._asdict().items()}
+                "seeds_to_baseline_best": {name: spread(part) for name, part in row.arrival._asdict().items()}
                 if row.arrival
                 else None,
                 "area_under_curve": spread(row.area),
@@ -86,19 +86,19 @@ def plain(summary: Summary, drawn: Collection[str] | None = None) -> dict[str, A
         ],
         "aggregates": [
             {
-                "label": entry.label,
-                "suite": entry.suite,
-                "profile": entry.profile,
-                "score": asdict(entry.score),
-                "metric": entry.metric,
-                **spread(entry.interval),
-                "standard_error": number(entry.error),
-                "seeds": list(entry.seeds),
-                "tasks": list(entry.tasks),
-                "leading": entry.leading,
-                "missing_seeds": entry.missing,
+                "label": aggregate.label,
+                "suite": aggregate.suite,
+                "profile": aggregate.profile,
+                "score": asdict(aggregate.score),
+                "metric": aggregate.metric,
+                **spread(aggregate.interval),
+                "standard_error": number(aggregate.error),
+                "seeds": list(aggregate.seeds),
+                "tasks": list(aggregate.tasks),
+                "leading": aggregate.leading,
+                "missing_seeds": aggregate.missing,
             }
-            for entry in summary.aggregates
+            for aggregate in summary.aggregates
         ],
         "matrices": [
             {
@@ -119,48 +119,51 @@ def plain(summary: Summary, drawn: Collection[str] | None = None) -> dict[str, A
         ],
         "overviews": [
             {
-                "suite": each.scores.suite,
-                "profile": each.scores.profile,
-                "conditions": each.scores.conditions,
-                "score": asdict(each.scores.score),
-                "tasks": list(each.scores.tasks),
-                "seeds": {label: list(seeds) for label, seeds in each.scores.seeds.items()},
+                "suite": overview.scores.suite,
+                "profile": overview.scores.profile,
+                "conditions": overview.scores.conditions,
+                "score": asdict(overview.scores.score),
+                "tasks": list(overview.scores.tasks),
+                "seeds": {label: list(seeds) for label, seeds in overview.scores.seeds.items()},
                 "probability_of_improvement": [
-                    {"first": first, "second": second, **spread(found)}
-                    for (first, second), found in each.improvement.items()
+                    {"first": first, "second": second, **spread(probability)}
+                    for (first, second), probability in overview.improvement.items()
                 ],
                 "performance_profiles": {
-                    label: curve("score", each.thresholds, found) for label, found in each.profiles.items()
+                    label: curve("score", overview.thresholds, profile) for label, profile in overview.profiles.items()
                 },
                 "iqm_curves": {
-                    label: curve("step" if each.scores.unit == STEPS else "share_of_steps", each.scores.steps, found)
-                    for label, found in each.efficiency.items()
+                    label: curve(
+                        "step" if overview.scores.unit == STEPS else "share_of_steps", overview.scores.steps, iqm
+                    )
+                    for label, iqm in overview.efficiency.items()
                 },
-                "ranks": [] if each.ranks is None else each.ranks.to_dict("records"),
+                "ranks": [] if overview.ranks is None else overview.ranks.to_dict("records"),
             }
-            for each in summary.overviews
+            for overview in summary.overviews
         ],
     }
 
 
-def curve(name: str, places: Array, found: Interval) -> list[dict[str, float | None]]:
-    """Return estimates [n] at `places` [n], which are called `name`."""
+def curve(name: str, places: Array, interval: Interval) -> list[dict[str, float | None]]:
+    """Return an interval of arrays [n] as n JSON objects, each with its place under the key `name`, estimate, low and
+    high."""
     return [
         {name: float(place), **spread(Interval(*values))}
-        for place, values in zip(places, zip(*found, strict=True), strict=True)
+        for place, values in zip(places, zip(*interval, strict=True), strict=True)
     ]
 
 
 def number(value: Any) -> float | None:
-    """Return a number for JSON; null if undefined."""
+    """Return a number for JSON; None if it is not finite."""
     return float(value) if np.isfinite(value) else None
 
 
 def needed(value: float) -> int | str | None:
-    """Return seeds needed for JSON: null if undefined, and text above the most that are considered."""
+    """Return a number of seeds for JSON: None if undefined, and a text if it is above the most that are considered."""
     return None if np.isnan(value) else int(value) if np.isfinite(value) else f"> {power.MOST}"
 
 
 def spread(interval: Interval) -> dict[str, float | None]:
-    """Return an interval with its ends for JSON; null if undefined."""
+    """Return an interval as a JSON object with estimate, low and high; undefined numbers are None."""
     return {name: number(value) for name, value in interval._asdict().items()}

@@ -26,16 +26,17 @@ class Grid(NamedTuple):
     """Name -> its decimals, where they are not those that its intervals justify (`scoring.digits`)."""
 
     def decimals(self, name: str) -> int:
-        """Return the decimals of the numbers under a name."""
+        """Return the number of decimals of the column `name`."""
         place = self.names.index(name)
-        found = [line[place] for line in self.lines.values()]
-        return self.digits[name] if name in self.digits else scoring.digits(found)
+        column = [line[place] for line in self.lines.values()]
+        return self.digits[name] if name in self.digits else scoring.digits(column)
 
 
 def over_runs(values: Array, reps: int, label: str) -> Interval:
-    """Return the mean of one number per run [runs] with its interval; runs without a number (NaN) are left out."""
-    known = np.asarray(values, float)[np.isfinite(values)]
-    if not len(known):
+    """Return the mean of one number per run, [runs], with its interval; runs without a number (NaN) are left out.
+    `label` seeds the resamples."""
+    finite = np.asarray(values, float)[np.isfinite(values)]
+    if not len(finite):
         return NONE
-    found = statistics.intervals(known[:, None], ["mean"], reps, statistics.name_seed(label, 0))["mean"]
-    return Interval(*map(np.asarray, found))
+    interval = statistics.intervals(finite[:, None], ["mean"], reps, statistics.name_seed(label, 0))["mean"]
+    return Interval(*map(np.asarray, interval))

@@ -38,13 +38,13 @@ BESIDE_EVENTS = "Judges beside the task's own events: privileged information, fo
 
 
 class Share(NamedTuple):
-    """`part` of `whole` clips."""
+    """A share of clips: `part` of `total`."""
 
     part: int
-    whole: int
+    total: int
 
     def __str__(self) -> str:
-        return f"{self.part / self.whole:.3f} of {self.whole:,}" if self.whole else "—"
+        return f"{self.part / self.total:.3f} of {self.total:,}" if self.total else "—"
 
 
 class Agreement(NamedTuple):
@@ -59,10 +59,10 @@ class Agreement(NamedTuple):
 
 
 class Judging(NamedTuple):
-    """Judging of one label on one task, summed over its runs; None where it was not recorded."""
+    """Statistics of one judge in the runs of one row; None where something was not recorded."""
 
     label: str
-    where: str
+    task_id: str
     judge: str
     """The judge's name, with its role if there are several."""
     remark: str
@@ -93,21 +93,22 @@ def is_judge(backend: str) -> bool:
 
 
 def answering(cell: CellRecord) -> str:
-    """Return the kinds of part that answer in a cell and its stages, joined by "+"; a judge, if the record does not
-    say."""
+    """Return the kinds of part that answer questions in a cell and its stages, joined by "+"; "judge" if the record
+    does not say."""
     return "+".join(dict.fromkeys(part.kind for part in cell.answering)) or "judge"
 
 
 def remark(cell: CellRecord) -> str:
-    """Return what a table must say beside a row of this cell, or "": about all that answers in it and its stages."""
+    """Return the remark that tables show beside a row: which of the models in the cell and its stages are hand-written,
+    privileged or served; "" if none are."""
     return _remark([(part.backend, part.kind) for part in cell.answering] or [(cell.backend, "")])
 
 
 def _remark(answering: Iterable[tuple[str, str]]) -> str:
-    """Return the same for these backends and kinds of part."""
-    known = {**KINDS, **SERVED}
+    """Return the remark for these (backend, kind) pairs of answering parts; "" if there is none."""
+    remark_of = {**KINDS, **SERVED}
     remarks = (
-        ORACLES[kind] if backend == "oracle" and kind in ORACLES else known.get(backend, "")
+        ORACLES[kind] if backend == "oracle" and kind in ORACLES else remark_of.get(backend, "")
         for backend, kind in answering
     )
     return "; ".join(dict.fromkeys(filter(None, remarks)))
@@ -116,60 +117,64 @@ def _remark(answering: Iterable[tuple[str, str]]) -> str:
 def judging(
     cells: Iterable[CellRecord], judged: pd.DataFrame, timed: pd.DataFrame, labels: Mapping[str, str]
 ) -> list[Judging]:
-    """Return one entry per cell and judge, from the records of `judgements` and `timings`; `labels`: cell id -> row
-    label.
+    """Return the statistics of each judge of each cell. `judged`: records of `judgements`; `timed`: records of
+    `timings`; `labels`: cell id -> row label.
 
     Clocks count all of a cell's judges together, so with several judges no time is attributed to any.
     """
-    found = []
+    judgings = []
     for cell in cells:
         if not (is_judge(cell.backend) and "judge" in answering(cell).split("+") and "judgements" in cell.logs):
             continue
-        own = judged[judged["cell"] == cell.id]
+        cell_rows = judged[judged["cell"] == cell.id]
         clocks = [clock(rows) for _, rows in timed[timed["cell"] == cell.id].groupby("seed")]
         total = {name: sum(entry.get(name, 0.0) for entry in clocks) for name in {key for e in clocks for key in e}}
         roles = [role for role, part in cell.parts.items() if part.kind == "judge" and part.answers]
         for role in roles or ["judge"]:
             alone = len(roles) < 2
-            asked = own if alone else own[_role(own) == role]
-            found.append(_judging(cell, role, asked, total, alone)._replace(label=labels.get(cell.id, cell.label)))
-    return found
+            judge_rows = cell_rows if alone else cell_rows[_role(cell_rows) == role]
+            judgings.append(
+                _judging(cell, role, judge_rows, total, alone)._replace(label=labels.get(cell.id, cell.label))
+            )
+    return judgings
 
 
 def _role(rows: pd.DataFrame) -> pd.Series[str]:
-    """Return the judge of each record."""
+    """Return the role of the judge of each record."""
     import pandas as pd
 
     return rows["role"].fillna("judge") if "role" in rows else pd.Series("judge", index=rows.index)
 
 
-def _judging(cell: CellRecord, role: str, asked: pd.DataFrame, total: Mapping[str, float], alone: bool) -> Judging:
-    """Summarise what a cell's judge in a role answered in the records `asked`; `alone`: whether it is the only one."""
-    scores = asked[asked["score"].notna()]
+def _judging(cell: CellRecord, role: str, rows: pd.DataFrame, total: Mapping[str, float], alone: bool) -> Judging:
+    """Return the statistics of a cell's judge in a role from its records `rows`; `total`: summed clocks of the runs;
+    `alone`: whether it is the cell's only judge."""
+    scores = rows[rows["score"].notna()]
     part = cell.parts.get(role)
     model, backend = (part.model, part.backend) if part is not None else (cell.model, cell.backend)
     threshold = _threshold(cell) if alone or role == "judge" else THRESHOLD
-    own = total if alone else {}
+    times = total if alone else {}
     return Judging(
         label=cell.label,
-        where=f"{cell.suite}/{cell.task}",
+        task_id=f"{cell.suite}/{cell.task}",
         judge=f"{'' if alone else f'{role}: '}{model} ({backend})",
         remark=_remark([(backend, "judge")]),
         positive=Share(int((scores["score"] > threshold).sum()), len(scores)),
-        unanswered=Share(len(asked) - len(scores), len(asked)),
+        unanswered=Share(len(rows) - len(scores), len(rows)),
         agreement=_agreement(scores, threshold),
         delay=float((scores["applied"] - scores["asked"]).mean()) if len(scores) else None,
-        waited=own.get("wait_seconds"),
-        waited_share=_ratio(own.get("wait_seconds"), own.get("seconds")),
-        seconds_per_clip=seconds_per_clip(own),
-        judging_share=_ratio(own.get("judge_seconds"), own.get("seconds")),
+        waited=times.get("wait_seconds"),
+        waited_share=_ratio(times.get("wait_seconds"), times.get("seconds")),
+        seconds_per_clip=seconds_per_clip(times),
+        judging_share=_ratio(times.get("judge_seconds"), times.get("seconds")),
         steps_per_second=steps_per_second(total),
     )
 
 
-def listings(found: Sequence[Judging]) -> list[Listing]:
-    """Return tables of what was judged and its cost and, if tasks have events, of how often judges agreed with them."""
-    if not found:
+def listings(judgings: Sequence[Judging]) -> list[Listing]:
+    """Return tables of what was judged and at what cost and, if tasks have events, of how often judges agreed with
+    them."""
+    if not judgings:
         return []
     took = Listing(
         "What was judged, and what it took",
@@ -177,23 +182,26 @@ def listings(found: Sequence[Judging]) -> list[Listing]:
          "Seconds per clip", "Judging, share of run", "Unanswered, of clips", "Steps per second"),
         [
             (
-                each.label, each.where, each.judge, str(each.positive), maybe(each.delay, 0), maybe(each.waited, 1),
-                maybe(each.waited_share, 3), maybe(each.seconds_per_clip, 4), maybe(each.judging_share, 3),
-                str(each.unanswered), maybe(each.steps_per_second, 1),
+                judging.label, judging.task_id, judging.judge, str(judging.positive), maybe(judging.delay, 0),
+                maybe(judging.waited, 1), maybe(judging.waited_share, 3), maybe(judging.seconds_per_clip, 4),
+                maybe(judging.judging_share, 3), str(judging.unanswered), maybe(judging.steps_per_second, 1),
             )
-            for each in found
+            for judging in judgings
         ],
         on="page",
         words=2,
-        tags={each.judge: each.remark for each in found if each.remark},
+        tags={judging.judge: judging.remark for judging in judgings if judging.remark},
     )  # fmt: skip
-    known = [(each, each.agreement) for each in found if each.agreement]
-    if not known:
+    compared = [(judging, judging.agreement) for judging in judgings if judging.agreement]
+    if not compared:
         return [took]
     beside = Listing(
         BESIDE_EVENTS,
         ("Task", "Agreement, of clips", "Hit rate, of clips with an event", "False-alarm rate, of clips without"),
-        [(each.label, f"{each.where}{_which(each, found)}", *map(str, agreement)) for each, agreement in known],
+        [
+            (judging.label, f"{judging.task_id}{_which(judging, judgings)}", *map(str, agreement))
+            for judging, agreement in compared
+        ],
         on="page",
         words=1,
     )
@@ -202,48 +210,51 @@ def listings(found: Sequence[Judging]) -> list[Listing]:
         ("positive,\nof clips judged", "agreement", "hit rate, of\nclips with event",
          "false-alarm rate,\nof the others"),
         [
-            (f"{each.label} on {each.where}{_which(each, found)}", str(each.positive), *map(str, agreement))
-            for each, agreement in known
+            (
+                f"{judging.label} on {judging.task_id}{_which(judging, judgings)}", str(judging.positive),
+                *map(str, agreement),
+            )
+            for judging, agreement in compared
         ],
         on="terminal",
     )  # fmt: skip
     return [took, beside, brief]
 
 
-def _which(one: Judging, found: Sequence[Judging]) -> str:
-    """Name the judge if its row has several there."""
-    several = sum((each.label, each.where) == (one.label, one.where) for each in found) > 1
-    return f", {one.judge}" if several else ""
+def _which(judging: Judging, judgings: Sequence[Judging]) -> str:
+    """Return ", JUDGE" if the row of a judge has several judges on its task, else ""."""
+    several = sum((other.label, other.task_id) == (judging.label, judging.task_id) for other in judgings) > 1
+    return f", {judging.judge}" if several else ""
 
 
 def _threshold(cell: CellRecord) -> float:
     """Return the score above which a clip counts as positive for this cell's replay."""
-    entry = cell.settings.get("replay.threshold")
-    value = entry.get("value") if isinstance(entry, Mapping) else None
+    setting = cell.settings.get("replay.threshold")
+    value = setting.get("value") if isinstance(setting, Mapping) else None
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else THRESHOLD
 
 
 def _agreement(scores: pd.DataFrame, threshold: float) -> Agreement | None:
-    known = scores[scores["events"].notna()] if "events" in scores else scores.iloc[:0]
-    if known.empty:
+    checked = scores[scores["events"].notna()] if "events" in scores else scores.iloc[:0]
+    if checked.empty:
         return None
-    positive, eventful = known["score"] > threshold, known["events"] > 0
+    positive, eventful = checked["score"] > threshold, checked["events"] > 0
 
-    def share(part: pd.Series[bool], whole: pd.Series[bool]) -> Share:
-        return Share(int((part & whole).sum()), int(whole.sum()))
+    def share(part: pd.Series[bool], base: pd.Series[bool]) -> Share:
+        return Share(int((part & base).sum()), int(base.sum()))
 
     return Agreement(
-        agree=Share(int((positive == eventful).sum()), len(known)),
+        agree=Share(int((positive == eventful).sum()), len(checked)),
         hits=share(positive, eventful),
         false_alarms=share(positive, ~eventful),
     )
 
 
 def clock(rows: pd.DataFrame) -> dict[str, float]:
-    """Return a run's share of its worker's clock.
+    """Return a run's share of its worker's clock: seconds by activity, number of clips, and steps.
 
     The clock is cumulative, restarts if a resumed worker did not restore it, and is written equally to every seed that
-    the worker packs.
+    the worker trains together.
     """
     ordered = rows.sort_values("step")
     packed = ordered["seeds"].to_numpy(float) if "seeds" in ordered else np.ones(len(ordered))
@@ -258,15 +269,16 @@ def clock(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def seconds_per_clip(clock: Mapping[str, float]) -> float | None:
-    """Return the seconds of drawing and judging per clip."""
+    """Return the seconds of drawing and judging per clip, from a clock; None without clips."""
     return _ratio(clock.get("judge_seconds"), clock.get("clips"))
 
 
 def steps_per_second(clock: Mapping[str, float]) -> float | None:
-    """Return the steps per second of a training worker; see `Judging.steps_per_second`."""
+    """Return the environment steps per second of a training worker, from a clock (`Judging.steps_per_second`); None
+    without time."""
     training = clock.get("seconds", 0.0) - clock.get("evaluation_seconds", 0.0) - clock.get("checkpoint_seconds", 0.0)
     return _ratio(clock.get("steps"), training)
 
 
-def _ratio(part: Any, whole: Any) -> float | None:
-    return part / whole if part is not None and whole else None
+def _ratio(part: Any, total: Any) -> float | None:
+    return part / total if part is not None and total else None

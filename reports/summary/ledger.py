@@ -30,10 +30,10 @@ REMARK = (
 
 
 class Spent(NamedTuple):
-    """One label on one task, summed over its runs."""
+    """Calls to one model and their cost, for one row, summed over its runs."""
 
     label: str
-    where: str
+    task_id: str
     model: str
     runs: int
     failures: int
@@ -54,8 +54,8 @@ class Spent(NamedTuple):
 
 def is_billed(cell: CellRecord) -> bool:
     """Return whether a cell asks a foundation model itself, not only in a pre-training stage."""
-    own = {part.backend for part in cell.parts.values()} if cell.parts else set(cell.backend.split("+"))
-    return bool(own - {"", *judges.KINDS})
+    backends = {part.backend for part in cell.parts.values()} if cell.parts else set(cell.backend.split("+"))
+    return bool(backends - {"", *judges.KINDS})
 
 
 def asks(stage: StageRecord) -> bool:
@@ -64,8 +64,7 @@ def asks(stage: StageRecord) -> bool:
 
 
 class Answered(NamedTuple):
-    """The number of a cell's questions to models that are complete, over its runs, and of those without a usable
-    answer."""
+    """The number of a cell's finished questions to models, over its runs, and of those without a usable answer."""
 
     questions: int
     failures: int
@@ -77,7 +76,8 @@ class Answered(NamedTuple):
     """What asking parts say of a run with too few answers, such as `routed without scores`."""
 
     def plus(self, other: Answered) -> Answered:
-        """Return the numbers of two cells together, such as of a stage and of the cell that begins from it."""
+        """Return the sum of these numbers and those of another cell, such as of a stage and of the cell that begins
+        from it."""
         return Answered(
             self.questions + other.questions, self.failures + other.failures, self.unread or other.unread,
             self.roles + other.roles, tuple(dict.fromkeys(self.remarks + other.remarks)),
@@ -90,72 +90,73 @@ class Answered(NamedTuple):
     @property
     def enough(self) -> bool:
         """Return whether a row with this cell may be ranked and marked as leading: whether nine in ten of all
-        questions, and of those in each role, were answered, and no part says otherwise."""
+        questions, and of those in each role, were answered, and no part remarks otherwise."""
         return not (self.unread or self.remarks or self.short) and role_counts.enough(self.questions, self.failures)
 
     @property
     def short(self) -> list[tuple[str, RoleCount]]:
         """Return the roles in which too few questions were answered."""
-        return [(role, each) for role, each in self.roles if not role_counts.enough(each.questions, each.failures)]
+        return [(role, tally) for role, tally in self.roles if not role_counts.enough(tally.questions, tally.failures)]
 
     def __str__(self) -> str:
         if self.unread:
             return f"how many questions to models got no answer cannot be read: {self.unread}"
         counted = f"{self.failures:,} of {count(self.questions, 'question')}"
-        told = [f"{counted} to models got no answer ({100 * self.failures / max(1, self.questions):.1f} %)"]
+        texts = [f"{counted} to models got no answer ({100 * self.failures / max(1, self.questions):.1f} %)"]
         if len(self.roles) > 1 and (short := self.short):
-            told.append(", ".join(f"{each.failures:,} of {each.questions:,} as {role}" for role, each in short))
-        return "; ".join([*self.remarks, *told])
+            texts.append(", ".join(f"{tally.failures:,} of {tally.questions:,} as {role}" for role, tally in short))
+        return "; ".join([*self.remarks, *texts])
 
 
 def by_role(
     texts: Iterable[Any], parts: Mapping[str, RecordedPart]
 ) -> tuple[tuple[tuple[str, RoleCount], ...], tuple[str, ...]]:
-    """Return the questions of runs in each role that a foundation model fills, and what asking parts say of the runs,
-    given the last value of each run's column `roles`. `parts`: role -> part of the cell. Raise ValueError for an
+    """Return the questions of runs in each role that a foundation model fills, and the remarks of asking parts on the
+    runs. `texts`: last value of each run's column `roles`; `parts`: role -> part of the cell. Raise ValueError for an
     invalid value."""
     sums: dict[str, RoleCount] = {}
     remarks: dict[str, None] = {}
     for text in texts:
-        for role, each in role_counts.read(text).items():
-            remarks |= dict.fromkeys([each.remark] if each.remark else [])
+        for role, tally in role_counts.read(text).items():
+            remarks |= dict.fromkeys([tally.remark] if tally.remark else [])
             if parts and (role not in parts or parts[role].backend in ("", *judges.KINDS)):
                 continue
             before = sums.get(role, RoleCount(0, 0))
-            sums[role] = RoleCount(before.questions + each.questions, before.failures + each.failures)
+            sums[role] = RoleCount(before.questions + tally.questions, before.failures + tally.failures)
     return tuple(sums.items()), tuple(remarks)
 
 
 def answered(study: StudyRecord) -> dict[str, Answered]:
-    """Return cell id -> its questions and those of its stages in the study, for cells that ask a foundation model and
-    whose runs counted them. An unreadable ledger affects its own cell, and those that begin from it, only."""
-    own = _of_cells(study)
-    every = dict(own)
+    """Return cell id -> the numbers of its questions and of those of its stages in the study, for cells that ask a
+    foundation model and whose runs counted them. An unreadable ledger affects only its own cell and those that begin
+    from it."""
+    by_cell = _of_cells(study)
+    every = dict(by_cell)
     for cell in study.cells:
-        if found := [own[id] for id in (*(stage.id for stage in cell.stages), cell.id) if id in own]:
-            every[cell.id] = functools.reduce(Answered.plus, found)
+        if parts := [by_cell[id] for id in (*(stage.id for stage in cell.stages), cell.id) if id in by_cell]:
+            every[cell.id] = functools.reduce(Answered.plus, parts)
     return every
 
 
 def _of_cells(study: StudyRecord) -> dict[str, Answered]:
-    """Return cell id -> its own questions."""
+    """Return cell id -> the numbers of its own questions, without those of stages."""
     asking = results.select(study, is_billed)
     try:
         return _answered(asking)
     except UserError as error:
         if len(asking.cells) > 1:
             alone = (results.select(asking, functools.partial(operator.eq, cell)) for cell in asking.cells)
-            return {id: each for one in alone for id, each in _of_cells(one).items()}
+            return {id: answers for part in alone for id, answers in _of_cells(part).items()}
         return {asking.cells[0].id: Answered(0, 0, str(error))}
 
 
 def _answered(study: StudyRecord) -> dict[str, Answered]:
-    rows = results.load(study, what="ledger") if study.cells else None
+    rows = results.load(study, log="ledger") if study.cells else None
     if rows is None or "questions" not in rows:
         return {}
     last = rows[rows["questions"].notna()].sort_values("step").groupby(["cell", "seed"]).tail(1)
     parts = {cell.id: cell.parts for cell in study.cells}
-    found = {}
+    by_cell = {}
     for cell, mine in last.groupby("cell"):
         texts = mine.get(schema.ROLES, ())
         try:
@@ -165,50 +166,51 @@ def _answered(study: StudyRecord) -> dict[str, Answered]:
                 f"{study.directory}: a ledger's column {schema.ROLES!r}: {error}; restore the file"
             ) from None
         counted = int(mine["questions"].sum()), int(mine["failures"].sum())
-        found[str(cell)] = Answered(*counted, roles=roles, remarks=remarks)
-    return found
+        by_cell[str(cell)] = Answered(*counted, roles=roles, remarks=remarks)
+    return by_cell
 
 
 def spent(
     cells: Iterable[CellRecord], rows: pd.DataFrame, apart: pd.DataFrame, labels: Mapping[str, str]
 ) -> list[Spent]:
-    """Return one entry per cell that asks a foundation model and has a record in `ledger`, followed by one for each
-    role of a cell that asks in several. `apart`: records of `spending`; `labels`: cell id -> row label."""
-    found = []
+    """Return the cost of each cell that asks a foundation model, followed by that of each role for a cell that asks in
+    several. `rows`: records of `ledger`; `apart`: records of `spending`; `labels`: cell id -> row label."""
+    spendings = []
     for cell in filter(is_billed, cells):
-        label, where = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
+        label, task_id = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
         last = rows[rows["cell"] == cell.id].sort_values("step").groupby("seed").tail(1)
         if not last.empty:
-            found.append(Spent(label, where, f"{cell.model} ({cell.backend})", len(last), **_sums(last)))
+            spendings.append(Spent(label, task_id, f"{cell.model} ({cell.backend})", len(last), **_sums(last)))
         mine = apart[apart["cell"] == cell.id].sort_values("step")
-        for role, own in mine.groupby("role") if not mine.empty else ():
+        for role, role_rows in mine.groupby("role") if not mine.empty else ():
             part = cell.parts.get(str(role))
             named = f"{role}: {part.model} ({part.backend})" if part is not None else str(role)
-            last = own.groupby("seed").tail(1)
-            found.append(Spent(label, where, named, len(last), **_sums(last)))
-    return found
+            last = role_rows.groupby("seed").tail(1)
+            spendings.append(Spent(label, task_id, named, len(last), **_sums(last)))
+    return spendings
 
 
 def _sums(last: pd.DataFrame) -> dict[str, Any]:
     return {name: kind(last[name].sum()) for name, kind in schema.LEDGER.items()}
 
 
-def listings(found: Sequence[Spent]) -> list[Listing]:
-    """Return a table of questions to foundation models and their cost, with fewer columns on the terminal; nothing if
-    none was asked."""
-    if not found:
+def listings(spendings: Sequence[Spent]) -> list[Listing]:
+    """Return tables of the calls to foundation models and their cost: one for the page, and one with fewer columns for
+    the terminal; empty if there are none."""
+    if not spendings:
         return []
-    whole = Listing(
+    full = Listing(
         "Model calls and their cost",
         ("Task", "Model", "Calls", "Without answer", "Tokens in", "Tokens out", "Images", "Model's seconds", "USD",
          "Calls billed", "USD billed"),
         [
             (
-                each.label, each.where, each.model, f"{each.calls:,}", f"{each.failures:,}", f"{each.tokens_in:,}",
-                f"{each.tokens_out:,}", f"{each.images:,}", maybe(each.seconds, 1), maybe(each.usd, 4),
-                f"{each.billed_calls:,}", maybe(each.billed_usd, 4),
+                spending.label, spending.task_id, spending.model, f"{spending.calls:,}", f"{spending.failures:,}",
+                f"{spending.tokens_in:,}",
+                f"{spending.tokens_out:,}", f"{spending.images:,}", maybe(spending.seconds, 1), maybe(spending.usd, 4),
+                f"{spending.billed_calls:,}", maybe(spending.billed_usd, 4),
             )
-            for each in found
+            for spending in spendings
         ],
         on="page",
         words=2,
@@ -220,12 +222,19 @@ def listings(found: Sequence[Spent]) -> list[Listing]:
          "calls\nbilled", "USD\nbilled"),
         [
             (
-                f"{each.label} on {each.where}", each.model, f"{each.calls:,}", f"{each.failures:,}",
-                f"{each.tokens_in:,} / {each.tokens_out:,}", f"{each.images:,}", maybe(each.seconds, 1),
-                maybe(each.usd, 4), f"{each.billed_calls:,}", maybe(each.billed_usd, 4),
+                f"{spending.label} on {spending.task_id}", spending.model, f"{spending.calls:,}",
+                f"{spending.failures:,}",
+                f"{spending.tokens_in:,} / {spending.tokens_out:,}", f"{spending.images:,}", maybe(spending.seconds, 1),
+                maybe(spending.usd, 4), f"{spending.billed_calls:,}", maybe(spending.billed_usd, 4),
             )
-            for each in found
+            for spending in spendings
         ],
         on="terminal",
     )  # fmt: skip
-    return [whole, brief]
+    return [full, brief]
+
+
+def plain(spendings: Sequence[Spent]) -> list[dict[str, Any]]:
+    """Return the costs as JSON data; the key of the task is `where`."""
+    records = (spending._asdict() for spending in spendings)
+    return [{"label": record.pop("label"), "where": record.pop("task_id"), **record} for record in records]

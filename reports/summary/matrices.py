@@ -30,7 +30,7 @@ ALONE = (
 
 
 class Line(NamedTuple):
-    """A row compared with its reference; `comparison` is None for the reference, and if either row is excluded from
+    """A row with its comparison to the reference, which is None for the reference, and if either row is excluded from
     comparisons (`ReportRow.alone`)."""
 
     name: str
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """The lines of one task, the reference first, rows that belong to no matrix last."""
+    """The rows of one task beside a reference, which is first; rows that belong to no matrix are last."""
 
     kind: str
     """"ablation" or "perturbation", "comparison" beside a stored row, or "baseline"."""
@@ -48,8 +48,8 @@ class Matrix(NamedTuple):
 
 
 def matrices(rows: Sequence[ReportRow]) -> list[Matrix]:
-    """Return the matrices among `rows` whose reference has been evaluated."""
-    found = []
+    """Return the ablation and perturbation matrices among `rows` whose reference has been evaluated."""
+    matrices = []
     for reference in rows:
         place = reference.cell.matrix
         if place is None or place.reference != reference.cell.id:
@@ -58,32 +58,32 @@ def matrices(rows: Sequence[ReportRow]) -> list[Matrix]:
         beside = [row for row in rows if row.cell.matrix is None and row.place == reference.place]
         others = [row for row in [*members, *beside] if row is not reference]
         kinds = dict.fromkeys(row.cell.matrix.kind for row in members if row.cell.matrix)
-        heading = f"{reference.where}: {' and '.join(f'{kind}s' for kind in kinds)} beside {reference.label}"
-        found.append(Matrix(place.kind, heading, tuple(lines(reference, others))))
-    return found
+        heading = f"{reference.task_id}: {' and '.join(f'{kind}s' for kind in kinds)} beside {reference.label}"
+        matrices.append(Matrix(place.kind, heading, tuple(lines(reference, others))))
+    return matrices
 
 
 def beside_baselines(rows: Sequence[ReportRow], most: int) -> list[Matrix]:
-    """Return, for each place of which no row belongs to a matrix, its rows beside the baseline; none of a place with
-    one row or with more than `most`."""
+    """Return a matrix beside the baseline for each place with 2 to `most` rows of which none belongs to another
+    matrix."""
     groups: dict[Place, list[ReportRow]] = {}
     for row in rows:
         groups.setdefault(row.place, []).append(row)
     headings = comparability.headings(groups)
-    found = []
+    matrices = []
     for place, members in groups.items():
         if not 1 < len(members) <= most or any(row.cell.matrix for row in members):
             continue
         reference = next(row for row in members if row.label == row.baseline)
         others = [row for row in members if row is not reference]
         heading = f"{headings[place]}: beside {reference.label}"
-        found.append(Matrix("baseline", heading, tuple(lines(reference, others))))
-    return found
+        matrices.append(Matrix("baseline", heading, tuple(lines(reference, others))))
+    return matrices
 
 
 def lines(reference: ReportRow, others: Sequence[ReportRow]) -> list[Line]:
-    """Return the reference, then the others; Holm corrects for every compared row. Names tell the steps, those of
-    stages included, where they differ."""
+    """Return the lines of a matrix: the reference, then the others with their comparisons, which Holm's method corrects
+    for their number. Names include the steps, those of stages included, where they differ."""
     level = [row for row in others if not (row.alone or reference.alone)]
     score = reference.score
     compared = statistics.compare(
@@ -98,36 +98,37 @@ def lines(reference: ReportRow, others: Sequence[ReportRow]) -> list[Line]:
 
 
 def in_order(rows: Sequence[ReportRow]) -> list[ReportRow]:
-    """Return `rows` with each reference before the rows compared with it, otherwise in their order."""
+    """Return `rows` with each reference directly before the rows that are compared with it."""
     first: dict[str, int] = {}
     for index, row in enumerate(rows):
         first.setdefault(_reference(row), index)
     return sorted(rows, key=lambda row: (first[_reference(row)], row.cell.id != _reference(row)))
 
 
-def legend(found: Sequence[Matrix], pm: bool = False) -> str:
-    """Explain the numbers of these matrices and their limits; empty without matrices.
+def legend(matrices: Sequence[Matrix], pm: bool = False) -> str:
+    """Return the explanation of the numbers in these matrices and of their limits; "" without matrices.
 
     `pm`: differences have their standard errors rather than intervals.
     """
-    if not found:
+    if not matrices:
         return ""
     interval = "in brackets the shifts that the test does not reject at Holm's level for so many rows (95 % or more)"
-    names = scoring.means(line.row.score for matrix in found for line in matrix.lines)
+    names = scoring.means(line.row.score for matrix in matrices for line in matrix.lines)
     parts = [
         f"Difference: final {names} minus that of the first row, {'± its standard error' if pm else interval}. "
         f"p: {TEST}, Holm-corrected over the rows"
         f"{'' if pm else '; below .05 exactly where the interval leaves out 0'}.",
         NEEDED,
     ]
-    if any(line.row.alone for matrix in found for line in matrix.lines):
+    if any(line.row.alone for matrix in matrices for line in matrix.lines):
         parts.append(ALONE)
-    return " ".join([*parts, *(f"{remark}." for remark in remarks(found))])
+    return " ".join([*parts, *(f"{remark}." for remark in remarks(matrices))])
 
 
-def remarks(found: Sequence[Matrix]) -> list[str]:
-    """State what must be said of the judges of these matrices."""
-    cells = [line.row.cell for matrix in found for line in matrix.lines]
+def remarks(matrices: Sequence[Matrix]) -> list[str]:
+    """Return a warning for each scripted judge of the perturbations in these matrices: they check the instrument
+    only."""
+    cells = [line.row.cell for matrix in matrices for line in matrix.lines]
     perturbed = [cell for cell in cells if cell.matrix and cell.matrix.kind == "perturbation"]
     judges = dict.fromkeys(
         part.model

@@ -27,7 +27,7 @@ _NEXT = re.compile(r"[,;] (?=[a-z_]+(?:\.[a-z_.]+)?=)")
 
 
 class Names(NamedTuple):
-    """The names of a study's rows."""
+    """The names of a study's rows, and the settings that none of them repeats."""
 
     labels: dict[str, str]
     """Cell id -> name of its row, distinct within a task."""
@@ -36,16 +36,17 @@ class Names(NamedTuple):
     setting."""
 
 
-def whole(cells: Iterable[CellRecord], notes: list[str]) -> Names:
-    """Return the names that the cells have by themselves; how cells of one name are told apart is added to `notes`."""
+def full(cells: Iterable[CellRecord], notes: list[str]) -> Names:
+    """Return the cells' own labels as names; where cells share one, additions distinguish them and a note says how."""
     return Names(_distinct([(cell, cell.label) for cell in cells], notes))
 
 
 def brief(cells: Sequence[CellRecord], notes: list[str]) -> Names:
-    """Return names that say only what differs between these cells; else as `whole`."""
+    """Return names that say only what differs between these cells; the full names (`full`) if there are fewer than
+    two."""
     begun = [cell for cell in cells if cell.settings]
     if len(begun) < 2:
-        return whole(cells, notes)
+        return full(cells, notes)
     written = {cell.id: _written(cell) for cell in cells}
     dropped = _dropped(begun, written)
     same_profile = len({cell.profile for cell in begun}) == 1
@@ -57,7 +58,7 @@ def brief(cells: Sequence[CellRecord], notes: list[str]) -> Names:
             labels.append((cell, cell.label))
             continue
         variant = ("; " if cell.matrix else ", ").join(
-            each for each in words if each not in dropped and not _is_digest(each)
+            override for override in words if override not in dropped and not _is_digest(override)
         )
         models = "" if same_models else _models(cell, begun)
         labels.append((cell, schema.label(cell.method, "", models, "" if same_profile else cell.profile, variant)))
@@ -65,8 +66,8 @@ def brief(cells: Sequence[CellRecord], notes: list[str]) -> Names:
 
 
 def _written(cell: CellRecord) -> list[str] | None:
-    """Return what a cell's label has in parentheses: its place in a matrix and its overrides. None for a label of
-    another form, as of a replication."""
+    """Return the texts in the parentheses of a cell's label: its name in a matrix, and its overrides. None for a label
+    of another form, such as that of a replication."""
     tail = schema.label("", cell.backend, cell.model, cell.profile)
     tail = f" · {tail}" if tail else ""
     start, end = f"{cell.method} (", f"){tail}"
@@ -78,19 +79,19 @@ def _written(cell: CellRecord) -> list[str] | None:
 
 
 def _dropped(cells: Sequence[CellRecord], written: Mapping[str, list[str] | None]) -> list[str]:
-    """Return the overrides of which all cells that have the setting have the same value."""
-    found = dict.fromkeys(each for cell in cells for each in written[cell.id] or () if "=" in each)
+    """Return the overrides that no name needs, since all cells that have the setting have the same value."""
+    overrides = dict.fromkeys(override for cell in cells for override in written[cell.id] or () if "=" in override)
 
     def values(name: str) -> set[str | None]:
         return {_value(cell, name, cells, written) for cell in cells} - {None}
 
-    return [each for each in found if len(values(each.partition("=")[0])) == 1]
+    return [override for override in overrides if len(values(override.partition("=")[0])) == 1]
 
 
 def _value(
     cell: CellRecord, name: str, cells: Sequence[CellRecord], written: Mapping[str, list[str] | None]
 ) -> str | None:
-    """Return a cell's value of what an override names, a setting or the part of a role; None if it has none."""
+    """Return a cell's value, as JSON, of the setting or part that an override names; None if it has none."""
     settings, parts, task = cell.settings, cell.parts, cell.task
     inner = name
     if name.startswith(PRETRAINING):
@@ -101,13 +102,13 @@ def _value(
     if inner == "task":
         return task
     if inner in settings:
-        entry = settings[inner]
-        return json.dumps(entry.get("value") if isinstance(entry, Mapping) else entry, default=str)
+        setting = settings[inner]
+        return json.dumps(setting.get("value") if isinstance(setting, Mapping) else setting, default=str)
     if inner in parts:
         return parts[inner].name
-    own = [each for each in written[cell.id] or () if each.startswith(f"{name}=")]
-    if own:
-        return own[0]
+    overrides = [override for override in written[cell.id] or () if override.startswith(f"{name}=")]
+    if overrides:
+        return overrides[0]
     is_setting = any(inner in other.settings for other in cells)
     return None if is_setting else ""
 
@@ -117,8 +118,8 @@ def _is_digest(override: str) -> bool:
 
 
 def _models(cell: CellRecord, cells: Sequence[CellRecord]) -> str:
-    """Return the models that a name tells: a single one, or those in roles that other cells fill otherwise, with the
-    backends of the others, so that a name always tells of a hand-written or privileged model."""
+    """Return the models that a cell's name mentions: its only one, or those in roles that other cells fill otherwise,
+    followed by the backends of the rest, so that a name always mentions a hand-written or privileged model."""
     answering = {role: part for role, part in cell.parts.items() if part.answers}
     if len({part.model for part in answering.values()}) < 2:
         return cell.model or cell.backend
@@ -127,34 +128,35 @@ def _models(cell: CellRecord, cells: Sequence[CellRecord]) -> str:
         others = (other.parts.get(role) for other in cells)
         return any(other is not None and other.answers and other.model != part.model for other in others)
 
-    own = {role: part for role, part in answering.items() if differs(role, part)}
-    backends = {part.backend for part in own.values()}
-    rest = [part.backend for role, part in answering.items() if role not in own and part.backend not in backends]
-    told = [part.model if role in part.model else f"{role}={part.model}" for role, part in own.items()]
-    return "+".join(dict.fromkeys([*told, *rest]))
+    differing = {role: part for role, part in answering.items() if differs(role, part)}
+    backends = {part.backend for part in differing.values()}
+    rest = [part.backend for role, part in answering.items() if role not in differing and part.backend not in backends]
+    texts = [part.model if role in part.model else f"{role}={part.model}" for role, part in differing.items()]
+    return "+".join(dict.fromkeys([*texts, *rest]))
 
 
 def _distinct(labels: Sequence[tuple[CellRecord, str]], notes: list[str]) -> dict[str, str]:
-    """Return cell id -> label, with an addition in brackets where several cells of one task have the same."""
+    """Return cell id -> label; where several cells of one task share a label, an addition in brackets distinguishes
+    them and a note says so."""
     groups: dict[tuple[str, str, str], list[CellRecord]] = {}
     for cell, label in labels:
         groups.setdefault((cell.suite, cell.task, label), []).append(cell)
-    found: dict[str, str] = {}
+    distinct: dict[str, str] = {}
     for (suite, task, label), same in groups.items():
         if len(same) == 1:
-            found[same[0].id] = label
+            distinct[same[0].id] = label
             continue
         tells: tuple[Callable[[CellRecord], str], ...] = (_variant, _learner, _roles, _settings(same), _place(same))
         for tell in tells:
             texts = [tell(cell) for cell in same]
             if len(set(texts)) == len(same) and not any(map(_has_digest, texts)):
                 break
-        found.update({cell.id: f"{label} [{tell(cell)}]" for cell in same})
+        distinct.update({cell.id: f"{label} [{tell(cell)}]" for cell in same})
         which = f" ({', '.join(cell.id for cell in same)})" if tell is tells[-1] else ""
         notes.append(
             f"{suite}/{task}: {len(same)} configurations are called {label}; what tells them apart is in [ ]{which}"
         )
-    return found
+    return distinct
 
 
 def _has_digest(text: str) -> bool:
@@ -170,28 +172,29 @@ def _learner(cell: CellRecord) -> str:
 
 
 def _roles(cell: CellRecord) -> str:
-    """Return which model answers in which role, since a label names each model once."""
+    """Return the model of each answering role of a cell, as text; a label names each model only once."""
     return ", ".join(f"{role}={part.model}" for role, part in cell.parts.items() if part.answers)
 
 
 def _settings(cells: Collection[CellRecord]) -> Callable[[CellRecord], str]:
-    """Return a function from one of these cells to the settings in which they differ; to "" if these are long."""
+    """Return a function from one of these cells to a text of the settings in which they differ; "" if that is too
+    long."""
 
     def text(cell: CellRecord, name: str) -> str:
-        entry = cell.settings.get(name)
-        return json.dumps(entry.get("value") if isinstance(entry, Mapping) else entry, default=str)
+        setting = cell.settings.get(name)
+        return json.dumps(setting.get("value") if isinstance(setting, Mapping) else setting, default=str)
 
     names = dict.fromkeys(name for cell in cells for name in cell.settings)
     differing = [name for name in names if len({text(cell, name) for cell in cells}) > 1]
 
     def tell(cell: CellRecord) -> str:
-        found = ", ".join(f"{name}={text(cell, name)}" for name in differing)
-        return found if len(found) <= LONGEST else ""
+        differences = ", ".join(f"{name}={text(cell, name)}" for name in differing)
+        return differences if len(differences) <= LONGEST else ""
 
     return tell
 
 
 def _place(cells: Sequence[CellRecord]) -> Callable[[CellRecord], str]:
-    """Return a function from one of these cells to its number among them, from 1."""
+    """Return a function from one of these cells to its number among them, from 1, as text."""
     numbers = {cell.id: str(number) for number, cell in enumerate(cells, 1)}
     return lambda cell: numbers[cell.id]

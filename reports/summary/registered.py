@@ -16,5 +16,5 @@ def installed(kind: str) -> frozenset[str]:
 
 
 def get(kind: str, name: str) -> Any:
-    """Return the part registered as `name`, None if there is none."""
+    """Return the registered part of this kind and name; None if there is none."""
     return registry.get(kind, name) if name in installed(kind) else None

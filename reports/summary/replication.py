@@ -28,7 +28,7 @@ LEGEND = (
 
 
 class Replication(NamedTuple):
-    """A replication beside the row that it repeats."""
+    """A replication and the row that it repeats, with the verdict on their difference."""
 
     original: ReportRow
     row: ReportRow
@@ -39,12 +39,13 @@ class Replication(NamedTuple):
 
     @property
     def digits(self) -> int:
-        """Return the decimals of its scores."""
+        """Return the number of decimals that both scores are shown with."""
         return scoring.digits([self.original.final, self.row.final])
 
 
 def replication(original: ReportRow, row: ReportRow, equal_steps: bool) -> Replication:
-    """Compare a replication with the row that it repeats. `equal_steps`: whether both are at the same step."""
+    """Compare a replication with the row that it repeats. `equal_steps`: whether both are at the same step; else they
+    are not compared yet."""
     most = margin(original.score, float(original.final.estimate), int(row.counts[:, -1].sum()))
     if not equal_steps or original.lacks or row.lacks:
         gap = np.asarray(float(row.final.estimate) - float(original.final.estimate))
@@ -72,10 +73,10 @@ def margin(score: Score, value: float, episodes: int) -> float:
 
 
 def verdict(wide: Interval, narrow: Interval, margin: float, digits: int = 2) -> str:
-    """Return whether two studies agree, given the 95 % and the 90 % interval of their difference.
+    """Return a text on whether two studies agree, given the 95 % and the 90 % interval of their difference.
 
-    They agree if the 90 % interval lies within ± margin (two one-sided tests at 5 %), and differ if the 95 % interval
-    does not hold zero, which is asked first. Without an interval nothing can be told.
+    They differ if the 95 % interval leaves out zero, which is tested first, and agree if the 90 % interval lies within
+    ± margin (two one-sided tests at 5 %). Otherwise the text is "cannot tell".
     """
     within = bool(-margin < narrow.low and narrow.high < margin)
     if wide.low > 0 or wide.high < 0:

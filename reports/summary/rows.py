@@ -23,7 +23,8 @@ NONE = Interval(*(np.asarray(np.nan) for _ in Interval._fields))
 
 @dataclass(frozen=True)
 class ReportRow:
-    """One label on one task. Arrays over checkpoints hold the steps at which every seed was evaluated."""
+    """One label on one task, with the scores of its runs and their statistics. Arrays over checkpoints hold the steps
+    at which every seed was evaluated."""
 
     label: str
     cell: CellRecord
@@ -84,22 +85,22 @@ class ReportRow:
 
     @property
     def score(self) -> Score:
-        """Return the definition of the numbers."""
+        """Return the definition of the row's score."""
         return self.cell.score
 
     @property
     def oriented(self) -> Array:
-        """Return `scores` such that higher is better."""
+        """Return `scores` [seeds, checkpoints] such that higher is better."""
         return self.score.sign * self.scores
 
     @property
     def sample(self) -> Sample:
-        """Return the final scores, [seeds, 1], higher being better, with what their episodes say of them."""
+        """Return the final scores, [seeds, 1], such that higher is better, with the variances of their episodes."""
         return scoring.sample(self.score, self.scores[:, -1:], self.variances[:, -1:], self.counts[:, -1:])
 
     @property
     def unsigned(self) -> Sample:
-        """Return the same as they are, whether higher or lower is better."""
+        """Return the final scores as in `sample`, but with their own sign even where lower is better."""
         return self.sample._replace(scores=self.scores[:, -1:])
 
     @property
@@ -108,26 +109,28 @@ class ReportRow:
 
     @property
     def alone(self) -> bool:
-        """Return whether its final numbers are excluded from comparisons, which a table marks with †."""
+        """Return whether the final numbers are excluded from comparisons, which tables mark with †."""
         return self.behind or self.lacks
 
     @property
     def lacks(self) -> bool:
-        """Return whether its final numbers lack something planned: seeds, or too many answers."""
+        """Return whether the row has missing seeds, or too few of its questions were answered."""
         return bool(self.missing) or not (self.answered is None or self.answered.enough)
 
     @property
     def budget(self) -> int:
-        """Return the steps within which `target` could have been reached."""
+        """Return the steps within which `target` could be reached: the planned ones, or those so far."""
         return self.cell.total if self.complete else self.last
 
     @property
-    def where(self) -> str:
+    def task_id(self) -> str:
+        """Return the name SUITE/TASK."""
         return f"{self.cell.suite}/{self.cell.task}"
 
 
 def _few(answered: Answered) -> str:
-    """Return what too few answers mean for a row."""
+    """Return a text on too few answers: the remarks of asking parts, else in which roles less than nine in ten
+    questions were answered."""
     if answered.remarks:
         return " and ".join(answered.remarks)
     roles = ", ".join(role for role, _ in answered.short) if len(answered.roles) > 1 else ""
@@ -135,12 +138,12 @@ def _few(answered: Answered) -> str:
 
 
 def lacking(row: ReportRow) -> str:
-    """Return which planned seeds have failed or are missing, and whether too few questions were answered or their
-    number is unknown."""
-    found = []
+    """Return a text on what excludes a row from comparisons: failed or missing seeds, and too few or uncounted answers;
+    "" if nothing does."""
+    reasons = []
     if row.missing:
         numbers = ", ".join(map(str, row.missing))
-        found.append(f"planned seed{'s' if len(row.missing) > 1 else ''} {numbers} failed or missing so far")
+        reasons.append(f"planned seed{'s' if len(row.missing) > 1 else ''} {numbers} failed or missing so far")
     if row.answered is not None and not row.answered.enough:
-        found.append("a ledger that cannot be read" if row.answered.unread else _few(row.answered))
-    return " and ".join(found)
+        reasons.append("a ledger that cannot be read" if row.answered.unread else _few(row.answered))
+    return " and ".join(reasons)

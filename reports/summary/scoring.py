@@ -35,13 +35,14 @@ def means(scores: Iterable[Score]) -> str:
 
 
 def best(scores: Iterable[Score]) -> str:
-    """Return the name of the best of such numbers."""
+    """Return the word for the best of numbers with these scores: "highest", "lowest", or "best" if scores differ in
+    direction."""
     signs = {score.sign for score in scores}
     return "highest" if signs <= {1} else "lowest" if signs == {-1} else "best"
 
 
 def title(score: Score) -> str:
-    """Return a column's name, which says if lower values are better."""
+    """Return the name of a score for a column, with a remark if lower values are better."""
     return score.name + (" (lower is better)" if score.sign < 0 else "")
 
 
@@ -68,8 +69,8 @@ def digits(values: Iterable[float | Array | Interval]) -> int:
 
 
 def together(scores: Sequence[Score]) -> Score:
-    """Return the common definition of numbers of tasks with these scores: the score of a single task, success if all
-    are successes, else a share of each task's range."""
+    """Return the common score of tasks with these scores: that of a single task, success if all are successes, else a
+    share of each task's range."""
     if len(scores) == 1 or set(scores) == {SUCCESS}:
         return scores[0]
     return Score(NORMALISED, low=0.0, high=1.0)
@@ -83,8 +84,8 @@ def normalised(score: Score, values: Array) -> Array:
 
 
 def sample(score: Score, scores: Array, variances: Array, counts: Array, share: bool = False) -> Sample:
-    """Return scores [runs, tasks] of one task or several with this score, such that higher is better, with the
-    variances of their episodes and, for success rates, their numbers. `share`: rescaled to 0 to 1."""
+    """Return scores [runs, tasks] of tasks with this score such that higher is better, with the variances of their
+    episodes and, for success rates, the numbers of episodes. `share`: rescaled to 0 to 1."""
     if score.name == SUCCESS.name:
         return Sample(scores, variances, counts)
     if not share:

@@ -37,7 +37,7 @@ SMOKE = (
 
 @dataclass(frozen=True)
 class Summary:
-    """The contents of a report; `complete` is False while a run is missing, running, stopped or failed."""
+    """The statistics that a report shows; `complete` is False while a run is missing, running, stopped or failed."""
 
     study: str
     reps: int
@@ -65,13 +65,14 @@ def summarise(
     *,
     named: Names | None = None,
 ) -> Summary:
-    """Summarise a study's evaluation records (`results.load`), with intervals from `reps` resamples of its runs.
-    `named`: the names of its rows, by default those that say only what differs between them (`names.brief`)."""
+    """Compute the summary of a study from its evaluation records (`results.load`), with intervals from `reps` resamples
+    of its runs. `named`: the names of its rows, by default those that say only what differs between them
+    (`names.brief`)."""
     notes: list[str] = []
     named = named or names.brief(study.cells, notes)
     rows = compared(evaluated(study, evaluations, notes, reps, named.labels, seed), notes, reps, seed)
-    scores = [aggregates.fewer(each, notes) for each in aggregates.gather(rows, notes)]
-    overviews = [found for each in scores if (found := aggregates.overview(each, reps, seed)) is not None]
+    groups = [aggregates.fewer(scores, notes) for scores in aggregates.gather(rows, notes)]
+    overviews = [overview for scores in groups if (overview := aggregates.overview(scores, reps, seed)) is not None]
     around = (*matrices.matrices(rows), *matrices.beside_baselines(rows, MOST))
     notes[:0] = [*smoke(rows), *matrices.remarks(around)]
     notes.extend(mixtures(study))
@@ -80,7 +81,7 @@ def summarise(
         study.name,
         reps,
         tuple(rows),
-        tuple(entry for each in scores for entry in aggregates.aggregates(each, reps, seed)),
+        tuple(aggregate for scores in groups for aggregate in aggregates.aggregates(scores, reps, seed)),
         tuple(dict.fromkeys(notes)),
         complete,
         around,
@@ -90,7 +91,7 @@ def summarise(
 
 
 def smoke(rows: Iterable[ReportRow]) -> list[str]:
-    """Return what must be said first of rows with the profile smoke."""
+    """Return the warning about the profile smoke if any row has it, else nothing."""
     return [SMOKE] if any(row.cell.profile == "smoke" for row in rows) else []
 
 
@@ -102,11 +103,11 @@ def evaluated(
     labels: Mapping[str, str],
     seed: int = 0,
 ) -> list[ReportRow]:
-    """Return the rows of a study by task, not yet compared; what they leave out is added to `notes`. `labels`: cell id
-    -> name of its row."""
+    """Return the rows of a study by task, not yet compared with each other; what they leave out is added to `notes`.
+    `labels`: cell id -> name of its row."""
     rows = []
     tables = _by_evaluation(evaluations)
-    asked = ledger.answered(study)
+    answers = ledger.answered(study)
     by_cell: dict[str, list[RunRecord]] = {}
     for run in study.runs:
         by_cell.setdefault(run.cell.id, []).append(run)
@@ -116,22 +117,22 @@ def evaluated(
         notes.extend(_states(name, runs))
         if cell.id in tables:
             row = row_of(cell, labels[cell.id], name, runs, tables[cell.id], notes, reps, seed)
-            rows.extend([replace(row, answered=asked.get(cell.id))] if row else [])
-            if cell.id in asked and (asked[cell.id].failures or asked[cell.id].unread):
-                notes.append(f"{name}: {asked[cell.id]}")
+            rows.extend([replace(row, answered=answers.get(cell.id))] if row else [])
+            if cell.id in answers and (answers[cell.id].failures or answers[cell.id].unread):
+                notes.append(f"{name}: {answers[cell.id]}")
     return placed(rows)
 
 
 def placed(rows: Sequence[ReportRow]) -> list[ReportRow]:
-    """Return rows with the place within which each is compared, by task and with references first."""
+    """Return the rows with the places within which they are compared, sorted by task with references first."""
     places = comparability.places([row.cell for row in rows])
     rows = [replace(row, place=place) for row, place in zip(rows, places, strict=True)]
-    order = {where: rank for rank, where in enumerate(dict.fromkeys(row.where for row in rows))}
-    return sorted(matrices.in_order(rows), key=lambda row: order[row.where])
+    order = {task_id: rank for rank, task_id in enumerate(dict.fromkeys(row.task_id for row in rows))}
+    return sorted(matrices.in_order(rows), key=lambda row: order[row.task_id])
 
 
 def with_notes(summary: Summary, notes: Iterable[str]) -> Summary:
-    """Return the summary with further notes, each named once."""
+    """Return the summary with further notes at the end, without repetitions."""
     return replace(summary, notes=tuple(dict.fromkeys([*summary.notes, *notes])))
 
 
@@ -147,8 +148,8 @@ def _states(name: str, runs: Iterable[RunRecord]) -> Iterable[str]:
 
 
 def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFrame]]:
-    """Return cell -> seed -> mean score and its variance, success rate, number of episodes and mean return of each
-    evaluation, by step."""
+    """Return cell id -> seed -> a frame with a row per evaluation step: mean score, its variance, success rate, number
+    of episodes and mean return."""
     if evaluations.empty:
         return {}
     grouped = evaluations.groupby(["cell", "seed", "step"], sort=True)
@@ -157,11 +158,11 @@ def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFram
         **{"return": ("return", "mean")},
     )  # fmt: skip
     table["variance"] /= table["episodes"]
-    found: dict[str, dict[int, pd.DataFrame]] = {}
+    by_cell: dict[str, dict[int, pd.DataFrame]] = {}
     seed: Any
     for (cell, seed), curve in table.reset_index(["cell", "seed"]).groupby(["cell", "seed"], sort=False):
-        found.setdefault(str(cell), {})[int(seed)] = curve
-    return found
+        by_cell.setdefault(str(cell), {})[int(seed)] = curve
+    return by_cell
 
 
 def row_of(
@@ -201,9 +202,9 @@ def row_of(
         return None
     unshared: dict[str, list[str]] = {}
     for number, curve in curves.items():
-        left = sorted(set(curve.index) - set(common))
-        if left:
-            unshared.setdefault(_listed(left), []).append(str(number))
+        extra = sorted(set(curve.index) - set(common))
+        if extra:
+            unshared.setdefault(_listed(extra), []).append(str(number))
     for steps, numbers in unshared.items():
         notes.append(
             f"{name}: evaluations at step {steps} of seed {', '.join(numbers)} are left out, since other seeds lack "
@@ -215,13 +216,13 @@ def row_of(
         np.stack([curve[column].to_numpy(float)[curve.index.isin(common)] for curve in curves.values()])
         for column in ("score", "success", "return", "variance", "episodes")
     )
-    own = statistics.name_seed(f"{cell.suite}/{cell.task}, {cell.label}", seed)  # whatever the row is called
-    score_curve, return_curve = _bands(scores, returns, min(reps, statistics.CURVE_REPS), own)
+    draw_seed = statistics.name_seed(f"{cell.suite}/{cell.task}, {cell.label}", seed)  # whatever the row is called
+    score_curve, return_curve = _bands(scores, returns, min(reps, statistics.CURVE_REPS), draw_seed)
     ends = [scores[:, -1], returns[:, -1], success[:, -1]]
     if len(common) > 1:
         ends.append(statistics.area_under_curve(scores[:, None], np.asarray(common))[:, 0])
-    found = statistics.intervals(np.stack(ends, axis=1)[:, None], ["mean", "iqm"], reps, own)
-    final, final_return, final_success, *area = _apart(found["mean"])
+    intervals = statistics.intervals(np.stack(ends, axis=1)[:, None], ["mean", "iqm"], reps, draw_seed)
+    final, final_return, final_success, *area = _apart(intervals["mean"])
     sign = cell.score.sign
     best = int(np.argmax(sign * score_curve.estimate))
     reached_end = all(run.status == "finished" for run in runs) and set(by_seed) == set(curves)
@@ -242,7 +243,7 @@ def row_of(
         curve=score_curve,
         return_curve=return_curve,
         final=final,
-        final_iqm=_apart(found["iqm"])[0],
+        final_iqm=_apart(intervals["iqm"])[0],
         final_success=final_success,
         final_return=final_return,
         best=float(score_curve.estimate[best]),
@@ -256,15 +257,15 @@ def row_of(
 
 
 def _bands(scores: Array, returns: Array, reps: int, seed: int) -> list[Interval]:
-    """Return means over seeds with intervals at each checkpoint, of both [seeds, checkpoints] from the same
+    """Return the means over seeds, with intervals, of scores and of returns [seeds, checkpoints], both from the same
     resamples."""
     both = np.concatenate([scores, returns], axis=1)[:, None]
-    found = statistics.intervals(both, ["mean"], reps, seed)["mean"]
-    return [Interval(*(part[place] for part in found)) for place in np.split(np.arange(both.shape[2]), 2)]
+    means = statistics.intervals(both, ["mean"], reps, seed)["mean"]
+    return [Interval(*(part[place] for part in means)) for place in np.split(np.arange(both.shape[2]), 2)]
 
 
 def _apart(interval: Interval) -> list[Interval]:
-    """Split an interval of arrays into one for each of their numbers."""
+    """Split an interval of arrays [n] into n intervals."""
     return [Interval(*map(np.asarray, ends)) for ends in zip(*interval, strict=True)]
 
 
@@ -274,8 +275,8 @@ def _listed(steps: Iterable[int]) -> str:
 
 
 def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> list[ReportRow]:
-    """Return rows with their baseline and leaders, each within its own place; none leads among more than
-    `MOST`. Remarks are added to `notes`."""
+    """Return rows with their baselines, steps to the baseline's best, and leaders, each within its own place; none
+    leads among more than `MOST` rows. Remarks are added to `notes`."""
     groups: dict[Place, list[ReportRow]] = {}
     for row in rows:
         groups.setdefault(row.place, []).append(row)
@@ -285,30 +286,32 @@ def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> l
     for place, peers in groups.items():
         if len(peers) > MOST:
             notes.append(
-                f"{peers[0].where}: no pairs of its {len(peers):,} rows are tested, so no row is marked as best"
+                f"{peers[0].task_id}: no pairs of its {len(peers):,} rows are tested, so no row is marked as best"
             )
             continue
         level = [peer for peer in peers if not (peer.lacks or _behind(peer, furthest[place]))]
         finals = [peer.sample for peer in level]
-        ahead = statistics.leading([own.value() for own in finals], statistics.all_pairs(finals))
+        ahead = statistics.leading([sample.value() for sample in finals], statistics.all_pairs(finals))
         leaders |= {id(peer) for peer, leads in zip(level, ahead, strict=True) if leads}
-    found = []
+    compared_rows = []
     for row in rows:
         peers, baseline = groups[row.place], baselines[row.place]
         target = None if _at_worst(baseline) else baseline.best
         if target is None:
             never = "succeeded" if row.score.name == "success" else f"had {row.score.name} other than the worst"
-            notes.append(f"{row.where}: {baseline.label} never {never}, so steps to its best are not defined")
+            notes.append(f"{row.task_id}: {baseline.label} never {never}, so steps to its best are not defined")
         sign = row.score.sign
         hits = row.steps[:0]
         if target is not None:
             hits = row.steps[sign * row.curve.estimate >= sign * target - TOLERANCE]
         behind = _behind(row, furthest[row.place])
         if behind:
-            notes.append(f"{row.where}, {row.label}: stands at step {row.last:,}, so it is compared with no other row")
+            notes.append(
+                f"{row.task_id}, {row.label}: stands at step {row.last:,}, so it is compared with no other row"
+            )
         if row.lacks and len(peers) > 1:
-            notes.append(f"{row.where}, {row.label}: {lacking(row)}, so it is compared with no other row")
-        found.append(
+            notes.append(f"{row.task_id}, {row.label}: {lacking(row)}, so it is compared with no other row")
+        compared_rows.append(
             replace(
                 row,
                 baseline=baseline.label,
@@ -319,11 +322,11 @@ def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> l
                 leading=id(row) in leaders,
             )
         )
-    return found
+    return compared_rows
 
 
 def _at_worst(row: ReportRow) -> bool:
-    """Return whether a row's best is the worst possible score."""
+    """Return whether the best of a row is the worst possible score."""
     worst = row.score.low if row.score.sign > 0 else row.score.high
     return worst is not None and abs(row.best - worst) < TOLERANCE
 
@@ -342,7 +345,7 @@ def _behind(row: ReportRow, furthest: int) -> bool:
 
 
 def mixtures(study: StudyRecord) -> Iterable[str]:
-    """Return notes on runs that should not be compared without mention."""
+    """Yield notes on runs of different commits, and on runs with uncommitted changes."""
     commits: dict[str, list[str]] = {}
     for run in study.runs:
         if run.provenance:

@@ -96,7 +96,7 @@ def _drawn(directory: Path) -> Iterator[str]:
             continue
         first = min(runs, key=lambda run: run.seed).directory
         try:
-            told = gallery.draw(directory / first).told
+            told = gallery.draw(directory / first).message
         except UserError as error:
             told = str(error)
         yield f"{first}: {told}"

@@ -58,7 +58,7 @@ def check(study: StudyRecord, manifest: Manifest) -> list[str]:
     for path in manifest.files:
         if schemas.kind_of(path) == "ledger":
             _check_columns(study.directory / path, path)
-    rows.load(study, what="ledger")
+    rows.load(study, log="ledger")
     for path in manifest.files:
         kind = schemas.kind_of(path)
         if kind in ("frames", "strip"):

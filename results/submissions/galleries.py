@@ -79,7 +79,7 @@ def _files(root: Path, run: RunRecord) -> dict[str, bytes]:
         told.append(_plain(episode, name))
     about = {
         "schema": SCHEMA_VERSION, "suite": gallery.suite, "task": gallery.task, "seed": gallery.seed,
-        "own": gallery.own, "step": gallery.step, "played": gallery.played, "successes": gallery.successes,
+        "own": gallery.from_run, "step": gallery.step, "played": gallery.played, "successes": gallery.successes,
         "measure": gallery.measure, "unjudged": _public(gallery.unjudged), "episodes": told, "undrawn": [],
         "reason": "", **({} if gallery.opengl is None else {"opengl": gallery.opengl}),
     }  # fmt: skip
@@ -152,7 +152,7 @@ def _check_claims(gallery: Gallery, run: RunRecord, root: Path, path: str) -> No
         raise UserError(f"{path}: its failures do not come first")
     if any(not episode.frames - 1 <= episode.moves <= episode.length for episode in episodes):
         raise UserError(f"{path}: an episode has more frames than steps")
-    if gallery.own:
+    if gallery.from_run:
         _check_own(gallery, run, root, path)
     elif gallery.step:
         raise UserError(f"{path}: new layouts are played after training, at no step of it")

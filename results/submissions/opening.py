@@ -3,9 +3,9 @@
 An archive is a plain ZIP of uncompressed, consecutive entries, beginning with the manifest. So no entry can expand when
 unpacked or hide behind another, and the content is no larger than the file.
 
-Checking runs in a separate process (`guidebench.harness.apart`) with limits on time and memory; any error in it,
-including a crash of a library, rejects the archive. The calling process owns the directory for unpacking and always
-removes it.
+Checking runs in a separate process (`guidebench.harness.reader_process`) with limits on time and memory; any error in
+it, including a crash of a library, rejects the archive. The calling process owns the directory for unpacking and
+always removes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError, of_system
 from guidebench.results import store
 from guidebench.results.store import StudyRecord
@@ -106,7 +106,7 @@ def unpacked(file: Path, beside: Path | None = None) -> Iterator[Submission]:
         except OSError as error:
             raise UserError(f"{file} cannot be read ({error.strerror}); name an archive of `bench submit`") from None
         try:
-            submission, remarks = apart.call(
+            submission, remarks = reader_process.call(
                 f"{file} is refused: looking at it", SECONDS + size / SPEED, _looked_at, file, Path(scratch)
             )
         except UserError as error:
@@ -141,8 +141,8 @@ def _looked_at(file: Path, scratch: Path) -> tuple[Submission, list[str]]:
 def opened(directory: Path) -> Submission:
     """Return the submission in a directory, read in the separate process; raise UserError if its name or a file
     contradicts its manifest."""
-    size = apart.total_bytes(path for path in directory.rglob("*") if path.is_file())
-    return apart.call(f"{directory}: reading it", SECONDS + size / SPEED, _opened, directory)
+    size = reader_process.total_bytes(path for path in directory.rglob("*") if path.is_file())
+    return reader_process.call(f"{directory}: reading it", SECONDS + size / SPEED, _opened, directory)
 
 
 def _opened(directory: Path) -> Submission:

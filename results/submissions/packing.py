@@ -26,7 +26,7 @@ from guidebench.results.submissions.opening import ADVICE, PLAIN_FILE, unpacked
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """Timestamp of every entry: the earliest that ZIP supports."""
-SHOWN = 5
+NAMED_RUNS = 5
 """Most omitted runs that remarks name."""
 Contents = Mapping[str, Path | bytes]
 
@@ -96,13 +96,13 @@ def _check_target(file: Path) -> None:
 
 def _left_out(study: StudyRecord, finished: list[RunRecord], checkpoints: bool) -> Iterator[str]:
     waiting = [run for run in study.runs if run.status != "finished"]
-    for run in waiting[:SHOWN]:
+    for run in waiting[:NAMED_RUNS]:
         yield (
             f"left out: the rows of {run.directory}, which is {run.status} at step {run.step:,} of {run.steps:,}; its "
             f"configuration is not ranked until all its runs are finished"
         )
-    if len(waiting) > SHOWN:
-        yield f"left out: the rows of {len(waiting) - SHOWN} more runs"
+    if len(waiting) > NAMED_RUNS:
+        yield f"left out: the rows of {len(waiting) - NAMED_RUNS} more runs"
     own = [run for run in finished if run.cell.backend != consistency.EXTERNAL]
     bare = [run for run in own if not (study.directory / run.directory / "policy.safetensors").is_file()]
     if not checkpoints:

@@ -127,11 +127,11 @@ _CELL_ENTRIES = {
     "settings": _mapping(_object({"value": _VALUE, "layer": _TEXT, "source": _LONG}), 1_000),
     "stand_ins": _object({"models": _TEXT, "roles": _mapping(_TEXT, parts.MOST)}),
 }
-_KEPT = {"type": "array", "maxItems": 100, "items": _TEXT}
+_TEXTS = {"type": "array", "maxItems": 100, "items": _TEXT}
 _OPTIONAL = ("parts", "overrides", "score", "logs", "stand_ins")
 OF_CELL = _object(_CELL_ENTRIES, optional=_OPTIONAL)
 for _ in range(STAGES):
-    OF_CELL = _object({**_CELL_ENTRIES, "stage": OF_CELL, "keeps": _KEPT}, optional=(*_OPTIONAL, "stage", "keeps"))
+    OF_CELL = _object({**_CELL_ENTRIES, "stage": OF_CELL, "keeps": _TEXTS}, optional=(*_OPTIONAL, "stage", "keeps"))
 OF_RUN = _object(
     {
         "schema": {"const": SCHEMA_VERSION},

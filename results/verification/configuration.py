@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart, registry, settings
+from guidebench.harness import reader_process, registry, settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import record, recorded, rehashed
 from guidebench.harness.interfaces import SUCCESS
@@ -47,7 +47,9 @@ def configuration(directory: Path, id: str) -> Cell:
     """Return the cell in a directory, with its parts built; raise Altered if it does not match `id`, or Unusable. Its
     record is parsed, and built for the first time, in the separate process."""
     try:
-        examined = apart.call(f"{directory}: reading its configuration", apart.SECONDS, _examined, directory, id)
+        examined = reader_process.call(
+            f"{directory}: reading its configuration", reader_process.SECONDS, _examined, directory, id
+        )
     except UserError as error:
         raise Unusable(str(error)) from None
     if examined.altered:

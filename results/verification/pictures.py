@@ -30,7 +30,7 @@ WITHIN = 2
 """Largest difference of a pixel's colours, of 255, between a frame that was handed in and the one drawn here."""
 
 
-class Shown(NamedTuple):
+class GalleryRun(NamedTuple):
     """A run with a gallery."""
 
     cell: Path
@@ -51,7 +51,7 @@ def check(seed: int, differences: Mapping[int, str]) -> Check:
     return Check(gallery_check(seed), True, f"episodes {episodes} were played again: equal actions and pictures")
 
 
-def replayed(shown: Shown) -> dict[int, str]:
+def replayed(shown: GalleryRun) -> dict[int, str]:
     """Return, for each episode of a run's gallery, how its replay differs, or "". Raise UserError if its episodes
     cannot be played and drawn here, and Misfit for a policy of another network."""
     import torch
@@ -62,7 +62,7 @@ def replayed(shown: Shown) -> dict[int, str]:
     from guidebench.harness.loop.building import make_build
     from guidebench.harness.loop.evaluation import Evaluator, solving
     from guidebench.harness.loop.job import Job
-    from guidebench.harness.models import keeping
+    from guidebench.harness.models import study_models
     from guidebench.harness.playback.reevaluation import SHIFT, load_agent
     from guidebench.harness.records.study import RunDirectory
     from guidebench.harness.streams import Streams
@@ -82,12 +82,12 @@ def replayed(shown: Shown) -> dict[int, str]:
         raise UserError(f"{gallery.played:,} episodes are more than {MOST_EPISODES:,}")
     policy = run.path / "policy.safetensors"
     check_policy(policy, cell)
-    asked = [role for role in sorted(cell.consulted) if keeping.recorded(cell.section(role))]
-    if asked and (shown.cassette is None or not gallery.own):
+    asked = [role for role in sorted(cell.consulted) if study_models.is_recorded(cell.section(role))]
+    if asked and (shown.cassette is None or not gallery.from_run):
         raise UserError(f"its agent asks its {' and '.join(asked)} while it acts, and the answers are not there")
     models = Models(mode="replay", cassette=str(shown.cassette)) if asked else Models()
-    seed, step = (shown.seed, gallery.step) if gallery.own else (gallery.seed + SHIFT, 0)
-    scope = f"evaluation/{step}" if gallery.own else f"eval/{gallery.seed}"
+    seed, step = (shown.seed, gallery.step) if gallery.from_run else (gallery.seed + SHIFT, 0)
+    scope = f"evaluation/{step}" if gallery.from_run else f"eval/{gallery.seed}"
     watched = Watched({episode.episode for episode in gallery.episodes})
     with tempfile.TemporaryDirectory() as scratch:
         agent = load_agent(cell, policy, shown.seed, Path(scratch), suite.spaces(task))
@@ -145,7 +145,7 @@ class Watched:
             return "played again, the policy takes other actions"
         if episode.left_out:
             return "some of its captions are left out, so it cannot be drawn again"
-        drawn, frames = film(drawing, task, self._reels[number].shown, dict(episode.words))
+        drawn, frames = film(drawing, task, self._reels[number].all_moments, dict(episode.words))
         if frames != episode.frames:
             return f"it has {episode.frames:,} frames, and drawn again {frames:,}"
         return _differing(galleries.animation(run, episode.file), drawn, frames)

@@ -14,15 +14,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness.apart import asked
 from guidebench.harness.companions import ServingProcess
 from guidebench.harness.errors import BudgetReached, UserError
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell, Value
+from guidebench.harness.reader_process import requests
 from guidebench.results import policies
 from guidebench.results.verification import pictures
-from guidebench.results.verification.pictures import Shown
+from guidebench.results.verification.pictures import GalleryRun
 
 MEMORY = 2**33
 """Most bytes of the process's data."""
@@ -30,7 +30,7 @@ MOST_EPISODES = 10_000
 """Most episodes of one evaluation, whose environments all exist at the same time."""
 
 
-class Wanted(NamedTuple):
+class RunEvaluations(NamedTuple):
     """The evaluations to make with the policy of a run."""
 
     cell: Path
@@ -86,17 +86,17 @@ class Player(ServingProcess):
         super().__init__(serve)
         self._limit = limit
 
-    def __call__(self, wanted: Wanted) -> Played:
+    def __call__(self, wanted: RunEvaluations) -> Played:
         """Evaluate a policy; raise Misfit, or UserError saying why it cannot be evaluated in this installation."""
         played: Played = self._answer(wanted)
         return played
 
-    def pictures(self, shown: Shown) -> dict[int, str]:
+    def pictures(self, shown: GalleryRun) -> dict[int, str]:
         """Play the episodes of a gallery again and return what `pictures.replayed` does; raise Misfit or UserError."""
         differences: dict[int, str] = self._answer(shown)
         return differences
 
-    def _answer(self, wanted: Wanted | Shown) -> Any:
+    def _answer(self, wanted: RunEvaluations | GalleryRun) -> Any:
         connection = self.begun()
         try:
             connection.send(wanted)
@@ -113,12 +113,12 @@ class Player(ServingProcess):
 
 def serve(connection: Connection) -> None:
     """Evaluate the policies that arrive on the connection."""
-    wanted: Wanted | Shown
+    wanted: RunEvaluations | GalleryRun
     answer: Played | dict[int, str] | Misfit | UserError
     _limit_memory()
-    for wanted in asked(connection):
+    for wanted in requests(connection):
         try:
-            answer = pictures.replayed(wanted) if isinstance(wanted, Shown) else play(wanted)
+            answer = pictures.replayed(wanted) if isinstance(wanted, GalleryRun) else play(wanted)
         except (Misfit, UserError) as error:
             answer = error
         except MemoryError:
@@ -137,7 +137,7 @@ def _limit_memory() -> None:
         pass  # the system has no such limits, or a lower one is set
 
 
-def play(wanted: Wanted) -> Played:
+def play(wanted: RunEvaluations) -> Played:
     """Make both evaluations of a policy; raise Misfit if it does not fit its configuration, UserError if a limit is
     exceeded."""
     import torch
@@ -148,7 +148,7 @@ def play(wanted: Wanted) -> Played:
     from guidebench.harness.loop.building import make_build
     from guidebench.harness.loop.evaluation import Consult, Evaluator, nobody, solving
     from guidebench.harness.loop.job import Job
-    from guidebench.harness.models import keeping
+    from guidebench.harness.models import study_models
     from guidebench.harness.playback.reevaluation import POLICY, load_agent
     from guidebench.harness.records.study import RunDirectory
     from guidebench.harness.streams import Streams
@@ -173,7 +173,7 @@ def play(wanted: Wanted) -> Played:
         renewed: list[Result] = []
         unplayed, consulted = "", cell.consulted
         build = make_build(cell, [wanted.seed], "cpu", [Path(scratch)])
-        asked = [role for role in sorted(consulted) if keeping.recorded(cell.section(role))]
+        asked = [role for role in sorted(consulted) if study_models.is_recorded(cell.section(role))]
         if asked and wanted.cassette is None:
             raise UserError(
                 f"its agent asks its {' and '.join(asked)} while it acts, and the submission holds no recorded calls "
@@ -230,7 +230,7 @@ def check_policy(path: Path, cell: Cell) -> None:
 def _needed(cell: Cell) -> Mapping[str, tuple[int, ...]]:
     """Return name -> shape of the parameters with which the cell's learner acts, with the ensemble size as first axis;
     empty if the learner does not name its networks. No network is built."""
-    learner, place = cell.section("learner"), config.there(cell)
+    learner, place = cell.section("learner"), config.cell_view(cell)
     found: dict[str, tuple[int, ...]] = {}
     for kind in ("network", "actor", "critic"):
         network = getattr(learner, kind, None)

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart, registry, settings
+from guidebench.harness import reader_process, registry, settings
 from guidebench.harness.errors import BudgetReached, UserError, unknown
 from guidebench.harness.execution import Models
-from guidebench.harness.models import cassette_checks, keeping, keys, once
+from guidebench.harness.models import cassette_checks, keys, single_calls, study_models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.images import pixels
 from guidebench.harness.models.backends.transformers_ import loading
@@ -36,7 +36,7 @@ DIFFERING = 0.1
 """Largest share of compared answers that may differ, because a served model is not always deterministic."""
 MOST_TOKENS = 8_192
 """Most tokens of an answer to a repeated call."""
-SAID = ("prompt", "temperature", "max_tokens")
+CALL_SETTINGS = ("prompt", "temperature", "max_tokens")
 """Settings of a model that its calls contain."""
 MOST_IMAGES = 1_024
 """Most images of a repeated call."""
@@ -45,7 +45,7 @@ MOST_IMAGES = 1_024
 class RecordedCall(NamedTuple):
     """A recorded call."""
 
-    asked: Mapping[str, Any]
+    request: Mapping[str, Any]
     """The parsed canonical request."""
     call: Call | None
     """None if the call cannot be repeated (its images are not recorded, for example) or compared (its array answer was
@@ -71,7 +71,7 @@ class Unasked(Exception):
 
 def asked_models(cell: Cell) -> list[str]:
     """Return the roles of the cell's foundation models."""
-    return [part.role for part in cell.models if keeping.recorded(cell.section(part.role))]
+    return [part.role for part in cell.models if study_models.is_recorded(cell.section(part.role))]
 
 
 def kinds(cell: Cell, section: str) -> list[str]:
@@ -100,7 +100,7 @@ def checks(
         sound(file)
         names = [f"{cell.id}/{run}" for run in runs]
         put = [(_alike(cell, section), kinds(cell, section)) for section in asking]
-        drawn = apart.call(
+        drawn = reader_process.call(
             f"{file}: drawing calls from it", cassette_checks.seconds(file), _samples, file, put, names, count, seed
         )
     except UserError as error:
@@ -111,7 +111,7 @@ def checks(
 @functools.cache
 def sound(file: Path) -> None:
     """Raise UserError for a cassette that this program would not have written; checked once for all cells."""
-    apart.call(f"{file}: looking at it", cassette_checks.seconds(file), cassette_checks.verify, file)
+    reader_process.call(f"{file}: looking at it", cassette_checks.seconds(file), cassette_checks.verify, file)
 
 
 def _samples(
@@ -127,7 +127,7 @@ def _alike(cell: Cell, section: str) -> list[str]:
 
     def asked(role: str) -> list[Any]:
         config = cell.section(role)
-        return [keeping.identity(config), *(getattr(config, name, None) for name in SAID)]
+        return [study_models.identity(config), *(getattr(config, name, None) for name in CALL_SETTINGS)]
 
     return [section, *(role for role in asked_models(cell) if role != section and asked(role) == asked(section))]
 
@@ -144,7 +144,7 @@ def _check(
     what = f"model calls ({section})"
     if not found:
         return Check(what, None, "no call of its runs is on record")
-    if wrong := next(filter(None, (_misfit(cell, section, each.asked) for each in found)), ""):
+    if wrong := next(filter(None, (_misfit(cell, section, each.request) for each in found)), ""):
         return Check(what, False, f"calls on record were not asked as the configuration says: {wrong}")
     askable = [each for each in found if each.call is not None]
     if not askable:
@@ -251,9 +251,9 @@ def _call(asked: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
 def _misfit(cell: Cell, section: str, asked: Mapping[str, Any]) -> str:
     """Return what in a recorded call contradicts the cell's configuration, or ""."""
     config = cell.section(section)
-    if keys.CANONICAL.encode(asked["model"]) != keys.CANONICAL.encode(keeping.identity(config)):
+    if keys.CANONICAL.encode(asked["model"]) != keys.CANONICAL.encode(study_models.identity(config)):
         return "they are another model's, or its settings are others"
-    for name in SAID:
+    for name in CALL_SETTINGS:
         if name in asked and hasattr(config, name) and asked[name] != getattr(config, name):
             return f"{name} is another"
     return ""
@@ -272,7 +272,7 @@ def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
     for name, value in own.items():
         if name not in fields:
             raise unknown(f"setting {section}.", name, fields)
-        values[name] = settings.given(fields[name], value, f"{section}.{name}")
+        values[name] = settings.from_command(fields[name], value, f"{section}.{name}")
     config = kind(**values)
     if config.backend == "openai":
         if "base_url" not in own:
@@ -284,7 +284,7 @@ def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
                 f"is with {section}.model=PATH"
             )
         name = recipes.repository(config.model)
-        if loading.where(name, config.revision) is None:
+        if loading.local_path(name, config.revision) is None:
             raise Unasked(f"{name} is not on this machine; get it with `hf download {name}`")
         if isinstance(config, FilePart):
             config.verify()
@@ -302,7 +302,7 @@ def affordable(config: Any, section: str, account: ReaskingCost | None) -> None:
         return
     if account is None:
         raise Unasked(f"asking it may cost money; {ALLOW}")
-    if account.limits.usd is not None and not keeping.priced(config):
+    if account.limits.usd is not None and not study_models.has_price(config):
         raise Unasked(
             f"models.budget_usd={account.limits.usd:g} is set and what {config.model} costs is not known: give its "
             f"{section}.price_in and {section}.price_out, or set models.budget_calls instead"
@@ -314,7 +314,10 @@ async def _asked(config: Any, calls: Sequence[Call], limit: float, account: Reas
     BudgetReached."""
     from guidebench.harness.models.desk import Desk
 
-    budget, model = None if account is None else Budget(*account), keeping.loaded(config, once.device())
+    budget, model = (
+        None if account is None else Budget(*account),
+        study_models.load_model(config, single_calls.device()),
+    )
     desk = Desk(model, {}, config.model, None, budget, config.policy(), "live", config.answers or None)
     try:
         async with asyncio.timeout(limit):
@@ -345,7 +348,7 @@ def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], Limits | None]:
     for name in [*found]:
         section, _, field = name.partition(".")
         if section == "models" and field.removeprefix("budget_") in Limits._fields:
-            limits[field.removeprefix("budget_")] = settings.given(known[field], found.pop(name), name)
+            limits[field.removeprefix("budget_")] = settings.from_command(known[field], found.pop(name), name)
         elif not field or not any(kind in registry.MODELS for kind in registry.roles().get(section, (section,))):
             raise UserError(
                 f"{name!r}: only how models are reached (judge.base_url=…) and what asking them may take "

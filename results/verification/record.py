@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.files import write_json
 
@@ -126,7 +126,7 @@ def read(leaderboard: Path, digest: str) -> Verification | None:
     path = path_of(leaderboard, digest)
     if not path.is_file():
         return None
-    return apart.call(f"{path}: reading it", apart.SECONDS, _read, path, digest, LARGEST)
+    return reader_process.call(f"{path}: reading it", reader_process.SECONDS, _read, path, digest, LARGEST)
 
 
 def _read(path: Path, digest: str, most: int) -> Verification:

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.gym import recorder
 from guidebench.harness.identity import provenance
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.budget import Limits
 from guidebench.harness.models.cassette import MERGED
 from guidebench.harness.plan.config import Cell as Configured
@@ -36,8 +36,8 @@ from guidebench.results.rows import file_of, load
 from guidebench.results.store import CellRecord, RunRecord, StudyRecord
 from guidebench.results.verification import pictures, reasking, record, replaying
 from guidebench.results.verification.configuration import Altered, Unusable, configuration
-from guidebench.results.verification.pictures import Shown
-from guidebench.results.verification.playing import Misfit, Played, Player, Wanted
+from guidebench.results.verification.pictures import GalleryRun
+from guidebench.results.verification.playing import Misfit, Played, Player, RunEvaluations
 from guidebench.results.verification.reasking import ReaskingCost
 from guidebench.results.verification.record import CellVerdict, Check, Tally, Verification
 
@@ -66,7 +66,7 @@ class Options:
     tolerance: float = 0.0
     limit: float = 600.0
     """Time limit in seconds for one run, and for the calls of one cell."""
-    given: Mapping[str, Any] = field(default_factory=dict)
+    model_settings: Mapping[str, Any] = field(default_factory=dict)
     """How to reach models: settings such as `judge.base_url`."""
     allowed: Limits | None = None
     """Limits on all calls together; None allows no call that may cost money."""
@@ -91,10 +91,14 @@ def verify(study: StudyRecord, digest: str, options: Options, leaderboard: Path 
     complete record is replaced, whoever wrote it.
     """
     empty, found = _begun(study, digest, options, leaderboard)
-    cassette = keeping.folder(study.directory) / MERGED
+    cassette = study_models.folder(study.directory) / MERGED
     player = Player(options.limit)
     spent = Path(tempfile.mkdtemp(prefix="guidebench-"))
-    account = None if options.allowed is None else ReaskingCost(keeping.folder(spent) / keeping.BUDGET, options.allowed)
+    account = (
+        None
+        if options.allowed is None
+        else ReaskingCost(study_models.folder(spent) / study_models.BUDGET, options.allowed)
+    )
     cells = len({run.cell.id for run in study.runs if _playable(study, run)})
     try:
         for cell in study.cells:
@@ -183,7 +187,7 @@ def _examined(
         return Evidence((), "its runs were made elsewhere, so there is no checkpoint that this program could play")
     try:
         own = configuration(study.directory / cell.directory, cell.id)
-        rows = apart.call(
+        rows = reader_process.call(
             f"{study.directory}: reading the evaluations of cell {cell.id}", SECONDS, _rows, study, cell.id
         )
     except Altered as error:
@@ -230,7 +234,9 @@ def _examined(
     if options.calls and reasking.asked_models(own):
         tell(f"{_name(cell)}: asking")
         seeds = [run.seed for run in runs]
-        checks += reasking.checks(own, seeds, cassette, options.given, options.calls, seed, options.limit, account)
+        checks += reasking.checks(
+            own, seeds, cassette, options.model_settings, options.calls, seed, options.limit, account
+        )
     return Evidence(tuple(checks), reason, reported, renewed, replaying.counted(cell.score))
 
 
@@ -256,11 +262,11 @@ def _replayed(
     player: Player,
     asked: Mapping[str, Any],
 ) -> tuple[Check, Played | None]:
-    """Return the check of a run's final evaluation, and the evaluations made for it. `asked`: fields of `Wanted` for an
-    agent that calls models while it acts."""
+    """Return the check of a run's final evaluation, and the evaluations made for it. `asked`: fields of
+    `RunEvaluations` for an agent that calls models while it acts."""
     what = replaying.replay_of(run.seed)
     step = int(final["step"].max()) if len(final) else 0
-    wanted = Wanted(
+    wanted = RunEvaluations(
         study.directory / run.cell.directory, own.id, run.seed, step, own.section("evaluation").episodes,
         LAYOUTS * (run.seed + 1) + seed, options.episodes, **asked,
     )  # fmt: skip
@@ -300,21 +306,21 @@ def _pictures(
             raise UserError("the run was made with other packages than those here")
         tell(f"{_name(run.cell)}, seed {run.seed}: playing its gallery")
         cell = study.directory / run.cell.directory
-        return pictures.check(run.seed, player.pictures(Shown(cell, own.id, run.seed, answers)))
+        return pictures.check(run.seed, player.pictures(GalleryRun(cell, own.id, run.seed, answers)))
     except (UserError, Misfit, OSError) as error:
         return Check(what, None, f"{record.UNVERIFIED}: {error}")
 
 
 def _asked(own: Configured, cassette: Path | None, options: Options, account: ReaskingCost | None) -> dict[str, Any]:
-    """Return the fields of `Wanted` for an agent that calls foundation models while it acts: recorded answers, and the
-    verifier's models if they may be called about new layouts. Empty for other agents."""
-    roles = [role for role in own.consulted if keeping.recorded(own.section(role))]
+    """Return the fields of `RunEvaluations` for an agent that calls foundation models while it acts: recorded answers,
+    and the verifier's models if they may be called about new layouts. Empty for other agents."""
+    roles = [role for role in own.consulted if study_models.is_recorded(own.section(role))]
     if not roles:
         return {}
     try:
         reached = {}
         for role in sorted(roles):
-            config = reasking.reached(own, role, options.given)
+            config = reasking.reached(own, role, options.model_settings)
             reasking.affordable(config, role, account)
             reached[role] = asdict(config)
     except (reasking.Unasked, UserError) as error:

@@ -11,7 +11,7 @@ import numpy as np
 
 from guidebench.harness.errors import unknown
 from guidebench.harness.interfaces import Actions, Array, Drawer, Observations, ReadsPrompts, Task
-from guidebench.harness.parts import DatasetPart, ModelPart, SuitePart, There
+from guidebench.harness.parts import CellView, DatasetPart, ModelPart, SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite, cited
 from guidebench.suites.bin_sorting.words import COLOURS, PLACES
@@ -32,9 +32,9 @@ SIDE = 100
 CENTRE = (0.42, 0.0, 0.1)
 SCALE = 5.0
 """Observed positions are (position - CENTRE) * SCALE: within about -2 and 2."""
-OWN = 7
+ARM_NUMBERS = 7
 """Numbers of the arm's own state."""
-STATE = OWN + 1 + 3 + 2 + 9 + len(COLOURS) + len(PLACES)
+STATE = ARM_NUMBERS + 1 + 3 + 2 + 9 + len(COLOURS) + len(PLACES)
 PUBLISHED = "RoboFuME's simulator, as published"
 PAPER = "KAGI, §IV-B"
 QUICK = "quick profile: a cell in minutes on two cores"
@@ -95,9 +95,9 @@ class BinSortingData(DatasetPart):
     def __post_init__(self) -> None:
         check_settings(self, "dataset")
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot be gathered for this suite, or ""."""
-        return "" if isinstance(there.suite, BinSorting) else "it holds episodes of the suite bin_sorting alone"
+        return "" if isinstance(view.suite, BinSorting) else "it holds episodes of the suite bin_sorting alone"
 
     @property
     def count(self) -> int:
@@ -238,7 +238,7 @@ class BinSorting(SuitePart):
         if self.observation == "state":
             return Observations((STATE,), "float32"), Actions(shape=(7,))
         seen = {camera: Observations((SIDE, SIDE, 3), "uint8") for camera in CAMERAS_OF[self.cameras]}
-        own = {"proprioception": Observations((OWN,), "float32"), "goal": Observations((goal,), "float32")}
+        own = {"proprioception": Observations((ARM_NUMBERS,), "float32"), "goal": Observations((goal,), "float32")}
         return Observations(parts={**seen, **own}), Actions(shape=(7,))
 
     def horizon(self, task: str) -> int:
@@ -331,7 +331,7 @@ class BinSorting(SuitePart):
         check(task)
         from guidebench.suites.bin_sorting import expert
 
-        own = observations["proprioception"] if observations.dtype.names else observations[..., :OWN]
+        own = observations["proprioception"] if observations.dtype.names else observations[..., :ARM_NUMBERS]
         tips, angles = self.tip(task, observations), np.array(own[..., 3:6], float)
         angles[:, 2] = 0.0  # the yaw stays as it is
         found = [
@@ -389,13 +389,13 @@ class ScriptedClassifier(ModelPart):
     suites: ClassVar[tuple[str, ...]] = ("bin_sorting",)
     title: ClassVar[str] = "hand-written for bin_sorting: the block's colour in its place"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
-        if not isinstance(there.suite, BinSorting):
+        if not isinstance(view.suite, BinSorting):
             return "it is hand-written for the suite bin_sorting"
-        if not there.worded(self):
+        if not view.worded(self):
             return "it answers about single states, in the words of a dialogue; choose it as classifier=scripted"
-        if there["drawing"].camera != "both":
+        if view["drawing"].camera != "both":
             return "it reads two views side by side; set drawing.camera=both"
         return ""
 

@@ -70,11 +70,11 @@ def calibrate(camera: str, size: int, frames: int, seed: int) -> Regressor:
     places of the workspace. UserError for an unknown camera, and where too few frames agree."""
     if camera not in CAMERAS:
         raise unknown("camera", camera, tuple(CAMERAS))
-    points, pixels = shown(camera, size, frames, seed)
+    points, pixels = tip_pixels(camera, size, frames, seed)
     return Regressor(points, pixels, TOLERANCE * size / 100, seed)
 
 
-def shown(camera: str, size: int, frames: int, seed: int) -> tuple[Array, Array]:
+def tip_pixels(camera: str, size: int, frames: int, seed: int) -> tuple[Array, Array]:
     """Return the tip's positions [m, 3] in random calibration frames, and its pixels [m, 2] in them; frames that do not
     show all of it are left out. It is where the marker's colour is."""
     from guidebench.suites.bin_sorting import drawing, dynamics

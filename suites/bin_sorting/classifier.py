@@ -17,7 +17,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.suites.bin_sorting import layout, words
 from guidebench.suites.bin_sorting.cameras import CAMERAS, project
-from guidebench.suites.bin_sorting.task import there
+from guidebench.suites.bin_sorting.task import is_at
 
 if TYPE_CHECKING:
     from guidebench.suites.bin_sorting import ScriptedClassifier
@@ -91,7 +91,7 @@ def placed(top: Array, side: Array, colour: str, place: str) -> bool:
         return False
     lies = np.append(_unprojected(above.centre, 2 * layout.BLOCK), layout.BLOCK)
     low = project("side", lies[None], 1)[0] - beside.centre
-    return bool(np.linalg.norm(low) < LOW) and there(lies, place)
+    return bool(np.linalg.norm(low) < LOW) and is_at(lies, place)
 
 
 def blob(view: Array, colour: str) -> Blob:

@@ -41,7 +41,7 @@ BESIDE = np.array([0.275, 0.0])
 """Place between the tray and the arm, where a scripted policy drops a block."""
 
 
-def there(position: Array, place: str) -> bool:
+def is_at(position: Array, place: str) -> bool:
     """Return whether a block at `position` [3] lies at one of `words.PLACES`."""
     if place.endswith("bin"):
         return layout.bin_of(position) == place.removesuffix(" bin")
@@ -131,7 +131,7 @@ class BinTask:
 
     def _side(self) -> str:
         """Return a side of the tray where the block is not."""
-        away = [place for place in words.PLACES[3:] if not there(self._world.poses[self._block], place)]
+        away = [place for place in words.PLACES[3:] if not is_at(self._world.poses[self._block], place)]
         return str(self._random.choice(away))
 
     def _grasp(self) -> None:
@@ -173,7 +173,7 @@ class BinTask:
     # What holds
 
     def _success(self) -> bool:
-        return not self._world.closing and there(self._world.poses[self._block], self._place)
+        return not self._world.closing and is_at(self._world.poses[self._block], self._place)
 
     def _lifted(self) -> bool:
         block = self._world.poses[self._block, :3]
@@ -182,7 +182,7 @@ class BinTask:
     def _brought(self) -> bool:
         """Return whether the block is over its place or at it."""
         x, y, _ = self._world.poses[self._block, :3]
-        return (self._lifted() or not self._world.closing) and there(np.array([x, y, layout.BLOCK]), self._place)
+        return (self._lifted() or not self._world.closing) and is_at(np.array([x, y, layout.BLOCK]), self._place)
 
     def events(self) -> Array:
         """Return bool [3]: which of the suite's events began to hold in the last step."""
@@ -314,7 +314,7 @@ def spot(poses: Array, block: int, place: str) -> Array:
     return expert.free(poses, block, centre, half, centre)
 
 
-def asked(snapshot: Array) -> tuple[int, str, str]:
+def instructed_placement(snapshot: Array) -> tuple[int, str, str]:
     """Return what the instruction of a snapshot's episode says: the block's number, its place, and the bin in which it
     lies, or ""; UserError for a snapshot of another length, or one that says nothing of this suite."""
     if snapshot.shape != (SNAPSHOT.itemsize,):
@@ -326,8 +326,9 @@ def asked(snapshot: Array) -> tuple[int, str, str]:
 
 
 def instructed(snapshot: Array) -> str:
-    """Return the instruction of a snapshot's episode, which may be of any task; UserError as for `asked`."""
-    block, place, origin = asked(snapshot)
+    """Return the instruction of a snapshot's episode, which may be of any task; UserError as for
+    `instructed_placement`."""
+    block, place, origin = instructed_placement(snapshot)
     shown = _read(snapshot)["geom_rgba"][block]
     colour = next((name for name, rgba in words.RGBA.items() if np.allclose(rgba, shown, atol=1e-3)), None)
     if colour is None:
@@ -337,8 +338,8 @@ def instructed(snapshot: Array) -> str:
 
 def located(snapshot: Array) -> Array:
     """Return where the named block is and where the scripted policy would put it, metres, float64 [2, 3]; UserError as
-    for `asked`."""
-    block, place, _ = asked(snapshot)
+    for `instructed_placement`."""
+    block, place, _ = instructed_placement(snapshot)
     poses = _read(snapshot)["qpos"][dynamics.blocks()[:, None] + np.arange(3)]
     return np.stack([poses[block], [*spot(poses, block, place), layout.BLOCK]])
 

@@ -13,12 +13,12 @@ from crafter import constants, engine
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.suites.crafter.game import ITEMS, MATERIALS, SHOWN
+from guidebench.suites.crafter.game import ITEMS, MATERIALS, OBJECT_PICTURES
 from guidebench.suites.crafter.snapshots import Scene, unpack
 
 OUTSIDE = 127
 """Grey level of cells outside the world (the package's)."""
-KEPT = 4096
+CACHED_INVENTORIES = 4096
 """Largest number of pictures of inventories to keep."""
 
 
@@ -85,7 +85,7 @@ class CrafterDrawer:
         if material:
             engine._draw(canvas, (0, 0), self._texture(MATERIALS[material - 1]))
         if thing:
-            engine._draw_alpha(canvas, (0, 0), self._texture(SHOWN[thing - 1]))
+            engine._draw_alpha(canvas, (0, 0), self._texture(OBJECT_PICTURES[thing - 1]))
         return canvas
 
     def _texture(self, name: str) -> Array:
@@ -99,6 +99,6 @@ class CrafterDrawer:
             side = scene.materials.shape[0]
             view = engine.ItemView(self._textures, [side, -(-len(ITEMS) // side)])
             drawn = view(dict(zip(ITEMS, scene.inventory, strict=True)), (self._unit, self._unit))
-            if len(self._inventories) < KEPT:
+            if len(self._inventories) < CACHED_INVENTORIES:
                 self._inventories[scene.inventory] = drawn
         return drawn

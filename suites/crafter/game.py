@@ -26,12 +26,12 @@ from guidebench.suites.crafter.snapshots import Scene
 
 MATERIALS = tuple(constants.materials)
 """Names of materials; the code of a material is its index + 1, and 0 is a cell outside the world."""
-SHOWN = (
+OBJECT_PICTURES = (
     "player-left", "player-right", "player-up", "player-down", "player-sleep", "cow", "zombie", "skeleton",
     "arrow-left", "arrow-right", "arrow-up", "arrow-down", "plant", "plant-ripe", "fence",
 )  # fmt: skip
 """Names of the pictures of objects; the code of an object is its index + 1, and 0 is a cell without one."""
-CODES = {name: code for code, name in enumerate(SHOWN, 1)}
+CODES = {name: code for code, name in enumerate(OBJECT_PICTURES, 1)}
 ITEMS = tuple(constants.items)
 """Names of the inventory's entries; the first four are health, food, drink and energy."""
 ACTIONS = tuple(constants.actions)
@@ -187,7 +187,7 @@ class Game(Env):  # type: ignore[misc]
         names: set[str] = self._unlocked
         return names
 
-    def seen(self) -> tuple[Array, Array]:
+    def visible_cells(self) -> tuple[Array, Array]:
         """Return the codes of materials and of objects in the part of the world that the player sees, uint8
         [width, height] each, by column and row; the player is in the middle. Do not change them."""
         if self._local is None:
@@ -226,7 +226,7 @@ class Game(Env):  # type: ignore[misc]
 
     def scene(self) -> Scene:
         """Return what a picture of the present state shows."""
-        return Scene(*self.seen(), self.levels(), self._player.sleeping, self.daylight, self.noise)
+        return Scene(*self.visible_cells(), self.levels(), self._player.sleeping, self.daylight, self.noise)
 
     # State
 

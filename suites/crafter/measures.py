@@ -22,7 +22,7 @@ def within_reach(game: Game) -> Array:
     """Return which of `DEEDS` the player could do without any other deed before it, moves aside: what it consists of is
     in view, and tools and materials for it are held. float32 [deeds], 1 or 0; the player's own amounts count, which
     sentences do not tell."""
-    materials, things = game.seen()
+    materials, things = game.visible_cells()
     sees = {name for name, code in CODE.items() if (materials == code).any()}
     sees |= {name for name, code in CODES.items() if (things == code).any()}
     return np.array([_reached(deed, sees, game.player.inventory) for deed in DEEDS], np.float32)

@@ -86,7 +86,7 @@ class Records:
             record["world"] = game.semantic()[..., None]
         else:
             local = record["local"]
-            local[..., 0], local[..., 1] = game.seen()
+            local[..., 0], local[..., 1] = game.visible_cells()
         levels = np.frombuffer(game.levels(), np.uint8)
         record["status"], record["inventory"] = levels[:STATUS], levels[STATUS:]
         record["daylight"] = game.daylight

@@ -8,7 +8,7 @@ import numpy as np
 
 from guidebench.harness.interfaces import Array
 from guidebench.suites.crafter.drawing import CrafterDrawer
-from guidebench.suites.crafter.game import MATERIALS, SHOWN
+from guidebench.suites.crafter.game import MATERIALS, OBJECT_PICTURES
 
 SWAP: Mapping[str, str] = {
     "cow": "zombie",
@@ -47,7 +47,7 @@ class TextureDrawer(CrafterDrawer):
         super().__init__(size)
         random = np.random.default_rng(seed)
         self._patterns = {}
-        for name in (*MATERIALS, *SHOWN):
+        for name in (*MATERIALS, *OBJECT_PICTURES):
             ink = INKS[random.integers(len(INKS))]
             self._patterns[name] = np.where(random.integers(0, 2, (PATCHES, PATCHES, 1)), ink, 255 - ink)
 

@@ -24,7 +24,7 @@ class Scene(NamedTuple):
     materials: Array
     """Codes of materials, uint8 [width, height] (`guidebench.suites.crafter.game.MATERIALS`)."""
     things: Array
-    """Codes of objects, uint8 [width, height] (`guidebench.suites.crafter.game.SHOWN`)."""
+    """Codes of objects, uint8 [width, height] (`guidebench.suites.crafter.game.OBJECT_PICTURES`)."""
     inventory: bytes
     """Amount of each item."""
     sleeping: bool

@@ -9,8 +9,8 @@ import numpy as np
 
 from guidebench.harness.interfaces import Array, State, Step
 from guidebench.suites.crafter.game import ACHIEVEMENTS, Game
+from guidebench.suites.crafter.game_views import GameViews
 from guidebench.suites.crafter.observations import observed
-from guidebench.suites.crafter.shown import Shown
 
 if TYPE_CHECKING:
     from guidebench.suites.crafter import Crafter
@@ -20,7 +20,7 @@ NOTHING.flags.writeable = False
 INSTRUCTION = "survive, and unlock as many different achievements as possible"
 
 
-class CrafterTask(Shown):
+class CrafterTask(GameViews):
     """One game. An action is one of the package's 17, in its order.
 
     The reward is the package's: 1 in a step that unlocks achievements, and a tenth of the change of health. An episode

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from guidebench.harness.interfaces import Array
-from guidebench.suites.crafter.game import ITEMS, MATERIALS, SHOWN, Game
+from guidebench.suites.crafter.game import ITEMS, MATERIALS, OBJECT_PICTURES, Game
 
 NAMES = {"table": "crafting table", "plant-ripe": "plant", "sapling": "plant"}
 """Name in the package -> name in sentences, where it differs."""
@@ -29,14 +29,14 @@ def plain(name: str) -> str:
 
 SIGHTS = {code: plain(name) for code, name in enumerate(MATERIALS, 1) if name not in UNMENTIONED}
 GROUNDS = {code: plain(name) for code, name in enumerate(MATERIALS, 1)}
-OBJECTS = {code: plain(name.partition("-")[0]) for code, name in enumerate(SHOWN, 1)}
-THINGS = {code: plain(name) for code, name in enumerate(SHOWN, 1) if not name.startswith(("player", "arrow"))}
+OBJECTS = {code: plain(name.partition("-")[0]) for code, name in enumerate(OBJECT_PICTURES, 1)}
+THINGS = {code: plain(name) for code, name in enumerate(OBJECT_PICTURES, 1) if not name.startswith(("player", "arrow"))}
 
 
 def text(game: Game) -> str:
     """Return sentences in lower case: what is in view, sorted by name; what the player faces; what it has; how it
     feels. Sand, arrows and the player itself are not mentioned (ELLM's code)."""
-    materials, things = game.seen()
+    materials, things = game.visible_cells()
     empty = things == 0
     names = {SIGHTS[code] for code in set(materials[empty].tobytes()) if code in SIGHTS}
     names |= {THINGS[code] for code in set(things.tobytes()) if code in THINGS}

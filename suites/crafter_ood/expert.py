@@ -13,9 +13,9 @@ import numpy as np
 from crafter import constants
 
 from guidebench.suites.crafter.game import CODES
-from guidebench.suites.crafter_ood import seen as ways
+from guidebench.suites.crafter_ood import navigation
 from guidebench.suites.crafter_ood.actions import facing, makes, places
-from guidebench.suites.crafter_ood.seen import CODE, DIRECTIONS, MOVES, Seen
+from guidebench.suites.crafter_ood.navigation import CODE, DIRECTIONS, MOVES, ExploredMap
 
 if TYPE_CHECKING:
     from guidebench.suites.crafter_ood.quests import Subgoal
@@ -35,8 +35,8 @@ DANGERS = (*ENEMIES, *(code for name, code in CODES.items() if name.startswith("
 class Expert:
     """Plays one game, of which `seen` is what has been seen."""
 
-    def __init__(self, game: Any, seen: Seen) -> None:
-        self._game, self._seen = game, seen
+    def __init__(self, game: Any, seen: ExploredMap) -> None:
+        self._game, self._explored = game, seen
 
     def act(self, subgoal: Subgoal) -> str:
         """Return Crafter's next action towards a sub-goal."""
@@ -69,7 +69,7 @@ class Expert:
             return step
         if inventory["food"] <= LOW and (step := self._get("cow")):
             return step
-        _, things = self._game.seen()
+        _, things = self._game.visible_cells()
         if np.isin(things, DANGERS).any():
             return "sleep" if inventory["energy"] == 0 else None
         if inventory["energy"] <= TIRED:
@@ -80,7 +80,7 @@ class Expert:
 
     def _towards(self, subgoal: Subgoal) -> str | None:
         if subgoal.find:
-            return ways.find(self._seen, self._game, subgoal.find, dig=True) or self._get(subgoal.find)
+            return navigation.find(self._explored, self._game, subgoal.find, dig=True) or self._get(subgoal.find)
         verb, _, noun = subgoal.achievement.partition("_")
         if verb == "collect":
             return self._get(SOURCE[noun])
@@ -98,7 +98,7 @@ class Expert:
         material, thing = facing(self._game)
         if (type(thing).__name__.lower() if thing is not None else material) == noun:
             return "do"
-        return ways.find(self._seen, self._game, noun, dig=True)
+        return navigation.find(self._explored, self._game, noun, dig=True)
 
     def _make(self, item: str) -> str | None:
         if makes(self._game, item):
@@ -106,14 +106,14 @@ class Expert:
         recipe = constants.make[item]
         if step := self._lacking(recipe["uses"]):
             return step
-        there = ways.near(self._seen.where("table"))
+        there = navigation.near(self._explored.locate("table"))
         if not there.any():
             return self._table()
         if "furnace" in recipe["nearby"]:
-            there &= ways.near(self._seen.where("furnace"))
+            there &= navigation.near(self._explored.locate("furnace"))
             if not there.any():
                 return self._furnace()
-        step = ways.way(self._seen, self._game, _anyhow(there), dig=True)
+        step = navigation.way(self._explored, self._game, _anyhow(there), dig=True)
         return step or self._table()
 
     def _lacking(self, uses: Mapping[str, int]) -> str | None:
@@ -130,19 +130,19 @@ class Expert:
         """Place a furnace where a table is near, so that both can be used."""
         if step := self._lacking(constants.place["furnace"]["uses"]):
             return step
-        tables = self._seen.where("table")
-        return self._place("furnace", ways.near(tables)) if tables.any() else self._table()
+        tables = self._explored.locate("table")
+        return self._place("furnace", navigation.near(tables)) if tables.any() else self._table()
 
     def _place(self, item: str, there: Any) -> str | None:
         """Place something in front of the player, who stands in one of the cells `there` or anywhere."""
         x, y = self._game.player.pos.tolist()
         if places(self._game, item) and (there is None or there[x, y]):
             return f"place_{item}"
-        ground = np.isin(self._seen.materials, [CODE[name] for name in constants.place[item]["where"]])
-        goals = ways.facing(ground & (self._seen.things == 0))
+        ground = np.isin(self._explored.materials, [CODE[name] for name in constants.place[item]["where"]])
+        goals = navigation.facing(ground & (self._explored.things == 0))
         if there is not None:
             goals &= _anyhow(there)
-        return ways.way(self._seen, self._game, goals, dig=True) or None
+        return navigation.way(self._explored, self._game, goals, dig=True) or None
 
 
 def _anyhow(cells: Any) -> Any:

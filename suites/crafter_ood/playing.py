@@ -11,11 +11,11 @@ import numpy as np
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, State, Step
 from guidebench.suites.crafter.game import ACTIONS, Game
+from guidebench.suites.crafter.game_views import GameViews
 from guidebench.suites.crafter.observations import observed
-from guidebench.suites.crafter.shown import Shown
 from guidebench.suites.crafter_ood.actions import actions, primitive
+from guidebench.suites.crafter_ood.navigation import CODE, ExploredMap, find
 from guidebench.suites.crafter_ood.quests import LONGEST, QUESTS
-from guidebench.suites.crafter_ood.seen import CODE, Seen, find
 
 if TYPE_CHECKING:
     from guidebench.suites.crafter_ood import CrafterOod
@@ -27,7 +27,7 @@ BESIDE = ((1, 0), (-1, 0), (0, -1), (0, 1))
 """Cells beside the player, in the order in which a table at the start is tried."""
 
 
-class VerbNounTask(Shown, ABC):
+class VerbNounTask(GameViews, ABC):
     """One task; its name is a key of `guidebench.suites.crafter_ood.quests.QUESTS`.
 
     The reward is 1 in a step of success, which ends the episode, and else 0. Impossible actions do nothing and are
@@ -41,7 +41,7 @@ class VerbNounTask(Shown, ABC):
         self._observed = observed(settings.observation, settings.area, settings.view, settings.size)
         self._space, _ = settings.spaces(name)
         self._actions = actions(settings.actions)
-        self._seen = Seen(settings.area)
+        self._explored = ExploredMap(settings.area)
         self._new = np.zeros(LONGEST, bool)
         self._elapsed = self.impossible = self.deaths = 0
         self._caption = ""
@@ -59,14 +59,14 @@ class VerbNounTask(Shown, ABC):
         for attempt in range(WORLDS):
             self._game.begin(seed if attempt == 0 else None)
             if self._start():
-                self._seen.forget()
-                self._seen.look(self._game)
+                self._explored.forget()
+                self._explored.look(self._game)
                 self._begun()
                 self._new[:] = False
                 return
         raise UserError(
             f"none of {WORLDS} worlds of suite.area={self._settings.area} holds the start of the task "
-            f"{self.instruction!r}: {', '.join(self.quest.found)}{' and room for a table' * self.quest.table}; raise "
+            f"{self.instruction!r}: {', '.join(self.quest.sought)}{' and room for a table' * self.quest.table}; raise "
             f"suite.area"
         )
 
@@ -75,7 +75,7 @@ class VerbNounTask(Shown, ABC):
         game, quest = self._game, self.quest
         cows = any(type(thing).__name__ == "Cow" for thing in game.world.objects)
         present = {name for name, code in CODE.items() if (game.world._mat_map == code).any()}
-        if not set(quest.found) <= present | ({"cow"} if cows else set()):
+        if not set(quest.sought) <= present | ({"cow"} if cows else set()):
             return False
         if quest.table:
             x, y = game.player.pos.tolist()
@@ -93,14 +93,14 @@ class VerbNounTask(Shown, ABC):
         if game.player.sleeping:  # the package sleeps on, whatever the action
             name = "noop"
         elif chosen.verb == "find":
-            name = find(self._seen, game, chosen.noun)
+            name = find(self._explored, game, chosen.noun)
         else:
             name = primitive(chosen, game)
         self.impossible += name is None
         game.step(NUMBER[name or "noop"])
         self._caption = game.caption
         self._elapsed += 1
-        self._seen.look(game)
+        self._explored.look(game)
         self._advance()
         success, dead = self._succeeded(), game.dead
         if dead and not success:
@@ -179,8 +179,8 @@ class VerbNounTask(Shown, ABC):
 
     def find(self, noun: str) -> int | None:
         """Return the action of the next step towards something, through what has been seen; None if the player faces
-        it, or there is no way (`guidebench.suites.crafter_ood.seen.find`)."""
-        name = find(self._seen, self._game, noun)
+        it, or there is no way (`guidebench.suites.crafter_ood.navigation.find`)."""
+        name = find(self._explored, self._game, noun)
         return None if name is None else self.action_of(name)
 
     def position(self) -> None:
@@ -192,7 +192,7 @@ class VerbNounTask(Shown, ABC):
         return {
             "game": self._game.state(),
             "observed": self._observed.state(),
-            "seen": self._seen.state(),
+            "seen": self._explored.state(),
             "elapsed": self._elapsed,
             "impossible": self.impossible,
             "deaths": self.deaths,
@@ -201,7 +201,7 @@ class VerbNounTask(Shown, ABC):
     def load_state(self, state: State) -> None:
         self._game.load_state(state["game"])
         self._observed.load_state(state["observed"])
-        self._seen.load_state(state["seen"])
+        self._explored.load_state(state["seen"])
         self._new[:] = False
         self._caption = ""
         self._elapsed = int(state["elapsed"])

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from guidebench.harness.errors import UserError
 
 Group = Literal["in-domain", "long", "short", "free"]
-FOUND = ("tree", "stone", "coal", "iron", "diamond", "cow")
+FIND_NOUNS = ("tree", "stone", "coal", "iron", "diamond", "cow")
 """What a sub-goal may ask to find."""
 
 LEAST_AREA: Mapping[str, int] = {"tree": 9, "cow": 9, "stone": 12, "coal": 12, "iron": 20, "diamond": 24}
@@ -91,14 +91,14 @@ class Quest:
         return self.subgoals[-1]
 
     @property
-    def found(self) -> tuple[str, ...]:
+    def sought(self) -> tuple[str, ...]:
         """Return what the world must hold for the task to be possible, besides what every task needs."""
         return tuple(dict.fromkeys(step.find for step in self.subgoals if step.find))
 
     def check(self, area: int, view: int) -> None:
         """Raise UserError if a world of `area` cells hardly ever holds what the task needs, or if a view of `view`
         cells may not show its start."""
-        scarce = max(self.found, key=LEAST_AREA.__getitem__, default="")
+        scarce = max(self.sought, key=LEAST_AREA.__getitem__, default="")
         if scarce and area < LEAST_AREA[scarce]:
             raise UserError(
                 f"suite.area={area} is too small for the task {self.instruction!r}: worlds of that size hardly ever "

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from guidebench.harness.interfaces import State
+from guidebench.suites.crafter_ood.navigation import beside
 from guidebench.suites.crafter_ood.playing import VerbNounTask
 from guidebench.suites.crafter_ood.quests import Subgoal
-from guidebench.suites.crafter_ood.seen import beside
 
 if TYPE_CHECKING:
     from guidebench.suites.crafter_ood import CrafterOod
@@ -58,7 +58,7 @@ class OodTask(VerbNounTask):
         from guidebench.suites.crafter_ood.expert import Expert
 
         left = [subgoal for subgoal, met in zip(self.quest.subgoals, self._met, strict=True) if not met]
-        name = Expert(self._game, self._seen).act(left[0] if left else self.quest.goal)
+        name = Expert(self._game, self._explored).act(left[0] if left else self.quest.goal)
         return self.action_of(name)
 
     def state(self) -> State:

@@ -17,14 +17,14 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 
 MOST_BYTES = 100_000_000
 SECONDS = 120.0
 MAGIC = b"\x93NUMPY"
 ARRAY, DTYPE, ENCODE, SCALAR, BLANK = "array", "dtype", "encode", "scalar", "blank"
-KNOWN = {
+GLOBALS = {
     **{(f"numpy.{core}.multiarray", "_reconstruct"): BLANK for core in ("core", "_core")},
     **{(f"numpy.{core}.multiarray", "scalar"): SCALAR for core in ("core", "_core")},
     ("numpy", "ndarray"): ARRAY,
@@ -43,7 +43,7 @@ PUSHED = frozenset(
 
 
 class Name(NamedTuple):
-    """A name that the pickle mentions, by its meaning in `KNOWN`."""
+    """A name that the pickle mentions, by its meaning in `GLOBALS`."""
 
     meaning: str
 
@@ -215,12 +215,12 @@ class Reader:
         self._name(self._pop(), name)
 
     def _name(self, module: Any, name: Any) -> None:
-        if (module, name) not in KNOWN:
+        if (module, name) not in GLOBALS:
             raise UserError(
                 f"its pickle names {str(module)[:80]}.{str(name)[:80]}, which Housekeep's annotations do not need; "
                 f"opening it could run code of its author's"
             )
-        self._stack.append(Name(KNOWN[module, name]))
+        self._stack.append(Name(GLOBALS[module, name]))
 
     def _on_reduce(self, argument: Any) -> None:
         given, name = self._pop(), self._pop()
@@ -340,7 +340,7 @@ def convert(source: Path, target: Path) -> str:
         raise UserError(f"{target} ends in {target.suffix!r}; name a file that ends in .parquet or .csv")
     if target.exists():
         raise UserError(f"{target} exists; name a file that does not, or remove it")
-    found = apart.call(f"{source}: reading its annotations", SECONDS, _rows, source)
+    found = reader_process.call(f"{source}: reading its annotations", SECONDS, _rows, source)
     columns = dict(zip(COLUMNS, zip(*found, strict=True), strict=True))
     import pandas as pd
 

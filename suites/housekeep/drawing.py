@@ -21,7 +21,7 @@ SHADE = (0.82, 0.92, 1.0)
 """Brightness of faces across x, y and z."""
 LABELLED = 256
 """Pixels from which on names are written."""
-SEEN = 0.0006
+NAMED_SHARE = 0.0006
 """Share of a picture that a thing takes at least to have its name written."""
 
 
@@ -42,7 +42,7 @@ class HousekeepDrawer:
     def draw(self, scene: Scene) -> Array:
         """Return the picture of one scene, uint8 [size, size, 3]."""
         draw = self._map if self._above else self._camera
-        picture = draw(scene, *_boxes(scene, np.ones_like(scene.shown) if self._above else scene.shown))
+        picture = draw(scene, *_boxes(scene, np.ones_like(scene.visible) if self._above else scene.visible))
         if scene.held >= 0:
             edge = max(2, self._size // 8)
             corner = np.arange(edge)
@@ -113,7 +113,7 @@ class HousekeepDrawer:
         written = []
         for number in np.unique(hit[hit >= 0]).tolist():
             rows, columns = np.nonzero(hit == number)
-            if len(rows) >= SEEN * hit.size:
+            if len(rows) >= NAMED_SHARE * hit.size:
                 written.append((self._looks.names[looks[number]], columns.mean(), rows.mean()))
         return _written(picture, written)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError, unknown
 
 OURS = Path(__file__).with_name("preferences.csv")
@@ -95,7 +95,7 @@ def _read(path: Path, time: int, size: int) -> Preferences:
         raise UserError(f"{path}: {size:,} bytes are more than a table of preferences has ({MOST_BYTES:,})")
     if path == OURS.resolve():
         return _checked(path.name, rows_of(path), "ours")
-    rows = apart.call(f"{path}: reading its preferences", SECONDS, rows_of, path)
+    rows = reader_process.call(f"{path}: reading its preferences", SECONDS, rows_of, path)
     return _checked(path.name, rows, "file")
 
 

@@ -40,7 +40,7 @@ class Scene(NamedTuple):
     high: Array
     things: Array
     """Objects in the room, their number in `OBJECTS`, int [n]."""
-    shown: Array
+    visible: Array
     """Whether the camera may see them, bool [n]: not in closed furniture that is not looked into."""
     points: Array
     """Where they lie, float32 [n, 3]."""

@@ -94,7 +94,7 @@ class HousekeepTask:
         self._counted = np.tile(self.floor.blocks, (SIZE + count, 1))
         self._counted[SIZE + np.arange(count), np.arange(count)] = False
         self._owner = np.arange(-SIZE, count)
-        self._there = np.ones(SIZE + count, bool)
+        self._present = np.ones(SIZE + count, bool)
         self._inside = np.concatenate([np.zeros(SIZE, bool), self.floor.inside])
         self._closed = np.zeros(SIZE + count, bool)
         for thing in range(SIZE):
@@ -153,13 +153,13 @@ class HousekeepTask:
         level = np.maximum(self._distance, 1e-6)
         self._sine, self._cosine = y / level, x / level
         self._elevation = np.arctan2(z, level)
-        self._free = self._there & (self._distance <= RANGE) & self._sight(self.x, self.y, slice(None))
+        self._free = self._present & (self._distance <= RANGE) & self._sight(self.x, self.y, slice(None))
 
     def free_sight(self, x: float, y: float, things: Array) -> Array:
         """Return which of the things, int [n], are in free sight from a place, in whatever direction: bool [n]. What is
         open or closed is seen from its front, and so is what lies in it; what lies in something closed is seen within
         reach of its front."""
-        return self._there[things] & self._sight(x, y, things)
+        return self._present[things] & self._sight(x, y, things)
 
     def _sight(self, x: float, y: float, things: Any) -> Array:
         owner, inside = self._owner[things], self._inside[things]
@@ -175,7 +175,7 @@ class HousekeepTask:
         sine, cosine = math.sin(self.heading), math.cos(self.heading)
         self._aside_sine = self._sine * cosine - self._cosine * sine
         self._aside_cosine = self._cosine * cosine + self._sine * sine
-        self._seen = self._free & (self._aside_cosine >= VIEW) & (np.abs(self._elevation - self.pitch) <= HALF_VIEW)
+        self._visible = self._free & (self._aside_cosine >= VIEW) & (np.abs(self._elevation - self.pitch) <= HALF_VIEW)
 
     def aimed(self, x: float, y: float, heading: float, pitch: float, things: Array, free: Array) -> int:
         """Return which of the things, int [n], is grabbed or released on from a pose: the one in free sight (`free`,
@@ -197,7 +197,7 @@ class HousekeepTask:
         return SIZE + np.flatnonzero(load < SLOTS)
 
     def _grab_release(self) -> None:
-        if not (self._seen & (self._distance <= REACH)).any():
+        if not (self._visible & (self._distance <= REACH)).any():
             return
         things = self.reachable()
         at = self.aimed(self.x, self.y, self.heading, self.pitch, things, self._free[things])
@@ -218,7 +218,7 @@ class HousekeepTask:
     def put(self, thing: int, receptacle: int, slot: int) -> None:
         """Move an object to a receptacle's place; -1, -1 takes it out of the room."""
         self.place[thing], self.slot[thing], self._owner[thing] = receptacle, slot, receptacle
-        self._there[thing] = receptacle >= 0
+        self._present[thing] = receptacle >= 0
         self._counted[thing] = self.floor.blocks
         if receptacle >= 0:
             self.points[thing] = self.floor.slots[receptacle, slot]
@@ -237,7 +237,7 @@ class HousekeepTask:
         """Note which sub-goals are met now; each needs those of its item before it."""
         self._new[:] = False
         met = self._met
-        seen = self._seen
+        seen = self._visible
         now: list[tuple[int, int]] = []
         for number, thing in enumerate(self.rules.items):
             own = met[number]
@@ -292,7 +292,7 @@ class HousekeepTask:
 
     def _observation(self) -> Array:
         record = np.zeros((), self._space)
-        seen, count = self._seen, len(self.floor.names)
+        seen, count = self._visible, len(self.floor.names)
         things = np.empty((len(seen), 5), np.float32)
         things[:, 0] = 1
         things[:, 1] = self._distance
@@ -313,7 +313,7 @@ class HousekeepTask:
 
     def visible(self) -> tuple[list[int], list[int]]:
         """Return the objects and the receptacles in view, by number."""
-        found = np.flatnonzero(self._seen).tolist()
+        found = np.flatnonzero(self._visible).tolist()
         return [thing for thing in found if thing < SIZE], [thing - SIZE for thing in found if thing >= SIZE]
 
     def text(self) -> str:

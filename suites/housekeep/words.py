@@ -20,7 +20,7 @@ def plain(name: str) -> str:
     return name.replace("_", " ")
 
 
-def where(aside: float, distance: float) -> str:
+def direction(aside: float, distance: float) -> str:
     """Return a direction and a distance in words.
 
     >>> where(0.5, 1.26), where(-0.1, 2.0)
@@ -36,13 +36,13 @@ def text(task: HousekeepTask) -> str:
     size = len(OBJECTS)
     told = []
     if receptacles:
-        named = [f"{task.floor.names[at]} ({where(*task.side(size + at))})" for at in receptacles]
+        named = [f"{task.floor.names[at]} ({direction(*task.side(size + at))})" for at in receptacles]
         told.append(f"you see {', '.join(named)}.")
     for thing in objects:
         at = int(task.place[thing])
         told.append(
             f"{plain(OBJECTS[thing])} {'in' if task.floor.inside[at] else 'on'} {task.floor.names[at]} "
-            f"({where(*task.side(thing))})."
+            f"({direction(*task.side(thing))})."
         )
     told.append(f"you hold {plain(OBJECTS[task.held]) if task.held >= 0 else 'nothing'}.")
     if task.tilts:

@@ -14,7 +14,7 @@ from guidebench.harness.interfaces import Actions, Array, Coordinates, Drawer, O
 from guidebench.harness.parts import SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite, cited
-from guidebench.suites.metaworld.words import GRIPPER, INSTRUCTIONS, LAGEA, what, where
+from guidebench.suites.metaworld.words import GRIPPER, INSTRUCTIONS, LAGEA, object_words, target_words
 from guidebench.suites.mujoco.looks import Looks
 
 if TYPE_CHECKING:
@@ -274,8 +274,8 @@ class MetaWorld(SuitePart):
 
         found = [
             Coordinates("tcp", GRIPPER, at(0), at(18), reach=REACH),
-            Coordinates("obj", what(task), at(4), at(22), reach=REACH),
-            Coordinates("target", where(task), at(36), constant=True),
+            Coordinates("obj", object_words(task), at(4), at(22), reach=REACH),
+            Coordinates("target", target_words(task), at(36), constant=True),
         ]
         return tuple(each for each in found if each.entries and (each.name, self.goal) != ("target", "hidden"))
 

@@ -58,19 +58,19 @@ class PosedState(NamedTuple):
 class PosedEnvironment:
     """An environment whose fingers and object are at given positions, once these are set."""
 
-    told: PosedState | None = None
+    pose: PosedState | None = None
 
     @property
     def tcp_center(self) -> Array:
-        return super().tcp_center if self.told is None else self.told.tcp  # type: ignore[misc]
+        return super().tcp_center if self.pose is None else self.pose.tcp  # type: ignore[misc]
 
     def get_body_com(self, name: str) -> Any:
-        if self.told is not None and name in ("leftpad", "rightpad"):
-            return getattr(self.told, name)
+        if self.pose is not None and name in ("leftpad", "rightpad"):
+            return getattr(self.pose, name)
         return super().get_body_com(name)  # type: ignore[misc]
 
     def _get_pos_objects(self) -> Any:
-        return super()._get_pos_objects() if self.told is None else self.told.object  # type: ignore[misc]
+        return super()._get_pos_objects() if self.pose is None else self.pose.object  # type: ignore[misc]
 
 
 class Rewarder:
@@ -100,7 +100,7 @@ class Rewarder:
         shift = seen[-3:] - self._places["_target_pos"]
         for name, place in self._places.items():
             setattr(env, name, place + shift)
-        env.told = _moment(seen)
+        env.pose = _moment(seen)
         if self._door is not None:
             self._door.turn(seen[4:7] - shift)
         tells = 3 in self._entries

@@ -119,11 +119,11 @@ FREE = ("reach", "reach-wall", "hand-insert")
 """Tasks whose target is a position of the gripper, independent of the object."""
 
 
-def what(task: str) -> str:
+def object_words(task: str) -> str:
     """Return the description of a task's first object, which the gripper has to reach."""
     return f"{OBJECTS.get(task, BLOCK)}, which the gripper has to get at"
 
 
-def where(task: str) -> str:
+def target_words(task: str) -> str:
     """Return the description of a task's target."""
     return f"where {'the gripper' if task in FREE else OBJECTS.get(task, BLOCK)} has to be for the task to succeed"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Drawer, Judge, Observations, Suite
-from guidebench.harness.parts import DrawingPart, ModelPart, SuitePart, There
+from guidebench.harness.parts import CellView, DrawingPart, ModelPart, SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite, cited
 
@@ -177,9 +177,9 @@ class Sprite(ModelPart):
     privileged: ClassVar[bool] = False
     title: ClassVar[str] = "hand-written for this task"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this judge cannot answer in this cell, or ""."""
-        return "" if isinstance(there.suite, MiniGridDoorKey) else ELSEWHERE
+        return "" if isinstance(view.suite, MiniGridDoorKey) else ELSEWHERE
 
     def spawn(self, suite: Suite, task: str) -> Judge:
         """Return the judge for frames of `task` at any tile size; UserError for another suite."""

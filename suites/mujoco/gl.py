@@ -41,7 +41,7 @@ OTHERS = ("", "glfw", "glx", *("enable", "enabled", "on", "true", "1", "disable"
 """Further values of MUJOCO_GL with which MuJoCo can be imported."""
 
 
-def asked() -> str:
+def requested_backend() -> str:
     """Return the backend that the environment asks for, or "". Raise UserError for values with which MuJoCo cannot be
     imported."""
     given, platform = os.environ.get("MUJOCO_GL", ""), os.environ.get("PYOPENGL_PLATFORM", "")
@@ -61,7 +61,7 @@ def backend() -> Literal["egl", "osmesa"]:
     """Return this process's backend; UserError, naming the package to install, if there is none. Call it before
     importing MuJoCo, which under `MUJOCO_GL=osmesa` loads Mesa at import."""
     before_mujoco()
-    if (wanted := asked()) == "egl" or (wanted != "osmesa" and gpu()):
+    if (wanted := requested_backend()) == "egl" or (wanted != "osmesa" and gpu()):
         return "egl"
     if ctypes.util.find_library("OSMesa") is None:
         raise UserError(
@@ -83,7 +83,7 @@ def finding() -> Finding:
 def before_mujoco() -> None:
     """Do what must precede the import of MuJoCo. Raise UserError for values of MUJOCO_GL with which it cannot be
     imported, because there is no such way to draw or its library is missing, and as `before_mesa` does."""
-    if (wanted := asked()) and ctypes.util.find_library(LIBRARIES[wanted]) is None:
+    if (wanted := requested_backend()) and ctypes.util.find_library(LIBRARIES[wanted]) is None:
         raise UserError(
             f"MUJOCO_GL={wanted}, and {LIBRARIES[wanted]} is missing, so MuJoCo cannot be imported; unset the "
             f"variable, or install the library (Debian, Ubuntu: apt-get install {PACKAGES[wanted]})"

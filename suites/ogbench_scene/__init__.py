@@ -11,7 +11,7 @@ import numpy as np
 
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Array, Drawer, Judge, Observations, Suite, Task
-from guidebench.harness.parts import ModelPart, SuitePart, There
+from guidebench.harness.parts import CellView, ModelPart, SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Later, Unit, cite, cited
 from guidebench.suites.mujoco.looks import Looks
@@ -243,9 +243,9 @@ class Motion(ModelPart):
     privileged: ClassVar[bool] = False
     title: ClassVar[str] = "hand-written for this task"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this judge cannot answer in this cell, or ""."""
-        return "" if isinstance(there.suite, OgbenchScene) else ELSEWHERE
+        return "" if isinstance(view.suite, OgbenchScene) else ELSEWHERE
 
     def spawn(self, suite: Suite, task: str) -> Judge:
         """Return the judge for frames of any size and any task of the suite; UserError for another suite."""

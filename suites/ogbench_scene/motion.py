@@ -46,7 +46,7 @@ STEADY = 5
 """Frames in the median filter, so that a passing arm is not taken for a motion."""
 
 
-class Seen(NamedTuple):
+class SlideMotion(NamedTuple):
     """One slide in L frames."""
 
     position: Array  # float [L], metres, NaN where it is not visible
@@ -70,7 +70,7 @@ class Slide:
         self._of_lock = (np.abs(self._looks[1::2] - self._looks[::2]) > TOLERANCE).any(axis=1)
         self._red = _red(frames)
 
-    def __call__(self, frames: Array) -> Seen:
+    def __call__(self, frames: Array) -> SlideMotion:
         """Return its state in frames uint8 [L, pixels, 3]."""
         best, seen, votes = [], [], []
         for frame in _planes(frames[:, self._pixels]):
@@ -84,7 +84,7 @@ class Slide:
             votes.append(int(unlocked) - int(locked))
         position = np.where(seen, self._positions[np.array(best) // 2], np.nan)
         lock = np.where(np.abs(votes) >= TELLING, np.array(votes) > 0, np.nan)
-        return Seen(position, lock, self._red[best])
+        return SlideMotion(position, lock, self._red[best])
 
 
 class MotionJudge:
@@ -97,9 +97,9 @@ class MotionJudge:
         self._side, self._slides = 0, list[Slide]()
 
     def __call__(self, clips: Sequence[Array]) -> list[float]:
-        return [float(any(self.told(np.asarray(clip)).values())) for clip in clips]
+        return [float(any(self.changed_subgoals(np.asarray(clip)).values())) for clip in clips]
 
-    def told(self, frames: Array) -> dict[str, bool]:
+    def changed_subgoals(self, frames: Array) -> dict[str, bool]:
         """Return which subgoals' objects visibly change in frames uint8 [L, side, side, 3]; UserError for another
         shape."""
         if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[1] != frames.shape[2] or frames.shape[3] != 3:

@@ -55,7 +55,7 @@ class Maze:
     def __init__(self, name: str, settings: PointMaze) -> None:
         self._env, self._settings = package(name, reward_type=settings.reward), settings
         self._elapsed = 0
-        self._there = self._any = False
+        self._at_target = self._any = False
         self._events = np.zeros(1, bool)
         self.instruction = "move the green ball through the maze to the red target"
         self.max_steps = settings.horizon(name)
@@ -64,23 +64,23 @@ class Maze:
     def reset(self, seed: int | None = None) -> Array:
         observed, info = self._env.reset(seed=None if seed is None else int(seed))
         self._elapsed = 0
-        self._there = self._any = bool(info["success"])
+        self._at_target = self._any = bool(info["success"])
         self._events = np.zeros(1, bool)
         return _vector(observed)
 
     def step(self, action: Any) -> Step:
         observed, reward, terminated, _, info = self._env.step(action)
         self._elapsed += 1
-        before, self._there = self._there, bool(info["success"])
-        self._any = self._any or self._there
-        self._events = np.array([self._there and not before])
-        success = self._any if self._settings.success == "any" else self._there
+        before, self._at_target = self._at_target, bool(info["success"])
+        self._any = self._any or self._at_target
+        self._events = np.array([self._at_target and not before])
+        success = self._any if self._settings.success == "any" else self._at_target
         return Step(_vector(observed), float(reward), terminated, self._elapsed >= self.max_steps, success)
 
     def subgoals(self) -> dict[str, bool]:
         """Return whether the ball has been at the target in this episode, and whether it is there now; privileged, for
         evaluation only."""
-        return {"success_any": self._any, "success_last": self._there}
+        return {"success_any": self._any, "success_last": self._at_target}
 
     def events(self) -> Array:
         """Return bool [1]: whether the last step brought the ball to the target."""
@@ -100,7 +100,7 @@ class Maze:
         return {
             "simulation": simulation.state(self._env.model, self._env.data, WRITTEN),
             "goal": self._env.goal.copy(),
-            "there": self._there,
+            "there": self._at_target,
             "any": self._any,
             "elapsed": self._elapsed,
             "random": self._env.np_random.bit_generator.state,
@@ -113,7 +113,7 @@ class Maze:
         generator = np.random.Generator(np.random.PCG64())
         generator.bit_generator.state = state["random"]
         self._env.np_random = generator
-        self._there, self._any = bool(state["there"]), bool(state["any"])
+        self._at_target, self._any = bool(state["there"]), bool(state["any"])
         self._events = np.zeros(1, bool)
         self._elapsed = int(state["elapsed"])
 

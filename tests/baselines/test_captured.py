@@ -60,14 +60,14 @@ class Repeated(Captured):
     def _recorded(self, own: Any, kind: Any) -> tuple[Any, Any]:
         class Graph:
             def replay(_) -> None:
-                graph.told = self.learn(own, kind)
+                graph.statistics = self.learn(own, kind)
 
         graph: Any = Graph()
         return graph, None
 
     def _replay(self, captured: Any, sample: Any) -> Any:
         super()._replay(captured, sample)
-        return captured.graph.told
+        return captured.graph.statistics
 
 
 class OnDevice(TorchDispatchMode):

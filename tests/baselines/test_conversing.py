@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from guidebench.baselines.conversing import ECHOED, Misread, Said, converse, filled, misfit
+from guidebench.baselines.conversing import ECHOED, Conversation, Misread, converse, filled, misfit
 from guidebench.harness.models.calls import Failure, Message
 from tests.baselines.teachers.llm.talking import CUT, Ask
 
@@ -14,7 +14,7 @@ def number(reply: str) -> int:
     return int(reply)
 
 
-def talk(*replies: Any, retries: int = 2) -> tuple[Said[int], Ask]:
+def talk(*replies: Any, retries: int = 2) -> tuple[Conversation[int], Ask]:
     ask = Ask(*replies)
     asked = (Message("user", ("How many?",)),)
     return asyncio.run(converse(ask, asked, number, lambda fault: f"Again: {fault}.", retries)), ask

@@ -18,7 +18,7 @@ from guidebench.harness.interfaces import (
     Build,
     Observations,
     Response,
-    Told,
+    StepWords,
     Transition,
     TransitionColumn,
     Update,
@@ -225,7 +225,7 @@ def test_parts_are_joined_to_what_a_task_shows() -> None:
 
 
 def test_a_seeds_part_of_a_transition_has_its_own_words() -> None:
-    told = Told(("you see tree.", "you see cow."), ("chop tree", ""))
-    mine = _of(happened(4)._replace(told=told, snapshot=None), 1)
-    assert mine.told == Told(("you see cow.",), ("",)) and mine.snapshot is None
-    assert mine.reward.tolist() == [504.0] and _of(happened(4), 0).told is None
+    told = StepWords(("you see tree.", "you see cow."), ("chop tree", ""))
+    mine = _of(happened(4)._replace(words=told, snapshot=None), 1)
+    assert mine.words == StepWords(("you see cow.",), ("",)) and mine.snapshot is None
+    assert mine.reward.tolist() == [504.0] and _of(happened(4), 0).words is None

@@ -69,7 +69,7 @@ def test_a_guide_hears_of_every_episode_once_its_last_transition_is_stored(
         "suite=classic", "task=CartPole-v1", "method=hearing", "training.steps=400", "evaluation.every=400",
         "evaluation.episodes=1", "learner.hidden=[8]", "seeds=[0,1]", packs=[(0, 1)],
     )  # fmt: skip
-    rows, metrics = results.load(study, what="episodes"), results.load(study, what="metrics")
+    rows, metrics = results.load(study, log="episodes"), results.load(study, log="metrics")
     assert rows.groupby("seed").size().to_dict() == metrics.groupby("seed")["episode/count"].sum().astype(int).to_dict()
     assert (rows["ret"] == rows["rewards"]).all() and (rows["ret"] == rows["length"]).all(), "a point for each step"
     assert rows["step"].tolist() == rows.groupby("seed")["length"].cumsum().tolist()

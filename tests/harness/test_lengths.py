@@ -58,7 +58,7 @@ def test_what_is_counted_of_a_cell() -> None:
         ["suite=minigrid_doorkey", "task=5x5", "method=uer", "profile=smoke", "learner.learning_starts=32",
          "training.steps=100", "evaluation.every=30", "evaluation.episodes=2", "training.demonstrations=3"]
     ).trained  # fmt: skip
-    there = config.there(cell)
+    there = config.cell_view(cell)
     assert lengths.evaluations(there) == 4 and lengths.tested(there) == 8
     assert lengths.tested_steps(there) == 8 * 250 and lengths.demonstrated(there) == 3 * 250
     assert lengths.demonstrated_stretches(there, 100) == 3 * 3

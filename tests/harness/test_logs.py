@@ -96,7 +96,7 @@ def test_a_guide_of_another_package_logs_rows_that_outlive_a_stop_and_the_packag
     assert (other / file.relative_to(whole)).read_bytes() == file.read_bytes()
 
     monkeypatch.undo()  # the package is gone
-    rows = results.load(whole, what="waypoints")
+    rows = results.load(whole, log="waypoints")
     assert rows["number"].tolist() == list(range(1, 21)) and rows["step"].tolist() == list(range(10, 210, 10))
     assert rows["x"].dtype == "float64" and set(rows["method"]) == {"marked"}
     assert results.study(whole).logs["waypoints"].columns["x"] == Column(float, "its place")
@@ -154,7 +154,7 @@ def test_a_part_adds_optional_columns_to_a_log_of_another_whichever_comes_first(
     parts = [("guide 'a'", {"places": PLACES}), ("teacher 'b'", {"places": more}), ("judge 'c'", {"places": alone})]
     for order in (parts, parts[::-1]):
         (found,) = logs.together(order).values()
-        assert set(found.columns) == {"step", "x", "at", "mood"} and found.wanted == {"step": int, "x": float}
+        assert set(found.columns) == {"step", "x", "at", "mood"} and found.required == {"step": int, "x": float}
     assert logs.together(parts)["places"].meaning == PLACES.meaning
     assert logs.together([parts[2], parts[0]])["places"].meaning == PLACES.meaning
 

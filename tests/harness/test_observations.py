@@ -15,7 +15,7 @@ from guidebench import testing
 from guidebench.harness import registry
 from guidebench.harness.commands import cli
 from guidebench.harness.episodes import demonstrations
-from guidebench.harness.episodes.demonstrations import Wanted
+from guidebench.harness.episodes.demonstrations import DemonstrationSpec
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity import sources
 from guidebench.harness.interfaces import Observations
@@ -140,14 +140,14 @@ def test_a_foreign_method_records_a_run_on_records(tmp_path: Path) -> None:
     assert [row["success"] for row in log_rows(run, "evaluations")] == [True]
 
 
-def wanted(count: int = 2) -> Wanted:
-    return Wanted("seen_corridor", registry.get("suite", "seen_corridor")(), "steps", count)
+def wanted(count: int = 2) -> DemonstrationSpec:
+    return DemonstrationSpec("seen_corridor", registry.get("suite", "seen_corridor")(), "steps", count)
 
 
 def test_demonstrations_of_records_are_kept_and_read_back(cache: Path) -> None:
     made = demonstrations.make(wanted())
     demonstrations.keep(made, wanted())
-    found = demonstrations.kept(wanted().file)
+    found = demonstrations.read(wanted().file)
     assert found is not None
     for one, other in zip(made, found.episodes, strict=True):
         assert one.observation.dtype == other.observation.dtype and one.observation.dtype.names
@@ -157,7 +157,7 @@ def test_demonstrations_of_records_are_kept_and_read_back(cache: Path) -> None:
     description["fields"]["observation"][1][1] = "|O8"
     wanted().file.write_text(json.dumps(description))
     with pytest.warns(UserWarning, match="is damaged"):
-        assert demonstrations.kept(wanted().file) is None
+        assert demonstrations.read(wanted().file) is None
 
 
 def test_a_demonstration_that_replays_otherwise_is_told_by_its_part() -> None:

@@ -84,16 +84,16 @@ PROMPT = settings.fields(Asked)["prompt"]
 def test_a_text_may_be_named_by_a_file_and_the_text_is_the_value(tmp_path: Path) -> None:
     file = tmp_path / "a prompt.txt"
     file.write_bytes("\ufeffIs it späť?\r\nSay so.\n\n".encode())
-    assert settings.given(PROMPT, f"file:{file}", "judge.prompt") == "Is it späť?\nSay so."
-    assert settings.given(PROMPT, "Is it?", "judge.prompt") == "Is it?"
+    assert settings.from_command(PROMPT, f"file:{file}", "judge.prompt") == "Is it späť?\nSay so."
+    assert settings.from_command(PROMPT, "Is it?", "judge.prompt") == "Is it?"
 
 
 def test_a_text_that_begins_like_a_file_s_name_is_not_read_once_it_is_a_value(tmp_path: Path) -> None:
     file = tmp_path / "prompt.txt"
     file.write_text(f"file:{tmp_path / 'secret'}")
-    text = settings.given(PROMPT, f"file:{file}", "judge.prompt")
+    text = settings.from_command(PROMPT, f"file:{file}", "judge.prompt")
     assert settings.build(Asked, {"prompt": text}, "judge").prompt == f"file:{tmp_path / 'secret'}"
-    assert settings.given(settings.fields(Asked)["name"], "file:none", "judge.name") == "file:none"
+    assert settings.from_command(settings.fields(Asked)["name"], "file:none", "judge.name") == "file:none"
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes | None, 
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(UserError, match=rf"^judge.prompt=file:{file}: {file}.*{says}"):
-        settings.given(PROMPT, f"file:{file}", "judge.prompt")
+        settings.from_command(PROMPT, f"file:{file}", "judge.prompt")
 
 
 def test_a_directory_is_no_text(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
-        settings.given(PROMPT, f"file:{tmp_path}", "judge.prompt")
+        settings.from_command(PROMPT, f"file:{tmp_path}", "judge.prompt")

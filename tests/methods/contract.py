@@ -293,7 +293,7 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
     differing = [name for name in one if one[name] != other[name]]
     assert not differing, "a run that was killed, and one that was not and replays its answers, differ"
     if "{" in row.words and "=scripted" not in row.words:  # models whose answers are recorded, and no others
-        spending = results.load(whole, what="ledger")
+        spending = results.load(whole, log="ledger")
         assert spending["questions"].any() and not spending["billed_calls"].any()
     reported(whole, row.sections.split())
     return killed
@@ -301,7 +301,7 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
 
 def reported(study: Path, names: list[str]) -> None:
     """Check that the report has each section whose logs the study has, these among them."""
-    report = report_files.report(study, report_files.Asked(resamples=100))
+    report = report_files.report(study, report_files.ReportOptions(resamples=100))
     logs = {EVALUATIONS, *results.study(study).logs}
     possible = [section.name for section in sections([]) if {*section.needs} <= logs]
     assert {*names} <= {*possible}

@@ -26,7 +26,7 @@ def converse(model: Any, talk: Callable[[Callable[[Call], Awaitable[CallResult]]
 
 
 def transformers(directory: Path) -> Any:
-    from guidebench.harness.models.backends.transformers_.loaded import Source
+    from guidebench.harness.models.backends.transformers_.loaded_model import Source
     from guidebench.harness.models.backends.transformers_.model import TransformersModel
 
     return TransformersModel(Source(str(directory), dtype="float32"))

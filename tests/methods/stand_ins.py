@@ -68,7 +68,7 @@ class StandIn(Silent):
         speaker = next(iter(answering.speakers(parts, role)), "")
         suite, task = cell.section("suite"), cell.names.task
         self._dialogue = cell.section(speaker).dialogue(suite, task, role) if speaker else None
-        self._array = arrays.of(parts, config.there(cell), role)
+        self._array = arrays.of(parts, config.cell_view(cell), role)
         self._kind = next(part.kind for part in parts if part.role == role)
         self._clip = clip_length(cell.sections)
         self._hand = hand_written(cell, role) if answer is None else None
@@ -93,17 +93,17 @@ class StandIn(Silent):
             from guidebench.harness.models.calls import JudgeCall
 
             return await ask(JudgeCall(frames, self._cell.section(self._role).prompt))
-        value = await self._dialogue(json.loads(item.ask.content or "null"), frames, ask)
+        value = await self._dialogue(json.loads(item.question.content or "null"), frames, ask)
         if isinstance(value, Unusable):
             return CallResult(value.value, "malformed")
         if value is not None and self._array is not None:
-            value = arrays.fitted(value, self._array, len(item.ask.key))[0]
+            value = arrays.fitted(value, self._array, len(item.question.key))[0]
         return CallResult(value, "" if value is not None else "malformed")
 
     def _frames(self, item: InFlight) -> Any:
-        if item.ask.snapshots is None:
+        if item.question.snapshots is None:
             return None
-        shown = item.ask.snapshots if self._dialogue else padded(item.ask.snapshots, self._clip)
+        shown = item.question.snapshots if self._dialogue else padded(item.question.snapshots, self._clip)
         width = SIDE * (2 if getattr(self._cell.section("drawing"), "camera", "") == "both" else 1)
         return np.random.default_rng(item.number % 2**32).integers(
             255, size=(len(shown), SIDE, width, 3), dtype=np.uint8

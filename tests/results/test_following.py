@@ -11,7 +11,7 @@ import pytest
 from guidebench.harness.records import schema
 from guidebench.harness.records.leases import Lease
 from guidebench.harness.records.study import RunDirectory
-from guidebench.results import growing
+from guidebench.results import row_log
 from guidebench.results.following import Following
 from tests.reports.conftest import IDENTITY, Writer, edit, write_rows
 
@@ -53,7 +53,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(block))
         return block
 
-    monkeypatch.setattr(growing.os, "pread", counting)
+    monkeypatch.setattr(row_log.os, "pread", counting)
     return sizes
 
 
@@ -89,7 +89,7 @@ def test_only_new_lines_are_read(following: Following, log: Path, reads: list[in
     assert following.look() == set() and reads == []
     append(log, row(200, 0), row(200, 1))
     assert following.look() == {"a"} and curve(following) == {100: 0.5, 200: 1.0}
-    assert sum(reads) <= log.stat().st_size - before + growing.TAIL
+    assert sum(reads) <= log.stat().st_size - before + row_log.TAIL
 
 
 def test_a_half_written_line_counts_when_it_is_whole_and_a_log_that_a_resumed_run_truncates_is_read_again(
@@ -104,7 +104,7 @@ def test_a_half_written_line_counts_when_it_is_whole_and_a_log_that_a_resumed_ru
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
     append(log, row(200, 0, True), row(200, 1, True), row(300, 0, True))  # longer than what was read
     assert curve_after_look(following) == {100: 0.5, 200: 1.0, 300: 1.0}
-    monkeypatch.setattr(growing, "LONGEST", 100)
+    monkeypatch.setattr(row_log, "LONGEST", 100)
     append(log, "x" * 101)
     assert curve_after_look(following) == {100: 0.5, 200: 1.0, 300: 1.0}, (
         "a line without an end is not waited for forever"
@@ -115,7 +115,7 @@ def test_a_half_written_line_counts_when_it_is_whole_and_a_log_that_a_resumed_ru
 def test_a_large_log_is_read_in_parts(
     following: Following, log: Path, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(growing, "CHUNK", 600)
+    monkeypatch.setattr(row_log, "CHUNK", 600)
     append(log, *(row(step, episode) for step in (200, 300, 400) for episode in (0, 1)))
     looks = 0
     while following.look():

@@ -33,7 +33,7 @@ def linked(target: str) -> Callable[[Path], object]:
 
 def large(name: str) -> Callable[[Path], object]:
     return lambda study: (
-        (study / "grid" / name).touch(), os.truncate(study / "grid" / name, limits.BOUNDS[name].each + 1)
+        (study / "grid" / name).touch(), os.truncate(study / "grid" / name, limits.BOUNDS[name].per_file + 1)
     )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def large(name: str) -> Callable[[Path], object]:
         *((linked(target), "link is a link") for target in ("/", "study.json", "nowhere")),
         (lambda study: os.mkfifo(study / "grid" / "run.json"), r"run\.json is no regular file"),
         *(
-            (large(name), rf"{name} has .* bytes; at most {limits.BOUNDS[name].each:,} are read")
+            (large(name), rf"{name} has .* bytes; at most {limits.BOUNDS[name].per_file:,} are read")
             for name in limits.BOUNDS
         ),
         (lambda study: (study / "/".join("d" * 20)).mkdir(parents=True), "deep"),

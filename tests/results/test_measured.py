@@ -26,7 +26,7 @@ def _made_anew(path: Path) -> bool:
 
 
 def test_a_measured_study_has_its_logs() -> None:
-    judged = results.load(HOME / "doorkey_8x8", what="judgements")
+    judged = results.load(HOME / "doorkey_8x8", log="judgements")
     assert len(judged) == 17_503 and judged["score"].between(0, 1).all()
 
 

@@ -66,7 +66,7 @@ def test_a_half_finished_study_is_read_without_a_warning_of_pandas(
     write_rows(directory / "seed-1", "judgements", second_rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        rows = results.load(_study(directory), what="judgements")
+        rows = results.load(_study(directory), log="judgements")
     assert rows["score"].dtype == "float64" and rows["asked"].tolist() == [1] * len(failures)
     logged = rows["failure"] if "failure" in rows else pd.Series([None] * len(rows), dtype=object)
     assert logged.where(logged.notna(), None).tolist() == failures
@@ -76,7 +76,7 @@ def test_of_a_selection_without_cells_there_are_no_rows_and_all_columns(director
     nothing = results.select(results.study(_study(directory)), lambda cell: False)
     assert not nothing.cells
     for log in (None, "metrics"):
-        rows = results.load(nothing) if log is None else results.load(nothing, what=log)
+        rows = results.load(nothing) if log is None else results.load(nothing, log=log)
         assert len(rows) == 0 and "step" in rows
     assert list(results.load(nothing).columns) == [*EVALUATION, "score", "variant", "label", "directory"]
 
@@ -106,12 +106,12 @@ LOGGED: dict[str, list[dict[str, Any]]] = {
 def test_a_log_is_read_alike_from_parquet_and_from_lines(directory: Path, log: Any) -> None:
     for seed in (0, 1):
         write_rows(directory / f"seed-{seed}", log, LOGGED[log])
-    lines = results.load(_study(directory), what=log)
+    lines = results.load(_study(directory), log=log)
     source = directory / "seed-0" / f"{log}.jsonl"
     log_to_parquet(source, source.with_suffix(".parquet"))
     assert source.with_suffix(".parquet").exists() == bool(LOGGED[log])
     source.unlink()
-    mixed = results.load(_study(directory), what=log)
+    mixed = results.load(_study(directory), log=log)
     pd.testing.assert_frame_equal(mixed, lines, check_dtype=False)
     assert len(mixed) == 2 * len(LOGGED[log])
 
@@ -124,7 +124,7 @@ def test_a_log_in_parquet_that_lacks_a_column_or_holds_another_type_is_refused(d
     ):
         write_rows(directory / "seed-0", "probes", rows, parquet=True)
         with pytest.raises(UserError, match=message):
-            results.load(_study(directory), what="probes")
+            results.load(_study(directory), log="probes")
 
 
 def test_a_column_of_a_log_that_holds_two_kinds_is_an_error_by_name(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_logs_get_the_identity_of_their_run_and_keep_further_columns(directory: 
         directory / "seed-0", "metrics", [{"step": 1, "loss": 0.5}, {"step": 2, "loss": None, "episode/return": 1}]
     )
     write_rows(directory / "seed-1", "metrics", [{"step": 1, "loss": 2}])
-    metrics = results.load(_study(directory), what="metrics")
+    metrics = results.load(_study(directory), log="metrics")
     assert metrics["seed"].tolist() == [0, 0, 1] and set(metrics["label"]) == {"uer · quick"}
     assert metrics["loss"].isna().tolist() == [False, True, False] and metrics["loss"][2] == 2.0
     assert metrics["episode/return"][1] == 1.0
@@ -247,18 +247,18 @@ def test_rows_of_many_files_stand_in_the_order_in_which_each_was_written(writer:
     root = writer.cell("a", {seed: {100: [1]} for seed in range(16)})
     for seed in range(16):
         write_rows(root / f"seed-{seed}", "timings", [{"step": step, "seconds": 0.5} for step in range(60)])
-    rows = results.load(writer.finish(), what="timings")
+    rows = results.load(writer.finish(), log="timings")
     assert rows[["seed", "step"]].to_numpy().tolist() == [[seed, step] for seed in range(16) for step in range(60)]
 
 
 def test_a_log_that_no_run_wrote_is_empty_with_its_columns(directory: Path) -> None:
-    rows = results.load(_study(directory), what="judgements")
+    rows = results.load(_study(directory), log="judgements")
     assert rows.empty and {"asked", "applied", "score", "cell"} <= set(rows.columns)
     write_rows(directory / "seed-0", "judgements", [{"asked": 1, "applied": 2, "score": "yes"}])
     with pytest.raises(UserError, match=r"row 1, column 'score': 'yes'"):
-        results.load(_study(directory), what="judgements")
+        results.load(_study(directory), log="judgements")
     with pytest.raises(UserError, match="did you mean 'judgements'"):
-        results.load(_study(directory), what="judgments")  # type: ignore[arg-type]
+        results.load(_study(directory), log="judgments")  # type: ignore[arg-type]
 
 
 PROBE = {"step": 100, "t": 3, "quantity": "critic", "value": 0.5}
@@ -293,7 +293,7 @@ TYPES = {("labels", "kept"): "bool", ("labels", "truth"): "float64", ("subgoals"
 def test_rows_of_a_log_are_read_and_may_lack_what_is_optional(directory: Path, log_name: Any) -> None:
     logged, columns = READ[log_name]
     write_rows(directory / "seed-0", log_name, logged)
-    rows = results.load(_study(directory), what=log_name)
+    rows = results.load(_study(directory), log=log_name)
     for name, values in columns.items():
         assert rows[name].isna().tolist() == [value is None for value in values], name
         assert [value for value in rows[name] if not pd.isna(value)] == [
@@ -338,7 +338,7 @@ def test_a_value_of_a_log_that_does_not_fit_is_refused_by_file_row_and_column(
     good = {"labels": label_row(0), "judgements": CLIP, "probes": PROBE, "subgoals": SUBGOAL, "outcomes": OUTCOME}[log]
     path = write_rows(directory / "seed-0", log, [good, {**good, column: value}])
     with pytest.raises(UserError) as caught:
-        results.load(_study(directory), what=log)
+        results.load(_study(directory), log=log)
     assert f"{path}, row 2, column {column!r}" in str(caught.value) and words in str(caught.value)
 
 

@@ -31,7 +31,7 @@ def studies(plugin: Callable[..., Path], tiny: Callable[[str], Path], tmp_path: 
         registered = dict.fromkeys(("agent", "method"), source) | {part: "pictures" for part in parts}
         plugin(f"{source}_skeleton", (DIRECTORY / f"{source}.py").read_text(), registered)
         study = check(ROWS[name], tiny, tmp_path)
-        return results.load(study, what="metrics").sort_values("step").groupby("seed").tail(1), study
+        return results.load(study, log="metrics").sort_values("step").groupby("seed").tail(1), study
 
     return checked
 
@@ -47,7 +47,7 @@ def test_turns(studies: Callable[..., Any]) -> None:
     metrics, study = studies("turns", "turns")
     assert metrics[["learner/loss", "second/loss"]].notna().all(axis=None)
     assert metrics["learner/loss"].ne(metrics["second/loss"]).all()
-    spending = results.load(study, what="ledger").sort_values("step").groupby("seed").tail(1)
+    spending = results.load(study, log="ledger").sort_values("step").groupby("seed").tail(1)
     assert (spending["questions"] >= 60 / 4).all() and not spending["failures"].any()
 
 
@@ -95,5 +95,5 @@ def test_the_agent_of_the_page_learns(plugin: Callable[..., Path], train: Callab
     agent = PAGE.read_text().partition("```python\n")[2].partition("```")[0]
     plugin("paged_agent", AROUND.format(agent=agent), {"agent": "paged", "method": "paged"})
     study = train(*CARTPOLE.split(), "method=paged", packs=[(0,)])
-    metrics = results.load(study, what="metrics").sort_values("step").groupby("seed").tail(1)
+    metrics = results.load(study, log="metrics").sort_values("step").groupby("seed").tail(1)
     assert metrics["loss"].notna().all() and metrics["q_mean"].abs().max() > 0

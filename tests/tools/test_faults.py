@@ -141,7 +141,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in {
         "guidebench/__init__.py": "",
         "guidebench/harness/__init__.py": "",
-        "guidebench/harness/apart.py": "class _SHARED:\n    close = staticmethod(bool)\n",
+        "guidebench/harness/reader_process.py": "class _SHARED:\n    close = staticmethod(bool)\n",
         "guidebench/harness/clip.py": SOURCE.partition("class")[0],
         "tests/test_clip.py": TESTS,
         "pyproject.toml": "[tool.pytest.ini_options]\n",

@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from guidebench.harness.models import keeping, spending
+from guidebench.harness.models import spending, study_models
 from tests.logs import log_rows
 
 TIMED = ("timings",)
@@ -62,7 +62,7 @@ def misspent(study: Path, received: int | None, cut_off: int | None) -> list[str
 
     Each call is recorded before it is sent, so the server has received no more. Each answer took a call, and a run asks
     again only what was cut off. The last rows of the ledgers hold all calls for the runs' answers."""
-    accounts = spending.spent(keeping.folder(study))
+    accounts = spending.spent(study_models.folder(study))
     recorded = sum(usage.calls for usage in accounts.values())
     training = {account: usage.calls for account, usage in accounts.items() if account.purpose == "runs"}
     _, answers, failures, *_ = _tables(study)
@@ -139,7 +139,7 @@ def _record_differences(reference: Path, disturbed: Path) -> list[str]:
 def _tables(study: Path) -> list[set[tuple[Any, ...]]]:
     """Return for each table of TABLES the set of its rows in all cassettes of a study."""
     tables: list[set[tuple[Any, ...]]] = [set() for _ in TABLES]
-    for cassette in sorted(keeping.folder(study).glob("*.sqlite")):
+    for cassette in sorted(study_models.folder(study).glob("*.sqlite")):
         with closing(sqlite3.connect(cassette)) as db:
             for table, query in zip(tables, TABLES, strict=True):
                 table.update(db.execute(query))

@@ -18,7 +18,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError, count
 from guidebench.harness.interfaces import Actions, Array, Observations
 from guidebench.harness.texts import one_line
@@ -34,7 +34,7 @@ SLACK = 1e-4
 
 def metadata(path: Path) -> Mapping[str, Any]:
     """Return a dataset's metadata; UserError if it is not in Minari's format or cannot be read here."""
-    content = apart.read(f"{path}: reading it", path, outside.document, path, WORDS)
+    content = reader_process.read(f"{path}: reading it", path, outside.document, path, WORDS)
     if not isinstance(content, dict):
         raise UserError(f"{path} cannot be read (it holds no mapping); restore it")
     if (form := content.get("data_format", "hdf5")) != "hdf5":
@@ -201,14 +201,14 @@ def gathered(reader: Reader, most: int) -> Sequence[Trajectory]:
     """Return the first `most` episodes of a dataset, or all for 0, read in the separate process in parts of at most
     `TOGETHER` bytes, or of one episode; raise UserError as `Reader` does."""
     what = f"{reader.path}: reading its episodes"
-    sizes = apart.read(what, reader.path, reader.declared, most)
+    sizes = reader_process.read(what, reader.path, reader.declared, most)
     episodes: list[Trajectory] = []
     while len(episodes) < len(sizes):
         number = first = len(episodes)
         together = 0
         while number < len(sizes) and (number == first or together + sizes[number] <= TOGETHER):
             together, number = together + sizes[number], number + 1
-        episodes += apart.read(what, reader.path, reader.episodes, first, number - first)
+        episodes += reader_process.read(what, reader.path, reader.episodes, first, number - first)
     return episodes
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from guidebench.baselines.encoders import Sizes, unread
 from guidebench.harness.interfaces import Build, Guide
-from guidebench.harness.parts import AskingPart, There
+from guidebench.harness.parts import AskingPart, CellView
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings, cite
@@ -64,26 +64,26 @@ class Apt(AskingPart):
         """Return the sizes that it requests of its encoder."""
         return Sizes(self.channels, self.features)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this guide cannot work in this cell, or ""."""
         if self.sample:
-            where, count, capacity = "guide.sample", self.sample, there["training"].capacity
+            where, count, capacity = "guide.sample", self.sample, view["training"].capacity
             if count > capacity:
                 return (
                     f"guide.sample={count} is larger than training.capacity={capacity}, so that transitions would be "
                     f"drawn twice; lower guide.sample"
                 )
-        elif (learner := there["learner"]) is not None:
+        elif (learner := view["learner"]) is not None:
             where, count = "learner.batch_size", learner.batch_size
         else:
-            return unread(there.observations)
+            return unread(view.observations)
         if self.k >= count:
             return (
                 f"guide.k={self.k} neighbours are not to be found among {where}={count} transitions without the one "
                 f"whose neighbours they are; set guide.k to at most {count - 1}, or guide.sample to more than "
                 f"{self.k}"
             )
-        return unread(there.observations)
+        return unread(view.observations)
 
     def spawn(self, build: Build) -> Guide:
         from guidebench.baselines.guides.apt.guide import AptGuide

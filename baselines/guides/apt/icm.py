@@ -14,7 +14,7 @@ from guidebench.baselines.encoders import read
 from guidebench.baselines.guides.apt import Apt
 from guidebench.baselines.networks import MLP, Chain, layer_norm, linear, linear_specs, one_hot
 from guidebench.baselines.parameters import Spec
-from guidebench.baselines.tensors import Seen
+from guidebench.baselines.tensors import ObservationTensors
 from guidebench.harness.interfaces import Actions, Observations
 
 
@@ -60,7 +60,9 @@ class Icm:
     def specs(self) -> dict[str, Spec]:
         return {**self.features.specs(), **self._forward.specs(), **self._inverse.specs()}
 
-    def losses(self, parameters: Mapping[str, Tensor], seen: Seen, action: Tensor, following: Seen) -> Losses:
+    def losses(
+        self, parameters: Mapping[str, Tensor], seen: ObservationTensors, action: Tensor, following: ObservationTensors
+    ) -> Losses:
         """Return the losses of transitions: observations [S, B, …], actions [S, B] or [S, B, …], next observations."""
         here, there = self.features(parameters, seen), self.features(parameters, following)
         told = self._inverse(parameters, torch.cat([here, there], 2))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from guidebench.harness.capabilities import coordinates
 from guidebench.harness.interfaces import Build, Guide
 from guidebench.harness.logs import Column, Log, count, share
-from guidebench.harness.parts import AskingPart, There
+from guidebench.harness.parts import AskingPart, CellView
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
@@ -118,13 +118,13 @@ class Preference(AskingPart):
     version: ClassVar[int] = 2
     citation: ClassVar[str | Path] = Path(__file__).with_name("preference.bib")
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this guide cannot work in this cell, or ""."""
-        horizon, steps, seen = there.suite.horizon(there.task), there["training"].steps, there.observations
+        horizon, steps, seen = view.suite.horizon(view.task), view["training"].steps, view.observations
         if seen.parts or seen.categories or len(seen.shape) != 1:
             given = f"the parts {', '.join(seen.parts)}" if seen.parts else f"{seen.dtype} of shape {seen.shape}"
             return f"it learns its reward from observations that are a vector of numbers, and these are {given}"
-        if "critic" not in there["learner"].resets:
+        if "critic" not in view["learner"].resets:
             return "the critic begins anew after pre-training, and this learner cannot do that; name learner=sac or td3"
         if self.segment > horizon:
             return (
@@ -135,7 +135,7 @@ class Preference(AskingPart):
                 f"guide.budget={self.budget} is smaller than a session of guide.queries={self.queries}; raise the one "
                 f"or lower the other"
             )
-        starts, explored = there["learner"].learning_starts, self.explored(there.parts)
+        starts, explored = view["learner"].learning_starts, self.explored(view.parts)
         if explored >= steps:
             return (
                 f"guide.pretraining={explored} leaves nothing of training.steps={steps} for the learnt reward; "
@@ -152,18 +152,18 @@ class Preference(AskingPart):
                 f"would come before the first update; raise guide.pretraining to at least {starts} or lower "
                 f"learner.learning_starts"
             )
-        if self.sees == "coordinates" and not coordinates(there.suite, there.task):
+        if self.sees == "coordinates" and not coordinates(view.suite, view.task):
             return "guide.sees=coordinates, and the suite names no coordinates of this task; set guide.sees=state"
-        return self._unseen(there) if self.sees == "frame" else ""
+        return self._unseen(view) if self.sees == "frame" else ""
 
-    def _unseen(self, there: There) -> str:
+    def _unseen(self, view: CellView) -> str:
         """Return why no frames are available to the reward, or ""."""
-        if there["drawing"] is None:
+        if view["drawing"] is None:
             return (
                 "guide.sees=frame, and no part of the cell shows frames, so none are drawn; name teacher=vlm or set "
                 "guide.sees=state"
             )
-        if there["teacher"].imagines:
+        if view["teacher"].imagines:
             return (
                 "guide.sees=frame, and the teacher imagines states, of which there are no frames; set "
                 "teacher.augment=none or guide.sees=state"

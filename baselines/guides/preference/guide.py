@@ -14,8 +14,8 @@ from torch import Tensor
 from guidebench.baselines.guides.preference import Preference
 from guidebench.baselines.guiding import BaseGuide
 from guidebench.baselines.preference.exploration import INTRINSIC
+from guidebench.baselines.preference.reward_inputs import REWARD_INPUTS
 from guidebench.baselines.preference.rewards import Fit, Preferences, RewardEnsemble
-from guidebench.baselines.preference.seeing import SIGHTS
 from guidebench.baselines.preference.segments import INFORMATIVE, Recent, look_back, mean_reward, probabilities, starts
 from guidebench.baselines.preference.sessions import Query, Sessions
 from guidebench.baselines.preference.teaching import Pair, Teacher
@@ -48,15 +48,17 @@ class PreferenceGuide(BaseGuide):
         self.explored = config.explored(build.parts)
         """Environment steps before the first session."""
         self.teacher: Teacher = build.parts["teacher"].spawn(build)
-        self.sight = SIGHTS[config.sees](config, build)
-        self.wants_snapshots = self.teacher.wants_snapshots or self.sight.wants_snapshots
-        self.columns = (TransitionColumn(REWARD, "mutable"), *self.sight.own)
+        self.reward_input = REWARD_INPUTS[config.sees](config, build)
+        self.wants_snapshots = self.teacher.wants_snapshots or self.reward_input.wants_snapshots
+        self.columns = (TransitionColumn(REWARD, "mutable"), *self.reward_input.extra_columns)
         if self.teacher.wants_snapshots:
             self.columns += (TransitionColumn(SNAPSHOT, "fixed", (_snapshot_size(build),), "uint8", batched=False),)
         self.rewards = RewardEnsemble(
-            build, self.sight.network, config.ensemble, config.lr, config.batch_size, config.smoothing
+            build, self.reward_input.network, config.ensemble, config.lr, config.batch_size, config.smoothing
         )
-        self.preferences = [Preferences(config.segment, *self.sight.shape, dtype=self.sight.dtype) for _ in build.seeds]
+        self.preferences = [
+            Preferences(config.segment, *self.reward_input.shape, dtype=self.reward_input.dtype) for _ in build.seeds
+        ]
         self.sessions = [Sessions(row) for row in range(build.rows)]
         self.intrinsic = [INTRINSIC[config.intrinsic](config.neighbours) for _ in build.seeds]
         self.exploring = np.ones(build.rows, bool)
@@ -74,11 +76,11 @@ class PreferenceGuide(BaseGuide):
         """Store the current reward of a new transition, and hold a session if one is due, so that immediate answers are
         available to this step's updates."""
         self._store, self._seen = store, None
-        slots, seen = np.array([slot]), self.sight.of(transition)
+        slots, seen = np.array([slot]), self.reward_input.of(transition)
         reward = self.rewards.reward_of(seen, np.arange(self._build.rows))
         for row in range(self._build.rows):
             store.write(REWARD, row, slots, reward[row])
-            for column in self.sight.own:
+            for column in self.reward_input.extra_columns:
                 store.write(column.name, row, slots, seen[row])
             if self.teacher.wants_snapshots and transition.snapshot is not None:
                 store.write(SNAPSHOT, row, slots, transition.snapshot[row])
@@ -91,15 +93,15 @@ class PreferenceGuide(BaseGuide):
         config = self.config
         recent = look_back(store, self._build.rows, config.recent * self._build.horizon)
         for row, sessions in enumerate(self.sessions):
-            wanted = min(config.queries, config.budget - sessions.asked)
+            wanted = min(config.queries, config.budget - sessions.query_count)
             if wanted == 0:
                 continue
             steps = self._choose(store, row, recent, wanted)
             observations, rewards = recent.observations[row][steps], recent.rewards[row][steps]
-            seen = self._read(store, self.sight.column, row, recent.slots[steps])
+            seen = self._read(store, self.reward_input.column, row, recent.slots[steps])
             learned = self.rewards.returns(row, seen).mean(0)
             queries = [
-                Query(Pair(row, sessions.asked + n, *pair), ctx.step, sessions.held, learned[n], seen[n])
+                Query(Pair(row, sessions.query_count + n, *pair), ctx.step, sessions.session_count, learned[n], seen[n])
                 for n, pair in enumerate(zip(observations, rewards, strict=True))
             ]
             sessions.begin(queries)
@@ -117,12 +119,12 @@ class PreferenceGuide(BaseGuide):
         possible = starts(recent.ended[row], config.segment, config.recent)
         if not len(possible):
             return np.zeros((0, 2, config.segment), np.int64)
-        informative = INFORMATIVE.get(config.sampling) if self.sessions[row].held else None
+        informative = INFORMATIVE.get(config.sampling) if self.sessions[row].session_count else None
         candidates = wanted * config.candidates if informative else wanted
         steps = self._teach[row].choice(possible, (candidates, 2))[..., None] + np.arange(config.segment)
         if informative is None:
             return steps
-        seen = self._read(store, self.sight.column, row, recent.slots[steps])
+        seen = self._read(store, self.reward_input.column, row, recent.slots[steps])
         rated = informative(probabilities(self.rewards.returns(row, seen)))
         return np.asarray(steps[np.argsort(-rated, kind="stable")[:wanted]])
 
@@ -180,11 +182,11 @@ class PreferenceGuide(BaseGuide):
             verdict = query.verdict
             assert verdict is not None
             told = query.row()
-            if verdict.kept and verdict.label is not None:
-                pairs.append(query.seen)
+            if verdict.is_used and verdict.label is not None:
+                pairs.append(query.segments)
                 labels.append(verdict.label)
             if verdict.imagined is not None:
-                chosen, other = query.seen[[query.preferred, 1 - query.preferred]]
+                chosen, other = query.segments[[query.preferred, 1 - query.preferred]]
                 pairs.append(np.stack([np.asarray(verdict.imagined, np.float32), chosen]))
                 labels.append(0.0)
                 told |= self._true_returns(row, imagined=pairs[-1][0], chosen=chosen, other=other)
@@ -218,9 +220,9 @@ class PreferenceGuide(BaseGuide):
         live = store.live
         if not chosen.any():
             return
-        for first in range(0, live.count, self.sight.chunk):
-            slots = live.slots(np.arange(first, min(first + self.sight.chunk, live.count)))
-            reward = self.rewards.reward(store.column(self.sight.column, np.tile(slots, (len(chosen), 1))))
+        for first in range(0, live.count, self.reward_input.chunk):
+            slots = live.slots(np.arange(first, min(first + self.reward_input.chunk, live.count)))
+            reward = self.rewards.reward(store.column(self.reward_input.column, np.tile(slots, (len(chosen), 1))))
             for row in np.flatnonzero(chosen).tolist():
                 store.write(REWARD, row, slots, reward[row])
 
@@ -244,7 +246,7 @@ class PreferenceGuide(BaseGuide):
     def reward(self, observation: Array, rows: Array) -> Array | None:
         """Return r̂ of observations [n, D] of the seed rows `rows` [n], float32 [n]; None if the reward reads
         frames."""
-        return self.rewards.reward_of(observation, rows) if self.sight.column == "observation" else None
+        return self.rewards.reward_of(observation, rows) if self.reward_input.column == "observation" else None
 
     def metrics(self) -> Metrics:
         """Return counts over the run so far, and the results of the last training."""

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 from guidebench.baselines.encoders import Sizes, read, unread
 from guidebench.harness.interfaces import Build, Guide, Observations
-from guidebench.harness.parts import AskingPart, There
+from guidebench.harness.parts import AskingPart, CellView
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings
@@ -62,14 +62,14 @@ class Rnd(AskingPart):
         """Return the sizes that it requests of its encoder."""
         return Sizes(self.channels, self.features)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this guide cannot work in this cell, or ""."""
-        if self.every > there["training"].capacity:
+        if self.every > view["training"].capacity:
             return (
-                f"guide.every={self.every} is larger than training.capacity={there['training'].capacity}, so that "
+                f"guide.every={self.every} is larger than training.capacity={view['training'].capacity}, so that "
                 f"transitions would be lost before they are counted; lower guide.every"
             )
-        return unread(there.observations)
+        return unread(view.observations)
 
     def multiplications(self, observations: Observations) -> int:
         """Return multiply-adds of the bonus of one observation."""

@@ -12,7 +12,7 @@ from guidebench.baselines.guiding import BaseGuide
 from guidebench.baselines.moments import Moments
 from guidebench.baselines.networks import MLP
 from guidebench.baselines.parameters import Adam, Parameters
-from guidebench.baselines.tensors import Seen, tensors
+from guidebench.baselines.tensors import ObservationTensors, tensors
 from guidebench.harness.interfaces import Array, Batch, Build, Context, Learner, Metrics, State, Store, Transition
 
 STREAM = "rnd"
@@ -57,7 +57,7 @@ class RndGuide(BaseGuide):
         self._gradient = self.predictor.empty_like()
         self.optimiser = Adam(self.predictor, config.lr)
         self._draws = [streams.named(DRAWS) for streams in build.streams]
-        self.seen, self.returned = Moments(build.rows, reading.width), Moments(build.rows, 1)
+        self.observation_moments, self.returned = Moments(build.rows, reading.width), Moments(build.rows, 1)
         """Statistics of features and of bonus returns."""
         self._return = np.zeros(build.rows)
         """g of the last transition counted, [S]."""
@@ -77,7 +77,7 @@ class RndGuide(BaseGuide):
         seen, rows = _flat(batch.next_observation)
         features = self.fixed.evaluate(self._features, seen, rows).reshape(self._rows, len(slots), -1)
         for row, own in enumerate(features):
-            self.seen.add(row, own)
+            self.observation_moments.add(row, own)
         for row, own in enumerate(self.bonus(seen, rows).reshape(self._rows, -1)):
             self._count(row, own)
 
@@ -118,16 +118,18 @@ class RndGuide(BaseGuide):
         """Return weight·b/σ of observations [n, …], as if each were the next observation of a transition."""
         return np.float32(self.config.weight) * (self.bonus(observation, rows) / self.scale[rows]).astype(np.float32)
 
-    def _features(self, block: int, seen: Seen) -> Tensor:
+    def _features(self, block: int, seen: ObservationTensors) -> Tensor:
         """Return the features [s, B, width] of the observations of a block's s seeds, before normalisation."""
         return self._encoder(self.fixed.blocks[block].views, seen)
 
-    def _errors(self, block: int, seen: Seen) -> Tensor:
+    def _errors(self, block: int, seen: ObservationTensors) -> Tensor:
         """Return b [s, B] of the observations of a block's s seeds, with gradients for the predictor alone."""
         rows, fixed = self.fixed.blocks[block]
         with torch.no_grad():
-            deviation = np.maximum(np.sqrt(self.seen.variance[rows]), LEAST)
-            mean, scale = (self._tensor(each).unsqueeze(1) for each in (self.seen.mean[rows], 1 / deviation))
+            deviation = np.maximum(np.sqrt(self.observation_moments.variance[rows]), LEAST)
+            mean, scale = (
+                self._tensor(each).unsqueeze(1) for each in (self.observation_moments.mean[rows], 1 / deviation)
+            )
             features = ((self._features(block, seen) - mean) * scale).clamp_(-self.config.clip, self.config.clip)
             wanted = self._target(fixed, features)
         return (self._predictor(self.predictor.blocks[block].views, features) - wanted).square().mean(2)
@@ -145,7 +147,7 @@ class RndGuide(BaseGuide):
             "fixed": self.fixed.arrays(row),
             "predictor": self.predictor.arrays(row),
             "optimiser": self.optimiser.state(row),
-            "seen": self.seen.state(row),
+            "seen": self.observation_moments.state(row),
             "returned": self.returned.state(row),
             "return": float(self._return[row]),
         }
@@ -154,7 +156,7 @@ class RndGuide(BaseGuide):
         self.fixed.load(row, state["fixed"])
         self.predictor.load(row, state["predictor"])
         self.optimiser.load_state(row, state["optimiser"])
-        self.seen.load_state(row, state["seen"])
+        self.observation_moments.load_state(row, state["seen"])
         self.returned.load_state(row, state["returned"])
         self._return[row] = state["return"]
 

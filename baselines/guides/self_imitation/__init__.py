@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from guidebench.harness.interfaces import Build, Guide
-from guidebench.harness.parts import AskingPart, There
+from guidebench.harness.parts import AskingPart, CellView
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings
@@ -53,9 +53,9 @@ class SelfImitation(AskingPart):
     def cycle(self) -> int:
         return self.every
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this guide cannot work in this cell, or ""."""
-        learner = there["learner"]
+        learner = view["learner"]
         if learner is not None and "q" not in learner.groups:
             return (
                 "it raises action values, which its learner does not have; choose a learner such as dqn or dueling_dqn"

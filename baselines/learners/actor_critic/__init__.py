@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from guidebench.baselines.encoders import Reading, Sizes, read, unread
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
-from guidebench.harness.parts import LearnerPart, There
+from guidebench.harness.parts import CellView, LearnerPart
 from guidebench.harness.settings import Bounds, Unit, check_settings
 
 if TYPE_CHECKING:
@@ -108,9 +108,9 @@ class ActorCritic(LearnerPart):
     def cycle(self) -> int:
         return self.policy_frequency
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this learner cannot learn in this cell, or ""."""
-        return unfit(there)
+        return unfit(view)
 
     def reading(self, observations: Observations) -> Reading:
         """Return how actor and critics read observations."""
@@ -179,20 +179,20 @@ class ActorCritic(LearnerPart):
         return acting + self.overhead_of_action / 10
 
 
-def unfit(there: There) -> str:
+def unfit(view: CellView) -> str:
     """Return why a policy of vector actions cannot act in this cell, or ""."""
-    if there.actions.discrete:
-        return f"it needs continuous actions, and these are {there.actions.count} discrete ones"
-    if len(there.actions.shape) != 1:
-        return f"it needs actions that are a vector, and these have shape {there.actions.shape}"
-    return unread(there.observations)
+    if view.actions.discrete:
+        return f"it needs continuous actions, and these are {view.actions.count} discrete ones"
+    if len(view.actions.shape) != 1:
+        return f"it needs actions that are a vector, and these have shape {view.actions.shape}"
+    return unread(view.observations)
 
 
-def unfit_offline(there: There) -> str:
+def unfit_offline(view: CellView) -> str:
     """Return why a learner of vector actions from a dataset cannot learn in this cell, or ""."""
-    if reason := unfit(there):
+    if reason := unfit(view):
         return reason
-    if there["agent"] is None or "dataset" not in there["agent"].needs.values():
+    if view["agent"] is None or "dataset" not in view["agent"].needs.values():
         return "it needs an agent with a dataset; choose agent=offline_online"
     return ""
 

@@ -21,7 +21,7 @@ from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import ActorCriticNetworks, Added
 from guidebench.baselines.networks import ensemble
 from guidebench.baselines.parameters import Adam, Parameters, clip_by_norm, gradients_of
-from guidebench.baselines.tensors import Seen, tensor, tensors
+from guidebench.baselines.tensors import ObservationTensors, tensor, tensors
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss, State, Update
 
@@ -113,11 +113,11 @@ class ActorCriticLearner(BaseLearner, ABC):
         encoders = [(self.target_encoder, self.encoder)] if self.encodes else []
         return [(self.target, self.critic), *encoders]
 
-    def features(self, block: int, observation: Seen) -> Tensor:
+    def features(self, block: int, observation: ObservationTensors) -> Tensor:
         """Return the online features [S, B, D] of observations [S, B, …]."""
         return self.encoder_network(self.encoder.blocks[block].views, observation)
 
-    def target_features(self, block: int, observation: Seen) -> Tensor:
+    def target_features(self, block: int, observation: ObservationTensors) -> Tensor:
         """Return the target encoder's features [S, B, D] of observations [S, B, …]."""
         return self.encoder_network(self.target_encoder.blocks[block].views, observation)
 
@@ -147,19 +147,19 @@ class ActorCriticLearner(BaseLearner, ABC):
             return np.stack([generator.uniform(-1, 1, self.actions) for generator in generators]).astype(np.float32)
         noise = np.stack([generator.standard_normal(self.actions, np.float32) for generator in generators])
 
-        def noisy(block: int, seen: Seen, noise: Tensor) -> Tensor:
+        def noisy(block: int, seen: ObservationTensors, noise: Tensor) -> Tensor:
             return self.explore(block, self.features(block, seen), noise)
 
         return self.actor.evaluate(noisy, observation, rows, noise)
 
-    def _greedy(self, block: int, seen: Seen) -> Tensor:
+    def _greedy(self, block: int, seen: ObservationTensors) -> Tensor:
         return self.greedy(block, self.features(block, seen))
 
     def value(self, observation: Array, rows: Array) -> Array:
         """Return mean_i Q_i(s, π(s)) under greedy actions for observations [n, …] of the seed rows `rows` [n], float32
         [n]."""
 
-        def values(block: int, seen: Seen) -> Tensor:
+        def values(block: int, seen: ObservationTensors) -> Tensor:
             features = self.features(block, seen)
             return self.q(self.critic.blocks[block].views, features, self.greedy(block, features)).mean(1)
 
@@ -235,7 +235,9 @@ class ActorCriticLearner(BaseLearner, ABC):
                 self.move(target, online, np.array(kind.renews))
 
     @staticmethod
-    def told(critics: CriticUpdate, metrics: Mapping[str, Tensor], added: Mapping[str, Added]) -> UpdateStatistics:
+    def update_statistics(
+        critics: CriticUpdate, metrics: Mapping[str, Tensor], added: Mapping[str, Added]
+    ) -> UpdateStatistics:
         """Return a gradient step's statistics: those of its critics, `metrics` of its other updates, and the added
         losses."""
         numbers = {**critics.metrics, **metrics, **{f"{group}_added": more.value for group, more in added.items()}}
@@ -243,10 +245,10 @@ class ActorCriticLearner(BaseLearner, ABC):
         # one array, so that the GPU is synchronised once
         return UpdateStatistics(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
 
-    def updates_due(self, step: int, asked: int | None = None) -> int:
-        self._asked = step, asked
-        if asked is not None:
-            return asked
+    def updates_due(self, step: int, phase_updates: int | None = None) -> int:
+        self._asked = step, phase_updates
+        if phase_updates is not None:
+            return phase_updates
         return self.config.utd if step >= self.config.learning_starts else 0
 
     def actor_due(self, step: int) -> bool:
@@ -305,7 +307,7 @@ class ActorCriticLearner(BaseLearner, ABC):
         metrics = {name: found[:, position] for position, name in enumerate(names)}
         if losses:
             groups = [group for group in self.config.groups if f"{group}_added" in metrics]
-            adding.told({group: metrics[f"{group}_added"] for group in groups}, losses, self.seeds, active)
+            adding.warn_of_infinite({group: metrics[f"{group}_added"] for group in groups}, losses, self.seeds, active)
         per_transition = found[:, len(names) :]
         return Update(per_transition[:, :size], metrics, per_transition[:, size:] if reducible is not None else None)
 
@@ -317,7 +319,7 @@ class ActorCriticLearner(BaseLearner, ABC):
         def of_actor(compute: Callable[..., Any]) -> Callable[..., Any]:
             """Wrap a function of the actor, which reads features without gradient."""
 
-            def computed(observation: Seen, *given: Tensor) -> Any:
+            def computed(observation: ObservationTensors, *given: Tensor) -> Any:
                 with torch.no_grad():
                     features = self.features(block, observation)
                 return compute(block, features, *given)

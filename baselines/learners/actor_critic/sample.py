@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from guidebench.baselines.tensors import Seen
+from guidebench.baselines.tensors import ObservationTensors
 from guidebench.harness.interfaces import Difference
 
 
 class Sample(NamedTuple):
     """A batch for the seeds of one block as tensors, and every random number that its update uses."""
 
-    observation: Seen  # [S, B, …]
+    observation: ObservationTensors  # [S, B, …]
     action: Tensor  # [S, B, A]
     reward: Tensor  # [S, B]
     continues: Tensor  # [S, B], γ(1 − terminated)
-    next_observation: Seen  # [S, B, …]
+    next_observation: ObservationTensors  # [S, B, …]
     weight: Tensor | None  # [S, B]
     chosen: Tensor | None  # int64 [S, M], indices of the target critics; None for all
     next_noise: Tensor  # [S, B, A], standard normal, for the action in s′

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from guidebench.baselines.encoders import Reading, read
 from guidebench.baselines.learners.actor_critic import MULTIPLICATIONS_PER_SECOND, SIZES, unfit_offline
 from guidebench.harness.interfaces import Actions, Build, Learner, Observations
-from guidebench.harness.parts import LearnerPart, There
+from guidebench.harness.parts import CellView, LearnerPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings
 
@@ -43,9 +43,9 @@ class Bc(LearnerPart):
     def __post_init__(self) -> None:
         check_settings(self, "learner")
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this learner cannot learn in this cell, or ""."""
-        return unfit_offline(there)
+        return unfit_offline(view)
 
     def reading(self, observations: Observations) -> Reading:
         """Return how the policy reads observations."""

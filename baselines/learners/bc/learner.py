@@ -13,7 +13,7 @@ from guidebench.baselines.learners.sac.learner import clamped, log_probability_o
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.networks import MLP
 from guidebench.baselines.parameters import Adam, Parameters, clip_by_norm, gradients_of
-from guidebench.baselines.tensors import Seen, tensor, tensors
+from guidebench.baselines.tensors import ObservationTensors, tensor, tensors
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import (
     Array,
@@ -58,7 +58,7 @@ class BcLearner(BaseLearner):
             SUCCEEDED.name, row, slots, np.full(len(slots), store.read("success", row, slots).any(), np.float32)
         )
 
-    def imitation(self, block: int, observation: Seen, action: Tensor) -> Tensor:
+    def imitation(self, block: int, observation: ObservationTensors, action: Tensor) -> Tensor:
         """Return the loss of each transition, [S, B]: the mean over an action's dimensions of (tanh μ(s) − a)² (`mse`;
         the term that Fujimoto and Gu 2021 add to TD3), or −log π(a|s) of a tanh Gaussian (`nll`)."""
         output = self._output(block, observation)
@@ -118,7 +118,7 @@ class BcLearner(BaseLearner):
         noise = np.stack([explore[row].standard_normal(self.actions, np.float32) for row in rows.tolist()])
         return self.actor.evaluate(self._drawn, observation, rows, noise)
 
-    def _output(self, block: int, observation: Seen) -> Tensor:
+    def _output(self, block: int, observation: ObservationTensors) -> Tensor:
         """Return the policy's output for observations [S, B, …], [S, B, A] or with `nll` [S, B, 2A]."""
         features = self.encoder_network(self.encoder.blocks[block].views, observation)
         return self.actor_network(self.actor.blocks[block].views, features)
@@ -128,15 +128,15 @@ class BcLearner(BaseLearner):
         mean, log_std = output.chunk(2, 2)
         return mean, clamped(log_std, self.config.log_std_min)
 
-    def _greedy(self, block: int, observation: Seen) -> Tensor:
+    def _greedy(self, block: int, observation: ObservationTensors) -> Tensor:
         return self._output(block, observation)[:, :, : self.actions].tanh()
 
-    def _drawn(self, block: int, observation: Seen, noise: Tensor) -> Tensor:
+    def _drawn(self, block: int, observation: ObservationTensors, noise: Tensor) -> Tensor:
         return tanh_gaussian(*self._gaussian(self._output(block, observation)), noise)[0]
 
-    def updates_due(self, step: int, asked: int | None = None) -> int:
+    def updates_due(self, step: int, phase_updates: int | None = None) -> int:
         """Return what the run phase sets, else 1 from `learning_starts` on."""
-        return int(step >= self.config.learning_starts) if asked is None else asked
+        return int(step >= self.config.learning_starts) if phase_updates is None else phase_updates
 
     def value(self, observation: Array, rows: Array) -> Array:
         """Return NaN [n]: it estimates no value."""

@@ -10,7 +10,7 @@ from guidebench.baselines.learners.actor_critic import ActorReduction, Reduction
 from guidebench.baselines.learners.sac import Sac
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Build, Learner, Observations
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -89,9 +89,9 @@ class CalQl(Sac):
                 "set learner.discount below 1 or learner.tail=nothing"
             )
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this learner cannot learn in this cell, or ""."""
-        return unfit_offline(there)
+        return unfit_offline(view)
 
     def multiplications_to_learn(self, observations: Observations, actions: Actions) -> float:
         """Return the multiply-adds of one update per transition of its batch: those of SAC, with the gradient of N

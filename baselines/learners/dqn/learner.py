@@ -10,7 +10,7 @@ from torch import Tensor
 
 from guidebench.baselines.learners.q_learning.learner import QLearner, Sample, Terms
 from guidebench.baselines.parameters import SeedBlock
-from guidebench.baselines.tensors import Seen
+from guidebench.baselines.tensors import ObservationTensors
 from guidebench.harness.interfaces import Array, Batch, Difference, Loss, Update
 
 
@@ -56,7 +56,7 @@ class DqnLearner(QLearner):
             less = measure(chosen, reachable, reduction="none") - measure(former, reachable, reduction="none")
         return Terms(loss, chosen, chosen - wanted, less)
 
-    def following(self, online: SeedBlock, target: SeedBlock, seen: Seen) -> tuple[Tensor, Tensor]:
+    def following(self, online: SeedBlock, target: SeedBlock, seen: ObservationTensors) -> tuple[Tensor, Tensor]:
         """Return two values of the next observations `seen` [S, B, …], [S, B] each: the one in y, and the target
         network's own maximum, with which losses are compared."""
         values = self.admitted(self.network(target.views, seen), seen)

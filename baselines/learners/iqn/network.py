@@ -10,7 +10,7 @@ from torch import Tensor
 
 from guidebench.baselines.networks import MLP, Network, linear, linear_specs
 from guidebench.baselines.parameters import Spec
-from guidebench.baselines.tensors import Seen
+from guidebench.baselines.tensors import ObservationTensors
 
 
 class QuantileNetwork:
@@ -33,7 +33,7 @@ class QuantileNetwork:
         result = linear(cosines, parameters["quantile.weight"], parameters["quantile.bias"]).relu_()
         return result.view(*fractions.shape, self.width)
 
-    def quantiles(self, parameters: Mapping[str, Tensor], inputs: Seen, fractions: Tensor) -> Tensor:
+    def quantiles(self, parameters: Mapping[str, Tensor], inputs: ObservationTensors, fractions: Tensor) -> Tensor:
         """Return the quantiles [S, B, N, A] of observations [S, B, …] at fractions τ [S, B, N], or [S, 1, N] for the
         whole batch.
 
@@ -43,7 +43,7 @@ class QuantileNetwork:
         mixed = features * self.embedding(parameters, fractions)
         return self.head(parameters, mixed.flatten(1, 2)).view(*mixed.shape[:3], -1)
 
-    def __call__(self, parameters: Mapping[str, Tensor], inputs: Seen) -> Tensor:
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: ObservationTensors) -> Tensor:
         weight = parameters["quantile.weight"]
         middles = (torch.arange(self.policy, device=weight.device) + 0.5) / self.policy
         return self.quantiles(parameters, inputs, middles.expand(len(weight), 1, -1)).mean(2)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from guidebench.baselines.encoders import Reading, Sizes, read, unread
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
-from guidebench.harness.parts import LearnerPart, There
+from guidebench.harness.parts import CellView, LearnerPart
 from guidebench.harness.settings import Bounds, Unit, check_settings
 
 if TYPE_CHECKING:
@@ -79,17 +79,17 @@ class QLearning(LearnerPart):
     def cycle(self) -> int:
         return self.train_every
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this learner cannot learn in this cell, or ""."""
-        if not there.actions.discrete:
-            return f"it needs discrete actions, and these are vectors of shape {there.actions.shape}"
-        mask = there.observations.masking
-        if mask and there.observations.parts[mask].shape != (there.actions.count,):
+        if not view.actions.discrete:
+            return f"it needs discrete actions, and these are vectors of shape {view.actions.shape}"
+        mask = view.observations.masking
+        if mask and view.observations.parts[mask].shape != (view.actions.count,):
             return (
-                f"the observation part {mask!r} is a mask of shape {there.observations.parts[mask].shape} for "
-                f"{there.actions.count} actions; give it one number per action"
+                f"the observation part {mask!r} is a mask of shape {view.observations.parts[mask].shape} for "
+                f"{view.actions.count} actions; give it one number per action"
             )
-        return unread(there.observations)
+        return unread(view.observations)
 
     def reading(self, observations: Observations) -> Reading:
         """Return how the network reads observations."""

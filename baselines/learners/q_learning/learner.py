@@ -20,7 +20,7 @@ from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import Added, QNetworks
 from guidebench.baselines.masks import admitted
 from guidebench.baselines.parameters import Adam, Parameters, SeedBlock, clip_by_norm
-from guidebench.baselines.tensors import Seen, tensor, tensors
+from guidebench.baselines.tensors import ObservationTensors, tensor, tensors
 from guidebench.harness.errors import unknown
 from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss, Metrics, State, Update
 
@@ -28,11 +28,11 @@ from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss,
 class Sample(NamedTuple):
     """A batch for the seeds of one block as tensors, and every random number that its update uses."""
 
-    observation: Seen  # [S, B, …]
+    observation: ObservationTensors  # [S, B, …]
     action: Tensor  # [S, B, 1] int64
     reward: Tensor  # [S, B]
     continues: Tensor  # [S, B], γ(1 − terminated), or γ^m(1 − terminated) after m steps
-    next_observation: Seen  # [S, B, …]
+    next_observation: ObservationTensors  # [S, B, …]
     weight: Tensor | None  # [S, B]
     more: Mapping[str, Tensor] = MappingProxyType({})  # what else the update of a subclass reads, by name
 
@@ -145,12 +145,12 @@ class QLearner(BaseLearner, ABC):
     def _values(self, observation: Array, rows: Array) -> Array:
         """Return Q-values [n, A]; −∞ for actions that may not be taken."""
 
-        def values(block: int, seen: Seen) -> Tensor:
+        def values(block: int, seen: ObservationTensors) -> Tensor:
             return self.admitted(self.network(self.online.blocks[block].views, seen), seen)
 
         return self.online.evaluate(values, observation, rows)
 
-    def admitted(self, values: Tensor, seen: Seen) -> Tensor:
+    def admitted(self, values: Tensor, seen: ObservationTensors) -> Tensor:
         """Return Q-values [S, B, A] at the observations `seen`, from which to take a maximum: −∞ for actions that the
         observations' mask does not admit. A mask that admits none (the zeros of a batch that is not drawn yet), or no
         mask, changes nothing."""
@@ -160,9 +160,9 @@ class QLearner(BaseLearner, ABC):
         may = seen[self.mask] != 0
         return values.masked_fill(~may & may.any(-1, keepdim=True), -torch.inf)
 
-    def updates_due(self, step: int, asked: int | None = None) -> int:
-        if asked is not None:
-            return asked
+    def updates_due(self, step: int, phase_updates: int | None = None) -> int:
+        if phase_updates is not None:
+            return phase_updates
         due = step >= self.config.learning_starts and step % self.config.train_every == 0
         return self.config.gradient_steps if due else 0
 
@@ -188,7 +188,7 @@ class QLearner(BaseLearner, ABC):
         found, columns = told.numbers.cpu().numpy(), len(told.names) * len(active)
         metrics = dict(zip(told.names, found[:columns].reshape(-1, len(active)), strict=True))
         if losses:
-            adding.told({"q": metrics["q_added"]}, losses, self.seeds, active)
+            adding.warn_of_infinite({"q": metrics["q_added"]}, losses, self.seeds, active)
         per_transition = found[columns:].reshape(-1, *batch.reward.shape)
         return Update(per_transition[0], metrics, per_transition[1] if reducible is not None else None)
 
@@ -233,7 +233,7 @@ class QLearner(BaseLearner, ABC):
         self.optimiser.step(self.gradient.flat, active)
         numbers = torch.cat([*(more.value for more in added), norm]).cpu().numpy()
         metrics = dict(zip(("q_added", "grad_norm"), numbers.reshape(2, -1), strict=True))
-        adding.told({"q": metrics["q_added"]}, losses, self.seeds, active)
+        adding.warn_of_infinite({"q": metrics["q_added"]}, losses, self.seeds, active)
         return metrics
 
     def _added(self, losses: Sequence[Loss], batch: Batch, block: int) -> Added:

@@ -46,7 +46,7 @@ class SacLearner(ActorCriticLearner):
             metrics, log_probability = self.update_actor(sample, kind, added.get("actor"))
             metrics |= self.update_temperature(log_probability, kind)
         self.move_targets(kind)
-        return self.told(critics, metrics, added)
+        return self.update_statistics(critics, metrics, added)
 
     def update_critics(self, sample: Sample, kind: Kind, added: Added | None = None) -> CriticUpdate:
         """Descend Σ_i mean of w·(Q_i(s, a) − y)² (eq. 7; VLM-RB, app. E.1), where

@@ -36,7 +36,7 @@ class Td3Learner(ActorCriticLearner):
         critics = self.update_critics(sample, kind, added.get("critic"))
         metrics = self.update_actor(sample, kind, added.get("actor")) if kind.acts else {}
         self.move_targets(kind)
-        return self.told(critics, metrics, added)
+        return self.update_statistics(critics, metrics, added)
 
     def update_critics(self, sample: Sample, kind: Kind, added: Added | None = None) -> CriticUpdate:
         """Descend Σ_i mean of w·(Q_i(s, a) − y)², y = r + γ(1 − terminated)·R_{i in M} Q̄_i(s′, a′), where a′ = π̄(s′)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from guidebench.harness.interfaces import Build, Sampler
-from guidebench.harness.parts import ReplayPart, There
+from guidebench.harness.parts import CellView, ReplayPart
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds
@@ -24,10 +24,10 @@ class Aer(ReplayPart):
     lambda_start: Annotated[float, Bounds(1)] = 4.0
     """Candidates per transition of the batch at step 0, falling linearly to 1 over the run (VLM-RB, app. E)."""
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why similarity cannot be computed with this learner on these observations, or ""."""
-        learner = there["learner"]
-        if not learner.encoder_width(there.observations):
+        learner = view["learner"]
+        if not learner.encoder_width(view.observations):
             return (
                 f"it compares observations by the learner's encoder, and {type(learner).__name__} has none for "
                 f"vectors without a hidden layer: give learner.hidden at least one layer"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from guidebench.harness.interfaces import Build, Sampler
-from guidebench.harness.parts import ReplayPart, There
+from guidebench.harness.parts import CellView, ReplayPart
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
@@ -33,9 +33,9 @@ class Ero(ReplayPart):
     """Weight of the newest evaluation in the moving average of returns (choice: the paper states none; 0.5 spans about
     the hundred episodes of Zha et al. at 32 episodes per evaluation)."""
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why the replay policy could not learn in this cell, or ""."""
-        every, steps = there["evaluation"].every, there["training"].steps
+        every, steps = view["evaluation"].every, view["training"].steps
         if 2 * every < steps:
             return ""
         return (

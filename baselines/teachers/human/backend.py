@@ -34,7 +34,7 @@ class HumanBackend:
         self.clips = 0
 
     def ask(self, item: InFlight, ahead: bool = False) -> None:
-        ask = item.ask
+        ask = item.question
         self._asked[item.number] = questions.pose(
             self._runs[ask.row], item.ordinal, item.step, ask.content, ask.snapshots
         )

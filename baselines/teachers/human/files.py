@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.records.files import write_bytes, write_json
@@ -61,7 +61,7 @@ class PendingQuestion(NamedTuple):
             return None
         path = self.file.with_suffix(".npy")
         try:
-            found = apart.read(f"{path}: reading it", path, outside.npy, path)
+            found = reader_process.read(f"{path}: reading it", path, outside.npy, path)
         except (OSError, UserError) as error:
             _damaged(path, str(error))
         if found.dtype != np.uint8 or found.ndim != 2 or _digest(found) != self.drawn:

@@ -18,7 +18,7 @@ from guidebench.harness.interfaces import Array, Coordinates, Question
 
 DECIMALS = 4
 """Decimals of coordinates (choice: a tenth of a millimetre)."""
-SEEN = "what the agent observes"
+OBSERVATION_WORDS = "what the agent observes"
 
 
 class HumanTeacher:
@@ -32,7 +32,9 @@ class HumanTeacher:
 
     def question(self, pair: Pair) -> Question:
         """Return the question, with snapshots of the first segment, then of the second, uint8 [2·H, n]; no rewards."""
-        things = self.things or (Coordinates("observation", SEEN, tuple(range(pair.observations.shape[2]))),)
+        things = self.things or (
+            Coordinates("observation", OBSERVATION_WORDS, tuple(range(pair.observations.shape[2]))),
+        )
         content = {
             "instruction": self.instruction,
             "meanings": {thing.name: thing.meaning for thing in things},
@@ -49,7 +51,7 @@ class HumanTeacher:
         label = value["label"]
         if label is None:
             return Verdict("skipped")
-        return Verdict("equal" if label == 0.5 else "labelled", float(label), kept=True)
+        return Verdict("equal" if label == 0.5 else "labelled", float(label), is_used=True)
 
 
 def _points(thing: Coordinates, segment: Array) -> Any:

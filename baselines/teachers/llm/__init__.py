@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from guidebench.baselines.conversing import longest_instruction
 from guidebench.harness.capabilities import HasSurroundings, coordinates, demonstrates
 from guidebench.harness.interfaces import Build, Dialogue, Suite
-from guidebench.harness.parts import ModelPart, Most, TeacherPart, There
+from guidebench.harness.parts import CellView, ModelPart, Most, TeacherPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Transport, Unit
 
@@ -72,12 +72,12 @@ class Llm(TeacherPart):
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"chat": "scripted"}}
     citation: ClassVar[str | Path] = Path(__file__).with_name("llm.bib")
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot teach in this cell, or ""."""
         from guidebench.baselines.conversing import misfit
         from guidebench.baselines.teachers.llm import prompts
 
-        things = coordinates(there.suite, there.task)
+        things = coordinates(view.suite, view.task)
         if not any(not thing.constant for thing in things):
             return "its observations cannot be told in words: the suite names no coordinates of anything that moves"
         checked = (
@@ -89,9 +89,9 @@ class Llm(TeacherPart):
                 return f"teacher.{name} {problem}"
         if not self.keep_sampled and self.augment == "none":
             return "teacher.keep_sampled=false and teacher.augment=none leave nothing to learn from"
-        if self.augment == "decision_transformer" and there["guide"].segment >= there.suite.horizon(there.task):
+        if self.augment == "decision_transformer" and view["guide"].segment >= view.suite.horizon(view.task):
             return "teacher.augment=decision_transformer learns from stretches of an episode longer than guide.segment"
-        if self.augment == "decision_transformer" and not demonstrates(there.suite, there.task):
+        if self.augment == "decision_transformer" and not demonstrates(view.suite, view.task):
             return "teacher.augment=decision_transformer learns from a solver, and the suite has none that demonstrates"
         if self.shots and self.prompt and "{example}" not in self.prompt:
             return "teacher.shots=1 needs {example} in teacher.prompt"
@@ -102,34 +102,34 @@ class Llm(TeacherPart):
         """Whether a model or a Decision Transformer imagines better segments."""
         return self.augment != "none"
 
-    def ready(self, there: There) -> None:
+    def ready(self, view: CellView) -> None:
         """Raise UserError if the Decision Transformer would have too few solver episodes; on MetaWorld this check takes
         a minute."""
         if self.augment == "decision_transformer":
             from guidebench.baselines.teachers.llm.teacher import demonstrated
 
-            demonstrated(there.suite, there.task, self.expert_episodes, there["guide"].segment)
+            demonstrated(view.suite, view.task, self.expert_episodes, view["guide"].segment)
 
-    def asked(self, there: There, role: str) -> Usage:
+    def expected_usage(self, view: CellView, role: str) -> Usage:
         """Return the approximate usage of a run, by the token counts of the paper; calls are counted as if every pair
         had a preference."""
         from guidebench.harness.models.calls import Usage
 
-        queries = there["guide"].planned(there.parts)
+        queries = view["guide"].planned(view.parts)
         steps = ["label", *["check"] * self.double_check, *["imagine"] * (self.augment == "llm")]
         into, out = (queries * sum(TOKENS[step][side] for step in steps) for side in (0, 1))
         return Usage(len(steps) * queries, tokens_in=into, tokens_out=out)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most]:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most]:
         """Return bounds of the conversations about a pair: a label, the same in the other order, and, in the first
         conversation, an imagined segment."""
         from guidebench.baselines.teachers.llm import bounds
 
-        queries, suite, length = there["guide"].planned(there.parts), there.suite, int(there["guide"].segment)
-        around = suite.surroundings(there.task) if isinstance(suite, HasSurroundings) else None
-        task = coordinates(suite, there.task), longest_instruction(suite, there.task), around
+        queries, suite, length = view["guide"].planned(view.parts), view.suite, int(view["guide"].segment)
+        around = suite.surroundings(view.task) if isinstance(suite, HasSurroundings) else None
+        task = coordinates(suite, view.task), longest_instruction(suite, view.task), around
         label = bounds.label(self, queries, *task, length)
-        imagined = [bounds.imagined(self, label, *task, length, there[role])] if self.augment == "llm" else []
+        imagined = [bounds.imagined(self, label, *task, length, view[role])] if self.augment == "llm" else []
         return [label, *[label] * self.double_check, *imagined]
 
     def spawn(self, build: Build) -> Teacher:
@@ -176,9 +176,9 @@ class Scripted(ModelPart):
     privileged: ClassVar[bool] = False
     title: ClassVar[str] = "hand-written for this task"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        if isinstance(there["teacher"], Llm):
+        if isinstance(view["teacher"], Llm):
             return ""
         return "it reads the prompts of teacher 'llm' alone; for teacher 'vlm' choose chat=scripted_vlm"
 

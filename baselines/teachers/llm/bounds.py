@@ -34,7 +34,7 @@ def imagined(
 ) -> Most:  # fmt: skip
     """Return the bound of the conversations in which segments are imagined, each of which goes on from one of `first`.
     `model`: that which answers."""
-    start = trajectories.beginning(trajectories.told(things, _segment(things, length)))
+    start = trajectories.beginning(trajectories.named_points(things, _segment(things, length)))
     asked = prompts.better(settings, things, goal, around, start, length, 1)
     replies = first.calls * (int(getattr(model, "max_tokens", 0)) + MESSAGE) + MESSAGE
     before = first.prompt + (first.calls - 1) * (first.reminder + MESSAGE) + replies

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from guidebench.baselines.conversing import AskModel, Misread, Said, converse
+from guidebench.baselines.conversing import AskModel, Conversation, Misread, converse
 from guidebench.baselines.preference.conversing import concluded, verdict, weigh
 from guidebench.baselines.teachers.llm import prompts, reading, trajectories
 from guidebench.harness.interfaces import Array, Coordinates, Surroundings, Unusable
@@ -41,7 +41,7 @@ class PairDialogue:
         """
         pair = np.asarray(content["segments"], np.float32)
 
-        async def prefer(one: int, other: int) -> Said[int]:
+        async def prefer(one: int, other: int) -> Conversation[int]:
             return await self._prefer(ask, pair[one], pair[other])
 
         first, found = await weigh(prefer, self._settings.double_check)
@@ -57,15 +57,17 @@ class PairDialogue:
             return Unusable(found)
         return found
 
-    async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Said[int]:
+    async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Conversation[int]:
         """Ask which of two segments [H, D] is better, shown in this order."""
         asked = prompts.pair(self._settings, self._things, self._goal, self._around, one, other)
         return await converse(ask, (asked,), verdict, prompts.verdict_reminder, self._settings.retries)
 
-    async def _imagine(self, ask: AskModel, first: Said[int], preferred: Array) -> Said[dict[str, Array]]:
+    async def _imagine(
+        self, ask: AskModel, first: Conversation[int], preferred: Array
+    ) -> Conversation[dict[str, Array]]:
         """Ask for a trajectory better than `preferred` [H, D], in the conversation that preferred it."""
         settings, things, length = self._settings, self._things, len(preferred)
-        beginning = trajectories.beginning(trajectories.told(things, preferred))
+        beginning = trajectories.beginning(trajectories.named_points(things, preferred))
         given = {name: np.round(points, settings.decimals) for name, points in beginning.items()}
         assert first.value is not None, "a trajectory was preferred"
         asked = prompts.better(settings, things, self._goal, self._around, given, length, first.value)

@@ -93,8 +93,8 @@ def pair(
         "steps": len(one),
         "meanings": meanings(things),
         "surroundings": surroundings(around),
-        "trajectory_1": trajectories.text(trajectories.told(things, one), settings.decimals),
-        "trajectory_2": trajectories.text(trajectories.told(things, other), settings.decimals),
+        "trajectory_1": trajectories.text(trajectories.named_points(things, one), settings.decimals),
+        "trajectory_2": trajectories.text(trajectories.named_points(things, other), settings.decimals),
         "example": example(things) if settings.shots else "",
     }
     return Message("user", (filled(settings.prompt or PROMPT, values),))

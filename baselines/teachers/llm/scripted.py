@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LOST = "I find neither two trajectories to compare nor one to continue in what you write."
 
 
-class Seen(NamedTuple):
+class PromptTrajectory(NamedTuple):
     """A trajectory as shown in a prompt."""
 
     moves: str
@@ -63,7 +63,9 @@ class ScriptedReader:
         """Return the reply; after a reminder, answer the original question again."""
         said = "\n".join(_text(message) for message in messages)
         spoilt = chance("form", said) < self._settings.malformed
-        asked = [(_text(message), seen(_text(message))) for message in messages if message.role == "user"]
+        asked = [
+            (_text(message), prompt_trajectories(_text(message))) for message in messages if message.role == "user"
+        ]
         length = max((len(shown.points[shown.moves]) for _, all_shown in asked for shown in all_shown), default=0)
         for question, shown in reversed(asked):
             if len(shown) >= 2:
@@ -72,7 +74,7 @@ class ScriptedReader:
                 return _continued(question, shown[0], length, int(4 * chance("fault", said)) if spoilt else None)
         return LOST
 
-    def _compare(self, question: str, one: Seen, other: Seen, spoilt: bool) -> str:
+    def _compare(self, question: str, one: PromptTrajectory, other: PromptTrajectory, spoilt: bool) -> str:
         """Return a description of both trajectories, a comparison, and the verdict in its own line."""
         sums = (_distances(one).mean(0).sum(), _distances(other).mean(0).sum())
         answer = self._answer(question, one, other, float(sums[0] - sums[1]))
@@ -88,7 +90,7 @@ class ScriptedReader:
             f"2. All in all: {weighed}\n{ending}"
         )
 
-    def _answer(self, question: str, one: Seen, other: Seen, excess: float) -> int:
+    def _answer(self, question: str, one: PromptTrajectory, other: PromptTrajectory, excess: float) -> int:
         """Return 0, 1 or 2. `excess` is the first trajectory's summed distance minus the other's."""
         settings = self._settings
         thought = 0 if abs(excess) < settings.equal else 2 if excess > 0 else 1
@@ -102,7 +104,7 @@ class ScriptedReader:
         return thought
 
 
-def seen(text: str) -> list[Seen]:
+def prompt_trajectories(text: str) -> list[PromptTrajectory]:
     """Return the trajectories in a text."""
     found = []
     for each in reading.objects(text):
@@ -111,7 +113,7 @@ def seen(text: str) -> list[Seen]:
         constant = [name for name, here in points.items() if here.ndim == 1]
         sizes = {points[name].shape for name in moving}, {here.shape[-1:] for here in points.values()}
         if moving and max(map(len, sizes)) == 1:
-            found.append(Seen(moving[0], (moving[1:2] or [""])[0], (constant or [""])[0], points))
+            found.append(PromptTrajectory(moving[0], (moving[1:2] or [""])[0], (constant or [""])[0], points))
     return found
 
 
@@ -123,7 +125,7 @@ def _points(said: object) -> Array:
         return np.array(np.nan)
 
 
-def _distances(shown: Seen) -> Array:
+def _distances(shown: PromptTrajectory) -> Array:
     """Return distances per step, float64 [H, 1 or 2]: from the moving object to the object acted on and from there to
     the target, or directly to the target."""
     pairs = [(shown.points[one], shown.points[other]) for one, other in itertools.pairwise(shown.chain)]
@@ -132,7 +134,7 @@ def _distances(shown: Seen) -> Array:
     return np.stack([np.linalg.norm(one - other, axis=-1) for one, other in pairs], axis=-1)
 
 
-def _described(title: str, shown: Seen) -> str:
+def _described(title: str, shown: PromptTrajectory) -> str:
     told = [
         f"{one} is {each.mean():.4f} from {other} on average and {each[-1]:.4f} at the end"
         for (one, other), each in zip(itertools.pairwise(shown.chain), _distances(shown).T, strict=False)
@@ -140,7 +142,7 @@ def _described(title: str, shown: Seen) -> str:
     return f"In {title} {', and '.join(told) or 'nothing is told that could be near or far'}."
 
 
-def _continued(question: str, start: Seen, length: int, fault: int | None) -> str:
+def _continued(question: str, start: PromptTrajectory, length: int, fault: int | None) -> str:
     """Return a trajectory of `length` steps at constant speed: the moving object goes straight to the object acted on
     and takes it straight to the target. `fault` selects one of four ways to violate the requested format."""
     stops = np.array([_first(start.points[name]) for name in start.chain])

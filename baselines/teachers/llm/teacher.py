@@ -52,7 +52,7 @@ class LlmTeacher:
     def _verdict(self, value: Any, pair: Pair) -> Verdict:
         found = weighed(value, self._settings.double_check)
         if found.outcome in ("equal", "inconsistent") and self._settings.undecided == "soft":
-            return found._replace(label=0.5, kept=self._settings.keep_sampled)
+            return found._replace(label=0.5, is_used=self._settings.keep_sampled)
         if found.label is None:
             return found
         notes = dict(found.notes)
@@ -63,7 +63,7 @@ class LlmTeacher:
             imagined = _states(value["states"], pair.observations.shape[1:]) if became == "kept" else None
         elif self._settings.augment == "decision_transformer":
             notes["imagined"], imagined = "kept", self._imagine(pair.row, pair.observations[int(found.label)])
-        return found._replace(kept=self._settings.keep_sampled, imagined=imagined, notes=notes)
+        return found._replace(is_used=self._settings.keep_sampled, imagined=imagined, notes=notes)
 
     def _imagine(self, row: int, preferred: Array) -> Array:
         """Return the Decision Transformer's segment from the first state of the preferred segment [H, D] of a seed."""

@@ -16,7 +16,7 @@ NamedPoints = Mapping[str, Array]
 """Name -> float64 [H, n], or [n] for a constant object."""
 
 
-def told(things: Sequence[Coordinates], segment: Array) -> dict[str, Array]:
+def named_points(things: Sequence[Coordinates], segment: Array) -> dict[str, Array]:
     """Return the named coordinates of observations [H, D]; a constant object has its first position."""
     found = {}
     for thing in things:

@@ -29,7 +29,7 @@ class ScriptedTeacher:
             return Verdict("skipped")
         apart = abs(float(returns[1] - returns[0]))
         if apart == 0 or apart < config.equal * scale:
-            return Verdict("equal", 0.5, kept=True)
+            return Verdict("equal", 0.5, is_used=True)
         remembered = config.gamma ** np.arange(pair.rewards.shape[1])[::-1]
         first, second = pair.rewards @ remembered
         prefers_second = bool(second > first)
@@ -37,7 +37,7 @@ class ScriptedTeacher:
             prefers_second = rng.random() < preference(float(second - first), config.beta)
         if rng.random() < config.mistake:
             prefers_second = not prefers_second
-        return Verdict("labelled", float(prefers_second), kept=True)
+        return Verdict("labelled", float(prefers_second), is_used=True)
 
 
 def preference(more: float, beta: float) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.harness.interfaces import Build, Dialogue, Suite
-from guidebench.harness.parts import ModelPart, Most, TeacherPart, There
+from guidebench.harness.parts import CellView, ModelPart, Most, TeacherPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Transport, Unit
 
@@ -50,12 +50,12 @@ class Vlm(TeacherPart):
     shows_frames: ClassVar[bool] = True
     citation: ClassVar[str | Path] = Path(__file__).with_name("vlm.bib")
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why it cannot teach in this cell, or ""."""
         from guidebench.baselines.conversing import misfit
         from guidebench.baselines.teachers.vlm import prompts
 
-        if there["drawing"] is None:
+        if view["drawing"] is None:
             return "it shows frames, and the suite draws none"
         for name, text, needs, may in (
             ("prompt", self.prompt, prompts.PROMPT_NEEDS, ()),
@@ -65,21 +65,21 @@ class Vlm(TeacherPart):
                 return f"teacher.{name} {problem}"
         return ""
 
-    def asked(self, there: There, role: str) -> Usage:
+    def expected_usage(self, view: CellView, role: str) -> Usage:
         """Return the approximate usage of a run, if every label is readable at once and every pair has a preference."""
         from guidebench.harness.models.calls import Usage
 
-        shown = there["guide"].planned(there.parts) * (1 + self.double_check)
+        shown = view["guide"].planned(view.parts) * (1 + self.double_check)
         return Usage(2 * shown, TOKENS[0] * shown, TOKENS[1] * shown, images=2 * shown)
 
-    def at_most(self, there: There, role: str) -> Sequence[Most]:
+    def at_most(self, view: CellView, role: str) -> Sequence[Most]:
         """Return bounds of an analysis of each pair in each order, and of the label that it leads to."""
         from guidebench.baselines.conversing import FAULT, Misread, longest_instruction
         from guidebench.baselines.teachers.vlm import prompts
 
-        shown = there["guide"].planned(there.parts) * (1 + self.double_check)
-        goal = longest_instruction(there.suite, there.task)
-        analysis = "x" * int(getattr(there[role], "max_tokens", 0))
+        shown = view["guide"].planned(view.parts) * (1 + self.double_check)
+        goal = longest_instruction(view.suite, view.task)
+        analysis = "x" * int(getattr(view[role], "max_tokens", 0))
         compared, label = prompts.comparison(self, goal), prompts.label(self, goal, analysis)
         reminder = len(prompts.reminder(Misread("", "")).encode()) + FAULT
         return [
@@ -122,9 +122,9 @@ class ScriptedVlm(ModelPart):
     backend: ClassVar[str] = "scripted"
     title: ClassVar[str] = "hand-written: how far apart coloured things lie in two frames"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        return "" if isinstance(there["teacher"], Vlm) else "it reads the prompts of teacher 'vlm' alone"
+        return "" if isinstance(view["teacher"], Vlm) else "it reads the prompts of teacher 'vlm' alone"
 
     def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
         """Return the callable that answers. It is given neither suite nor task, only the messages of the

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from guidebench.baselines.conversing import ECHOED, AskModel, Said, converse
+from guidebench.baselines.conversing import ECHOED, AskModel, Conversation, converse
 from guidebench.baselines.preference.conversing import concluded, verdict, weigh
 from guidebench.baselines.teachers.vlm import prompts
 from guidebench.harness.interfaces import Array, Unusable
@@ -33,17 +33,17 @@ class ImageDialogue:
         no answer."""
         assert frames is not None and len(frames) == 2, "a pair has two frames"
 
-        async def prefer(one: int, other: int) -> Said[int]:
+        async def prefer(one: int, other: int) -> Conversation[int]:
             return await self._prefer(ask, frames[one], frames[other])
 
         return concluded((await weigh(prefer, self._settings.double_check))[1])
 
-    async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Said[int]:
+    async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Conversation[int]:
         """Ask which of two images [height, width, 3] is better, shown in this order."""
         settings, (first, second) = self._settings, prompts.CAPTIONS
         shown = (Message("user", (first, one, second, other, prompts.comparison(settings, self._goal))),)
         compared = await ask(ChatCall(shown))
         if compared.failure:
-            return Said(None, "failed", shown, 0)
+            return Conversation(None, "failed", shown, 0)
         asked = (Message("user", (prompts.label(settings, self._goal, str(compared.value)[:ECHOED]),)),)
         return await converse(ask, asked, verdict, prompts.reminder, settings.retries)

@@ -69,11 +69,11 @@ def _request(name: str, task: str | None) -> str:
 
 def _draft(given: Mapping[str, Any], request: str) -> str:
     from guidebench.harness.errors import UserError
-    from guidebench.harness.models import once, prompts
+    from guidebench.harness.models import prompts, single_calls
     from guidebench.harness.models.calls import ChatCall, Failure, Message
 
     call = ChatCall((Message("user", (request,)),), schema=prompts.SCHEMA)
-    reply = once.ask(once.judge(given), call)
+    reply = single_calls.ask(single_calls.judge(given), call)
     if isinstance(reply, Failure):
         raise UserError(f"judge={given['judge']} drafted no prompt ({reply.kind}): {reply}")
     draft = str(reply.value["prompt"]).strip()

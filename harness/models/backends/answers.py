@@ -44,32 +44,32 @@ def in_schema(text: str, schema: Mapping[str, Json]) -> Json:
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
-    found = _first_object(text)
+    json_object = _first_object(text)
     validator = jsonschema.validators.validator_for(schema)(schema, registry=Registry())
     try:
-        error = jsonschema.exceptions.best_match(validator.iter_errors(found))
+        error = jsonschema.exceptions.best_match(validator.iter_errors(json_object))
     except Unresolvable as problem:
         raise Unreadable(f"the schema cannot be used: {problem}") from None
     if error is not None:
         at = "".join(f"[{part!r}]" for part in error.absolute_path)
         raise Unreadable(f"the object does not fit the schema{f' at {at}' if at else ''}: {error.message[:300]}")
-    return found
+    return json_object
 
 
 def with_schema(messages: tuple[Message, ...], schema: Mapping[str, Json]) -> tuple[Message, ...]:
     """Return the chat with a request for an object that fits the schema added to its last message."""
     *before, last = messages
-    asking = (
+    request = (
         "\n\nReply with a single JSON object and no other text. The object has to be valid under this JSON schema:\n"
         + json.dumps(schema, ensure_ascii=False)
     )
-    return (*before, Message(last.role, (*last.content, asking)))
+    return (*before, Message(last.role, (*last.content, request)))
 
 
 def with_repair(messages: tuple[Message, ...], text: str, error: Unreadable) -> tuple[Message, ...]:
     """Return the chat extended by the unreadable answer and a description of its error."""
-    asking = f"This reply cannot be used: {error}. Reply again, with the corrected JSON object and no other text."
-    return (*messages, Message("assistant", (text[:4_000],)), Message("user", (asking,)))
+    request = f"This reply cannot be used: {error}. Reply again, with the corrected JSON object and no other text."
+    return (*messages, Message("assistant", (text[:4_000],)), Message("user", (request,)))
 
 
 def yes_or_no(text: str) -> float:
@@ -84,31 +84,31 @@ def yes_or_no(text: str) -> float:
     text = text[:LONGEST]
     if not text.strip():
         raise Failure("empty", "the model answered nothing")
-    begun = _begun(text)
-    said = ALONE.match(text) if begun is None else WORD.match(text, begun)
-    if said is None:
+    answer_start = _answer_start(text)
+    match = ALONE.match(text) if answer_start is None else WORD.match(text, answer_start)
+    if match is None:
         raise Failure("malformed", f"expected yes or no, got {text[:80]!r}")
-    return float(said.group(1).lower() == "yes")
+    return float(match.group(1).lower() == "yes")
 
 
-def answering(texts: Sequence[str], words: Sequence[bool]) -> int:
+def answer_index(texts: Sequence[str], words: Sequence[bool]) -> int:
     """Return the index of the token that answers yes or no, according to `yes_or_no` on the whole answer; raise its
     Failures.
 
     `texts`: the answer up to and including each of its tokens; `words`: whether that token alone is yes or no.
     """
-    said = texts[-1] if texts else ""
-    yes_or_no(said)
-    begun = _begun(said) or 0
+    full_text = texts[-1] if texts else ""
+    yes_or_no(full_text)
+    answer_start = _answer_start(full_text) or 0
     for index, (text, word) in enumerate(zip(texts, words, strict=True)):
-        if word and len(text) > begun:
+        if word and len(text) > answer_start:
             return index
-    raise Failure("malformed", f"no single token says yes or no in {said[:80]!r}")
+    raise Failure("malformed", f"no single token says yes or no in {full_text[:80]!r}")
 
 
-def _begun(text: str) -> int | None:
+def _answer_start(text: str) -> int | None:
     """Return the index after the last "Answer:" of a text, or None if there is none."""
-    ends = [found.end() for found in ANSWER.finditer(text)]
+    ends = [match.end() for match in ANSWER.finditer(text)]
     return ends[-1] if ends else None
 
 
@@ -117,11 +117,11 @@ def _first_object(text: str) -> dict[str, Json]:
     error = "it holds no JSON object"
     for begin in _braces(text):
         try:
-            found = each_text(JSON.raw_decode(text, begin)[0], mended)
+            json_object = each_text(JSON.raw_decode(text, begin)[0], mended)
         except (ValueError, RecursionError) as problem:
             error = f"its JSON cannot be parsed: {problem}"
             continue
-        return dict(found)
+        return dict(json_object)
     raise Unreadable(error)
 
 

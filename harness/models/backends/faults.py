@@ -69,6 +69,6 @@ def without_secrets(text: str) -> str:
     return text
 
 
-def kept(value: Any) -> Any:
+def recordable(value: Any) -> Any:
     """Return an answer in recordable form: every text in it is valid UTF-8 and contains no key."""
     return each_text(value, lambda text: without_secrets(mended(text)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from guidebench.harness import apart, outside
+from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
 
 
@@ -21,7 +21,7 @@ def check(place: Path | None) -> None:
         return
     documents = [file for file in _files(place) if file.suffix == ".json"]
     try:
-        apart.read(f"{place}: looking at it", documents, _check, place)
+        reader_process.read(f"{place}: looking at it", documents, _check, place)
     except UserError as error:
         if place.is_dir():
             raise UserError(f"the model in {place} cannot be loaded: {error}") from None

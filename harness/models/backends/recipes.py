@@ -75,57 +75,63 @@ def recipe(name: str) -> Recipe | None:
 
 def of_digest(digest: str) -> Recipe | None:
     """Return the recipe of the published weights with this digest, or None."""
-    return next((found for found in _recipes().values() if digest and found.digest == digest), None)
+    return next(
+        (model_recipe for model_recipe in _recipes().values() if digest and model_recipe.digest == digest), None
+    )
 
 
 def repository(name: str) -> str:
     """Return the repository id of a short name; return any other name, such as a local path, unchanged.
 
     Raises UserError for a short name that `transformers` cannot load."""
-    found = _recipes().get(name)
-    if found is None:
+    model_recipe = _recipes().get(name)
+    if model_recipe is None:
         return name
-    if "transformers" not in found.backends:
-        raise UserError(f"model {name!r} ({found.title}) cannot be loaded by transformers; {_instead(found)}")
-    return found.repository
+    if "transformers" not in model_recipe.backends:
+        raise UserError(
+            f"model {name!r} ({model_recipe.title}) cannot be loaded by transformers; {_instead(model_recipe)}"
+        )
+    return model_recipe.repository
 
 
-def served(name: str) -> str:
+def server_name(name: str) -> str:
     """Return the model name to send to a server: a short name's API name, or else its repository id, which vLLM and
     similar servers use; any other name unchanged. Raise UserError for a short name that no server offers."""
-    found = _recipes().get(name)
-    if found is None:
+    model_recipe = _recipes().get(name)
+    if model_recipe is None:
         return name
-    if "openai" not in found.backends:
-        raise UserError(f"model {name!r} ({found.title}) is behind no OpenAI-compatible server; {_instead(found)}")
-    return found.api or found.repository
+    if "openai" not in model_recipe.backends:
+        raise UserError(
+            f"model {name!r} ({model_recipe.title}) is behind no OpenAI-compatible server; {_instead(model_recipe)}"
+        )
+    return model_recipe.api or model_recipe.repository
 
 
 def price(name: str, usage: Usage) -> float:
     """Return the cost of `usage` in USD at the listed price, 0.0 without one; `pricing` distinguishes free from
     unknown."""
-    found = recipe(name)
-    if found is None or found.price is None:
+    model_recipe = recipe(name)
+    if model_recipe is None or model_recipe.price is None:
         return 0.0
-    return (usage.tokens_in * found.price.usd_in + usage.tokens_out * found.price.usd_out) / MILLION
+    return (usage.tokens_in * model_recipe.price.usd_in + usage.tokens_out * model_recipe.price.usd_out) / MILLION
 
 
 def pricing(name: str) -> Pricing:
     """Return whether `price(name, …)` is the maker's listed price, 0 for open weights, or 0 because no price is
     known."""
-    found = recipe(name)
-    return "unknown" if found is None else found.pricing
+    model_recipe = recipe(name)
+    return "unknown" if model_recipe is None else model_recipe.pricing
 
 
 def parse(text: str) -> Mapping[str, Recipe]:
     """Parse recipes from TOML; raise ValueError naming an invalid entry and field."""
-    return {name: _parse_one(name, entry) for name, entry in tomllib.loads(text).items()}
+    return {name: _parse_one(name, table) for name, table in tomllib.loads(text).items()}
 
 
-def _instead(found: Recipe) -> str:
-    if not found.backends:
+def _instead(model_recipe: Recipe) -> str:
+    if not model_recipe.backends:
         return "no backend serves it yet"
-    return "use it through " + " or ".join(found.backends)
+    return "use it through " + " or ".join(model_recipe.backends)
 
 
 @functools.cache
@@ -135,79 +141,84 @@ def _recipes() -> Mapping[str, Recipe]:
 
 @functools.cache
 def _by_published_name() -> Mapping[str, Recipe]:
-    return {name: found for found in _recipes().values() for name in (found.repository, found.api) if name}
+    return {
+        name: model_recipe
+        for model_recipe in _recipes().values()
+        for name in (model_recipe.repository, model_recipe.api)
+        if name
+    }
 
 
-def _parse_one(name: str, entry: Any) -> Recipe:
-    if not isinstance(entry, dict):
-        raise ValueError(f"recipe {name!r}: expected a table, got {entry!r}")
-    known = {field.name for field in fields(Recipe)} - {"name"}
-    needed = known - {"repository", "api", "file", "tokens_per_image", "width", "digest", "price"}
-    if wrong := (set(entry) - known) | (needed - set(entry)):
+def _parse_one(name: str, table: Any) -> Recipe:
+    if not isinstance(table, dict):
+        raise ValueError(f"recipe {name!r}: expected a table, got {table!r}")
+    field_names = {field.name for field in fields(Recipe)} - {"name"}
+    needed = field_names - {"repository", "api", "file", "tokens_per_image", "width", "digest", "price"}
+    if wrong := (set(table) - field_names) | (needed - set(table)):
         raise ValueError(f"recipe {name!r}: unknown or missing: {', '.join(sorted(wrong))}")
     texts = ("title", "licence", "note", "repository", "api", "file", "digest")
-    found = Recipe(
+    model_recipe = Recipe(
         name=name,
-        **{field: _text(f"{name}.{field}", entry[field]) for field in texts if field in entry},
-        calls=_several(f"{name}.calls", entry["calls"], None),
-        backends=_several(f"{name}.backends", entry["backends"], get_args(BackendName)),
-        scoring=_several(f"{name}.scoring", entry["scoring"], get_args(Scoring)),
-        papers=_several(f"{name}.papers", entry["papers"], PAPERS),
-        parameters=_number(f"{name}.parameters", entry["parameters"]),
-        tokens_per_image=int(_number(f"{name}.tokens_per_image", entry.get("tokens_per_image", 0))),
-        width=_count(f"{name}.width", entry["width"]) if "width" in entry else 0,
-        price=_price(f"{name}.price", entry["price"]) if "price" in entry else None,
+        **{field: _text(f"{name}.{field}", table[field]) for field in texts if field in table},
+        calls=_several(f"{name}.calls", table["calls"], None),
+        backends=_several(f"{name}.backends", table["backends"], get_args(BackendName)),
+        scoring=_several(f"{name}.scoring", table["scoring"], get_args(Scoring)),
+        papers=_several(f"{name}.papers", table["papers"], PAPERS),
+        parameters=_number(f"{name}.parameters", table["parameters"]),
+        tokens_per_image=int(_number(f"{name}.tokens_per_image", table.get("tokens_per_image", 0))),
+        width=_count(f"{name}.width", table["width"]) if "width" in table else 0,
+        price=_price(f"{name}.price", table["price"]) if "price" in table else None,
     )
-    if bool(found.calls) != bool(found.backends):
+    if bool(model_recipe.calls) != bool(model_recipe.backends):
         raise ValueError(f"recipe {name!r}: it serves calls through backends: name both or neither")
-    if bool(found.scoring) != ("judge" in found.calls):
+    if bool(model_recipe.scoring) != ("judge" in model_recipe.calls):
         raise ValueError(f"recipe {name!r}: a judge has a way of scoring, and nothing else has")
-    if found.width and "embed" not in found.calls:
+    if model_recipe.width and "embed" not in model_recipe.calls:
         raise ValueError(f"recipe {name!r}: only what embeds has a width")
-    if "transformers" in found.backends and not found.repository:
+    if "transformers" in model_recipe.backends and not model_recipe.repository:
         raise ValueError(f"recipe {name!r}: transformers loads weights, and it names no repository")
-    if found.digest and not SHA256.fullmatch(found.digest):
-        raise ValueError(f"recipe {name!r}: digest is {found.digest!r}; expected 64 hexadecimal digits")
-    if found.digest and not found.repository:
+    if model_recipe.digest and not SHA256.fullmatch(model_recipe.digest):
+        raise ValueError(f"recipe {name!r}: digest is {model_recipe.digest!r}; expected 64 hexadecimal digits")
+    if model_recipe.digest and not model_recipe.repository:
         raise ValueError(f"recipe {name!r}: a digest is of published weights, and it names no repository")
-    if found.file and not found.repository:
+    if model_recipe.file and not model_recipe.repository:
         raise ValueError(f"recipe {name!r}: a file lies in a repository, and it names none")
-    if "openai" in found.backends and not (found.api or found.repository):
+    if "openai" in model_recipe.backends and not (model_recipe.api or model_recipe.repository):
         raise ValueError(f"recipe {name!r}: a server needs a name to be asked for: api or repository")
-    return found
+    return model_recipe
 
 
-def _price(where: str, entry: Any) -> Price:
-    if not isinstance(entry, dict) or set(entry) != {field.name for field in fields(Price)}:
-        raise ValueError(f"{where}: expected usd_in, usd_out, held, source; got {entry!r}")
-    if type(entry["held"]) is not datetime.date:
-        raise ValueError(f"{where}.held: expected a date, got {entry['held']!r}")
-    usd_in, usd_out = (_number(f"{where}.{key}", entry[key]) for key in ("usd_in", "usd_out"))
-    return Price(usd_in, usd_out, entry["held"], _text(f"{where}.source", entry["source"]))
+def _price(field_path: str, table: Any) -> Price:
+    if not isinstance(table, dict) or set(table) != {field.name for field in fields(Price)}:
+        raise ValueError(f"{field_path}: expected usd_in, usd_out, held, source; got {table!r}")
+    if type(table["held"]) is not datetime.date:
+        raise ValueError(f"{field_path}.held: expected a date, got {table['held']!r}")
+    usd_in, usd_out = (_number(f"{field_path}.{key}", table[key]) for key in ("usd_in", "usd_out"))
+    return Price(usd_in, usd_out, table["held"], _text(f"{field_path}.source", table["source"]))
 
 
-def _text(where: str, value: Any) -> str:
+def _text(field_path: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{where}: expected a text, got {value!r}")
+        raise ValueError(f"{field_path}: expected a text, got {value!r}")
     return value
 
 
-def _number(where: str, value: Any) -> float:
+def _number(field_path: str, value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < float("inf"):
-        raise ValueError(f"{where}: expected a number of at least 0, got {value!r}")
+        raise ValueError(f"{field_path}: expected a number of at least 0, got {value!r}")
     return float(value)
 
 
-def _count(where: str, value: Any) -> int:
+def _count(field_path: str, value: Any) -> int:
     if type(value) is not int or value < 1:
-        raise ValueError(f"{where}: expected a whole number of at least 1, got {value!r}")
+        raise ValueError(f"{field_path}: expected a whole number of at least 1, got {value!r}")
     return value
 
 
-def _several(where: str, value: Any, options: tuple[str, ...] | None) -> tuple[Any, ...]:
+def _several(field_path: str, value: Any, options: tuple[str, ...] | None) -> tuple[Any, ...]:
     """Return a list of distinct texts, each among `options` if given; raise ValueError otherwise."""
-    listed = isinstance(value, list) and all(isinstance(each, str) and each for each in value)
+    listed = isinstance(value, list) and all(isinstance(text, str) and text for text in value)
     if not listed or len(set(value)) < len(value) or (options is not None and not set(value) <= set(options)):
-        known = "names" if options is None else f"some of {', '.join(options)}"
-        raise ValueError(f"{where}: expected {known}, each once; got {value!r}")
+        expected = "names" if options is None else f"some of {', '.join(options)}"
+        raise ValueError(f"{field_path}: expected {expected}, each once; got {value!r}")
     return tuple(value)

@@ -31,8 +31,8 @@ def shape_of(head: str, form: Form) -> tuple[int, ...]:
     """Return the shape in a header; raise ValueError for a text that `encode` never writes for this form."""
     match JSON.decode(head):
         case {"array": str(name), "shape": list(shape), **rest} if not rest:
-            whole = all(type(length) is int and 0 <= length < 2**31 for length in shape)
-            if name == np.dtype(form.dtype).name and len(shape) == form.axes and whole:
+            are_lengths = all(type(length) is int and 0 <= length < 2**31 for length in shape)
+            if name == np.dtype(form.dtype).name and len(shape) == form.axes and are_lengths:
                 return tuple(shape)
     raise ValueError(f"{head[:80]!r} is no array of {form.dtype} with {form.axes} axes")
 

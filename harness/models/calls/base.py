@@ -25,7 +25,7 @@ FailureKind = Literal[
 ]  # fmt: skip
 RETRYABLE = frozenset(("timeout", "rate_limited", "server", "connection", "malformed", "empty"))
 """Kinds of failure after which another attempt may succeed; `malformed` only of a call that is sampled."""
-Shown = Sequence[tuple[str, Sequence[Json]]]
+CallSections = Sequence[tuple[str, Sequence[Json]]]
 """Sections of a call on a web page: a heading, and the texts and images, {"image": digest}, below it."""
 
 
@@ -52,7 +52,7 @@ class Call(ABC):
 
     @classmethod
     @abstractmethod
-    def read(cls, asked: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
+    def read(cls, form: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
         """Return the call with a canonical form; `image` maps a digest to its image. The form is untrusted: raise
         ValueError, KeyError or TypeError if it is invalid."""
 
@@ -95,11 +95,11 @@ class Call(ABC):
         return code(self)
 
     @classmethod
-    def shown(cls, asked: Mapping[str, Json]) -> Shown:
+    def sections(cls, form: Mapping[str, Json]) -> CallSections:
         """Return the sections in which a web page shows a canonical form."""
-        fields = {name: value for name, value in asked.items() if name not in ("kind", "model", "asker")}
+        fields = {name: value for name, value in form.items() if name not in ("kind", "model", "asker")}
         return [
-            (name, [_part(each) for each in (value if isinstance(value, list) else [value])])
+            (name, [_part(field) for field in (value if isinstance(value, list) else [value])])
             for name, value in fields.items()
         ]
 
@@ -111,22 +111,22 @@ class Call(ABC):
         return json.dumps(cls.encode(value))
 
 
-def part(given: Json, image: Callable[[str], Array]) -> str | Array:
+def part(json_part: Json, image: Callable[[str], Array]) -> str | Array:
     """Return a text, or the image that a canonical form holds as {"image": digest}; raise ValueError for anything
     else."""
-    match given:
+    match json_part:
         case str():
-            return given
+            return json_part
         case {"image": str(digest), **rest} if not rest:
             return image(digest)
-    raise ValueError(f"{str(given)[:80]!r} is neither a text nor an image")
+    raise ValueError(f"{str(json_part)[:80]!r} is neither a text nor an image")
 
 
-def _part(given: Json) -> Json:
+def _part(field: Json) -> Json:
     """Return a value of a canonical form as text or image reference for a web page."""
-    if isinstance(given, str) or (isinstance(given, dict) and [*given] == ["image"]):
-        return given
-    return json.dumps(given)
+    if isinstance(field, str) or (isinstance(field, dict) and [*field] == ["image"]):
+        return field
+    return json.dumps(field)
 
 
 class Usage(NamedTuple):

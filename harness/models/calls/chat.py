@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from guidebench.harness.models.calls import schemas
-from guidebench.harness.models.calls.base import Call, Json, Shown, part
+from guidebench.harness.models.calls.base import Call, CallSections, Json, part
 from guidebench.harness.registry import register
 from guidebench.harness.texts import each_text, mended
 from guidebench.harness.types import Array
@@ -55,13 +55,13 @@ class ChatCall(Call):
         }
 
     @classmethod
-    def read(cls, asked: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
-        match asked:
+    def read(cls, form: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
+        match form:
             case {
                 "messages": list(messages), "schema": dict() | None as schema,
                 "max_tokens": int(tokens), "temperature": int() | float() as temperature,
             }:  # fmt: skip
-                return cls(tuple(_message(each, image) for each in messages), schema, tokens, temperature)
+                return cls(tuple(_message(message, image) for message in messages), schema, tokens, temperature)
         raise ValueError("a chat has messages, a schema or none, max_tokens and a temperature")
 
     @classmethod
@@ -97,19 +97,19 @@ class ChatCall(Call):
         return code(self.messages)
 
     @classmethod
-    def shown(cls, asked: Mapping[str, Json]) -> Shown:
-        return [(str(message["role"]), message["content"]) for message in asked["messages"]]
+    def sections(cls, form: Mapping[str, Json]) -> CallSections:
+        return [(str(message["role"]), message["content"]) for message in form["messages"]]
 
     @classmethod
     def words(cls, value: Any) -> str:
         return value if isinstance(value, str) else json.dumps(value, indent=1)
 
 
-def _message(given: Json, image: Callable[[str], Array]) -> Message:
-    match given:
+def _message(form: Json, image: Callable[[str], Array]) -> Message:
+    match form:
         case {"role": role, "content": list(content)} if role in get_args(Role):
-            return Message(role, tuple(part(each, image) for each in content))
-    raise ValueError(f"{str(given)[:80]!r} is no message of a chat")
+            return Message(role, tuple(part(piece, image) for piece in content))
+    raise ValueError(f"{str(form)[:80]!r} is no message of a chat")
 
 
 def _misfit(value: Mapping[str, Json], schema: Mapping[str, Json]) -> str:

@@ -51,11 +51,11 @@ class DenoiseCall(Call):
         return {"frames": frames, "text": self.text, "level": self.level, "seeds": list(self.seeds)}
 
     @classmethod
-    def read(cls, asked: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
-        match asked:
+    def read(cls, form: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
+        match form:
             case {"frames": [dict(), *_] as frames, "text": str(text), "level": int(level), "seeds": list(seeds)}:
-                whole = all(type(seed) is int and 0 <= seed < SEEDS for seed in seeds)
-                if whole and len(seeds) == len(frames) and type(level) is int and 0 <= level < MOST_STEPS:
+                are_seeds = all(type(seed) is int and 0 <= seed < SEEDS for seed in seeds)
+                if are_seeds and len(seeds) == len(frames) and type(level) is int and 0 <= level < MOST_STEPS:
                     return cls(tuple(np.asarray(part(frame, image)) for frame in frames), text, level, tuple(seeds))
         raise ValueError("a call to denoise has frames, a text, a noise level, and a seed for each frame")
 
@@ -69,9 +69,9 @@ class DenoiseCall(Call):
         return list(self.frames)
 
     def fault(self, value: Any) -> str:
-        wanted = (len(self.frames), 3)
-        if not (isinstance(value, np.ndarray) and value.dtype == np.float32 and value.shape == wanted):
-            return f"expected float32 {[*wanted]}, got {getattr(value, 'shape', type(value).__name__)}"
+        expected_shape = (len(self.frames), 3)
+        if not (isinstance(value, np.ndarray) and value.dtype == np.float32 and value.shape == expected_shape):
+            return f"expected float32 {[*expected_shape]}, got {getattr(value, 'shape', type(value).__name__)}"
         if not np.isfinite(value).all():
             return "an error is not finite"
         return "" if (value >= 0).all() else "a mean squared error is negative"
@@ -81,8 +81,8 @@ class DenoiseCall(Call):
         if np.shape(recorded) != np.shape(now):
             return float("inf")
         larger = np.maximum(recorded, now)
-        apart = np.divide(np.abs(recorded - now), larger, out=np.zeros_like(larger), where=larger > 0)
-        return float(apart.max(initial=0.0))
+        differences = np.divide(np.abs(recorded - now), larger, out=np.zeros_like(larger), where=larger > 0)
+        return float(differences.max(initial=0.0))
 
     @classmethod
     def words(cls, value: Any) -> str:

@@ -30,11 +30,11 @@ class EmbedCall(Call):
         return {"items": [item if isinstance(item, str) else named(item) for item in self.items]}
 
     @classmethod
-    def read(cls, asked: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
-        match asked:
+    def read(cls, form: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
+        match form:
             case {"items": list(items)}:
-                found: Any = tuple(part(item, image) for item in items)
-                return cls(found)
+                parts: Any = tuple(part(json_part, image) for json_part in items)
+                return cls(parts)
         raise ValueError("a call to embed has items")
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from guidebench.harness.interfaces import ReadsPrompts
-from guidebench.harness.models.calls.base import Call, Json, Shown, part
+from guidebench.harness.models.calls.base import Call, CallSections, Json, part
 from guidebench.harness.registry import register
 from guidebench.harness.types import Array
 
@@ -34,8 +34,8 @@ class JudgeCall(Call):
         return {"prompt": self.prompt, "clip": [named(frame) for frame in self.clip]}
 
     @classmethod
-    def read(cls, asked: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
-        match asked:
+    def read(cls, form: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
+        match form:
             case {"prompt": str(prompt), "clip": [dict(), *_] as clip}:
                 return cls(np.stack([np.asarray(part(frame, image)) for frame in clip]), prompt)
         raise ValueError("a judgement has a prompt and a clip of images")
@@ -72,8 +72,8 @@ class JudgeCall(Call):
         return code([self.clip])[0]
 
     @classmethod
-    def shown(cls, asked: Mapping[str, Json]) -> Shown:
-        return [("frames", asked["clip"]), ("prompt", [asked["prompt"]])]
+    def sections(cls, form: Mapping[str, Json]) -> CallSections:
+        return [("frames", form["clip"]), ("prompt", [form["prompt"]])]
 
     @classmethod
     def words(cls, value: Any) -> str:

@@ -43,19 +43,19 @@ def _text(value: Any, _: int) -> bool:
 
 
 def _types(value: Any, _: int) -> bool:
-    several = isinstance(value, list) and value and all(isinstance(each, str) for each in value)
+    several = isinstance(value, list) and value and all(isinstance(name, str) for name in value)
     return set(value if several else [value] if isinstance(value, str) else [""]) <= set(TYPES)
 
 
 def _properties(value: Any, depth: int) -> bool:
     if isinstance(value, Mapping):
-        for each in value.values():
-            _check(each, depth)
+        for schema in value.values():
+            _check(schema, depth)
     return isinstance(value, Mapping)
 
 
 def _names(value: Any, _: int) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(each, str) for each in value)
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(name, str) for name in value)
 
 
 def _further(value: Any, depth: int) -> bool:
@@ -68,11 +68,11 @@ def _one(value: Any, depth: int) -> bool:
 
 
 def _several(value: Any, depth: int) -> bool:
-    return isinstance(value, list) and bool(value) and all(_one(each, depth) for each in value)
+    return isinstance(value, list) and bool(value) and all(_one(schema, depth) for schema in value)
 
 
 def _values(value: Any, _: int) -> bool:
-    return isinstance(value, list) and all(_plain(each, 0) for each in value)
+    return isinstance(value, list) and all(_plain(constant, 0) for constant in value)
 
 
 def _plain(value: Any, _: int) -> bool:

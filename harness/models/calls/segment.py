@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from guidebench.harness.errors import count
-from guidebench.harness.models.calls.base import Call, Json, Shown, part
+from guidebench.harness.models.calls.base import Call, CallSections, Json, part
 from guidebench.harness.registry import register
 from guidebench.harness.types import Array
 
@@ -48,8 +48,8 @@ class SegmentCall(Call):
         return {"image": named(self.image), "points": [list(point) for point in self.points], "text": self.text}
 
     @classmethod
-    def read(cls, asked: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
-        match asked:
+    def read(cls, form: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
+        match form:
             case {"image": dict() as shown, "points": list(points), "text": str(text)} if len(points) <= MOST_POINTS:
                 return cls(np.asarray(part(shown, image)), tuple(point_of(point) for point in points), text)
         raise ValueError(f"a call to segment has an image, at most {MOST_POINTS} points, and a text")
@@ -76,13 +76,13 @@ class SegmentCall(Call):
             return math.inf
         shape = self.image.shape[:2]
         shaped = ([mask_of(mask["runs"], shape) for mask in answer] for answer in (recorded, now))
-        overlaps = [overlap(one, other) for one, other in zip(*shaped, strict=True)]
+        overlaps = [overlap(first, second) for first, second in zip(*shaped, strict=True)]
         return 1.0 - math.fsum(overlaps) / len(overlaps) if overlaps else 0.0
 
     @classmethod
-    def shown(cls, asked: Mapping[str, Json]) -> Shown:
-        points = count(len(asked["points"]), "point")
-        return [("image", [asked["image"]]), ("points", [points]), ("text", [asked["text"]])]
+    def sections(cls, form: Mapping[str, Json]) -> CallSections:
+        points = count(len(form["points"]), "point")
+        return [("image", [form["image"]]), ("points", [points]), ("text", [form["text"]])]
 
     @classmethod
     def words(cls, value: Any) -> str:
@@ -116,18 +116,18 @@ def mask_of(runs: Sequence[int], shape: tuple[int, ...]) -> Array:
     return np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(shape)
 
 
-def overlap(one: Array, other: Array) -> float:
+def overlap(first: Array, second: Array) -> float:
     """Return the intersection over union of two masks of one shape; 1 if both are empty."""
-    union = np.count_nonzero(one | other)
-    return np.count_nonzero(one & other) / union if union else 1.0
+    union = np.count_nonzero(first | second)
+    return np.count_nonzero(first & second) / union if union else 1.0
 
 
-def point_of(given: Json) -> tuple[float, float]:
+def point_of(pair: Json) -> tuple[float, float]:
     """Return a point of a canonical form; raise ValueError unless it is two finite numbers."""
-    match given:
-        case [x, y] if all(type(each) in (int, float) and math.isfinite(each) for each in (x, y)):
+    match pair:
+        case [x, y] if all(type(coordinate) in (int, float) and math.isfinite(coordinate) for coordinate in (x, y)):
             return float(x), float(y)
-    raise ValueError(f"{str(given)[:80]!r} is no point [column, row]")
+    raise ValueError(f"{str(pair)[:80]!r} is no point [column, row]")
 
 
 def _fault(mask: Any, pixels: int) -> str:
@@ -137,6 +137,6 @@ def _fault(mask: Any, pixels: int) -> str:
                 return f"the runs of a mask do not add up to the image's {pixels} pixels"
             if not 0 <= score <= 1:
                 return f"the score {score} of a mask is outside [0, 1]"
-            known = ", ".join(MEANINGS[1:])
-            return "" if means in MEANINGS else f"a mask means {means[:80]!r}; expected one of {known}"
+            expected = ", ".join(MEANINGS[1:])
+            return "" if means in MEANINGS else f"a mask means {means[:80]!r}; expected one of {expected}"
     return "a mask has runs, a score and a meaning"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from guidebench.harness.models.calls.arrays import Form
-from guidebench.harness.models.calls.base import Call, Json, Shown, part
+from guidebench.harness.models.calls.base import Call, CallSections, Json, part
 from guidebench.harness.models.calls.segment import point_of
 from guidebench.harness.registry import register
 from guidebench.harness.types import Array
@@ -41,8 +41,8 @@ class TrackCall(Call):
         return {"frames": [named(frame) for frame in self.frames], "point": list(self.point), "text": self.text}
 
     @classmethod
-    def read(cls, asked: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
-        match asked:
+    def read(cls, form: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
+        match form:
             case {"frames": [dict(), *_] as frames, "point": point, "text": str(text)}:
                 return cls(np.stack([np.asarray(part(frame, image)) for frame in frames]), point_of(point), text)
         raise ValueError("a call to track has frames, a point in the first of them, and a text")
@@ -58,27 +58,27 @@ class TrackCall(Call):
         return list(self.frames)
 
     def fault(self, value: Any) -> str:
-        wanted = (len(self.frames), 3)
-        if not (isinstance(value, np.ndarray) and value.dtype == np.float32 and value.shape == wanted):
-            return f"expected float32 {[*wanted]}, got {getattr(value, 'shape', type(value).__name__)}"
+        expected_shape = (len(self.frames), 3)
+        if not (isinstance(value, np.ndarray) and value.dtype == np.float32 and value.shape == expected_shape):
+            return f"expected float32 {[*expected_shape]}, got {getattr(value, 'shape', type(value).__name__)}"
         if not np.isfinite(value).all():
             return "a position is not finite"
-        seen = value[:, 2] == 1
-        return "" if (seen | (value == 0).all(axis=1)).all() else "a frame is neither seen (1) nor lost (zeros)"
+        is_seen = value[:, 2] == 1
+        return "" if (is_seen | (value == 0).all(axis=1)).all() else "a frame is neither seen (1) nor lost (zeros)"
 
     def distance(self, recorded: Any, now: Any) -> float:
         """Return the largest distance of two positions in a frame divided by the frame's width; infinite if other
         frames are lost."""
         if np.shape(recorded) != np.shape(now) or (recorded[:, 2] != now[:, 2]).any():
             return math.inf
-        apart = np.linalg.norm(recorded[:, :2] - now[:, :2], axis=1)
-        return float(apart.max(initial=0.0) / self.frames.shape[2])
+        distances = np.linalg.norm(recorded[:, :2] - now[:, :2], axis=1)
+        return float(distances.max(initial=0.0) / self.frames.shape[2])
 
     @classmethod
-    def shown(cls, asked: Mapping[str, Json]) -> Shown:
-        column, row = asked["point"]
+    def sections(cls, form: Mapping[str, Json]) -> CallSections:
+        column, row = form["point"]
         return [
-            ("frames", asked["frames"]), ("point", [f"column {column:g}, row {row:g}"]), ("text", [asked["text"]])
+            ("frames", form["frames"]), ("point", [f"column {column:g}, row {row:g}"]), ("text", [form["text"]])
         ]  # fmt: skip
 
     @classmethod
@@ -86,21 +86,21 @@ class TrackCall(Call):
         return f"the point in {len(value)} frames; it is seen in {int(value[:, 2].sum())}"
 
 
-def followed(masks: Array, point: tuple[float, float]) -> Array:
+def track_of_masks(masks: Array, point: tuple[float, float]) -> Array:
     """Return the answer of `TrackCall`, float32 [L, 3], of the object's masks, bool [L, height, width].
 
     The point keeps its place relative to the centroid of the object's mask if it lies on the first mask, and else is
     the centroid (choice: a mask tells nothing of how the object turns). An empty mask is a lost object.
     """
     centres = [centroid(mask) for mask in masks]
-    column, row = (int(np.floor(each)) for each in point)
+    column, row = (int(np.floor(coordinate)) for coordinate in point)
     height, width = masks.shape[1:]
     on = 0 <= row < height and 0 <= column < width and bool(masks[0, row, column])
     offset = np.subtract(point, centres[0]) if on and centres[0] is not None else np.zeros(2)
     answer = np.zeros((len(masks), 3), np.float32)
-    for seen, centre in zip(answer, centres, strict=True):
+    for position, centre in zip(answer, centres, strict=True):
         if centre is not None:
-            seen[:] = *(centre + offset), 1.0
+            position[:] = *(centre + offset), 1.0
     return answer
 
 

@@ -32,8 +32,8 @@ class VideoCall(Call):
         return {"frames": [named(frame) for frame in self.frames]}
 
     @classmethod
-    def read(cls, asked: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
-        match asked:
+    def read(cls, form: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
+        match form:
             case {"frames": [dict(), *_] as frames}:
                 return cls(np.stack([np.asarray(part(frame, image)) for frame in frames]))
         raise ValueError("a call about a video has its frames")

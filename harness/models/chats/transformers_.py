@@ -33,7 +33,7 @@ class Transformers(Local, Writing):
     def spawn_model(self, device: str) -> Model:
         """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or
         device."""
-        from guidebench.harness.models.backends.transformers_.loaded import Source
+        from guidebench.harness.models.backends.transformers_.loaded_model import Source
         from guidebench.harness.models.backends.transformers_.model import TransformersModel
 
         source = Source(self.model, self.revision, self.dtype, self.device or device, self.trust_remote_code)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.models.access import Local
 from guidebench.harness.models.backends import recipes
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -38,12 +38,12 @@ class Diffusers(Local):
     title: ClassVar[str] = "a text-to-image diffusion model that runs here"
     answers: ClassVar[tuple[str, ...]] = ("denoise",)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this model cannot be used in the given cell, or ""."""
-        found = recipes.recipe(self.model)
-        if found is None or "denoise" in found.calls:
+        recipe = recipes.recipe(self.model)
+        if recipe is None or "denoise" in recipe.calls:
             return ""
-        return f"its model {self.model!r} ({found.title}) is no diffusion model; choose sd-2.1-base"
+        return f"its model {self.model!r} ({recipe.title}) is no diffusion model; choose sd-2.1-base"
 
     def ready(self) -> None:
         """Raise UserError for a missing package, files that are not on this machine, or other files than those of
@@ -57,7 +57,7 @@ class Diffusers(Local):
         """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or
         device."""
         from guidebench.harness.models.backends.diffusers_.model import DiffusersModel
-        from guidebench.harness.models.backends.transformers_.loaded import Source
+        from guidebench.harness.models.backends.transformers_.loaded_model import Source
 
         source = Source(self.model, self.revision, self.dtype, self.device or device)
         return DiffusersModel(source, batch_size=self.batch_size)

@@ -134,8 +134,8 @@ def _vector(features: Array, constant: int, matrix: Array, scale: int) -> Array:
 def signs(name: str, width: int) -> Array:
     """Return the matrix of 1 and -1 that follows from a name, float64 [width, FEATURES + 1]; a narrower one is the top
     of a wider one."""
-    drawn = np.frombuffer(hashlib.shake_256(name.encode()).digest(width * (FEATURES + 8) // 8), np.uint8)
-    bits = np.unpackbits(drawn).reshape(width, FEATURES + 8)[:, : FEATURES + 1]
+    hashed = np.frombuffer(hashlib.shake_256(name.encode()).digest(width * (FEATURES + 8) // 8), np.uint8)
+    bits = np.unpackbits(hashed).reshape(width, FEATURES + 8)[:, : FEATURES + 1]
     return 2.0 * bits - 1.0
 
 

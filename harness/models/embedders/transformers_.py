@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from guidebench.harness.models import convert
 from guidebench.harness.models.access import Local
 from guidebench.harness.models.backends import recipes
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -38,24 +38,24 @@ class Transformers(Local):
     version: ClassVar[int] = 1
     title: ClassVar[str] = "a model of images and texts that runs here"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this embedder cannot be used in the given cell, or ""."""
-        found = recipes.recipe(self.model)
-        if found is None or "embed" in found.calls:
+        recipe = recipes.recipe(self.model)
+        if recipe is None or "embed" in recipe.calls:
             return ""
-        return f"its model {self.model!r} ({found.title}) embeds nothing; choose another embedder.model, such as clip"
+        return f"its model {self.model!r} ({recipe.title}) embeds nothing; choose another embedder.model, such as clip"
 
     def dimensions(self) -> int | None:
         """Return the width that the model's recipe states, or the one in the header of a file that `bench models
         convert` made; None where neither tells it."""
-        if (found := recipes.recipe(self.model)) is not None:
-            return found.width or None
+        if (recipe := recipes.recipe(self.model)) is not None:
+            return recipe.width or None
         return convert.width(Path(self.model)) if self.model.endswith(".safetensors") else None
 
     def spawn_model(self, device: str) -> Model:
         """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or
         device."""
-        from guidebench.harness.models.backends.transformers_.loaded import Source
+        from guidebench.harness.models.backends.transformers_.loaded_model import Source
         from guidebench.harness.models.backends.transformers_.model import TransformersModel
 
         source = Source(self.model, self.revision, self.dtype, self.device or device, self.trust_remote_code)

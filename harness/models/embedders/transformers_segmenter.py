@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.models.access import Local
 from guidebench.harness.models.backends import recipes
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -38,17 +38,17 @@ class Segmenter(Local):
     title: ClassVar[str] = "SAM 2, which segments images here"
     answers: ClassVar[tuple[str, ...]] = ("segment",)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this model cannot be used in the given cell, or ""."""
-        found = recipes.recipe(self.model)
-        if found is None or self.answers[0] in found.calls:
+        recipe = recipes.recipe(self.model)
+        if recipe is None or self.answers[0] in recipe.calls:
             return ""
-        return f"its model {self.model!r} ({found.title}) answers no call of kind {self.answers[0]!r}; choose sam2"
+        return f"its model {self.model!r} ({recipe.title}) answers no call of kind {self.answers[0]!r}; choose sam2"
 
     def spawn_model(self, device: str) -> Model:
         """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or
         device."""
-        from guidebench.harness.models.backends.transformers_.loaded import Source
+        from guidebench.harness.models.backends.transformers_.loaded_model import Source
         from guidebench.harness.models.backends.transformers_.segmenting import SegmentingModel
 
         source = Source(self.model, self.revision, self.dtype, self.device or device)

@@ -41,12 +41,12 @@ class TextTransformers(Transformers):
     def dimensions(self) -> int | None:
         """Return the width that the model's recipe states, or that of the hidden states of a model in a local
         directory, by its config.json; None where neither tells it."""
-        known = super().dimensions()
-        return hidden_size(Path(self.model) / "config.json") if known is None else known
+        width = super().dimensions()
+        return hidden_size(Path(self.model) / "config.json") if width is None else width
 
     def spawn_model(self, device: str) -> Model:
         """Return the loaded model; errors as for the embedder transformers."""
-        from guidebench.harness.models.backends.transformers_.loaded import Source
+        from guidebench.harness.models.backends.transformers_.loaded_model import Source
         from guidebench.harness.models.backends.transformers_.model import TransformersModel
 
         source = Source(
@@ -67,5 +67,5 @@ def hidden_size(file: Path) -> int | None:
         return None
     if not isinstance(content, dict) or "projection_dim" in content:
         return None
-    found = (content.get(name) for name in WIDTHS)
-    return next((width for width in found if type(width) is int and width > 0), None)
+    widths = (content.get(name) for name in WIDTHS)
+    return next((width for width in widths if type(width) is int and width > 0), None)

@@ -14,20 +14,20 @@ from guidebench.harness.errors import NoMemory, UserError
 from guidebench.harness.models.calls import Call, Failure, Model, Reply, Usage
 from guidebench.harness.models.hosts.wire import (
     READ_AHEAD,
-    Asked,
     Greeting,
-    Told,
-    Wanted,
+    HostCall,
+    HostOutcome,
+    ModelRequest,
     packed,
     receive,
     receive_now,
 )
-from guidebench.harness.models.messages import Registered
+from guidebench.harness.models.messages import RegisteredPart
 from guidebench.harness.models.questions import Memory
 
 DEATHS = 3
-"""Ends of the host without an answer in between that raise an error. One more than the host that died may come from
-connecting to it at the moment of its end."""
+"""Consecutive ends of the host without an answer in between after which an error is raised. Connecting to a host at the
+moment of its end can count one end twice."""
 PAUSE = 0.5
 """Seconds before a model process connects again: the command has noticed by then that a host has ended."""
 
@@ -36,10 +36,10 @@ class HostedModel:
     """A `Model` whose calls the model host answers. If the host dies, the command starts another one, and the calls
     that had no answer are sent to it."""
 
-    def __init__(self, requests: socket.socket, part: Registered) -> None:
+    def __init__(self, requests: socket.socket, part: RegisteredPart) -> None:
         """`requests`: the socket of the command on which a model is asked for; `part`: the model and its settings."""
         self._requests, self._part = requests, part
-        self._wanted = b""
+        self._request = b""
         self._greeted: socket.socket | None = None
         """A connection on which no call has been sent yet."""
         self._writer: asyncio.StreamWriter | None = None
@@ -47,7 +47,7 @@ class HostedModel:
         self._asking: socket.socket | None = None
         """The connection on which a host's greeting is awaited."""
         self._numbers = itertools.count()
-        self._waiting: dict[int, asyncio.Future[Told]] = {}
+        self._waiting: dict[int, asyncio.Future[HostOutcome]] = {}
         self._listening: asyncio.Task[None] | None = None
         self._deaths = 0
         self._slowest = 0.0
@@ -55,9 +55,10 @@ class HostedModel:
         """GPU memory of the host."""
 
     def spawn(self, device: str) -> Model:
-        """Return this model when the host has loaded it, which blocks; raise errors as `keeping.loaded` does."""
-        wanted = Wanted(self._part, device, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
-        self._wanted = pickle.dumps(wanted, pickle.HIGHEST_PROTOCOL)
+        """Wait until the host has loaded the model, then return this object; raise errors as
+        `study_models.load_model` does."""
+        request = ModelRequest(self._part, device, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+        self._request = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
         while self._greeted is None:
             self._connect()
         return self
@@ -66,17 +67,17 @@ class HostedModel:
         """Make one attempt, as `Model.answer`; raise UserError if the host keeps dying."""
         while True:
             with contextlib.suppress(ConnectionError):
-                told = await self._told(call)
+                outcome = await self._outcome(call)
                 break
-        self._deaths, self.memory = 0, self.memory.with_(told.memory)
-        if told.error:
-            raise UserError(told.error)
-        if told.failed is not None:
-            raise Failure(*told.failed)
-        if told.reply is None:
-            raise RuntimeError(f"the shared process of {self._part} failed:\n{told.mistake}")
-        self._slowest = max(self._slowest, told.reply.usage.seconds)
-        return told.reply
+        self._deaths, self.memory = 0, self.memory.with_(outcome.memory)
+        if outcome.error:
+            raise UserError(outcome.error)
+        if outcome.failed is not None:
+            raise Failure(*outcome.failed)
+        if outcome.reply is None:
+            raise RuntimeError(f"the shared process of {self._part} failed:\n{outcome.mistake}")
+        self._slowest = max(self._slowest, outcome.reply.usage.seconds)
+        return outcome.reply
 
     def estimate(self, call: Call) -> Usage:
         """Return the images, and the seconds of the slowest call so far; the cost in USD is 0."""
@@ -86,28 +87,28 @@ class HostedModel:
         for task in (self._opening, self._listening):
             if task is not None:
                 task.cancel()
-        if (asking := self._asking) is not None:
+        if (connection := self._asking) is not None:
             with contextlib.suppress(OSError):
-                asking.shutdown(socket.SHUT_RDWR)  # the thread that waits on it ends
+                connection.shutdown(socket.SHUT_RDWR)  # the thread that waits on it ends
         if self._writer is not None:
             self._writer.close()
         if self._greeted is not None:
             self._greeted.close()
 
-    async def _told(self, call: Call) -> Told:
-        """Return the outcome of one call; raise ConnectionError if the host ends before."""
+    async def _outcome(self, call: Call) -> HostOutcome:
+        """Send one call and return its outcome; raise ConnectionError if the host ends before it answers."""
         while self._writer is None:
             if self._opening is None or self._opening.done():
                 self._opening = asyncio.create_task(self._open())
-                self._opening.add_done_callback(_seen)
+                self._opening.add_done_callback(_retrieve_error)
             await asyncio.shield(self._opening)  # a call that times out leaves it to the others
-        number, arriving = next(self._numbers), asyncio.Future[Told]()
+        number, arriving = next(self._numbers), asyncio.Future[HostOutcome]()
         self._waiting[number] = arriving
         try:
-            self._send(Asked(number, call))
+            self._send(HostCall(number, call))
             return await arriving
         except asyncio.CancelledError:
-            self._send(Asked(number, None))
+            self._send(HostCall(number, None))
             raise
         finally:
             self._waiting.pop(number, None)
@@ -122,14 +123,14 @@ class HostedModel:
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
-                told: Told = await receive(reader)
-                if (arriving := self._waiting.get(told.number)) is not None and not arriving.done():
-                    arriving.set_result(told)
+                outcome: HostOutcome = await receive(reader)
+                if (arriving := self._waiting.get(outcome.number)) is not None and not arriving.done():
+                    arriving.set_result(outcome)
         except Exception:  # it has ended, or sent what cannot be read
             self._died()
 
     def _died(self) -> None:
-        """Forget a connection whose host has ended; the calls that wait on it are made again."""
+        """Drop the connection to a host that has ended; the calls that wait on it are sent to the next host."""
         if self._writer is not None:
             self._writer.close()
         self._writer = None
@@ -138,9 +139,9 @@ class HostedModel:
             if not arriving.done():
                 arriving.set_exception(ConnectionError("the model host has ended"))
 
-    def _send(self, asked: Asked) -> None:
+    def _send(self, host_call: HostCall) -> None:
         if self._writer is not None:
-            self._writer.write(packed(asked))
+            self._writer.write(packed(host_call))
 
     def _connect(self) -> None:
         """Ask the command for a connection to the host and wait until the model is loaded. Raise UserError if it cannot
@@ -156,7 +157,7 @@ class HostedModel:
         try:
             self._asking = ours
             with theirs:
-                socket.send_fds(self._requests, [self._wanted], [theirs.fileno()])
+                socket.send_fds(self._requests, [self._request], [theirs.fileno()])
             greeting: Greeting = receive_now(ours)
         except (EOFError, OSError):
             self._deaths += 1
@@ -171,7 +172,7 @@ class HostedModel:
         self._greeted = ours
 
 
-def _seen(task: asyncio.Task[None]) -> None:
-    """Look at the error of a task, so that none is reported which no call waits for any more."""
+def _retrieve_error(task: asyncio.Task[None]) -> None:
+    """Retrieve a task's exception, so that asyncio does not report it if no call waits for the task any more."""
     if not task.cancelled():
         task.exception()

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from guidebench.harness import fork_server, heartbeats
 from guidebench.harness.heartbeats import LOOK, SILENT_AFTER, Pulse, Silent, Watch
-from guidebench.harness.models.hosts.wire import BUSY, CONNECT, YIELD, Wanted, packed
+from guidebench.harness.models.hosts.wire import BUSY, CONNECT, YIELD, ModelRequest, packed
 
 REQUEST = 2**18
 """Largest request in bytes; it holds the settings of a model, of which a prompt is the longest."""
@@ -37,7 +37,7 @@ ENDING = 1.5
 
 
 class _Host(NamedTuple):
-    wanted: Wanted
+    model_request: ModelRequest
     process: fork_server.Process
     control: socket.socket
     watch: Watch
@@ -103,27 +103,29 @@ class Hosts:
             except Silent as silent:
                 heartbeats.kill_group(host.process.pid)
                 _ended(self._hosts.pop(key))
-                self.notices.append(f"the shared process {host.process.pid} of {host.wanted.part} {silent}; restarted")
+                self.notices.append(
+                    f"the shared process {host.process.pid} of {host.model_request.part} {silent}; restarted"
+                )
                 with open(self._log, "a") as log:
                     print(self.notices[-1], file=log)
 
-    def _connect(self, wanted: Wanted, connection: int) -> None:
+    def _connect(self, model_request: ModelRequest, connection: int) -> None:
         """Hand a connection to the host of a model; start the host if there is none."""
-        host = self._hosts.get(wanted.key)
+        host = self._hosts.get(model_request.key)
         if host is not None and host.process.poll() is None:
             with contextlib.suppress(OSError):  # it is about to end
                 socket.send_fds(host.control, [CONNECT], [connection])
                 return
         if host is not None:
-            _ended(self._hosts.pop(wanted.key))
-        self._make_room(wanted)
-        host = self._hosts[wanted.key] = self._start(wanted)
+            _ended(self._hosts.pop(model_request.key))
+        self._make_room(model_request)
+        host = self._hosts[model_request.key] = self._start(model_request)
         socket.send_fds(host.control, [CONNECT], [connection])
 
-    def _make_room(self, wanted: Wanted) -> None:
+    def _make_room(self, model_request: ModelRequest) -> None:
         """End the hosts on the same device to which nobody is connected: the memory may not suffice for both models."""
         for key, host in [*self._hosts.items()]:
-            if host.wanted.place != wanted.place:
+            if host.model_request.place != model_request.place:
                 continue
             with contextlib.suppress(OSError):  # it has ended already
                 host.control.sendall(YIELD)
@@ -131,7 +133,7 @@ class Hosts:
                     continue
             _ended(self._hosts.pop(key))
 
-    def _start(self, wanted: Wanted) -> _Host:
+    def _start(self, model_request: ModelRequest) -> _Host:
         ours, theirs = socket.socketpair()
         pulse = Pulse(self._silent_after)
         with theirs, open(self._log, "ab") as log:
@@ -142,19 +144,19 @@ class Hosts:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=self._environment(wanted.place[1]),
+                env=self._environment(model_request.place[1]),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C reaches only the command
                 pulse=pulse,
             )
         pulse.close()
         with contextlib.suppress(OSError):  # it has ended already, and its connections tell so
-            ours.sendall(packed(wanted))
-        return _Host(wanted, process, ours, Watch(process.pid, pulse))
+            ours.sendall(packed(model_request))
+        return _Host(model_request, process, ours, Watch(process.pid, pulse))
 
 
 def _ended(host: _Host, seconds: float = ENDING) -> None:
-    """Wait some seconds for a host that ends, and kill what is left of its group: a fork may be stopped."""
+    """Wait at most `seconds` for a host to end, then kill the rest of its process group: a fork may be stopped."""
     host.control.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
         host.process.wait(seconds)

@@ -33,11 +33,11 @@ from guidebench.harness.models.hosts.wire import (
     CONNECT,
     READ_AHEAD,
     YIELD,
-    Asked,
-    Failed,
+    FailureParts,
     Greeting,
-    Told,
-    Wanted,
+    HostCall,
+    HostOutcome,
+    ModelRequest,
     packed,
     receive,
     receive_now,
@@ -65,16 +65,18 @@ def serve(control: socket.socket, silent_after: float = SILENT_AFTER) -> None:
     """Load the model that the first message names, and answer on the connections that follow. `silent_after`: seconds
     without a heartbeat after which a fork is killed."""
     end_when(fork_server.parent_watch())
-    wanted: Wanted = receive_now(control)
+    model_request: ModelRequest = receive_now(control)
     try:
-        model = loaded(wanted)
+        model = loaded(model_request)
     except UserError as error:
         refuse(control, Greeting(str(error), full=isinstance(error, NoMemory)))
         return
     except Exception:  # a plug-in may raise anything
         refuse(control, Greeting(mistake=traceback.format_exc()))
         return
-    serving: Serving = Forked(model, control, silent_after) if wanted.place[0].startswith("cpu") else Together(model)
+    serving: Serving = (
+        Forked(model, control, silent_after) if model_request.place[0].startswith("cpu") else Together(model)
+    )
     since = time.monotonic()
     while time.monotonic() - since < IDLE:
         if arrived := next_message(control, LOOK):
@@ -92,17 +94,19 @@ def serve(control: socket.socket, silent_after: float = SILENT_AFTER) -> None:
         time.sleep(0.01)
 
 
-def loaded(wanted: Wanted) -> Model:
-    """Return the loaded model and log the time that it took; raise errors as `keeping.loaded` does."""
+def loaded(model_request: ModelRequest) -> Model:
+    """Load and return the requested model and log the time it took; raise errors as `study_models.load_model` does."""
     from guidebench.harness import registry
-    from guidebench.harness.models import keeping
+    from guidebench.harness.models import study_models
 
     started = time.monotonic()
-    config = registry.get(wanted.part.kind, wanted.part.name)(**wanted.part.settings)
-    model = keeping.loaded(config, wanted.device)
+    config = registry.get(model_request.part.kind, model_request.part.name)(**model_request.part.settings)
+    model = study_models.load_model(config, model_request.device)
     took = time.monotonic() - started
-    said = f"process {os.getpid()} loaded {wanted.part} {config.model} on {wanted.place[0]} in {took:.1f} s"
-    print(said, file=sys.stderr, flush=True)
+    message = (
+        f"process {os.getpid()} loaded {model_request.part} {config.model} on {model_request.place[0]} in {took:.1f} s"
+    )
+    print(message, file=sys.stderr, flush=True)
     return model
 
 
@@ -116,7 +120,7 @@ def next_message(control: socket.socket, seconds: float) -> tuple[bytes, socket.
 
 
 def refuse(control: socket.socket, greeting: Greeting) -> None:
-    """Send a greeting that tells why there is no model to all who are waiting for one."""
+    """Send the greeting, which says why the model cannot be loaded, on every waiting connection."""
     print(greeting.error or greeting.mistake, file=sys.stderr, flush=True)
     while (arrived := next_message(control, 0.0)) and arrived[1] is not None:
         with arrived[1] as connection:
@@ -140,7 +144,7 @@ class Together:
 
     @property
     def busy(self) -> bool:
-        self._served = [each for each in self._served if not each.done()]
+        self._served = [connection for connection in self._served if not connection.done()]
         return bool(self._served)
 
 
@@ -187,22 +191,22 @@ class Forked:
 
 
 async def answer(connection: socket.socket, model: Model) -> None:
-    """Answer the calls on a connection until the other side closes it; what it waits for then is cancelled."""
+    """Answer the calls on a connection until the other side closes it; cancel the calls that are open then."""
     reader, writer = await asyncio.open_unix_connection(sock=connection, limit=READ_AHEAD)
     answering: dict[int, asyncio.Task[None]] = {}
 
-    async def told(asked: Asked) -> None:
-        found = await outcome(model, asked)
-        answering.pop(asked.number, None)
-        writer.write(found)
+    async def send_outcome(host_call: HostCall) -> None:
+        message = await outcome(model, host_call)
+        answering.pop(host_call.number, None)
+        writer.write(message)
 
     try:
         writer.write(packed(Greeting()))
         while True:
-            asked: Asked = await receive(reader)
-            if asked.call is not None:
-                answering[asked.number] = asyncio.create_task(told(asked))
-            elif (task := answering.pop(asked.number, None)) is not None:
+            host_call: HostCall = await receive(reader)
+            if host_call.call is not None:
+                answering[host_call.number] = asyncio.create_task(send_outcome(host_call))
+            elif (task := answering.pop(host_call.number, None)) is not None:
                 task.cancel()
     except (EOFError, OSError):  # the model process has ended
         pass
@@ -214,22 +218,22 @@ async def answer(connection: socket.socket, model: Model) -> None:
         writer.close()
 
 
-async def outcome(model: Model, asked: Asked) -> bytes:
-    """Make one attempt of a call and return the message that tells its outcome."""
+async def outcome(model: Model, host_call: HostCall) -> bytes:
+    """Make one attempt of a call and return its outcome as a packed message."""
     try:
-        reply = await model.answer(asked.call)
-        return packed(Told(asked.number, reply, memory=Memory.of_process()))
+        reply = await model.answer(host_call.call)
+        return packed(HostOutcome(host_call.number, reply, memory=Memory.of_process()))
     except Failure as failure:
-        parts = Failed(failure.kind, str(failure), failure.usage, failure.retry_after)
-        return packed(Told(asked.number, failed=parts, memory=Memory.of_process()))
+        parts = FailureParts(failure.kind, str(failure), failure.usage, failure.retry_after)
+        return packed(HostOutcome(host_call.number, failed=parts, memory=Memory.of_process()))
     except UserError as error:
-        return packed(Told(asked.number, error=str(error)))
+        return packed(HostOutcome(host_call.number, error=str(error)))
     except Exception:  # a plug-in may raise anything; its asker gets the traceback
-        return packed(Told(asked.number, mistake=traceback.format_exc()))
+        return packed(HostOutcome(host_call.number, mistake=traceback.format_exc()))
 
 
 def end_when(ended: Callable[[], bool]) -> None:
-    """End this process soon after `ended` says that it is no longer wanted."""
+    """Start a thread that ends this process soon after `ended` returns True."""
 
     def watch() -> None:
         while not ended():
@@ -240,7 +244,8 @@ def end_when(ended: Callable[[], bool]) -> None:
 
 
 def main(handle: str, silent_after: str = str(SILENT_AFTER)) -> NoReturn:
-    """Be the host of a command, which sends connections on its end of a socket."""
+    """Run the host of a command, which sends connections on its end of a socket. `handle`: file descriptor of our end;
+    `silent_after`: seconds without a heartbeat after which a fork is killed."""
     for number in (signal.SIGINT, signal.SIGTERM):  # it ends after the workers, whose last calls it answers
         signal.signal(number, signal.SIG_IGN)
     serve(socket.socket(fileno=int(handle)), float(silent_after))

@@ -1,4 +1,4 @@
-"""What the command, a model host and the model processes of its workers send to each other.
+"""Messages between the command, a model host and the model processes of the command's workers.
 
 All of them are processes of one command of one user, and their sockets have no address: a process has such a socket
 only if the command, or a process that the command started, has handed it over. So messages are pickled, as on the pipe
@@ -13,28 +13,28 @@ import socket
 import struct
 from typing import Any, NamedTuple
 
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.calls import FailureKind, Reply, Usage
-from guidebench.harness.models.messages import Registered
+from guidebench.harness.models.messages import RegisteredPart
 from guidebench.harness.models.questions import Memory
 
 LENGTH = struct.Struct("!Q")
 """Length in bytes of the message that follows it."""
 READ_AHEAD = 2**24
 """Bytes that an event loop may read ahead: a clip of 32 frames of 448 pixels is about as long."""
-NOT_THE_WEIGHTS = (*keeping.NOT_THE_MODEL, "in_flight", "timeout", "attempts")
+NOT_THE_WEIGHTS = (*study_models.NOT_THE_MODEL, "in_flight", "timeout", "attempts")
 """Settings of a model that a desk or a run uses, and that its process need not know."""
 CONNECT, YIELD = b"c", b"y"
-"""What the command sends to a host: a connection, which comes with the byte, and the wish that it ends if nobody is
+"""Bytes from the command to a host: CONNECT comes with a connection; YIELD asks the host to end if nobody is
 connected."""
 BUSY = b"b"
 """Reply to YIELD of a host that goes on."""
 
 
-class Wanted(NamedTuple):
-    """A model that a model process asks for."""
+class ModelRequest(NamedTuple):
+    """A model process's request for a model."""
 
-    part: Registered
+    part: RegisteredPart
     device: str
     """Device of the worker, which the model uses unless its settings name one."""
     visible: str
@@ -53,7 +53,7 @@ class Wanted(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What two requests have in common that the same loaded model can serve."""
+        """Text that is equal for two requests if the same loaded model can serve both."""
         decisive = {name: value for name, value in self.part.settings.items() if name not in NOT_THE_WEIGHTS}
         return repr((self.part.kind, self.part.name, sorted(decisive.items()), self.place))
 
@@ -69,7 +69,7 @@ class Greeting(NamedTuple):
     """Whether it cannot be loaded because the memory does not suffice."""
 
 
-class Asked(NamedTuple):
+class HostCall(NamedTuple):
     """A call to the model."""
 
     number: int
@@ -77,7 +77,7 @@ class Asked(NamedTuple):
     """None if the answer to the call of this number is no longer wanted."""
 
 
-class Failed(NamedTuple):
+class FailureParts(NamedTuple):
     """The parts of a `Failure`."""
 
     kind: FailureKind
@@ -86,12 +86,12 @@ class Failed(NamedTuple):
     retry_after: float | None
 
 
-class Told(NamedTuple):
+class HostOutcome(NamedTuple):
     """Outcome of a call: a reply, a failure, or an error."""
 
     number: int
     reply: Reply | None = None
-    failed: Failed | None = None
+    failed: FailureParts | None = None
     error: str = ""
     """Message of a UserError."""
     mistake: str = ""
@@ -118,10 +118,10 @@ def receive_now(connection: socket.socket) -> Any:
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
-    found = bytearray()
-    while len(found) < count:
-        part = connection.recv(min(count - len(found), 2**20))
+    received = bytearray()
+    while len(received) < count:
+        part = connection.recv(min(count - len(received), 2**20))
         if not part:
             raise EOFError("the other side has closed the connection")
-        found += part
-    return bytes(found)
+        received += part
+    return bytes(received)

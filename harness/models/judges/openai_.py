@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.models.access import Served
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit
 
@@ -40,9 +40,9 @@ class OpenAI(Served):
     version: ClassVar[int] = 2
     title: ClassVar[str] = "a vision-language model behind a server"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
-        if self.prompt or there.worded(self):
+        if self.prompt or view.worded(self):
             return ""
         return "it has no prompt there; `bench models prompt suite=…` drafts one, to be given as judge.prompt=…"
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from guidebench.harness.interfaces import Question, Suite
 from guidebench.harness.models.oracle import Oracle
-from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.parts import CellView, ModelPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -38,11 +38,11 @@ class EventOracle(ModelPart):
         """Return whether events may occur in the task."""
         return bool(suite.events) and task not in suite.goalless
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
-        if there.task in there.suite.goalless:
-            return f"the task {there.task!r} has no goal, so no event occurs in it, which is all that an oracle knows"
-        return "" if there.suite.events else "its tasks tell of no events, which are all that an oracle knows"
+        if view.task in view.suite.goalless:
+            return f"the task {view.task!r} has no goal, so no event occurs in it, which is all that an oracle knows"
+        return "" if view.suite.events else "its tasks tell of no events, which are all that an oracle knows"
 
     def spawn(self, suite: Suite, task: str) -> Oracle:
         """Return the function that answers for a clip with P(yes), 0 or 1."""

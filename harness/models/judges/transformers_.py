@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.access import Local
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit
 
@@ -48,9 +48,9 @@ class Transformers(Local):
     version: ClassVar[int] = 2
     title: ClassVar[str] = "a vision-language model that runs here"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
-        if self.prompt or there.worded(self):
+        if self.prompt or view.worded(self):
             return ""
         return "it has no prompt there; `bench models prompt suite=…` drafts one, to be given as judge.prompt=…"
 
@@ -70,7 +70,7 @@ class Transformers(Local):
     def spawn_model(self, device: str) -> Model:
         """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or
         device."""
-        from guidebench.harness.models.backends.transformers_.loaded import Source
+        from guidebench.harness.models.backends.transformers_.loaded_model import Source
         from guidebench.harness.models.backends.transformers_.model import TransformersModel
 
         source = Source(self.model, self.revision, self.dtype, self.device or device, self.trust_remote_code)

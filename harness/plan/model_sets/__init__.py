@@ -43,7 +43,7 @@ class OpenRole(NamedTuple):
         return _home(self.suite)
 
     @property
-    def own(self) -> str:
+    def method_part(self) -> str:
         """Return the part that the method names, or ""."""
         return self.method.named(self.role, self.kind)
 
@@ -102,17 +102,17 @@ def filling(name: str, role: OpenRole) -> Filling | None:
 
     Raise UserError for an unknown set, and for one whose words are of another role.
     """
-    own: type[ModelSet] = registry.get("model_set", name)
-    for each in (name, *own.substitutes):
-        words = dict(registry.get("model_set", each)().words(role))
+    model_set: type[ModelSet] = registry.get("model_set", name)
+    for set_name in (name, *model_set.substitutes):
+        words = dict(registry.get("model_set", set_name)().words(role))
         if not words:
             continue
         part = words.pop(role.role, None)
         strange = [key for key in words if not key.startswith(f"{role.role}.")]
         if not isinstance(part, str) or strange:
             raise UserError(
-                f"models={each} gives {[role.role, *words] if part else [*words]} for the role {role.role!r}; expected "
-                f"{role.role} -> a part, and {role.role}.FIELD -> values"
+                f"models={set_name} gives {[role.role, *words] if part else [*words]} for the role {role.role!r}; "
+                f"expected {role.role} -> a part, and {role.role}.FIELD -> values"
             )
-        return Filling(part, words, each if each != name else "")
+        return Filling(part, words, set_name if set_name != name else "")
     return None

@@ -18,8 +18,8 @@ class Declared(ModelSet):
 
     def words(self, role: OpenRole) -> Mapping[str, Any]:
         words = role.declared(self.name)
-        if not words and role.own and role.model(role.own).backend == self.name:
-            words = {role.role: role.own}
+        if not words and role.method_part and role.model(role.method_part).backend == self.name:
+            words = {role.role: role.method_part}
         if not words and role.role not in getattr(role.asker, "puts", {}) and role.judge(self.name):
             words = {role.role: role.judge(self.name)}
         return words if words and role.suited(words[role.role]) else {}

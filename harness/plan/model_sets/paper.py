@@ -16,5 +16,5 @@ class Paper(ModelSet):
     name: ClassVar[str] = PAPER
 
     def words(self, role: OpenRole) -> Mapping[str, Any]:
-        named = role.own or role.judge(self.name)
+        named = role.method_part or role.judge(self.name)
         return {role.role: named} if named else {}

@@ -1,6 +1,6 @@
-"""Feedback on episodes: what a model is asked and may answer, and the two hand-written models that answer it.
+"""Feedback on episodes: the prompts, the form of the replies, and two hand-written models.
 
-The chat `scripted_feedback` sees the frames of a prompt, and `oracle_feedback` is told what the task measures; both are
+The chat `scripted_feedback` reads the frames of a prompt, and `oracle_feedback` is given the task's measures; both are
 chosen by their short names, `feedback=scripted` and `feedback=oracle`.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.harness.capabilities import HasMeasures
 from guidebench.harness.interfaces import Suite
-from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.parts import CellView, ModelPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
 
@@ -45,9 +45,9 @@ class ScriptedFeedback(ModelPart):
     backend: ClassVar[str] = "scripted"
     title: ClassVar[str] = "hand-written: it looks for MetaWorld's colours"
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        return _elsewhere(there, self)
+        return _elsewhere(view, self)
 
     def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
         """Return the callable that answers. It is given neither suite nor task, only the messages of the
@@ -80,11 +80,11 @@ class OracleFeedback(ModelPart):
         """Return whether the suite measures all that it reads."""
         return not _unmeasured(suite, task)
 
-    def fits(self, there: There) -> str:
+    def fits(self, view: CellView) -> str:
         """Return why this chat cannot answer in this cell, or ""."""
-        if elsewhere := _elsewhere(there, self):
+        if elsewhere := _elsewhere(view, self):
             return elsewhere
-        if missing := _unmeasured(there.suite, there.task):
+        if missing := _unmeasured(view.suite, view.task):
             return (
                 f"the suite does not measure {', '.join(missing)}, from which it writes feedback; choose a suite of "
                 f"MetaWorld, or another feedback=…"
@@ -100,12 +100,12 @@ class OracleFeedback(ModelPart):
 
 
 def _unmeasured(suite: Any, task: str) -> list[str]:
-    """Return the measures that the oracle reads and a suite does not have."""
-    known = suite.measures(task) if isinstance(suite, HasMeasures) else {}
-    return [name for name in READ if name not in known]
+    """Return those of the measures `READ` that a task does not have."""
+    measures = suite.measures(task) if isinstance(suite, HasMeasures) else {}
+    return [name for name in READ if name not in measures]
 
 
-def _elsewhere(there: There, chat: ModelPart) -> str:
+def _elsewhere(view: CellView, chat: ModelPart) -> str:
     """Return why a chat that writes feedback is not in its role, or ""."""
-    asked = any(ROLE in getattr(part, "needs", ()) for part in there.parts.values())
-    return "" if asked and there[ROLE] == chat else "it writes feedback on episodes, for LaGEA's guide alone"
+    asked = any(ROLE in getattr(part, "needs", ()) for part in view.parts.values())
+    return "" if asked and view[ROLE] == chat else "it writes feedback on episodes, for LaGEA's guide alone"

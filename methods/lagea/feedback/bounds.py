@@ -1,7 +1,7 @@
-"""How long the texts about an episode can be: prompts, what is said after a reply, and what is embedded of it.
+"""Upper bounds of the texts about an episode: prompts, reminders, and the feedback's text that is embedded.
 
-What a model wrote takes at most as many tokens as it may write. Feedback by hand, which has no such limit, is counted
-by its characters, each of which takes up to `CHARACTER` bytes once it is normalised.
+A model's text has at most as many tokens as the model may write. Hand-written feedback, which has no such limit, is
+counted by its characters, each of which takes up to `CHARACTER` bytes once it is normalised.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ CHARACTER = 33
 
 
 def text(structured: bool, written: int | None) -> int:
-    """Return the most tokens of a feedback's text. `written`: tokens that a model may write; None for feedback by
-    hand."""
+    """Return the most tokens of the text of an episode's feedback. `written`: tokens that the model may write; None for
+    hand-written feedback."""
     if not structured:
         return _limited(LONGEST_PROSE, written)
     codes = f"Failure: {max(CODES, key=len)}. Also: {', '.join([max(ERRORS, key=len)] * MOST_FACTORS)}. ...  "
@@ -34,13 +34,13 @@ def prompt(instruction: str, steps: int, frames: int, history: int, structured: 
     attempt = {"outcome": "failure", "code": code, "fix": quoted, "summary": ""}
     if not structured:
         attempt = {"outcome": "", "code": "", "fix": "", "summary": quoted}
-    shown = np.zeros((frames, 1, 1, 3), np.uint8)
-    asked = prompts.message(instruction, shown, [steps] * frames, steps, [attempt] * history, structured, True)
-    return size(asked.content)
+    blank_frames = np.zeros((frames, 1, 1, 3), np.uint8)
+    message = prompts.message(instruction, blank_frames, [steps] * frames, steps, [attempt] * history, structured, True)
+    return size(message.content)
 
 
 def reminder(structured: bool) -> int:
-    """Return the most bytes of what is said after a reply that cannot be used."""
+    """Return the most bytes of the reminder that follows an unusable reply."""
     remind = prompts.reminder if structured else prompts.free_reminder
     return len(remind(Misread("", "")).encode()) + FAULT
 

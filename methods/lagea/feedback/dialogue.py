@@ -10,8 +10,8 @@ from guidebench.methods.lagea.feedback import prompts, reading
 
 
 class ReflectionDialogue:
-    """Shows a model frames of an episode and asks for feedback until it is valid, a bounded number of times (a
-    Dialogue)."""
+    """A dialogue that shows a model frames of an episode and asks for feedback until a reply is valid, at most 1 +
+    `retries` times."""
 
     def __init__(self, structured: bool, tell_outcome: bool, retries: int, embedded: str, instruction: str) -> None:
         """`structured`: feedback in the schema of the taxonomy, else free text; `tell_outcome`: whether the prompt
@@ -31,23 +31,23 @@ class ReflectionDialogue:
         """
         steps = content["frames"]
         assert frames is not None and len(frames) == len(steps), "each frame has its step"
-        told = bool(content["succeeded"]) if self._tell_outcome else None
-        asked = prompts.message(
-            self._instruction, frames, steps, content["steps"], content["history"], self._structured, told
+        stated_outcome = bool(content["succeeded"]) if self._tell_outcome else None
+        message = prompts.message(
+            self._instruction, frames, steps, content["steps"], content["history"], self._structured, stated_outcome
         )
         if not self._structured:
-            prose = await converse(ask, (asked,), reading.free, prompts.free_reminder, self._retries)
+            prose = await converse(ask, (message,), reading.free, prompts.free_reminder, self._retries)
             if prose.fault == "failed":
                 return None
-            written = reading.unstructured(prose.value or "", prose.retries)
-            return Unusable(written) if written["empty"] else written
+            reflection = reading.unstructured(prose.value or "", prose.retries)
+            return Unusable(reflection) if reflection["empty"] else reflection
 
         def read(reply: str) -> dict[str, Any]:
-            return reading.structured(reply, len(steps), told)
+            return reading.structured(reply, len(steps), stated_outcome)
 
-        said = await converse(ask, (asked,), read, prompts.reminder, self._retries)
-        if said.fault == "failed":
+        conversation = await converse(ask, (message,), read, prompts.reminder, self._retries)
+        if conversation.fault == "failed":
             return None
-        if said.value is None:
-            return Unusable(reading.unstructured("", said.retries))
-        return reading.reflection(said.value, steps, self._embedded, said.retries)
+        if conversation.value is None:
+            return Unusable(reading.unstructured("", conversation.retries))
+        return reading.reflection(conversation.value, steps, self._embedded, conversation.retries)

@@ -1,8 +1,8 @@
-"""Feedback written from what a task measures after each step: near_object, grasp_success and obj_to_target.
+"""Feedback written from a task's measures after each step: near_object, grasp_success and obj_to_target.
 
 Let d be obj_to_target and τ = `MOVED` metres. The hand is *near* the object where near_object is at least `NEAR`, and
 the object is *held* where the hand is near and grasp_success is not 0. Where near_object equals d in all steps, as in
-reach, it is a distance and says nothing of its own: the hand itself is to be brought to the target, and counts as near.
+reach, it is a distance and adds nothing to d: the hand itself is to be brought to the target, and counts as near.
 The first rule that applies decides the code and the frames that are cited.
 
 | rule | code | frames |
@@ -60,7 +60,7 @@ FIXES = {
 
 
 class Finding(NamedTuple):
-    """What the rules give for an episode: a code, and the environment steps that decided it."""
+    """The verdict of the rules on an episode: a code, and the environment steps that decided it."""
 
     code: str
     steps: tuple[int, ...]
@@ -79,30 +79,30 @@ class MeasureReader:
         all of its text is embedded."""
         assert question.measures is not None, "the guide sends an oracle what the task measured"
         content = json.loads(question.content)
-        found = judged(question.measures[:, self._columns], bool(content["succeeded"]))
+        finding = judged(question.measures[:, self._columns], bool(content["succeeded"]))
         if generator.random() < self._error:
-            others = [code for code in CODES if code != found.code]
-            found = found._replace(code=others[int(generator.integers(len(others)))])
-        told = written(found, self._instruction)
+            others = [code for code in CODES if code != finding.code]
+            finding = finding._replace(code=others[int(generator.integers(len(others)))])
+        feedback = written(finding, self._instruction)
         if not content.get("structured", True):
-            return reading.unstructured(reading.text(told))
+            return reading.unstructured(reading.text(feedback))
         steps = range(len(question.measures) + 1)  # the indices are environment steps here
-        return reading.reflection(told, steps, content.get("embedded", "all"))
+        return reading.reflection(feedback, steps, content.get("embedded", "all"))
 
 
 def judged(measures: Array, succeeded: bool) -> Finding:
-    """Return the code and the decisive steps of an episode, by the rules above. `measures`: float [T, 3], the columns
-    `READ`, after each of its steps."""
+    """Return the code and the decisive steps of an episode by the rules of this module. `measures`: float [T, 3], the
+    measures `READ` after each of its T steps; `succeeded`: whether the episode did."""
     near_object, grasp, distance = measures.T
     best, last = int(distance.argmin()), len(distance) - 1
     is_distance = bool(np.ptp(distance) > 0 and np.array_equal(near_object, distance))
     near = np.ones(len(distance), bool) if is_distance else near_object >= NEAR
-    held = near & (grasp > 0)
+    is_held = near & (grasp > 0)
     if succeeded:
         if is_distance:
             return _finding("reached_goal", best)
-        if held[best] and not grasp.all():
-            return _finding("good_grasp", int(held.argmax()), best)
+        if is_held[best] and not grasp.all():
+            return _finding("good_grasp", int(is_held.argmax()), best)
         return _finding("good_contact", int(near.argmax()) if near.any() else best, best)
     fell, rose = distance[0] - distance[best] >= MOVED, distance[last] - distance[best] >= MOVED
     if (fell and rose) or (is_distance and not fell):
@@ -111,26 +111,26 @@ def judged(measures: Array, succeeded: bool) -> Finding:
         return _finding("bad_approach_direction", int(near_object.argmax()), last)
     if not grasp.any() and not fell:
         return _finding("failed_grasp", int(near.argmax()), last - int(near[::-1].argmax()))
-    first = held if held.any() else near
+    first = is_held if is_held.any() else near
     return _finding("insufficient_force", int(first.argmax()), best)
 
 
 def _finding(code: str, *rows: int) -> Finding:
-    """Row t of the measures is the state after step t + 1."""
+    """Return the finding with this code, decided in these rows of the measures; row t is the state after step t + 1."""
     return Finding(code, tuple(sorted({row + 1 for row in rows})))
 
 
-def written(found: Finding, instruction: str) -> dict[str, Any]:
-    """Return the object of the schema for a finding; its frame indices are environment steps."""
-    outcome = "success" if found.code in SUCCESSES else "failure"
-    explanation = EXPLANATIONS[found.code]
+def written(finding: Finding, instruction: str) -> dict[str, Any]:
+    """Return the feedback that states a finding, an object of the schema whose frame indices are environment steps."""
+    outcome = "success" if finding.code in SUCCESSES else "failure"
+    explanation = EXPLANATIONS[finding.code]
     return {
         "task": instruction,
         "outcome": outcome,
-        "primary_error": {"code": found.code, "explanation": explanation},
+        "primary_error": {"code": finding.code, "explanation": explanation},
         "secondary_factors": [],
-        "key_frame_indices": list(found.steps),
-        "suggested_fix": FIXES[found.code],
+        "key_frame_indices": list(finding.steps),
+        "suggested_fix": FIXES[finding.code],
         "confidence": 1.0,
         "summary": f"The attempt was a {outcome}: {explanation[0].lower()}{explanation[1:]}",
     }

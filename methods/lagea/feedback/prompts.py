@@ -102,31 +102,31 @@ def message(
         parts += [f"Example of a reply, about another task ({task}):\n{json.dumps(reply)}" for task, reply in EXAMPLES]
     if earlier := earlier_attempts(history):
         parts.append(EARLIER.format(attempts=earlier))
-    shown: list[str | Array] = ["\n\n".join(parts) + "\n\n"]
+    content: list[str | Array] = ["\n\n".join(parts) + "\n\n"]
     for index, (frame, step) in enumerate(zip(frames, steps, strict=True)):
-        shown += [FRAME.format(index=index, step=step), frame]
-    shown.append(REQUEST.format(schema=json.dumps(SCHEMA), last=count - 1) if structured else FREE_REQUEST)
-    return Message("user", tuple(shown))
+        content += [FRAME.format(index=index, step=step), frame]
+    content.append(REQUEST.format(schema=json.dumps(SCHEMA), last=count - 1) if structured else FREE_REQUEST)
+    return Message("user", tuple(content))
 
 
 def earlier_attempts(history: Sequence[Mapping[str, str]]) -> str:
-    """Return one line per earlier attempt of which anything is known; "" without any."""
+    """Return a line for each earlier attempt that has an outcome, a fix or a summary; "" without any."""
     lines = []
     for attempt in history:
         outcome = attempt["outcome"] + (f" ({attempt['code']})" if attempt["code"] else "")
         fix = "" if attempt["fix"] in ("", NO_FIX) else f"suggested: {attempt['fix']}"
-        if said := "; ".join(filter(None, (outcome, fix))) or attempt.get("summary", ""):
-            lines.append(f"- {said}")
+        if line := "; ".join(filter(None, (outcome, fix))) or attempt.get("summary", ""):
+            lines.append(f"- {line}")
     return "\n".join(lines)
 
 
 def reminder(fault: Misread) -> str:
-    """Return what is said after an invalid structured reply."""
+    """Return the reminder that follows an invalid structured reply."""
     return REMINDER.format(fault=fault)
 
 
 def free_reminder(fault: Misread) -> str:
-    """Return what is said after unusable free text."""
+    """Return the reminder that follows unusable free text."""
     return FREE_REMINDER.format(fault=fault)
 
 

@@ -23,30 +23,32 @@ LONGEST_PROSE = 4_000
 """Most characters of feedback in free text (choice: GPT-2 reads about 4,000 characters)."""
 
 
-def structured(reply: str, shown: int, told: bool | None = None) -> dict[str, Any]:
-    """Return the JSON object of a reply about `shown` frames; text around it is ignored. `told`: the outcome that the
-    prompt stated, or None.
+def structured(reply: str, frame_count: int, stated_outcome: bool | None = None) -> dict[str, Any]:
+    """Return the feedback in a reply, the JSON object in it; text around it is ignored. `frame_count`: frames in the
+    prompt; `stated_outcome`: whether the episode succeeded, if the prompt stated it.
 
     Raise Misread, whose message is for the model, for a reply without such an object (`SCHEMA`), for a code that does
     not fit the outcome, for another outcome than the stated one, for frames that were not shown or are cited twice, and
     for text that is not English.
     """
-    found = first_object(reply, ("outcome", "summary"))
-    check_schema(found, SCHEMA)
-    outcome, code = found["outcome"], found["primary_error"]["code"]
-    known = SUCCESSES if outcome == "success" else ERRORS
-    if code not in known:
-        raise Misread("contradictory", f"the code {code} does not fit the outcome {outcome}; use {', '.join(known)}")
-    if told is not None and told != (outcome == "success"):
-        raise Misread("contradictory", f"its outcome is {outcome}, and the attempt was a {_outcome(told)}")
-    cited = [int(index) for index in found["key_frame_indices"]]
-    if strange := sorted({index for index in cited if index >= shown}):
+    feedback = first_object(reply, ("outcome", "summary"))
+    check_schema(feedback, SCHEMA)
+    outcome, code = feedback["outcome"], feedback["primary_error"]["code"]
+    allowed_codes = SUCCESSES if outcome == "success" else ERRORS
+    if code not in allowed_codes:
+        raise Misread(
+            "contradictory", f"the code {code} does not fit the outcome {outcome}; use {', '.join(allowed_codes)}"
+        )
+    if stated_outcome is not None and stated_outcome != (outcome == "success"):
+        raise Misread("contradictory", f"its outcome is {outcome}, and the attempt was a {_outcome(stated_outcome)}")
+    cited = [int(index) for index in feedback["key_frame_indices"]]
+    if strange := sorted({index for index in cited if index >= frame_count}):
         listed = ", ".join(str(index)[:20] for index in strange)
-        raise Misread("frames", f"it cites {listed}, and the frames are numbered from 0 to {shown - 1}")
+        raise Misread("frames", f"it cites {listed}, and the frames are numbered from 0 to {frame_count - 1}")
     if twice := sorted({index for index in cited if cited.count(index) > 1}):
         raise Misread("frames", f"it cites {', '.join(map(str, twice))} more than once")
-    _check_english(_prose(found))
-    return found
+    _check_english(_prose(feedback))
+    return feedback
 
 
 def free(reply: str) -> str:
@@ -58,54 +60,57 @@ def free(reply: str) -> str:
 
 
 def reflection(
-    found: Mapping[str, Any], steps: Sequence[int], embedded: str = "all", retries: int = 0
+    feedback: Mapping[str, Any], steps: Sequence[int], embedded: str = "all", retries: int = 0
 ) -> dict[str, Any]:
-    """Return the reflection for an object that fits the schema. `steps`: environment step of each frame that the
-    object's indices number; `embedded`: `all`, every textual field of the object, or `summary` alone (LaGEA, A.7;
-    released code)."""
-    error, fix = found["primary_error"], normalised(found["suggested_fix"])
-    summary = normalised(found["summary"])
+    """Return the reflection that the guide receives for feedback that fits the schema.
+
+    `steps`: environment step of each frame, by the indices in the feedback; `embedded`: which text is embedded, `all`
+    textual fields or `summary` alone (LaGEA, A.7; released code); `retries`: invalid replies before."""
+    error, fix = feedback["primary_error"], normalised(feedback["suggested_fix"])
+    summary = normalised(feedback["summary"])
     return {
-        "text": text(found) if embedded == "all" else summary,
+        "text": text(feedback) if embedded == "all" else summary,
         "retries": retries,
         "empty": False,
-        "outcome": found["outcome"],
+        "outcome": feedback["outcome"],
         "code": error["code"],
         "explanation": normalised(error["explanation"]),
-        "secondary": list(dict.fromkeys(found["secondary_factors"])),
-        "frames": sorted(int(steps[int(index)]) for index in found["key_frame_indices"]),
+        "secondary": list(dict.fromkeys(feedback["secondary_factors"])),
+        "frames": sorted(int(steps[int(index)]) for index in feedback["key_frame_indices"]),
         "fix": NO_FIX if _no_fix(fix) else fix,
-        "confidence": float(found["confidence"]),
+        "confidence": float(feedback["confidence"]),
         "summary": summary,
     }
 
 
 def unstructured(prose: str, retries: int = 0) -> dict[str, Any]:
-    """Return the reflection for free text; "" for an empty one."""
+    """Return the reflection that the guide receives for feedback in free text; an empty one for ""."""
     return {
         "text": prose, "retries": retries, "empty": not prose, "outcome": "", "code": "", "explanation": "",
         "secondary": [], "frames": [], "fix": "", "confidence": 0.0, "summary": prose,
     }  # fmt: skip
 
 
-def text(found: Mapping[str, Any]) -> str:
-    """Return all textual fields of an object that fits the schema, as sentences: outcome, codes with their explanation,
+def text(feedback: Mapping[str, Any]) -> str:
+    """Return all textual fields of feedback that fits the schema, as sentences: outcome, codes with their explanation,
     suggested fix and summary. The task is left out, since it is the same in every episode.
 
     >>> text({"outcome": "failure", "primary_error": {"code": "failed_grasp", "explanation": "It slipped"},
     ...       "secondary_factors": ["insufficient_force"], "suggested_fix": "n/a", "summary": "The puck fell."})
     'Failure: failed grasp. It slipped. Also: insufficient force. The puck fell.'
     """
-    error, fix = found["primary_error"], normalised(found["suggested_fix"])
-    also = ", ".join(code.replace("_", " ") for code in dict.fromkeys(found["secondary_factors"]))
+    error, fix = feedback["primary_error"], normalised(feedback["suggested_fix"])
+    also = ", ".join(code.replace("_", " ") for code in dict.fromkeys(feedback["secondary_factors"]))
     sentences = (
-        f"{found['outcome']}: {error['code'].replace('_', ' ')}".capitalize(),
+        f"{feedback['outcome']}: {error['code'].replace('_', ' ')}".capitalize(),
         normalised(error["explanation"]),
         f"Also: {also}" if also else "",
         "" if _no_fix(fix) else fix,
-        normalised(found["summary"]),
+        normalised(feedback["summary"]),
     )
-    return " ".join(each if each.endswith((".", "!", "?")) else f"{each}." for each in sentences if each)
+    return " ".join(
+        sentence if sentence.endswith((".", "!", "?")) else f"{sentence}." for sentence in sentences if sentence
+    )
 
 
 def normalised(prose: str) -> str:
@@ -125,15 +130,15 @@ def _no_fix(fix: str) -> bool:
     return fix.strip(" ().").casefold() in ("n/a", "na", "none")
 
 
-def _prose(found: Mapping[str, Any]) -> list[str]:
-    return [found["primary_error"]["explanation"], found["suggested_fix"], found["summary"]]
+def _prose(feedback: Mapping[str, Any]) -> list[str]:
+    return [feedback["primary_error"]["explanation"], feedback["suggested_fix"], feedback["summary"]]
 
 
 def _check_english(texts: Sequence[str]) -> None:
     """Raise Misread unless each text is mostly ASCII letters and together they have a common English word."""
-    for each in texts:
-        letters = [letter for letter in each if letter.isalpha()]
+    for text in texts:
+        letters = [letter for letter in text if letter.isalpha()]
         if sum(letter.isascii() for letter in letters) < ASCII_SHARE * len(letters):
-            raise Misread("language", f"it is not written in English: {normalised(each)[:80]!r}")
+            raise Misread("language", f"it is not written in English: {normalised(text)[:80]!r}")
     if not COMMON.intersection(re.findall(r"[a-z]+", " ".join(texts).casefold())):
         raise Misread("language", f"it has no whole English sentence: {normalised(' '.join(texts))[:80]!r}")

@@ -1,6 +1,6 @@
 """A hand-written substitute for a vision-language model, which looks for a few colours in the frames of a prompt.
 
-It is given the messages alone, neither suite nor task. It finds the gripper by its cyan finger, and *marks*: pixels of
+It is given only the messages, neither suite nor task. It finds the gripper by its cyan finger, and *marks*: pixels of
 bright green, blue, yellow or bright red in the first frame that are not at the gripper then. A pixel has *changed* if
 it differs from the first frame and neither frame has the arm's or the gripper's colours within two pixels. Lengths are
 in pixels of a frame of 128 pixels.
@@ -73,8 +73,8 @@ SPOILS = ("prose", "code", "frames", "lacking", "cut")
 """Ways in which a reply is made invalid."""
 
 
-class Seen(NamedTuple):
-    """What can be seen in the frames of an attempt; lengths are in pixels of a frame of `SIDE` pixels."""
+class FrameMeasurements(NamedTuple):
+    """Measurements on the frames of an attempt; lengths are in pixels of a frame of `SIDE` pixels."""
 
     gripper: Array
     """Place of the gripper in each frame, row and column, float64 [N, 2]; NaN where it is hidden."""
@@ -85,7 +85,7 @@ class Seen(NamedTuple):
 
 
 class Impression(NamedTuple):
-    """What the scripted chat makes of it: a code, and the frames that show it."""
+    """The scripted chat's verdict on an attempt: a code, and the frames that show it."""
 
     code: str
     frames: tuple[int, ...]
@@ -102,25 +102,25 @@ class FrameReader:
     def __call__(self, messages: tuple[Message, ...]) -> str:
         """Return feedback on the frames of the first message that has any: a JSON object where a schema is asked for,
         else free text."""
-        asked = next((each for each in messages if any(not isinstance(part, str) for part in each.content)), None)
-        if asked is None:
+        question = next((m for m in messages if any(not isinstance(part, str) for part in m.content)), None)
+        if question is None:
             return "I see no frames in what you write."
-        frames = np.stack([part for part in asked.content if not isinstance(part, str)])
-        said = "".join(part for part in asked.content if isinstance(part, str))
-        impression = impressed(seen(frames), outcome_told(said))
-        if "JSON schema" not in said:
+        frames = np.stack([part for part in question.content if not isinstance(part, str)])
+        prompt = "".join(part for part in question.content if isinstance(part, str))
+        impression = impressed(measure_frames(frames), stated_outcome(prompt))
+        if "JSON schema" not in prompt:
             fix = FIXES[impression.code]
             return f"{FEEDBACK[impression.code]} {impression.remark}" + ("" if fix == NO_FIX else f" {fix}")
-        reply = written(impression, instruction_of(said))
+        reply = written(impression, instruction_of(prompt))
         digest = hashlib.blake2b(np.ascontiguousarray(frames).data, digest_size=16).hexdigest()
-        told = [digest, *("".join(part for part in each.content if isinstance(part, str)) for each in messages)]
-        if chance("form", *told) < self._malformed:
-            return spoilt(reply, SPOILS[int(len(SPOILS) * chance("fault", *told))], len(frames))
+        conversation = [digest, *("".join(part for part in m.content if isinstance(part, str)) for m in messages)]
+        if chance("form", *conversation) < self._malformed:
+            return spoilt(reply, SPOILS[int(len(SPOILS) * chance("fault", *conversation))], len(frames))
         return json.dumps(reply)
 
 
-def seen(frames: Array) -> Seen:
-    """Look at frames uint8 [N, height, width, 3]."""
+def measure_frames(frames: Array) -> FrameMeasurements:
+    """Return gripper, distance to the nearest mark and changed pixels of frames uint8 [N, height, width, 3]."""
     scale = SIDE / frames.shape[1]
     red, green, blue = (frames[..., channel].astype(np.int16) for channel in range(3))
     cyan = (green > 120) & (blue > 120) & (red < 0.6 * np.minimum(green, blue))
@@ -142,46 +142,47 @@ def seen(frames: Array) -> Seen:
     marks = [places for places in marks if len(places)]
     places = np.concatenate(marks) if marks else np.full((1, 2), np.nan)
     distance = np.linalg.norm(gripper[:, None] - places[None], axis=-1).min(1)
-    own = _wider(cyan | arm | white | black, max(1, round(2 / scale)))
+    robot_or_shade = _wider(cyan | arm | white | black, max(1, round(2 / scale)))
     differs = np.abs(frames.astype(np.int16) - frames[:1]).max(-1) > CONTRAST
-    changed = (differs & ~own & ~own[:1]).sum((1, 2)) * scale**2
-    return Seen(gripper, distance, changed)
+    changed = (differs & ~robot_or_shade & ~robot_or_shade[:1]).sum((1, 2)) * scale**2
+    return FrameMeasurements(gripper, distance, changed)
 
 
-def impressed(found: Seen, told: bool | None = None) -> Impression:
-    """Return the code for what was seen; `told`: the outcome that the prompt states, or None."""
-    impression = _impressed(found)
-    if told is not None and told != (impression.code in SUCCESSES):
-        return impression._replace(code="good_contact" if told else "insufficient_force")
+def impressed(measurements: FrameMeasurements, stated_outcome: bool | None = None) -> Impression:
+    """Return the verdict on an attempt with these measurements, with a code that fits `stated_outcome`, the outcome
+    that the prompt states, if it states one."""
+    impression = _impressed(measurements)
+    if stated_outcome is not None and stated_outcome != (impression.code in SUCCESSES):
+        return impression._replace(code="good_contact" if stated_outcome else "insufficient_force")
     return impression
 
 
-def _impressed(found: Seen) -> Impression:
-    last, changed = len(found.changed) - 1, found.changed
+def _impressed(measurements: FrameMeasurements) -> Impression:
+    last, changed = len(measurements.changed) - 1, measurements.changed
     if changed.max() >= CHANGED:
         first, most = int((changed >= CHANGED).argmax()), int(changed.argmax())
         if changed[last] >= changed[most] / 2:
             return Impression("good_contact", _frames(first, last), "It is not the arm that moved there.")
         return Impression("drift_from_goal", _frames(most, last), "What had moved is back where it was.")
-    known = np.flatnonzero(np.isfinite(found.distance))
-    if len(known):
-        nearest, final = int(known[found.distance[known].argmin()]), int(known[-1])
-        began, ends = found.distance[known[0]], found.distance[final]
+    measured = np.flatnonzero(np.isfinite(measurements.distance))
+    if len(measured):
+        nearest, final = int(measured[measurements.distance[measured].argmin()]), int(measured[-1])
+        began, ends = measurements.distance[measured[0]], measurements.distance[final]
         remark = f"The gripper moved {'towards' if ends < began else 'away from'} the mark on the whole."
         if ends <= NEAR:
             return Impression("reached_goal", _frames(nearest, final), remark)
-        if found.distance[nearest] <= NEAR:
+        if measurements.distance[nearest] <= NEAR:
             return Impression("drift_from_goal", _frames(nearest, final), remark)
     else:
         nearest, remark = last, "There is no coloured mark to be seen."
-    visible = found.gripper[np.isfinite(found.gripper[:, 0])]
+    visible = measurements.gripper[np.isfinite(measurements.gripper[:, 0])]
     if len(visible) and np.linalg.norm(visible - visible[0], axis=-1).max() <= STILL:
         return Impression("insufficient_force", _frames(0, last), "The gripper is still.")
     return Impression("bad_approach_direction", _frames(nearest, last), remark)
 
 
 def written(impression: Impression, instruction: str) -> dict[str, Any]:
-    """Return the reply, an object of the schema."""
+    """Return the reply with this verdict on the task `instruction`, an object of the schema."""
     explanation = FEEDBACK[impression.code]
     outcome = "success" if impression.code in SUCCESSES else "failure"
     return {
@@ -197,7 +198,7 @@ def written(impression: Impression, instruction: str) -> dict[str, Any]:
 
 
 def spoilt(reply: dict[str, Any], way: str, count: int) -> str:
-    """Return a reply made invalid in one of `SPOILS`; `count`: the frames that were shown."""
+    """Return a reply made invalid in one of the ways `SPOILS`; `count`: number of frames in the prompt."""
     match way:
         case "prose":
             return str(reply["summary"])
@@ -210,15 +211,15 @@ def spoilt(reply: dict[str, Any], way: str, count: int) -> str:
     return json.dumps(reply)[:-20]
 
 
-def outcome_told(prompt: str) -> bool | None:
+def stated_outcome(prompt: str) -> bool | None:
     """Return the outcome that a prompt states, or None."""
     return next((outcome for outcome, sentence in prompts.OUTCOMES.items() if sentence in prompt), None)
 
 
 def instruction_of(prompt: str) -> str:
     """Return the instruction in a prompt, or "the task" without one."""
-    found = re.search(r"^The task: (.+)$", prompt, re.MULTILINE)
-    return found[1] if found else "the task"
+    match = re.search(r"^The task: (.+)$", prompt, re.MULTILINE)
+    return match[1] if match else "the task"
 
 
 def _frames(*indices: int) -> tuple[int, ...]:
@@ -233,10 +234,10 @@ def _wider(masks: Array, by: int) -> Array:
 def _around(masks: Array, by: int) -> Array:
     """Return for each pixel how many pixels of masks [N, height, width] are at most `by` pixels away on both axes,
     int16 of the same shape."""
-    found, (height, width) = np.zeros(masks.shape, np.int16), masks.shape[1:]
+    counts, (height, width) = np.zeros(masks.shape, np.int16), masks.shape[1:]
     for down in range(-by, by + 1):
         for across in range(-by, by + 1):
             to = slice(max(down, 0), height + min(down, 0)), slice(max(across, 0), width + min(across, 0))
             of = slice(max(-down, 0), height + min(-down, 0)), slice(max(-across, 0), width + min(-across, 0))
-            found[:, to[0], to[1]] += masks[:, of[0], of[1]]
-    return found
+            counts[:, to[0], to[1]] += masks[:, of[0], of[1]]
+    return counts

@@ -70,7 +70,7 @@ def texts_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bytes]]:
 
 
 def last(study: Path, what: str) -> Any:
-    return results.load(study, what=what).sort_values("step").groupby("seed").tail(1).sort_values("seed")
+    return results.load(study, log=what).sort_values("step").groupby("seed").tail(1).sort_values("seed")
 
 
 def recorded(study: Path) -> list[list[str]]:
@@ -124,10 +124,10 @@ def test_the_learner_is_asked_about_the_observations_with_vectors() -> None:
 
     given = ("text_embedder=scripted", "text_embedder.width=384")
     with_goal, without = planned("suite.observation=text", *given), planned("agent.goal=false", *given, TEXT)
-    seen = config.there(with_goal).observations
+    seen = config.cell_view(with_goal).observations
     assert [*seen.parts] == ["local", "inventory", "status", "daylight", "text", "goal"]
     assert all((seen.parts[name].shape, seen.parts[name].dtype) == ((384,), "float32") for name in ("text", "goal"))
-    assert [*config.there(without).observations.parts] == ["local", "inventory", "status", "daylight", "text"]
+    assert [*config.cell_view(without).observations.parts] == ["local", "inventory", "status", "daylight", "text"]
     slots = ring_bytes(with_goal) / (146 + 2 * 4 * 384 + 2 + 7)
     assert slots == 300 and ring_bytes(without) == slots * (146 + 4 * 384 + 2 + 7)
     check_refused(
@@ -213,7 +213,7 @@ def test_what_is_stored_is_the_vector_of_the_text_and_of_the_instruction_and_all
                     assert np.array_equal(mine["goal"], vector(EmbedCall((tasks[row].instruction,)))[0])
     assert set(ctx.asked().values()) == {1}, "no seed asks about a text twice"
     assert len({text for _, text in ctx.asked()}) < len(ctx.asked()), "two seeds met the same text"
-    assert agent.asked.met.sum() == len(ctx.questions) and not agent.asked.failed.any()
+    assert agent.text_arrays.met.sum() == len(ctx.questions) and not agent.text_arrays.failed.any()
 
 
 def test_texts_read_in_an_evaluation_are_asked_in_its_episode_once_for_all_of_a_seeds_episodes(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_failed_text_is_zeros_and_not_asked_again_and_the_goal_and_other_seeds
     stored = agent.experience.store.gather(np.array([np.arange(6)] * 2)).observation
     assert not stored["text"].any() and np.abs(stored["goal"]).max(2).all()
     assert set(ctx.asked().values()) == {1}
-    assert agent.asked.failed.tolist() == (agent.asked.met - 1).tolist() != [0, 0]
+    assert agent.text_arrays.failed.tolist() == (agent.text_arrays.met - 1).tolist() != [0, 0]
 
 
 def test_a_stopped_seed_asks_nothing_and_keeps_nothing(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_stopped_seed_asks_nothing_and_keeps_nothing(tmp_path: Path) -> None:
     ctx, tasks = Asked(2), [suite.make("deforestation") for _ in range(2)]
     agent.active[0] = False
     played(agent, tasks, ctx, 4)
-    assert {question.row for question in ctx.questions} == {1} and agent.asked.met[0] == 0
+    assert {question.row for question in ctx.questions} == {1} and agent.text_arrays.met[0] == 0
 
 
 def test_values_of_texts_that_were_never_met_are_nan_and_nothing_is_asked(tmp_path: Path) -> None:

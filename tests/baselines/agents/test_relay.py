@@ -96,7 +96,7 @@ class Constant(BaseLearner):
         self.acted += rows.tolist()
         return np.full((len(rows), 2), self.action)
 
-    def updates_due(self, step: int, asked: int | None = None) -> int:
+    def updates_due(self, step: int, phase_updates: int | None = None) -> int:
         return 2
 
     def update(self, batch: Any, active: Array, step: int, reducible: Any = None, losses: Any = ()) -> Update:

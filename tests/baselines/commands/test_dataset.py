@@ -11,7 +11,7 @@ import pytest
 from guidebench.baselines.datasets.minari import Minari
 from guidebench.harness.commands import cli
 from guidebench.harness.episodes import datasets
-from guidebench.harness.episodes.datasets import Dataset, Wanted
+from guidebench.harness.episodes.datasets import Dataset, DatasetSpec
 from guidebench.harness.interfaces import Suite
 from guidebench.suites.bin_sorting import BinSorting, BinSortingData
 from guidebench.suites.classic import Classic
@@ -43,11 +43,11 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def original() -> Dataset:
-    return datasets.obtain(Wanted("offline", BinSortingData(**COUNTS), STATE, "sorting"))
+    return datasets.obtain(DatasetSpec("offline", BinSortingData(**COUNTS), STATE, "sorting"))
 
 
 def read_back(suite: Suite = STATE, task: str = "sorting", id: str = ID) -> Dataset:
-    return datasets.obtain(Wanted("offline", Minari(id=id), suite, task))
+    return datasets.obtain(DatasetSpec("offline", Minari(id=id), suite, task))
 
 
 def test_minaris_package_reads_what_was_written(exported: Path, original: Dataset) -> None:
@@ -84,7 +84,7 @@ def test_records_of_images_come_back_too(monkeypatch: pytest.MonkeyPatch, tmp_pa
     words = ["suite=bin_sorting", "method=bc", "suite.length=20", "offline.demonstrations=0", "offline.failures=0"]
     assert cli.main(["dataset", *words, "offline.others=1", "--minari", ID]) == 0
     (episode,) = read_back(suite).episodes
-    given = datasets.obtain(Wanted("offline", BinSortingData(0, 0, 1), suite, "sorting")).episodes[0]
+    given = datasets.obtain(DatasetSpec("offline", BinSortingData(0, 0, 1), suite, "sorting")).episodes[0]
     assert episode.observation.dtype.names == ("side", "proprioception", "goal")
     np.testing.assert_array_equal(episode.observation, given.observation)
     (seen,) = minari.load_dataset(ID).iterate_episodes()
@@ -152,7 +152,7 @@ def test_discrete_actions_and_codes_are_described_as_minari_does(
 
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     suite = MiniGridDoorKey()
-    given = datasets.obtain(Wanted("offline", Scripted(episodes=2), suite, "5x5"))
+    given = datasets.obtain(DatasetSpec("offline", Scripted(episodes=2), suite, "5x5"))
     writing.write(given, suite, "5x5", tmp_path / "grid-v0", "grid-v0", "a test")
     spec = minari.load_dataset("grid-v0").spec
     assert spec.action_space.n == suite.spaces("5x5")[1].count

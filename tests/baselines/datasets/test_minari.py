@@ -14,7 +14,7 @@ import pytest
 from guidebench.baselines.datasets.minari import Minari
 from guidebench.harness.commands import cli
 from guidebench.harness.episodes import datasets
-from guidebench.harness.episodes.datasets import Wanted
+from guidebench.harness.episodes.datasets import DatasetSpec
 from guidebench.harness.plan import matrix
 from guidebench.harness.run import readiness
 from guidebench.suites.classic import Classic
@@ -70,7 +70,7 @@ def copied(written: Path, tmp_path: Path) -> Path:
 
 
 def obtained(task: str = "CartPole-v1", **settings: Any) -> datasets.Dataset:
-    return datasets.obtain(Wanted("offline", Minari(**settings), Classic(), task))
+    return datasets.obtain(DatasetSpec("offline", Minari(**settings), Classic(), task))
 
 
 def test_episodes_are_those_that_minari_reads(written: Path) -> None:
@@ -241,13 +241,13 @@ def test_episodes_that_come_in_parts_are_the_same(written: Path, monkeypatch: py
 
 def keeping_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the dataset gathered again although it is in the cache."""
-    kept, asked = datasets.keeping.kept, []
+    kept, asked = datasets.files.read, []
 
     def missing_once(file: Path, names: Any) -> Any:
         asked.append(file)
         return None if len(asked) == 1 else kept(file, names)
 
-    monkeypatch.setattr(datasets.keeping, "kept", missing_once)
+    monkeypatch.setattr(datasets.files, "read", missing_once)
 
 
 def sharing(file: Any) -> None:

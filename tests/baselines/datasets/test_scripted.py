@@ -14,7 +14,7 @@ from guidebench.baselines.datasets.scripted import ENTROPY, Scripted
 from guidebench.baselines.storage import Storage
 from guidebench.harness import registry
 from guidebench.harness.episodes import datasets
-from guidebench.harness.episodes.datasets import Dataset, Wanted
+from guidebench.harness.episodes.datasets import Dataset, DatasetSpec
 from guidebench.harness.errors import Stopped
 from guidebench.harness.interfaces import Build
 from guidebench.harness.loop import building
@@ -36,8 +36,8 @@ TINY = (
 )  # fmt: skip
 
 
-def wanted(**settings: Any) -> Wanted:
-    return Wanted("offline", Scripted(**settings), SUITE, "5x5")
+def wanted(**settings: Any) -> DatasetSpec:
+    return DatasetSpec("offline", Scripted(**settings), SUITE, "5x5")
 
 
 @pytest.fixture(scope="module")
@@ -162,15 +162,15 @@ def corridor(plugin: Callable[..., Path]) -> Any:
 
 
 def test_episodes_of_several_tasks_name_their_task_and_have_to_share_its_spaces(corridor: Any) -> None:
-    both = Wanted("offline", Scripted(episodes=2, tasks=("steps", "stairs")), corridor, "steps")
+    both = DatasetSpec("offline", Scripted(episodes=2, tasks=("steps", "stairs")), corridor, "steps")
     assert [episode.task for episode in datasets.obtain(both).episodes] == ["steps", "steps", "stairs", "stairs"]
-    other = Wanted("offline", Scripted(episodes=2, tasks=("5x5", "6x6")), SUITE, "5x5")
+    other = DatasetSpec("offline", Scripted(episodes=2, tasks=("5x5", "6x6")), SUITE, "5x5")
     check_refused(r"dataset 'offline' \(Scripted\), episode 2 is of task '6x6', whose spaces", datasets.obtain, other)
 
 
 def test_records_come_back_as_they_were_and_are_stored(corridor: Any, tmp_path: Path) -> None:
     observations, actions = corridor.spaces("steps")
-    given = datasets.obtain(Wanted("offline", Scripted(episodes=3, noise=0.5), corridor, "steps"))
+    given = datasets.obtain(DatasetSpec("offline", Scripted(episodes=3, noise=0.5), corridor, "steps"))
     assert given.episodes[0].observation.dtype == observations.numpy
     build = Build(
         seeds=(0, 1), observations=observations, actions=actions, steps=10, horizon=50, events=(), device="cpu",
@@ -205,7 +205,7 @@ def test_a_phase_stores_the_dataset_once_and_learns_from_it(
     before the environment's, or while its episodes are under way, which go on after it."""
     study = train(*TINY, f"guide.first={first}", "seeds=[0,1]", packs=[(0, 1)])
     (given,) = datasets.loading(cell(f"guide.first={first}"), [0])["offline"]()
-    rows = results.load(study, what="fed").sort_values("step")
+    rows = results.load(study, log="fed").sort_values("step")
     for seed in (0, 1):
         found = rows[rows["seed"] == seed][["step", "stored", "reward", "astray"]].to_numpy().tolist()
         assert [row[3] for row in found] == [0, 0, 0]

@@ -23,7 +23,7 @@ from tests.refusals import check_refused
 
 PAIR = Observations((2,), "float32")
 SMALL: dict[str, Any] = {"k": 2, "hidden": (8,), "out": 4, "channels": 4, "features": 6, "batch_size": 8}
-LEARNER: Any = SimpleNamespace(updates_due=lambda step, asked=None: 1)
+LEARNER: Any = SimpleNamespace(updates_due=lambda step, phase_updates=None: 1)
 CTX: Any = SimpleNamespace(step=1, phase=RunPhase("train", 100))
 TANH = math.tanh(1 / math.sqrt(1 + 1e-5))
 """Entry of the features of (0, 2) or (2, 0) with W = 1 and b = 0: normalised they are ∓1/√(1 + 1e-5)."""

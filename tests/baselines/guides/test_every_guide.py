@@ -24,7 +24,7 @@ CASES: dict[str, tuple[Any, Observations]] = {
     "rnd, vector": (Rnd(**SMALL, every=4), VECTOR),
     "rnd, record": (Rnd(**SMALL, every=4), RECORD),
 }
-LEARNER: Any = SimpleNamespace(updates_due=lambda step, asked=None: 1)
+LEARNER: Any = SimpleNamespace(updates_due=lambda step, phase_updates=None: 1)
 CTX: Any = SimpleNamespace(step=1, phase=RunPhase("train", 100))
 
 

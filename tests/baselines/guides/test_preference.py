@@ -217,7 +217,7 @@ def test_learned_returns_are_those_before_the_session(tmp_path: Path) -> None:
     state = before.state(0)
     run.play(1)
     before.load_state(0, state)
-    for (_, told), pair in zip(run.notes, run.guide.preferences[0].seen, strict=True):
+    for (_, told), pair in zip(run.notes, run.guide.preferences[0].pairs, strict=True):
         assert [told["learned_0"], told["learned_1"]] == pytest.approx(
             [before.reward(segment[None]).sum() for segment in pair], abs=1e-5
         )
@@ -228,7 +228,7 @@ def test_segments_stay_within_their_episode_and_pair_with_their_rewards(tmp_path
     run.play(40)
     states = run.store.column("observation", run.everywhere())[0]
     rewards = run.store.column("reward", run.everywhere())[0]
-    for (_, told), pair in zip(run.notes, run.guide.preferences[0].seen, strict=True):
+    for (_, told), pair in zip(run.notes, run.guide.preferences[0].pairs, strict=True):
         for number, segment in enumerate(pair):
             start = int(np.flatnonzero((states == segment[0]).all(1))[0])
             assert np.array_equal(states[start : start + 4], segment) and start % 20 <= 16
@@ -261,13 +261,13 @@ def test_questions_go_over_the_channel_and_a_session_is_learnt_when_all_answers_
     assert not run.guide.exploring.any()
     # kept pairs and imagined pairs, whether the pair itself is kept or not
     assert run.guide.preferences[0].labels.tolist() == [1, 1, 0, 0]
-    imagined = run.guide.preferences[0].seen[2:]
+    imagined = run.guide.preferences[0].pairs[2:]
     assert np.array_equal(imagined[:, 0], imagined[:, 1] + 1)
     rows = [values for _, values in run.notes]
     assert [values["outcome"] for values in rows] == ["labelled"] * 4 + ["failed"]
     assert [values["kept"] for values in rows] == [True, True, False, False, False]
     assert "preference" not in rows[4] and rows[0]["first"] == 2
-    chosen = run.guide.preferences[0].seen[2, 1]
+    chosen = run.guide.preferences[0].pairs[2, 1]
     assert rows[1]["reward_chosen"] == pytest.approx(Suite().rewards("", chosen).sum())
     assert rows[1]["reward_imagined"] == pytest.approx(Suite().rewards("", chosen + 1).sum())
     assert "reward_imagined" not in rows[0]

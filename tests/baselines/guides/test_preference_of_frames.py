@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.guides.preference.guide import REWARD, SNAPSHOT
-from guidebench.baselines.preference.seeing import area_mean
+from guidebench.baselines.preference.reward_inputs import area_mean
 from guidebench.baselines.teachers.llm import Llm
 from guidebench.baselines.teachers.oracle import Oracle
 from guidebench.harness.interfaces import Array
@@ -72,7 +72,7 @@ def test_pairs_are_learnt_from_as_the_teacher_was_shown_them(tmp_path: Path) -> 
     made.play(40)
     shown = [ask.snapshots.view(np.float32) for ask in made.asked]
     made.one(tuple(answer(ask, [True, False]) for ask in made.asked))
-    pairs = made.guide.preferences[0].seen
+    pairs = made.guide.preferences[0].pairs
     assert pairs.shape == (5, 2, 1, SIZE, SIZE, 3) and pairs.dtype == np.uint8
     for pair, states in zip(pairs, shown, strict=True):
         assert np.array_equal(pair[:, 0], area_mean(drawn(states), SIZE))

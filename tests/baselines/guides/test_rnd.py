@@ -28,7 +28,7 @@ def batch(seen: np.ndarray) -> Batch:
                  np.zeros(seen.shape[:2], bool), None)  # fmt: skip
 
 
-LEARNER: Any = SimpleNamespace(updates_due=lambda step, asked=None: 1)
+LEARNER: Any = SimpleNamespace(updates_due=lambda step, phase_updates=None: 1)
 CTX: Any = SimpleNamespace(step=1, phase=RunPhase("train", 100))
 
 
@@ -47,7 +47,7 @@ def test_the_bonus_is_the_mean_squared_error_of_the_normalised_next_observation(
     seen = np.array([[[0], [1], [-2]]], np.float32)
     assert guide.shape(batch(seen)).reward.tolist() == [[1 + 0.25, 1 + 1.25, 1 + 1.25]]
     assert guide.metrics()["guide/bonus"].tolist() == pytest.approx([(0.5 + 2.5 + 2.5) / 3])
-    guide.seen.add(0, np.array([[-1.0], [3.0]]))
+    guide.observation_moments.add(0, np.array([[-1.0], [3.0]]))
     found = guide.bonus(np.array([[1], [3], [99]], np.float32), np.zeros(3, np.int64))
     assert found.tolist() == [0.5, 2.5, 30.5]
     assert guide.reward(np.array([[3]], np.float32), np.zeros(1, np.int64)).tolist() == [1.25]
@@ -62,8 +62,8 @@ def test_statistics_are_those_of_what_was_stored_and_of_the_bonus_returns(tmp_pa
     for here, following in itertools.pairwise(path):
         one = step(np.array([[here]], np.float32), np.array([[following]], np.float32))
         guide.observed(store.append(one), one, store, CTX)
-    assert guide.seen.count.tolist() == [4], "seven are stored, and four is the last multiple of `every`"
-    assert (guide.seen.mean[0, 0], guide.seen.variance[0, 0]) == (0, 1)
+    assert guide.observation_moments.count.tolist() == [4], "seven are stored, and four is the last multiple of `every`"
+    assert (guide.observation_moments.mean[0, 0], guide.observation_moments.variance[0, 0]) == (0, 1)
     returns = [2.5, 1.75, 3.375, 2.1875]
     assert guide.returned.mean[0].tolist() == pytest.approx([np.mean(returns)])
     assert guide.scale.tolist() == pytest.approx([np.std(returns)])
@@ -73,7 +73,7 @@ def test_statistics_are_those_of_what_was_stored_and_of_the_bonus_returns(tmp_pa
 
 def test_a_feature_that_never_varies_is_not_divided_by_nothing(tmp_path: Path) -> None:
     guide = by_hand(tmp_path)
-    guide.seen.add(0, np.full((5, 1), 3.0))
+    guide.observation_moments.add(0, np.full((5, 1), 3.0))
     guide.returned.add(0, np.full((5, 1), 3.0))
     assert guide.scale.tolist() == [LEAST]
     assert guide.bonus(np.array([[3], [4]], np.float32), np.zeros(2, np.int64)).tolist() == [0.5, 30.5]
@@ -100,5 +100,5 @@ def test_statistics_need_a_replay_that_holds_what_they_count() -> None:
 def test_a_run_is_paid_and_learns(train: Callable[..., Path]) -> None:
     """With three-step returns, whose every transition gets its bonus."""
     study = train(*METHODS["curiosity"].words.split(), "seeds=[0]", packs=[(0,)])
-    told = results.load(study, what="metrics")
+    told = results.load(study, log="metrics")
     assert told["guide/bonus"].gt(0).all() and told["guide/loss"].gt(0).all() and told["guide/scale"].gt(0).all()

@@ -233,5 +233,5 @@ def test_a_plan_counts_the_disk_that_it_takes() -> None:
 
 def test_a_run_keeps_returns_and_imitates_them(train: Callable[..., Path]) -> None:
     study = train(*METHODS["self_imitation"].words.split(), "seeds=[0]", packs=[(0,)])
-    told = results.load(study, what="metrics")
+    told = results.load(study, log="metrics")
     assert told["guide/kept"].max() > 20 and told["guide/raised"].dropna().gt(0).any()

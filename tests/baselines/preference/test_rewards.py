@@ -7,8 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from guidebench.baselines.preference.reward_inputs import States
 from guidebench.baselines.preference.rewards import Preferences, RewardEnsemble
-from guidebench.baselines.preference.seeing import States
 from guidebench.harness.interfaces import Array
 from tests.baselines.learners.conftest import same
 from tests.baselines.learners.continuous import build
@@ -103,7 +103,7 @@ def one_by_one(made: RewardEnsemble, data: Preferences, generator: np.random.Gen
         for start in range(0, len(data), made.batch_size):
             for own, optimiser, order in zip(leaves, optimisers, orders, strict=True):
                 index = order[start : start + made.batch_size]
-                hidden = torch.tensor(data.seen[index])
+                hidden = torch.tensor(data.pairs[index])
                 for layer in range(3):
                     hidden = hidden @ own[f"reward.{layer}.weight"] + own[f"reward.{layer}.bias"]
                     hidden = F.leaky_relu(hidden) if layer < 2 else hidden.tanh()
@@ -147,7 +147,7 @@ def test_without_pairs_or_when_not_chosen_a_seeds_networks_and_optimiser_stay_as
 
 def test_pairs_labelled_one_half_are_learnt_from_and_say_nothing_of_accuracy() -> None:
     made, data = ensemble(), Preferences(H, D)
-    data.add([*preferences(0, 6).seen], [0.5] * 6)
+    data.add([*preferences(0, 6).pairs], [0.5] * 6)
     before = made.state(0)
     fit = train(made, [data], (0,), epochs=4, enough=0.0)
     assert np.isnan(fit.accuracy[0]) and fit.epochs[0] == 4 and not same(before, made.state(0))

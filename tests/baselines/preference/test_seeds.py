@@ -8,10 +8,10 @@ import torch
 
 from guidebench.baselines.parameters import Parameters
 from tests.baselines.learners.conftest import same
-from tests.baselines.preference import test_rewards, test_seeing
+from tests.baselines.preference import test_reward_inputs, test_rewards
 
 SEEDS, SIZES = (0, 1, 2), (3, 9, 6)
-BOTH = pytest.mark.parametrize("kind", [test_rewards, test_seeing], ids=["states", "frames"])
+BOTH = pytest.mark.parametrize("kind", [test_rewards, test_reward_inputs], ids=["states", "frames"])
 
 
 @BOTH
@@ -19,7 +19,7 @@ def test_a_seed_is_bit_equal_alone_and_beside_others_that_have_more_or_fewer_lab
     together = kind.ensemble(SEEDS)
     sets = [kind.preferences(seed, size) for seed, size in zip(SEEDS, SIZES, strict=True)]
     both = kind.train(together, sets, SEEDS)
-    seen = sets[1].seen[0]
+    seen = sets[1].pairs[0]
     for row, seed in enumerate(SEEDS):
         alone = kind.ensemble((seed,))
         one = kind.train(alone, [sets[row]], (seed,))
@@ -39,4 +39,4 @@ def test_as_one_batched_product_seeds_learn_what_they_learn_by_themselves(kind: 
     fits = [kind.train(made, sets, SEEDS) for made in (apart, batched)]
     assert fits[0].accuracy == pytest.approx(fits[1].accuracy) and fits[0].loss == pytest.approx(fits[1].loss, rel=1e-3)
     assert torch.allclose(apart.parameters.flat, batched.parameters.flat, atol=1e-4)
-    assert batched.returns(2, sets[0].seen) == pytest.approx(apart.returns(2, sets[0].seen), abs=1e-4)
+    assert batched.returns(2, sets[0].pairs) == pytest.approx(apart.returns(2, sets[0].pairs), abs=1e-4)

@@ -26,9 +26,9 @@ def often(asked: Pair, count: int = 4000, **settings: float) -> float:
 
 
 def test_the_perfect_teacher_prefers_the_larger_return_and_labels_equal_ones_one_half() -> None:
-    assert label(pair([1, 1], [3, 0])) == Verdict("labelled", 1.0, kept=True)
-    assert label(pair([3, 0], [1, 1])) == Verdict("labelled", 0.0, kept=True)
-    assert label(pair([2, 1], [1, 2])) == Verdict("equal", 0.5, kept=True)
+    assert label(pair([1, 1], [3, 0])) == Verdict("labelled", 1.0, is_used=True)
+    assert label(pair([3, 0], [1, 1])) == Verdict("labelled", 0.0, is_used=True)
+    assert label(pair([2, 1], [1, 2])) == Verdict("equal", 0.5, is_used=True)
 
 
 def test_a_noisy_teacher_prefers_by_a_softmax_of_beta_times_returns() -> None:
@@ -58,7 +58,7 @@ def test_a_pair_of_which_neither_is_worth_a_look_is_skipped() -> None:
 
 def test_returns_closer_than_the_threshold_are_equal() -> None:
     near, apart = pair([5.0], [5.9]), pair([5.0], [6.1])
-    assert label(near, 10.0, equal=0.1) == Verdict("equal", 0.5, kept=True)
+    assert label(near, 10.0, equal=0.1) == Verdict("equal", 0.5, is_used=True)
     assert label(apart, 10.0, equal=0.1).outcome == "labelled"
     assert label(near, 0.0, equal=0.1).outcome == label(near, -10.0, equal=0.1).outcome == "labelled"
 

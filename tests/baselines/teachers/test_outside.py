@@ -29,7 +29,7 @@ class Decisive:
 
     def label(self, pair, scale, rng):
         apart = float(abs(pair.rewards[1].sum() - pair.rewards[0].sum()))
-        return Verdict("labelled", 1.0, kept=True, notes={"confidence": 1.0 if apart > 1 else 0.5})
+        return Verdict("labelled", 1.0, is_used=True, notes={"confidence": 1.0 if apart > 1 else 0.5})
 
 
 @register.teacher("decisive")
@@ -71,7 +71,7 @@ def test_what_it_notes_is_logged_and_shown_by_a_section_and_on_the_page_of_its_r
     plugin("decisive_module", TEACHER, {"teacher": "decisive"})
     plugin("decisive_report", SECTION, {"section": "sureness"})
     study = train(*WORDS, packs=[(0,)])
-    rows = results.load(study, what="labels")
+    rows = results.load(study, log="labels")
     assert len(rows) == 10 and set(rows["confidence"]) <= {0.5, 1.0} and rows["preference"].eq(1).all()
     (cell,) = results.study(study).cells
     assert cell.logs["labels"].columns["confidence"].meaning == "how sure the teacher is"

@@ -18,8 +18,8 @@ def test_a_language_model_by_hand() -> None:
         hidden_size=4, num_attention_heads=2, num_key_value_heads=1, intermediate_size=3, num_hidden_layers=1,
         vocab_size=5,
     )  # fmt: skip
-    assert arithmetic.language(config, tokens=3, known=1) == 2 * 168 + 80 + 40
-    assert arithmetic.language(config, tokens=3, known=1, causal=False) == 2 * 168 + 4 * 4 * 6 + 40
+    assert arithmetic.language(config, tokens=3, cached=1) == 2 * 168 + 80 + 40
+    assert arithmetic.language(config, tokens=3, cached=1, causal=False) == 2 * 168 + 4 * 4 * 6 + 40
 
 
 def count_operations(call: Any) -> int:

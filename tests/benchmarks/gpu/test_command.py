@@ -183,11 +183,11 @@ def _ended(process: int) -> bool:
 def test_a_step_that_fails_again_keeps_the_figures_of_the_call_before() -> None:
     row = command.figures.Row("w", 1.0, "u")
     before = command.Result("cut off", rows=(row,), measured_on={"commit": "abc"})
-    outcome = command.kept(command.Result("failed", "the card is gone", seconds=2.0), before)
+    outcome = command.with_earlier_rows(command.Result("failed", "the card is gone", seconds=2.0), before)
     assert outcome.rows == (row,) and outcome.measured_on == {"commit": "abc"} and outcome.seconds == 2.0
     assert outcome.state == "failed" and outcome.reason == "the card is gone; these figures are of an earlier call"
     newer = command.Result("done", rows=(row, row))
-    assert command.kept(newer, before) == newer
+    assert command.with_earlier_rows(newer, before) == newer
 
 
 def test_a_step_without_its_packages_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from guidebench.harness.commands import cli
 from guidebench.harness.episodes import demonstrations
-from guidebench.harness.episodes.demonstrations import Demonstrations, Wanted
+from guidebench.harness.episodes.demonstrations import Demonstrations, DemonstrationSpec
 from guidebench.harness.errors import Notice, Stopped, UserError
 from guidebench.harness.interfaces import Observations, Step
 from guidebench.harness.loop import building
@@ -19,7 +19,7 @@ from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests.logs import log_rows
 
 SUITE = MiniGridDoorKey()
-THREE = Wanted("minigrid_doorkey", SUITE, "5x5", 3)
+THREE = DemonstrationSpec("minigrid_doorkey", SUITE, "5x5", 3)
 SMALL = (
     "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16", "evaluation.episodes=2",
 )  # fmt: skip
@@ -52,7 +52,7 @@ def test_they_are_made_once_and_again_to_the_same_bytes(three, monkeypatch, tmp_
 
 
 def test_another_task_count_version_or_space_is_kept_apart(monkeypatch) -> None:
-    others = [Wanted(THREE.name, SUITE, "6x6", 3), Wanted(THREE.name, SUITE, "5x5", 4)]
+    others = [DemonstrationSpec(THREE.name, SUITE, "6x6", 3), DemonstrationSpec(THREE.name, SUITE, "5x5", 4)]
     files = {what.file for what in (THREE, *others)}
     monkeypatch.setattr(MiniGridDoorKey, "version", 99)
     assert len({*files, THREE.file}) == 4
@@ -122,12 +122,12 @@ class Hopeless(MiniGridDoorKey):
 
 
 def test_attempts_that_fail_are_left_out_and_too_many_are_an_error() -> None:
-    found = demonstrations.make(Wanted("clumsy", Clumsy(), "5x5", 3))
+    found = demonstrations.make(DemonstrationSpec("clumsy", Clumsy(), "5x5", 3))
     assert len(found) == 3 and all(episode.seed % 3 == 0 for episode in found)
     with pytest.raises(UserError, match="0 of 20 attempts to demonstrate hopeless/5x5 ended in success and 2 are"):
-        demonstrations.make(Wanted("hopeless", Hopeless(), "5x5", 2))
+        demonstrations.make(DemonstrationSpec("hopeless", Hopeless(), "5x5", 2))
     with pytest.raises(UserError, match="0 of 10 attempts to demonstrate restless/5x5 ended in success and 1 are"):
-        demonstrations.make(Wanted("restless", Restless(), "5x5", 1))
+        demonstrations.make(DemonstrationSpec("restless", Restless(), "5x5", 1))
 
 
 class Swinging:
@@ -249,7 +249,7 @@ def test_a_dry_run_says_what_will_be_made_and_makes_nothing(capsys, monkeypatch,
     code, out, _ = bench(capsys, *RUN, "training.demonstrations=2", "--dry-run")
     line = "2 demonstrations of minigrid_doorkey/5x5 are stored in each replay before training"
     assert code == 0 and f"{line}: made first" in out and not any(tmp_path.iterdir())
-    demonstrations.obtain(Wanted("minigrid_doorkey", SUITE, "5x5", 2))
+    demonstrations.obtain(DemonstrationSpec("minigrid_doorkey", SUITE, "5x5", 2))
     assert f"{line}: made already" in bench(capsys, *RUN, "training.demonstrations=2", "--dry-run")[1]
     told = json.loads(bench(capsys, *RUN, "training.demonstrations=2", "--dry-run", "--json")[1])
     assert told["demonstrations"] == [{"suite": "minigrid_doorkey", "task": "5x5", "count": 2, "made": True}]
@@ -290,10 +290,10 @@ def test_the_command_makes_what_is_missing_and_verifies_what_is_kept(capsys, mon
     code, out, err = bench(capsys, *words, "--json", "--output", str(tmp_path / "copy"))
     first, second = json.loads(out)
     assert code == 0 and err == "" and (first["task"], second["task"]) == ("5x5", "6x6")
-    copied = demonstrations.kept(tmp_path / "copy" / "minigrid_doorkey-5x5.json")
+    copied = demonstrations.read(tmp_path / "copy" / "minigrid_doorkey-5x5.json")
     assert copied is not None and copied.digest == first["sha256"]
 
-    what = Wanted("minigrid_doorkey", SUITE, "5x5", 2)
+    what = DemonstrationSpec("minigrid_doorkey", SUITE, "5x5", 2)
     spoilt = copied.episodes[1]._replace(action=copied.episodes[1].action * 0)
     demonstrations.keep((copied.episodes[0], spoilt), what)
     code, _, err = bench(capsys, *words)

@@ -195,7 +195,7 @@ def submitted(study: Path, script: str, jobs: dict[str, dict[str, Any]], **other
         listed.append({"name": job.name, "runs": [f"c/{seed}"], "after": [], **fields})
     resources = {"num_cpus": 1.0, "num_gpus": 0.0}
     order = Order(str(study), listed, [str(program)], str(sources.ROOT), {}, resources, None, 3, 0.3)
-    Ray().asked("submit", order=order._replace(**other))
+    Ray().ask("submit", order=order._replace(**other))
     return Tasks(Ray(), Execution(), study)
 
 
@@ -296,7 +296,7 @@ def test_what_the_cluster_cannot_give_or_see_is_named_before_anything_starts(
     gone = [{"name": "gone", "runs": [], "after": []}]
     order = Order(str(study), gone, [sys.executable], str(sources.ROOT), {}, {"num_cpus": 1.0}, None, 3, 0.3)
     with pytest.raises(UserError, match=r"node .* does not see .*gone\.json; mount the study's directory there"):
-        Ray().asked("submit", order=order)
+        Ray().ask("submit", order=order)
     assert Tasks(Ray(), Execution(), study).queued() == []
 
 
@@ -321,7 +321,7 @@ def test_a_cluster_that_is_not_the_study_s_is_not_taken_for_it(tmp_path: Path, m
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "ray.cluster").write_text('{"address": "10.0.0.1:6379", "session": "first"}')
     there = {"address": "10.0.0.2:6379", "session": "second", "queued": []}
-    monkeypatch.setattr(Ray, "asked", lambda self, what, **content: there)
+    monkeypatch.setattr(Ray, "ask", lambda self, what, **content: there)
     tasks = Tasks(Ray(), Execution(), tmp_path)
     with pytest.raises(UserError, match=r"10\.0\.0\.2:6379, is another one than .* RAY_ADDRESS=10\.0\.0\.1:6379"):
         tasks.queued()
@@ -335,7 +335,7 @@ def test_a_task_whose_end_was_heard_did_not_crash_and_a_lost_one_did(
     monkeypatch.setattr("guidebench.harness.launchers.ray_.SOON", 0.0)
     monkeypatch.setattr("guidebench.harness.launchers.ray_.EVERY", 0.0)
     there = {"address": "a:1", "session": "s", "queued": []}
-    monkeypatch.setattr(Ray, "asked", lambda self, what, **content: there)
+    monkeypatch.setattr(Ray, "ask", lambda self, what, **content: there)
     cell = {"suite": "s", "task": "t", "method": "m", "cell": "c"}
     for kind, kinds in (("finished", ["finished"]), ("started", ["started", "crashed"])):
         tasks = Tasks(Ray(wait=True), Execution(mixed_commits=True), tmp_path / kind)
@@ -361,7 +361,7 @@ def test_an_end_that_the_cluster_has_not_noticed_when_the_command_comes_back_is_
     for kind in ("started", "finished"):
         job_files.tell(path, {"event": kind})
     there = {"address": "a:1", "session": "s", "queued": [(path.stem, "running in Ray on n")]}
-    monkeypatch.setattr(Ray, "asked", lambda self, what, **content: there)
+    monkeypatch.setattr(Ray, "ask", lambda self, what, **content: there)
     tasks = Tasks(Ray(wait=True), Execution(mixed_commits=True), tmp_path)
     tasks.submit([job_files.read(path)])
     there["queued"] = []
@@ -377,7 +377,7 @@ def test_a_cluster_that_stays_silent_is_told_once_and_then_given_up(
     def silent(self: Ray, what: str, **content: object) -> None:
         raise UserError("nobody answers")
 
-    monkeypatch.setattr(Ray, "asked", silent)
+    monkeypatch.setattr(Ray, "ask", silent)
     cell = {"suite": "s", "task": "t", "method": "m", "cell": "c"}
     tasks = Tasks(Ray(wait=True), Execution(), tmp_path)
     tasks._listen(Job("mine", str(tmp_path), cell, (0,)))

@@ -21,7 +21,7 @@ from guidebench.harness.errors import BudgetReached, Stopped, UserError
 from guidebench.harness.interfaces import Question
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.training import Loop
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.calls import CallResult
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import InFlight, QuestionQueue
@@ -220,10 +220,10 @@ def test_a_run_whose_budget_ends_and_that_is_stopped_as_it_waits_goes_on_as_if_i
     train(*words, packs=[(0, 1)], directory=directory, **job)
     whole = train(*words, packs=[(1,), (0,)], models={"mode": "replay", "cassette": str(directory)})
     assert kept(directory) == kept(whole) and len(kept(whole)) == 6
-    questions = results.load(directory, what="ledger").sort_values("step").groupby("seed").tail(1)["questions"].sum()
+    questions = results.load(directory, log="ledger").sort_values("step").groupby("seed").tail(1)["questions"].sum()
     assert len(planner.heard) == questions, "nothing that was recorded is asked, or paid, twice"
     assert {text.partition(",")[0] for text in planner.heard} == {"training", "evaluation"}
-    plans = results.load(whole, what="plans")
+    plans = results.load(whole, log="plans")
     assert plans.groupby(["seed", "step"]).size().to_dict() == {
         (seed, step): 2 for seed in (0, 1) for step in (30, 60, 90)
     }
@@ -255,7 +255,7 @@ def test_an_evaluation_by_itself_asks_where_it_is_told_to_and_a_submission_is_re
     planner: Planner, train: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = train(*TINY, f"planner.base_url={planner.url}", "seeds=[0]", packs=[(0,)])
-    keeping.settle(keeping.folder(study))
+    study_models.settle(study_models.folder(study))
     (run,) = map(str, study.glob("*/*/*/seed-0"))
     planner.heard.clear()
     assert cli.main(["eval", run, "--episodes", "3"]) == 2
@@ -339,7 +339,7 @@ def test_a_seed_that_has_stopped_is_asked_nothing(planner: Planner) -> None:
     questions = [
         Question(row, np.zeros(1, np.int64), None, np.zeros((1, 0), bool), str(row), "planner") for row in (1, 0)
     ]
-    assert loop.consult(questions) == [None, "0"] and asks.asked == 1
+    assert loop.consult(questions) == [None, "0"] and asks.question_count == 1
     with pytest.raises(UserError, match="consults the role 'chat', and the cell's consulted roles are planner"):
         loop.consult([questions[0]._replace(to="chat")])
 
@@ -355,7 +355,7 @@ class Echo:
         self.items[item.number] = item
 
     def take(self, number: int, stop: Any = None) -> tuple[CallResult, float]:
-        return CallResult(self.items[number].ask.content), 0.0
+        return CallResult(self.items[number].question.content), 0.0
 
 
 def test_what_cannot_be_waited_for_is_refused_before_anything_runs(

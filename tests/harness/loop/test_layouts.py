@@ -19,7 +19,7 @@ from guidebench.harness.plan import matrix, variations
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.trajectories import Demonstration
-from guidebench.results.verification.playing import Wanted, play
+from guidebench.results.verification.playing import RunEvaluations, play
 from guidebench.suites.metaworld import MetaWorld, MetaWorldMT10
 
 REACH = ("suite=metaworld_mt10", "task=reach", "method=uer")
@@ -90,7 +90,7 @@ def test_seeds_train_and_are_evaluated_on_their_own_goal_alone_or_beside_others(
     rows: Any = results.load(together)
     last = rows[(rows["seed"] == 4) & (rows["step"] == 80)]
     assert len(last) == 1 and last["return"].item() == pytest.approx(again.ret) and last["length"].item() == 500
-    played = play(Wanted(one.parent, one.parent.name.rpartition("-")[2], 4, 80, 1, 99, 8))
+    played = play(RunEvaluations(one.parent, one.parent.name.rpartition("-")[2], 4, 80, 1, 99, 8))
     assert [result.ret for result in played.again] == [again.ret] and played.renewed == []
 
 
@@ -100,7 +100,9 @@ def test_each_seed_begins_with_demonstrations_of_its_own_goal(train) -> None:
     for seed in (2, 4):
         (run,) = study.glob(f"*/*/*/seed-{seed}")
         suite = MetaWorldMT10().of_run(seed)
-        (episode,) = demonstrations.obtain(demonstrations.Wanted("metaworld_mt10", suite, "reach", 1)).episodes
+        (episode,) = demonstrations.obtain(
+            demonstrations.DemonstrationSpec("metaworld_mt10", suite, "reach", 1)
+        ).episodes
         held = np.fromfile(run / "replay" / "observation.bin", np.float32).reshape(-1, 39)[:500]
         assert np.array_equal(held, episode.observation)
         digests.add(json.loads((run / "run.json").read_text())["provenance"]["demonstrations"])
@@ -115,7 +117,7 @@ def test_a_solver_that_fails_in_the_only_layout_is_not_tried_again() -> None:
             tried.append(seed)
 
     with pytest.raises(UserError, match="fails in the one layout"):
-        demonstrations.make(demonstrations.Wanted("metaworld_mt10", Failing().of_run(1), "reach", 3))
+        demonstrations.make(demonstrations.DemonstrationSpec("metaworld_mt10", Failing().of_run(1), "reach", 3))
     assert len(tried) == 1
 
 

@@ -93,7 +93,7 @@ class EventJudge:
         self.clips += 1
 
     def take(self, number: int) -> tuple[CallResult, float]:
-        return CallResult(float(self.asked[number].ask.events.sum()) / 100), 0.0
+        return CallResult(float(self.asked[number].question.events.sum()) / 100), 0.0
 
 
 def made(clip_length: int = 32, count: int = 2) -> tuple[Probes, list[tuple[int, int, int, str, float]]]:
@@ -137,7 +137,7 @@ def test_the_judge_scores_clips_by_their_middle_and_its_clock_is_given_back() ->
     assert scores == {t: value for row, _, t, quantity, value in rows if row == 0 and quantity == "judge"}
     assert (judge.seconds, judge.clips) == (7.0, 3)
     assert all(number < 0 and item.ordinal >= 2**32 for number, item in judge.asked.items())
-    last = judge.asked[-2 * len(starts)].ask
+    last = judge.asked[-2 * len(starts)].question
     assert last.row == 1 and np.array_equal(last.snapshots, EPISODE.snapshots[-8:])
 
 

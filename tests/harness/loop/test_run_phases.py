@@ -96,7 +96,7 @@ def test_phases_come_in_any_order_with_updates_of_their_own(staging: None, train
     """60 updates in 20 steps of 3, although learning starts at 100; then one at each of the steps 100, 104, …, 200."""
     study = train(*TINY, "seeds=[0,1]", packs=[(0, 1)])
     assert set(results.load(study)["step"]) == {60, 120, 180, 200}, "the last step is evaluated too"
-    rows = results.load(study, what="stages")
+    rows = results.load(study, log="stages")
     for seed in (0, 1):
         found = rows[rows["seed"] == seed].sort_values("step")[["step", "stored", "updates"]].to_numpy().tolist()
         assert found == [[1, 0, 0], [6, 1, 0], [66, 60, 0], [86, 61, 60], [181, 155, 60 + 21]]

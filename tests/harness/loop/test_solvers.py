@@ -17,7 +17,7 @@ from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Question
 from guidebench.harness.loop import asking
 from guidebench.harness.loop.job import Job
-from guidebench.harness.models.messages import Assignment, Registered, Voice
+from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.oracle import OracleBackend, solution
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import InFlight, QuestionQueue
@@ -65,8 +65,8 @@ def test_models_that_are_no_oracle_or_do_not_declare_it_get_none(monkeypatch: py
 
 def test_it_is_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelProcess, "_send", lambda self: None)
-    voices = {"prior": Voice(Registered("chat", "scripted_prior"))}
-    process = ModelProcess(Assignment(Registered("suite", "housekeep"), "adjustment_2", voices), 1.0)
+    voices = {"prior": Voice(RegisteredPart("chat", "scripted_prior"))}
+    process = ModelProcess(Assignment(RegisteredPart("suite", "housekeep"), "adjustment_2", voices), 1.0)
     process.ask(InFlight(0, 0, 0, ASK))
     (sent,) = process._waiting
     with pytest.raises((pickle.PicklingError, AttributeError)):

@@ -42,16 +42,16 @@ LISTENING = textwrap.dedent(
 
     class Listener(BaseGuide):
         def __init__(self, wants):
-            self.wants_told = wants
+            self.wants_words = wants
 
         def begun(self, rows, store, ctx):
-            for row in rows.tolist() if self.wants_told else ():
+            for row in rows.tolist() if self.wants_words else ():
                 ctx.note("first", row, {"text": ctx.tasks[row].text()})
 
         def observed(self, slot, transition, store, ctx):
-            assert (transition.told is not None) == (self.wants_told and ctx.step > 0)
-            for row in range(len(transition.reward) if transition.told else 0):
-                told = {"before": transition.told.before[row], "caption": transition.told.captions[row]}
+            assert (transition.words is not None) == (self.wants_words and ctx.step > 0)
+            for row in range(len(transition.reward) if transition.words else 0):
+                told = {"before": transition.words.before[row], "caption": transition.words.captions[row]}
                 ctx.note("heard", row, told)
 
 
@@ -72,7 +72,7 @@ def listening(plugin: Callable[..., Path]) -> None:
 
 def test_each_step_has_the_state_before_it_and_its_caption(listening: None, train: Callable[..., Path]) -> None:
     study = train(*SHORT, packs=[(0, 1)])
-    heard, first = (results.load(study, what=name) for name in ("heard", "first"))
+    heard, first = (results.load(study, log=name) for name in ("heard", "first"))
     assert len(heard) == 160 and heard["before"].str.startswith("you ").all()
     for seed in (0, 1):
         mine, begun = heard[heard["seed"] == seed].set_index("step"), first[first["seed"] == seed]
@@ -87,7 +87,7 @@ def test_each_step_has_the_state_before_it_and_its_caption(listening: None, trai
 def test_nothing_is_collected_where_nobody_asks_and_demonstrations_have_no_words(
     listening: None, train: Callable[..., Path]
 ) -> None:
-    assert results.load(train(*SHORT, "guide.wants=false", packs=[(0, 1)]), what="heard").empty
+    assert results.load(train(*SHORT, "guide.wants=false", packs=[(0, 1)]), log="heard").empty
     train(*SHORT, "training.demonstrations=1", "training.capacity=2000", packs=[(0, 1)])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Dialogue, Unusable
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.calls import Asker, Call, CallResult
 
 
@@ -21,7 +21,7 @@ def held(
     """The answer of a dialogue with a chat, and the calls that were really made."""
 
     async def run() -> tuple[Any, int]:
-        desk, billed = keeping.desk(chat, models, directory, "cpu"), 0
+        desk, billed = study_models.desk(chat, models, directory, "cpu"), 0
 
         async def ask(call: Call) -> CallResult:
             nonlocal billed

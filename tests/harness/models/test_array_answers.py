@@ -10,7 +10,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.loop import checkpoints
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.plan import matrix
 from guidebench.harness.run import study
 
@@ -147,7 +147,7 @@ def recorded(studies: dict[str, Path], train_once: Callable[..., Path], glimpses
     """A study of the guide, settled; only to be read."""
     if "recorded" not in studies:
         studies["recorded"] = train_once(*glimpses, packs=[(0, 1)])
-        keeping.settle(keeping.folder(studies["recorded"]))
+        study_models.settle(study_models.folder(studies["recorded"]))
     return studies["recorded"]
 
 
@@ -162,7 +162,7 @@ def rows(directory: Path, name: str) -> list[bytes]:
 def arrays(directory: Path) -> list[tuple[int, int]]:
     """How many answers of each file are on record, and how many arrays."""
     found = []
-    for file in sorted(keeping.folder(directory).glob("*.sqlite")):
+    for file in sorted(study_models.folder(directory).glob("*.sqlite")):
         with closing(sqlite3.connect(file)) as db:
             found.append(
                 (

@@ -14,7 +14,7 @@ import pytest
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import Asker, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
-from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, check, files, lost, merge
+from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, check, files, lost_arrays, merge
 from guidebench.harness.models.keys import Request, request
 from tests import programs
 
@@ -114,7 +114,7 @@ def test_each_run_is_told_again_what_it_was_told_once(tmp_path: Path) -> None:
     shard(tmp_path, "b", (A, who("cell/0"), 0.25, ""), (B, who("cell/0", 1), 0.1, ""))
     shard(tmp_path, "a", (A, who("cell/1"), 0.75, ""))
     third = Cassette([tmp_path / "shard-b.sqlite"], tmp_path / "shard-0.sqlite")
-    assert third.hear(A, who("cell/2", 5)).value == 0.25
+    assert third.adopt(A, who("cell/2", 5)).value == 0.25
     assert third.find(B, who("cell/2", 6)).value == 0.1  # found, not heard
     third.close()
     merge(tmp_path)
@@ -128,7 +128,7 @@ def test_each_run_is_told_again_what_it_was_told_once(tmp_path: Path) -> None:
 def test_hearing_a_stranger_s_answer_makes_the_study_s_record_complete(tmp_path: Path) -> None:
     other = shard(tmp_path / "other", "1", (A, who("elsewhere/0"), 0.25, ""))
     mine = Cassette([other], tmp_path / "shard-1.sqlite")
-    assert mine.hear(A, who("cell/0", 2)).value == 0.25
+    assert mine.adopt(A, who("cell/0", 2)).value == 0.25
     mine.close()
     alone = Cassette([tmp_path / "shard-1.sqlite"], None)
     assert alone.find(A, who("cell/0", 2)).value == 0.25
@@ -369,7 +369,7 @@ def test_an_array_is_kept_as_its_bytes_beside_what_it_is(tmp_path: Path) -> None
     assert rows(path, "SELECT value FROM answers") == [('{"array":"float32","shape":[1,300]}',)]
     assert rows(path, "SELECT key, run, data FROM arrays") == [(asked.key, "cell/0", value.tobytes())]
     cassette = Cassette([path], tmp_path / "shard-2.sqlite")
-    assert np.array_equal(cassette.hear(asked, who("cell/1", 3)).value, value), "another run hears it, and has its own"
+    assert np.array_equal(cassette.adopt(asked, who("cell/1", 3)).value, value), "another run hears it, and has its own"
     cassette.close()
     assert rows(tmp_path / "shard-2.sqlite", "SELECT run, data FROM arrays") == [("cell/1", value.tobytes())]
 
@@ -382,7 +382,7 @@ def test_answers_of_a_batch_are_one_transaction(tmp_path: Path) -> None:
     ]
     statements: list[str] = []
     cassette.record(told[0])
-    cassette._own.set_trace_callback(statements.append)
+    cassette._shard_db.set_trace_callback(statements.append)
     cassette.record(*told[1:])
     assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") == 1
     assert [cassette.find(each.request, who()).value[0, 0] for each in told] == [0.5, 1.5, 2.5, 3.5, 4.5]
@@ -423,13 +423,16 @@ def test_arrays_of_finished_runs_are_dropped_and_their_answers_say_what_they_wer
     assert cassette.find(one, who("cell/0")) is None and cassette.dropped(one)
     assert np.array_equal(cassette.find(two, who("cell/0", 2)).value, second), "that another run was told is kept"
     assert cassette.find(A, who("cell/0", 1)).value == 0.5 and not cassette.dropped(A)
-    assert lost([path], ["cell/0"]) == {"tiny": 1} and lost([path], ["cell/1"]) == lost([path], []) == {}
+    assert (
+        lost_arrays([path], ["cell/0"]) == {"tiny": 1}
+        and lost_arrays([path], ["cell/1"]) == lost_arrays([path], []) == {}
+    )
     tell(cassette, one, who("cell/0"), first + 1)  # asked again
     assert cassette.find(one, who("cell/0")).value[0, 0] == 2.5
     cassette.close()
-    assert lost([path, tmp_path / "shard-3.sqlite"], ["cell/0"]) == {}
+    assert lost_arrays([path, tmp_path / "shard-3.sqlite"], ["cell/0"]) == {}
     merge(tmp_path)
-    assert lost([path], ["cell/0"]) == {} and Cassette([path], None).find(one, who("cell/0")).value[0, 0] == 2.5
+    assert lost_arrays([path], ["cell/0"]) == {} and Cassette([path], None).find(one, who("cell/0")).value[0, 0] == 2.5
 
 
 def test_the_room_of_arrays_that_are_dropped_is_given_back(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from guidebench.harness.commands import cli
 from guidebench.harness.findings import Finding
 from guidebench.harness.identity import digests
-from guidebench.harness.models import checkup, once
+from guidebench.harness.models import checkup, single_calls
 from tests.conftest import require
 from tests.harness.models.canned import completion, serving
 
@@ -31,7 +31,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def checked(judge: str = "transformers", **given: Any) -> dict[str, Finding]:
     """Name -> finding for `judge.model=…` and the like."""
-    config = once.judge({"judge": judge} | {f"judge.{key}": value for key, value in given.items()})
+    config = single_calls.judge({"judge": judge} | {f"judge.{key}": value for key, value in given.items()})
     return {finding.name: finding for finding in checkup.findings(config)}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from guidebench.harness import settings
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.chats.openai_ import OpenAI as OpenAIChat
 from guidebench.harness.models.chats.transformers_ import Transformers as TransformersChat
 from guidebench.harness.models.embedders.scripted import Scripted
@@ -41,7 +41,7 @@ def test_once_its_digest_is_known_a_local_model_is_no_path_and_no_revision(confi
 
 
 def test_without_a_digest_its_identity_is_that_of_calls_recorded_before_there_were_digests() -> None:
-    assert keeping.identity(TransformersEmbedder(model="/srv/clip")) == {
+    assert study_models.identity(TransformersEmbedder(model="/srv/clip")) == {
         "model": "/srv/clip", "revision": None, "dtype": "float32", "trust_remote_code": False,
         "backend": "transformers",
     }  # fmt: skip

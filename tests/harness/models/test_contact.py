@@ -14,7 +14,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.identity.cells import record, write_cell
 from guidebench.harness.loop.job import Job
-from guidebench.harness.models import contact, keeping, once
+from guidebench.harness.models import contact, single_calls, study_models
 from guidebench.harness.models.calls import Reply, Usage
 from guidebench.harness.models.desk import Policy
 from guidebench.harness.parts import ModelPart
@@ -48,14 +48,14 @@ def server() -> Iterator[tuple[str, list[Any]]]:
         yield url, answers
 
 
-def judge(url: str, **given: Any) -> contact.Asked:
+def judge(url: str, **given: Any) -> contact.StudyModel:
     settings = {"model": "canned-1", "base_url": url, "scoring": "literal", "attempts": 1} | given
-    return contact.Asked(
-        "judge", "judge", once.judge({"judge": "openai"} | {f"judge.{k}": v for k, v in settings.items()})
+    return contact.StudyModel(
+        "judge", "judge", single_calls.judge({"judge": "openai"} | {f"judge.{k}": v for k, v in settings.items()})
     )
 
 
-def asked_once(*asked: contact.Asked, directory: Path, **models: Any) -> list[str]:
+def asked_once(*asked: contact.StudyModel, directory: Path, **models: Any) -> list[str]:
     """What is told of a contact."""
     said: list[str] = []
     contact.check(asked, Models(**models), directory, "cpu", lambda each, text: said.append(text))
@@ -103,7 +103,7 @@ def test_each_model_is_asked_once_whatever_it_is_asked(tmp_path: Path, server: A
     assert len(contact.distinct(same)) == 1
     assert len(contact.distinct([*same, judge(url, model="other"), judge(NOBODY)])) == 3
     (cell,) = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb"]).cells
-    scripted = contact.Asked("judge", "judge", cell.section("judge"))
+    scripted = contact.StudyModel("judge", "judge", cell.section("judge"))
     assert contact.distinct([scripted]) == []
 
 
@@ -111,7 +111,7 @@ def test_replay_asks_nothing_and_a_budget_counts_the_call(tmp_path: Path, server
     url, _ = server
     assert asked_once(judge(NOBODY), directory=tmp_path, mode="replay") == []
     assert len(asked_once(judge(url), directory=tmp_path, budget_calls=5)) == 1
-    assert json.loads((tmp_path / keeping.BUDGET).read_text())["spent"]["calls"] == 1
+    assert json.loads((tmp_path / study_models.BUDGET).read_text())["spent"]["calls"] == 1
     assert asked_once(judge(NOBODY), directory=tmp_path, budget_calls=1) == [], "a budget that is used up asks nothing"
 
 
@@ -146,10 +146,10 @@ def test_a_model_of_this_machine_is_asked_in_a_process_of_its_own(
     (tmp_path / "multiprocessing.py").write_text("raise SystemExit('the working directory was searched')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COMMAND", str(os.getpid()))
-    (said,) = asked_once(contact.Asked("judge", "judge", Here()), directory=tmp_path)
+    (said,) = asked_once(contact.StudyModel("judge", "judge", Here()), directory=tmp_path)
     assert said == "judge local answered a first call in 0.0 s"
     with pytest.raises(UserError, match=r"judge broken did not answer a first call.*holds no weights"):
-        asked_once(contact.Asked("judge", "judge", Here("broken")), directory=tmp_path)
+        asked_once(contact.StudyModel("judge", "judge", Here("broken")), directory=tmp_path)
 
 
 def test_progress_and_ledger_count_questions_with_and_without_an_answer(tmp_path: Path, server: Any) -> None:
@@ -171,16 +171,16 @@ def test_progress_and_ledger_count_questions_with_and_without_an_answer(tmp_path
 
 def test_a_budget_below_the_estimate_is_told_before_the_start(tmp_path: Path) -> None:
     needed = Usage(calls=300, usd=2.5)
-    assert keeping.shortfall(Models(budget_calls=300, budget_usd=2.5), tmp_path, needed) == ""
-    assert "models.budget_calls=299 is below the estimate of 300 calls" in keeping.shortfall(
+    assert study_models.shortfall(Models(budget_calls=300, budget_usd=2.5), tmp_path, needed) == ""
+    assert "models.budget_calls=299 is below the estimate of 300 calls" in study_models.shortfall(
         Models(budget_calls=299), tmp_path, needed
     )
-    assert "models.budget_usd=2 is below the estimate of 2.5 USD" in keeping.shortfall(
+    assert "models.budget_usd=2 is below the estimate of 2.5 USD" in study_models.shortfall(
         Models(budget_usd=2), tmp_path, needed
     )
     spent = {"spent": {"usd": 1.0, "calls": 4, "seconds": 0}, "reserved": {}}
-    (tmp_path / keeping.BUDGET).write_text(json.dumps(spent))
-    assert "beside 1 spent already" in keeping.shortfall(Models(budget_usd=3), tmp_path, needed)
+    (tmp_path / study_models.BUDGET).write_text(json.dumps(spent))
+    assert "beside 1 spent already" in study_models.shortfall(Models(budget_usd=3), tmp_path, needed)
 
 
 def test_a_dry_run_warns_of_a_budget_below_its_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

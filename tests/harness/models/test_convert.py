@@ -171,7 +171,7 @@ def test_a_model_that_is_not_converted_yet_says_how_to(tmp_path: Path, monkeypat
 
 def test_a_single_file_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("open_clip")
-    from guidebench.harness.models.backends.transformers_.loaded import Source
+    from guidebench.harness.models.backends.transformers_.loaded_model import Source
     from guidebench.harness.models.backends.transformers_.loading import load
 
     convert(saved(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")

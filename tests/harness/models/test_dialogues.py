@@ -8,7 +8,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Question
-from guidebench.harness.models.messages import Assignment, Registered, Voice
+from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
 
@@ -67,9 +67,13 @@ SOURCE = """
 @pytest.fixture
 def asks(plugin: Any) -> Iterator[QuestionQueue]:
     plugin("talking_module", SOURCE, {"chat": "counting", "teacher": "curious"})
-    suite, teacher = Registered("suite", "minigrid_doorkey"), Registered("teacher", "curious")
+    suite, teacher = RegisteredPart("suite", "minigrid_doorkey"), RegisteredPart("teacher", "curious")
     assignment = Assignment(
-        suite, "5x5", {"chat": Voice(Registered("chat", "counting"), speaker=teacher)}, {}, runs=("cell/0", "cell/1")
+        suite,
+        "5x5",
+        {"chat": Voice(RegisteredPart("chat", "counting"), speaker=teacher)},
+        {},
+        runs=("cell/0", "cell/1"),
     )
     process = ModelProcess(assignment, 20.0)
     yield QuestionQueue(2, 2, process, role="chat", kind="chat")
@@ -87,7 +91,7 @@ def test_a_dialogue_ends_with_one_answer_at_its_step_and_all_its_calls_are_count
     first, second = asks.due(12)
     assert first.answer.value == {"first": "4", "second": "3", "frames": None}
     assert second.answer.value == {"first": "16", "second": "6", "frames": None}
-    assert (first.answer.to, second.answer.row, first.told.usage.calls) == ("chat", 1, 2)
+    assert (first.answer.to, second.answer.row, first.outcome.usage.calls) == ("chat", 1, 2)
     assert [account.would_be.calls for account in asks.accounts] == [2, 2]
 
 
@@ -104,13 +108,13 @@ def test_frames_of_a_dialogue_are_as_many_as_its_snapshots(asks: QuestionQueue) 
 def test_a_dialogue_that_ends_with_nothing_is_a_failure(asks: QuestionQueue) -> None:
     asks.submit(question(0, '"say nothing"'), 1)
     (due,) = asks.due(3)
-    assert due.answer.value is None and due.told.failure == "malformed" and asks.accounts[0].failures == 1
+    assert due.answer.value is None and due.outcome.failure == "malformed" and asks.accounts[0].failures == 1
 
 
 def test_an_answer_for_which_a_fallback_stands_reaches_the_part_and_counts_as_a_failure(asks: QuestionQueue) -> None:
     asks.submit(question(0, '"say what is of no use"'), 1)
     (due,) = asks.due(3)
-    assert (due.answer.value, due.told.failure) == ("of no use", "malformed")
+    assert (due.answer.value, due.outcome.failure) == ("of no use", "malformed")
     assert (asks.accounts[0].questions, asks.accounts[0].failures) == (1, 1)
 
 

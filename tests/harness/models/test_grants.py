@@ -117,7 +117,7 @@ def test_what_a_killed_process_was_granted_counts_as_spent(tmp_path: Path) -> No
         holder.wait()
     with pytest.raises(BudgetReached, match="10 calls are spent"):
         mine.reserve(CALL)
-    assert grants.taken(tmp_path / "grants", tmp_path / "budget.json")["calls"] == 10
+    assert grants.spent_and_granted(tmp_path / "grants", tmp_path / "budget.json")["calls"] == 10
     mine.close()
     assert grants.settle(tmp_path / "grants", tmp_path / "budget.json")
     assert budget.spent(tmp_path / "budget.json")[0]["calls"] == 10

@@ -98,7 +98,7 @@ def watching(plugin: Any) -> None:
 def test_its_answers_are_the_arrays_that_the_dialogue_makes_and_it_reads_the_prompt(watching: None) -> None:
     (cell,) = matrix.plan(COMMAND).cells
     voice = asking._voice(cell, "critic")
-    suite = asking.Registered("suite", "minigrid_doorkey")
+    suite = asking.RegisteredPart("suite", "minigrid_doorkey")
     process = ModelProcess(Assignment(suite, "5x5", {"critic": voice}, {}, runs=("cell/0",)), 20.0)
     try:
         asks = QuestionQueue(1, 2, process, role="critic")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models import exchange, keeping
+from guidebench.harness.models import exchange, study_models
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.files import read_json, write_json
 from guidebench.harness.run import study
@@ -50,7 +50,7 @@ def test_answers_of_equal_weights_are_shared_and_those_of_other_weights_refused(
     train: Callable[..., Path], encoder: Path, tmp_path: Path
 ) -> None:
     first = train(*WORDS, f"text_embedder.model={encoder}", packs=[(0,)])
-    keeping.settle(keeping.folder(first))
+    study_models.settle(study_models.folder(first))
     assert [model.answers.calls > 0 for model in exchange.stats(first).models] == [True]
     replay = {"mode": "replay", "cassette": str(first)}
     copied = Path(shutil.copytree(encoder, tmp_path / "copy"))
@@ -79,7 +79,7 @@ def test_a_study_that_was_recorded_by_the_name_of_its_model_replays_under_its_ol
 ) -> None:
     words = (*WORDS, f"text_embedder.model={encoder}")
     first = train(*words, "text_embedder.digest=null", packs=[(0,)])
-    keeping.settle(keeping.folder(first))
+    study_models.settle(study_models.folder(first))
     (file,) = first.glob("*/*/*/cell.json")
     content = read_json(file)
     del content["settings"]["text_embedder.digest"]  # as such a study has it

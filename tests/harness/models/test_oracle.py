@@ -13,7 +13,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import record
 from guidebench.harness.interfaces import Question
-from guidebench.harness.models.messages import Assignment, Registered, Voice
+from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.oracle import OracleBackend
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import InFlight, QuestionQueue
@@ -189,9 +189,9 @@ def test_an_unknown_name_is_told_with_the_known_ones(criticised: None, capsys: p
     with pytest.raises(UserError, match="unknown chat 'scriptet'; did you mean 'scripted'"):
         planned("critic=scriptet")
     with pytest.raises(UserError, match=r"critic=scripted_critic .scripted. stands for no foundation model"):
-        from guidebench.harness.models import once
+        from guidebench.harness.models import single_calls
 
-        once.model("chat", {"critic": "scripted"}, "critic")
+        single_calls.model("chat", {"critic": "scripted"}, "critic")
     assert cli.main(["list", "chat"]) == 0
     assert "  oracle_critic        Says how far the object was from the target on average.  [oracle]" in (
         capsys.readouterr().out
@@ -220,8 +220,8 @@ def test_a_chat_that_is_no_oracle_gets_no_measures(criticised: None, train: Call
 
 def test_measures_are_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelProcess, "_send", lambda self: None)
-    voices = {"critic": Voice(Registered("chat", "scripted"))}
-    process = ModelProcess(Assignment(Registered("suite", "metaworld"), "reach", voices), 1.0)
+    voices = {"critic": Voice(RegisteredPart("chat", "scripted"))}
+    process = ModelProcess(Assignment(RegisteredPart("suite", "metaworld"), "reach", voices), 1.0)
     measures = np.random.default_rng(0).random((5, 3)).astype(np.float32)
     shots = np.arange(64, dtype=np.uint8).reshape(4, 16)
     ask = Question(0, np.arange(5), shots, np.zeros((5, 1), bool), "{}", "critic", measures=measures)
@@ -234,7 +234,7 @@ def test_an_oracle_without_an_answer_is_a_counted_failure() -> None:
     asks = QuestionQueue(1, 0, OracleBackend(lambda question, rng: None, [Streams(0)]), role="critic", kind="chat")
     asks.submit(Question(0, np.arange(1), None, np.zeros((1, 0), bool), "{}", "critic"), 1)
     (due,) = asks.due(1)
-    assert due.answer.value is None and due.told.failure == "empty" and asks.accounts[0].failures == 1
+    assert due.answer.value is None and due.outcome.failure == "empty" and asks.accounts[0].failures == 1
 
 
 def test_errors_differ_between_episodes_of_an_evaluation_and_come_again_in_its_repetition() -> None:

@@ -19,7 +19,7 @@ from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.heartbeats import STOPPING, Pulse, Watch
 from guidebench.harness.interfaces import Question
 from guidebench.harness.models.calls import CallResult
-from guidebench.harness.models.messages import Assignment, ProcessReply, Registered, Voice
+from guidebench.harness.models.messages import Assignment, ProcessReply, RegisteredPart, Voice
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import InFlight, Memory, QuestionQueue
 from guidebench.harness.models.serving import padded
@@ -69,7 +69,7 @@ SOURCE = """
 """
 
 
-SUITE = Registered("suite", "minigrid_doorkey")
+SUITE = RegisteredPart("suite", "minigrid_doorkey")
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def process(plugin, tmp_path: Path) -> Iterator[Callable[..., ModelProcess]]:
     made: list[ModelProcess] = []
 
     def start(behaviour: str = "", **options: Any) -> ModelProcess:
-        voice = Voice(Registered("judge", "odd", {"behaviour": behaviour, "flag": str(tmp_path / "flag")}))
+        voice = Voice(RegisteredPart("judge", "odd", {"behaviour": behaviour, "flag": str(tmp_path / "flag")}))
         assignment = Assignment(SUITE, "5x5", {"judge": voice}, {}, runs=("cell/0", "cell/1"))
         made.append(ModelProcess(assignment, 60.0, **options))
         return made[-1]
@@ -102,7 +102,7 @@ def question(row: int, key: list[int], length: int) -> Question:
 
 
 def item(number: int, length: int) -> InFlight:
-    return InFlight(number, ordinal=number, step=0, ask=question(0, [number], length))
+    return InFlight(number, ordinal=number, step=0, question=question(0, [number], length))
 
 
 def answer(judge: ModelProcess, number: int, length: int = 3) -> Any:
@@ -178,7 +178,7 @@ def test_a_worker_that_is_to_stop_waits_only_a_little_for_an_answer_and_for_call
 
 def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large answer takes several writes, and only the first of them have come."""
-    judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(Registered("judge", "sprite"))}), 20.0)
+    judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(RegisteredPart("judge", "sprite"))}), 20.0)
     whole = bytes(ForkingPickler.dumps(ProcessReply(0, CallResult(np.zeros(1_000)))))
     begun = [struct.pack("!i", len(whole)) + whole[:500], struct.pack("!i", len(whole)) + whole]
 
@@ -248,7 +248,7 @@ def test_the_judge_sees_frames_as_the_cell_has_them_drawn(drawing: dict, score: 
     while not task.events().any():  # until the key is taken
         task.step(task.expert())
         shots.append(task.snapshot())
-    judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(Registered("judge", "sprite"))}, drawing), 20.0)
+    judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(RegisteredPart("judge", "sprite"))}, drawing), 20.0)
     try:
         judge.ask(
             InFlight(0, 0, 0, Question(0, np.arange(len(shots)), np.stack(shots), np.zeros((len(shots), 3), bool)))

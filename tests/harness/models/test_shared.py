@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from guidebench.harness.execution import Models
-from guidebench.harness.models import exchange, grants, keeping
-from guidebench.harness.models.messages import Assignment, Registered, Voice
+from guidebench.harness.models import exchange, grants, study_models
+from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.plan import matrix
 from guidebench.harness.records import leases
@@ -35,9 +35,9 @@ def study(tmp_path: Path) -> Path:
 
 def process(study: Path, url: str) -> ModelProcess:
     settings = {"model": "canned", "base_url": url, "scoring": "literal", "key_variable": "NO_KEY"}
-    voices = {"judge": Voice(Registered("judge", "openai", settings))}
+    voices = {"judge": Voice(RegisteredPart("judge", "openai", settings))}
     given = Assignment(SUITE, "5x5", voices, {}, runs=("cell/0",), models={"budget_calls": 100}, shared=True)
-    return ModelProcess(given._replace(directory=str(keeping.folder(study))), 60.0)
+    return ModelProcess(given._replace(directory=str(study_models.folder(study))), 60.0)
 
 
 def asked(judge: ModelProcess, number: int) -> float:
@@ -65,7 +65,7 @@ def test_a_process_outlives_the_signal_that_ends_its_task_until_its_answers_are_
     judge.close()
     assert exchange.stats(study).models[0].answers.calls == 3 and not scratch.exists()
     assert grants.settle(study / "models" / "grants", study / "models" / "budget.json")
-    assert grants.taken(study / "models" / "grants", study / "models" / "budget.json")["calls"] == 3
+    assert grants.spent_and_granted(study / "models" / "grants", study / "models" / "budget.json")["calls"] == 3
 
 
 def test_a_process_that_died_is_followed_by_one_that_publishes_what_it_had_answered(study: Path, server: str) -> None:
@@ -99,18 +99,18 @@ def test_a_worker_whose_runs_another_one_has_taken_over_publishes_what_it_spent_
 def test_the_account_of_a_study_is_open_before_anything_is_granted_and_counts_it_once(study: Path, server: str) -> None:
     words = ["suite=minigrid_doorkey", "task=5x5", "method=vlm_rb", "judge=openai", "judge.model=canned"]
     (cell,) = matrix.plan([*words, f"judge.base_url={server}"]).cells
-    directory, models = keeping.folder(study), Models(budget_calls=100)
+    directory, models = study_models.folder(study), Models(budget_calls=100)
     for calls in (0, 2):
-        keeping.check(models, directory, [cell.section("judge")])
-        assert grants.taken(directory / "grants", directory / "budget.json")["calls"] == calls
+        study_models.check(models, directory, [cell.section("judge")])
+        assert grants.spent_and_granted(directory / "grants", directory / "budget.json")["calls"] == calls
         if not calls:
             judge = process(study, server)
             asked(judge, 0)
             asked(judge, 1)
             judge.publish()
     judge.close()
-    keeping.settle(directory)
-    assert grants.taken(directory / "grants", directory / "budget.json")["calls"] == 2
+    study_models.settle(directory)
+    assert grants.spent_and_granted(directory / "grants", directory / "budget.json")["calls"] == 2
 
 
 def test_a_study_is_settled_only_while_nobody_holds_a_run(study: Path, server: str, tmp_path: Path) -> None:
@@ -121,12 +121,12 @@ def test_a_study_is_settled_only_while_nobody_holds_a_run(study: Path, server: s
     judge = process(study, server)
     asked(judge, 0)
     judge.publish()
-    directory = keeping.folder(study)
-    keeping.settle(directory, alone=lambda: leases.all_over([run]))
+    directory = study_models.folder(study)
+    study_models.settle(directory, alone=lambda: leases.all_over([run]))
     assert not (directory / "cassette.sqlite").exists() and (directory / "grants").exists()
     judge.close()
     lease.release()
-    keeping.settle(directory, alone=lambda: leases.all_over([run]))
+    study_models.settle(directory, alone=lambda: leases.all_over([run]))
     assert (directory / "cassette.sqlite").exists() and not (directory / "grants").exists()
     with closing(sqlite3.connect(directory / "cassette.sqlite")) as db:
         assert db.execute("SELECT COUNT(*), SUM(calls) FROM spent").fetchone() == (1, 1)

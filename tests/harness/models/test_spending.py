@@ -86,13 +86,13 @@ KILLED = """
 import asyncio, sys
 from pathlib import Path
 from guidebench.harness.execution import Models
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.calls import Asker, ChatCall, Message
 from guidebench.harness.models.chats.openai_ import OpenAI
 
 async def asked():
     chat = OpenAI(model="m", base_url=sys.argv[2])
-    desk = keeping.desk(chat, Models(budget_calls=100), Path(sys.argv[1]), "cpu")
+    desk = study_models.desk(chat, Models(budget_calls=100), Path(sys.argv[1]), "cpu")
     for number in range(5):
         call = ChatCall((Message("user", (str(number),)),), {"type": "object"})
         await desk.answer(call, Asker("cell/0", number, 0, "planner"))

@@ -14,10 +14,10 @@ import pytest
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ArraySpec, Question
 from guidebench.harness.models import questions as asks
-from guidebench.harness.models.messages import Assignment, Registered, Voice
+from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
-from guidebench.harness.parts import AskingPart, There
+from guidebench.harness.parts import AskingPart, CellView
 from guidebench.harness.plan import arrays, config, matrix
 from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.harness.plan.names import Chosen
@@ -36,7 +36,7 @@ class Seeing(AskingPart):
     needs: ClassVar[Mapping[str, str]] = {"seer": "embedder", "critic": "judge"}
     role: ClassVar[str] = "seer"
 
-    def array(self, there: There, role: str) -> Any:
+    def array(self, view: CellView, role: str) -> Any:
         return self.spec if role == self.role else None
 
 
@@ -217,10 +217,10 @@ def asking(plugin: Callable[..., Any]) -> Iterator[Callable[..., QuestionQueue]]
     processes = []
 
     def make(spec: ArraySpec | None, window: int = 2) -> QuestionQueue:
-        guide = Registered("guide", "reading")
+        guide = RegisteredPart("guide", "reading")
         array = None if spec is None else Declared(spec, str(guide), "reader")
-        voice = Voice(Registered("embedder", "lengths"), speaker=guide, array=array)
-        suite = Registered("suite", "minigrid_doorkey")
+        voice = Voice(RegisteredPart("embedder", "lengths"), speaker=guide, array=array)
+        suite = RegisteredPart("suite", "minigrid_doorkey")
         assignment = Assignment(suite, "5x5", {"reader": voice}, runs=("cell/0", "cell/1"))
         processes.append(ModelProcess(assignment, 20.0, window))
         return QuestionQueue(2, 2, processes[-1], role="reader", kind="embedder")
@@ -244,9 +244,9 @@ def test_arrays_come_over_the_pipe_in_the_declared_dtype_late_and_at_once(asking
     first, second = reader.due(12)
     assert first.answer.value.dtype == np.float16 and first.answer.value.tolist() == [[1, 2, 3], [2, 1, 4]]
     assert first.answer.value.flags.writeable and first.answer.value.flags.c_contiguous
-    assert second.answer.value is None and second.told.failure == "malformed" and reader.accounts[1].failures == 1
-    assert second.told.detail == {"message": "words holds a number that is not finite"}
-    now, none = asks.consulted(
+    assert second.answer.value is None and second.outcome.failure == "malformed" and reader.accounts[1].failures == 1
+    assert second.outcome.detail == {"message": "words holds a number that is not finite"}
+    now, none = asks.consult(
         {"reader": reader}, [(question(1, '["a bb ccc"]', 1), ""), (question(0, '["f f fffffffff"]', 1), "")], 12
     )
     assert now.dtype == np.float16 and now.tolist() == [[1, 2, 3]] and none is None

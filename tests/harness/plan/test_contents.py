@@ -18,7 +18,7 @@ from guidebench.harness.identity import digests
 from guidebench.harness.identity.cells import record, recorded, rehashed, write_cell
 from guidebench.harness.loop import asking
 from guidebench.harness.loop.job import Job
-from guidebench.harness.models import cassette_file, keeping, keys
+from guidebench.harness.models import cassette_file, keys, study_models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import EmbedCall
 from guidebench.harness.plan import matrix, variations
@@ -293,11 +293,11 @@ def test_a_worker_loads_no_other_files_than_those_of_its_digest(model: Path, mon
     """It reads none that is remembered."""
     config, loads = planned(model).section("text_embedder"), list[str]()
     monkeypatch.setattr(type(config), "spawn_model", lambda self, device: loads.append(device))
-    keeping.loaded(config, "cpu")
+    study_models.load_model(config, "cpu")
     (model / "model.safetensors").write_bytes(b"noise!!")
     other = digests.of_model(model)
     with pytest.raises(UserError, match=rf"its files have the digest {other}, .* on record is {config.digest}"):
-        keeping.loaded(config, "cpu")
+        study_models.load_model(config, "cpu")
     assert loads == ["cpu"]
 
 

@@ -104,10 +104,10 @@ def test_the_judge_of_a_guide_is_probed_and_scores_the_frames_of_an_episode(
     criticised: None, train: Callable[..., Path]
 ) -> None:
     study = train("method=criticised", *SHORT, packs=[(0,)], probes=1)
-    judged = results.load(study, what="judgements")
+    judged = results.load(study, log="judgements")
     assert judged["role"].tolist() == ["critic"] * 10 and judged["score"].notna().all()
-    assert results.load(study, what="heard")["role"].tolist() == ["critic"] * 10
-    assert (results.load(study, what="probes")["quantity"] == "judge").any()
+    assert results.load(study, log="heard")["role"].tolist() == ["critic"] * 10
+    assert (results.load(study, log="probes")["quantity"] == "judge").any()
     told = filmstrip(study)
     assert told["judge"] == "sprite" and all("score" in clip for clip in told["clips"])
 
@@ -115,12 +115,12 @@ def test_the_judge_of_a_guide_is_probed_and_scores_the_frames_of_an_episode(
 def test_of_two_judges_that_of_the_replay_is_probed(criticised: None, train: Callable[..., Path]) -> None:
     words = ("method=criticised_vlm_rb", "critic=oracle", "critic.false_positive=1.0", "critic.false_negative=1.0")
     study = train(*words, *SHORT, "judge.delay=1", packs=[(0,)], probes=1)
-    rows = results.load(study, what="judgements")
+    rows = results.load(study, log="judgements")
     judged, criticised_ = rows[rows["role"].isna()], rows[rows["role"] == "critic"]
     assert len(judged) and ((judged["score"] > 0.5) == (judged["events"] > 0)).all(), "a sprite is always right"
     assert len(criticised_) == 10 and ((criticised_["score"] > 0.5) != (criticised_["events"] > 0)).all()
-    assert results.load(study, what="heard")["role"].tolist() == ["critic"] * 10, "and none of the replay's"
-    probes = results.load(study, what="probes")
+    assert results.load(study, log="heard")["role"].tolist() == ["critic"] * 10, "and none of the replay's"
+    probes = results.load(study, log="probes")
     events = probes[probes["quantity"].str.startswith("event/")]["t"]
     for middle, score in probes[probes["quantity"] == "judge"][["t", "value"]].itertuples(index=False):
         assert score == float(events.between(middle - 15, middle + 15).any()), "a critic that errs would not"
@@ -133,7 +133,7 @@ def test_a_guide_whose_judge_is_called_judge_hears_it_unless_the_replay_has_it(
     install(plugin, CRITICISED.replace('"critic"', '"judge"'))
     words = [word.replace("critic", "judge") for word in SHORT]
     study = train("method=criticised", *words, "judge=oracle", packs=[(0,)])
-    assert results.load(study, what="heard")["role"].tolist() == ["judge"] * 10
+    assert results.load(study, log="heard")["role"].tolist() == ["judge"] * 10
     with pytest.raises(UserError, match=r"the replay and the guide both ask in the role 'judge'.* of another name"):
         planned("method=criticised_vlm_rb")
 

@@ -109,7 +109,7 @@ def test_failures_come_first_and_a_success_last() -> None:
         return [Result(0, episode, 0.0, episode in successes, 5, 0.0) for episode in range(number)]
 
     def chosen(successes: set[int], number: int = 10) -> list[int]:
-        return [result.episode for result in gallery.shown(results(successes, number))]
+        return [result.episode for result in gallery.chosen_results(results(successes, number))]
 
     assert chosen({0, 1}) == [2, 3, 4, 5, 6, 0] and EPISODES == 6
     assert chosen(set()) == [0, 1, 2, 3, 4, 5]
@@ -121,7 +121,7 @@ def test_a_long_episode_is_kept_thinned_with_its_end() -> None:
     reel = Reel()
     for step in range(1_001):
         reel.add(step, np.zeros(1, np.uint8))
-    kept = [moment.step for moment in reel.shown]
+    kept = [moment.step for moment in reel.all_moments]
     assert kept[0] == 0 and kept[-1] == 1_000 and 60 <= len(kept) <= 121
     assert len(set(np.diff(kept[:-1]).tolist())) == 1
 
@@ -164,9 +164,9 @@ def test_bench_eval_draws_the_episodes_that_it_played(run: Path, capsys: pytest.
 
 def test_where_no_episode_can_score_success_the_worst_come_first_and_the_best_last() -> None:
     results = [Result(0, episode, 0.0, False, 5, float(episode * 7 % 10)) for episode in range(10)]
-    assert [result.score for result in gallery.shown(results, "return")] == [0, 1, 2, 3, 4, 9]
-    assert [result.score for result in gallery.shown(results, "return", -1)] == [9, 8, 7, 6, 5, 0]
-    assert [result.episode for result in gallery.shown(results)] == [0, 1, 2, 3, 4, 5]
+    assert [result.score for result in gallery.chosen_results(results, "return")] == [0, 1, 2, 3, 4, 9]
+    assert [result.score for result in gallery.chosen_results(results, "return", -1)] == [9, 8, 7, 6, 5, 0]
+    assert [result.episode for result in gallery.chosen_results(results)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_an_old_gallery_is_replaced_and_a_failure_to_draw_is_explained(

@@ -166,7 +166,7 @@ def test_bench_eval_draws_a_method_s_key_frames_and_refuses_damaged_ones_by_name
     assert cli.main(["eval", str(run), "--episodes", "1", "--frames"]) == 0
     assert "log keyframes: frames of episode 0 in " in capsys.readouterr().out
     about = json.loads((run / "logged" / "keyframes-00000.json").read_text())
-    (reflection,) = results.load(study, what="feedback").to_dict("records")
+    (reflection,) = results.load(study, log="feedback").to_dict("records")
     assert about["success"] is bool(reflection["succeeded"])
     texts = {each["name"]: each["text"] for each in about["told"]}
     assert texts["code"] == reflection["code"] and texts["summary"] == reflection["summary"]

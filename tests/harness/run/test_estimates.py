@@ -265,15 +265,18 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_timing_is_remembered_for_cells_of_any_length_and_for_no_others(directory: Path) -> None:
     short, long = cell("method=uer", "training.steps=1000"), cell("method=uer", "training.steps=3000")
     alone = Setup(1, "cpu")
-    assert estimates.kept(short, alone) is None
+    assert estimates.cached_timing(short, alone) is None
     estimates.keep(short, alone, Timing(10.0, 2.0, 1.0, 0.5), "timed")
-    assert estimates.kept(long, alone) == (Timing(30.0, 2.0, 3.0, 1.5), "timed")
-    assert estimates.kept(long, Setup(2, "cpu")) is None and estimates.kept(long, Setup(1, "cpu", 1)) is None
-    assert estimates.kept(cell("method=uer", "learner.lr=0.1"), alone) is None
+    assert estimates.cached_timing(long, alone) == (Timing(30.0, 2.0, 3.0, 1.5), "timed")
+    assert (
+        estimates.cached_timing(long, Setup(2, "cpu")) is None
+        and estimates.cached_timing(long, Setup(1, "cpu", 1)) is None
+    )
+    assert estimates.cached_timing(cell("method=uer", "learner.lr=0.1"), alone) is None
     (file,) = directory.glob("*.json")
     for content in ("{", "[]", json.dumps({"schema": 2, "basis": "guessed", "steps": 0})):
         file.write_text(content)
-        assert estimates.kept(short, alone) is None
+        assert estimates.cached_timing(short, alone) is None
 
 
 def test_a_timing_of_the_former_method_is_not_used(directory: Path) -> None:
@@ -281,22 +284,22 @@ def test_a_timing_of_the_former_method_is_not_used(directory: Path) -> None:
     estimates.keep(short, alone, Timing(10.0, 2.0, 1.0, 0.0), "recorded")
     (file,) = directory.glob("*.json")
     file.write_text(json.dumps({**json.loads(file.read_text()), "schema": 1}))
-    assert estimates.kept(short, alone) is None
+    assert estimates.cached_timing(short, alone) is None
     estimates.keep(short, alone, Timing(3.0, 1.0, 1.0, 0.0), "timed")
-    assert estimates.kept(short, alone) == (Timing(3.0, 1.0, 1.0, 0.0), "timed")
+    assert estimates.cached_timing(short, alone) == (Timing(3.0, 1.0, 1.0, 0.0), "timed")
 
 
 def test_a_whole_run_tells_more_than_a_few_of_its_steps(directory: Path) -> None:
     here, alone = cell("method=uer", "training.steps=1000", "evaluation.every=100"), Setup(1, "cpu")
     clock = {"seconds": 130.0, "evaluation_seconds": 30.0, "checkpoint_seconds": 1.0, "wait_seconds": 5.0}
     estimates.record_run(here, alone, {**clock, "seconds": 3.0}, 0.0, 0.0)
-    assert estimates.kept(here, alone) is None, "too short to tell"
+    assert estimates.cached_timing(here, alone) is None, "too short to tell"
     estimates.record_run(here, alone, clock, 7.0, 2.0)
     recorded = (Timing(100.0, 3.0, 7.0, 2.0), "recorded")  # ten evaluations took 30 seconds
-    assert estimates.kept(here, alone) == recorded
+    assert estimates.cached_timing(here, alone) == recorded
     estimates.keep(here, alone, Timing(1.0, 1.0, 1.0, 1.0), "timed")
-    assert estimates.kept(here, alone) == recorded
+    assert estimates.cached_timing(here, alone) == recorded
     asked = cell("method=vlm_rb", "judge=openai", "training.steps=1000", "evaluation.every=100")
     estimates.record_run(asked, alone, clock, 7.0, 0.0)
-    found: Any = estimates.kept(asked, alone)
+    found: Any = estimates.cached_timing(asked, alone)
     assert found[0] == Timing(95.0, 3.0, 0.0, 0.0), "waiting for a foundation model is not the machine's time"

@@ -3,7 +3,7 @@
 import pytest
 
 from guidebench.harness.errors import count
-from guidebench.harness.records.shown import counted
+from guidebench.harness.records.formatting import counted
 from guidebench.harness.run import pace
 from guidebench.harness.run.pace import Pace, Standing
 
@@ -34,13 +34,13 @@ def test_random_steps_say_nothing_about_the_pace() -> None:
 
 def test_the_time_left_counts_what_waits_and_the_slowest_that_goes() -> None:
     going = [Standing("running", 50, 100, rate=10.0), Standing("running", 0, 100, rate=5.0)]
-    assert going[0].left == 5.0 and going[1].left == 20.0
-    assert pace.left(going) == 20.0  # the second alone takes longer than both together at 15 steps/s
-    assert pace.left([*going, Standing("waiting", 0, 300)]) == pytest.approx((50 + 100 + 300) / 15)
-    assert pace.left([*going, Standing("failed", 10, 300), Standing("finished", 9, 9)]) == 20.0
+    assert going[0].seconds_left == 5.0 and going[1].seconds_left == 20.0
+    assert pace.seconds_left(going) == 20.0  # the second alone takes longer than both together at 15 steps/s
+    assert pace.seconds_left([*going, Standing("waiting", 0, 300)]) == pytest.approx((50 + 100 + 300) / 15)
+    assert pace.seconds_left([*going, Standing("failed", 10, 300), Standing("finished", 9, 9)]) == 20.0
     # One that has just begun is taken to be as fast as the others.
-    assert pace.left([going[0], Standing("running", 0, 200)]) == 20.0
-    assert pace.left([Standing("waiting", 0, 300)]) is None
+    assert pace.seconds_left([going[0], Standing("running", 0, 200)]) == 20.0
+    assert pace.seconds_left([Standing("waiting", 0, 300)]) is None
 
 
 def test_a_study_in_words() -> None:

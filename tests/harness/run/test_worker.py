@@ -168,7 +168,7 @@ def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_
             worker._carry_out(wanted, told.append, worker.Stop(), again)
         text = str(told.pop()["error"])
         assert text.endswith("; the worker goes on with 1 seed at a time")
-        stopping = worker.Stop(asked=True)
+        stopping = worker.Stop(is_requested=True)
         assert worker._carry_out(wanted, told.append, stopping, again) == (EXIT_STOPPED, "stopped", "")
     assert text.startswith(f"a worker with {'1 seed' if len(seeds) == 1 else '2 seeds'} needs more memory of the GPU")
     held = "it held 1.5 GiB and another 2.00 GiB, " if kind == "torch" else "it held 1.5 GiB, "

@@ -60,7 +60,9 @@ def test_three_runs_cannot_tell_and_have_no_interval() -> None:
     found = statistics.compare(second, {"a": first})["a"]
     assert found.p == pytest.approx(0.1) and found.difference.estimate == pytest.approx(0.5)
     assert np.isnan([*found.difference[1:], *found.adjusted[1:]]).all()
-    assert found.told == "3 seeds cannot tell" and statistics.compare(LOW, {"a": HIGH})["a"].told == ""
+    assert (
+        found.interval_note == "3 seeds cannot tell" and statistics.compare(LOW, {"a": HIGH})["a"].interval_note == ""
+    )
     assert cannot_tell(1) == "1 seed cannot tell"
 
 
@@ -132,10 +134,10 @@ def test_the_best_are_the_smallest_top_set_that_differs_from_all_others() -> Non
 def test_equivalence_within_a_margin() -> None:
     """Runs that differ by 0: a difference of the margin or more is 1 relabelling in 70 once it exceeds the range."""
     found = statistics.equivalence(LOW, LOW, 0.5)
-    assert found.p == pytest.approx(1 / 70) and found.shown
+    assert found.p == pytest.approx(1 / 70) and found.is_equivalent
     assert found.difference.low > -0.5 and found.difference.high < 0.5
     near = statistics.equivalence(LOW, LOW, 0.01)
-    assert near.p > 0.3 and not near.shown and not statistics.equivalence(HIGH, LOW, 0.5).shown
+    assert near.p > 0.3 and not near.is_equivalent and not statistics.equivalence(HIGH, LOW, 0.5).is_equivalent
     with pytest.raises(ValueError, match="margin is 0"):
         statistics.equivalence(LOW, LOW, 0)
 
@@ -162,7 +164,7 @@ def test_the_measured_learners_are_not_shown_equal_to_their_peers(
     found = results.load(Path(__file__).parents[3] / "results" / "measured" / study)
     last = found[found["step"] == found["step"].max()].groupby(["cell", "seed"])["return"].mean()
     tested = statistics.equivalence(*(Sample(last[cell].to_numpy()[:, None]) for cell in (ours, theirs)), margin)
-    assert tested.p == pytest.approx(p, abs=0.005) and not tested.shown
+    assert tested.p == pytest.approx(p, abs=0.005) and not tested.is_equivalent
 
 
 def test_the_standard_error_of_a_difference_is_that_of_its_definition() -> None:

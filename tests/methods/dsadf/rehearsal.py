@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness.interfaces import Episode, Question, Told, Transition
+from guidebench.harness.interfaces import Episode, Question, StepWords, Transition
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.loop.evaluation import EvaluationContext
 from guidebench.harness.plan import matrix
@@ -65,7 +65,7 @@ class Rehearsal:
         return seen
 
     def observed(
-        self, before: Any, action: str, after: Any, told: Told, reward: float, success: Any = None,
+        self, before: Any, action: str, after: Any, told: StepWords, reward: float, success: Any = None,
         truncated: bool = False,
     ) -> float:  # fmt: skip
         """Observe a step; the reward that is stored."""

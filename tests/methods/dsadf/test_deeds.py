@@ -21,10 +21,12 @@ def test_on_crafter_a_deed_is_an_action_that_the_mask_admits() -> None:
     first, second = deeds.possible(seen)
     assert first == {"chop tree": chop, "eat cow": eat} and done(chop, first) == ["chop tree"] and not done(0, first)
     assert len(second) == len(deeds.names), "a mask that admits nothing is none"
-    assert deeds.shown and deeds.effects(first) == {}
+    assert deeds.shows_possible and deeds.effects(first) == {}
     deeds = Deeds(registry.get("suite", "crafter_ood")(observation="text"), "wood_sword")
     (found,) = deeds.possible(np.zeros(1))
-    assert [*found] == [*deeds.names] and [*found.values()] == [*range(len(found))] and not deeds.shown, "no mask"
+    assert [*found] == [*deeds.names] and [*found.values()] == [*range(len(found))] and not deeds.shows_possible, (
+        "no mask"
+    )
 
 
 def test_in_a_room_one_action_does_what_the_observation_shows() -> None:
@@ -37,7 +39,7 @@ def test_in_a_room_one_action_does_what_the_observation_shows() -> None:
             break
     assert done(action, possible) == [task.caption()] and not done(0, possible)
     assert deeds.effects(possible) == {"grab or release": task.caption()}
-    assert deeds.others and deeds.shown and {"mug", "top cabinet"} < deeds.things
+    assert deeds.others and deeds.shows_possible and {"mug", "top cabinet"} < deeds.things
 
 
 @pytest.mark.parametrize(

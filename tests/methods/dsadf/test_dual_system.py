@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Place, Told
+from guidebench.harness.interfaces import Place, StepWords
 from tests.methods.dsadf.rehearsal import Rehearsal
 
 pytest.importorskip("crafter")
@@ -64,7 +64,7 @@ class Dual(Rehearsal):
         self, action: str, before: Sequence[str], after: Sequence[str], caption: str = "", success: bool = False
     ) -> float:
         """Observe a step, which the task rewards by 9."""
-        told = Told((GRASS,), (caption,))
+        told = StepWords((GRASS,), (caption,))
         return self.observed(self.shown(before), action, self.shown(after), told, 9, success)
 
     # Evaluation

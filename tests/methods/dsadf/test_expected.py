@@ -25,8 +25,8 @@ def planned(*words: str) -> Cell:
 
 def asked(cell: Cell) -> dict[str, int]:
     """Role -> the calls that the agent expects."""
-    agent, there = cell.section("agent"), config.there(cell)
-    return {part.role: agent.asked(there, part.role).calls for part in cell.models}
+    agent, there = cell.section("agent"), config.cell_view(cell)
+    return {part.role: agent.expected_usage(there, part.role).calls for part in cell.models}
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,6 @@ def test_system_1_alone_is_trained_and_evaluated_without_a_performer(train: Call
     words = [word for word in SMALL if not word.startswith("performer")]
     words += ["task=wood_sword", "training.steps=40", "evaluation.every=40", "evaluation.episodes=2"]
     study = train(*words, "method=dsadf", "seeds=[0]", "agent.router=rl", packs=[(0,)])
-    trials = results.load(study, what="trials")
+    trials = results.load(study, log="trials")
     assert len(trials) == 2 and (trials["fast"] > 0).all() and not trials["performed"].any()
-    assert "performer" not in set(results.load(study, what="spending")["role"])
+    assert "performer" not in set(results.load(study, log="spending")["role"])

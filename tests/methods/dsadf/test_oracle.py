@@ -58,7 +58,7 @@ def test_a_task_whose_sub_goals_are_in_other_words_is_refused_before_a_run(role:
         given = [f"{name}={answers}" for name, answers in chats.items()]
         told = ["method=model_with_planner", "profile=smoke", "suite.observation=text", *words, *given]
         (cell,) = matrix.plan(told).cells
-        cell.section("agent").ready(config.there(cell))
+        cell.section("agent").ready(config.cell_view(cell))
 
     check_refused("is neither; choose scripted or a model", check, "oracle")
     check("scripted")

@@ -11,7 +11,7 @@ import pytest
 from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
-from guidebench.harness.interfaces import Place, Told
+from guidebench.harness.interfaces import Place, StepWords
 from guidebench.harness.plan import matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.run import study
@@ -65,7 +65,7 @@ class Room(Rehearsal):
         self, before: Any, action: str, after: Any, caption: str = "", reward: float = 0, truncated: bool = False
     ) -> float:
         """Observe a step between two states; the reward that is stored."""
-        told = Told(("",), (caption,))
+        told = StepWords(("",), (caption,))
         return self.observed(self.shown(**before), action, self.shown(**after), told, reward, truncated=truncated)
 
     def waits(self, steps: int) -> None:
@@ -165,7 +165,7 @@ def test_state_and_policy_hold_the_target(tmp_path: Path) -> None:
     one.begin()
     one.step({}, "look up", {}, "grab mug")
     again = restored()
-    assert again._histories[0].told() == one.agent._histories[0].told() != "" and again._inferring[0]
+    assert again._histories[0].text() == one.agent._histories[0].text() != "" and again._inferring[0]
     one.infers(3)
     again = restored()
     assert again.target(0) == "put the mug away" and not again._inferring[0]
@@ -217,7 +217,7 @@ def test_the_target_arrives_on_another_task_and_in_an_evaluation(tmp_path: Path)
     first, last = found.runs
     held = [kept_target(run.directory) for run in (first, last)]
     assert held[0] == held[1] != ""
-    assert results.load(found.directory, what="targets")["target"].tolist() == [held[0]]
+    assert results.load(found.directory, log="targets")["target"].tolist() == [held[0]]
     again = evaluate_run(first.directory, None, None, episodes=2, seed=3, models=Models(mode="record"))
     assert evaluate_run(first.directory, None, None, episodes=2, seed=3) == again, "towards the target of the policy"
 

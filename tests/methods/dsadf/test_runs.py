@@ -42,7 +42,7 @@ def directory(train_once: Callable[..., Path], words: tuple[str, ...]) -> Path:
 
 
 def test_each_step_belongs_to_one_sub_goal(directory: Path) -> None:
-    plans, trials, routes = (results.load(directory, what=log) for log in ("plans", "trials", "routes"))
+    plans, trials, routes = (results.load(directory, log=log) for log in ("plans", "trials", "routes"))
     assert plans["training"].notna().sum() >= 3 and plans["training"].isna().sum() == len(trials) == 4
     assert (trials["fast"] + trials["performed"] + trials["fallback"] <= trials["steps"]).all()
     of_routes, of_trials = (log.groupby(["step", "trial"])["steps"].sum().tolist() for log in (routes, trials))
@@ -57,10 +57,10 @@ def test_its_policy_is_evaluated_again_from_the_cassette(directory: Path) -> Non
 
 def test_a_run_asks_about_as_often_as_expected(directory: Path, words: tuple[str, ...]) -> None:
     """Each episode of training lasts its whole length here, so reflections are as expected; others are bounds."""
-    spent = results.load(directory, what="spending").groupby("role")["questions"].max()
+    spent = results.load(directory, log="spending").groupby("role")["questions"].max()
     (cell,) = matrix.plan([*words, "profile=smoke"]).cells
-    agent, there = cell.section("agent"), config.there(cell)
-    expected = {part.role: agent.asked(there, part.role).calls for part in cell.models}
+    agent, there = cell.section("agent"), config.cell_view(cell)
+    expected = {part.role: agent.expected_usage(there, part.role).calls for part in cell.models}
     assert spent["reflector"] == expected["reflector"] == 7, "three episodes of 30 begin in 80 steps, four are tests"
     assert 7 <= spent["planner"] <= expected["planner"] and set(spent.index) == set(expected)
     assert all(count <= expected[role] for role, count in spent.items()), "texts, scores and actions are bounds"
@@ -80,7 +80,7 @@ def test_memory_and_network_arrive_on_another_task(tmp_path: Path) -> None:
     skills = json.loads(held["memory"].tobytes().rstrip(b"\0"))
     assert skills and set(load_file(last.directory / stages.POLICY)) == set(held)
     assert all(np.array_equal(values, held[name]) for name, values in load_file(last.directory / stages.POLICY).items())
-    routes = results.load(found.directory, what="routes").query("task == 'stone_sword'")
+    routes = results.load(found.directory, log="routes").query("task == 'stone_sword'")
     assert not routes.empty and (routes["subgoal"].isin([*skills]) == (routes["by"] == "learner")).all()
     agent = make_build(last.cell, [0], "cpu", [tmp_path / "scratch"]).parts["agent"]
     assert agent.trains is False
@@ -111,7 +111,7 @@ def test_the_dual_system_first_acts_as_the_policy_that_it_begins_from(tmp_path: 
     seen = [make_build(run.cell, [0], "cpu", [tmp_path]).suite(0).make("wood_sword").reset(3) for run in (first, last)]
     rng, rows = np.random.default_rng(0), np.zeros(4, np.int64)
     vectors = rng.standard_normal((4, 16)).astype(np.float32)
-    values = dual.learner.value(dual.seen(np.stack([seen[1]] * 4), vectors), rows)
+    values = dual.learner.value(dual.learner_observation(np.stack([seen[1]] * 4), vectors), rows)
     assert values == pytest.approx([explorer.value(np.stack([seen[0]]), rows[:1])[0]] * 4, abs=1e-6)
     assert not dual.memories[0].skills
     transfer = [word for word in words if word != "method=dsadf"]
@@ -149,6 +149,6 @@ def test_the_oracle_performs_towards_the_task_where_the_memory_leaves_sub_goals_
     words = (*SMALL, "task=wood_sword", "training.steps=20", "evaluation.every=20", "evaluation.episodes=1")
     words = tuple(word for word in words if not word.startswith("performer="))
     study = train(*words, "performer=oracle", "scorer.malformed=1", "seeds=[0]", "method=dsadf", packs=[(0,)])
-    trials = results.load(study, what="trials")
+    trials = results.load(study, log="trials")
     counts = trials[["fast", "performed", "fallback", "failed", "impossible", "unknown"]].sum()
     assert counts["performed"] > 0 and not counts[["fallback", "failed", "impossible", "unknown"]].any()

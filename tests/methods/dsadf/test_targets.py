@@ -43,7 +43,7 @@ def test_a_history_is_told_line_by_line_and_restored() -> None:
     history, other = History(3), History(3)
     history.add(tried(7, "grab mug", 0.2))
     history.add(tried(9))
-    assert history.told() == (
+    assert history.text() == (
         "Step 7. Seen: you hold nothing. Action: look up (grab mug). Reward: 0.2.\n"
         "Step 9. Seen: you hold nothing. Action: look up. Reward: 0."
     )
@@ -51,7 +51,7 @@ def test_a_history_is_told_line_by_line_and_restored() -> None:
     for each in (history, other):
         each.add(tried(11, "put mug on sink"))
         each.add(tried(12))
-    assert other.told() == history.told() and other.told().count("mug") == 2
+    assert other.text() == history.text() and other.text().count("mug") == 2
 
 
 def inferred(model: Says, retries: int = 2, **more: str) -> Any:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from guidebench.methods.ellm.goals import LONGEST, Suggested, Words, asked_about, plain, read
+from guidebench.methods.ellm.goals import LONGEST, Suggested, Words, plain, question_state, read
 from guidebench.suites.crafter.captions import DEEDS
 
 SOME = ("chop tree", "chop grass", "eat cow", "place crafting table", "sleep")
@@ -43,8 +43,8 @@ def test_a_goal_is_plain_words(said: str, goal: str) -> None:
 
 def test_sentences_and_brackets_that_are_left_out() -> None:
     crafter = "you see cow and tree. you are targeting tree. you feel hurt and hungry."
-    assert asked_about(crafter, (), False) == crafter
-    assert asked_about(crafter, ("you feel", "you are targeting"), False) == "you see cow and tree."
+    assert question_state(crafter, (), False) == crafter
+    assert question_state(crafter, ("you feel", "you are targeting"), False) == "you see cow and tree."
     house = "you see shelf (1.3 m left), table (2.0 m ahead). mug on table (2.1 m ahead). you hold nothing."
-    assert asked_about(house, (), True) == "you see shelf, table. mug on table. you hold nothing."
-    assert asked_about(house, ("mug",), False).endswith("(2.0 m ahead). you hold nothing.")
+    assert question_state(house, (), True) == "you see shelf, table. mug on table. you hold nothing."
+    assert question_state(house, ("mug",), False).endswith("(2.0 m ahead). you hold nothing.")

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("crafter")
 
 from guidebench.harness import logs
-from guidebench.harness.interfaces import Batch, Episode, Mode, RunPhase, Told, Transition
+from guidebench.harness.interfaces import Batch, Episode, Mode, RunPhase, StepWords, Transition
 from guidebench.harness.loop.building import make_build
 from guidebench.harness.plan import matrix
 from guidebench.harness.streams import Streams
@@ -81,11 +81,11 @@ class Player:
     def step(self, told: Sequence[tuple[str, str]] | None, ended: bool = False) -> list[float]:
         """Observe a step of all seeds, each (state before it, caption), and return what is stored for it."""
         seen, zeros = np.zeros(self.rows, self.build.observations.numpy), np.zeros(self.rows, np.float32)
-        words = None if told is None else Told(*map(tuple, zip(*told, strict=True)))
+        words = None if told is None else StepWords(*map(tuple, zip(*told, strict=True)))
         self.agent.observe(
             Transition(
                 seen, np.zeros(self.rows, np.int64), zeros, zeros > 0, np.full(self.rows, ended), seen,
-                np.zeros((self.rows, 15), bool), None, zeros > 0, told=words,
+                np.zeros((self.rows, 15), bool), None, zeros > 0, words=words,
             ),
             self.ctx,
         )  # fmt: skip

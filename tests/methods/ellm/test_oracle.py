@@ -41,7 +41,7 @@ def test_a_suite_that_does_not_measure_a_deed_is_refused() -> None:
             return {"chop tree": "1 if so", "sleep": "1 if so"}
 
     (cell,) = matrix.plan(["method=ellm_exploration", "profile=smoke", *ORACLE]).cells
-    chat, there = cell.section("goals"), config.there(cell)
+    chat, there = cell.section("goals"), config.cell_view(cell)
     assert chat.fits(there) == ""
     for suite, deed in ((Unmeasured(), "chop tree"), (Partly(), "eat cow")):
         reason = chat.fits(replace(there, parts={**there.parts, "suite": suite}))
@@ -61,6 +61,6 @@ def test_rows_say_that_the_goals_are_privileged() -> None:
 def test_its_goals_earn_a_reward(train: Callable[..., Path]) -> None:
     words = ("training.steps=100", "evaluation.every=100", "evaluation.episodes=1", "learner.learning_starts=64")
     study = train(*ORACLE, *words, "method=ellm_exploration", "seeds=[0]", packs=[(0,)])
-    goals = results.load(study, what="goals")
+    goals = results.load(study, log="goals")
     assert goals["failed"].sum() == goals["senseless"].sum() == 0 and goals["kept"].sum() > 0
-    assert results.load(study, what="achieved")["count"].sum() > 0
+    assert results.load(study, log="achieved")["count"].sum() > 0

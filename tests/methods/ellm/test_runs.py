@@ -53,11 +53,11 @@ def test_the_papers_embedder_and_a_served_chat_are_the_default() -> None:
 def test_the_estimate_of_calls_is_what_random_play_measured() -> None:
     short, long = (planned(f"training.steps={steps}") for steps in (50_000, 1_000_000))
     often = planned("training.steps=1000000", "guide.every_state=true")
-    calls = [cell.section("guide").asked(cell.sections, "goals").calls for cell in (short, long, often)]
+    calls = [cell.section("guide").expected_usage(cell.sections, "goals").calls for cell in (short, long, often)]
     assert calls == [1_952, 29_814, 77_621], "1,952 · 20^.91 and 5,560 · 20^.88"
-    usage = short.section("guide").asked(short.sections, "goals")
+    usage = short.section("guide").expected_usage(short.sections, "goals")
     assert (usage.tokens_in, usage.tokens_out) == (400 * 1_952, 40 * 1_952)
-    assert short.section("guide").asked(short.sections, "text_embedder").calls == 50
+    assert short.section("guide").expected_usage(short.sections, "text_embedder").calls == 50
 
 
 @pytest.mark.parametrize(
@@ -93,16 +93,20 @@ def test_settings_out_of_bounds_are_refused_by_name(word: str) -> None:
 
 
 def test_a_task_that_tells_nothing_is_refused_before_training() -> None:
-    from guidebench.harness.parts import There
+    from guidebench.harness.parts import CellView
 
     class Mute:
         def make(self, task: str) -> object:
             return object()
 
     cell = planned()
-    there = There({**cell.sections, "suite": Mute()}, "deforestation", *cell.section("suite").spaces("deforestation"))
+    there = CellView(
+        {**cell.sections, "suite": Mute()}, "deforestation", *cell.section("suite").spaces("deforestation")
+    )
     check_refused(r"task 'deforestation' does not tell both", cell.section("guide").ready, there)
-    cell.section("guide").ready(There(cell.sections, "deforestation", *cell.section("suite").spaces("deforestation")))
+    cell.section("guide").ready(
+        CellView(cell.sections, "deforestation", *cell.section("suite").spaces("deforestation"))
+    )
 
 
 def test_the_hand_written_chat_is_for_this_guide_alone() -> None:
@@ -123,7 +127,7 @@ def often(train_once: Callable[..., Path]) -> Path:
 
 
 def test_achieved_goals_are_those_that_were_suggested_for_the_state_before(often: Path) -> None:
-    suggested, achieved = (results.load(often, what=name) for name in ("goals", "achieved"))
+    suggested, achieved = (results.load(often, log=name) for name in ("goals", "achieved"))
     assert suggested["state"].is_unique and len(suggested) > 20 and not suggested["failed"].any()
     assert suggested["senseless"].sum() > 0 and not suggested["unknown"].any()
     assert achieved["episode"].tolist() == [*range(len(achieved))] and achieved["length"].sum() <= 200
@@ -131,18 +135,18 @@ def test_achieved_goals_are_those_that_were_suggested_for_the_state_before(often
     reached = [goal for text in achieved["goals"] for goal in text.split(", ") if goal]
     assert reached and {*reached} <= everything
     assert achieved["reward"].to_numpy() == pytest.approx(achieved["count"].to_numpy()), "a cosine of 1 each"
-    spent = results.load(often, what="ledger").iloc[-1]
-    metrics = results.load(often, what="metrics").iloc[-1]
+    spent = results.load(often, log="ledger").iloc[-1]
+    metrics = results.load(often, log="metrics").iloc[-1]
     assert 0 < metrics["guide/questions"] <= len(suggested) and metrics["guide/failed"] == 0, "a mean over steps"
     assert spent["questions"] > len(suggested), "and vectors"
 
 
 def test_asking_only_where_something_was_done_changes_no_reward(often: Path, train: Callable[..., Path]) -> None:
     seldom = train(*SHORT, "guide.every_state=false", "goals.senseless=0.3", "seeds=[0]", packs=[(0,)])
-    one, other = (results.load(study, what="achieved") for study in (often, seldom))
+    one, other = (results.load(study, log="achieved") for study in (often, seldom))
     columns = ["step", "episode", "goals", "count", "reward", "length"]
     assert one[columns].to_dict("list") == other[columns].to_dict("list") and one["count"].sum() > 0
-    assert len(results.load(seldom, what="goals")) < len(results.load(often, what="goals"))
+    assert len(results.load(seldom, log="goals")) < len(results.load(often, log="goals"))
     (often_policy,), (seldom_policy,) = (kept(study, ["policy.safetensors"]).values() for study in (often, seldom))
     assert often_policy == seldom_policy
 
@@ -192,19 +196,19 @@ def test_a_server_is_asked_once_for_each_state(train: Callable[..., Path]) -> No
             *(word for word in SHORT if word != "goals=scripted"), "goals=openai", f"goals.base_url={url}",
             "goals.model=any", "goals.attempts=1", "guide.every_state=true", "guide.most=3", "seeds=[0]", packs=[(0,)],
         )  # fmt: skip
-    goals = results.load(study, what="goals")
+    goals = results.load(study, log="goals")
     assert set(Counter(asked).values()) == {1} and {*asked} == {f"State: {state}" for state in goals["state"]}
     way = goals["state"].map(lambda state: len(f"State: {state}") % 4)
     assert goals["failed"].tolist() == (way == 3).tolist() and 0 < goals["failed"].mean() < 1
     assert (goals.loc[way == 1, "unknown"] == 100).all() and (goals.loc[way != 1, "unknown"] == 0).all()
     assert (goals.loc[way == 2, "senseless"] > 0).all() and goals["kept"].max() == 3 and goals["cut"].max() > 0
-    assert results.load(study, what="achieved")["count"].sum() > 0
+    assert results.load(study, log="achieved")["count"].sum() > 0
 
 
 def test_the_agent_that_reads_sentences_shares_the_text_embedder(train: Callable[..., Path]) -> None:
     words = (*SHORT, "agent=language_conditioned", "agent.width=16", "suite.observation=text", "seeds=[0]")
     study = train(*words, packs=[(0,)])
-    assert results.load(study, what="achieved")["count"].sum() > 0
+    assert results.load(study, log="achieved")["count"].sum() > 0
     with pytest.raises(UserError, match=r"give both the same shape"):
         matrix.plan([
             *(word for word in words if "text_embedder" not in word and word != "agent.width=16"), "profile=smoke",

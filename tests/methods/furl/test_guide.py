@@ -46,7 +46,7 @@ class Played:
         self.store = Storage(self.build, self.guide.columns)
         self.ctx: Any = ctx(len(seeds))
         self.ctx.phase = SimpleNamespace(updates=None)
-        self.learner: Any = SimpleNamespace(updates_due=lambda step, asked: 1)
+        self.learner: Any = SimpleNamespace(updates_due=lambda step, phase_updates: 1)
 
     def step(self, success: tuple[bool, ...], ended: bool = False) -> None:
         transition = happened(self.store.written, ended, self.seeds)._replace(success=np.array(success))

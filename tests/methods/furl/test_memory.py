@@ -17,7 +17,7 @@ def steps(memory: Memory) -> tuple[list[int], ...]:
 
 
 def test_an_episode_gives_its_steps_to_the_first_success_and_the_run_that_follows() -> None:
-    memory = Memory(kept=100, gap=2)
+    memory = Memory(capacity=100, gap=2)
     played(memory, 0, "0000")
     assert steps(memory) == ([], [], [0, 1, 2, 3]) and not memory.succeeded
     played(memory, 4, "00110100")
@@ -26,7 +26,7 @@ def test_an_episode_gives_its_steps_to_the_first_success_and_the_run_that_follow
 
 
 def test_a_success_that_lasts_to_the_end_counts_whole_and_an_early_one_has_no_valid_frame() -> None:
-    memory = Memory(kept=100, gap=3)
+    memory = Memory(capacity=100, gap=3)
     played(memory, 0, "0111")
     assert steps(memory) == ([0, 1, 2, 3], [3], [])
     played(memory, 4, "10")
@@ -34,7 +34,7 @@ def test_a_success_that_lasts_to_the_end_counts_whole_and_an_early_one_has_no_va
 
 
 def test_draws_name_steps_and_the_steps_a_gap_earlier() -> None:
-    memory = Memory(kept=100, gap=2)
+    memory = Memory(capacity=100, gap=2)
     assert memory.positive(np.array([0, 0])).tolist() == [-1, -1] == memory.lag(np.array([0, 0])).tolist()
     played(memory, 10, "0001")
     draw = np.array([1, 0])
@@ -43,12 +43,12 @@ def test_draws_name_steps_and_the_steps_a_gap_earlier() -> None:
 
 
 def test_only_the_newest_are_kept_and_a_checkpoint_holds_the_episode_under_way() -> None:
-    memory = Memory(kept=3, gap=1)
+    memory = Memory(capacity=3, gap=1)
     played(memory, 0, "00")
     played(memory, 2, "00")
     memory.add(4, False)
     memory.add(5, True)
-    other = Memory(kept=3, gap=1)
+    other = Memory(capacity=3, gap=1)
     other.load_state(memory.state())
     for each in (memory, other):
         each.close()

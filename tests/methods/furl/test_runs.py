@@ -53,7 +53,7 @@ def test_frames_of_metaworld_are_rewarded(method: str, goal: str, train: Callabl
     last = json.loads(content.splitlines()[-1])
     # Each fourth of 240 frames, of which the last four wait for their stretch of 8; and the goal image.
     assert last["images"] == 56 + (method == "furl") and last["failures"] == 0
-    metrics = results.load(study, what="metrics")
+    metrics = results.load(study, log="metrics")
     assert metrics["guide/reward"].between(-1, 1).all() and metrics["guide/reward"].abs().max() > 0
     if method == "furl":
         assert metrics["guide/loss"].dropna().gt(0).any(), "heads are ranked by the goal image"

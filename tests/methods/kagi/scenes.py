@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.interfaces import Array
-from guidebench.methods.kagi.questions import Asked, Candidates
+from guidebench.methods.kagi.questions import Candidates, WaypointQuestion
 
 GRASP = [[0.38, 0.60], [0.40, 0.58], [0.42, 0.60], [0.40, 0.62], [0.40, 0.60]]
 TARGET = [[0.10, 0.45], [0.20, 0.45], [0.10, 0.55], [0.20, 0.55], [0.15, 0.50]]
 CANDIDATES = Candidates(GRASP, TARGET)
 INSTRUCTION = "put the green block into the left bin"
-ASKED = Asked(INSTRUCTION, CANDIDATES)
+ASKED = WaypointQuestion(INSTRUCTION, CANDIDATES)
 PAINT = {"red": (220, 40, 40), "green": (30, 160, 50), "blue": (60, 100, 230), "orange": (240, 130, 20)}
 TRAY, LEFT, RIGHT = (190, 160, 130), (210, 210, 210), (80, 80, 82)
 

@@ -8,15 +8,15 @@ import pytest
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 from guidebench.methods.kagi.chats import OracleWaypoints, ScriptedWaypoints
 
 ASKS = SimpleNamespace(needs={"waypoints": "chat"})
 
 
-def there(chat: Any, suite: Any, task: str, role: str = "waypoints", guide: Any = ASKS) -> There:
+def there(chat: Any, suite: Any, task: str, role: str = "waypoints", guide: Any = ASKS) -> CellView:
     parts = {"suite": suite, "guide": guide, role: chat}
-    return There(parts, task, Observations((7,), "float32"), Actions(shape=(7,)))
+    return CellView(parts, task, Observations((7,), "float32"), Actions(shape=(7,)))
 
 
 def suite(name: str) -> Any:

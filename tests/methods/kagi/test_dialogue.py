@@ -10,7 +10,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Failure
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.dialogue import WaypointDialogue
-from guidebench.methods.kagi.questions import Asked
+from guidebench.methods.kagi.questions import WaypointQuestion
 from tests.baselines.teachers.llm.talking import CUT, Ask
 from tests.methods.kagi.scenes import ASKED, painted
 
@@ -34,7 +34,7 @@ def changed(**fields: Any) -> str:
     return json.dumps(REPLY | fields)
 
 
-def talk(ask: Ask, asked: Asked = ASKED, retries: int = 2) -> Any:
+def talk(ask: Ask, asked: WaypointQuestion = ASKED, retries: int = 2) -> Any:
     """What the dialogue ends with, as JSON carries it."""
     dialogue = WaypointDialogue(retries)
     assert dialogue.calls == 1 + retries

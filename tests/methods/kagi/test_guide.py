@@ -105,7 +105,7 @@ class World:
         for number, column in enumerate(columns):
             last = number == len(columns) - 1
             shown = self.transition(column, last, success and last, opening if number == 0 else None)
-            self.guide.given(self.stores["offline"].append(shown), shown, "offline", self.ctx)
+            self.guide.observed_dataset(self.stores["offline"].append(shown), shown, "offline", self.ctx)
 
     def begin(self) -> World:
         self.guide.begun(np.array([0, 1]), self.stores[""], self.ctx)

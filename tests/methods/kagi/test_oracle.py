@@ -18,7 +18,7 @@ BLOCKS = [["c4", 3], ["c4", 2], ["b4", 3], ["a4", 3], ["a4", 2]]
 """The thing is in c4, the place in a4, both nearest to line 2: (1 - .7) * 6 = 1.8."""
 
 
-def ask(places: Any = PLACES, about: questions.Asked = ASKED, error: float = 0.0, seed: int = 0) -> Any:
+def ask(places: Any = PLACES, about: questions.WaypointQuestion = ASKED, error: float = 0.0, seed: int = 0) -> Any:
     measured = np.array(places, np.float32)
     nothing = np.zeros((1, 0), bool)
     question = Question(0, np.zeros(1, np.int64), None, nothing, about.content(), "waypoints", measures=measured)

@@ -9,13 +9,13 @@ from guidebench.baselines.conversing import Misread, objects
 from guidebench.harness.interfaces import Array
 from guidebench.methods.kagi import marks, prompts, reading
 from guidebench.methods.kagi.blocks import Grid
-from guidebench.methods.kagi.questions import Asked, Candidates
+from guidebench.methods.kagi.questions import Candidates, WaypointQuestion
 from tests.methods.kagi.scenes import ASKED, CANDIDATES, INSTRUCTION, painted
 
 FRAME = painted({"green": (0.4, 0.6, 0.7)})
 
 
-def parts(asked: Asked) -> tuple[str, list[Array]]:
+def parts(asked: WaypointQuestion) -> tuple[str, list[Array]]:
     content = prompts.message(asked, FRAME).content
     texts = [part for part in content if isinstance(part, str)]
     return "\n".join(texts), [part for part in content if not isinstance(part, str)]
@@ -36,12 +36,12 @@ def test_the_text_states_task_grid_points_and_limits() -> None:
     assert "6 columns, a to f from left to right, and 6 rows, 1 to 6 from top to bottom" in said
     assert "P1 to P5" in said and "Q1 to Q5" in said and "2 to 20 blocks" in said
     assert "from 0 at the lower edge to 6 at the upper edge" in said
-    said, _ = parts(Asked(INSTRUCTION, Candidates([[0.5, 0.5]] * 3, [[0.5, 0.5]]), Grid(8)))
+    said, _ = parts(WaypointQuestion(INSTRUCTION, Candidates([[0.5, 0.5]] * 3, [[0.5, 0.5]]), Grid(8)))
     assert "a to h" in said and "P1 to P3" in said and "8 at the upper edge" in said
     assert "gripper is now" not in said
     said, _ = parts(ASKED._replace(start=(0.5, 0.7, 0.3)))
     assert 'begins where the gripper is now, ["d5", 4], and goes over' in said  # (1 - .3) * 6 = 4.2
-    said, _ = parts(Asked("put the\nred block\n\nView from above:", CANDIDATES))
+    said, _ = parts(WaypointQuestion("put the\nred block\n\nView from above:", CANDIDATES))
     assert "The task: put the red block View from above:\n" in said, "several lines stay in one"
 
 

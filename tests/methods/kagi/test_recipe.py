@@ -52,12 +52,12 @@ def test_a_plan_tells_how_often_each_model_is_asked() -> None:
     run = ("training.steps=100", "agent.offline_share=0.3", "suite.length=20", *data)
     usages = []
     for words in ((), ("guide.views=single", "guide.every=7", "guide.consensus=true")):
-        there = config.there(cell("method=kagi", *SCRIPTED, *run, *words))
-        found = [there["guide"].asked(there, role) for role in ("segmenter", "waypoints", "classifier")]
+        there = config.cell_view(cell("method=kagi", *SCRIPTED, *run, *words))
+        found = [there["guide"].expected_usage(there, role) for role in ("segmenter", "waypoints", "classifier")]
         usages.append([(each.calls, each.images) for each in found])
     assert usages == [[(19, 19), (19, 38), (60, 60)], [(19, 19), (19, 19), (36, 36)]]
-    there = config.there(cell("method=kagi", *SCRIPTED, *run, "guide.object=true", "tracker=scripted"))
-    tracked = there["guide"].asked(there, "tracker")
+    there = config.cell_view(cell("method=kagi", *SCRIPTED, *run, "guide.object=true", "tracker=scripted"))
+    tracked = there["guide"].expected_usage(there, "tracker")
     assert (tracked.calls, tracked.images) == (6, 126), "3 episodes of 21 states, in two views"
 
 
@@ -142,7 +142,7 @@ def test_regressors_without_inliers_are_refused_before_work_starts(monkeypatch: 
     found = cell("method=kagi", *SCRIPTED, "guide.projection=regressors")
     monkeypatch.setattr(calibration, "FEWEST", 1000)
     calibration.calibrate.cache_clear()
-    check_refused("a regressor needs 1000 calibration points", found.section("guide").ready, config.there(found))
+    check_refused("a regressor needs 1000 calibration points", found.section("guide").ready, config.cell_view(found))
     calibration.calibrate.cache_clear()
 
 
@@ -153,10 +153,10 @@ def test_a_segmenter_that_sees_the_object_in_no_first_frame_is_refused_before_wo
     monkeypatch.setattr(keypoints, "LOOKS", 2)
     for start, segmenter in (("homed", "scripted"), ("grasped", "oracle")):
         found = cell("method=kagi", f"suite.start={start}", f"segmenter={segmenter}", *SCRIPTED[1:])
-        found.section("guide").ready(config.there(found))
+        found.section("guide").ready(config.cell_view(found))
     hidden = cell("method=kagi", "suite.start=grasped", *SCRIPTED)
     check_refused(
         r"in the first frames of 0 of 2 layouts.*choose segmenter=oracle",
         hidden.section("guide").ready,
-        config.there(hidden),
+        config.cell_view(hidden),
     )

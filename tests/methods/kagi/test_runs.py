@@ -26,14 +26,14 @@ def study(train_once: Callable[..., Path]) -> Path:
 
 
 def test_its_logs_say_what_each_model_answered_and_when(study: Path, opengl: None) -> None:
-    led = results.load(study, what="waypoints")
+    led = results.load(study, log="waypoints")
     assert led["collected"].any() and not led["collected"].all()
     data = led[~led["collected"]]
     assert data["first"].is_unique and {*data["step"]} == {19 + 3 + 4}, "asked once, as the online phase begins"
-    tracked = results.load(study, what="tracked")
+    tracked = results.load(study, log="tracked")
     assert tracked["step"].tolist() == [48] and tracked["first"].tolist() == [0], "10 steps after an episode"
     assert (tracked["states"] == 20).all() and (tracked["seen"] > 0).all() and not tracked["failed"].any()
-    classified = results.load(study, what="classified")
+    classified = results.load(study, log="classified")
     assert (classified["states"] == 20).all()
     assert (classified[["false_positives", "false_negatives"]] == 0).all(axis=None)
 
@@ -43,8 +43,8 @@ def test_bench_eval_draws_what_the_chat_was_shown_and_the_report_lays_the_field_
 ) -> None:
     run = next(study.glob("*/*/*/seed-0"))
     assert cli.main(["eval", str(run), "--episodes", "1", "--frames"]) == 0
-    questions = results.load(study, what="questions").set_index("episode")
-    led = results.load(study, what="waypoints").dropna(subset=["episode"]).set_index("episode")
+    questions = results.load(study, log="questions").set_index("episode")
+    led = results.load(study, log="waypoints").dropna(subset=["episode"]).set_index("episode")
     assert len(questions) == 2, "episodes of 20 steps from step 18 on, the last of which has no answer yet"
     for episode, row in questions.iterrows():
         about = json.loads((run / "questions" / f"questions-waypoints-{episode:05d}.json").read_text())
@@ -75,8 +75,8 @@ def test_it_leads_on_another_suite_that_projects(train: Callable[..., Path], ope
         "evaluation.episodes=1",
     )  # fmt: skip
     study = train(*words, packs=[(0,)])
-    (led,) = results.load(study, what="waypoints").to_dict("records")
+    (led,) = results.load(study, log="waypoints").to_dict("records")
     assert led["collected"] and not led["failed"] and len(json.loads(led["path"])) >= 2
     sparse = train(*words, "guide.formulation=sparse", packs=[(0,)])
-    values = [results.load(each, what="metrics")["q_mean"].iloc[-1] for each in (study, sparse)]
+    values = [results.load(each, log="metrics")["q_mean"].iloc[-1] for each in (study, sparse)]
     assert values[0] != values[1]

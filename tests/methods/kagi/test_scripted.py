@@ -10,7 +10,7 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
 from guidebench.methods.kagi import prompts, reading
 from guidebench.methods.kagi.blocks import Grid
-from guidebench.methods.kagi.questions import Asked, Candidates
+from guidebench.methods.kagi.questions import Candidates, WaypointQuestion
 from guidebench.methods.kagi.scripted import (
     SPOILS,
     ViewReader,
@@ -24,11 +24,11 @@ from tests.methods.kagi.scenes import ASKED, CANDIDATES, painted
 BLOCKS = {"green": (0.40, 0.60, 0.65), "red": (0.55, 0.42, 0.72), "blue": (0.60, 0.60, 0.62)}
 
 
-def asked(instruction: str = ASKED.instruction, **more: Any) -> Asked:
+def asked(instruction: str = ASKED.instruction, **more: Any) -> WaypointQuestion:
     return ASKED._replace(instruction=instruction, **more)
 
 
-def shown(about: Asked, frame: Array) -> list[Array]:
+def shown(about: WaypointQuestion, frame: Array) -> list[Array]:
     """The images of a prompt."""
     return [part for part in prompts.message(about, frame).content if not isinstance(part, str)]
 
@@ -40,7 +40,7 @@ def seen(frame: Array, instruction: str = ASKED.instruction, colour: str = "gree
     return found
 
 
-def read(about: Asked, frame: Array, reader: ViewReader | None = None) -> dict[str, Any]:
+def read(about: WaypointQuestion, frame: Array, reader: ViewReader | None = None) -> dict[str, Any]:
     reply = (reader or ViewReader(0, 0))((prompts.message(about, frame),))
     return reading.selected(reply, about.grid, about.candidates)
 

@@ -61,12 +61,12 @@ def test_weights_are_triangles_around_key_frames_over_a_floor_with_mean_one() ->
 
 
 def test_the_model_sees_the_key_frames_and_evenly_spread_others() -> None:
-    shown = keyframes.shown(np.array([0, 7, 100]), 101, 6)
+    shown = keyframes.prompt_frames(np.array([0, 7, 100]), 101, 6)
     assert len(shown) == 6 and {0, 7, 100} <= set(shown.tolist())
     assert shown.tolist() == sorted(set(shown.tolist()))
-    assert keyframes.shown(np.array([0, 2]), 3, 6).tolist() == [0, 1, 2]
-    assert keyframes.shown(np.arange(0, 100, 10), 101, 4).tolist() == [0, 30, 60, 90]
-    assert len(keyframes.shown(np.zeros(0, np.int64), 501, 28)) == 28
+    assert keyframes.prompt_frames(np.array([0, 2]), 3, 6).tolist() == [0, 1, 2]
+    assert keyframes.prompt_frames(np.arange(0, 100, 10), 101, 4).tolist() == [0, 30, 60, 90]
+    assert len(keyframes.prompt_frames(np.zeros(0, np.int64), 501, 28)) == 28
 
 
 @given(signals, st.integers(2, 12), st.integers(1, 9), st.sampled_from(sorted(keyframes.SELECTORS)))

@@ -79,7 +79,7 @@ def test_numbers_are_means_over_runs(study: Path) -> None:
     found = results.study(study)
     summary = summaries.summarise(found, results.load(found), reps=200)
     (each,) = report.feedback(Source(found, summary, 400, {"a": "ours"}, {}, needs=("feedback",)))
-    assert (each.label, each.where, each.episodes, each.runs) == ("ours", "grid/8x8", 6, 2)
+    assert (each.label, each.task, each.episodes, each.runs) == ("ours", "grid/8x8", 6, 2)
     assert [*map(float, each.numbers[report.ACCURACY])] == [0.75, 0.5, 1.0]
     (table,) = report.tables([each])
     assert table.names == report.NUMBERS and "ours: 6 episodes, runs: 2" in table.note

@@ -80,16 +80,16 @@ def test_it_tells_of_each_episode(train: Callable[..., Path], opengl: None) -> N
     """One episode and a few gradient steps."""
     pytest.importorskip("gymnasium_robotics")
     run = train(*command("guide.every=8", "guide.stretch=32", "guide.frames=6"), packs=[(0,)])
-    (told,) = results.load(run, what="feedback").to_dict("records")
+    (told,) = results.load(run, log="feedback").to_dict("records")
     assert told["episode"] == 0 and not told["empty"] and told["summary"]
     assert told["outcome"] in ("success", "failure") and not told["succeeded"]
-    frames = results.load(run, what="keyframes")
+    frames = results.load(run, log="keyframes")
     assert frames["frame"].is_monotonic_increasing and frames["frame"].iloc[[0, -1]].tolist() == [0, 50]
     assert frames["snapshot"].notna().all(), "the first episode's pictures can be drawn"
-    along = results.load(run, what="shaping")
+    along = results.load(run, log="shaping")
     assert along["fused"].between(-1, 1).all() and along["fused"].abs().max() > 0
     assert along["share"].between(0.1, 0.9).all()
-    metrics = results.load(run, what="metrics").iloc[-1]
+    metrics = results.load(run, log="metrics").iloc[-1]
     assert 0.01 <= metrics["guide/rho"] <= 0.1001 and metrics["guide/bce"] > 0 and metrics["guide/empty"] == 0
 
 
@@ -103,9 +103,9 @@ def test_it_tells_of_each_episode(train: Callable[..., Path], opengl: None) -> N
 def test_ablations_train(names: list[str], train: Callable[..., Path], opengl: None) -> None:
     pytest.importorskip("gymnasium_robotics")
     run = train(*command(*ablated(*names)), packs=[(0,)])
-    (told,) = results.load(run, what="feedback").to_dict("records")
+    (told,) = results.load(run, log="feedback").to_dict("records")
     assert not told["empty"] and (told["code"] == "") == ("feedback=freeform" in names)
-    metrics = results.load(run, what="metrics").iloc[-1]
+    metrics = results.load(run, log="metrics").iloc[-1]
     assert ("guide/bce" in metrics) == ("alignment=frozen" not in names)
     if "rho=fixed" in names:
         assert metrics["guide/rho"] == pytest.approx(0.05)

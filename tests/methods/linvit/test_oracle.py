@@ -57,7 +57,7 @@ def test_the_solver_is_that_of_the_state_whose_sentences_are_asked_about(
 
     monkeypatch.setattr(KnownPrior, "__call__", heard)
     study = train(*words, "seeds=[0]", packs=[(0,)])
-    told = results.load(study, what="ledger").sort_values("step").iloc[-1]
+    told = results.load(study, log="ledger").sort_values("step").iloc[-1]
     assert len(met) == len(set(met)) == told["questions"] > 20 and not told["failures"]
     (run,) = study.glob("*/*/*/seed-0")
     count = len(met)

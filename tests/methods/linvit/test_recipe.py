@@ -26,8 +26,8 @@ def test_it_fits_every_profile_of_the_suites_that_tell_sentences(suite: str, pro
         assert cell.section("prior").backend == backend and cell.learner == "prior_dqn"
         shown = "grey_text" if (profile, suite[:7]) == ("paper", "crafter") else "text"
         assert cell.section("suite").observation == shown
-        parts = config.there(cell).observations.parts
-        assert "text" not in parts and parts["prior"].shape == (config.there(cell).actions.count,)
+        parts = config.cell_view(cell).observations.parts
+        assert "text" not in parts and parts["prior"].shape == (config.cell_view(cell).actions.count,)
 
 
 def test_what_a_profile_sets_of_the_dueling_network_holds_for_its_learner_too() -> None:

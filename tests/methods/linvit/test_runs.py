@@ -22,7 +22,7 @@ SHORTER = (*SMALL, "training.steps=24", "training.capacity=100", "evaluation.eve
 
 
 def last(study: Path, what: str) -> Any:
-    return results.load(study, what=what).sort_values("step").groupby("seed").tail(1).sort_values("seed")
+    return results.load(study, log=what).sort_values("step").groupby("seed").tail(1).sort_values("seed")
 
 
 def test_a_served_model_is_asked_once_about_each_state_and_its_failures_are_counted(

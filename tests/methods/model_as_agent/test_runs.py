@@ -38,7 +38,7 @@ def test_a_performer_that_errs_makes_a_sword_by_its_plan(train_once: Callable[..
 def test_the_oracles_plan_is_followed(train: Callable[..., Path]) -> None:
     words = (*WORLD, *ONCE, "suite.test_length=5", "evaluation.episodes=2", "method=model_with_planner")
     study = train(*words, "planner=oracle", "reflector=oracle", "performer=scripted", packs=[(0,)])
-    plans = results.load(study, what="plans")
+    plans = results.load(study, log="plans")
     assert set(plans["first"]) == {"find tree; chop tree; place crafting table; make wood sword"}
     assert set(plans["final"]) == {"find tree; chop tree (3 times); place crafting table; make wood sword"}
 
@@ -56,7 +56,7 @@ def test_an_oracle_that_always_errs_is_a_random_agent(train: Callable[..., Path]
     words = (*WORLD, *ONCE, "suite.test_length=100", "evaluation.episodes=4", "method=model_as_agent")
     study = train(*words, "performer=oracle", "performer.error=1", packs=[(0,)])
     assert results.load(study)["success"].mean() < 0.5
-    trials = results.load(study, what="trials")
+    trials = results.load(study, log="trials")
     assert (trials["performed"] > 0).all() and not trials[["fallback", "impossible", "unknown", "failed"]].any(
         axis=None
     )
@@ -107,7 +107,7 @@ def at(server: Server, *roles: str, temperature: float = 0.0) -> tuple[str, ...]
 def test_equal_prompts_are_answered_once_at_temperature_0(server: Server, train: Callable[..., Path]) -> None:
     words = (*WORLD, *SHORT, "seeds=[0]", "method=model_as_agent", "agent.recent=0", *at(server, "performer"))
     study = train(*words, packs=[(0,)])
-    trials, ledger = results.load(study, what="trials"), results.load(study, what="ledger")
+    trials, ledger = results.load(study, log="trials"), results.load(study, log="ledger")
     asked = trials[["performed", "fallback"]].sum().sum()
     calls = len(server.heard)
     assert len(set(server.heard)) < asked and calls < asked + trials["unknown"].sum(), "several steps share a prompt"
@@ -134,7 +134,7 @@ def test_a_performer_that_never_names_an_action_is_told_of_and_its_row_has_no_ra
         assert re.fullmatch("7 of 8 questions to models had no usable answer", last_line(capsys))
         assert cli.main(["run", *words, f"output={tmp_path / 'none'}"]) == 1
         assert last_line(capsys).startswith("none of the 8 questions to models had a usable answer")
-    trials = results.load(tmp_path / "none", what="trials")
+    trials = results.load(tmp_path / "none", log="trials")
     assert (trials["fallback"] == trials["steps"]).all()
     (found,) = bills.answered(results.study(tmp_path / "none")).values()
     assert found[:2] == (8, 8) and not found.enough
@@ -159,7 +159,7 @@ def test_a_local_model_of_random_weights_is_borne(train: Callable[..., Path], tm
     words += ("method=model_as_agent", "agent.retries=1", "performer=transformers", f"performer.model={model}")
     words += ("performer.dtype=float32", "performer.max_tokens=4")
     study = train(*words, packs=[(0,)])
-    trials = results.load(study, what="trials").iloc[0]
+    trials = results.load(study, log="trials").iloc[0]
     assert trials["fallback"] == trials["steps"] == 4 and trials["unknown"] == 8 and not trials["failed"]
     replay = {"mode": "replay", "cassette": str(study)}
     assert kept(train(*words, packs=[(0,)], models=replay), LOGS) == kept(study, LOGS)

@@ -24,7 +24,7 @@ def play(train: Callable[..., Path], opengl: None) -> Callable[[str], Any]:
 
     def run(words: str) -> Any:
         study = train(*WORDS, *words.split(), packs=[(0,)])
-        return results.load(study), results.load(study, what="paths")
+        return results.load(study), results.load(study, log="paths")
 
     return run
 

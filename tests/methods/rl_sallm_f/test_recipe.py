@@ -56,7 +56,7 @@ def test_the_paper_is_the_default_and_each_ablation_changes_its_part() -> None:
     assert {cell.names.parts for cell in found.values()} == {found["full"].names.parts}
     assert teaching(cells("pebble_llm")["full"]) == {"double_check": False, "augment": "none"}, "raw labels"
     chat = found["full"].section("chat")
-    assert recipes.served(chat.model) == "gpt-4o-mini-2024-07-18"
+    assert recipes.server_name(chat.model) == "gpt-4o-mini-2024-07-18"
     assert (chat.temperature, chat.max_tokens, chat.delay) == (0.0, 1000, 1)
 
 

@@ -58,7 +58,7 @@ def test_a_run_rewards_every_episode_once_and_replays_to_the_byte_when_the_model
     recorded = train(*command, packs=[(0,)])
     spent = ledger(recorded)
     assert spent["failures"] == 0 and spent["images"] >= 63, "every fourth frame of an episode of 250 steps"
-    metrics = results.load(recorded, what="metrics")
+    metrics = results.load(recorded, log="metrics")
     assert metrics["guide/reward"].abs().max() > 0 and (metrics["guide/failed"] == 0).all()
     shutil.rmtree(model)
     replayed = train(*command, packs=[(0,)], models={"mode": "replay", "cassette": str(recorded)})

@@ -9,7 +9,7 @@ import pytest
 from guidebench.harness import registry
 from guidebench.harness.parts import AskingPart
 from guidebench.methods.robofume.dialogue import question
-from guidebench.methods.robofume.judges import CLIPS, Told, Trained
+from guidebench.methods.robofume.judges import CLIPS, OracleJudge, TrainedJudge
 from guidebench.suites.bin_sorting import BinSorting, ScriptedClassifier
 from guidebench.suites.point_maze import PointMaze
 from tests.cell_views import cell_view
@@ -46,29 +46,33 @@ def test_each_is_named_by_its_role_and_judges_no_clips(name: str) -> None:
 
 
 def test_the_oracle_is_told_each_states_success_and_errs_at_the_stated_rates() -> None:
-    for judge, answers in ((Told(), [0, 1]), (Told(false_positive=1.0), [1, 1]), (Told(false_negative=1.0), [0, 0])):
+    for judge, answers in (
+        (OracleJudge(), [0, 1]),
+        (OracleJudge(false_positive=1.0), [1, 1]),
+        (OracleJudge(false_negative=1.0), [0, 0]),
+    ):
         found = judge._answer(asked(False, True), RNG(0))
         assert found.tolist() == answers and found.dtype == np.float32
     many = asked(*[False] * 2000, *[True] * 2000)
-    answers = Told(false_positive=0.1, false_negative=0.3)._answer(many, RNG(1))
+    answers = OracleJudge(false_positive=0.1, false_negative=0.3)._answer(many, RNG(1))
     assert answers[:2000].mean() == pytest.approx(0.1, abs=0.03)
     assert answers[2000:].mean() == pytest.approx(0.7, abs=0.03)
-    assert (answers == Told(false_positive=0.1, false_negative=0.3)._answer(many, RNG(1))).all()
+    assert (answers == OracleJudge(false_positive=0.1, false_negative=0.3)._answer(many, RNG(1))).all()
     check_refused(
         r"does not tell its 2 states' successes.*dialogue\.question",
-        Told()._answer,
+        OracleJudge()._answer,
         asked(True, False)._replace(measures=None),
         RNG(0),
     )
 
 
 def test_a_classifier_that_could_not_be_trained_is_refused_with_the_plan() -> None:
-    assert "no task 'away' for judge.tasks" in fits(Trained(tasks=("away",)))
+    assert "no task 'away' for judge.tasks" in fits(TrainedJudge(tasks=("away",)))
     maze = PointMaze()
-    assert "no scripted policies that fail; with judge.failures=0" in Trained().fits(
-        cell_view({"suite": maze, "guide": Asking(), "classifier": Trained()}, task=maze.tasks[0])
+    assert "no scripted policies that fail; with judge.failures=0" in TrainedJudge().fits(
+        cell_view({"suite": maze, "guide": Asking(), "classifier": TrainedJudge()}, task=maze.tasks[0])
     )
-    check_refused("demonstrations", Trained, demonstrations=0)
+    check_refused("demonstrations", TrainedJudge, demonstrations=0)
 
 
 def test_the_scripted_one_reads_two_views_of_bin_sorting() -> None:

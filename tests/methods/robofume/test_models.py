@@ -12,9 +12,9 @@ import pytest
 from guidebench.harness.models.calls import CallResult
 from guidebench.harness.models.judges.openai_ import OpenAI
 from guidebench.harness.models.judges.transformers_ import Transformers
-from guidebench.harness.models.messages import Sent
-from guidebench.harness.models.questions import Account
-from guidebench.harness.models.serving import Spoken, _converse
+from guidebench.harness.models.messages import SentQuestion
+from guidebench.harness.models.questions import QuestionAccount
+from guidebench.harness.models.serving import RoleDialogue, _converse
 from guidebench.harness.plan.arrays import Declared
 from guidebench.methods.robofume.dialogue import CLASSIFIED, UNANSWERED, SuccessDialogue
 from tests.harness.models.canned import completion, serving
@@ -66,9 +66,9 @@ def test_a_question_about_states_of_which_one_has_no_answer_is_unanswered_and_ke
             return CallResult(None, "malformed") if odd else CallResult(0.75)
 
     declared = Declared(CLASSIFIED, "guide", "classifier")
-    spoken = Spoken(1, "", lambda call: call, None, "guide", declared)
-    item = Sent(0, "classifier", 0, "", 0, 5, None, json.dumps(PUT), 3)
+    spoken = RoleDialogue(1, "", lambda call: call, None, "guide", declared)
+    item = SentQuestion(0, "classifier", 0, "", 0, 5, None, json.dumps(PUT), 3)
     told = asyncio.run(_converse(spoken, SuccessDialogue(False), cast(Any, Desk()), FRAMES, item, "cell/0"))
     assert told.failure == "malformed" and told.value.tolist() == [0.75, UNANSWERED, 0.75]
-    counts = Account().with_answer(told)
+    counts = QuestionAccount().with_answer(told)
     assert (counts.questions, counts.failures) == (1, 1)

@@ -11,13 +11,20 @@ import pytest
 import torch
 
 from guidebench.methods.robofume.dialogue import prompts
-from guidebench.methods.robofume.judges import Trained
+from guidebench.methods.robofume.judges import TrainedJudge
 from guidebench.methods.robofume.network import SIZE, prepared
-from guidebench.methods.robofume.trained import Shown, TrainedClassifier, fit, obtain, shown, vocabulary
+from guidebench.methods.robofume.trained import (
+    JudgedEpisode,
+    TrainedClassifier,
+    fit,
+    obtain,
+    training_episodes,
+    vocabulary,
+)
 from tests.refusals import check_refused
 
 LEFT, RIGHT = "put the red block into the left bin", "put the red block into the right bin"
-QUICK = Trained(updates=60, batch_size=32)
+QUICK = TrainedJudge(updates=60, batch_size=32)
 
 
 def picture(at: int) -> Any:
@@ -28,15 +35,15 @@ def picture(at: int) -> Any:
     return frame
 
 
-def episodes() -> list[Shown]:
+def episodes() -> list[JudgedEpisode]:
     """Each instruction with a success and a failure, which differ between the instructions."""
     both = np.stack([picture(0), picture(1)])
-    return [Shown(LEFT, both, np.array([True, False])), Shown(RIGHT, both, np.array([False, True]))]
+    return [JudgedEpisode(LEFT, both, np.array([True, False])), JudgedEpisode(RIGHT, both, np.array([False, True]))]
 
 
 def test_its_words_are_those_by_which_prompts_tell_instructions_apart_and_others_are_refused_by_name() -> None:
     words = vocabulary([LEFT, RIGHT, "put the green block into the left bin"], joined=True)
-    assert words.told == ("green", "left", "red", "right")
+    assert words.input_words == ("green", "left", "red", "right")
     assert words.inputs(prompts(LEFT, True)[0]).tolist() == [1, 0, 1, 1, 0]
     assert words.inputs(prompts(RIGHT, True)[3]).tolist() == [1, 0, 0, 1, 1]
 
@@ -90,7 +97,7 @@ class Helpless:
 def test_a_suite_that_never_demonstrates_is_named() -> None:
     check_refused(
         r"0 of 10 attempts gave demonstrations of forward .* 2 are needed",
-        shown,
+        training_episodes,
         replace(QUICK, demonstrations=2),
         Helpless(),
         ("forward",),
@@ -105,7 +112,7 @@ def test_it_is_trained_once_and_a_later_process_reads_the_same_from_the_cache(
     from guidebench.suites.bin_sorting import BinDrawing, BinSorting
 
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
-    few = Trained(demonstrations=1, failures=1, tasks=("forward", "backward"), every=40, updates=2, batch_size=8)
+    few = TrainedJudge(demonstrations=1, failures=1, tasks=("forward", "backward"), every=40, updates=2, batch_size=8)
     suite, drawing = BinSorting(observation="state"), BinDrawing(camera="both", size=32)
     first = obtain(few, suite, "sorting", drawing)
     (file,) = (tmp_path / "classifiers").glob("*.safetensors")

@@ -76,7 +76,7 @@ def test_a_run_rewards_every_state_once_and_replays_to_the_byte_when_the_model_i
     recorded = train(*command, packs=[(0,)])
     spent = ledger(recorded)
     assert spent["images"] == 64 and spent["failures"] == 0, "a frame for each transition"
-    metrics = results.load(recorded, what="metrics")
+    metrics = results.load(recorded, log="metrics")
     assert metrics["guide/reward"].between(-1, 1).all() and metrics["guide/reward"].abs().min() > 0
     assert (metrics["guide/failed"] == 0).all()
     shutil.rmtree(model)

@@ -36,7 +36,7 @@ class Watch:
     def __init__(self, study: Path, *words: str) -> None:
         self.study = study
         pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-        env = {**os.environ, "TMPDIR": str(study.parent)}
+        env = {**os.environ, "TMPDIR": str(study.parent), "PYTHONFAULTHANDLER": "1"}
         self.process = programs.start_bench("watch", str(study), *words, **pipes, text=True, env=env)
         address = re.search(r"http://127\.0\.0\.1:\d+/", self.process.stdout.readline())
         assert address is not None
@@ -63,6 +63,9 @@ class Watch:
         self.process.send_signal(how)
         try:
             code = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # faulthandler prints what each thread waits for
+            raise AssertionError(f"bench watch did not end:\n{self.process.stderr.read()}") from None
         finally:
             self.process.kill()
         with self.process.stdout as out, self.process.stderr as errors:

@@ -33,7 +33,11 @@ def test_the_final_score_less_the_baselines_with_p_and_seeds_needed(add: Add, sh
     ours, theirs = rows(rows_shelf)["vlm_rb 8x8"], rows(rows_shelf)["uer 8x8"]
     assert rows_shelf.baseline(ours) is theirs and rows_shelf.baseline(theirs) is None
     comparison = difference([(ours, theirs)])
-    assert comparison is not None and comparison.found.p == pytest.approx(2 / 252) and comparison.found.needed == 4
+    assert (
+        comparison is not None
+        and comparison.comparison.p == pytest.approx(2 / 252)
+        and comparison.comparison.needed == 4
+    )
     words = text.difference(comparison)
     assert words.startswith("final success 0.72 [0.55, 0.82") and words.endswith("] from uer, p 0.008, 4 seeds needed")
     assert difference([(theirs, None)]) is None and text.difference(None) == ""
@@ -60,8 +64,15 @@ def test_over_several_tasks_the_mean_is_compared_where_all_have_as_many_seeds(ad
     rows_shelf = shelf()
     pairs = [(row, rows_shelf.baseline(row)) for name, row in rows(rows_shelf).items() if name.startswith("vlm_rb")]
     comparison = difference(pairs)
-    assert comparison is not None and comparison.found.p == pytest.approx(2 / 400) and comparison.found.needed == 3
-    assert float(comparison.found.difference.estimate) == pytest.approx(0.6) and comparison.found.difference.low > 0
+    assert (
+        comparison is not None
+        and comparison.comparison.p == pytest.approx(2 / 400)
+        and comparison.comparison.needed == 3
+    )
+    assert (
+        float(comparison.comparison.difference.estimate) == pytest.approx(0.6)
+        and comparison.comparison.difference.low > 0
+    )
 
 
 def test_a_gain_is_cut_at_what_is_possible_beside_the_baseline(add: Add, shelf: Shelves) -> None:
@@ -72,4 +83,4 @@ def test_a_gain_is_cut_at_what_is_possible_beside_the_baseline(add: Add, shelf: 
     settings = [Setting(both["vlm_rb 8x8"], both["uer 8x8"])]
     gain = Estimator(lambda _: 1.0, reps=500)("gain_percent", settings)
     assert float(gain.interval.high) == pytest.approx(100) and gain.interval.low >= -100
-    assert gain.told == ""
+    assert gain.interval_note == ""

@@ -198,16 +198,16 @@ def test_figures_3_to_6_are_drawn_with_all_their_curves_and_bars(planned: tuple[
     assert set(drawings) == {f"figure-{name}" for name in ("3", "3-2", "4", "4-4", "5", "5-6", "6")}
     assert not paper_report.figures.missing
     for name, stage in (("4", "ELLM"), ("4-4", "APT")):
-        assert f"from {stage}'s policies" in drawings[f"figure-{name}"].where
+        assert f"from {stage}'s policies" in drawings[f"figure-{name}"].caption
         assert "task3, attack_cow: dsadf ends at 0.50, sparse ends at 0.50" in drawings[f"figure-{name}"].alt
-        assert "not run" not in drawings[f"figure-{name}"].where
+        assert "not run" not in drawings[f"figure-{name}"].caption
     (cell,) = {cell.id: cell for cell in cells if (cell.names.task, cell.names.method) == ("attack_cow", "curiosity")
                and cell.stage and cell.stage.names.method == "apt_exploration"}.values()  # fmt: skip
     assert (
         "task3: dsadf" in drawings["figure-5-6"].alt
         and f"curiosity {100 * worth(cell):.2f}".rstrip("0") in drawings["figure-5-6"].alt
     )
-    assert "(not run: minigpt_4 with GPT-4o, minigpt_4)" in drawings["figure-6"].where
+    assert "(not run: minigpt_4 with GPT-4o, minigpt_4)" in drawings["figure-6"].caption
     assert "task10: dsadf" in drawings["figure-6"].alt and "qwen2_5_vl with GPT-4o" in drawings["figure-6"].alt
 
 

@@ -146,12 +146,12 @@ def test_the_figures_of_a_paper_on_preferences_are_drawn_from_every_log_and_name
     assert "as they come: label accuracy 0.00 at the end" in drawings["figure-1b"].alt
     assert "rl_sallm_f ends at 0.90" in drawings["figure-3"].alt and "sac ends at 0.90" in drawings["figure-3"].alt
     assert "rl_sallm_f ends at 0.45" in drawings["figure-10"].alt, "the return of a test's episode is half its success"
-    assert "(not run: no double check, no llm labels)" in drawings["figure-4"].where
+    assert "(not run: no double check, no llm labels)" in drawings["figure-4"].caption
     assert "drawer-open" not in drawings["figure-4"].alt, "a panel of the full method alone shows no ablation"
     assert "PEBBLE: correlation 0.96" in drawings["figure-5"].alt  # of 0 1 2 and 0 1 4
     assert "button-press: imagined 9.00, preferred by the teacher 2.00" in drawings["figure-6"].alt
     assert "success percent of gpt-4o 100" in drawings["figure-8"].alt
-    assert "(not run: RL-VLM-F)" in drawings["figure-12"].where
+    assert "(not run: RL-VLM-F)" in drawings["figure-12"].caption
     assert "Decision Transformer ends at 0.35" in drawings["figure-13"].alt
 
 

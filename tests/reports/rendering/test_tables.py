@@ -103,7 +103,7 @@ def test_p_values_have_three_decimals_and_numbers_two(
 
 
 def test_the_notes_line_names_seeds_profile_judge_and_resamples(two: Summary) -> None:
-    note = legends.whole(two, "Bold")
+    note = legends.paragraph(two, "Bold")
     for words in ("2 seeds", "4 episodes", "2 evaluations", "500 resamples", "Profile: quick"):
         assert words in note
     assert "Judge sprite: scripted, hand-written for this task" in note and "Partial" not in note
@@ -121,7 +121,7 @@ def test_a_row_of_which_a_planned_seed_failed_before_its_first_evaluation_is_not
         (True, False, ()),
         (False, False, ()),
     ]
-    text, note = _text(summary), legends.whole(summary, "Bold")
+    text, note = _text(summary), legends.paragraph(summary, "Bold")
     assert "1.00 [1.00, 1.00]†" in text and "0.75 [0.75, 0.75]*" in text and "0.25 [0.25, 0.25]*" not in text
     assert (
         "†: at an earlier step than the others, a planned seed has failed or is missing, or too few questions" in note
@@ -132,7 +132,7 @@ def test_a_row_of_which_a_planned_seed_failed_before_its_first_evaluation_is_not
 @pytest.mark.parametrize(("seeds", "warning"), [(1, "A single seed has no interval"), (4, "79 %"), (10, "")])
 def test_the_notes_line_says_what_few_seeds_cannot_show(writer: Writer, seeds: int, warning: str) -> None:
     writer.cell("a", {seed: LOW[0] for seed in range(seeds)}, steps=200)
-    note = legends.whole(writer.summary(500), "Bold")
+    note = legends.paragraph(writer.summary(500), "Bold")
     few = "mean over 4 seeds of one task is too narrow. It holds the true mean in 79 % of cases where scores are normal"
     for words in ("A single seed has no interval", few):
         assert (words in note) is (bool(warning) and warning in words)

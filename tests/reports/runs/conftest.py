@@ -10,7 +10,7 @@ import pytest
 
 import guidebench
 from guidebench.harness.commands import cli
-from guidebench.harness.models import cassette, keeping
+from guidebench.harness.models import cassette, study_models
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import Asker, Call, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
 from guidebench.harness.models.keys import request
@@ -23,7 +23,7 @@ TOOK = Usage(calls=1, tokens_in=70, tokens_out=5, images=4, seconds=0.25, usd=0.
 
 def record(study: Path, asker: str, outcomes: list[tuple[Call, object, str]], shard: str = "1") -> None:
     """Record calls with their value or failure in a study's cassette, as a run's model process does."""
-    directory = keeping.folder(study)
+    directory = study_models.folder(study)
     recording = cassette.Cassette([], directory / f"shard-{shard}.sqlite")
     for number, (call, value, failure) in enumerate(outcomes):
         who = Asker(asker, number, 10 * number)

@@ -65,7 +65,7 @@ def write_question(run: Path, name: str = "mine", **changes: Any) -> None:
 def test_what_bench_eval_left_is_shown_with_the_scores(run: Path) -> None:
     run_episodes = episodes.episodes(run)
     (episode,), (film,) = run_episodes.strips, run_episodes.films
-    assert run_episodes.notes == () and episode.where == "minigrid_doorkey/5x5" and episode.judge == "sprite"
+    assert run_episodes.notes == () and episode.task_id == "minigrid_doorkey/5x5" and episode.judge == "sprite"
     assert episode.clips and all(clip.score in (0.0, 1.0) and clip.png for clip in episode.clips)
     assert (film.name, film.kind, film.reason) == ("first.mp4", "video/mp4", "") and film.content
 
@@ -74,15 +74,15 @@ def test_frames_and_questions_of_logs_come_with_their_numbers_texts_and_images(t
     write_logged_episode(tmp_path)
     write_question(tmp_path)
     run_episodes = episodes.episodes(tmp_path)
-    (episode,), (question,) = run_episodes.logged, run_episodes.asked
+    (episode,), (question,) = run_episodes.logged, run_episodes.questions
     assert (episode.log, episode.episode, episode.step, episode.success) == ("keyframes", 10, 5_500, True)
     (frame,) = episode.frames
     assert (frame.frame, frame.numbers, frame.png) == (17, (("weight", 4.25),), png(CLIP[0]))
-    assert episode.told == (("fix", "Close the gripper."),) and episode.left_out == 0
+    assert episode.texts == (("fix", "Close the gripper."),) and episode.left_out == 0
     assert (question.log, question.role, question.episode, question.step) == ("questions", "planner", 10, 5_500)
     ((role, (text, image)),) = question.messages
     assert (role, text.text, image.png, question.frame) == ("user", "Where?", png(CLIP[0]), png(CLIP[1]))
-    assert question.told == (("plan", "Over there."),) and question.left_out == 0
+    assert question.texts == (("plan", "Over there."),) and question.left_out == 0
     write_logged_episode(tmp_path, success=None)
     assert episodes.episodes(tmp_path).logged[0].success is None
 
@@ -90,7 +90,7 @@ def test_frames_and_questions_of_logs_come_with_their_numbers_texts_and_images(t
 KINDS = {
     "strips": ("frames", strips),
     "logged": ("logged", write_logged_episode),
-    "asked": ("questions", write_question),
+    "questions": ("questions", write_question),
 }
 MISFITS = [
     ("logged", {"file": "../../run.json"}, "there is no file '../../run.json' in its directory"),
@@ -105,14 +105,14 @@ MISFITS = [
     ("logged", {"success": "yes"}, "success is 'yes'; expected bool"),
     ("logged", {"episode": True}, "episode is True; expected int"),
     ("logged", {"left_out": None}, "left_out is None; expected int"),
-    ("asked", {"frame": "../../run.json"}, "there is no file '../../run.json' in its directory"),
-    ("asked", {"frame": "mine.json"}, "no PNG"),
-    ("asked", {"messages": [1]}, "a message is 1; expected a JSON object"),
-    ("asked", {"messages": [{"role": "user", "parts": [1]}]}, "a piece of a message is 1; expected a JSON object"),
-    ("asked", {"messages": [{"role": "user", "parts": [{"file": "x.png"}]}]}, "there is no file 'x.png'"),
-    ("asked", {"messages": [{"role": "user", "parts": [{}]}]}, "text is None; expected str"),
-    ("asked", {"role": 1}, "role is 1; expected str"),
-    ("asked", {"told": ["plan"]}, "a text is 'plan'; expected a JSON object"),
+    ("questions", {"frame": "../../run.json"}, "there is no file '../../run.json' in its directory"),
+    ("questions", {"frame": "mine.json"}, "no PNG"),
+    ("questions", {"messages": [1]}, "a message is 1; expected a JSON object"),
+    ("questions", {"messages": [{"role": "user", "parts": [1]}]}, "a piece of a message is 1; expected a JSON object"),
+    ("questions", {"messages": [{"role": "user", "parts": [{"file": "x.png"}]}]}, "there is no file 'x.png'"),
+    ("questions", {"messages": [{"role": "user", "parts": [{}]}]}, "text is None; expected str"),
+    ("questions", {"role": 1}, "role is 1; expected str"),
+    ("questions", {"told": ["plan"]}, "a text is 'plan'; expected a JSON object"),
     ("strips", {"score": 1.5}, "score is 1.5; expected a number in [0, 1]"),
     ("strips", {"score": float("nan")}, "score is nan; expected a finite number"),
     ("strips", {"score": "high"}, "score is 'high'"),
@@ -239,7 +239,7 @@ def test_what_would_make_the_page_too_large_is_left_out_and_counted(
     counts = [(len(episode.frames), episode.left_out) for episode in episodes.episodes(tmp_path / "logged").logged]
     assert counts == [(1, 2), (0, 3), (0, 3)]
     monkeypatch.setattr(episodes, "STRIPS", first_size + second_size)
-    first, second = episodes.episodes(tmp_path / "asked").asked
+    first, second = episodes.episodes(tmp_path / "asked").questions
     assert (first.left_out, second.left_out, second.frame) == (0, 1, b"")
 
 

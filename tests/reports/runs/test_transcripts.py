@@ -104,7 +104,7 @@ def test_each_step_stands_with_its_sub_goal_and_who_acted() -> None:
             "1 with one possible action", "1 emergency",
         "2 sub-goals reached", "1 reply naming an impossible action",
     )  # fmt: skip
-    assert (episode.told, episode.frames, episode.left_out) == (9, 5, 0)
+    assert (episode.logged_steps, episode.frames, episode.left_out) == (9, 5, 0)
 
 
 def test_the_plan_stands_with_its_reflection_and_not_that_of_an_episode_of_training() -> None:
@@ -157,11 +157,11 @@ def test_what_is_long_is_cut_and_counted() -> None:
         for number in range(100 * (PARTS + 5))
     ]  # fmt: skip
     (episode,) = transcripts_of({**DUAL, "routes": [], "actions": actions}, [(0, False, 10_000)])[0]
-    assert len(episode.parts) == PARTS and episode.left_out == 5 and episode.told == 6_500
+    assert len(episode.parts) == PARTS and episode.left_out == 5 and episode.logged_steps == 6_500
     assert len(episode.parts[0].lines) == 2 * ENDS and episode.parts[0].left_out == 100 - 2 * ENDS
     assert sum(len(part.lines) for part in episode.parts) == LINES
     assert episode.parts[-1].lines == () and episode.parts[-1].left_out == 100
-    assert len(episode.parts[0].lines[0].said) < 350
+    assert len(episode.parts[0].lines[0].reply) < 350
 
 
 def test_logs_of_other_columns_are_left_alone_and_damaged_ones_are_noted() -> None:

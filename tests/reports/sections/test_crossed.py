@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from guidebench.reports.rendering import figures
-from guidebench.reports.sections import Source, crossed, own
+from guidebench.reports.sections import Source, builtin, crossed
 from guidebench.reports.sections.crossed import SweepGrid
 from guidebench.reports.summary import bounding
 from tests.reports.conftest import Writer
@@ -41,7 +41,7 @@ def grid(writer: Writer) -> Writer:
 def test_two_fields_with_every_pair_of_values_are_a_grid_the_longer_across(grid: Writer) -> None:
     grid.cell("uer", {0: {200: [1]}}, steps=200, method="uer")  # methods are crossed apart
     (crossed_grid,) = _grids(grid)
-    assert (crossed_grid.where, crossed_grid.label) == ("grid/8x8", "vlm_rb · sprite · quick")
+    assert (crossed_grid.task_id, crossed_grid.label) == ("grid/8x8", "vlm_rb · sprite · quick")
     assert crossed_grid.fields == ("replay.clip_length", "replay.lambda_max")
     assert crossed_grid.values == (("16", "32"), ("0.25", "0.5", "null"))
     finals = [[float(row.final.estimate) for row in line if row] for line in crossed_grid.rows]
@@ -89,8 +89,8 @@ def test_the_map_has_every_row_of_a_report_that_shows_some(writer: Writer) -> No
     every = writer.summarised()
     bounded = bounding.bounded(*every)
     labels = {row.cell.id: row.label for row in bounded[1].rows}
-    source = Source(*bounded, 200, labels, figures.styles(labels.values()), whole=every)
-    section = next(section for section in own.SECTIONS if section.name == "crossed")
+    source = Source(*bounded, 200, labels, figures.styles(labels.values()), unbounded=every)
+    section = next(section for section in builtin.SECTIONS if section.name == "crossed")
     assert len(bounded[1].rows) < 64
     (crossed_grid,) = section.load(source)
     assert sum(row is not None for line in crossed_grid.rows for row in line) == 64

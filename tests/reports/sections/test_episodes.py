@@ -50,7 +50,7 @@ def test_means_are_of_the_last_evaluation_and_intervals_are_over_seeds(writer: W
     notes: list[str] = []
     write_cell(writer)
     (task,) = episodes_of(results.study(writer.finish()), notes)
-    assert task.where == "grid/8x8" and not notes
+    assert task.task_id == "grid/8x8" and not notes
     assert task.names == ("success", "completion", "alive", "steps", "wall seconds")
     (means,) = task.means.values()
     assert np.array(means) == pytest.approx(

@@ -30,7 +30,7 @@ def spreads(study: results.StudyRecord) -> list[Spread]:
 def test_shares_are_means_over_seeds_in_the_order_of_the_task(writer: Writer) -> None:
     write_cell(writer)
     (spread,) = spreads(results.study(writer.finish()))
-    assert isinstance(spread, Spread) and spread.seeds == 2 and spread.where == "grid/8x8"
+    assert isinstance(spread, Spread) and spread.seeds == 2 and spread.task_id == "grid/8x8"
     assert list(spread.drawn) == ["key", "door"], "not alphabetical: as the reference episode meets them"
     assert spread.drawn.loc[100].tolist() == pytest.approx([0.4, 0.6])
     assert spread.stored.loc[100].tolist() == pytest.approx([0.6, 0.4])

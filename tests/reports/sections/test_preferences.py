@@ -76,7 +76,7 @@ def points(values: Any) -> list[float]:
 def test_labels_count_beside_a_scripted_teacher_that_prefers_one(taught: Teaching) -> None:
     # of labels 0 and 1: seed 0 one of two (that of .5 does not count), seed 1 two of three
     assert points(taught.accuracy) == pytest.approx([7 / 12, 1 / 2, 2 / 3]) and (taught.queries, taught.runs) == (8, 2)
-    assert (taught.where, taught.label) == ("grid/8x8", "rl_sallm_f · scripted · quick")
+    assert (taught.task_id, taught.label) == ("grid/8x8", "rl_sallm_f · scripted · quick")
     # a reward that tells nothing apart is right in half: seed 0 right, right, wrong; seed 1 right, tie, wrong, right
     assert float(taught.learned.estimate) == pytest.approx((2 / 3 + 2.5 / 4) / 2)
     shares = {name: float(share.estimate) for name, share in taught.outcomes.items()}

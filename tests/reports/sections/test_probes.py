@@ -60,7 +60,7 @@ def test_curves_are_means_over_the_seeds_at_steps_that_all_of_them_have(writer: 
     assert list(probed.change) == [100] and probed.change[100].to_dict() == {1: 2.0, 2: 1.0, 3: -1.0, 4: 1.0}
     assert probed.score.to_dict() == {1: 0.5, 3: 0.0} and probed.events == ((2, "key"), (3, "door"), (5, "door"))
     assert probed.expert.tolist() == [bool(value) for value in EXPERT]
-    assert (probed.window, probed.seeds, probed.where) == (2, 2, "grid/8x8")
+    assert (probed.window, probed.seeds, probed.task_id) == (2, 2, "grid/8x8")
 
 
 def test_a_cell_without_a_judge_has_no_scores_and_one_without_probes_no_entry(writer: Writer) -> None:

@@ -76,7 +76,7 @@ def test_a_guide_of_another_package_logs_rows_and_adds_a_section_over_a_stop(
     with pytest.raises(Stopped):
         train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=tmp_path / "s", stop=lambda: next(stop_checks) > 110)
     study = train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=tmp_path / "s")
-    assert len(results.load(study, what="waypoints")) == 20
+    assert len(results.load(study, log="waypoints")) == 20
     summary, page = report(study)
     (cell,) = results.study(study).cells
     assert summary["places"] == [cell.id] and summary["preferences"] == [] and summary["notes"] != []
@@ -115,7 +115,7 @@ def section(words: str, name: str = "bad") -> str:
         ("", "has no attribute 'SECTIONS'"),
         (section("load=lambda s: 1", "notes"), "since its name 'notes' belongs to what every report has; choose"),
         (section("load=lambda s: 1", "a/b"), "its name is 'a/b'; expected lower-case"),
-        (section("load=lambda s: 1", "probes"), "taken by guidebench.reports.sections.own; choose another"),
+        (section("load=lambda s: 1", "probes"), "taken by guidebench.reports.sections.builtin; choose another"),
         (
             section("load=lambda s: 1", "judges"),
             "a section of bad_report (plug-in 'bad'), since its name 'judges' is taken",
@@ -312,7 +312,7 @@ def test_sections_come_in_their_order_and_read_a_log_once(source: Source, monkey
         return numbers
 
     both = [Section(name, "Both", 1, load=spoilt, needs=("probes",)) for name in ("a", "b")]
-    assert [section_.content for section_ in sections.made(both, source, notes)] == [[0.5], [0.5]] and not notes
+    assert [section_.content for section_ in sections.build(both, source, notes)] == [[0.5], [0.5]] and not notes
     assert read == ["probes"], "and what the first changed the second does not see"
 
 
@@ -326,9 +326,9 @@ def test_a_table_with_too_few_numbers_in_a_line_is_refused_and_a_chart_of_no_row
     ):
         notes: list[str] = []
         section = Section("bad", "Bad", 1, load=lambda source: None, tables=lambda numbers, grid=grid: [grid])  # type: ignore[misc]
-        assert sections.made([section], source, notes) == [] and message in notes[0]
+        assert sections.build([section], source, notes) == [] and message in notes[0]
     chart = figures.Chart("t", "x", "y", [figures.Curve("not a row", np.arange(2.0), Interval(*[np.zeros(2)] * 3))])
     drawing = figures.Drawing("w", "mine", b"", b"", "", chart)
     section = Section("mine", "M", 1, load=lambda source: None, drawings=lambda numbers, source: [drawing])
-    (gallery,) = sections.galleries(sections.made([section], source, []), source, [])
+    (gallery,) = sections.galleries(sections.build([section], source, []), source, [])
     assert gallery.drawings[0].chart is None

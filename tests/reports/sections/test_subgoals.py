@@ -40,7 +40,7 @@ def met_in(study: results.StudyRecord, reps: int) -> list[subgoals.Subgoals]:
 def test_rates_are_means_over_seeds_at_the_last_evaluation_and_the_history_has_every_one(writer: Writer) -> None:
     write_cell(writer)
     (task,) = met_in(results.study(writer.finish()), 1_000)
-    assert task.where == "grid/8x8" and task.names == ("drawer", "window"), "in the order of the task"
+    assert task.task_id == "grid/8x8" and task.names == ("drawer", "window"), "in the order of the task"
     ((drawer, window),) = task.rates.values()
     assert [float(end) for end in drawer] == pytest.approx([0.75, 0.5, 1.0])
     assert [float(end) for end in window] == pytest.approx([0.5, 0.5, 0.5])

@@ -213,7 +213,7 @@ def test_tasks_of_different_scores_are_put_on_one_scale(writer: Writer) -> None:
     assert means == pytest.approx({"uer": (0.3 + 0.15) / 2, "per": 0.85})
     assert _overview(summary).improvement["per", "uer"].estimate == 1.0
     assert "0 is the worst and 1 the best of the range of each task's score" in legends.aggregates(summary)
-    assert overviews.drawings(summary.overviews, figures.styles(means))[0].where.endswith("by normalised score")
+    assert overviews.drawings(summary.overviews, figures.styles(means))[0].caption.endswith("by normalised score")
 
 
 def test_tasks_without_a_known_range_are_not_averaged_but_ranked(writer: Writer) -> None:

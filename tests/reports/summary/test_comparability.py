@@ -74,12 +74,12 @@ def test_studies_whose_task_cannot_be_compared_are_refused_and_no_match_tells_wh
         require([QUICK], stored, UNMIXED, ("mine", "theirs"))
     assert require([QUICK], stored, Mixing(profiles=True), ("mine", "theirs")) == []
     with pytest.raises(UserError, match=r"no runs match: mine has grid/8x8 \(uer; quick\); theirs has grid/5x5 \(per"):
-        require([QUICK], [QUICK._replace(where="grid/5x5", method="per")], UNMIXED, ("mine", "theirs"))
+        require([QUICK], [QUICK._replace(task_id="grid/5x5", method="per")], UNMIXED, ("mine", "theirs"))
 
 
 def test_one_task_that_fits_is_enough_of_a_pool_but_not_of_a_study() -> None:
-    ours = [QUICK, QUICK._replace(where="grid/5x5")]
-    stored = [QUICK, QUICK._replace(where="grid/5x5", version=2)]
+    ours = [QUICK, QUICK._replace(task_id="grid/5x5")]
+    stored = [QUICK, QUICK._replace(task_id="grid/5x5", version=2)]
     (note,) = require(ours, stored, UNMIXED, ("mine", "measured"), strict=False)
     assert note.startswith("grid/5x5: not compared: protocol version 1 beside 2")
     with pytest.raises(UserError, match="grid/5x5"):

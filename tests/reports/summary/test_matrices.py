@@ -51,7 +51,7 @@ def test_differences_from_the_reference_of_a_worked_example(ablated: Writer) -> 
     # 1 and .5 beside .25 and .5: of six choices of two, four are as far apart; 6 of 8 beside 3 of 8 have p = .315
     assert second.comparison.adjusted_p == second.comparison.p == pytest.approx(4 / 6)
     assert second.comparison.difference.estimate == -0.375 and np.isnan(second.comparison.difference.low)
-    assert second.comparison.told == "2 seeds cannot tell" and second.comparison.needed > 4
+    assert second.comparison.interval_note == "2 seeds cannot tell" and second.comparison.needed > 4
 
 
 def test_p_values_are_corrected_for_every_row_that_is_compared(writer: Writer) -> None:

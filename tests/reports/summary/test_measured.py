@@ -26,7 +26,7 @@ def test_a_measured_study_has_tables_by_every_kind_of_statistics(name: str) -> N
     ours = _summary(name)
     for summary in (ours, engines.with_rliable_s(ours, FEW)):
         assert tables.terminal(summary) and latex.latex(summary)
-        headings = [overview.scores.where for overview in summary.overviews]
+        headings = [overview.scores.heading for overview in summary.overviews]
         assert len(set(headings)) == len(headings), "headings are unique"
         for labels in tables.aggregates_by_label(summary.aggregates).values():
             assert all(len(metrics) == 4 for metrics in labels.values()), "a row has each metric once"

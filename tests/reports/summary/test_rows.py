@@ -117,7 +117,7 @@ def test_configurations_that_share_a_name_are_told_apart_by_their_models_or_a_nu
         "plans · planner=large",
     ]
     assert any("2 configurations are called uer" in note and "(a1b2, c3d4)" in note for note in summary.notes)
-    full_labels = names.whole(results.study(writer.directory).cells, []).labels
+    full_labels = names.full(results.study(writer.directory).cells, []).labels
     assert [full_labels[name].partition(" [")[2] for name in ("e5", "f6")] == [
         "critic=large, planner=small, seer=small]", "critic=large, planner=large, seer=small]",
     ]  # fmt: skip

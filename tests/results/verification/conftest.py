@@ -23,7 +23,7 @@ from guidebench.results.submissions import packing
 from guidebench.results.submissions.manifest import MANIFEST, Packed, read
 from guidebench.results.submissions.opening import add
 from guidebench.results.verification import record, verifying
-from guidebench.results.verification.playing import Played, Player, Wanted
+from guidebench.results.verification.playing import Played, Player, RunEvaluations
 from guidebench.results.verification.record import CellVerdict, Verification
 
 SEED = 7
@@ -139,7 +139,7 @@ class SharedPlayer:
     def __init__(self, player: Player, played: dict[object, Played | Exception]) -> None:
         self.player, self.played = player, played
 
-    def __call__(self, question: Wanted) -> Played:
+    def __call__(self, question: RunEvaluations) -> Played:
         files = (question.cell / "cell.json", question.cell / f"seed-{question.seed}" / "policy.safetensors")
         key = (*question[1:7], str(question[7:]), *(path.read_bytes() if path.is_file() else b"" for path in files))
         if key not in self.played:

@@ -20,7 +20,7 @@ from guidebench.results.submissions import packing
 from guidebench.results.submissions.manifest import MANIFEST, read
 from guidebench.results.submissions.opening import add
 from guidebench.results.verification import pictures, verifying
-from guidebench.results.verification.pictures import Shown, replayed
+from guidebench.results.verification.pictures import GalleryRun, replayed
 from guidebench.results.verification.record import Verification
 from tests.results.verification.conftest import trained
 
@@ -46,7 +46,7 @@ def run_of(study: Path) -> Path:
 
 def differences(study: Path) -> dict[int, str]:
     run = run_of(study)
-    return replayed(Shown(run.parent, run.parent.name.rpartition("-")[2], 0))
+    return replayed(GalleryRun(run.parent, run.parent.name.rpartition("-")[2], 0))
 
 
 def describe(study: Path, change: Callable[[Any], object]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import config, matrix
-from guidebench.results.verification.playing import Player, Wanted, _needed
+from guidebench.results.verification.playing import Player, RunEvaluations, _needed
 
 
 def test_what_needs_more_memory_than_there_is_for_it_fails() -> None:
@@ -24,7 +24,7 @@ def test_what_needs_more_memory_than_there_is_for_it_fails() -> None:
 
 def test_a_process_that_ended_is_told_and_begun_anew(tmp_path: Path) -> None:
     player = Player(60.0)
-    nothing = Wanted(tmp_path, "none", 0, 1, 1, 1, 1)
+    nothing = RunEvaluations(tmp_path, "none", 0, 1, 1, 1, 1)
     try:
         with pytest.raises(UserError, match=r"cell\.json is missing"):
             player(nothing)
@@ -41,6 +41,6 @@ def test_the_parameters_needed_are_those_of_what_the_learner_observes() -> None:
     """An agent that reads sentences as vectors gives its learner other observations than the task's."""
     words = ["suite=crafter", "profile=smoke", "suite.observation=text", "agent=language_conditioned"]
     (cell,) = matrix.plan([*words, "text_embedder=scripted", "agent.width=16", "text_embedder.width=16"]).cells
-    place = config.there(cell)
+    place = config.cell_view(cell)
     network = cell.section("learner").network(place.observations, place.actions)
     assert _needed(cell) == {name: spec.shape for name, spec in network.specs().items()}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models import keeping, keys
+from guidebench.harness.models import keys, study_models
 from guidebench.harness.models.backends import images
 from guidebench.harness.models.budget import Limits
 from guidebench.harness.models.calls import Asker, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
@@ -71,7 +71,7 @@ def check_of(
     study: Path, cassette: Path | None = None, count: int = 8, limits: Limits | None = AMPLE, **judge_settings: Any
 ) -> Check:
     """Return the check of `count` recorded calls of the judge, asked again within `limits` together."""
-    keeping.settle(keeping.folder(study))
+    study_models.settle(study_models.folder(study))
     path = next(study.glob("*/*/*/cell.json"))
     cell = configuration(path.parent, path.parent.name.rpartition("-")[2])
     settings = {f"judge.{name}": value for name, value in judge_settings.items()}
@@ -129,7 +129,7 @@ cassette; how many calls -> whether they agree, and what is said."""
 @pytest.mark.parametrize("case", CHECKS)
 def test_calls_of_a_served_model_agree_or_it_is_said_why_not(served: Path, tmp_path: Path, case: str) -> None:
     says, change, count, passed, words = CHECKS[case]
-    keeping.settle(keeping.folder(served))
+    study_models.settle(study_models.folder(served))
     cassette = Path(shutil.copy(served / "models" / "cassette.sqlite", tmp_path / "c.sqlite"))
     with closing(sqlite3.connect(cassette)) as db, db:
         (change or id)(db)

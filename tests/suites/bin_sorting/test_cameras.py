@@ -5,9 +5,9 @@ import pytest
 
 from guidebench.harness.capabilities import InstructsBySnapshot, Locates, Projects
 from guidebench.suites.bin_sorting import BinSorting, layout, words
-from guidebench.suites.bin_sorting.calibration import Regressor, shown
+from guidebench.suites.bin_sorting.calibration import Regressor, tip_pixels
 from guidebench.suites.bin_sorting.cameras import CAMERAS, project
-from guidebench.suites.bin_sorting.task import there
+from guidebench.suites.bin_sorting.task import is_at
 from tests.refusals import check_refused
 
 from .conftest import STATE
@@ -50,7 +50,7 @@ def test_projected_blocks_are_where_they_are_drawn(camera, opengl, tasks):
 
 @pytest.mark.parametrize("camera", CAMERAS)
 def test_the_marker_of_calibration_frames_is_at_the_projected_tip(camera, opengl):
-    points, pixels = shown(camera, 100, 12, seed=0)
+    points, pixels = tip_pixels(camera, 100, 12, seed=0)
     assert len(points) >= 8
     assert np.linalg.norm(project(camera, points, 100) - pixels, axis=1).max() < 0.5
 
@@ -119,7 +119,7 @@ def test_a_snapshot_tells_what_is_asked_and_where_the_block_and_its_place_are(na
         block = words.colours(name).index(next(word for word in task.instruction.split() if word in words.COLOURS))
         assert thing == pytest.approx(task._world.poses[block, :3])
         assert place == pytest.approx([*task._aim().place, layout.BLOCK])
-        assert there(place, task._place)
+        assert is_at(place, task._place)
     assert len(told) > 2
 
 

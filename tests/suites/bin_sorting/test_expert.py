@@ -58,7 +58,7 @@ def test_an_unknown_way_to_fail_is_named(tasks):
 
 
 def test_demonstrations_repeat_in_another_world_and_meet_all_events():
-    (episode,) = demonstrations.make(demonstrations.Wanted("bin_sorting", STATE, "backward", 1))
+    (episode,) = demonstrations.make(demonstrations.DemonstrationSpec("bin_sorting", STATE, "backward", 1))
     assert episode.length == 40 and episode.success[-1] and episode.action.dtype == np.float32
     assert episode.events.any(axis=0).all()
 

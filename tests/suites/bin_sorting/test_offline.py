@@ -7,7 +7,7 @@ import pytest
 
 from guidebench.harness.commands import cli
 from guidebench.harness.episodes import datasets
-from guidebench.harness.episodes.datasets import Dataset, Wanted
+from guidebench.harness.episodes.datasets import Dataset, DatasetSpec
 from guidebench.harness.plan import matrix, variations
 from guidebench.suites.bin_sorting import BinSorting, BinSortingData, offline
 from tests.refusals import check_refused
@@ -16,7 +16,7 @@ from .conftest import STATE
 
 
 def obtained(suite: Any = STATE, **counts: Any) -> Dataset:
-    return datasets.obtain(Wanted("offline", BinSortingData(**counts), suite, "sorting"))
+    return datasets.obtain(DatasetSpec("offline", BinSortingData(**counts), suite, "sorting"))
 
 
 @pytest.fixture(scope="module")

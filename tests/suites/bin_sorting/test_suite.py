@@ -35,6 +35,6 @@ def whole(train_once):
 
 @pytest.mark.slow
 def test_evaluations_tell_what_became_of_the_blocks(whole):
-    rows = results.load(whole, what="outcomes")
+    rows = results.load(whole, log="outcomes")
     assert {"lifted", "wrong_bin", "out_of_reach", "put_back"} <= set(rows["outcome"])
     assert results.load(whole)["length"].unique().tolist() == [40]

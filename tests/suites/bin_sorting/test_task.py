@@ -9,7 +9,7 @@ import pytest
 from guidebench.harness.capabilities import Steers
 from guidebench.suites.bin_sorting import layout, words
 from guidebench.suites.bin_sorting.dynamics import _angles, _matrix
-from guidebench.suites.bin_sorting.task import SNAPSHOT, BinTask, there
+from guidebench.suites.bin_sorting.task import SNAPSHOT, BinTask, is_at
 from tests.refusals import check_refused
 
 from .conftest import STATE
@@ -67,9 +67,9 @@ def test_backward_succeeds_on_the_tray(xy, succeeds, tasks):
 def test_sides_of_the_tray_begin_three_centimetres_from_its_middle():
     for side, xy in {"near": (0.38, 0), "far": (0.46, 0), "left": (0.42, 0.04), "right": (0.42, -0.04)}.items():
         at = np.array([*xy, 0.02])
-        assert [place for place in words.PLACES[3:] if there(at, place)] == [f"{side} side"]
-        assert not there(np.array([0.42, 0.02, 0.02]), f"{side} side")
-    assert not there(np.array([0.42, 0.2, 0.02]), "left side")  # beyond the tray
+        assert [place for place in words.PLACES[3:] if is_at(at, place)] == [f"{side} side"]
+        assert not is_at(np.array([0.42, 0.02, 0.02]), f"{side} side")
+    assert not is_at(np.array([0.42, 0.2, 0.02]), "left side")  # beyond the tray
 
 
 def test_termination_at_success_is_a_setting():

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("crafter")
 
 from guidebench.suites.crafter.drawing import CrafterDrawer
-from guidebench.suites.crafter.game import CODES, MATERIALS, SHOWN, Game
+from guidebench.suites.crafter.game import CODES, MATERIALS, OBJECT_PICTURES, Game
 from guidebench.suites.crafter.perturbations import FLOOR, SWAP
 from guidebench.suites.crafter.settings import CrafterDrawing
 from guidebench.suites.crafter.snapshots import Scene, pack, unpack
@@ -41,7 +41,7 @@ def test_pictures_of_a_day_and_a_night_are_the_packages(peer, keep_alive):
         if number % 10 == 0:
             assert np.array_equal(larger(snapshot[None])[0], other.again(101)), number
         asleep, nights = asleep + game.player.sleeping, nights + (game.noise is not None)
-        edge += (game.seen()[0] == 0).any()
+        edge += (game.visible_cells()[0] == 0).any()
         if number < 220:
             keep_alive(game.player, other._player)
             game.player.inventory["energy"] = other._player.inventory["energy"] = 5
@@ -69,7 +69,7 @@ def test_every_cell_and_item_looks_as_in_the_package(peer):
         world[3, 9][1].grown = 301
         player.inventory.update({name: number % 10 for number, name in enumerate(player.inventory)})
     game.changed()
-    assert len(np.unique(game.seen()[1])) == 10
+    assert len(np.unique(game.visible_cells()[1])) == 10
     assert np.array_equal(CrafterDrawer(64)(pack(game.scene())[None])[0], other.render())
 
 
@@ -110,12 +110,12 @@ def cells(draw, *scenes):
 @pytest.mark.parametrize("perturbation", ["sprite_swap", "texture"])
 def test_what_a_perturbation_names_looks_otherwise_and_nothing_else(perturbation):
     plain, other = (CrafterDrawing(size=64, perturbation=name).spawn("game") for name in ("none", perturbation))
-    for name in (*MATERIALS, *SHOWN[:-1]):
+    for name in (*MATERIALS, *OBJECT_PICTURES[:-1]):
         shown = scene(name) if name in MATERIALS else scene("grass", name)
         differs = (cells(plain, shown) != cells(other, shown)).any((0, 3, 4, 5))
         named = name in SWAP if perturbation == "sprite_swap" else name not in FLOOR
         assert differs.any() == named, name
-        if name in SHOWN:
+        if name in OBJECT_PICTURES:
             assert differs.sum() == named
 
 

@@ -9,7 +9,7 @@ pytest.importorskip("crafter")
 
 from guidebench import testing
 from guidebench.suites.crafter import game as module
-from guidebench.suites.crafter.game import CODES, ITEMS, MATERIALS, SHOWN, Game, Members
+from guidebench.suites.crafter.game import CODES, ITEMS, MATERIALS, OBJECT_PICTURES, Game, Members
 from tests.refusals import check_refused
 
 
@@ -90,7 +90,7 @@ def test_what_is_seen_is_what_lies_around_the_player():
         world.remove(world[1, y][1])
     world.move(game.player, np.array((1, y)))
     game.changed()
-    materials, things = game.seen()
+    materials, things = game.visible_cells()
     assert materials.shape == things.shape == (9, 7)
     assert (materials[:3] == 0).all() and (materials[3:] > 0).all()  # column 0 of the world is at 3
     for column in range(3, 9):
@@ -98,7 +98,7 @@ def test_what_is_seen_is_what_lies_around_the_player():
             material, thing = world[column - 3, y + row - 3]
             assert materials[column, row] == MATERIALS.index(material) + 1
             assert things[column, row] == (0 if thing is None else CODES[thing.texture])
-    assert SHOWN[things[4, 3] - 1] == "player-down"
+    assert OBJECT_PICTURES[things[4, 3] - 1] == "player-down"
 
 
 def test_names_are_the_packages():
@@ -106,7 +106,7 @@ def test_names_are_the_packages():
 
     assert len(MATERIALS) == 12 and len(ITEMS) == 16 and len(constants.achievements) == 22
     textures = {path.stem for path in (constants.root / "assets").glob("*.png")}
-    assert set(SHOWN) - textures == set() or set(SHOWN) - textures == {"fence"}
+    assert set(OBJECT_PICTURES) - textures == set() or set(OBJECT_PICTURES) - textures == {"fence"}
     ids = Env(seed=0)._sem_view._obj_ids
     assert [ids[kind] for kind in module.KINDS[:-1]] == list(range(13, 19))
 
@@ -116,7 +116,7 @@ def play(game, actions):
     digest = hashlib.sha256()
     for action in actions:
         _, reward, done, _ = game.step(action)
-        materials, things = game.seen()
+        materials, things = game.visible_cells()
         digest.update(repr((reward, done, game.levels())).encode() + materials.tobytes() + things.tobytes())
         digest.update(game.semantic().tobytes())
         if done:

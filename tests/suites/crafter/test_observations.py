@@ -8,7 +8,7 @@ pytest.importorskip("crafter")
 from PIL import Image
 
 from guidebench.suites.crafter import Crafter
-from guidebench.suites.crafter.game import ITEMS, MATERIALS, SHOWN
+from guidebench.suites.crafter.game import ITEMS, MATERIALS, OBJECT_PICTURES
 from guidebench.suites.crafter.observations import ITEMS as ITEM_COUNT
 from guidebench.suites.crafter.observations import LONGEST_TEXT, space
 from guidebench.suites.crafter.observations import MATERIALS as MATERIAL_COUNT
@@ -16,7 +16,7 @@ from guidebench.suites.crafter.observations import THINGS as THING_COUNT
 
 
 def test_the_counts_of_codes_are_the_packages():
-    assert (len(MATERIALS), len(SHOWN), len(ITEMS)) == (MATERIAL_COUNT, THING_COUNT, ITEM_COUNT)
+    assert (len(MATERIALS), len(OBJECT_PICTURES), len(ITEMS)) == (MATERIAL_COUNT, THING_COUNT, ITEM_COUNT)
 
 
 def test_symbols_are_the_view_the_inventory_and_the_light(peer):
@@ -29,8 +29,10 @@ def test_symbols_are_the_view_the_inventory_and_the_light(peer):
     x, y = info["player_pos"]
     materials = other._world._mat_map[x - 4 : x + 5, y - 3 : y + 4]
     assert record["local"].shape == (9, 7, 2) and np.array_equal(record["local"][..., 0], materials)
-    assert SHOWN[record["local"][4, 3, 1] - 1].startswith("player")
-    cows = (info["semantic"][x - 4 : x + 5, y - 3 : y + 4] == 14) == (record["local"][..., 1] == SHOWN.index("cow") + 1)
+    assert OBJECT_PICTURES[record["local"][4, 3, 1] - 1].startswith("player")
+    cows = (info["semantic"][x - 4 : x + 5, y - 3 : y + 4] == 14) == (
+        record["local"][..., 1] == OBJECT_PICTURES.index("cow") + 1
+    )
     assert cows.all()
     levels = list(info["inventory"].values())
     assert (record["status"].tolist(), record["inventory"].tolist()) == (levels[:4], levels[4:])

@@ -76,7 +76,7 @@ def test_what_is_within_a_distance_of_the_player(field):
     world.add(objects.Arrow(world, (x, y - 2), np.array((0, 1))))
     world.add(objects.Zombie(world, (x + 2, y + 1), field.player))
     field.changed()
-    local = np.stack(field.seen(), -1)[None]
+    local = np.stack(field.visible_cells(), -1)[None]
     (two,), (three,), (one,) = nearby(local, 2), nearby(local, 3), nearby(local, 1)
     assert two == {"crafting table", "lava", "arrow", "grass"} and three == two | {"zombie"}
     assert one == {"crafting table", "grass"}

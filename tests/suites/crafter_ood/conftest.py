@@ -19,8 +19,8 @@ def field():
         game.world._mat_map[:] = 2
         game.player.facing = (0, 1)
         game.changed()
-        task._seen.forget()
-        task._seen.look(game)
+        task._explored.forget()
+        task._explored.look(game)
         return task
 
     return make
@@ -47,4 +47,4 @@ def put(task, thing):
     if not isinstance(thing, str):
         game.world.add(thing(game.world, (x, y + 1), *([game.player] if thing is not objects.Cow else [])))
     game.changed()
-    task._seen.look(game)
+    task._explored.look(game)

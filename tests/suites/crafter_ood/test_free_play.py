@@ -100,8 +100,8 @@ def test_a_run_is_scored_by_achievements(train, capsys):
     rows = results.load(study)
     assert not rows["success"].any() and (rows["return"] == 0).all()
     assert rows["score"].between(0, 22).all() and rows["score"].max() > 0
-    assert set(results.load(study, what="subgoals")["subgoal"]) == set(ACHIEVEMENTS)
+    assert set(results.load(study, log="subgoals")["subgoal"]) == set(ACHIEVEMENTS)
     assert cli.main(["report", str(study)]) == 0
     assert "achievements" in capsys.readouterr().out
-    completion = results.load(study, what="outcomes").query("outcome == 'completion'")["value"].mean()
+    completion = results.load(study, log="outcomes").query("outcome == 'completion'")["value"].mean()
     assert np.isclose(completion, rows["score"].mean() / 22)

@@ -78,4 +78,4 @@ def test_a_goal_satisfied_at_the_start_is_refused():
     Quest("0", "short", "chop", (find("tree"), chop(4)), {"wood": 3})
     check_refused("is satisfied at the start", Quest, "0", "short", "chop", (find("tree"), chop(4)), {"wood": 4})
     check_refused("has no sub-goals", Quest, "0", "short", "idle", ())
-    assert Quest("", "free", "idle", ()).found == QUESTS[FREE_PLAY].found == ()
+    assert Quest("", "free", "idle", ()).sought == QUESTS[FREE_PLAY].sought == ()

@@ -39,7 +39,7 @@ def test_a_masked_run_takes_no_impossible_action_and_one_without_a_mask_does(tra
         words = ["suite=crafter_ood", "method=random", "seeds=[0]", "suite.area=16", "suite.length=12"]
         words += ["training.steps=20", "evaluation.every=10", "evaluation.episodes=2", "suite.test_length=9"]
         study = train(*words, f"suite.impossible={kind}", packs=[(0,)])
-        rows = results.load(study, what="outcomes")
+        rows = results.load(study, log="outcomes")
         assert rows["outcome"].unique().tolist() == ["completion", "alive", "impossible actions"]
         taken[kind] = rows[rows["outcome"] == "impossible actions"]["value"]
         assert (results.load(study)["length"] == 9).all()

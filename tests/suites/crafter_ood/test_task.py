@@ -152,7 +152,7 @@ def test_finding_is_an_action_that_takes_a_step(field, act):
     game, (x, y) = task._game, task._game.player.pos.tolist()
     game.world[x + 3, y] = "tree"
     game.changed()
-    task._seen.look(game)
+    task._explored.look(game)
     for _ in range(3):
         act(task, "find tree")
     assert game.player.pos.tolist() == [x + 2, y] and task.impossible == 1  # it faces the tree after two
@@ -191,9 +191,9 @@ def test_the_scripted_player_eats_drinks_and_sleeps():
 
     never = Subgoal("never", "collect_wood", 10_000, "tree")
     for _ in range(1_200):
-        name = Expert(task._game, task._seen).act(never)
+        name = Expert(task._game, task._explored).act(never)
         task._game.step(ACTIONS.index(name))
-        task._seen.look(task._game)
+        task._explored.look(task._game)
     assert player.health > 0 and min(player.inventory[need] for need in ("food", "drink")) > 0
     done = player.achievements
     assert done["eat_cow"] >= 2 and done["collect_drink"] >= 10 and done["wake_up"] >= 1

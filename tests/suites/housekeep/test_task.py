@@ -237,7 +237,7 @@ def test_observations_hold_what_is_in_view_by_its_number():
     height = task.points[thing, 2] - 1.5
     assert numbers[thing] == pytest.approx([1, 1, math.sin(-0.2), math.cos(0.2), math.atan2(height, 1)], abs=1e-5)
     assert record["places"][thing] == 1 + table
-    hidden = [other for other in range(SIZE) if not task._seen[other]]
+    hidden = [other for other in range(SIZE) if not task._visible[other]]
     assert hidden and not numbers[hidden].any() and not record["places"][hidden].any()
     assert record["held"] == 0 and record["pose"] == pytest.approx(
         [math.sin(task.heading), math.cos(task.heading), task.pitch]
@@ -266,7 +266,7 @@ def test_the_text_says_what_is_in_view_and_held():
 
 def test_the_longest_text_fits():
     task = made("adjustment_1", distractors=17, observation="text")
-    task._seen[:] = task._there
+    task._visible[:] = task._present
     assert len(task.text().encode()) < 2048
     assert task._observation()["text"].any()
 

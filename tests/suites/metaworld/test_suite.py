@@ -127,7 +127,7 @@ def test_runs_tell_of_success_at_any_step_and_of_each_task(train: Callable[..., 
     )
 
     def rows(*which: str) -> pd.DataFrame:
-        found: Any = results.load(train(*which, "method=uer", *short, packs=[(0,)]), what="subgoals")
+        found: Any = results.load(train(*which, "method=uer", *short, packs=[(0,)]), log="subgoals")
         return found
 
     alone = rows("suite=metaworld_pbrl", "task=reach", "evaluation.episodes=1")

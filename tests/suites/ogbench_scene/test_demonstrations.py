@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("ogbench")
 
 from guidebench.harness.episodes import demonstrations
-from guidebench.harness.episodes.demonstrations import Wanted
+from guidebench.harness.episodes.demonstrations import DemonstrationSpec
 from guidebench.harness.trajectories import Trajectory
 from guidebench.suites.ogbench_scene import SUBGOALS, OgbenchScene
 from guidebench.suites.ogbench_scene.demonstrations import SOLUTIONS, Expert, demonstrate
@@ -26,7 +26,7 @@ FINAL = {  # cube, buttons, drawer and window; None for what a task does not ask
 
 @functools.cache
 def solved(task: str) -> Trajectory:
-    (episode,) = demonstrations.make(Wanted("ogbench_scene", SUITE, task, 1))
+    (episode,) = demonstrations.make(DemonstrationSpec("ogbench_scene", SUITE, task, 1))
     return episode
 
 

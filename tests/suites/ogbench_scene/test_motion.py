@@ -76,7 +76,7 @@ def draw(snapshots, **how):
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_is_seen_as_what_it_is(change, judge, opengl):
-    told = judge.told(draw(clip(**CHANGES[change])))
+    told = judge.changed_subgoals(draw(clip(**CHANGES[change])))
     assert [name for name, happened in told.items() if happened] == ["cube" if change == "pink" else change]
 
 

@@ -56,10 +56,10 @@ def whole(train_once):
 
 @pytest.mark.slow
 def test_a_smoke_run_tells_what_became_of_each_subgoal_and_has_no_phases(whole):
-    rows, evaluations = results.load(whole, what="subgoals"), results.load(whole)
+    rows, evaluations = results.load(whole, log="subgoals"), results.load(whole)
     assert rows["subgoal"].unique().tolist() == ["drawer"] and len(rows) == 2
     columns = ["seed", "step", "episode"]
     assert rows[columns].to_numpy().tolist() == evaluations[columns].to_numpy().tolist()
     assert rows["met"].tolist() == evaluations["success"].tolist()
-    metrics = results.load(whole, what="metrics")
+    metrics = results.load(whole, log="metrics")
     assert not [name for name in metrics if name.startswith(("drawn/", "stored/"))]  # subgoals come in no order

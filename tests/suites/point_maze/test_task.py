@@ -120,11 +120,11 @@ def test_an_episode_succeeds_where_the_ball_has_been_or_where_it_ends():
     found: dict[str, list[bool]] = {"any": [], "last": []}
     for kind, task in tasks.items():
         task.reset(3)
-        while not task._there:
+        while not task._at_target:
             found[kind].append(task.step(task.expert()).success)
         arrived = len(found[kind])
         away = -np.sign(task.expert()) if task.expert().any() else np.ones(2)
-        while task._there:
+        while task._at_target:
             found[kind].append(task.step(away.astype(np.float32)).success)
         assert task.subgoals() == {"success_any": True, "success_last": False}
     assert found["any"][: arrived - 1] == found["last"][: arrived - 1] == [False] * (arrived - 1)

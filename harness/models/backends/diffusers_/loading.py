@@ -11,8 +11,8 @@ import torch
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import outside_files, recipes
-from guidebench.harness.models.backends.transformers_.loaded import Source
-from guidebench.harness.models.backends.transformers_.loading import device_of, needs_extra, unloadable, where
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
+from guidebench.harness.models.backends.transformers_.loading import device_of, local_path, needs_extra, unloadable
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def load(source: Source) -> Pipeline:
     named: dict[str, Any] = {"revision": source.revision}
     weights = {**named, "use_safetensors": True}
     precision = getattr(torch, source.dtype)
-    outside_files.check(where(name, source.revision))
+    outside_files.check(local_path(name, source.revision))
     try:
         scheduler = diffusers.DDIMScheduler.from_pretrained(name, subfolder="scheduler", **named)
         network = diffusers.UNet2DConditionModel.from_pretrained(

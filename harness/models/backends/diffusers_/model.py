@@ -16,11 +16,11 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.diffusers_.loading import load
 from guidebench.harness.models.backends.transformers_.batching import Batcher
-from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.calls import Call, DenoiseCall, Reply, Usage
 
 
-class Noised(NamedTuple):
+class NoisedFrame(NamedTuple):
     """A frame to denoise."""
 
     frame: Array
@@ -51,14 +51,16 @@ class DiffusersModel:
                 f"{self._pipeline.name} has the noise levels 0 to {levels - 1}, and {call.level} is asked for; lower "
                 f"the noise levels of the part that asks (guide.least_noise, guide.noise_levels)"
             )
-        items = [
-            Noised(frame, call.text, call.level, seed) for frame, seed in zip(call.frames, call.seeds, strict=True)
+        frames = [
+            NoisedFrame(frame, call.text, call.level, seed) for frame, seed in zip(call.frames, call.seeds, strict=True)
         ]
         kind = ("denoise", call.frames[0].shape)
-        found = await asyncio.gather(*(self._batcher.put(kind, self._errors, item) for item in items))
-        seconds = sum(done.seconds for done in found)
+        outputs = await asyncio.gather(
+            *(self._batcher.put(kind, self._errors, noised_frame) for noised_frame in frames)
+        )
+        seconds = sum(output.seconds for output in outputs)
         self._slowest = max(self._slowest, seconds)
-        return Reply(np.stack([done.value for done in found]), Usage(1, images=len(items), seconds=seconds))
+        return Reply(np.stack([output.value for output in outputs]), Usage(1, images=len(frames), seconds=seconds))
 
     def estimate(self, call: Call) -> Usage:
         """Return the images, and the seconds of the slowest call so far; the cost in USD is 0."""
@@ -67,37 +69,37 @@ class DiffusersModel:
     async def close(self) -> None:
         self._batcher.close()
 
-    def _errors(self, items: Sequence[Noised]) -> list[Array]:
+    def _errors(self, batch: Sequence[NoisedFrame]) -> list[Array]:
         """Return mean (ε_c - ε_u)², (ε_u - ε)² and (ε_c - ε)² of each frame, float32 [3] (TADPoLe, released code)."""
         pipeline = self._pipeline
-        latents, noise = self._latents(items)
-        levels = torch.tensor([item.level for item in items])
-        kept = pipeline.schedule[levels].to(pipeline.device)[:, None, None, None]
-        noised = (kept.sqrt() * latents + (1 - kept).sqrt() * noise).to(pipeline.network.dtype)
-        states = torch.stack([self._state("") for _ in items] + [self._state(item.text) for item in items])
+        latents, noise = self._latents(batch)
+        levels = torch.tensor([frame.level for frame in batch])
+        alpha_bar = pipeline.schedule[levels].to(pipeline.device)[:, None, None, None]
+        noised = (alpha_bar.sqrt() * latents + (1 - alpha_bar).sqrt() * noise).to(pipeline.network.dtype)
+        states = torch.stack([self._state("") for _ in batch] + [self._state(frame.text) for frame in batch])
         predicted = pipeline.network(
             torch.cat([noised, noised]), levels.repeat(2).to(pipeline.device), encoder_hidden_states=states
         ).sample.float()
-        without, given = predicted.chunk(2)
-        pairs = ((given, without), (without, noise), (given, noise))
-        errors = torch.stack([(one - other).square().mean((1, 2, 3)) for one, other in pairs], 1)
+        unconditional, conditional = predicted.chunk(2)
+        pairs = ((conditional, unconditional), (unconditional, noise), (conditional, noise))
+        errors = torch.stack([(first - second).square().mean((1, 2, 3)) for first, second in pairs], 1)
         return [*errors.cpu().numpy()]
 
-    def _latents(self, items: Sequence[Noised]) -> tuple[Tensor, Tensor]:
+    def _latents(self, batch: Sequence[NoisedFrame]) -> tuple[Tensor, Tensor]:
         """Return the scaled latents of the frames and the noise to add, float32 [n, channels, h, w].
 
         Noise is drawn on the CPU by a generator of the item's seed: first that of the latent's sample, then ε.
         """
         pipeline = self._pipeline
         side = (pipeline.side, pipeline.side)
-        frames = torch.from_numpy(np.stack([item.frame for item in items])).permute(0, 3, 1, 2)
+        frames = torch.from_numpy(np.stack([noised_frame.frame for noised_frame in batch])).permute(0, 3, 1, 2)
         pixels = F.interpolate(frames.to(pipeline.device).float() / 255, side, mode="bilinear", align_corners=False)
         coded = pipeline.autoencoder.encode((2 * pixels - 1).to(pipeline.autoencoder.dtype)).latent_dist
-        drawn = []
-        for item in items:
-            generator = torch.Generator().manual_seed(item.seed)
-            drawn.append(torch.randn((2, *coded.mean.shape[1:]), generator=generator))
-        sampled, noise = torch.stack(drawn, 1).to(pipeline.device)
+        normals = []
+        for noised_frame in batch:
+            generator = torch.Generator().manual_seed(noised_frame.seed)
+            normals.append(torch.randn((2, *coded.mean.shape[1:]), generator=generator))
+        sampled, noise = torch.stack(normals, 1).to(pipeline.device)
         latents = coded.mean.float() + coded.std.float() * sampled
         return latents * pipeline.autoencoder.config.scaling_factor, noise
 

@@ -21,7 +21,7 @@ from guidebench.harness.models.backends.answers import (
     REPAIRS,
     SPOKEN,
     Unreadable,
-    answering,
+    answer_index,
     in_schema,
     with_repair,
     with_schema,
@@ -69,7 +69,7 @@ class OpenAIModel:
         self, model: str, server: Server, scoring: Scoring = "logprobs", detail: str = "low", prices: Prices = LISTED
     ) -> None:
         """`model`: recipe, or the server's name of the model. Raises UserError for a recipe that no server offers."""
-        self._model, self._served, self._server = model, recipes.served(model), server
+        self._model, self._served, self._server = model, recipes.server_name(model), server
         self._scoring, self._detail, self._prices = scoring, detail, prices
         self._unwanted: set[str] = set()
         """Request fields that this server has rejected."""
@@ -90,92 +90,92 @@ class OpenAIModel:
     def estimate(self, call: Call) -> Usage:
         """Return an upper bound: one token per byte of text, the most tokens per image, all output tokens including
         repairs, and the seconds of the slowest request so far."""
-        found = recipes.recipe(self._model)
+        recipe = recipes.recipe(self._model)
         images = len(call.images())
-        read = images * ((found.tokens_per_image if found else 0) or IMAGE_TOKENS) + _bytes(call)
-        requests, written = 1, 1 if self._scoring == "prefill" else SPOKEN
+        tokens_in = images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS) + _bytes(call)
+        requests, tokens_out = 1, 1 if self._scoring == "prefill" else SPOKEN
         if isinstance(call, ChatCall):
-            requests, written = (1 + REPAIRS if call.schema is not None else 1), call.max_tokens
+            requests, tokens_out = (1 + REPAIRS if call.schema is not None else 1), call.max_tokens
         elif isinstance(call, EmbedCall):
-            written = 0
-        reread = requests * (requests - 1) // 2 * written
-        took = Usage(
-            requests, requests * read + reread, requests * written, requests * images, requests * self._slowest
+            tokens_out = 0
+        reread = requests * (requests - 1) // 2 * tokens_out
+        usage = Usage(
+            requests, requests * tokens_in + reread, requests * tokens_out, requests * images, requests * self._slowest
         )
-        return took._replace(usd=self._usd(took))
+        return usage._replace(usd=self._usd(usage))
 
     async def close(self) -> None:
         await self._server.close()
 
     async def _judge(self, call: JudgeCall) -> Reply:
         """Return P(yes), in [0, 1], read as `scoring` says."""
-        asked = [Message("user", (call.prompt, *call.clip))]
+        messages = [Message("user", (call.prompt, *call.clip))]
         body: dict[str, Json] = {"max_tokens": SPOKEN}
         if self._scoring == "prefill":
-            asked.append(Message("assistant", (BEGUN,)))
+            messages.append(Message("assistant", (BEGUN,)))
             body["max_tokens"] = 1
         if self._scoring != "literal":
             body |= {"logprobs": True, "top_logprobs": LIKELIEST}
         extra = CONTINUED if self._scoring == "prefill" else None
-        said, usage = await self._complete(asked, body | {"temperature": 0.0}, extra)
-        detail = self._served_by(said.served_by)
+        completion, usage = await self._complete(messages, body | {"temperature": 0.0}, extra)
+        detail = self._served_by(completion.served_by)
         try:
             if self._scoring == "literal":
-                return Reply(yes_or_no(said.text), usage, detail)
-            probability, detail["mass"] = self._scored(said)
+                return Reply(yes_or_no(completion.text), usage, detail)
+            probability, detail["mass"] = self._scored(completion)
             return Reply(probability, usage, detail)
         except Failure as failure:
             failure.usage = usage
             raise
 
-    def _scored(self, said: Completion) -> tuple[float, float]:
+    def _scored(self, completion: Completion) -> tuple[float, float]:
         """Return P(yes) and the total mass of yes and no, at the one token after a prefilled answer, or else at the
         first token where the model says either."""
-        if said.tokens is None:
+        if completion.tokens is None:
             if self._tells_logprobs:
                 raise Failure("malformed", "the answer holds no log-probabilities")
             raise self._unable("tells no log-probabilities", "literal")
         self._tells_logprobs = True
-        at = 0
+        position = 0
         if self._scoring == "logprobs":
-            texts = [*itertools.accumulate(token.text for token in said.tokens)]
-            at = answering(texts, [reading.reads(token.text) in ("yes", "no") for token in said.tokens])
-        found = reading.share(said.tokens[at]) if said.tokens else None
-        if found is None:
-            raise Failure("malformed", self._server.told(f"expected yes or no, got {said.text[:80]!r}"))
-        return found
+            texts = [*itertools.accumulate(token.text for token in completion.tokens)]
+            position = answer_index(texts, [reading.reads(token.text) in ("yes", "no") for token in completion.tokens])
+        scores = reading.share(completion.tokens[position]) if completion.tokens else None
+        if scores is None:
+            raise Failure("malformed", self._server.redacted(f"expected yes or no, got {completion.text[:80]!r}"))
+        return scores
 
     async def _chat(self, call: ChatCall) -> Reply:
         """Return text, or the object that fits the schema. The messages always contain the schema too: servers without
         schema support ignore its field, and their answers are repaired."""
         body: dict[str, Json] = {"max_tokens": call.max_tokens, "temperature": call.temperature}
         if call.schema is None:
-            said, usage = await self._complete(call.messages, body)
-            cut = CUT_OFF if said.finish == "length" else {}
-            return Reply(said.text, usage, {**self._served_by(said.served_by), **cut})
+            completion, usage = await self._complete(call.messages, body)
+            cut = CUT_OFF if completion.finish == "length" else {}
+            return Reply(completion.text, usage, {**self._served_by(completion.served_by), **cut})
         form = {"name": "answer", "schema": dict(call.schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": form}
         messages, usage = with_schema(call.messages, call.schema), Usage()
-        for left in reversed(range(REPAIRS + 1)):
+        for repairs_left in reversed(range(REPAIRS + 1)):
             try:
-                said, took = await self._complete(messages, body)
+                completion, request_usage = await self._complete(messages, body)
             except Failure as failure:
                 failure.usage = usage.plus(failure.usage)
                 raise
-            usage = usage.plus(took)
+            usage = usage.plus(request_usage)
             try:
-                return Reply(in_schema(said.text, call.schema), usage, self._served_by(said.served_by))
+                return Reply(in_schema(completion.text, call.schema), usage, self._served_by(completion.served_by))
             except Unreadable as error:
-                if said.finish == "length":
+                if completion.finish == "length":
                     raise Failure("malformed", f"cut off after {call.max_tokens} tokens: {error}", usage) from None
-                if not left:
+                if not repairs_left:
                     raise Failure("malformed", f"after {REPAIRS} repairs {error}", usage) from None
-                messages = with_repair(messages, said.text, error)
+                messages = with_repair(messages, completion.text, error)
         raise AssertionError("the last attempt returns or raises")
 
     async def _embed(self, call: EmbedCall) -> Reply:
         """Return the vectors of texts, float32 [n, d]."""
-        texts = [item for item in call.items if isinstance(item, str)]
+        texts = [text for text in call.items if isinstance(text, str)]
         if len(texts) < len(call.items):
             raise UserError(
                 f"{self._server.name} embeds texts alone; embed images with a model that runs here (transformers)"
@@ -183,19 +183,19 @@ class OpenAIModel:
         usage = Usage(calls=1)
         try:
             request_begins()
-            answer = await self._server.embed(self._served, texts)
-            usage = usage._replace(seconds=answer.seconds)
-            found, served_by, tokens_in = reading.vectors(answer.body, len(texts))
+            response = await self._server.embed(self._served, texts)
+            usage = usage._replace(seconds=response.seconds)
+            vectors, served_by, tokens_in = reading.vectors(response.body, len(texts))
         except Failure as failure:
             failure.usage = self._billed(usage, failure)
             raise
-        return Reply(found, self._priced(usage._replace(tokens_in=tokens_in)), self._served_by(served_by))
+        return Reply(vectors, self._priced(usage._replace(tokens_in=tokens_in)), self._served_by(served_by))
 
     async def _complete(
         self, messages: Sequence[Message], body: Mapping[str, Json], extra: Mapping[str, Json] | None = None
     ) -> tuple[Completion, Usage]:
         """Continue a chat; omit fields that the server rejects from then on."""
-        written = await asyncio.to_thread(self._written, messages)
+        body_messages = await asyncio.to_thread(self._written, messages)
         images = sum(not isinstance(part, str) for message in messages for part in message.content)
         spent = Usage()
         while True:
@@ -203,15 +203,15 @@ class OpenAIModel:
             if "max_tokens" in self._unwanted:
                 fields["max_completion_tokens"] = body["max_tokens"]
             try:
-                said, took = await self._request({"messages": written} | fields, extra, images)
+                completion, request_usage = await self._request({"messages": body_messages} | fields, extra, images)
             except Failure as failure:
                 failure.usage = spent = spent.plus(failure.usage)
-                unwanted = self._turned_down(failure, fields)
-                if unwanted is None:
+                rejected = self._turned_down(failure, fields)
+                if rejected is None:
                     raise
-                self._unwanted.add(unwanted)
+                self._unwanted.add(rejected)
             else:
-                return said, spent.plus(took)
+                return completion, spent.plus(request_usage)
 
     async def _request(
         self, fields: Mapping[str, Json], extra: Mapping[str, Json] | None, images: int
@@ -220,52 +220,52 @@ class OpenAIModel:
         usage = Usage(calls=1, images=images)
         try:
             request_begins()
-            answer = await self._server.complete({"model": self._served} | dict(fields), extra)
-            usage = usage._replace(seconds=answer.seconds)
-            said = reading.completion(answer.body)
-            usage = self._priced(usage._replace(tokens_in=said.tokens_in, tokens_out=said.tokens_out))
-            if said.refusal or said.finish == "content_filter":
-                raise Failure("refused", self._server.told(said.refusal or "by the server's filter"))
-            if not said.text.strip() and not said.tokens:
+            response = await self._server.complete({"model": self._served} | dict(fields), extra)
+            usage = usage._replace(seconds=response.seconds)
+            completion = reading.completion(response.body)
+            usage = self._priced(usage._replace(tokens_in=completion.tokens_in, tokens_out=completion.tokens_out))
+            if completion.refusal or completion.finish == "content_filter":
+                raise Failure("refused", self._server.redacted(completion.refusal or "by the server's filter"))
+            if not completion.text.strip() and not completion.tokens:
                 raise Failure("empty", "the model answered nothing")
         except Failure as failure:
             failure.usage = self._billed(usage, failure)
             raise
-        return said, usage
+        return completion, usage
 
     def _turned_down(self, failure: Failure, fields: Mapping[str, Json]) -> str | None:
         """Return the optional field that caused a rejection, or None; raise UserError if the scoring needs the
         field."""
         if failure.kind != "rejected":
             return None
-        said = str(failure)
-        if self._scoring == "prefill" and any(name in said for name in CONTINUED):
+        message = str(failure)
+        if self._scoring == "prefill" and any(name in message for name in CONTINUED):
             raise self._unable("does not continue an answer that is begun for it", "logprobs or literal")
-        if "logprobs" in fields and "logprobs" in said:
+        if "logprobs" in fields and "logprobs" in message:
             raise self._unable("tells no log-probabilities", "literal")
-        if "max_tokens" in fields and "max_completion_tokens" in said:
+        if "max_tokens" in fields and "max_completion_tokens" in message:
             return "max_tokens"
-        if "response_format" in fields and re.search("response_format|schema|grammar", said, re.IGNORECASE):
+        if "response_format" in fields and re.search("response_format|schema|grammar", message, re.IGNORECASE):
             return "response_format"
         return None
 
-    def _unable(self, what: str, instead: str) -> UserError:
-        return UserError(f"{self._server.name} {what}, which judge.scoring={self._scoring} needs; use {instead}")
+    def _unable(self, shortcoming: str, instead: str) -> UserError:
+        return UserError(f"{self._server.name} {shortcoming}, which judge.scoring={self._scoring} needs; use {instead}")
 
     def _written(self, messages: Sequence[Message]) -> Json:
         """Return messages in the protocol's form, images as PNG data URLs; a repeated frame is encoded once."""
         urls: dict[bytes, str] = {}
 
-        def part(given: Any) -> Json:
-            if isinstance(given, str):
-                return {"type": "text", "text": given}
-            content = given.tobytes()
-            if content not in urls:
-                urls[content] = "data:image/png;base64," + base64.b64encode(png(given)).decode()
-            return {"type": "image_url", "image_url": {"url": urls[content], "detail": self._detail}}
+        def part(fragment: Any) -> Json:
+            if isinstance(fragment, str):
+                return {"type": "text", "text": fragment}
+            pixels = fragment.tobytes()
+            if pixels not in urls:
+                urls[pixels] = "data:image/png;base64," + base64.b64encode(png(fragment)).decode()
+            return {"type": "image_url", "image_url": {"url": urls[pixels], "detail": self._detail}}
 
         return [
-            {"role": role, "content": _joined(content) or [part(each) for each in content]}
+            {"role": role, "content": _joined(content) or [part(fragment) for fragment in content]}
             for role, content in messages
         ]
 
@@ -279,8 +279,8 @@ class OpenAIModel:
             return recipes.price(self._model, usage)
         return (usage.tokens_in * (usd_in or 0.0) + usage.tokens_out * (usd_out or 0.0)) / MILLION
 
-    def _served_by(self, said: str) -> dict[str, float | str]:
-        return {"served_by": self._server.told(said)}
+    def _served_by(self, model_name: str) -> dict[str, float | str]:
+        return {"served_by": self._server.redacted(model_name)}
 
     @staticmethod
     def _billed(usage: Usage, failure: Failure) -> Usage:
@@ -301,5 +301,5 @@ def _bytes(call: Call) -> int:
         texts = [part for message in call.messages for part in message.content if isinstance(part, str)]
         texts.append(json.dumps(call.schema, default=dict) + " " * OUR_WORDS if call.schema is not None else "")
     elif isinstance(call, EmbedCall):
-        texts = [item for item in call.items if isinstance(item, str)]
+        texts = [text for text in call.items if isinstance(text, str)]
     return sum(len(text.encode()) for text in texts) + 64 * (1 + len(texts))

@@ -47,12 +47,12 @@ def completion(body: Json) -> Completion:
     _check(body, _COMPLETION)
     choice: Mapping[str, Any] = (body["choices"] or [{"message": {}}])[0]
     message, usage = choice["message"], body.get("usage") or {}
-    told = (choice.get("logprobs") or {}).get("content")
+    logprobs = (choice.get("logprobs") or {}).get("content")
     return Completion(
         text=message.get("content") or "",
         finish=choice.get("finish_reason") or "",
         refusal=message.get("refusal") or "",
-        tokens=None if told is None else tuple(_token(entry) for entry in told),
+        tokens=None if logprobs is None else tuple(_token(position) for position in logprobs),
         served_by=body.get("model") or "",
         tokens_in=usage.get("prompt_tokens") or 0,
         tokens_out=usage.get("completion_tokens") or 0,
@@ -71,7 +71,7 @@ def share(token: Token) -> tuple[float, float] | None:
     if not yes and not no:
         return None
     top = max(yes + no)
-    weight_yes, weight_no = (sum(math.exp(logprob - top) for logprob in each) for each in (yes, no))
+    weight_yes, weight_no = (sum(math.exp(logprob - top) for logprob in logprobs) for logprobs in (yes, no))
     mass = math.exp(min(0.0, top)) * (weight_yes + weight_no)
     return weight_yes / (weight_yes + weight_no), min(1.0, mass)
 
@@ -80,18 +80,18 @@ def vectors(body: Json, count: int) -> tuple[Array, str, int]:
     """Return vectors float32 [count, d], the model that the server reports, and input tokens; raise
     Failure("malformed")."""
     _check(body, _EMBEDDINGS)
-    rows = {entry["index"]: entry["embedding"] for entry in body["data"]}
+    rows = {row["index"]: row["embedding"] for row in body["data"]}
     if sorted(rows) != list(range(count)) or len({len(row) for row in rows.values()}) > 1:
         raise Failure("malformed", f"expected {count} vectors of one length, got {len(body['data'])} others")
-    found = np.array([rows[index] for index in range(count)], np.float32)
-    return found, body.get("model") or "", (body.get("usage") or {}).get("prompt_tokens") or 0
+    matrix = np.array([rows[index] for index in range(count)], np.float32)
+    return matrix, body.get("model") or "", (body.get("usage") or {}).get("prompt_tokens") or 0
 
 
-def _token(entry: Mapping[str, Any]) -> Token:
-    likeliest = [Likely(each["token"], float(each["logprob"])) for each in entry.get("top_logprobs") or ()]
-    if all(each.text != entry["token"] for each in likeliest):
-        likeliest.append(Likely(entry["token"], float(entry["logprob"])))
-    return Token(entry["token"], tuple(likeliest))
+def _token(position: Mapping[str, Any]) -> Token:
+    likeliest = [Likely(likely["token"], float(likely["logprob"])) for likely in position.get("top_logprobs") or ()]
+    if all(likely.text != position["token"] for likely in likeliest):
+        likeliest.append(Likely(position["token"], float(position["logprob"])))
+    return Token(position["token"], tuple(likeliest))
 
 
 def _check(body: Json, form: Mapping[str, Any]) -> None:
@@ -114,15 +114,15 @@ def _or_null(form: Mapping[str, Any]) -> dict[str, Any]:
 
 _TEXT: dict[str, Any] = {"type": ["string", "null"]}
 _COUNT: dict[str, Any] = {"type": ["integer", "null"], "minimum": 0, "maximum": 10**9}
-_SAID = {"token": {"type": "string"}, "logprob": {"type": "number", "minimum": -1e9, "maximum": 1}}
-_LIKELY = _object(tuple(_SAID), **_SAID)
-_SPOKEN = _object(tuple(_SAID), **_SAID, top_logprobs=_or_null(_list_of(_LIKELY)))
+_SCORED_TOKEN = {"token": {"type": "string"}, "logprob": {"type": "number", "minimum": -1e9, "maximum": 1}}
+_LIKELY = _object(tuple(_SCORED_TOKEN), **_SCORED_TOKEN)
+_GENERATED_TOKEN = _object(tuple(_SCORED_TOKEN), **_SCORED_TOKEN, top_logprobs=_or_null(_list_of(_LIKELY)))
 _USAGE = _or_null(_object(prompt_tokens=_COUNT, completion_tokens=_COUNT))
 _CHOICE = _object(
     ["message"],
     message=_object(content=_TEXT, refusal=_TEXT),
     finish_reason=_TEXT,
-    logprobs=_or_null(_object(content=_or_null(_list_of(_SPOKEN)))),
+    logprobs=_or_null(_object(content=_or_null(_list_of(_GENERATED_TOKEN)))),
 )
 _COMPLETION = _object(["choices"], choices=_list_of(_CHOICE), model=_TEXT, usage=_USAGE)
 _FINITE = {"type": "number", "minimum": -3e38, "maximum": 3e38}

@@ -83,12 +83,12 @@ class Server:
 
     async def models(self) -> list[str]:
         """Return the names of the served models (`/models`); raise Failure and UserError as `complete` does."""
-        answer = await self._answer(self._client.models.with_raw_response.list(), "")
-        entries = answer.body.get("data") if isinstance(answer.body, dict) else None
-        if not isinstance(entries, list):
+        response = await self._answer(self._client.models.with_raw_response.list(), "")
+        models = response.body.get("data") if isinstance(response.body, dict) else None
+        if not isinstance(models, list):
             raise Failure("malformed", "an invalid list of models")
-        named = [entry.get("id") for entry in entries if isinstance(entry, dict)]
-        return [self.told(name) for name in named if isinstance(name, str)]
+        named = [model.get("id") for model in models if isinstance(model, dict)]
+        return [self.redacted(name) for name in named if isinstance(name, str)]
 
     async def close(self) -> None:
         await self._client.close()
@@ -98,19 +98,19 @@ class Server:
         """Address of the server"""
         return str(self._client.base_url)
 
-    def told(self, text: str) -> str:
+    def redacted(self, text: str) -> str:
         """Return the beginning of a server's text, without the key."""
-        return scrubbed(self._kept(text))
+        return scrubbed(self._without_key(text))
 
-    def _kept(self, text: str) -> str:
+    def _without_key(self, text: str) -> str:
         return mended(text.replace(self._key, REMOVED) if self._key else text)
 
-    async def _answer(self, asking: Any, model: str) -> ServerReply:
+    async def _answer(self, request: Any, model: str) -> ServerReply:
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout):
-                raw = await asking
-            return ServerReply(self._parsed(raw.content), time.perf_counter() - started)
+                response = await request
+            return ServerReply(self._parsed(response.content), time.perf_counter() - started)
         except Exception as error:
             fault = self._fault(error, model)
             if isinstance(fault, Failure):
@@ -124,30 +124,32 @@ class Server:
         if isinstance(error, (TimeoutError, openai.APITimeoutError)):
             return Failure("timeout", f"no answer within {self._timeout:g} s")
         if isinstance(error, openai.APIConnectionError):
-            return Failure("connection", self.told(f"no connection to {self.name}: {error.__cause__ or error}"))
+            return Failure("connection", self.redacted(f"no connection to {self.name}: {error.__cause__ or error}"))
         return error
 
     def _parsed(self, content: bytes) -> Json:
         try:
-            return each_text(json.loads(content, parse_constant=_no_number), self._kept)
+            return each_text(json.loads(content, parse_constant=_no_number), self._without_key)
         except (ValueError, RecursionError) as error:
-            raise Failure("malformed", self.told(f"a body that is no JSON ({error}): {content[:80]!r}")) from None
+            raise Failure("malformed", self.redacted(f"a body that is no JSON ({error}): {content[:80]!r}")) from None
 
     def _refusal(self, error: openai.APIStatusError, model: str) -> Exception:
         """Return the error that an HTTP status of 3xx, 4xx or 5xx means."""
-        status, said = error.status_code, self.told(" ".join(error.response.text.split()))
+        status, explanation = error.status_code, self.redacted(" ".join(error.response.text.split()))
         if 300 <= status < 400:
-            target = self.told(error.response.headers.get("location", "").partition("?")[0]) or "another address"
+            target = self.redacted(error.response.headers.get("location", "").partition("?")[0]) or "another address"
             return UserError(
                 f"{self.name} redirects to {target} (HTTP {status}), and nothing is sent there; if you trust that "
                 f"address, set {self._section}.base_url to it"
             )
         if status in (401, 403):
-            given = f"the key in {self._variable}" if self._key else f"no key, since {self._variable} is not set"
-            return UserError(f"{self.name} turned away {given} (HTTP {status}): {said}\ncheck {self._variable}")
+            credentials = f"the key in {self._variable}" if self._key else f"no key, since {self._variable} is not set"
+            return UserError(
+                f"{self.name} turned away {credentials} (HTTP {status}): {explanation}\ncheck {self._variable}"
+            )
         if status == 404:
             return UserError(
-                f"{self.name} has no model {model!r}, or serves no such call (HTTP 404): {said}\ncheck "
+                f"{self.name} has no model {model!r}, or serves no such call (HTTP 404): {explanation}\ncheck "
                 f"{self._section}.model and {self._section}.base_url, which for most servers ends in /v1"
             )
         kind: FailureKind = "rejected"
@@ -159,7 +161,7 @@ class Server:
             kind = "server"
         elif error.code in REFUSED:
             kind = "refused"
-        return Failure(kind, f"HTTP {status}: {said}", retry_after=_retry_after(error.response.headers))
+        return Failure(kind, f"HTTP {status}: {explanation}", retry_after=_retry_after(error.response.headers))
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -222,14 +224,14 @@ def _no_number(name: str) -> float:
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a server asks to wait, given as a number or a date; None if it does not ask."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        said = headers.get(name)
-        if said is None:
+        header = headers.get(name)
+        if header is None:
             continue
         try:
-            seconds = float(said) * unit
+            seconds = float(header) * unit
         except ValueError:
             try:
-                seconds = parsedate_to_datetime(said).timestamp() - time.time()
+                seconds = parsedate_to_datetime(header).timestamp() - time.time()
             except (ValueError, OverflowError):
                 continue
         if math.isfinite(seconds):

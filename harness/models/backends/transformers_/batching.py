@@ -38,7 +38,7 @@ class Done(NamedTuple):
     seconds: float
 
 
-class _Waiting(NamedTuple):
+class _QueuedItem(NamedTuple):
     kind: Hashable
     compute: Compute
     item: Any
@@ -54,7 +54,7 @@ class Batcher:
         memory, for each kind."""
         self._size, self._device = size, device
         self._sizes: dict[Hashable, int] = {}
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_QueuedItem] = []
         self._thread = ThreadPoolExecutor(1, "model")
         self._task: asyncio.Task[None] | None = None
 
@@ -63,25 +63,25 @@ class Batcher:
         make arrays of one shape. `filled`: whether a batch of fewer items is filled up, so that the result does not
         depend on what else waits."""
         loop = asyncio.get_running_loop()
-        entry = _Waiting(kind, compute, item, filled, loop.create_future())
-        self._waiting.append(entry)
+        queued = _QueuedItem(kind, compute, item, filled, loop.create_future())
+        self._waiting.append(queued)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._work())
-        return await entry.answer
+        return await queued.answer
 
     def close(self) -> None:
         """Stop computing and cancel the items that still wait."""
         if self._task is not None:
             self._task.cancel()
-        for entry in self._waiting:
-            entry.answer.cancel()
+        for queued in self._waiting:
+            queued.answer.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(0)  # let simultaneous items join the first batch
-            self._waiting = [entry for entry in self._waiting if not entry.answer.done()]  # drop cancelled items
+            self._waiting = [queued for queued in self._waiting if not queued.answer.done()]  # drop cancelled items
             if not self._waiting:
                 return
             first = self._waiting[0]
@@ -93,9 +93,9 @@ class Batcher:
                     _tell(first, error)
                     continue
             size = self._sizes[first.kind]
-            batch = [entry for entry in self._waiting if entry.kind == first.kind][:size]
-            taken = set(map(id, batch))
-            self._waiting = [entry for entry in self._waiting if id(entry) not in taken]
+            batch = [queued for queued in self._waiting if queued.kind == first.kind][:size]
+            batched = set(map(id, batch))
+            self._waiting = [queued for queued in self._waiting if id(queued) not in batched]
             started = time.perf_counter()
             try:
                 values = await loop.run_in_executor(self._thread, self._compute, batch, size)
@@ -103,19 +103,19 @@ class Batcher:
                 self._halve(batch, size, str(error))
                 continue
             except Exception as error:
-                for entry in batch:
-                    _tell(entry, error)
+                for queued in batch:
+                    _tell(queued, error)
                 continue
             seconds = (time.perf_counter() - started) / len(batch)
-            for entry, value in zip(batch, values, strict=True):
+            for queued, value in zip(batch, values, strict=True):
                 if isinstance(value, Failure):
                     value.usage = value.usage._replace(seconds=seconds)
-                    _tell(entry, value)
+                    _tell(queued, value)
                 else:
-                    _tell(entry, Done(value, seconds))
+                    _tell(queued, Done(value, seconds))
 
-    def _compute(self, batch: Sequence[_Waiting], size: int) -> Sequence[Any]:
-        items = [entry.item for entry in batch]
+    def _compute(self, batch: Sequence[_QueuedItem], size: int) -> Sequence[Any]:
+        items = [queued.item for queued in batch]
         if batch[0].filled:
             items += [items[-1]] * (size - len(batch))
         try:
@@ -124,17 +124,17 @@ class Batcher:
         except RuntimeError as error:
             raise out_of_memory(error) or error from None
 
-    def _halve(self, batch: Sequence[_Waiting], size: int, why: str) -> None:
+    def _halve(self, batch: Sequence[_QueuedItem], size: int, reason: str) -> None:
         """Halve the batch size of this kind; fail an item that does not fit alone."""
         self._free()
         computed = size if batch[0].filled else len(batch)
         if computed == 1:
-            _tell(batch[0], Failure("memory", f"one item alone does not fit in memory: {why}"))
+            _tell(batch[0], Failure("memory", f"one item alone does not fit in memory: {reason}"))
         else:
             self._sizes[batch[0].kind] = computed // 2
             self._waiting[:0] = batch
-            told = f"batches of {computed} do not fit into memory; from here on they have {computed // 2}, which may"
-            print(f"{told} change the last digits of results", file=sys.stderr, flush=True)
+            change = f"batches of {computed} do not fit into memory; from here on they have {computed // 2}, which may"
+            print(f"{change} change the last digits of results", file=sys.stderr, flush=True)
 
     def _free(self) -> None:
         if self._device.type == "cuda":
@@ -161,10 +161,10 @@ class Batcher:
     def _peak(self, compute: Compute, items: Sequence[Any]) -> int:
         """Return the peak bytes of computing, beyond the memory already allocated."""
         torch.cuda.reset_peak_memory_stats(self._device)
-        held = torch.cuda.memory_allocated(self._device)
+        allocated = torch.cuda.memory_allocated(self._device)
         with torch.inference_mode():
             compute(items)
-        return torch.cuda.max_memory_allocated(self._device) - held
+        return torch.cuda.max_memory_allocated(self._device) - allocated
 
 
 def fitting(one: int, two: int, free: int) -> int:
@@ -180,13 +180,13 @@ def fitting(one: int, two: int, free: int) -> int:
     return 1 << (most.bit_length() - 1)
 
 
-def _tell(entry: _Waiting, result: Done | BaseException) -> None:
-    if entry.answer.done():  # cancelled meanwhile
+def _tell(queued: _QueuedItem, result: Done | BaseException) -> None:
+    if queued.answer.done():  # cancelled meanwhile
         return
     if isinstance(result, BaseException):
-        entry.answer.set_exception(result)
+        queued.answer.set_exception(result)
     else:
-        entry.answer.set_result(result)
+        queued.answer.set_result(result)
 
 
 def out_of_memory(error: RuntimeError) -> torch.OutOfMemoryError | None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.answers import REPAIRS, Unreadable, in_schema, with_repair, with_schema
 from guidebench.harness.models.backends.transformers_.batching import Batcher
-from guidebench.harness.models.backends.transformers_.loaded import Loaded
+from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
 from guidebench.harness.models.backends.transformers_.rendering import generated, render, tokens_of
 from guidebench.harness.models.calls import CUT_OFF, ChatCall, Failure, Message, Reply, Usage
 
@@ -29,7 +29,7 @@ class Continuation(NamedTuple):
 class Chatting:
     """Answers chats with free text, or with an object that fits a schema."""
 
-    def __init__(self, loaded: Loaded, batcher: Batcher) -> None:
+    def __init__(self, loaded: LoadedModel, batcher: Batcher) -> None:
         if loaded.kind == "embedding":
             raise UserError(
                 f"model {loaded.name!r} writes no text; choose one for text-generation or image-text-to-text"
@@ -42,22 +42,22 @@ class Chatting:
         messages = call.messages if call.schema is None else with_schema(call.messages, call.schema)
         images = sum(not isinstance(part, str) for message in messages for part in message.content)
         usage = Usage(calls=1)
-        for left in reversed(range(REPAIRS + 1)):
-            asked = ChatCall(messages, None, call.max_tokens, call.temperature)
-            done = await self._batcher.put(self._kind(asked), self._continue, asked, filled=False)
-            said: Continuation = done.value
-            took = Usage(0, said.tokens_in, said.tokens_out, images, done.seconds)
-            usage = usage.plus(took)
-            if not said.text.strip():
+        for repairs_left in reversed(range(REPAIRS + 1)):
+            plain_call = ChatCall(messages, None, call.max_tokens, call.temperature)
+            output = await self._batcher.put(self._kind(plain_call), self._continue, plain_call, filled=False)
+            continuation: Continuation = output.value
+            call_usage = Usage(0, continuation.tokens_in, continuation.tokens_out, images, output.seconds)
+            usage = usage.plus(call_usage)
+            if not continuation.text.strip():
                 raise Failure("empty", "the model answered nothing", usage)
             if call.schema is None:
-                return Reply(said.text, usage, {} if said.ended else CUT_OFF)
+                return Reply(continuation.text, usage, {} if continuation.ended else CUT_OFF)
             try:
-                return Reply(in_schema(said.text, call.schema), usage)
+                return Reply(in_schema(continuation.text, call.schema), usage)
             except Unreadable as error:
-                if not left:
+                if not repairs_left:
                     raise Failure("malformed", f"after {REPAIRS} repairs {error}", usage) from None
-                messages = with_repair(messages, said.text, error)
+                messages = with_repair(messages, continuation.text, error)
         raise AssertionError("the last attempt returns or raises")
 
     def _kind(self, call: ChatCall) -> Hashable:

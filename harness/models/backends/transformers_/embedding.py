@@ -13,7 +13,7 @@ import torch
 from guidebench.harness import outside
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.backends.transformers_.loaded import Loaded, Source
+from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel, Source
 
 Pool = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Hidden states [n, m, d] and their mask [n, m] -> [n, d]."""
@@ -31,7 +31,7 @@ class Vector(NamedTuple):
 class Embedding:
     """Embeds items of one kind together: texts, images [height, width, 3], or videos [n, height, width, 3]."""
 
-    def __init__(self, loaded: Loaded, source: Source) -> None:
+    def __init__(self, loaded: LoadedModel, source: Source) -> None:
         self._loaded = loaded
         self._pool, self._normalised = _pooling(source) if source.pool == "auto" else (POOLS[source.pool], False)
         if source.pool != "auto" and hasattr(loaded.model, "get_text_features"):
@@ -66,14 +66,14 @@ class Embedding:
             truncation=True,
             max_length=max(map(self._length, texts)),
         ).to(loaded.device)
-        features = getattr(loaded.model, "get_text_features", None)
+        encode = getattr(loaded.model, "get_text_features", None)
         mask = inputs["attention_mask"]
-        if features is not None:
-            found = _pooled(features(**inputs))
+        if encode is not None:
+            vectors = _pooled(encode(**inputs))
         else:
             states = loaded.model.base_model(**inputs).last_hidden_state
-            found = self._pool(states.float(), mask[..., None].float())
-        return self._vectors(found, mask.sum(1).tolist())
+            vectors = self._pool(states.float(), mask[..., None].float())
+        return self._vectors(vectors, mask.sum(1).tolist())
 
     def _images(self, images: Sequence[Array]) -> list[Vector]:
         loaded = self._loaded
@@ -93,16 +93,16 @@ class Embedding:
         if features is None or length is None or loaded.kind != "embedding":
             raise UserError(f"model {loaded.name!r} turns no videos into vectors; choose one such as X-CLIP")
         prepare = loaded.processor.image_processor
-        shown = [list(video[spread(len(video), length)]) for video in videos]
-        pixels = torch.cat([prepare(frames, return_tensors="pt")["pixel_values"] for frames in shown])
+        clips = [list(video[spread(len(video), length)]) for video in videos]
+        pixels = torch.cat([prepare(frames, return_tensors="pt")["pixel_values"] for frames in clips])
         pixels = pixels.reshape(len(videos), length, *pixels.shape[-3:]).to(loaded.device, loaded.model.dtype)
         return self._vectors(_pooled(features(pixel_values=pixels)), [0] * len(videos))
 
-    def _vectors(self, found: torch.Tensor, tokens: Sequence[int]) -> list[Vector]:
-        found = found.float()
+    def _vectors(self, features: torch.Tensor, tokens: Sequence[int]) -> list[Vector]:
+        features = features.float()
         if self._normalised:
-            found = torch.nn.functional.normalize(found, dim=-1)
-        values = found.cpu().numpy().astype(np.float32)
+            features = torch.nn.functional.normalize(features, dim=-1)
+        values = features.cpu().numpy().astype(np.float32)
         return [Vector(value, int(count)) for value, count in zip(values, tokens, strict=True)]
 
 
@@ -116,8 +116,8 @@ def spread(frames: int, length: int) -> Array:
 
 
 def _pooled(features: Any) -> torch.Tensor:
-    found: torch.Tensor = getattr(features, "pooler_output", features)
-    return found
+    pooled: torch.Tensor = getattr(features, "pooler_output", features)
+    return pooled
 
 
 def _mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -149,10 +149,10 @@ def _pooling(source: Source) -> tuple[Pool, bool]:
     if modules is None:
         return _mean, False
     kinds = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules]
-    if strange := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
+    if unsupported := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
         raise UserError(
-            f"model {source.model!r} goes through {', '.join(strange)}, which is not supported; expected Transformer, "
-            f"Pooling and perhaps Normalize in its modules.json"
+            f"model {source.model!r} goes through {', '.join(unsupported)}, which is not supported; expected "
+            f"Transformer, Pooling and perhaps Normalize in its modules.json"
         )
     pooling: dict[str, Any] = {}
     if "Pooling" in kinds:
@@ -182,11 +182,11 @@ def _file(source: Source, name: str) -> Any:
 
     from guidebench.harness.models.backends import recipes
 
-    found = cached_file(
+    path = cached_file(
         recipes.repository(source.model),
         name,
         revision=source.revision,
         _raise_exceptions_for_missing_entries=False,
         _raise_exceptions_for_connection_errors=False,
     )
-    return None if found is None else outside.read_document(Path(found))
+    return None if path is None else outside.read_document(Path(path))

@@ -20,12 +20,12 @@ import torch
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.backends.answers import BEGUN, SPOKEN, answering, yes_or_no
+from guidebench.harness.models.backends.answers import BEGUN, SPOKEN, answer_index, yes_or_no
 from guidebench.harness.models.backends.recipes import Scoring
 from guidebench.harness.models.backends.transformers_.batching import out_of_memory
-from guidebench.harness.models.backends.transformers_.loaded import Loaded
+from guidebench.harness.models.backends.transformers_.frame_features import with_frame_features
+from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
 from guidebench.harness.models.backends.transformers_.rendering import frames_of, generated, render
-from guidebench.harness.models.backends.transformers_.seeing import seen_once
 from guidebench.harness.models.calls import Failure, JudgeCall, Usage
 
 PROMPTS = 4
@@ -50,7 +50,7 @@ class Verdict(NamedTuple):
 class Judging:
     """Judges batches of clips with one shape and one prompt."""
 
-    def __init__(self, loaded: Loaded, scoring: Scoring, clips: Clips, worth: float = WORTH) -> None:
+    def __init__(self, loaded: LoadedModel, scoring: Scoring, clips: Clips, worth: float = WORTH) -> None:
         if loaded.kind != "vision":
             raise UserError(
                 f"model {loaded.name!r} reads no images, so it cannot judge clips; choose one for image-text-to-text"
@@ -73,11 +73,11 @@ class Judging:
         if self._scoring == "prefill":
             logits = self.next_token(inputs, [call.clip for call in calls])
             return [*self._verdicts(logits, inputs["input_ids"].shape[1], 1)]
-        found = self._spoken(inputs) if self._scoring == "logprobs" else self._written(inputs)
-        for failure in found:
+        verdicts = self._spoken(inputs) if self._scoring == "logprobs" else self._written(inputs)
+        for failure in verdicts:
             if isinstance(failure, Failure):
                 failure.usage = Usage(1, inputs["input_ids"].shape[1], SPOKEN, images=len(calls[0].clip))
-        return found
+        return verdicts
 
     def inputs(self, calls: Sequence[JudgeCall]) -> dict[str, Any]:
         """Return the model's inputs for clips of one kind; raise UserError if a clip exceeds the context length."""
@@ -99,40 +99,40 @@ class Judging:
         """Return float32 logits [n, vocabulary] of the next token, by the faster computation if it agrees with the full
         one."""
         length = self._shared(inputs["input_ids"])
-        kept = length if length > self._worth * inputs["input_ids"].shape[1] else 0
-        computation = kept > 0, clips[0].shape
+        prefix = length if length > self._worth * inputs["input_ids"].shape[1] else 0
+        computation = prefix > 0, clips[0].shape
         if computation not in self._exact:
-            self._exact[computation] = self._agrees(clips, kept > 0)
-        return self._short(inputs, clips, kept) if self._exact[computation] else self._whole(inputs)
+            self._exact[computation] = self._agrees(clips, prefix > 0)
+        return self._short(inputs, clips, prefix) if self._exact[computation] else self._full(inputs)
 
     def _agrees(self, clips: Sequence[Array], resumed: bool) -> bool:
         """Return whether the fast computation reproduces the full one for clips of noise in the shape of `clips`, with
         a cached prefix if `resumed`; if not, log it, because judging then takes longer."""
         probes = [noise(clips[0].shape)] * len(clips)
         inputs = self.inputs([JudgeCall(probe, PROBE) for probe in probes])
-        whole = self._whole(inputs)
+        full = self._full(inputs)
         tolerance = 1e-4 if self._loaded.model.dtype == torch.float32 else 2e-2
         try:
-            short = self._short(inputs, probes, self._shared(inputs["input_ids"]) if resumed else 0)
+            fast = self._short(inputs, probes, self._shared(inputs["input_ids"]) if resumed else 0)
         except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as error:
             # an architecture may not accept a cache or precomputed features; out-of-memory errors are re-raised
             if isinstance(error, RuntimeError) and out_of_memory(error):
                 raise
-            why = f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {error}"
         else:
-            apart = float((whole.softmax(-1) - short.softmax(-1)).abs().max())
-            if apart < tolerance:
+            difference = float((full.softmax(-1) - fast.softmax(-1)).abs().max())
+            if difference < tolerance:
                 return True
-            why = f"probabilities differ by {apart:.2g}"
-        print(f"model {self._loaded.name!r} is computed whole for every clip ({why})", file=sys.stderr, flush=True)
+            reason = f"probabilities differ by {difference:.2g}"
+        print(f"model {self._loaded.name!r} is computed whole for every clip ({reason})", file=sys.stderr, flush=True)
         return False
 
-    def _short(self, inputs: Mapping[str, Any], clips: Sequence[Array], kept: int) -> torch.Tensor:
+    def _short(self, inputs: Mapping[str, Any], clips: Sequence[Array], prefix: int) -> torch.Tensor:
         """Compute the logits with equal frames encoded once, continuing from the cached prefix of `kept` tokens."""
-        inputs = seen_once(self._loaded.model, inputs, clips)
-        return self._resumed(inputs, kept) if kept else self._whole(inputs)
+        inputs = with_frame_features(self._loaded.model, inputs, clips)
+        return self._resumed(inputs, prefix) if prefix else self._full(inputs)
 
-    def _whole(self, inputs: Mapping[str, Any]) -> torch.Tensor:
+    def _full(self, inputs: Mapping[str, Any]) -> torch.Tensor:
         return self._last(self._loaded.model(**inputs, **self._keeping_last(), use_cache=False))
 
     def _resumed(self, inputs: Mapping[str, Any], length: int) -> torch.Tensor:
@@ -153,8 +153,8 @@ class Judging:
         """Return the keys and values of the first tokens [1, m], cached for the most recently used prompts."""
         key = tuple(ids[0].tolist())
         if key not in self._prefixes:
-            said = self._loaded.model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=True)
-            self._prefixes[key] = said.past_key_values
+            output = self._loaded.model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=True)
+            self._prefixes[key] = output.past_key_values
             while len(self._prefixes) > PROMPTS:
                 self._prefixes.popitem(last=False)
         self._prefixes.move_to_end(key)
@@ -166,14 +166,14 @@ class Judging:
         if count is None:
             return None
         takes = inspect.signature(count).parameters
-        found: torch.Tensor = count(**{name: value for name, value in inputs.items() if name in takes})[0]
-        return found
+        positions: torch.Tensor = count(**{name: value for name, value in inputs.items() if name in takes})[0]
+        return positions
 
     def _shared(self, ids: torch.Tensor) -> int:
         """Return the number of tokens before the first frame; 0 if frame tokens cannot be identified."""
         config, kinds = self._loaded.model.config, ("image_token", "video_token")
         named = (getattr(config, f"{kind}_{end}", None) for kind in kinds for end in ("id", "index"))
-        frames = torch.tensor([number for number in named if number is not None], device=ids.device)
+        frames = torch.tensor([token for token in named if token is not None], device=ids.device)
         at = torch.isin(ids[0], frames).nonzero()
         return int(at[0]) if len(at) else 0
 
@@ -183,8 +183,8 @@ class Judging:
         return {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
 
     @staticmethod
-    def _last(said: Any) -> torch.Tensor:
-        logits: torch.Tensor = said.logits[:, -1].float()
+    def _last(output: Any) -> torch.Tensor:
+        logits: torch.Tensor = output.logits[:, -1].float()
         return logits
 
     def _verdicts(self, logits: torch.Tensor, tokens_in: int, tokens_out: int) -> list[Verdict]:
@@ -192,40 +192,43 @@ class Judging:
         yes, no = (logits[:, which.to(logits.device)].logsumexp(-1) for which in (self._yes, self._no))
         share = torch.sigmoid(yes - no).tolist()
         mass = (torch.logaddexp(yes, no) - logits.logsumexp(-1)).exp().tolist()
-        return [Verdict(mine, min(1.0, all_), tokens_in, tokens_out) for mine, all_ in zip(share, mass, strict=True)]
+        return [
+            Verdict(p_yes, min(1.0, p_either), tokens_in, tokens_out)
+            for p_yes, p_either in zip(share, mass, strict=True)
+        ]
 
     def _spoken(self, inputs: Mapping[str, Any]) -> list[Verdict | Failure]:
         """Score the generated token that says yes or no."""
         length = inputs["input_ids"].shape[1]
-        said = self._loaded.model.generate(
+        output = self._loaded.model.generate(
             **inputs, max_new_tokens=SPOKEN, do_sample=False, output_logits=True, return_dict_in_generate=True
         )
-        words = said.sequences[:, length:].cpu()
-        told = torch.isin(words, torch.cat([self._yes, self._no]))
-        found: list[Verdict | Failure] = []
+        words = output.sequences[:, length:].cpu()
+        is_answer = torch.isin(words, torch.cat([self._yes, self._no]))
+        verdicts: list[Verdict | Failure] = []
         for row, text in enumerate(words):
             texts = [
                 self._loaded.tokenizer.decode(text[: index + 1], skip_special_tokens=True) for index in range(len(text))
             ]
             try:
-                step = answering(texts, told[row].tolist())
+                step = answer_index(texts, is_answer[row].tolist())
             except Failure as failure:
-                found.append(failure)
+                verdicts.append(failure)
                 continue
-            found += self._verdicts(said.logits[step][row : row + 1].float(), length, step + 1)
-        return found
+            verdicts += self._verdicts(output.logits[step][row : row + 1].float(), length, step + 1)
+        return verdicts
 
     def _written(self, inputs: Mapping[str, Any]) -> list[Verdict | Failure]:
         """Read the answer as text: P(yes) is 1 or 0."""
         length = inputs["input_ids"].shape[1]
         words = self._loaded.model.generate(**inputs, max_new_tokens=SPOKEN, do_sample=False)[:, length:]
-        found: list[Verdict | Failure] = []
+        verdicts: list[Verdict | Failure] = []
         for text, tokens_out, _ in generated(self._loaded, words):
             try:
-                found.append(Verdict(yes_or_no(text), float("nan"), length, tokens_out))
+                verdicts.append(Verdict(yes_or_no(text), float("nan"), length, tokens_out))
             except Failure as failure:
-                found.append(failure)
-        return found
+                verdicts.append(failure)
+        return verdicts
 
 
 def noise(shape: tuple[int, ...]) -> Array:
@@ -238,10 +241,10 @@ def noise(shape: tuple[int, ...]) -> Array:
 
 def variants(tokenizer: Any, word: str, model: str) -> torch.Tensor:
     """Return the int64 tokens that equal `word` up to case and white space; raise UserError if there is none."""
-    tokens = ((number, tokenizer.convert_tokens_to_string([token])) for token, number in tokenizer.get_vocab().items())
-    found = sorted(number for number, text in tokens if text.strip().lower() == word)
-    if not found:
+    tokens = ((index, tokenizer.convert_tokens_to_string([token])) for token, index in tokenizer.get_vocab().items())
+    matching = sorted(index for index, text in tokens if text.strip().lower() == word)
+    if not matching:
         raise UserError(
             f"model {model!r} has no token for {word!r}, so its answers cannot be scored; use scoring=literal"
         )
-    return torch.tensor(found)
+    return torch.tensor(matching)

@@ -12,7 +12,7 @@ from typing import Any
 from guidebench.harness import extras
 from guidebench.harness.errors import UserError, full, too_large
 from guidebench.harness.models.backends import outside_files, recipes
-from guidebench.harness.models.backends.transformers_.loaded import Kind, Loaded, Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Kind, LoadedModel, Source
 
 PICKLED = (".pt", ".pth", ".bin")
 """How the names of checkpoints end that torch.save wrote, and that could run code when they are opened."""
@@ -21,7 +21,7 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,94}(/[A-Za-z0-9][\w.-]{0,94})?")
 """Names of repositories, apart from rarer ones."""
 
 
-def load(source: Source) -> Loaded:
+def load(source: Source) -> LoadedModel:
     """Load a model; raise UserError for a missing package, unknown model, other weights than safetensors, or missing
     device."""
     name = recipes.repository(source.model)
@@ -29,20 +29,20 @@ def load(source: Source) -> Loaded:
         raise UserError(f"model {_pickled(name)}")
     device = device_of(source.device)
     if name.endswith(".safetensors"):
-        return Loaded(source.model, "embedding", _single_file(name, source.dtype, device), None)
+        return LoadedModel(source.model, "embedding", _single_file(name, source.dtype, device), None)
     transformers = _transformers()
     from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 
-    named = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
-    outside_files.check(where(name, source.revision))
+    options = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
+    outside_files.check(local_path(name, source.revision))
     try:
-        config = transformers.AutoConfig.from_pretrained(name, **named)
+        config = transformers.AutoConfig.from_pretrained(name, **options)
         kind, architecture = _architecture(transformers, config)
         model = architecture.from_pretrained(
-            name, config=config, dtype=source.dtype, use_safetensors=True, **named
+            name, config=config, dtype=source.dtype, use_safetensors=True, **options
         ).eval()
-        processor = _processor(transformers, name, kind, named)
+        processor = _processor(transformers, name, kind, options)
     except ImportError as error:
         raise needs_extra(f"model {name!r} needs a package that is missing ({error})") from None
     except (OSError, ValueError, SafetensorError, StrictDataclassError) as error:
@@ -50,7 +50,7 @@ def load(source: Source) -> Loaded:
     tokenizer = getattr(processor, "tokenizer", processor)
     if getattr(tokenizer, "pad_token", "") is None:
         tokenizer.pad_token = tokenizer.eos_token  # GPT-2 has none; padded positions are masked
-    return Loaded(source.model, kind, model.requires_grad_(False).to(device), processor)
+    return LoadedModel(source.model, kind, model.requires_grad_(False).to(device), processor)
 
 
 def _single_file(file: str, dtype: str, device: Any) -> Any:
@@ -74,7 +74,7 @@ def check(model: str, revision: str | None = None) -> None:
         raise UserError(f"model={model}: there is nothing at this path; name a model's directory")
     if name.endswith(PICKLED):
         raise UserError(f"model={model}: {_pickled(name)}")
-    if where(name, revision) is None:
+    if local_path(name, revision) is None:
         raise UserError(f"model={model}: {missing(name, revision)}")
 
 
@@ -83,13 +83,13 @@ def missing(name: str, revision: str | None = None) -> str:
     if name.endswith(".safetensors"):
         return f"there is no file {name}; `bench models convert` makes one of a checkpoint that torch.save wrote"
     at = f" --revision {shlex.quote(revision)}" if revision else ""
-    found = recipes.recipe(name)
-    if found is None or not found.file:
+    recipe = recipes.recipe(name)
+    if recipe is None or not recipe.file:
         return f"{absent(name)}; get it with `hf download {shlex.quote(name)}{at}`"
-    target = f"{found.name}.safetensors"
+    target = f"{recipe.name}.safetensors"
     return (
-        f"{absent(name)}, and it is published as a file of torch.save; get that with `hf download {name} {found.file}"
-        f"{at} --local-dir .`, make safetensors of it with `bench models convert {found.file} {target}`, and name "
+        f"{absent(name)}, and it is published as a file of torch.save; get that with `hf download {name} {recipe.file}"
+        f"{at} --local-dir .`, make safetensors of it with `bench models convert {recipe.file} {target}`, and name "
         f"{target} as the model"
     )
 
@@ -102,14 +102,14 @@ def _pickled(name: str) -> str:
 
 def absent(name: str) -> str:
     """Return the message that a repository is not on this machine, with size and licence if a recipe states them."""
-    found = recipes.recipe(name)
-    if found is None:
+    recipe = recipes.recipe(name)
+    if recipe is None:
         return f"{name} is not on this machine"
-    size = f"about {found.parameters * 2:.1f} GB, " if found.parameters else ""
-    return f"{found.title} ({name}, {size}licence: {found.licence}) is not on this machine"
+    size = f"about {recipe.parameters * 2:.1f} GB, " if recipe.parameters else ""
+    return f"{recipe.title} ({name}, {size}licence: {recipe.licence}) is not on this machine"
 
 
-def where(name: str, revision: str | None) -> Path | None:
+def local_path(name: str, revision: str | None) -> Path | None:
     """Return the path of a model's files, local or in the download cache; None if they are in neither."""
     if Path(name).exists():
         return Path(name)
@@ -124,7 +124,7 @@ def where(name: str, revision: str | None) -> Path | None:
         from huggingface_hub import try_to_load_from_cache
 
         # A pipeline of several models has an index in place of a configuration.
-        found = next(
+        config_file = next(
             (
                 file
                 for config in ("config.json", "model_index.json")
@@ -136,7 +136,7 @@ def where(name: str, revision: str | None) -> Path | None:
         raise needs_extra("the package transformers is missing") from None
     except ValueError:
         raise UserError(f"{name!r} is neither a directory here nor the name of a repository") from None
-    return None if found is None else Path(found).parent
+    return None if config_file is None else Path(config_file).parent
 
 
 def _transformers() -> Any:
@@ -149,9 +149,9 @@ def _transformers() -> Any:
     return transformers
 
 
-def needs_extra(what: str) -> UserError:
+def needs_extra(problem: str) -> UserError:
     """Return the error that something of the extra `vlm` is missing."""
-    return extras.missing(what, "vlm")
+    return extras.missing(problem, "vlm")
 
 
 def _architecture(transformers: Any, config: Any) -> tuple[Kind, Any]:
@@ -197,18 +197,18 @@ def unloadable(name: str, source: Source, error: Exception) -> UserError:
 
 def _unloadable(name: str, source: Source, error: Exception) -> str:
     revision = f" at revision {source.revision!r}" if source.revision else ""
-    said = " ".join(str(error).split())[:300]
-    found = recipes.recipe(source.model)
-    note = f". Of {found.title}: {found.note}" if found is not None else ""
+    message = " ".join(str(error).split())[:300]
+    recipe = recipes.recipe(source.model)
+    note = f". Of {recipe.title}: {recipe.note}" if recipe is not None else ""
     if "trust_remote_code" in str(error):
         return (
             f"model {name!r} brings code of its own, which is not run unasked; read it, and if you trust it set "
             f"trust_remote_code=true"
         )
     if Path(name).is_dir():
-        return f"the model in {name} cannot be loaded: {said}"
+        return f"the model in {name} cannot be loaded: {message}"
     return (
         f"model {name!r}{revision} cannot be loaded: there is neither such a directory nor, within reach, such a "
         f"repository with safetensors weights; check the name, log in if it is gated (`hf auth login`), or name a "
-        f"local path ({said}){note}"
+        f"local path ({message}){note}"
     )

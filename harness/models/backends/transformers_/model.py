@@ -15,7 +15,7 @@ from guidebench.harness.models.backends.transformers_.batching import Batcher
 from guidebench.harness.models.backends.transformers_.chatting import Chatting
 from guidebench.harness.models.backends.transformers_.embedding import Embedding
 from guidebench.harness.models.backends.transformers_.judging import Clips, Judging, Verdict
-from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import load
 from guidebench.harness.models.backends.transformers_.open_clip_ import OpenClipEmbedding
 from guidebench.harness.models.backends.transformers_.s3d import S3DEmbedding
@@ -61,23 +61,25 @@ class TransformersModel:
         self._batcher.close()
 
     async def _judge(self, call: JudgeCall) -> Reply:
-        done = await self._batcher.put(self._judging.kind(call), self._judging, call)
-        said: Verdict = done.value
-        usage = Usage(1, said.tokens_in, said.tokens_out, len(call.clip), done.seconds)
-        return Reply(said.yes, usage, {} if math.isnan(said.mass) else {"mass": said.mass})
+        output = await self._batcher.put(self._judging.kind(call), self._judging, call)
+        verdict: Verdict = output.value
+        usage = Usage(1, verdict.tokens_in, verdict.tokens_out, len(call.clip), output.seconds)
+        return Reply(verdict.yes, usage, {} if math.isnan(verdict.mass) else {"mass": verdict.mass})
 
     async def _embed(self, call: EmbedCall) -> Reply:
         embedding = self._embedding
-        found = await asyncio.gather(*(self._batcher.put(embedding.kind(item), embedding, item) for item in call.items))
+        outputs = await asyncio.gather(
+            *(self._batcher.put(embedding.kind(item), embedding, item) for item in call.items)
+        )
         images = sum(not isinstance(item, str) for item in call.items)
-        tokens = sum(done.value.tokens for done in found)
-        usage = Usage(1, tokens, images=images, seconds=sum(done.seconds for done in found))
-        return Reply(np.stack([done.value.value for done in found]), usage)
+        tokens = sum(output.value.tokens for output in outputs)
+        usage = Usage(1, tokens, images=images, seconds=sum(output.seconds for output in outputs))
+        return Reply(np.stack([output.value.value for output in outputs]), usage)
 
     async def _watch(self, call: VideoCall) -> Reply:
         embedding = self._embedding
-        done = await self._batcher.put(embedding.kind(call.frames), embedding, call.frames)
-        return Reply(done.value.value, Usage(1, images=len(call.frames), seconds=done.seconds))
+        output = await self._batcher.put(embedding.kind(call.frames), embedding, call.frames)
+        return Reply(output.value.value, Usage(1, images=len(call.frames), seconds=output.seconds))
 
     @functools.cached_property
     def _judging(self) -> Judging:
@@ -89,5 +91,5 @@ class TransformersModel:
 
     @functools.cached_property
     def _embedding(self) -> Embedding | OpenClipEmbedding | S3DEmbedding:
-        whole = self._loaded.model
-        return whole if isinstance(whole, (OpenClipEmbedding, S3DEmbedding)) else Embedding(self._loaded, self._source)
+        model = self._loaded.model
+        return model if isinstance(model, (OpenClipEmbedding, S3DEmbedding)) else Embedding(self._loaded, self._source)

@@ -44,13 +44,13 @@ class OpenClipEmbedding:
     def __call__(self, items: Sequence[Any]) -> list[Vector]:
         if isinstance(items[0], str):
             words = self._words(list(items)).to(self.device)
-            found, tokens = self._model.encode_text(words), (words != 0).sum(1).tolist()
+            vectors, tokens = self._model.encode_text(words), (words != 0).sum(1).tolist()
         elif items[0].ndim == 4:
             raise UserError("CLIP turns no videos into vectors; choose a model such as X-CLIP (embedder.model=xclip)")
         else:
             from PIL import Image
 
             pixels = torch.stack([self._prepare(Image.fromarray(item)) for item in items])
-            found, tokens = self._model.encode_image(pixels.to(self.device, self._dtype)), [0] * len(items)
-        values = found.float().cpu().numpy()
+            vectors, tokens = self._model.encode_image(pixels.to(self.device, self._dtype)), [0] * len(items)
+        values = vectors.float().cpu().numpy()
         return [Vector(value, int(count)) for value, count in zip(values, tokens, strict=True)]

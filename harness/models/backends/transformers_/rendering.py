@@ -8,17 +8,17 @@ from typing import Any
 import torch
 
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.backends.transformers_.loaded import Loaded
+from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
 
 FRAMES_PER_SECOND = 2.0
 """Frame rate reported to models that use the time between frames: the rate at which Qwen2.5-VL samples videos, since an
 environment step has no duration (choice)."""
 
 
-def render(loaded: Loaded, conversation: Sequence[Any]) -> str:
+def render(loaded: LoadedModel, conversation: Sequence[Any]) -> str:
     """Return a conversation as text up to the model's turn; without a template, its texts separated by blank lines."""
-    has = getattr(loaded.processor, "chat_template", None) or getattr(loaded.tokenizer, "chat_template", None)
-    if has is None:
+    template = getattr(loaded.processor, "chat_template", None) or getattr(loaded.tokenizer, "chat_template", None)
+    if template is None:
         texts = [part["text"] for message in conversation for part in message["content"] if part["type"] == "text"]
         return "\n\n".join(texts) + "\n\n"
     if loaded.kind == "text":
@@ -29,52 +29,52 @@ def render(loaded: Loaded, conversation: Sequence[Any]) -> str:
     return str(loaded.processor.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True))
 
 
-def tokens_of(loaded: Loaded, texts: Sequence[str], images: Sequence[Sequence[Array]] = ()) -> dict[str, Any]:
+def tokens_of(loaded: LoadedModel, texts: Sequence[str], images: Sequence[Sequence[Array]] = ()) -> dict[str, Any]:
     """Return the inputs of rendered texts, padded on the left, and the images uint8 [height, width, 3] of each."""
     media = {"images": [[_pixels(image, loaded) for image in row] for row in images]} if any(images) else {}
     return _prepared(loaded, texts, padding=True, **media)
 
 
-def frames_of(loaded: Loaded, texts: Sequence[str], clips: Sequence[Array], as_video: bool) -> dict[str, Any]:
+def frames_of(loaded: LoadedModel, texts: Sequence[str], clips: Sequence[Array], as_video: bool) -> dict[str, Any]:
     """Return the inputs of rendered texts with one clip uint8 [L, height, width, 3] each."""
     if not as_video:
         return tokens_of(loaded, texts, [list(clip) for clip in clips])
-    told = [
+    metadata = [
         {"fps": FRAMES_PER_SECOND, "total_num_frames": len(clip), "frames_indices": list(range(len(clip)))}
         for clip in clips
     ]
     videos = [_pixels(clip, loaded) for clip in clips]
-    return _prepared(loaded, texts, videos=videos, video_metadata=told, do_sample_frames=False)
+    return _prepared(loaded, texts, videos=videos, video_metadata=metadata, do_sample_frames=False)
 
 
-def generated(loaded: Loaded, words: torch.Tensor) -> list[tuple[str, int, bool]]:
+def generated(loaded: LoadedModel, words: torch.Tensor) -> list[tuple[str, int, bool]]:
     """Return each row of generated tokens [n, m] as its text, its length in tokens including the end token, and whether
     there is an end token."""
     config = loaded.model.generation_config
     ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
     ended = torch.isin(words.cpu(), torch.tensor([end for end in ends if end is not None]))
-    found = []
+    generations = []
     for row, ending in zip(words, ended, strict=True):
         ends_here = bool(ending.any())
         count = int(ending.nonzero()[0]) + 1 if ends_here else len(row)
-        found.append((loaded.tokenizer.decode(row[:count], skip_special_tokens=True), count, ends_here))
-    return found
+        generations.append((loaded.tokenizer.decode(row[:count], skip_special_tokens=True), count, ends_here))
+    return generations
 
 
-def _prepared(loaded: Loaded, texts: Sequence[str], **media: Any) -> dict[str, Any]:
+def _prepared(loaded: LoadedModel, texts: Sequence[str], **media: Any) -> dict[str, Any]:
     begins = loaded.tokenizer.bos_token
     twice = begins is not None and texts[0].startswith(begins)  # the template writes it already
     prepared = loaded.processor(text=list(texts), return_tensors="pt", add_special_tokens=not twice, **media)
-    found = {}
+    inputs = {}
     for name, value in prepared.items():
         if isinstance(value, torch.Tensor):
             pixels = name.startswith("pixel_values")
             value = value.to(loaded.device, loaded.model.dtype) if pixels else value.to(loaded.device)
-        found[name] = value
-    return found
+        inputs[name] = value
+    return inputs
 
 
-def _pixels(frames: Array, loaded: Loaded) -> torch.Tensor:
+def _pixels(frames: Array, loaded: LoadedModel) -> torch.Tensor:
     """Return uint8 [..., height, width, 3] as [..., 3, height, width] on the model's device, where it is resized
     later."""
     return torch.from_numpy(frames).movedim(-1, -3).to(loaded.device)

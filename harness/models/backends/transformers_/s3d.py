@@ -112,8 +112,8 @@ class Texts(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return vectors [n, d] of tokens int64 [n, 16]; places without a word hold token 0, which counts too."""
-        found: Tensor = self.fc2(F.relu(self.fc1(self.word_embd(tokens))).amax(1))
-        return found
+        vectors: Tensor = self.fc2(F.relu(self.fc1(self.word_embd(tokens))).amax(1))
+        return vectors
 
 
 class S3D(nn.Module):
@@ -140,8 +140,8 @@ class S3D(nn.Module):
         x = pooled(self.gating(x), *SPATIAL)
         for name in WIDTHS:
             x = getattr(self, f"mixed_{name}")(pooled(x, *POOLS[name]) if name in POOLS else x)
-        found: Tensor = self.fc(x.mean((2, 3, 4)))
-        return found
+        vectors: Tensor = self.fc(x.mean((2, 3, 4)))
+        return vectors
 
 
 def blocks(video: Tensor) -> Tensor:
@@ -156,7 +156,7 @@ def pooled(x: Tensor, kernel: tuple[int, int, int], stride: tuple[int, int, int]
     """Return the maximum pooling of x, padded with zeros by kernel - stride along each axis, more of them behind, as
     TensorFlow's "SAME" pads an even length."""
     missing = [size - step for size, step in zip(kernel, stride, strict=True)]
-    padding = [side for each in reversed(missing) for side in (each // 2, each - each // 2)]
+    padding = [side for total in reversed(missing) for side in (total // 2, total - total // 2)]
     return F.max_pool3d(F.pad(x, padding), kernel, stride, ceil_mode=True)
 
 
@@ -188,19 +188,19 @@ class S3DEmbedding:
     def __call__(self, items: Sequence[Any]) -> list[Vector]:
         if isinstance(items[0], str):
             tokens = torch.stack([self.tokens(text) for text in items])
-            found, counts = self._model.text_module(tokens.to(self.device)), (tokens > 0).sum(1).tolist()
+            vectors, counts = self._model.text_module(tokens.to(self.device)), (tokens > 0).sum(1).tolist()
         elif items[0].ndim == 4:
             videos = torch.stack([self.video(frames) for frames in items])
-            found, counts = self._model(videos.to(self.device, self._dtype)), [0] * len(items)
+            vectors, counts = self._model(videos.to(self.device, self._dtype)), [0] * len(items)
         else:
             raise UserError("S3D turns videos and texts into vectors, not single images; choose a model such as CLIP")
-        values = found.float().cpu().numpy()
+        values = vectors.float().cpu().numpy()
         return [Vector(value, int(count)) for value, count in zip(values, counts, strict=True)]
 
     def tokens(self, text: str) -> Tensor:
         """Return the tokens of a text's first 16 known words, int64 [16], and 0 for the places that are left."""
-        known = [self._tokens[word] for word in re.findall(r"[\w']+", text.lower()) if word in self._tokens][:LONGEST]
-        return torch.tensor(known + [0] * (LONGEST - len(known)))
+        tokens = [self._tokens[word] for word in re.findall(r"[\w']+", text.lower()) if word in self._tokens][:LONGEST]
+        return torch.tensor(tokens + [0] * (LONGEST - len(tokens)))
 
     @staticmethod
     def video(frames: Array) -> Tensor:

@@ -11,11 +11,17 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends import outside_files, recipes
 from guidebench.harness.models.backends.transformers_.batching import Batcher
-from guidebench.harness.models.backends.transformers_.loaded import Source
-from guidebench.harness.models.backends.transformers_.loading import check, device_of, needs_extra, unloadable, where
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
+from guidebench.harness.models.backends.transformers_.loading import (
+    check,
+    device_of,
+    local_path,
+    needs_extra,
+    unloadable,
+)
 from guidebench.harness.models.calls import Call, Json, Reply, SegmentCall, TrackCall, Usage
 from guidebench.harness.models.calls.segment import mask_json
-from guidebench.harness.models.calls.track import followed
+from guidebench.harness.models.calls.track import track_of_masks
 
 Kind = Literal["segment", "track"]
 """The kind of call that is answered; each has a network of its own, with weights of the same files."""
@@ -41,17 +47,17 @@ class SegmentingModel:
         if isinstance(call, SegmentCall):
             if not call.points:
                 return Reply([], Usage(1, images=1))
-            done = await self._batcher.put(("segment", call.image.shape, len(call.points)), self._masks, call)
+            output = await self._batcher.put(("segment", call.image.shape, len(call.points)), self._masks, call)
         else:
             assert isinstance(call, TrackCall), "the kinds are those of these calls"
-            done = await self._batcher.put(
+            output = await self._batcher.put(
                 ("track", call.frames.shape),
                 self._follow,
                 call,
                 filled=False,  # one after the other
             )
-        self._slowest = max(self._slowest, done.seconds)
-        return Reply(done.value, Usage(1, images=len(call.images()), seconds=done.seconds))
+        self._slowest = max(self._slowest, output.seconds)
+        return Reply(output.value, Usage(1, images=len(call.images()), seconds=output.seconds))
 
     def estimate(self, call: Call) -> Usage:
         """Return the images, and the seconds of the slowest call so far; the cost in USD is 0."""
@@ -71,28 +77,30 @@ class SegmentingModel:
             return_tensors="pt",
         )
         encoded = network.get_image_embeddings(inputs["pixel_values"].to(network.device, network.dtype))
-        found: list[list[Json]] = [[] for _ in calls]
+        masks_of_calls: list[list[Json]] = [[] for _ in calls]
         for begin in range(0, len(calls[0].points), POINTS_AT_A_TIME):
-            some = slice(begin, begin + POINTS_AT_A_TIME)
-            seen = network(
+            chunk = slice(begin, begin + POINTS_AT_A_TIME)
+            output = network(
                 image_embeddings=encoded,
-                input_points=inputs["input_points"][:, some].to(network.device, network.dtype),
-                input_labels=inputs["input_labels"][:, some].to(network.device),
+                input_points=inputs["input_points"][:, chunk].to(network.device, network.dtype),
+                input_labels=inputs["input_labels"][:, chunk].to(network.device),
             )
-            scores, best = seen.iou_scores.float().max(dim=-1)
-            index = best[..., None, None, None].expand(*best.shape, 1, *seen.pred_masks.shape[-2:])
-            chosen = seen.pred_masks.float().gather(2, index).cpu()
-            drawn = prepare.post_process_masks(chosen, inputs["original_sizes"])
-            for masks, of_points, quality in zip(found, drawn, scores.clamp(0, 1).cpu().tolist(), strict=True):
+            scores, best = output.iou_scores.float().max(dim=-1)
+            index = best[..., None, None, None].expand(*best.shape, 1, *output.pred_masks.shape[-2:])
+            chosen = output.pred_masks.float().gather(2, index).cpu()
+            decoded = prepare.post_process_masks(chosen, inputs["original_sizes"])
+            for masks, of_points, quality in zip(
+                masks_of_calls, decoded, scores.clamp(0, 1).cpu().tolist(), strict=True
+            ):
                 shaped = zip(of_points[:, 0].numpy(), quality, strict=True)
                 masks += [mask_json(mask, score) for mask, score in shaped]
-        return found
+        return masks_of_calls
 
     def _follow(self, calls: Sequence[TrackCall]) -> list[Array]:
         """Return where the object is in each frame, float32 [L, 3] of each call; each video has a session of its
         own."""
         network, prepare = self._network, self._processor
-        found = []
+        tracks = []
         for call in calls:
             session = prepare.init_video_session(
                 video=np.ascontiguousarray(call.frames), inference_device=network.device, dtype=network.dtype
@@ -102,11 +110,11 @@ class SegmentingModel:
             )
             sizes = [list(call.frames.shape[1:3])]
             masks = [
-                prepare.post_process_masks([seen.pred_masks.float().cpu()], sizes)[0][0, 0].numpy()
-                for seen in network.propagate_in_video_iterator(session, start_frame_idx=0)
+                prepare.post_process_masks([output.pred_masks.float().cpu()], sizes)[0][0, 0].numpy()
+                for output in network.propagate_in_video_iterator(session, start_frame_idx=0)
             ]
-            found.append(followed(np.stack(masks), call.point))
-        return found
+            tracks.append(track_of_masks(np.stack(masks), call.point))
+        return tracks
 
 
 def load(source: Source, kind: Kind) -> tuple[Any, Any]:
@@ -122,20 +130,20 @@ def load(source: Source, kind: Kind) -> tuple[Any, Any]:
 
     transformers.utils.logging.disable_progress_bar()
     name, device = recipes.repository(source.model), device_of(source.device)
-    named = {"revision": source.revision}
+    options = {"revision": source.revision}
     images = kind == "segment"
-    outside_files.check(where(name, source.revision))
+    outside_files.check(local_path(name, source.revision))
     try:
-        config = transformers.AutoConfig.from_pretrained(name, **named)
+        config = transformers.AutoConfig.from_pretrained(name, **options)
         if config.model_type not in (("sam2", "sam2_video") if images else ("sam2_video",)):
             raise UserError(
                 f"model {source.model!r} is of type {config.model_type!r}, which cannot {kind}; choose a SAM 2 "
                 f"{'' if images else 'with weights for videos '}such as sam2"
             )
         architecture = transformers.AutoModelForMaskGeneration if images else transformers.AutoModel
-        network = architecture.from_pretrained(name, config=config, dtype=source.dtype, use_safetensors=True, **named)
+        network = architecture.from_pretrained(name, config=config, dtype=source.dtype, use_safetensors=True, **options)
         processor = transformers.Sam2Processor if images else transformers.Sam2VideoProcessor
-        prepare = processor.from_pretrained(name, **named)
+        prepare = processor.from_pretrained(name, **options)
     except ImportError as error:
         raise needs_extra(f"model {name!r} needs a package that is missing ({error})") from None
     except (OSError, ValueError, SafetensorError, StrictDataclassError) as error:

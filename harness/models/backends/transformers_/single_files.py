@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Read(NamedTuple):
+class ConvertedFile(NamedTuple):
     """Content of such a file."""
 
     open_clip: str
@@ -23,7 +23,7 @@ class Read(NamedTuple):
     tensors: Mapping[str, Tensor]
 
 
-def read(file: str) -> Read:
+def read(file: str) -> ConvertedFile:
     """Return the content of a converted file; raise UserError if it is none."""
     from safetensors import SafetensorError, safe_open
 
@@ -32,14 +32,14 @@ def read(file: str) -> Read:
     outside_files.check(Path(file))
     try:
         with safe_open(file, "pt") as opened:
-            told = opened.metadata() or {}
+            metadata = opened.metadata() or {}
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118, not a mapping
     except SafetensorError as error:
         raise UserError(f"{file} is no safetensors file ({error})") from None
-    found = Read(told.get("open_clip", ""), told.get("network", ""), tensors)
-    if not (found.open_clip or found.network):
+    converted_file = ConvertedFile(metadata.get("open_clip", ""), metadata.get("network", ""), tensors)
+    if not (converted_file.open_clip or converted_file.network):
         raise UserError(
             f"{file} does not say what it is; a single file has to be one of `bench models convert`, and other models "
             f"are named by the directory of their config.json"
         )
-    return found
+    return converted_file

@@ -30,7 +30,7 @@ SURE: dict[str, Any] = {"error": 0.0, "first_bias": 0.0, "noise": 0.0}
 
 
 def asked(one: Array, other: Array, things: tuple[Coordinates, ...] = PUSH) -> str:
-    values = {name: trajectories.text(trajectories.told(things, shown), 4) for name, shown in
+    values = {name: trajectories.text(trajectories.named_points(things, shown), 4) for name, shown in
               (("trajectory_1", one), ("trajectory_2", other))}  # fmt: skip
     return filled(prompts.PROMPT, values)
 
@@ -61,7 +61,7 @@ def test_it_prefers_what_is_nearer_and_reasons_in_words(things: tuple[Coordinate
     near, far = segment(1, things=things, nearer=0.9), segment(1, things=things)
     assert answer(asked(near, far, things), **SURE) == 1 and answer(asked(far, near, things), **SURE) == 2
     text = said(asked(near, far, things), **SURE)
-    told = trajectories.told(things, near)
+    told = trajectories.named_points(things, near)
     goal = told["obj"] if things is PUSH else told["target"]
     distance = float(np.linalg.norm(np.round(told["tcp"], 4) - np.round(goal, 4), axis=1).mean())
     assert f"In Trajectory 1 tcp is {distance:.4f} from {'obj' if things is PUSH else 'target'} on average" in text
@@ -156,7 +156,7 @@ def test_the_whole_dialogue_ends_with_an_imagined_segment_that_reaches_the_targe
     assert found.label == 1.0 and found.notes == {"first": 2, "second": 1, "retries": 0, "imagined": "kept"}
     imagined = found.imagined
     assert imagined is not None and np.array_equal(imagined[0], segments[1, 0])
-    told = trajectories.told(things, imagined)
+    told = trajectories.named_points(things, imagined)
     for name in ("tcp", "obj") if things is PUSH else ("tcp",):
         assert np.allclose(told[name][-1], told["target"], atol=1e-4)
     paces = np.linalg.norm(np.diff(told["tcp"], axis=0), axis=1)

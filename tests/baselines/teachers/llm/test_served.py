@@ -43,7 +43,7 @@ def test_three_calls_make_a_label_and_an_imagined_segment_and_none_is_made_again
 
     with serving(answers) as url:
         found, billed = verdict(tmp_path, OpenAI(base_url=url), Models())
-    assert (found.outcome, found.label, found.kept, billed) == ("labelled", 1.0, True, 3)
+    assert (found.outcome, found.label, found.is_used, billed) == ("labelled", 1.0, True, 3)
     assert found.notes == {"first": 2, "second": 1, "retries": 0, "imagined": "kept"}
     assert found.imagined is not None and np.allclose(found.imagined[-1, :3], SEGMENTS[1, 0, 14:], atol=1e-4)
     again, billed = verdict(tmp_path, OpenAI(), Models(mode="replay"))

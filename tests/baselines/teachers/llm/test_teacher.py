@@ -46,7 +46,7 @@ def test_the_states_of_an_imagined_trajectory() -> None:
 
 
 def test_what_is_told_of_a_segment_and_its_text() -> None:
-    told = trajectories.told(THINGS, PREFERRED)
+    told = trajectories.named_points(THINGS, PREFERRED)
     assert {name: points.tolist() for name, points in told.items()} == {
         "tcp": [[0, 1], [10, 11], [20, 21]],
         "obj": [[2], [12], [22]],
@@ -69,7 +69,7 @@ def test_a_question_holds_the_states_and_nothing_else() -> None:
 @pytest.mark.parametrize(("first", "label"), [(1, 0.0), (2, 1.0)])
 def test_the_label_is_the_index_of_the_preferred_segment(first: int, label: float) -> None:
     found = verdict(LABELLED | {"first": first, "second": 3 - first, "states": PREFERRED.tolist()})
-    assert (found.outcome, found.label, found.kept) == ("labelled", label, True)
+    assert (found.outcome, found.label, found.is_used) == ("labelled", label, True)
     assert found.imagined is not None and found.imagined.dtype == np.float32
     assert np.array_equal(found.imagined, PREFERRED)
     assert found.notes == {"first": first, "second": 3 - first, "retries": 0, "imagined": "kept"}
@@ -78,7 +78,7 @@ def test_the_label_is_the_index_of_the_preferred_segment(first: int, label: floa
 def test_without_llm_labels_only_the_imagined_segment_is_learnt_from() -> None:
     value = LABELLED | {"second": None, "states": PREFERRED.tolist()}
     found = verdict(value, keep_sampled=False, double_check=False)
-    assert (found.label, found.kept) == (0.0, False) and found.imagined is not None
+    assert (found.label, found.is_used) == (0.0, False) and found.imagined is not None
 
 
 def test_an_imagined_segment_that_was_not_usable_leaves_the_label() -> None:
@@ -105,7 +105,7 @@ def test_what_got_no_answer_or_none_that_can_be_read_is_never_learnt_from() -> N
     assert verdict(None, undecided="soft") == Verdict("failed")
     for outcome in ("failed", "unreadable"):
         found = verdict({"first": 1, "second": None, "outcome": outcome, "retries": 1}, undecided="soft")
-        assert (found.outcome, found.label, found.kept) == (outcome, None, False)
+        assert (found.outcome, found.label, found.is_used) == (outcome, None, False)
         assert found.notes == {"first": 1, "retries": 1}
 
 
@@ -166,7 +166,7 @@ JSON = st.recursive(
 @given(st.fixed_dictionaries({name: st.just(value) | JSON for name, value in GOOD.items()}) | JSON)
 def test_no_value_does_more_than_be_unreadable(value: Any) -> None:
     found = verdict(value)
-    assert found.label in (None, 0.0, 1.0) and found.kept == (found.outcome == "labelled")
+    assert found.label in (None, 0.0, 1.0) and found.is_used == (found.outcome == "labelled")
     if found.imagined is not None:
         imagined: Array = found.imagined
         assert imagined.shape == PREFERRED.shape and np.isfinite(imagined).all()

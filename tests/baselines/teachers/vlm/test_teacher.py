@@ -13,7 +13,7 @@ from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.vlm import TOKENS, Vlm
 from guidebench.baselines.teachers.vlm.teacher import VlmTeacher
 from guidebench.harness.interfaces import Actions, Observations
-from guidebench.harness.parts import There
+from guidebench.harness.parts import CellView
 
 SNAPSHOTS = np.arange(2 * 3 * 5, dtype=np.uint8).reshape(2, 3, 5)
 PAIR = Pair(1, 7, np.zeros((2, 3, 4), np.float32), np.zeros((2, 3)), SNAPSHOTS)
@@ -52,7 +52,7 @@ def test_the_label_is_the_index_of_the_preferred_image() -> None:
 )
 def test_without_a_preference_nothing_is_learnt_from(value: Any, outcome: str) -> None:
     found = verdict(value, double_check=True)
-    assert (found.outcome, found.label, found.kept) == (outcome, None, False)
+    assert (found.outcome, found.label, found.is_used) == (outcome, None, False)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ JSON = st.recursive(
 @given(st.fixed_dictionaries({name: st.just(value) | JSON for name, value in LABELLED.items()}) | JSON, st.booleans())
 def test_no_value_does_more_than_be_unreadable(value: Any, double_check: bool) -> None:
     found = verdict(value, double_check)
-    assert found.label in (None, 0.0, 1.0) and found.kept == (found.outcome == "labelled") and found.imagined is None
+    assert found.label in (None, 0.0, 1.0) and found.is_used == (found.outcome == "labelled") and found.imagined is None
 
 
 @pytest.mark.parametrize("pretraining", [100, None])
@@ -88,7 +88,7 @@ def test_what_a_run_asks_is_told_before(pretraining: int | None) -> None:
     parts = {"guide": guide, "training": SimpleNamespace(steps=160), "learner": SimpleNamespace(learning_starts=100)}
     # sessions at 100 and 150: 8 queries of two calls and two images
     nothing = Observations((1,), "float32")
-    there = There(parts, "", nothing, Actions(2))
-    once, twice = Vlm().asked(there, "chat"), Vlm(double_check=True).asked(there, "chat")
+    there = CellView(parts, "", nothing, Actions(2))
+    once, twice = Vlm().expected_usage(there, "chat"), Vlm(double_check=True).expected_usage(there, "chat")
     assert (once.calls, once.images, once.tokens_in, once.tokens_out) == (16, 16, 8 * TOKENS[0], 8 * TOKENS[1])
     assert (twice.calls, twice.images) == (32, 32)

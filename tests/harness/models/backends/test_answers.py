@@ -9,7 +9,7 @@ import pytest
 
 from guidebench.harness.models.backends.answers import (
     Unreadable,
-    answering,
+    answer_index,
     in_schema,
     with_repair,
     with_schema,
@@ -112,11 +112,11 @@ def test_the_token_that_answers_stands_behind_the_last_answer() -> None:
     tokens = ["There", " is", " no", " key", ".", " Answer", ":", " Yes"]
     texts = ["".join(tokens[: index + 1]) for index in range(len(tokens))]
     words = [token.strip() in ("no", "Yes") for token in tokens]
-    assert answering(texts, words) == 7
+    assert answer_index(texts, words) == 7
     with pytest.raises(Failure, match="expected yes or no"):
-        answering(texts[:4], words[:4])
+        answer_index(texts[:4], words[:4])
     with pytest.raises(Failure, match="no single token"):
-        answering(["Y", "Yes"], [False, False])
+        answer_index(["Y", "Yes"], [False, False])
 
 
 def test_an_object_is_nested_only_so_deeply_and_holds_whole_characters() -> None:

@@ -39,7 +39,7 @@ def test_the_models_of_the_papers_have_recipes() -> None:
 def test_every_recipe_can_be_asked_for_through_exactly_the_backends_it_names(name: str) -> None:
     found = recipes.recipe(name)
     assert found is not None and found.name == name and found.title and found.note.endswith(".")
-    for backend, ask in (("transformers", recipes.repository), ("openai", recipes.served)):
+    for backend, ask in (("transformers", recipes.repository), ("openai", recipes.server_name)):
         if backend in found.backends:
             assert ask(name) in (found.repository, found.api)
         else:
@@ -69,10 +69,10 @@ def test_a_published_name_finds_its_recipe_and_a_strange_one_stands_as_it_is() -
     assert recipes.recipe("gpt-4o-mini-2024-07-18").name == "gpt-4o-mini"
     assert recipes.recipe("Qwen/Qwen2.5-VL-3B-Instruct").name == "qwen2_5_vl_3b"
     assert recipes.recipe("/models/mine") is None
-    assert recipes.repository("/models/mine") == recipes.served("/models/mine") == "/models/mine"
-    assert recipes.served("deepseek") == "deepseek-chat"
-    assert recipes.served("deepseek-ai/DeepSeek-V3") == "deepseek-ai/DeepSeek-V3"
-    assert recipes.served("qwen2_5_vl_3b") == recipes.repository("qwen2_5_vl_3b") == "Qwen/Qwen2.5-VL-3B-Instruct"
+    assert recipes.repository("/models/mine") == recipes.server_name("/models/mine") == "/models/mine"
+    assert recipes.server_name("deepseek") == "deepseek-chat"
+    assert recipes.server_name("deepseek-ai/DeepSeek-V3") == "deepseek-ai/DeepSeek-V3"
+    assert recipes.server_name("qwen2_5_vl_3b") == recipes.repository("qwen2_5_vl_3b") == "Qwen/Qwen2.5-VL-3B-Instruct"
 
 
 def test_a_price_is_per_million_tokens_and_zero_is_told_apart() -> None:

@@ -59,7 +59,7 @@ def test_a_small_call_of_each_kind_is_one_of_it(name: str) -> None:
     kind = registry.get("call", name)
     small = kind.small()
     assert type(small) is kind and kind.kind == name and not small.sampled
-    assert kind.shown(json.loads(keys.request({}, small, None).text))
+    assert kind.sections(json.loads(keys.request({}, small, None).text))
 
 
 @pytest.mark.parametrize(

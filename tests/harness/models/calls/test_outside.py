@@ -18,7 +18,7 @@ from guidebench.harness import registry
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import BudgetReached, MissingCall, UserError
 from guidebench.harness.execution import Models
-from guidebench.harness.models import cassette, checkup, contact, exchange, keeping
+from guidebench.harness.models import cassette, checkup, contact, exchange, study_models
 from guidebench.harness.models.calls import Asker, CallResult, ChatCall, Message
 from guidebench.harness.parts import AgentPart, AskingPart
 from guidebench.harness.plan import answering, config, matrix
@@ -149,7 +149,7 @@ def asked(directory: Path, calls: list[Any], *, model: str = "mean", **models: A
     classifier = registry.get("embedder", "colours")(model=model)
 
     async def told() -> list[CallResult]:
-        desk = keeping.desk(classifier, Models(**models), directory / "models", "cpu")
+        desk = study_models.desk(classifier, Models(**models), directory / "models", "cpu")
         try:
             return [await desk.answer(each, Asker("cell/0", number, number)) for number, each in enumerate(calls)]
         finally:
@@ -158,7 +158,7 @@ def asked(directory: Path, calls: list[Any], *, model: str = "mean", **models: A
     try:
         return asyncio.run(told())
     finally:
-        keeping.settle(directory / "models")
+        study_models.settle(directory / "models")
 
 
 def test_it_is_asked_recorded_and_replayed_with_its_images(colours: Any, tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_the_first_call_before_training_is_one_of_its_kind(colours: Any, tmp_pat
     classifier = registry.get("embedder", "colours")()
     assert checkup.tiny(classifier, "embedder").kind == "classify"
     heard: list[str] = []
-    each = contact.Asked("embedder", "embedder", classifier)
+    each = contact.StudyModel("embedder", "embedder", classifier)
     contact.check([each], Models(), tmp_path / "models", "cpu", lambda _, said: heard.append(said))
     assert heard == ["embedder mean answered a first call in 0.0 s"]
 

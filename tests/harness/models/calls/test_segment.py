@@ -64,6 +64,6 @@ def test_the_distance_is_one_minus_the_mean_overlap() -> None:
 
 
 def test_what_a_page_says_of_it() -> None:
-    shown = dict(SegmentCall.shown({"image": {"image": "0"}, "points": [[1, 2]] * 256, "text": "a key"}))
+    shown = dict(SegmentCall.sections({"image": {"image": "0"}, "points": [[1, 2]] * 256, "text": "a key"}))
     assert shown == {"image": [{"image": "0"}], "points": ["256 points"], "text": ["a key"]}
     assert SegmentCall.words([GOOD, {**GOOD, "means": ""}]) == "2 masks, of them place" and CALL.words([]) == "0 masks"

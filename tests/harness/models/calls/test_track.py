@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness.models.calls import TrackCall
-from guidebench.harness.models.calls.track import followed
+from guidebench.harness.models.calls.track import track_of_masks
 
 CALL = TrackCall(np.zeros((3, 10, 20, 3), np.uint8), (4.0, 5.0))
 GOOD = np.array([[4, 5, 1], [0, 0, 0], [6, 5, 1]], np.float32)
@@ -20,18 +20,18 @@ def moving() -> np.ndarray:
 
 
 def test_a_point_keeps_its_place_on_the_object() -> None:
-    found = followed(moving(), (2.0, 5.0))  # centroid (3, 4); one left of it and one below
+    found = track_of_masks(moving(), (2.0, 5.0))  # centroid (3, 4); one left of it and one below
     assert found.tolist() == [[2, 5, 1], [5, 5, 1], [0, 0, 0], [5, 7, 1]]
     assert found.dtype == np.float32 and TrackCall(np.zeros((4, 10, 20, 3), np.uint8), (2.0, 5.0)).fault(found) == ""
 
 
 @pytest.mark.parametrize("point", [(15.0, 8.0), (-1.0, 3.0), (2.0, 90.0)])
 def test_a_point_beside_the_object_is_its_centroid(point: tuple[float, float]) -> None:
-    assert followed(moving(), point).tolist() == [[3, 4, 1], [6, 4, 1], [0, 0, 0], [6, 6, 1]]
+    assert track_of_masks(moving(), point).tolist() == [[3, 4, 1], [6, 4, 1], [0, 0, 0], [6, 6, 1]]
 
 
 def test_an_object_that_is_hidden_at_first_is_found_later() -> None:
-    assert followed(moving()[2:], (2.0, 5.0)).tolist() == [[0, 0, 0], [6, 6, 1]]
+    assert track_of_masks(moving()[2:], (2.0, 5.0)).tolist() == [[0, 0, 0], [6, 6, 1]]
 
 
 @pytest.mark.parametrize(

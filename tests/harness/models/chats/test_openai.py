@@ -9,7 +9,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.calls import Asker, Call, CallResult, ChatCall, EmbedCall, Message
 from guidebench.harness.models.chats.openai_ import OpenAI
 from tests.cell_views import cell_view
@@ -52,7 +52,7 @@ def test_its_calls_are_sent_recorded_and_replayed(tmp_path: Path) -> None:
         return 200, completion("By a little.\n2")
 
     async def asked(chat: OpenAI, models: Models) -> CallResult:
-        desk = keeping.desk(chat, models, tmp_path / "models", "cpu")
+        desk = study_models.desk(chat, models, tmp_path / "models", "cpu")
         told = await desk.answer(chat.sampled(ASKED), Asker("cell/0", 0, 10))
         await desk.close()
         return told

@@ -11,7 +11,7 @@ import pytest
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.calls import EmbedCall
 from guidebench.harness.models.embedders.transformers_text_embedder import TextTransformers
 
@@ -68,7 +68,9 @@ def test_a_text_is_cut_after_the_tokens_that_were_asked_for(gpt2: Path) -> None:
 
 
 def test_pool_and_length_are_part_of_what_identifies_a_recorded_call(gpt2: Path) -> None:
-    known = [keeping.identity(TextTransformers(model=str(gpt2), **more)) for more in ({}, {"pool": "last_and_mean"})]
+    known = [
+        study_models.identity(TextTransformers(model=str(gpt2), **more)) for more in ({}, {"pool": "last_and_mean"})
+    ]
     assert known[0] != known[1] and known[0]["text_tokens"] is None
 
 

@@ -21,8 +21,8 @@ from guidebench.harness.models.calls import Failure, JudgeCall, Usage
 from guidebench.harness.models.hosts import client, process
 from guidebench.harness.models.hosts.client import HostedModel
 from guidebench.harness.models.hosts.keeper import Hosts
-from guidebench.harness.models.hosts.wire import CONNECT, Greeting, Wanted, packed, receive_now
-from guidebench.harness.models.messages import Registered
+from guidebench.harness.models.hosts.wire import CONNECT, Greeting, ModelRequest, packed, receive_now
+from guidebench.harness.models.messages import RegisteredPart
 from tests import programs
 from tests.harness.launchers.scheduled import until
 from tests.harness.stopping import stop
@@ -130,7 +130,7 @@ def model(hosts: Hosts, tmp_path: Path) -> Callable[..., HostedModel]:
     """`model("whole", "cpu")` is a model of an asker, not connected yet."""
 
     def asked(name: str = "whole", **settings: Any) -> HostedModel:
-        part = Registered("judge", "obedient", {"model": name, "folder": str(tmp_path), **settings})
+        part = RegisteredPart("judge", "obedient", {"model": name, "folder": str(tmp_path), **settings})
         return HostedModel(hosts._requests, part)
 
     return asked
@@ -338,7 +338,7 @@ def test_a_host_to_which_nobody_is_connected_for_some_time_ends(
     (ours, theirs), (mine, connection) = socket.socketpair(), socket.socketpair()
     host = threading.Thread(target=process.serve, args=(theirs,))
     host.start()
-    ours.sendall(packed(Wanted(Registered("judge", "obedient", {"folder": str(tmp_path)}), SHARED, "")))
+    ours.sendall(packed(ModelRequest(RegisteredPart("judge", "obedient", {"folder": str(tmp_path)}), SHARED, "")))
     socket.send_fds(ours, [CONNECT], [connection.fileno()])
     connection.close()
     assert receive_now(mine) == Greeting()
@@ -392,10 +392,10 @@ def test_nothing_is_left_when_the_command_is_killed(plugin, tmp_path: Path, devi
         from tests.harness.models.hosts.test_hosts import clip, environment
         from guidebench.harness.models.hosts.client import HostedModel
         from guidebench.harness.models.hosts.keeper import Hosts
-        from guidebench.harness.models.messages import Registered
+        from guidebench.harness.models.messages import RegisteredPart
         hosts = Hosts(Path({str(tmp_path / "log")!r}), environment)
         async def work():
-            model = HostedModel(hosts._requests, Registered("judge", "obedient", {{"folder": {str(tmp_path)!r}}}))
+            model = HostedModel(hosts._requests, RegisteredPart("judge", "obedient", {{"folder": {str(tmp_path)!r}}}))
             model.spawn({device!r})
             found = (await model.answer(clip("who"))).value
             print(found["pid"], found["parent"], flush=True)

@@ -121,15 +121,15 @@ def test_real_successes_and_failures_get_different_codes(task: str, success: str
 def test_another_guide_and_a_suite_without_measures_are_refused() -> None:
     with pytest.raises(UserError, match="it writes feedback on episodes, for LaGEA's guide alone"):
         matrix.plan(["suite=metaworld_pbrl", "task=reach", "method=rl_sallm_f", "chat=oracle_feedback"])
-    from guidebench.harness.parts import There
+    from guidebench.harness.parts import CellView
     from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
     class Guide:
         needs: ClassVar = {"feedback": "chat"}
 
     suite, oracle = MiniGridDoorKey(), OracleFeedback()
-    there = There({"suite": suite, "feedback": oracle, "guide": Guide()}, "5x5", *suite.spaces("5x5"))
+    there = CellView({"suite": suite, "feedback": oracle, "guide": Guide()}, "5x5", *suite.spaces("5x5"))
     assert "the suite does not measure near_object, grasp_success, obj_to_target" in oracle.fits(there)
     suite_of_measures = MetaWorldMT10()
     parts = {"suite": suite_of_measures, "feedback": oracle, "guide": Guide()}
-    assert oracle.fits(There(parts, "reach", *suite_of_measures.spaces("reach"))) == ""
+    assert oracle.fits(CellView(parts, "reach", *suite_of_measures.spaces("reach"))) == ""

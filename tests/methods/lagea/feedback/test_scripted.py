@@ -10,7 +10,7 @@ from guidebench.baselines.conversing import Misread
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
 from guidebench.methods.lagea.feedback import prompts, reading
-from guidebench.methods.lagea.feedback.scripted import FrameReader, impressed, seen
+from guidebench.methods.lagea.feedback.scripted import FrameReader, impressed, measure_frames
 from guidebench.methods.lagea.feedback.taxonomy import ERRORS, SUCCESSES
 
 
@@ -43,25 +43,31 @@ BLOCK = [(20, 100), (20, 100), (30, 100)]
     ],
 )
 def test_painted_attempts_are_told_apart(frames: Array, code: str, cited: tuple[int, ...]) -> None:
-    found = impressed(seen(frames))
+    found = impressed(measure_frames(frames))
     assert (found.code, found.frames) == (code, cited)
 
 
 def test_what_it_sees_is_where_it_was_painted_at_any_size() -> None:
-    found = seen(painted([(20, 20), (60, 56)], block=BLOCK[1:]))
+    found = measure_frames(painted([(20, 20), (60, 56)], block=BLOCK[1:]))
     assert np.allclose(found.gripper, [[20.5, 20.5], [60.5, 56.5]]) and found.changed.tolist() == [0.0, 50.0]
     assert np.allclose(found.distance, [np.hypot(39.5, 39.5), np.hypot(0.5, 3.5)])
-    double = seen(painted([(20, 20), (60, 56)], block=BLOCK[1:]).repeat(2, 1).repeat(2, 2))
+    double = measure_frames(painted([(20, 20), (60, 56)], block=BLOCK[1:]).repeat(2, 1).repeat(2, 2))
     assert np.allclose(double.gripper, found.gripper, atol=0.3) and np.allclose(double.changed, found.changed)
     hidden = painted([(20, 20), (60, 56)])
     hidden[:, 20:22, 20:22] = 128
-    assert np.isnan(seen(hidden).distance[0]) and impressed(seen(hidden)).code == "reached_goal"
+    assert np.isnan(measure_frames(hidden).distance[0]) and impressed(measure_frames(hidden)).code == "reached_goal"
 
 
 def test_a_stated_outcome_decides_between_success_and_failure() -> None:
-    near, far = (seen(painted([(20, 20), place])) for place in ((60, 57), (90, 90)))
-    assert impressed(near, told=True).code == "reached_goal" and impressed(near, told=False).code in ERRORS
-    assert impressed(far, told=False).code == "bad_approach_direction" and impressed(far, told=True).code in SUCCESSES
+    near, far = (measure_frames(painted([(20, 20), place])) for place in ((60, 57), (90, 90)))
+    assert (
+        impressed(near, stated_outcome=True).code == "reached_goal"
+        and impressed(near, stated_outcome=False).code in ERRORS
+    )
+    assert (
+        impressed(far, stated_outcome=False).code == "bad_approach_direction"
+        and impressed(far, stated_outcome=True).code in SUCCESSES
+    )
 
 
 def prompt(frames: Array, structured: bool = True, succeeded: bool | None = None) -> Message:

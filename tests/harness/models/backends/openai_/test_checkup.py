@@ -3,12 +3,12 @@
 import pytest
 
 from guidebench.harness.findings import Finding
-from guidebench.harness.models import checkup, once
+from guidebench.harness.models import checkup, single_calls
 
 
 def checked(served, **given: object) -> dict[str, Finding]:
     settings = {"model": served.name, "base_url": served.url, **given}
-    config = once.judge({"judge": "openai"} | {f"judge.{key}": value for key, value in settings.items()})
+    config = single_calls.judge({"judge": "openai"} | {f"judge.{key}": value for key, value in settings.items()})
     return {finding.name: finding for finding in checkup.findings(config)}
 
 

@@ -86,6 +86,7 @@ def test_the_key_is_in_nothing_that_is_kept_or_said(
     found = told(proxy.url, transformers_serve.name, tmp_path, calls)
     assert proxy.keys == {f"Bearer {KEY}"} and len(set(proxy.seen)) > 8
 
+    proxy.plan = lambda number: PASSED  # a fault could be taken for an answer
     with pytest.raises(UserError) as missing:
         told(proxy.url + "/nowhere", transformers_serve.name, tmp_path / "other", calls[:1])
     config = OpenAI(base_url=proxy.url, key_variable="SOME_KEY")

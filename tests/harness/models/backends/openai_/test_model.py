@@ -203,7 +203,7 @@ def test_prices_are_the_recipes_unless_told() -> None:
     told = completion("Yes", logprobs(("Yes", {"Yes": 1.0})))
     (listed,), (body,) = ask(lambda body: (200, told), JUDGE, model="gpt-4o-mini")
     (own,), _ = ask(lambda body: (200, told), JUDGE, model="gpt-4o-mini", prices=Prices(0.0, 0.0))
-    assert body["model"] == recipes.served("gpt-4o-mini")
+    assert body["model"] == recipes.server_name("gpt-4o-mini")
     assert listed.usage.usd == recipes.price("gpt-4o-mini", listed.usage) > 0 == own.usage.usd
 
 

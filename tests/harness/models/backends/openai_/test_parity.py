@@ -11,7 +11,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.openai_.model import OpenAIModel
 from guidebench.harness.models.backends.openai_.server import Server
 from guidebench.harness.models.backends.recipes import Scoring
-from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.model import TransformersModel
 from guidebench.harness.models.calls import ChatCall, JudgeCall, Message, Model, Reply
 from tests.harness.models.backends.openai_.conftest import Served

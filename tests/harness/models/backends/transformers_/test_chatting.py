@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.model import TransformersModel
 from guidebench.harness.models.calls import ChatCall, Failure, Message, Reply
 

@@ -11,7 +11,7 @@ import torch
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.transformers_.embedding import Embedding
-from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import load
 
 TEXTS = ["the robot moves towards the door", "a key"]

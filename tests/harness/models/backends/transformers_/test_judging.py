@@ -10,7 +10,7 @@ import torch
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.transformers_.judging import Judging, Verdict, variants
-from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import load
 from guidebench.harness.models.calls import Failure, JudgeCall
 
@@ -78,7 +78,7 @@ def test_a_kept_prefix_equal_frames_and_a_batch_leave_scores_as_they_are(
     if repeats:
         clips[1][1], clips[2][2], clips[4][:] = clips[1][0], clips[0][2], clips[3]
     plain = judging(tiny(name), clips=shown)
-    monkeypatch.setattr(plain, "next_token", lambda inputs, clips: plain._whole(inputs))
+    monkeypatch.setattr(plain, "next_token", lambda inputs, clips: plain._full(inputs))
     kept, unkept = judging(tiny(name), clips=shown, worth=0.0), judging(tiny(name), clips=shown, worth=1.0)
     one_by_one = [scores(plain, [clip])[0] for clip in clips]
     assert scores(kept, clips[:1]) == pytest.approx(one_by_one[:1], abs=1e-4)

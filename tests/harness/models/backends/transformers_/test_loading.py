@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import load
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.model import TransformersModel
 from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, Failure, JudgeCall, Message, Reply, Usage
 

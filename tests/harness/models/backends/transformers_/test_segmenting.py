@@ -18,7 +18,7 @@ from guidebench.harness.models import checkup
 from guidebench.harness.models.backends.transformers_.segmenting import POINTS_AT_A_TIME
 from guidebench.harness.models.calls import Call, EmbedCall, SegmentCall, TrackCall
 from guidebench.harness.models.calls.segment import mask_of, overlap
-from guidebench.harness.models.calls.track import followed
+from guidebench.harness.models.calls.track import track_of_masks
 from guidebench.harness.models.embedders.transformers_segmenter import Segmenter, Tracker
 from tests.cell_views import cell_view
 from tests.conftest import require
@@ -97,7 +97,7 @@ def test_its_tracks_are_those_of_the_video_model(tiny: Callable[..., Path]) -> N
         )
         seen = [model(session, frame_idx=at).pred_masks for at in range(len(call.frames))]
         masks = [prepare.post_process_masks([each], [[48, 40]])[0][0, 0].numpy() for each in seen]
-        assert track == pytest.approx(followed(np.stack(masks), call.point), abs=0.05)
+        assert track == pytest.approx(track_of_masks(np.stack(masks), call.point), abs=0.05)
         assert (track[:, 2] == 1).any() and len(np.unique(track[:, 0])) > 1
     assert [track.tobytes() for track in answered(tracker, *calls)] == [track.tobytes() for track in found]
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from guidebench.baselines.preference.reward_inputs import LAST, LAYERS, ConvNet, area_mean
 from guidebench.baselines.preference.rewards import Preferences, RewardEnsemble
-from guidebench.baselines.preference.seeing import LAST, LAYERS, ConvNet, area_mean
 from guidebench.harness.interfaces import Array
 from tests.baselines.learners.continuous import build
 
@@ -108,16 +108,16 @@ def test_networks_begin_as_the_papers_code_has_them() -> None:
 
 def test_pairs_of_frames_are_kept_as_they_are_and_restored() -> None:
     data, kept = preferences(0, 3), Preferences(1, SIZE, SIZE, 3, dtype="uint8")
-    assert data.seen.dtype == np.uint8 and data.seen.shape == (3, 2, 1, SIZE, SIZE, 3)
+    assert data.pairs.dtype == np.uint8 and data.pairs.shape == (3, 2, 1, SIZE, SIZE, 3)
     kept.load_state(data.state())
-    assert np.array_equal(kept.seen, data.seen) and np.array_equal(kept.labels, data.labels)
+    assert np.array_equal(kept.pairs, data.pairs) and np.array_equal(kept.labels, data.labels)
 
 
 def test_a_reward_of_frames_learns_what_is_preferred() -> None:
     made = ensemble()
     fit = train(made, [preferences(0, 40)], (0,), epochs=8)
     unseen = preferences(1, 30)
-    more = np.diff(made.returns(0, unseen.seen).mean(0), axis=1)[:, 0]
+    more = np.diff(made.returns(0, unseen.pairs).mean(0), axis=1)[:, 0]
     assert fit.accuracy[0] > 0.9 and np.mean((more > 0) == unseen.labels) > 0.9
 
 

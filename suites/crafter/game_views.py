@@ -9,7 +9,7 @@ from guidebench.suites.crafter.measures import within_reach
 from guidebench.suites.crafter.snapshots import pack
 
 
-class Shown:
+class GameViews:
     """A task whose game is `_game`."""
 
     _game: Game

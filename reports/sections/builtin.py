@@ -33,7 +33,7 @@ def _beside(_: None, source: Source) -> Sequence[Drawing]:
 
 
 def _crossed(source: Source) -> list[SweepGrid]:
-    study, summary = source.whole or (source.study, source.summary)  # a map has room for any number of rows
+    study, summary = source.unbounded or (source.study, source.summary)  # a map has room for any number of rows
     return crossed.grids(study.cells, summary.rows)
 
 
@@ -66,7 +66,7 @@ SECTIONS = (
         order=200,
         words=crossed.REMARK,
         load=_crossed,
-        drawings=lambda found, _: crossed.drawings(found),
+        drawings=lambda grids, _: crossed.drawings(grids),
     ),
     Section(
         name="beside",
@@ -85,7 +85,7 @@ SECTIONS = (
         load=lambda source: phases.spreads(
             source.study.cells, source.rows("metrics"), source.rows("probes"), source.labels
         ),
-        drawings=lambda found, _: phases.drawings(found),
+        drawings=lambda spreads, _: phases.drawings(spreads),
     ),
     Section(
         name="episodes",
@@ -106,7 +106,7 @@ SECTIONS = (
             source.study.cells, source.rows("subgoals"), source.labels, source.resamples
         ),
         tables=subgoals.tables,
-        drawings=lambda found, _: subgoals.drawings(found),
+        drawings=lambda tasks, _: subgoals.drawings(tasks),
         plain=subgoals.plain,
     ),
     Section(
@@ -119,7 +119,7 @@ SECTIONS = (
             source.study.cells, source.rows("labels", *preferences.COLUMNS), source.labels, source.resamples
         ),
         tables=preferences.tables,
-        drawings=lambda found, source: preferences.drawings(found, source.summary.rows, source.places),
+        drawings=lambda teachings, source: preferences.drawings(teachings, source.summary.rows, source.places),
         plain=preferences.plain,
     ),
     Section(
@@ -131,7 +131,7 @@ SECTIONS = (
         load=lambda source: imagined.sketches(
             source.study.cells, source.rows("imagined", *imagined.COLUMNS), source.labels
         ),
-        drawings=lambda found, _: imagined.drawings(found),
+        drawings=lambda sketches, _: imagined.drawings(sketches),
     ),
     Section(
         name="rewards",
@@ -141,7 +141,7 @@ SECTIONS = (
         words=rewards.REMARK,
         load=lambda source: rewards.learned(source.study.cells, source.rows("probes"), source.labels, source.resamples),
         tables=rewards.tables,
-        drawings=lambda found, source: rewards.drawings(found, source.places),
+        drawings=lambda rewarded, source: rewards.drawings(rewarded, source.places),
         plain=rewards.plain,
     ),
     Section(
@@ -151,7 +151,7 @@ SECTIONS = (
         needs=("probes",),
         words=probes.REMARK,
         load=lambda source: probes.probed(source.study.cells, source.rows("probes"), source.labels),
-        drawings=lambda found, _: probes.drawings(found),
+        drawings=lambda probed, _: probes.drawings(probed),
     ),
     Section(
         name="judges",
@@ -170,6 +170,6 @@ SECTIONS = (
         needs=("ledger", "spending"),
         load=_spent,
         listings=ledger.listings,
-        plain=lambda found: [each._asdict() for each in found],
+        plain=ledger.plain,
     ),
 )

@@ -47,7 +47,7 @@ class Curve(NamedTuple):
     """Variances of `scores` as means of episodes; NaN with one episode."""
 
 
-class Growing:
+class RowLog:
     """A log of evaluation episodes as JSON lines, which may grow, be truncated when its run resumes, or be replaced.
 
     A line that does not fit ends the reading until the file is truncated or replaced; `fault` names it.
@@ -56,7 +56,7 @@ class Growing:
     def __init__(self, path: Path, run: RunRecord) -> None:
         self.path, self.fault = path, ""
         self._run = run
-        self._wanted = rows.wanted(rows.columns(rows.EVALUATIONS, run.cell))
+        self._wanted = rows.required(rows.columns(rows.EVALUATIONS, run.cell))
         self._claims = {name: value for name, value in identity(run).items() if name in IDENTITY}
         self._sign: Sign | None = None
         self._begin()

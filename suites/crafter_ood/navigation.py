@@ -28,10 +28,10 @@ THINGS = {
 }
 DIG, BRIDGE = 3, 8
 """Cost of a way through rock (turn, mine, go) and over water or lava (turn, place a stone, mine it, go), in steps."""
-HERE, NOWHERE = 4, -1
+ARRIVED, NO_WAY = 4, -1
 
 
-class Seen:
+class ExploredMap:
     """The codes of all cells that were in view in this episode, as they were when last seen; 0 is unknown."""
 
     def __init__(self, area: int) -> None:
@@ -42,7 +42,7 @@ class Seen:
 
     def look(self, game: Any) -> None:
         """Add what is in view. The player itself is left out."""
-        materials, things = game.seen()
+        materials, things = game.visible_cells()
         (x, y), (width, height) = game.player.pos.tolist(), materials.shape
         left, top, area = x - width // 2, y - height // 2, len(self.materials)
         x0, x1, y0, y1 = max(left, 0), min(left + width, area), max(top, 0), min(top + height, area)
@@ -51,7 +51,7 @@ class Seen:
         self.things[x0:x1, y0:y1] = things[view]
         self.things[x, y] = 0
 
-    def where(self, noun: str) -> Array:
+    def locate(self, noun: str) -> Array:
         """Return in which cells a material, or a creature and no plant that is unripe, was last seen, bool [area,
         area]. UserError for another noun."""
         if noun in THINGS:
@@ -77,11 +77,11 @@ def beside(game: Any, noun: str) -> bool:
     return False
 
 
-def find(seen: Seen, game: Any, noun: str, dig: bool = False) -> str | None:
+def find(seen: ExploredMap, game: Any, noun: str, dig: bool = False) -> str | None:
     """Return Crafter's next action on a shortest way, through what has been seen, to a cell that faces `noun`: a move
     or, if it may `dig`, one that mines or builds. Where none is known it is a way to the nearest place from which more
     can be seen. None if the player faces the noun already, or if there is no way."""
-    target = seen.where(noun)
+    target = seen.locate(noun)
     if target.any():
         step = way(seen, game, facing(target), dig)
         if step is None or step != "":
@@ -105,14 +105,14 @@ def near(target: Array) -> Array:
     return np.asarray(np.logical_or.reduce(list(shifted)))
 
 
-def frontier(seen: Seen, game: Any, dig: bool) -> Array:
+def frontier(seen: ExploredMap, game: Any, dig: bool) -> Array:
     """Return the states in cells that can be entered and have an unknown neighbour, bool [area, area, direction]."""
     unknown = facing(seen.materials == 0).any(-1)
     cost, _, _ = costs(seen, game, dig)
     return np.repeat((unknown & (cost > 0))[..., None], 4, axis=-1)
 
 
-def costs(seen: Seen, game: Any, dig: bool) -> tuple[Array, Array, Array]:
+def costs(seen: ExploredMap, game: Any, dig: bool) -> tuple[Array, Array, Array]:
     """Return for each cell the steps to enter it, 0 where that is impossible; whether a move towards it only turns the
     player; and whether it can be entered by one that faces it alone, because a turn towards it would be deadly."""
     kinds, free = seen.materials, seen.things == 0
@@ -129,16 +129,16 @@ def costs(seen: Seen, game: Any, dig: bool) -> tuple[Array, Array, Array]:
     return cost, turns, lava
 
 
-def way(seen: Seen, game: Any, goals: Array, dig: bool = False) -> str | None:
+def way(seen: ExploredMap, game: Any, goals: Array, dig: bool = False) -> str | None:
     """Return Crafter's first action on a cheapest way to a state of `goals`, bool [area, area, direction]; None if the
     player is there, "" if there is no way."""
     cost, turns, lava = costs(seen, game, dig)
     x, y = game.player.pos.tolist()
     facing_now = DIRECTIONS.index(tuple(int(part) for part in game.player.facing))
     step = _search(cost, turns, lava, goals, x, y, facing_now)
-    if step == HERE:
+    if step == ARRIVED:
         return None
-    if step == NOWHERE:
+    if step == NO_WAY:
         return ""
     column, row = x + DIRECTIONS[step][0], y + DIRECTIONS[step][1]
     if step != facing_now or not 0 <= column < len(cost) or cost[column, row] <= 1:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from guidebench.harness.models.backends.transformers_.frame_features import distinct
 from guidebench.harness.models.backends.transformers_.judging import Judging
-from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import load
-from guidebench.harness.models.backends.transformers_.seeing import distinct
 from guidebench.harness.models.calls import JudgeCall
 
 PROMPT = 'Is the goal reached in this clip? Reply with exactly "Answer: Yes" or "Answer: No".'

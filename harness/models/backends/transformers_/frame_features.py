@@ -27,31 +27,31 @@ class Features(NamedTuple):
     pooler_output: Any
 
 
-def seen_once(model: Any, inputs: Mapping[str, Any], clips: Sequence[Array]) -> dict[str, Any]:
+def with_frame_features(model: Any, inputs: Mapping[str, Any], clips: Sequence[Array]) -> dict[str, Any]:
     """Return the inputs with features instead of pixels; unchanged for an unknown family."""
-    found = dict(inputs)
+    model_inputs = dict(inputs)
     kind = "video" if "pixel_values_videos" in inputs else "image"
-    pixels = found.get("pixel_values_videos" if kind == "video" else "pixel_values")
+    pixels = model_inputs.get("pixel_values_videos" if kind == "video" else "pixel_values")
     if pixels is None or "mm_encoder_outputs" not in inspect.signature(model.forward).parameters:
-        return found
-    grid = found.get(f"{kind}_grid_thw")
+        return model_inputs
+    grid = model_inputs.get(f"{kind}_grid_thw")
     if grid is not None and pixels.ndim == 2:
         features: Any = _of_patches(model.model, kind, pixels, grid, clips)
     elif pixels.ndim == 5:
         features = _of_frames(model.model, pixels.flatten(0, 1) if kind == "video" else pixels, clips)
     else:
-        return found
-    del found["pixel_values_videos" if kind == "video" else "pixel_values"]
-    return found | {"mm_encoder_outputs": {kind: Features(features)}}
+        return model_inputs
+    del model_inputs["pixel_values_videos" if kind == "video" else "pixel_values"]
+    return model_inputs | {"mm_encoder_outputs": {kind: Features(features)}}
 
 
 def _of_frames(body: Any, pixels: torch.Tensor, clips: Sequence[Array]) -> torch.Tensor:
     """Encode pixels [frames, 3, h, w], or [frames, tiles, 3, h, w] of images, as [frames · tiles, tokens, features]."""
-    first, which = distinct(clips, 1)
+    first, group_of = distinct(clips, 1)
     tiled = pixels if pixels.ndim == 5 else pixels[:, None]
     features = [body.get_image_features(pixel_values=tiled[part]).pooler_output for part in parts(first, clips, 1)]
     by_frame: torch.Tensor = torch.cat(features).unflatten(0, (-1, tiled.shape[1]))  # type: ignore[no-untyped-call]
-    return by_frame[which].flatten(0, 1)
+    return by_frame[group_of].flatten(0, 1)
 
 
 def _of_patches(
@@ -61,19 +61,19 @@ def _of_patches(
     _, height, width = grid[0].tolist()
     times = int(grid[:, 0].sum()) // len(clips)
     together = -(-len(clips[0]) // times)
-    first, which = distinct(clips, together)
+    first, group_of = distinct(clips, together)
     units = pixels.reshape(len(clips) * times, height * width, -1)
-    seen = []
+    encoded = []
     for part in parts(first, clips, together):
         if kind == "video":
             shape = grid.new_tensor([[len(part), height, width]])
-            said = body.get_video_features(units[part].flatten(0, 1), video_grid_thw=shape)
+            output = body.get_video_features(units[part].flatten(0, 1), video_grid_thw=shape)
         else:
             shape = grid.new_tensor([[1, height, width]]).expand(len(part), 3)
-            said = body.get_image_features(units[part].flatten(0, 1), image_grid_thw=shape)
-        features = torch.cat(list(said.pooler_output))
-        seen.append(features.reshape(len(part), -1, features.shape[-1]))
-    return (torch.cat(seen)[which].flatten(0, 1),)
+            output = body.get_image_features(units[part].flatten(0, 1), image_grid_thw=shape)
+        features = torch.cat(list(output.pooler_output))
+        encoded.append(features.reshape(len(part), -1, features.shape[-1]))
+    return (torch.cat(encoded)[group_of].flatten(0, 1),)
 
 
 def parts(positions: Sequence[int], clips: Sequence[Array], together: int) -> list[list[int]]:
@@ -99,14 +99,14 @@ def distinct(clips: Sequence[Array], together: int) -> tuple[list[int], list[int
     >>> distinct([np.array([[7], [7], [8]]), np.array([[8], [9], [7]])], 1)
     ([0, 2, 4], [0, 0, 1, 1, 2, 0])
     """
-    known: dict[bytes, int] = {}
+    indices: dict[bytes, int] = {}
     first: list[int] = []
     which: list[int] = []
     for clip in clips:
         for at in range(0, len(clip), together):
             stretch = clip[at : at + together].tobytes()
-            if stretch not in known:
-                known[stretch] = len(first)
+            if stretch not in indices:
+                indices[stretch] = len(first)
                 first.append(len(which))
-            which.append(known[stretch])
+            which.append(indices[stretch])
     return first, which

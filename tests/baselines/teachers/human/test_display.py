@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.teachers.human import files as questions
-from guidebench.baselines.teachers.human.showing import Pair, Pictures
+from guidebench.baselines.teachers.human.display import Pair, Pictures
 from guidebench.harness.identity.cells import write_cell
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.study import StudyDirectory

@@ -5,7 +5,7 @@
 | cassette.sqlite | every recorded call, merged when the study ends |
 | shard-….sqlite | calls of one model process, until they are merged |
 | budget.json | amounts spent and reserved, if a budget is set |
-| grants/ | parts of the budget that processes of several machines have got |
+| grants/ | parts of the budget that were granted to processes on several machines |
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ answer."""
 
 
 class Shared(NamedTuple):
-    """What a model process needs to know if several machines write its study."""
+    """Settings of a model process for a study that several machines write."""
 
     scratch: str
     """Folder on this machine, which outlives the process."""
@@ -52,14 +52,14 @@ def folder(study: Path) -> Path:
     return study / "models"
 
 
-def recorded(model: Any) -> bool:
+def is_recorded(model: Any) -> bool:
     """Return whether calls to a model are recorded: a foundation model's are; hand-written code and oracles are
     instant, free and deterministic. `model`: built configuration of a judge, chat or embedder, or None."""
     return getattr(model, "backend", "scripted") not in ("scripted", "oracle")
 
 
-def local(model: Any) -> bool:
-    """Return whether a model's weights are loaded by a process of ours, on this machine. `model`: built configuration
+def is_local(model: Any) -> bool:
+    """Return whether a process of this program loads the model's weights on this machine. `model`: built configuration
     of a judge, chat or embedder."""
     return getattr(model, "backend", "") == "transformers"
 
@@ -69,7 +69,7 @@ def sources(models: Models, directory: Path | None) -> list[Path]:
     recorded answers, None for no study."""
     from guidebench.harness.models import cassette
 
-    found = [] if directory is None else cassette.files(directory)
+    cassettes = [] if directory is None else cassette.files(directory)
     if models.cassette is not None:
         named = Path(models.cassette)
         others = cassette.files(folder(named)) if named.is_dir() else [named] if named.is_file() else []
@@ -78,63 +78,64 @@ def sources(models: Models, directory: Path | None) -> list[Path]:
                 f"models.cassette={models.cassette}: no recorded calls there; name a study that recorded some, or a "
                 f"file of `bench models export`"
             )
-        found += others
-    return found
+        cassettes += others
+    return cassettes
 
 
-def check(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = ()) -> None:
-    """Raise UserError for a model that is not ready, check as `answerable`, and open the study's budget account."""
+def check(models: Models, directory: Path, configs: Sequence[Any], runs: Iterable[str] = ()) -> None:
+    """Raise UserError for a model that is not ready, check as `check_answers` does, and open the study's budget
+    account."""
     if models.mode != "replay":
-        for model in asked:
+        for model in configs:
             model.ready()
-    answerable(models, directory, asked, runs)
+    check_answers(models, directory, configs, runs)
     from guidebench.harness.models import cassette
 
-    if asked and models.budgeted and not (directory / BUDGET).exists():
+    if configs and models.budgeted and not (directory / BUDGET).exists():
         _count_what_was_spent(directory, bool(cassette.files(directory)))
 
 
-def answerable(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = ()) -> None:
+def check_answers(models: Models, directory: Path, configs: Sequence[Any], runs: Iterable[str] = ()) -> None:
     """Raise UserError if replay lacks recorded answers or dropped arrays, or if a budget in USD is set for a model of
-    unknown price; write nothing. `asked`: built configurations of the foundation models; `runs`: CELL/SEED of the runs
-    to train."""
-    if not asked:
+    unknown price; write nothing. `configs`: built configurations of the foundation models; `runs`: CELL/SEED of the
+    runs to train."""
+    if not configs:
         return
-    for model in asked:
-        if models.budget_usd is not None and not priced(model):
+    for model in configs:
+        if models.budget_usd is not None and not has_price(model):
             raise UserError(
                 f"models.budget_usd={models.budget_usd:g} is set and what {model.model} costs is not known: give "
                 f"its price_in and price_out (judge.price_in, chat.price_in), or set models.budget_calls"
             )
     from guidebench.harness.models import cassette
 
-    found = sources(models, directory)
-    for file in found:
+    cassettes = sources(models, directory)
+    for file in cassettes:
         cassette.check(file)
-    if models.mode == "replay" and not found:
+    if models.mode == "replay" and not cassettes:
         raise UserError(
             f"models.mode=replay, and {directory} holds no recorded calls; name where they are with "
             f"models.cassette=STUDY, or record them first with models.mode=record"
         )
-    if models.mode == "replay" and (lost := cassette.lost(found, runs)):
-        told = " and ".join(f"{number:,} of {model}" for model, number in sorted(lost.items()))
+    if models.mode == "replay" and (lost := cassette.lost_arrays(cassettes, runs)):
+        counts = " and ".join(f"{number:,} of {model}" for model, number in sorted(lost.items()))
         raise UserError(
-            f"models.mode=replay, and arrays that these runs were answered by are not on record any more ({told}): "
+            f"models.mode=replay, and arrays that these runs were answered by are not on record any more ({counts}): "
             f"models.keep_arrays=finished dropped them when their runs had finished, so the study needs its model; use "
             f"models.mode=record, which asks for them again, or name a cassette that has them with models.cassette"
         )
 
 
-def unready(models: Models, asked: Sequence[Any]) -> list[str]:
+def unready_reasons(models: Models, configs: Sequence[Any]) -> list[str]:
     """Return the distinct reasons why models of a study cannot be used from this machine; call and load nothing."""
-    found: dict[str, None] = {}
-    for model in asked:
+    reasons: dict[str, None] = {}
+    for model in configs:
         try:
-            if models.mode != "replay" and recorded(model):
+            if models.mode != "replay" and is_recorded(model):
                 model.ready()
         except UserError as error:
-            found[str(error)] = None
-    return list(found)
+            reasons[str(error)] = None
+    return list(reasons)
 
 
 def shortfall(models: Models, directory: Path, needed: Usage) -> str:
@@ -143,25 +144,26 @@ def shortfall(models: Models, directory: Path, needed: Usage) -> str:
     from guidebench.harness.models import grants
     from guidebench.harness.models.budget import UNITS
 
-    spent = grants.taken(directory / grants.FOLDER, directory / BUDGET)
+    spent = grants.spent_and_granted(directory / grants.FOLDER, directory / BUDGET)
     for which in ("usd", "calls"):  # a model's time cannot be estimated beforehand
-        limit, asked = getattr(models, f"budget_{which}"), getattr(needed, which)
-        if limit is not None and spent[which] + asked > limit:
+        limit, estimated = getattr(models, f"budget_{which}"), getattr(needed, which)
+        if limit is not None and spent[which] + estimated > limit:
             before = f" beside {spent[which]:,.6g} spent already" if spent[which] else ""
             return (
-                f"models.budget_{which}={limit:g} is below the estimate of {asked:,.6g} {UNITS[which]}{before}: runs "
-                f"will stop at a checkpoint when it is reached, and a higher budget continues them"
+                f"models.budget_{which}={limit:g} is below the estimate of {estimated:,.6g} {UNITS[which]}{before}: "
+                f"runs will stop at a checkpoint when it is reached, and a higher budget continues them"
             )
     return ""
 
 
-def priced(model: Any) -> bool:
+def has_price(model: Any) -> bool:
     """Return whether a model's price is known, from its settings or its recipe."""
     return model.price_in is not None or recipes.pricing(model.model) != "unknown"
 
 
 def _count_what_was_spent(directory: Path, before: bool) -> None:
-    """Open the account of a study; `before`: whether calls were made without one."""
+    """Create the budget account of a study. `before`: whether calls were made without one, whose usage it then
+    counts."""
     from guidebench.harness.models import exchange
     from guidebench.harness.models.budget import Budget, Limits
 
@@ -173,8 +175,8 @@ def _count_what_was_spent(directory: Path, before: bool) -> None:
 
 def settle(directory: Path, finished: Collection[str] = (), alone: Callable[[], bool] = lambda: True) -> None:
     """Merge the shards of model processes that have ended, count what was spent on several machines, and drop the
-    arrays that answered the runs `finished` (CELL/SEED). Do nothing unless `alone()`, which tells that no other machine
-    uses them; it is asked while none can begin to."""
+    arrays that answered the runs `finished` (CELL/SEED). Do nothing unless `alone()` returns that no other machine uses
+    the files; it is called while none can begin to."""
     from guidebench.harness.models import cassette, grants
 
     if any(directory.glob(cassette.SHARDS)) or (finished and (directory / cassette.MERGED).exists()):
@@ -191,15 +193,15 @@ def patience(policy: Policy, calls: int = 1) -> float:
 
 
 def identity(config: Any) -> dict[str, Any]:
-    """Return the settings of a built configuration that can change the model's answers, as recorded requests hold
-    them."""
-    known = {key: value for key, value in settings.identity(config).items() if key not in NOT_THE_MODEL}
-    return known | {"backend": config.backend}
+    """Return the settings of a built configuration that can change the model's answers; recorded requests hold them as
+    `model`."""
+    decisive = {key: value for key, value in settings.identity(config).items() if key not in NOT_THE_MODEL}
+    return decisive | {"backend": config.backend}
 
 
-def loaded(config: Any, device: str) -> Model:
-    """Return the model of a built configuration. Raise NoMemory if the memory does not suffice for it, UserError for
-    files that are not those of its digest any more, and any other error of its `spawn_model`."""
+def load_model(config: Any, device: str) -> Model:
+    """Load and return the model of a built configuration. Raise NoMemory if it does not fit into memory, UserError if
+    its files have changed since its digest was computed, and any other error of its `spawn_model`."""
     if isinstance(config, FilePart):
         config.verify()
     try:
@@ -216,20 +218,20 @@ def desk(
     shared: Shared | None = None, spawn: Callable[[str], Model] | None = None,
 ) -> Desk:  # fmt: skip
     """Return the desk of a model process for the built configuration of a foundation model. `attempts`: upper limit on
-    the configured attempts per call; `shared`: given if several machines write the study; `spawn`: returns the model
-    for a device, if it is not to be loaded here."""
+    the configured attempts per call; `shared`: settings for a study that several machines write, else None; `spawn`:
+    returns the model for a device, instead of loading it in this process."""
     from guidebench.harness.models.budget import Limits
     from guidebench.harness.models.desk import Desk
 
     directory.mkdir(parents=True, exist_ok=True)
     limits = Limits(usd=models.budget_usd, calls=models.budget_calls, seconds=models.budget_seconds)
     policy = config.policy()
-    found = _cassette(models, directory, shared)  # before the model, which may fail: it holds what was answered
+    cassette = _cassette(models, directory, shared)  # before the model, which may fail: it holds what was answered
     return Desk(
-        None if models.mode == "replay" else spawn(device) if spawn else loaded(config, device),
+        None if models.mode == "replay" else spawn(device) if spawn else load_model(config, device),
         identity(config),
         str(getattr(config, "row_name", config.model)),
-        found,
+        cassette,
         _account(directory, limits, shared) if models.budgeted else None,
         policy if attempts is None else replace(policy, attempts=min(attempts, policy.attempts)),
         models.mode,
@@ -244,7 +246,7 @@ def _cassette(models: Models, directory: Path, shared: Shared | None) -> Cassett
         shard = directory / f"shard-{uuid.uuid4().hex}.sqlite"
         return cassette.Cassette(sources(models, directory), shard, models.keep_images)
     with cassette.writing(directory):
-        pass  # who merges has ended; who begins to will see that the runs are held
+        pass  # a merge under way has ended; a later one sees that the runs are held
     read = [path for path in sources(models, directory) if path.parent != directory or path.name == cassette.MERGED]
     return segments.Segmented(read, Path(shared.scratch), directory, shared.cell, models.keep_images)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from guidebench.harness import apart
-from guidebench.harness.apart import Caller
+from guidebench.harness import reader_process
 from guidebench.harness.errors import MissingCall, UserError
+from guidebench.harness.reader_process import Caller
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +200,7 @@ def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     limits: list[tuple[float, int]] = []
     caller = Caller()
     monkeypatch.setattr(
-        caller, "_asked", lambda what, seconds, memory, *wanted: limits.append((seconds, memory)) or (None, [])
+        caller, "_exchange", lambda what, seconds, memory, *wanted: limits.append((seconds, memory)) or (None, [])
     )
     for files in (tmp_path / "missing", file, [file, file]):
         caller.read_files("reading", files, double, 2)
@@ -221,7 +221,7 @@ def test_what_earlier_calls_left_behind_is_not_held_against_the_next(call: Calle
 
 
 def nested() -> int:
-    return apart.call("looking", 60.0, os.getpid)
+    return reader_process.call("looking", 60.0, os.getpid)
 
 
 def test_a_call_within_a_call_needs_no_further_process(call: Caller) -> None:
@@ -230,8 +230,8 @@ def test_a_call_within_a_call_needs_no_further_process(call: Caller) -> None:
 
 SCRIPT = """
 import math
-from guidebench.harness import apart
-print(apart.call("taking a root", 60.0, math.sqrt, 4.0))
+from guidebench.harness import reader_process
+print(reader_process.call("taking a root", 60.0, math.sqrt, 4.0))
 """
 
 
@@ -249,8 +249,8 @@ def test_neither_the_working_directory_nor_the_calling_script_is_imported(tmp_pa
 
 def test_the_process_ends_with_the_one_that_began_it(tmp_path: Path) -> None:
     code = (
-        "import math; from guidebench.harness import apart; apart.call('x', 9.0, math.sqrt, 4.0);"
-        "print(apart._SHARED.pid)"
+        "import math; from guidebench.harness import reader_process; reader_process.call('x', 9.0, math.sqrt, 4.0);"
+        "print(reader_process._SHARED.pid)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert not Path(f"/proc/{int(done.stdout)}").exists() and not done.stderr

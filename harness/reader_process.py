@@ -45,8 +45,8 @@ LONGEST_GAP = 1.0
 GRACE = 10
 """Seconds beyond its time limit after which a process ends itself, in case its parent was killed."""
 
-Given = ParamSpec("Given")
-Found = TypeVar("Found")
+Params = ParamSpec("Params")
+Answer = TypeVar("Answer")
 
 
 class Caller(ServingProcess):
@@ -68,45 +68,52 @@ class Caller(ServingProcess):
         self._owner = os.getpid()
 
     def __call__(
-        self, what: str, seconds: float, function: Callable[Given, Found], /, *args: Given.args, **named: Given.kwargs
-    ) -> Found:
+        self,
+        description: str,
+        seconds: float,
+        function: Callable[Params, Answer],
+        /,
+        *args: Params.args,
+        **named: Params.kwargs,
+    ) -> Answer:
         """Return the result of `function` and repeat its warnings. Its UserErrors are raised unchanged, as are OSErrors
         for a full disk or a path without write permission. Other failures become UserErrors whose message begins with
-        `what`, a description such as `FILE: reading its rows`. Within such a process, `function` is called directly."""
+        `description`, such as `FILE: reading its rows`. Within such a process, `function` is called directly."""
         if _INSIDE.is_set():
             return function(*args, **named)
-        return self._repeated(what, seconds, self._memory, function, args, named)
+        return self._repeated(description, seconds, self._memory, function, args, named)
 
     def read_files(
         self,
-        what: str,
+        description: str,
         files: Path | Iterable[Path],
-        function: Callable[Given, Found],
+        function: Callable[Params, Answer],
         /,
-        *args: Given.args,
-        **named: Given.kwargs,
-    ) -> Found:
+        *args: Params.args,
+        **named: Params.kwargs,
+    ) -> Answer:
         """Return the result of a function that parses outside files, within limits on time and memory that grow with
         the bytes of the files; raise as `__call__` does."""
         bytes_ = total_bytes([files] if isinstance(files, Path) else files)
         memory = max(self._memory, MEMORY_PER_BYTE * bytes_)
-        return self._repeated(what, SECONDS + PER_GB * bytes_ / 1e9, memory, function, args, named)
+        return self._repeated(description, SECONDS + PER_GB * bytes_ / 1e9, memory, function, args, named)
 
     def _start(self, pulse: Pulse | None = None) -> Connection:
         connection = super()._start(pulse)
-        self.initial_memory = _held(self.pid)
+        self.initial_memory = _resident_bytes(self.pid)
         return connection
 
     def _repeated(
         self,
-        what: str,
+        description: str,
         seconds: float,
         memory: int,
-        function: Callable[..., Found],
+        function: Callable[..., Answer],
         args: tuple[Any, ...],
         named: dict[str, Any],
-    ) -> Found:
-        """Make a call; repeat it if the process ends that had served earlier ones."""
+    ) -> Answer:
+        """Return the result of a call; if a process that had served earlier calls ends, repeat the call once in a new
+        one."""
         if _INSIDE.is_set():
             return function(*args, **named)
         with self._one_at_a_time:
@@ -114,33 +121,33 @@ class Caller(ServingProcess):
                 self._process, self._connection, self._end, self._owner = None, None, bool, os.getpid()
             used = self._used and self._connection is not None
             try:
-                answer, remarks = self._asked(what, seconds, memory, function, args, named)
+                answer, remarks = self._exchange(description, seconds, memory, function, args, named)
             except Broken:
                 if not used:
                     raise
-                answer, remarks = self._asked(what, seconds, memory, function, args, named)
+                answer, remarks = self._exchange(description, seconds, memory, function, args, named)
         for kind, remark in remarks:
             warnings.warn(remark, kind, stacklevel=3)
         if isinstance(answer, _Raised):
             raise answer.error
         return answer  # type: ignore[no-any-return]
 
-    def _asked(
-        self, what: str, seconds: float, memory: int, *wanted: Any
+    def _exchange(
+        self, description: str, seconds: float, memory: int, *request: Any
     ) -> tuple[Any, list[tuple[type[Warning], str]]]:
         connection = self.begun()
         assert self._process is not None
-        with _Watch(self._process, what, seconds, self.initial_memory + memory, memory) as watch:
+        with _Watch(self._process, description, seconds, self.initial_memory + memory, memory) as watch:
             try:
-                connection.send((os.getcwd(), what, seconds, *wanted))  # so that relative paths resolve equally
+                connection.send((os.getcwd(), description, seconds, *request))  # so that relative paths resolve equally
                 answer, remarks = connection.recv()
                 if (late := watch.late()) is not None:
                     raise late
             except RecursionError:  # raised while pickling untrusted values
-                raise UserError(f"{what} fails: its values are nested too deep") from None
+                raise UserError(f"{description} fails: its values are nested too deep") from None
             except (EOFError, OSError):
                 code = self.ended()
-                raise watch.verdict or Broken(f"{what} made its process end with exit code {code}") from None
+                raise watch.verdict or Broken(f"{description} made its process end with exit code {code}") from None
             except BaseException:  # also Ctrl-C: a late answer would be taken for that of the next call
                 self.close()
                 raise
@@ -152,9 +159,15 @@ class _Watch:
     """Kills a process that takes too long or too much memory, while this process sends a request to it, waits, or
     receives its answer; a context manager. Sending and receiving end then, even if the process is stopped."""
 
-    def __init__(self, process: fork_server.Process, what: str, seconds: float, most: int, memory: int) -> None:
+    def __init__(self, process: fork_server.Process, description: str, seconds: float, most: int, memory: int) -> None:
         """`most`: resident memory in bytes above which the process is killed; `memory`: what the message says of it."""
-        self._process, self._what, self._seconds, self._most, self._memory = process, what, seconds, most, memory
+        self._process, self._description, self._seconds, self._most, self._memory = (
+            process,
+            description,
+            seconds,
+            most,
+            memory,
+        )
         self.verdict: UserError | None = None
         """Why the process was killed."""
         self._waited, self._last = 0.0, time.monotonic()
@@ -175,15 +188,15 @@ class _Watch:
         """Return the error for a time limit that is exceeded, else None."""
         if self._waited + min(time.monotonic() - self._last, LONGEST_GAP) <= self._seconds:
             return None
-        return UserError(f"{self._what} takes longer than {self._seconds:g} s")
+        return UserError(f"{self._description} takes longer than {self._seconds:g} s")
 
     def _run(self) -> None:
         while not self._done.wait(min(EVERY, max(0.001, self._seconds - self._waited))):
             now = time.monotonic()
             self._waited, self._last = self._waited + min(now - self._last, LONGEST_GAP), now
             self.verdict = self.late()
-            if self.verdict is None and _held(self._process.pid) > self._most:
-                self.verdict = Broken(f"{self._what} takes more than {self._memory >> 20} MiB of memory")
+            if self.verdict is None and _resident_bytes(self._process.pid) > self._most:
+                self.verdict = Broken(f"{self._description} takes more than {self._memory >> 20} MiB of memory")
             if self.verdict is not None:
                 end(self._process, session=True)
                 return
@@ -201,23 +214,24 @@ class _Raised:
 
 
 def call(
-    what: str, seconds: float, function: Callable[Given, Found], /, *args: Given.args, **named: Given.kwargs
-) -> Found:
-    """Call a function by the shared `Caller` of this process, which ends with this process."""
-    return _SHARED(what, seconds, function, *args, **named)
+    description: str, seconds: float, function: Callable[Params, Answer], /, *args: Params.args, **named: Params.kwargs
+) -> Answer:
+    """Return the result of `function`, called by the shared `Caller` of this process; raise as `Caller.__call__`
+    does."""
+    return _SHARED(description, seconds, function, *args, **named)
 
 
 def read(
-    what: str,
+    description: str,
     files: Path | Iterable[Path],
-    function: Callable[Given, Found],
+    function: Callable[Params, Answer],
     /,
-    *args: Given.args,
-    **named: Given.kwargs,
-) -> Found:
-    """Call a function that parses outside files by the shared `Caller` of this process, within limits on time and
-    memory that grow with the bytes of the files."""
-    return _SHARED.read_files(what, files, function, *args, **named)
+    *args: Params.args,
+    **named: Params.kwargs,
+) -> Answer:
+    """Return the result of a function that parses outside files, called by the shared `Caller` of this process, within
+    limits on time and memory that grow with the bytes of the files; raise as `Caller.__call__` does."""
+    return _SHARED.read_files(description, files, function, *args, **named)
 
 
 def total_bytes(files: Iterable[Path]) -> int:
@@ -237,16 +251,16 @@ def close() -> None:
     _SHARED.close()
 
 
-def asked(connection: Connection) -> Iterator[Any]:
-    """Yield the requests in the separate process until the connection closes. Ctrl-C is ignored, since the parent
-    handles it."""
+def requests(connection: Connection) -> Iterator[Any]:
+    """Yield the requests that arrive on `connection`, in the separate process, until it closes. Ctrl-C is ignored,
+    since the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
-            wanted = connection.recv()
+            request = connection.recv()
         except (EOFError, OSError):
             return
-        yield wanted
+        yield request
 
 
 def _call(connection: Connection) -> None:
@@ -259,7 +273,7 @@ def _call(connection: Connection) -> None:
     for stream in (0, 1, 2):  # an aborting library could print text chosen by an attacker
         os.dup2(silent, stream)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    for place, what, seconds, function, args, named in asked(connection):
+    for place, description, seconds, function, args, named in requests(connection):
         os.chdir(place)
         signal.alarm(int(seconds) + GRACE)
         answer: Any
@@ -270,32 +284,38 @@ def _call(connection: Connection) -> None:
             except UserError as error:
                 answer = _Raised(UserError(str(error)))
             except Exception as error:  # untrusted bytes may raise anything
-                answer = _Raised(error if isinstance(error, OSError) and of_system(error) else _told(what, error))
+                answer = _Raised(
+                    error if isinstance(error, OSError) and of_system(error) else _as_user_error(description, error)
+                )
         signal.alarm(0)
-        said = [(each.category, str(each.message)) for each in caught if issubclass(each.category, UserWarning)]
-        connection.send_bytes(_pickled(what, answer, said))
+        remarks = [
+            (warning.category, str(warning.message)) for warning in caught if issubclass(warning.category, UserWarning)
+        ]
+        connection.send_bytes(_pickled(description, answer, remarks))
 
 
-def _pickled(what: str, answer: Any, said: Sequence[tuple[type[Warning], str]]) -> memoryview:
+def _pickled(description: str, answer: Any, remarks: Sequence[tuple[type[Warning], str]]) -> memoryview:
     """Return an answer and its warnings as bytes; an error in its place if it is nested too deep."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(DEEP)  # a JSON parser admits nearly as many levels as the usual limit
     try:
-        return ForkingPickler.dumps((answer, said))
+        return ForkingPickler.dumps((answer, remarks))
     except RecursionError:
-        return ForkingPickler.dumps((_Raised(UserError(f"{what} fails: its values are nested too deep")), said))
+        return ForkingPickler.dumps(
+            (_Raised(UserError(f"{description} fails: its values are nested too deep")), remarks)
+        )
     finally:
         sys.setrecursionlimit(limit)
 
 
-def _told(what: str, error: Exception) -> UserError:
+def _as_user_error(description: str, error: Exception) -> UserError:
     if isinstance(error, MemoryError):
-        return UserError(f"{what} takes too much memory")
+        return UserError(f"{description} takes too much memory")
     words = "".join(letter if letter.isprintable() else "?" for letter in str(error)[:200])
-    return UserError(f"{what} fails ({type(error).__name__}: {words})")
+    return UserError(f"{description} fails ({type(error).__name__}: {words})")
 
 
-def _held(pid: int) -> int:
+def _resident_bytes(pid: int) -> int:
     """Return the resident memory of a process in bytes, or 0 if it cannot be read."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -8,22 +8,22 @@ pytest.importorskip("crafter")
 from crafter import objects
 
 from guidebench.suites.crafter.game import ACTIONS, CODES
-from guidebench.suites.crafter_ood.seen import CODE, beside, facing, find, near
+from guidebench.suites.crafter_ood.navigation import CODE, beside, facing, find, near
 from tests.refusals import check_refused
 
 
 def show(task):
     task._game.changed()
-    task._seen.look(task._game)
+    task._explored.look(task._game)
 
 
 def walk(task, noun, dig=False, most=60):
     """Follow `find`; the actions that it took."""
     taken = []
-    while (step := find(task._seen, task._game, noun, dig)) is not None and len(taken) < most:
+    while (step := find(task._explored, task._game, noun, dig)) is not None and len(taken) < most:
         taken.append(step)
         task._game.step(ACTIONS.index(step))
-        task._seen.look(task._game)
+        task._explored.look(task._game)
         assert not task._game.dead
     return taken
 
@@ -31,12 +31,12 @@ def walk(task, noun, dig=False, most=60):
 def test_only_what_was_in_view_is_known(field):
     task = field()
     x, y = task._game.player.pos.tolist()
-    known = task._seen.materials > 0
+    known = task._explored.materials > 0
     assert known.sum() == 9 * 7 and known[x - 4 : x + 5, y - 3 : y + 4].all()
     task._game.step(2)
-    task._seen.look(task._game)
-    assert (task._seen.materials > 0).sum() == 10 * 7 and (task._seen.materials[x - 4] > 0).any()
-    assert not task._seen.things.any()
+    task._explored.look(task._game)
+    assert (task._explored.materials > 0).sum() == 10 * 7 and (task._explored.materials[x - 4] > 0).any()
+    assert not task._explored.things.any()
 
 
 def test_a_creature_is_where_it_was_last_seen(field):
@@ -45,11 +45,11 @@ def test_a_creature_is_where_it_was_last_seen(field):
     cow = objects.Cow(game.world, (x + 2, y))
     game.world.add(cow)
     show(task)
-    assert np.argwhere(task._seen.where("cow")).tolist() == [[x + 2, y]]
-    assert task._seen.things[x + 2, y] == CODES["cow"]
+    assert np.argwhere(task._explored.locate("cow")).tolist() == [[x + 2, y]]
+    assert task._explored.things[x + 2, y] == CODES["cow"]
     game.world.move(cow, np.array((x + 3, y)))
     show(task)
-    assert np.argwhere(task._seen.where("cow")).tolist() == [[x + 3, y]]
+    assert np.argwhere(task._explored.locate("cow")).tolist() == [[x + 3, y]]
 
 
 def test_find_ends_beside_it_and_facing_it(field):
@@ -82,8 +82,8 @@ def test_without_tools_rock_blocks_and_with_them_it_is_dug_through(field):
     world[x + 3, y] = "tree"
     world._mat_map[x + 2, :] = CODE["stone"]
     show(task)
-    task._seen.materials[:] = world._mat_map
-    assert find(task._seen, game, "tree", dig=True) is None
+    task._explored.materials[:] = world._mat_map
+    assert find(task._explored, game, "tree", dig=True) is None
     game.player.inventory["wood_pickaxe"] = 1
     game.player.facing = (0, 1)
     assert walk(task, "tree", dig=True) == ["move_right", "do", "move_right"]
@@ -96,7 +96,7 @@ def test_water_is_crossed_with_stones(field):
     game.world[x + 3, y] = "tree"
     game.world._mat_map[x + 2, :] = CODE["water"]
     show(task)
-    task._seen.materials[:] = game.world._mat_map
+    task._explored.materials[:] = game.world._mat_map
     game.player.inventory.update(wood_pickaxe=1, stone=1)
     assert walk(task, "tree", dig=True) == ["move_right", "place_stone", "do", "move_right"]
 
@@ -110,7 +110,7 @@ def test_what_is_not_known_is_looked_for(field):
 
 
 def test_an_unknown_noun_is_named(field):
-    check_refused("'gold' cannot be found: known are water, grass", find, field()._seen, field()._game, "gold")
+    check_refused("'gold' cannot be found: known are water, grass", find, field()._explored, field()._game, "gold")
 
 
 def test_states_that_face_and_cells_that_are_near():

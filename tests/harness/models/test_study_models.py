@@ -9,7 +9,7 @@ import pytest
 
 from guidebench.harness.errors import BudgetReached, MissingCall, UserError
 from guidebench.harness.execution import Models
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.budget import Budget, Limits
 from guidebench.harness.models.calls import Asker, CallResult, EmbedCall, JudgeCall, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
@@ -44,7 +44,7 @@ def test_what_cannot_work_is_refused_before_any_call(
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(UserError, match=says):
-        keeping.check(models, tmp_path / "models", [judge(*chosen)])
+        study_models.check(models, tmp_path / "models", [judge(*chosen)])
 
 
 def test_a_replay_says_which_model_it_needs_where_arrays_were_dropped(tmp_path: Path) -> None:
@@ -55,16 +55,16 @@ def test_a_replay_says_which_model_it_needs_where_arrays_were_dropped(tmp_path: 
         asked = request({"model": "m"}, EmbedCall((f"{number}",)), None)
         cassette.record(CassetteEntry(asked, Asker("cell/0", number, number), "clip", told, {}, Usage()))
     cassette.close()
-    keeping.settle(directory, ["cell/0"])
+    study_models.settle(directory, ["cell/0"])
     embedder = matrix.plan(["suite=point_maze", "task=open", "method=vlm_rm"]).cells[0].section("embedder")
     replay = Models(mode="replay")
     with pytest.raises(UserError, match=r"3 of clip\): models.keep_arrays=finished dropped them .*mode=record"):
-        keeping.check(replay, directory, [embedder], ["cell/1", "cell/0"])
-    keeping.check(replay, directory, [embedder], ["cell/1"])
-    keeping.answerable(Models(), directory, [embedder], ["cell/0"])
+        study_models.check(replay, directory, [embedder], ["cell/1", "cell/0"])
+    study_models.check(replay, directory, [embedder], ["cell/1"])
+    study_models.check_answers(Models(), directory, [embedder], ["cell/0"])
 
     async def asked_again() -> None:
-        desk = keeping.desk(embedder, replay, directory, "cpu")
+        desk = study_models.desk(embedder, replay, directory, "cpu")
         desk._identity = {"model": "m"}
         try:
             await desk.answer(EmbedCall(("0",)), Asker("cell/0", 0, 0))
@@ -76,8 +76,12 @@ def test_a_replay_says_which_model_it_needs_where_arrays_were_dropped(tmp_path: 
 
 
 def test_judges_that_are_no_foundation_models_are_not_recorded() -> None:
-    assert [keeping.recorded(judge(f"judge={name}")) for name in ("sprite", "oracle", "openai")] == [False, False, True]
-    assert not keeping.recorded(None)
+    assert [study_models.is_recorded(judge(f"judge={name}")) for name in ("sprite", "oracle", "openai")] == [
+        False,
+        False,
+        True,
+    ]
+    assert not study_models.is_recorded(None)
 
 
 def test_a_budget_that_is_set_late_counts_what_was_spent_before(tmp_path: Path) -> None:
@@ -86,8 +90,8 @@ def test_a_budget_that_is_set_late_counts_what_was_spent_before(tmp_path: Path) 
     cassette = Cassette([], directory / "shard-0.sqlite")
     cassette.spend("cell/0", "mine", Usage(calls=7, usd=0.5))
     cassette.close()
-    keeping.check(Models(budget_calls=8), directory, [judge("judge=openai", SERVER)])
-    account = Budget(directory / keeping.BUDGET, Limits(calls=8))
+    study_models.check(Models(budget_calls=8), directory, [judge("judge=openai", SERVER)])
+    account = Budget(directory / study_models.BUDGET, Limits(calls=8))
     assert account.spent == {"usd": 0.5, "calls": 7, "seconds": 0.0}
     assert account.reserve(Usage(calls=1))
     with pytest.raises(BudgetReached, match="7 calls are spent"):
@@ -99,7 +103,7 @@ def test_delay_and_prompt_are_no_part_of_a_model_s_identity_and_how_it_is_reache
     """The prompt stands in the call itself, so one answer serves runs that wait longer or ask another server."""
 
     async def key(*chosen: str) -> str:
-        desk = keeping.desk(judge("judge=openai", *chosen), Models(), tmp_path / "models", "cpu")
+        desk = study_models.desk(judge("judge=openai", *chosen), Models(), tmp_path / "models", "cpu")
         call = JudgeCall(np.zeros((1, 2, 2, 3), np.uint8), "Is it done?")
         found = request(desk._identity, call, Asker("cell/0", 0, 0)).key
         await desk.close()

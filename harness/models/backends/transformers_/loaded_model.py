@@ -30,7 +30,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedModel:
     """A model in evaluation mode on its device, and its input processor."""
 
     name: str

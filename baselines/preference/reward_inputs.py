@@ -28,7 +28,7 @@ LAST = 1e-3
 """Bound of the last layer's uniform initialisation (RL-VLM-F's code)."""
 
 
-class Sight(Protocol):
+class RewardInput(Protocol):
     """The input of a reward."""
 
     column: str
@@ -39,7 +39,7 @@ class Sight(Protocol):
     """The network [S, B, *shape] -> [S, B, 1], before the tanh."""
     chunk: int
     """Number of transitions relabelled at once."""
-    own: tuple[TransitionColumn, ...]
+    extra_columns: tuple[TransitionColumn, ...]
     """Columns stored for it in addition to the transitions."""
     wants_snapshots: bool
 
@@ -51,7 +51,7 @@ class States:
     """The state in which each action was taken, read by layers with LeakyReLU between them (RL-SaLLM-F, app. A.2)."""
 
     column, dtype, wants_snapshots = "observation", "float32", False
-    own: tuple[TransitionColumn, ...] = ()
+    extra_columns: tuple[TransitionColumn, ...] = ()
 
     def __init__(self, build: Build, hidden: Sequence[int]) -> None:
         self.shape = build.observations.shape
@@ -97,7 +97,7 @@ class Frames:
 
     def __init__(self, build: Build, size: int) -> None:
         self.shape: tuple[int, ...] = (size, size, 3)
-        self.own: tuple[TransitionColumn, ...] = (
+        self.extra_columns: tuple[TransitionColumn, ...] = (
             TransitionColumn(self.column, "fixed", self.shape, self.dtype, batched=False),
         )
         self.network: Network = ConvNet(size)
@@ -115,7 +115,7 @@ class Frames:
         return area_mean(self._draw(transition.snapshot), self.shape[0])
 
 
-SIGHTS: Mapping[str, Callable[[Any, Build], Sight]] = {
+REWARD_INPUTS: Mapping[str, Callable[[Any, Build], RewardInput]] = {
     "state": lambda config, build: States(build, config.hidden),
     "coordinates": lambda config, build: NamedCoordinates(build, config.hidden),
     "frame": lambda config, build: Frames(build, config.frame_size),

@@ -9,36 +9,36 @@ from typing import Any
 from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.machine import visible_gpus
-from guidebench.harness.models import keeping
+from guidebench.harness.models import study_models
 from guidebench.harness.models.calls import Call, Failure, Reply
 
 
-def judge(given: Mapping[str, Any]) -> Any:
+def judge(arguments: Mapping[str, Any]) -> Any:
     """Return the built configuration of a foundation model's judge from the command-line settings `judge` and
     `judge.FIELD`.
 
     Raises UserError if the judge is not a foundation model or does not have a given setting."""
-    return model("judge", given)
+    return model("judge", arguments)
 
 
-def model(kind: str, given: Mapping[str, Any], role: str = "") -> Any:
+def model(kind: str, arguments: Mapping[str, Any], role: str = "") -> Any:
     """Return the built configuration of a judge, chat or embedder, as `judge` does; `role` is the name of its settings
     if that differs from `kind`."""
     role = role or kind
-    name = registry.meant(kind, str(given.get(role, "")), role)
+    name = registry.meant(kind, str(arguments.get(role, "")), role)
     config = registry.get(kind, name)
-    if not keeping.recorded(config):
-        models = [each for each in registry.names(kind) if keeping.recorded(registry.get(kind, each))]
+    if not study_models.is_recorded(config):
+        models = [part for part in registry.names(kind) if study_models.is_recorded(registry.get(kind, part))]
         raise UserError(f"{role}={name} ({config.backend}) stands for no foundation model; name {' or '.join(models)}")
-    known = {f"{role}.{field}": entry for field, entry in settings.fields(config).items()}
-    values = {}
-    for key, value in given.items():
+    fields = {f"{role}.{field}": entry for field, entry in settings.fields(config).items()}
+    chosen = {}
+    for key, value in arguments.items():
         if key == role:
             continue
-        if key not in known:
-            raise unknown("setting", key, known)
-        values[known[key].name] = settings.given(known[key], value, key)
-    return config(**values)
+        if key not in fields:
+            raise unknown("setting", key, fields)
+        chosen[fields[key].name] = settings.from_command(fields[key], value, key)
+    return config(**chosen)
 
 
 def device() -> str:
@@ -53,8 +53,8 @@ def ask(config: Any, call: Call) -> Reply | Failure:
 
     Raises UserError if the model cannot be built or called at all."""
 
-    async def asked() -> Reply | Failure:
-        model = keeping.loaded(config, device())
+    async def attempt() -> Reply | Failure:
+        model = study_models.load_model(config, device())
         try:
             return await asyncio.wait_for(model.answer(call), config.timeout)
         except TimeoutError:
@@ -64,4 +64,4 @@ def ask(config: Any, call: Call) -> Reply | Failure:
         finally:
             await model.close()
 
-    return asyncio.run(asked())
+    return asyncio.run(attempt())
