@@ -141,15 +141,15 @@ NAMED = (
     Fault(
         "nothing_reserved",
         "harness/models/budget.py",
-        "reserved[self._me] = plus(reserved.get(self._me, dict.fromkeys(UNITS, 0)), wanted)",
+        "reserved[self._me] = plus(reserved.get(self._me, dict.fromkeys(UNITS, 0)), call_amounts)",
         "pass",
         "A call reserves nothing of the budget, so calls at the same time may exceed it.",
     ),
     Fault(
         "share_rounded_down",
         "methods/vlm_rb/sampler.py",
-        "int(whole) + one_more if",
-        "int(whole) if",
+        "int(base_share) + extra if",
+        "int(base_share) if",
         "The fraction of λB is never drawn, so fewer transitions than λ are drawn by priority.",
     ),
     Fault(
