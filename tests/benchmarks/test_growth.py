@@ -61,7 +61,7 @@ def test_simulated_runs_leave_the_files_of_real_ones(measured: Any, train: Calla
     sizes = row["bytes_per_run_by_name"]
     assert sum(sizes.values()) == pytest.approx(row["bytes_per_run"], abs=len(sizes))
     files = [path for path in study.rglob("*") if path.is_file() and "report" not in path.parts]
-    later = 1  # the command that was typed again took the study's lease once more
+    later = 1  # the repeated command took the study's lease a second time
     assert row["files_per_run"] == pytest.approx((len(files) - later) / (CELLS * SEEDS), abs=0.01)
 
 

@@ -56,7 +56,7 @@ def test_a_cell_with_other_rows_from_another_machine_is_a_replication(two: Calla
     assert joined.replications == {"a-replication-1": "a"} and joined.recorded(second.id) == "a"
     assert joined.members == {"one": ("a",), "two": ("a-replication-1",)}
     assert joined.origins == {"a": ("one",), "a-replication-1": ("two",)}
-    # the whole study of the cell is the second row, also the seed that the first lacks
+    # the second row has all seeds of its study, also the one that the first lacks
     assert [(run.cell.id, run.seed) for run in joined.study.runs] == [
         ("a", 0), ("a", 1), ("a-replication-1", 1), ("a-replication-1", 2),
     ]  # fmt: skip

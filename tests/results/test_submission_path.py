@@ -52,7 +52,7 @@ def test_what_was_made_elsewhere_is_added_then_verified_and_shown_so(handed_in: 
     code, out = bench("verify", handed_in)
     assert code == 0 and "1 verified of 1 cell" in out and bench("leaderboard")[0] == 0 and standings() == ["verified"]
     (directory,) = Path("leaderboard/submissions").iterdir()
-    assert bench("verify", directory)[0] == 0  # as added, the same record
+    assert bench("verify", directory)[0] == 0  # the added directory verifies as the archive does
     code, out = bench("verify", forge(handed_in, Path("forged.zip"), score_edited, seal=False))
     assert code == 2 and "forged.zip" in out and ("manifest" in out or "checksum" in out)
 

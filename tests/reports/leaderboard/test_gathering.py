@@ -320,7 +320,7 @@ def test_a_row_elsewhere_changes_no_number_and_the_same_studies_give_the_same_by
     for row in alone.entries:
         assert row in both.entries and both.details[row.id] == alone.details[row.id]
     assert files.as_json(gather(first, other)) == files.as_json(both)
-    # nor do scores depend on where a study lies
+    # scores do not depend on the path of a study
     assert [(e.id, e.score) for e in gather(moved).entries] == [(e.id, e.score) for e in alone.entries]
 
 

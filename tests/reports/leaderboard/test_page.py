@@ -253,7 +253,7 @@ def test_a_row_opens_and_the_back_button_closes_it(browser: Open, file: Path) ->
     page.go_back()
     expect(page.locator("#list")).to_be_visible()
     expect(page.locator("tr[data-id='grid-vlm_rb'] a")).to_be_focused()
-    page.set_viewport_size({"width": 800, "height": 600})  # a chart that is gone must not follow
+    page.set_viewport_size({"width": 800, "height": 600})  # a removed chart must not react
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 

@@ -150,7 +150,7 @@ def test_what_a_reader_did_stays_when_rows_arrive(opened: Callable[..., Page], w
     assert page.locator("#runs details[open]").count() == 1
     assert page.evaluate("String(getSelection())") == page.locator("#runs caption").inner_text()
     assert page.evaluate("document.activeElement.closest('th')?.getAttribute('aria-sort')") == "descending"
-    assert abs(page.evaluate("scrollY") - scrolled) < 40  # a line that an interval takes more
+    assert abs(page.evaluate("scrollY") - scrolled) < 40  # an interval may take one more line
     assert page.evaluate("window.sameDocument")
 
 

@@ -27,7 +27,12 @@ def estimate(value: float, error: float, seeds: int = 5) -> Estimate:
         (Published(0.8, 0.8, seeds=5), estimate(0.75, 0.06), 0.2, verdicts.INCONCLUSIVE),  # -.05 ± .181
         (Published(0.8, 0.8, seeds=5), estimate(0.6, 0.04), 0.2, verdicts.NOT_REPRODUCED),  # -.2 ± .157 at 95 %
         (Published(0.8, 0.8, 0.2, 5), estimate(0.6, 0.04), 0.2, verdicts.INCONCLUSIVE),  # the paper's own error is .2
-        (Published(0.831, 0.831, seeds=5), estimate(0.43, 0.2), 0.2, verdicts.INCONCLUSIVE),  # a width passes nothing
+        (
+            Published(0.831, 0.831, seeds=5),
+            estimate(0.43, 0.2),
+            0.2,
+            verdicts.INCONCLUSIVE,
+        ),  # a wide interval reproduces nothing
         (
             Published(0.8, 0.8, seeds=5),
             estimate(0.79, 0.0),
@@ -58,7 +63,7 @@ def test_a_value_is_equal_within_the_margin_or_differs_or_neither(
         (61.3, estimate(-5, 3), verdicts.NOT_REPRODUCED),
         (11.0, estimate(0, 2), verdicts.NOT_REPRODUCED),  # -11 ± 7.9, more than a quarter of 22
         (8.0, estimate(3, 2), verdicts.INCONCLUSIVE),  # within the margin, but perhaps no gain
-        (0.0, estimate(0, 2), verdicts.REPRODUCED),  # published as none: a value like others
+        (0.0, estimate(0, 2), verdicts.REPRODUCED),  # a published value of 0 is tested like any other
         (-52.8, estimate(-30, 3), verdicts.SAME_DIRECTION),
     ],
 )

@@ -16,7 +16,7 @@ REQUIRED = {
     "inproceedings": {"title", "author", "booktitle", "year"},
     "misc": {"title", "author"},
 }
-CITED = [kind for kind in registry.KINDS if kind != "launcher"]  # who starts a worker changes no result
+CITED = [kind for kind in registry.KINDS if kind != "launcher"]  # launchers do not affect results
 PARTS_WITH_CITATION = [(kind, name) for kind in CITED for name in registry.names(kind)]
 PARTS = {"learner": "dqn", "replay": "per", "guide": "none", "agent": "standard", "judge": "sprite"}
 

@@ -134,7 +134,7 @@ def test_profiles_protocols_and_lengths_are_not_mixed_unasked(tmp_path: Path) ->
     assert "profiles quick and paper stand side by side, as asked for" in notes
     assert "protocol (suite) has version 1 in vlm_rb · quick and 2 in per · quick" in notes
     assert "trained for 300 and 900 steps" in notes
-    # one of them asked for lets only that one through, and the rest is named
+    # allowing one kind of mixing allows only that kind, and the others are named
     profiles = compare_studies(new, stored, mixing=Mixing(profiles=True))
     assert [matrix.lines[0].row.cell.id for matrix in profiles.summary.matrices] == ["c", "e"]
     assert any("not compared with per · quick: protocol version" in note for note in profiles.summary.notes)

@@ -167,7 +167,7 @@ def test_a_cell_without_all_its_checkpoints_stays_self_reported_and_says_which_a
     submission.seal()
     verdict = submission.verdict("--episodes", 32)
     assert verdict.standing == "self-reported" and verdict.reason == "without its final parameters: seed 1"
-    assert [check.passed for check in verdict.checks] == [True, True, True]  # what there is was looked at
+    assert [check.passed for check in verdict.checks] == [True, True, True]  # of all that could be checked
 
 
 def test_a_cell_without_runs_is_not_verified_for_want_of_faults(submission: BoardSubmission) -> None:
@@ -241,12 +241,12 @@ def test_an_interrupted_verification_keeps_what_is_done_and_goes_on(
     partial_record = path.read_bytes()
     code, verification = submission.verify(*FRESH)
     assert code == 0 and len(verification.cells) == 2 and examined == [*verification.cells, [*verification.cells][1]]
-    assert verification.seed == json.loads(partial_record)["seed"]  # that of the cell which is done
+    assert verification.seed == json.loads(partial_record)["seed"]  # the seed of the finished cell
     path.write_bytes(partial_record)
     assert submission.verify("--seed", verification.seed + 1)[0] == 0 and len(examined) == 5  # other layouts
     path.write_bytes(partial_record)
     _, other = submission.verify("--calls", 0)
-    assert len(examined) == 7 and other.seed != verification.seed  # not this command's
+    assert len(examined) == 7 and other.seed != verification.seed  # a record of another command is not continued
 
 
 def test_a_complete_record_is_not_believed_whoever_wrote_it(

@@ -118,7 +118,7 @@ def reconfigure(cell: str, change: Callable[[dict[str, Any]], object]) -> Callab
         cell_record = json.loads(contents[f"{cell}/cell.json"])
         change(cell_record)
         old, cell_record["cell"] = cell_record["cell"], rehashed(cell_record)
-        with suppress(UserError):  # another version's has no name here
+        with suppress(UserError):  # a cell of another version has no name here
             cell_record["variant"] = recorded(cell_record).variant
         contents[f"{cell}/cell.json"] = json.dumps(cell_record).encode()
         for path in list(contents):
@@ -152,7 +152,7 @@ def test_settings_that_could_hide_in_a_configuration_are_never_ranked(
         content["settings"]["learner.lr"]["value"] = 0.125
         content[section][name] = value
 
-    if section == "parts":  # to make its id one needs the part
+    if section == "parts":  # rehashing needs the part, which is not installed
         monkeypatch.setattr(
             config, "cell_fields", lambda names: {kind: {} for kind in (*names.sections, *config.PLAIN)}
         )

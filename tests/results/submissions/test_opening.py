@@ -289,7 +289,7 @@ def test_a_bit_that_flipped_on_the_way_is_noticed_or_changes_nothing(archive: Pa
             added = submissions.add(tmp_path / "a.zip", tmp_path / "board")
         except UserError:
             assert not (tmp_path / "board").exists()
-        else:  # a field of the container that tells nothing, as the time in an entry's own header
+        else:  # the bit is in a field without effect, such as the time in an entry's local header
             assert submissions.opened(added).digest == digest
             shutil.rmtree(tmp_path / "board")
         archive_bytes[at] ^= 1

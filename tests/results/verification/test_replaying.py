@@ -91,11 +91,11 @@ def test_a_success_that_new_layouts_do_not_bear_out_fails_and_says_how_small_a_o
 @pytest.mark.parametrize(
     ("reported", "renewed", "cells", "passed"),
     [
-        (Tally(4, 4), Tally(1, 1), 1, None),  # no difference could be seen
-        (Tally(4, 4), Tally(64, 64), 1, None),  # only one of .72
-        (Tally(15, 30), Tally(48, 96), 100, True),  # one of .36
+        (Tally(4, 4), Tally(1, 1), 1, None),  # no difference could be significant
+        (Tally(4, 4), Tally(64, 64), 1, None),  # only a difference of .72 could
+        (Tally(15, 30), Tally(48, 96), 100, True),  # one of .36 could
         (Tally(15, 30), Tally(48, 96), 1_000, None),
-        (Tally(4, 4), Tally(0, 64), 1, False),  # what is seen counts all the same
+        (Tally(4, 4), Tally(0, 64), 1, False),  # a significant difference counts however small the sample
     ],
 )
 def test_new_layouts_that_could_show_little_count_for_nothing_unless_they_fail(
