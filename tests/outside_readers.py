@@ -52,7 +52,7 @@ READERS: dict[str, str] = {
     "harness/models/calls/arrays:shape_of": TEXT,
     "harness/models/cassette:Cassette._find": CASSETTE,
     "harness/models/cassette:identities": CASSETTE,
-    "harness/models/cassette_checks:_asked": APART,
+    "harness/models/cassette_checks:_checked_call": APART,
     "harness/models/cassette_checks:_parsed": APART,
     "harness/models/cassette_file:_connect": CASSETTE,
     "harness/models/cassette_file:_our_layout": CASSETTE,
