@@ -427,11 +427,11 @@ def test_variations_of_a_reference_that_is_counted_elsewhere_stand_there_under_t
         _png(Path(second) / f"frames/grid/8x8/{name}.png")
     board = gather(first, second)
     (row,) = board.entries
-    opened = board.details[row.id]
-    assert [(variation.kind, variation.name) for variation in opened.variations] == [
+    details = board.details[row.id]
+    assert [(variation.kind, variation.name) for variation in details.variations] == [
         ("perturbation", f"texture ({second})")
     ]
-    assert [frame.caption for frame in opened.frames] == ["8x8: standard", "8x8: texture"]
+    assert [frame.caption for frame in details.frames] == ["8x8: standard", "8x8: texture"]
 
 
 def test_an_ablation_without_its_reference_is_named_in_the_notes(study: Study, gather: Any) -> None:
@@ -503,12 +503,12 @@ def test_settings_keep_their_layer_and_where_tasks_differ_their_task(study: Stud
 def test_provenance_hardware_and_citations_are_those_of_its_runs(study: Study, gather: Any) -> None:
     board = gather(study("a", uer=(ends(1, 1, 1), {"parts": {"replay": "per"}})))
     (row,) = board.entries
-    opened = board.details[row.id]
+    details = board.details[row.id]
     assert row.hardware == ("some CPU, 2 cores",)
-    assert [(origin.commit, origin.packages, origin.runs) for origin in opened.origins] == [("abc123", "torch 2.0", 3)]
-    assert opened.runs == tuple(f"grid/8x8/uer-uer/seed-{seed}" for seed in range(3))
-    assert "schaul" in opened.bibtex and "% suite grid: not installed here" in opened.bibtex
-    assert opened.checks == () and row.standing == "self-reported"
+    assert [(origin.commit, origin.packages, origin.runs) for origin in details.origins] == [("abc123", "torch 2.0", 3)]
+    assert details.runs == tuple(f"grid/8x8/uer-uer/seed-{seed}" for seed in range(3))
+    assert "schaul" in details.bibtex and "% suite grid: not installed here" in details.bibtex
+    assert details.checks == () and row.standing == "self-reported"
 
 
 def test_model_calls_are_counted_over_all_runs_and_a_ledger_that_is_none_costs_only_its_numbers(
@@ -718,9 +718,9 @@ def test_markup_in_names_and_settings_is_text_like_any_other(study: Study, gathe
     board = gather(study("a", uer=(ends(1, 1, 1), {**names, "provenance": {"commit": MARKUP, "packages": "\udfff"}})))
     (row,) = board.entries
     assert row.model == MARKUP and MARKUP in row.label
-    opened = board.details[row.id]
-    assert (opened.settings[0].name, opened.settings[0].value, opened.settings[0].layer) == (MARKUP, MARKUP, MARKUP)
-    assert (opened.settings[1].value, opened.settings[1].layer) == ("  ", "3") and opened.origins[0].packages == " "
+    details = board.details[row.id]
+    assert (details.settings[0].name, details.settings[0].value, details.settings[0].layer) == (MARKUP, MARKUP, MARKUP)
+    assert (details.settings[1].value, details.settings[1].layer) == ("  ", "3") and details.origins[0].packages == " "
     json.loads(files.as_json(board)), files.as_csv(board)
 
 
@@ -729,11 +729,11 @@ def test_texts_of_any_length_are_cut_and_curves_of_many_evaluations_thinned(stud
     provenance = {"commit": "z" * 5_000, "packages": {"p" * 5_000: "q"}, "hardware": {"processor": "r" * 5_000}}
     curves = {seed: {step: [1] * 10 for step in range(1, 301)} for seed in range(3)}
     board = gather(study("a", uer=(curves, {"settings": settings, "provenance": provenance})))
-    opened = board.details[board.entries[0].id]
-    assert len(opened.settings) == 400 and len(board.entries[0].hardware[0]) == 120
-    longest = max(len(text) for setting in opened.settings for text in (setting.name, setting.value, setting.layer))
-    assert longest == 400 and max(len(origin.packages) for origin in opened.origins) == 600
-    assert len(opened.curve.x) == 50 and (opened.curve.x[0], opened.curve.x[-1]) == (1.0, 300.0), "ends are kept"
+    details = board.details[board.entries[0].id]
+    assert len(details.settings) == 400 and len(board.entries[0].hardware[0]) == 120
+    longest = max(len(text) for setting in details.settings for text in (setting.name, setting.value, setting.layer))
+    assert longest == 400 and max(len(origin.packages) for origin in details.origins) == 600
+    assert len(details.curve.x) == 50 and (details.curve.x[0], details.curve.x[-1]) == (1.0, 300.0), "ends are kept"
 
 
 def test_a_board_has_room_for_so_many_rows(study: Study, gather: Any, monkeypatch: pytest.MonkeyPatch) -> None:

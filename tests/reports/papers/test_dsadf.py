@@ -40,7 +40,7 @@ def worth(cell: Cell) -> float:
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[PaperReport, list[Cell]]:
+def planned_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[PaperReport, list[Cell]]:
     """Return the report on as-if-run studies of all commands of the page in the paper's own profile, and their
     cells."""
     studies, cells = [], []
@@ -82,9 +82,9 @@ def test_tasks_stages_and_models_have_the_names_that_are_registered() -> None:
 
 
 def test_every_number_of_a_table_is_filled_by_its_command_but_for_what_is_not_served(
-    planned: tuple[PaperReport, list[Cell]],
+    planned_report: tuple[PaperReport, list[Cell]],
 ) -> None:
-    paper_report, _ = planned
+    paper_report, _ = planned_report
     empty = {
         table: {(key[1], *key[3:]) for key, number in numbers(paper_report, table).items() if number["ours"] is None}
         for table in TABLES
@@ -131,9 +131,9 @@ def test_every_number_of_a_table_is_filled_by_its_command_but_for_what_is_not_se
     ],
 )  # fmt: skip
 def test_a_number_is_that_of_the_cell_which_it_is_about(
-    table: str, key: tuple[str, ...], cell: str, has: Mapping[str, Any], planned: tuple[PaperReport, list[Cell]]
+    table: str, key: tuple[str, ...], cell: str, has: Mapping[str, Any], planned_report: tuple[PaperReport, list[Cell]]
 ) -> None:
-    paper_report, cells = planned
+    paper_report, cells = planned_report
     number = numbers(paper_report, table)[key]
     assert of(number) == cell
     number_cell = cell_of(number, cells)
@@ -151,8 +151,8 @@ def test_a_number_is_that_of_the_cell_which_it_is_about(
     assert number.get("beside") == ({"evaluation_steps": 200.0} if key[2] == "seconds" else None)
 
 
-def test_equal_rows_of_several_tables_are_the_same_cells(planned: tuple[PaperReport, list[Cell]]) -> None:
-    paper_report, _ = planned
+def test_equal_rows_of_several_tables_are_the_same_cells(planned_report: tuple[PaperReport, list[Cell]]) -> None:
+    paper_report, _ = planned_report
 
     def runs(table: str, *key: str) -> list[str]:
         return [path.rpartition("/")[0] for path in numbers(paper_report, table)[key]["runs"]]
@@ -170,8 +170,8 @@ def test_equal_rows_of_several_tables_are_the_same_cells(planned: tuple[PaperRep
         assert full == runs("6", task, "dsadf", "success_percent") == runs("9", task, "dsadf", "success_percent")
 
 
-def test_what_differs_is_said_and_only_that(planned: tuple[PaperReport, list[Cell]]) -> None:
-    paper_report, _ = planned
+def test_what_differs_is_said_and_only_that(planned_report: tuple[PaperReport, list[Cell]]) -> None:
+    paper_report, _ = planned_report
     sparse = numbers(paper_report, "3")["task1", "sparse", "success_percent", "apt"]
     assert sparse["reasons"] == ["fewer than five seeds"] and sparse["verdict"] == "inconclusive"
     goals = "goals qwen2_5_vl_7b in ellm_exploration; the paper names none"
@@ -192,8 +192,10 @@ def test_what_differs_is_said_and_only_that(planned: tuple[PaperReport, list[Cel
     assert tidy["reasons"] == [dsadf.UNSTAGED, "a symbolic room of this project; the paper used Housekeep's simulator"]
 
 
-def test_figures_3_to_6_are_drawn_with_all_their_curves_and_bars(planned: tuple[PaperReport, list[Cell]]) -> None:
-    paper_report, cells = planned
+def test_figures_3_to_6_are_drawn_with_all_their_curves_and_bars(
+    planned_report: tuple[PaperReport, list[Cell]],
+) -> None:
+    paper_report, cells = planned_report
     drawings = {drawing.name: drawing for drawing in paper_report.figures.drawings}
     assert set(drawings) == {f"figure-{name}" for name in ("3", "3-2", "4", "4-4", "5", "5-6", "6")}
     assert not paper_report.figures.missing
@@ -211,9 +213,9 @@ def test_figures_3_to_6_are_drawn_with_all_their_curves_and_bars(planned: tuple[
     assert "task10: dsadf" in drawings["figure-6"].alt and "qwen2_5_vl with GPT-4o" in drawings["figure-6"].alt
 
 
-def test_slips_of_the_paper_are_told_below_its_tables(planned: tuple[PaperReport, list[Cell]]) -> None:
+def test_slips_of_the_paper_are_told_below_its_tables(planned_report: tuple[PaperReport, list[Cell]]) -> None:
     stream = io.StringIO()
-    report.show(planned[0], Console(width=200, file=stream))
+    report.show(planned_report[0], Console(width=200, file=stream))
     output = " ".join(stream.getvalue().split())
     assert "68.33 (task5 dsadf, success percent): §5.3.2 has 58.33" in output
     assert "60 test runs give 48.33 or 50.00; table 9 has 48.33" in output
@@ -222,8 +224,8 @@ def test_slips_of_the_paper_are_told_below_its_tables(planned: tuple[PaperReport
     assert "The paper's times never exceed the cap of 15,000 steps" in output
 
 
-def test_claims_are_tested_against_the_rows_that_they_name(planned: tuple[PaperReport, list[Cell]]) -> None:
-    outcomes = {outcome.claim.claim: outcome for outcome in planned[0].claims}
+def test_claims_are_tested_against_the_rows_that_they_name(planned_report: tuple[PaperReport, list[Cell]]) -> None:
+    outcomes = {outcome.claim.claim: outcome for outcome in planned_report[0].claims}
     assert {finding.of for finding in outcomes["in_domain_success_apt"].findings} == {
         f"dsadf pretraining=apt beside {name} pretraining=apt" for name in dsadf.BASELINES
     }

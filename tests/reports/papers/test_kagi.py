@@ -16,15 +16,15 @@ SCRIPTED = "segmenter=scripted waypoints=scripted classifier=oracle"
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[PaperReport, list[Cell]]:
+def planned_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[PaperReport, list[Cell]]:
     """Return the report on an as-if-run study of the command in the paper's own profile, and its cells."""
     plan = papers.plan(FIGURE_5.command)
     study = as_if_run(plan, tmp_path_factory.mktemp("figure-5") / "study", lambda cell: 0.5)
     return report.report([results.study(study)], "kagi", {}, reps=200), plan.trained
 
 
-def test_one_command_makes_the_nine_rows_of_figure_5(planned: tuple[PaperReport, list[Cell]]) -> None:
-    _, cells = planned
+def test_one_command_makes_the_nine_rows_of_figure_5(planned_report: tuple[PaperReport, list[Cell]]) -> None:
+    _, cells = planned_report
     rows = {
         (
             cell.names.method,
@@ -43,9 +43,9 @@ def test_one_command_makes_the_nine_rows_of_figure_5(planned: tuple[PaperReport,
 
 
 def test_each_curve_of_figure_5_finds_its_row_and_its_orderings_are_tested(
-    planned: tuple[PaperReport, list[Cell]],
+    planned_report: tuple[PaperReport, list[Cell]],
 ) -> None:
-    paper_report, _ = planned
+    paper_report, _ = planned_report
     assert len([figure for figure in kagi.PAPER.figures if figure.figure == "5"]) == 3
     outcomes = {outcome.claim.claim: outcome for outcome in paper_report.claims}
     for name in ("dense_and_sparse_over_sparse", "dense_alone_is_worst"):
