@@ -156,7 +156,7 @@ def test_settings_that_could_hide_in_a_configuration_are_never_ranked(
         monkeypatch.setattr(
             config, "cell_fields", lambda names: {kind: {} for kind in (*names.sections, *config.PLAIN)}
         )
-        monkeypatch.setattr(config, "_left_out", lambda names, values: set())
+        monkeypatch.setattr(config, "_excluded_roles", lambda names, values: set())
     file = forged(reconfigure(cell, hidden))
     monkeypatch.undo()
     with pytest.warns(UserWarning, match="cannot be checked here, and its runs not be verified"):
