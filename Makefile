@@ -28,7 +28,7 @@ extra: $(SUITES)
 # pytest would rewrite the assertions of its plug-ins anew.
 test: $(STAMP)
 	$(BIN)/python -m compileall -q guidebench harness suites baselines methods results reports tests
-	$(BIN)/python -m tests.rewritten
+	$(BIN)/python -m tests.assertion_rewriting
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Units only: no test that starts a process or trains.

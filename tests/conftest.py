@@ -1,4 +1,5 @@
-"""What several tests share: plug-ins that exist only in a test, and system programs that a machine may lack."""
+"""Fixtures and hooks that several tests share: plug-ins that exist only in a test, and checks for system programs that
+a machine may lack."""
 
 import ctypes.util
 import gc
@@ -17,7 +18,7 @@ from typing import Any
 
 # Before torch is imported: bit-equality holds with one thread, and the tests' processes share the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Figures of tests have no fonts of their own.
+# Figures of tests embed no fonts.
 os.environ.setdefault("MATPLOTLIBRC", os.path.join(os.path.dirname(__file__), "matplotlibrc"))
 
 import pytest
@@ -28,30 +29,31 @@ from guidebench.suites import mujoco as _guard  # before files of tests import M
 from tests import guardian, scheduling
 
 processes.begin()
-logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # it would tell that the PDF's fonts are others
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # no warning that the PDF uses other fonts
 
 IMPORTED = (
     "torch", "pandas", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.serving",
-    "guidebench.results", "guidebench.harness.commands.run_", "tests.skeletons.trained", "tests.started",
+    "guidebench.results", "guidebench.harness.commands.run_", "tests.skeletons.killable_training", "tests.preloading",
 )  # fmt: skip
-"""Modules that the interpreter has imported from which the tests' processes are forked."""
+"""Modules preloaded in the interpreter from which the tests' processes are forked."""
 
 
 WAITING = {"chromium", "pdflatex", "transformers_serve", "vllm"}
 """Fixtures that start other programs: tests that use one are marked `waits`."""
 COMPILED = ("guidebench.suites.bin_sorting.dynamics", "guidebench.suites.ogbench_scene.dynamics")
-"""Modules that keep a compiled model of MuJoCo's, 200 to 400 MB, which takes a second to compile again."""
+"""Modules that cache a compiled MuJoCo model of 200 to 400 MB, which takes a second to compile again."""
 LARGE = 1200 * 2**20
-"""Bytes of a process beyond which the tests' files leave no compiled model behind."""
+"""Bytes of a process above which the cached models are dropped after a file of tests."""
 GROWTH = 100 * 2**20
-"""Bytes by which a process has grown since its last search for garbage when the next is made."""
+"""Bytes by which a process must have grown since its last garbage collection before the next one."""
 RUN: dict[str, Any] = {}
-"""In the process that a test run begins with: its id, its guardian, and the directory of its notes. In each process:
-its resident memory after its last search for garbage."""
+"""In the first process of a test run: its id, its guardian, and the directory of its notes. In each process: its
+resident memory after its last garbage collection."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let every process that the run starts end with it, also when it is killed."""
+    """Give the run an id and a guardian, so that every process the run starts ends with it, even if the run is
+    killed."""
     if not hasattr(config, "workerinput"):
         RUN["id"] = f"run-{uuid.uuid4().hex}"
         RUN["guardian"] = guardian.watch(RUN["id"])
@@ -60,22 +62,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A process that is left when all workers have ended is one that its test should have ended. Without workers, some
-    processes end with this one; the guardian ends the others then."""
+    """Fail the run if processes of tests are still running when all workers have ended. Without workers, some processes
+    end with this one, and the guardian ends the others then."""
     if "guardian" in RUN:
-        left = guardian.end(RUN["id"], guardian.PATIENCE) if session.config.getoption("numprocesses", None) else []
+        orphans = guardian.end(RUN["id"], guardian.PATIENCE) if session.config.getoption("numprocesses", None) else []
         RUN["guardian"].stdin.close()
         RUN["guardian"].wait()
         shutil.rmtree(RUN["notes"])
-        for command in left:
+        for command in orphans:
             print(f"\nleft by the tests, and ended: {' '.join(command.split())[:300]}", flush=True)
-        if left and session.exitstatus == pytest.ExitCode.OK:
+        if orphans and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto` is a worker for each core, and one for tests that wait."""
+    """Return the number of workers for `-n auto`: one for each core, and one for tests that wait."""
     return processors() + 1
 
 
@@ -86,21 +88,22 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
-    """A worker gets a whole file at a time, unless `--dist` says otherwise: what its tests share is made once."""
+    """Return a scheduler that gives a worker a whole file at a time, so that shared fixtures are made once, unless
+    `--dist` says otherwise."""
     if config.getvalue("dist") in ("load", "loadfile"):
         return scheduling.Scheduling(config, log, RUN["notes"] / scheduling.NOTE)
     return None
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays, so no search for garbage looks at it again."""
+    """Exclude all imported objects from later garbage collections."""
     gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files with slow tests come first, so that no process begins a long one when the others are at their end; tests
-    that any process may run come last."""
+    """Put files with slow tests first, so that no process begins a long one when the others are about to end, and tests
+    that any process may run last."""
     for item in items:
         if not WAITING.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("waits")
@@ -111,7 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what is marked `gpu` where there is none."""
+    """Skip a test marked `gpu` where there is no GPU."""
     if item.get_closest_marker("gpu") is not None:
         import torch
 
@@ -121,7 +124,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of what is made once, such as demonstrations: new for each session, shared by its processes."""
+    """Set and return the directory of files that are made once, such as demonstrations: new for each session, shared by
+    its processes."""
     base = tmp_path_factory.getbasetemp()
     os.environ["GUIDEBENCH_CACHE"] = str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache")
     return Path(os.environ["GUIDEBENCH_CACHE"])
@@ -129,7 +133,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def forking() -> Iterator[None]:
-    """Processes that tests, or the program under test, start are forked from one interpreter."""
+    """Fork the processes that tests, or the program under test, start from one preloaded interpreter."""
     with fork_server.running(*IMPORTED):
         yield
     reader_process.close()
@@ -137,9 +141,9 @@ def forking() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def freed() -> Iterator[None]:
-    """Give memory that the tests of a file no longer need to the system where the process has grown: a worker, which
-    tests run in this process, tells the C library to keep it for its next update. A search for garbage takes as long as
-    ten unit tests, so it is not made after every file."""
+    """Release memory after a file of tests if the process has grown: a worker, which tests run in this process, tells
+    the C library to keep it for its next update. A garbage collection takes as long as ten unit tests, so it is not
+    made after every file."""
     yield
     if resident() >= RUN.get("resident", 0) + GROWTH:
         for name in COMPILED if resident() > LARGE else ():
@@ -150,14 +154,14 @@ def freed() -> Iterator[None]:
 
 
 def resident() -> float:
-    """Return this process's resident memory in bytes; infinite where the system does not say it."""
+    """Return this process's resident memory in bytes; infinity where the system does not report it."""
     if sys.platform != "linux":
         return float("inf")
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def free() -> None:
-    """Give memory that nothing needs to the system."""
+    """Collect garbage and return unused memory to the system."""
     gc.collect()
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
@@ -165,8 +169,7 @@ def free() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def unsynced() -> Iterator[None]:
-    """No test waits until a disk holds what was written: none cuts the power, and runs are written in thousands of such
-    steps."""
+    """Replace `os.fsync` by nothing: no test cuts the power, and runs are written in thousands of synced steps."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", lambda handle: None)
         yield
@@ -174,7 +177,8 @@ def unsynced() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Estimates rest on operation counts: no test but those of timing waits for updates to be timed."""
+    """Let estimates rest on operation counts alone, so that no test but those of timing waits for updates to be
+    timed."""
     from guidebench.harness.run import estimates
 
     monkeypatch.setattr(estimates, "SECONDS", 0.0)
@@ -182,8 +186,8 @@ def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def opengl(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """For tests that draw frames of MuJoCo's; other packages are told to draw with what we draw with. What is drawn
-    with takes hundreds of megabytes."""
+    """Choose the OpenGL backend for tests that draw frames with MuJoCo, or skip the test without one; other packages
+    draw with the same. Drawing takes hundreds of megabytes, which are freed afterwards."""
     from guidebench.harness.errors import UserError
     from guidebench.suites.mujoco import gl
 
@@ -212,8 +216,8 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
         info = site / f"{module}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-        entries = {kind: name if "=" in name else f"{name} = {module}" for kind, name in registers.items()}
-        lines = [f"[guidebench.{kind}s]\n{entry}\n" for kind, entry in entries.items()]
+        entry_points = {kind: name if "=" in name else f"{name} = {module}" for kind, name in registers.items()}
+        lines = [f"[guidebench.{kind}s]\n{entry_point}\n" for kind, entry_point in entry_points.items()]
         (info / "entry_points.txt").write_text("\n".join(lines))
         if str(site) not in sys.path:
             monkeypatch.syspath_prepend(str(site))
@@ -223,7 +227,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
         return site
 
     with registry.fresh():
-        reader_process.close()  # it may know another part by a name that this test gives
+        reader_process.close()  # its process may have registered another part under this test's names
         yield install  # type: ignore[misc]
     reader_process.close()
     for name, module in list(sys.modules.items()):
@@ -232,8 +236,8 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
 
 
 def require(package: str) -> None:
-    """Skip a file of tests where a Python package is not installed, without importing it while tests are collected;
-    fail where CI has promised it."""
+    """Skip a file of tests if a Python package is not installed, without importing it during collection; fail where CI
+    has promised the package."""
     if importlib.util.find_spec(package) is None:
         if os.environ.get("CI_REQUIRES_SYSTEM"):
             raise ModuleNotFoundError(f"{package} is not installed, and the extra 'dev' has it")
@@ -241,8 +245,8 @@ def require(package: str) -> None:
 
 
 def need(program: str, package: str, library: bool = False) -> None:
-    """Skip a test that needs a system program, or a shared library, naming its package; fail where CI has promised
-    it."""
+    """Skip a test if a system program, or a shared library, is missing, and name its system package; fail where CI has
+    promised it."""
     if (ctypes.util.find_library(program) if library else shutil.which(program)) is None:
         message = f"{program} is missing; install {package}"
         if os.environ.get("CI_REQUIRES_SYSTEM"):
@@ -251,7 +255,7 @@ def need(program: str, package: str, library: bool = False) -> None:
 
 
 def trainer(directory: Path) -> Callable[..., Path]:
-    """`train` of the fixture below, whose studies are made in a directory."""
+    """Return the function of the fixture `train`; it makes its studies below `directory`."""
     import itertools
 
     from guidebench.harness.identity.cells import record, write_cell
@@ -265,10 +269,10 @@ def trainer(directory: Path) -> Callable[..., Path]:
     count, parent = itertools.count(), directory
 
     def run(*overrides: str, packs: list[tuple[int, ...]], directory: Path | None = None, stop=None, **job) -> Path:
-        where = directory or parent / f"study-{next(count)}"
+        output = directory or parent / f"study-{next(count)}"
         home = [] if any(text.startswith("suite=") for text in overrides) else ["suite=minigrid_doorkey"]
         models = [f"models.{name}={show(value)}" for name, value in job.get("models", {}).items()]
-        plan = matrix.plan([*home, "profile=smoke", *overrides, *models, f"output={where}"])
+        plan = matrix.plan([*home, "profile=smoke", *overrides, *models, f"output={output}"])
         directory_of = StudyDirectory(study.directory_of(plan))
         cells = {c.id: {"directory": c.directory, "seeds": list(plan.seeds), "label_variant": ""} for c in plan.trained}
         directory_of.write(plan.name, [], cells)
@@ -276,31 +280,32 @@ def trainer(directory: Path) -> Callable[..., Path]:
             write_cell(directory_of, cell)
             for seeds in packs:
                 work(
-                    Job(study=plan.name, directory=str(where), cell=record(cell), seeds=seeds, **job),
+                    Job(study=plan.name, directory=str(output), cell=record(cell), seeds=seeds, **job),
                     lambda event: None,
                     stop or (lambda: False),
                 )
-        return where
+        return output
 
     return run
 
 
 @pytest.fixture
 def train(tmp_path: Path) -> Callable[..., Path]:
-    """`train("method=per", "seeds=[0,2]", pack=[(0, 2)])` trains on 5x5, or where `suite=` and `task=` say, in this
-    process, one worker after the other, and returns the study's directory."""
+    """`train("method=per", "seeds=[0,2]", packs=[(0, 2)])` trains on 5x5, or on the given `suite=` and `task=`, in this
+    process, one pack after the other, and returns the study's directory."""
     return trainer(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def train_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """`train`, for what several tests of a file only read."""
+    """`train` for studies that several tests of a file share and only read."""
     return trainer(tmp_path_factory.mktemp("once"))
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """`tiny("clip")` is the directory of the model that `tiny_models.clip` makes: once, so it is only to be read."""
+    """`tiny("clip")` returns the directory of the model that `tiny_models.clip` writes, once per session; tests only
+    read it."""
     pytest.importorskip("transformers")
     from tests.harness.models import tiny_models
 

@@ -1,9 +1,8 @@
-"""The process that ends what a test run has started, also when the run itself was killed.
+"""A process that kills everything a test run has started, even if the run itself was killed.
 
 Every process that a test run starts inherits the variable `NAME`, which holds the id of the run. The guardian waits
 until the run has ended, by a pipe that closes then, and kills every process whose environment holds the id. It needs
-only the standard library, since it runs in an isolated interpreter.
-"""
+only the standard library, since it runs in an isolated interpreter."""
 
 import contextlib
 import os
@@ -14,13 +13,13 @@ import time
 from pathlib import Path
 
 NAME = "GUIDEBENCH_TEST_RUN"
-"""The variable that holds the ids of the runs around a process: a test may start a test run of its own."""
+"""Environment variable with the ids of all test runs around a process; a test may start a test run of its own."""
 PATIENCE = 60.0
-"""Seconds in which processes may end by themselves after the tests have ended."""
+"""Seconds that processes get to end by themselves after the tests."""
 
 
-def marked(text: str) -> list[int]:
-    """The processes whose environment, as it was when their program began, holds a text."""
+def marked_processes(text: str) -> list[int]:
+    """Return the ids of all other processes whose environment, as it was when their program began, contains `text`."""
     processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or is another user's
@@ -30,19 +29,19 @@ def marked(text: str) -> list[int]:
 
 
 def command(process: int) -> str:
-    """The command line of a process."""
+    """Return the command line of a process; "" if it has ended."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     return ""
 
 
 def end(text: str, seconds: float = 0.0) -> list[str]:
-    """Kill all processes whose environment holds a text, and return the command lines of those that had not ended by
-    themselves within some seconds."""
-    patience, remaining = time.monotonic() + seconds, marked(text)
+    """Wait up to `seconds`, then kill all processes whose environment contains `text`. Return the command lines of
+    those that had not ended by themselves."""
+    patience, remaining = time.monotonic() + seconds, marked_processes(text)
     while remaining and time.monotonic() < patience:
         time.sleep(0.05)
-        remaining = marked(text)
+        remaining = marked_processes(text)
     commands = [command(process) for process in remaining]
     patience = time.monotonic() + 30.0
     while remaining and time.monotonic() < patience:
@@ -50,12 +49,13 @@ def end(text: str, seconds: float = 0.0) -> list[str]:
             with contextlib.suppress(OSError):
                 os.kill(process, signal.SIGKILL)
         time.sleep(0.02)
-        remaining = marked(text)
+        remaining = marked_processes(text)
     return commands
 
 
 def watch(id_: str) -> subprocess.Popen[bytes]:
-    """Start the guardian of this process, and let what this process starts from now on hold the id."""
+    """Start the guardian of this process, and add the id to the environment of all processes that this one starts from
+    now on."""
     guardian = subprocess.Popen(
         [sys.executable, "-I", "-S", __file__, id_], stdin=subprocess.PIPE, start_new_session=True
     )

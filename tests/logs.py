@@ -1,4 +1,4 @@
-"""What a run's logs hold: Parquet of a finished run, JSON lines of any other."""
+"""Reads the logs of a run: Parquet if the run has finished, JSON lines otherwise."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 
-def logged(run: Path, name: str) -> list[dict[str, Any]]:
-    """The rows of the log `name` in a run's directory, each with the columns that it has; [] where there is no log."""
+def log_rows(run: Path, name: str) -> list[dict[str, Any]]:
+    """Return the rows of the log `name` in a run's directory, without columns that are None; [] if there is no such
+    log."""
     compact, lines = run / f"{name}.parquet", run / f"{name}.jsonl"
     if compact.exists():
         rows = pq.read_table(compact).to_pylist()

@@ -8,7 +8,7 @@ import pytest
 from guidebench.harness.errors import UserError
 
 
-def check_refused(message: str, call: Callable[..., Any], /, *given: Any, **named: Any) -> None:
+def check_refused(message: str, call: Callable[..., Any], /, *positional: Any, **keywords: Any) -> None:
     """Check that a call raises a `UserError` whose message matches the regular expression `message`."""
     with pytest.raises(UserError, match=message):
-        call(*given, **named)
+        call(*positional, **keywords)

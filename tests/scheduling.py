@@ -14,14 +14,14 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 NOTE = "marks"
-"""Where a worker's input holds the file into which it writes which tests have which mark; the controller collects
-none."""
+"""Key of a worker's input with the file into which it writes the marks of tests; the controller collects no tests."""
 APART = "::waits"
-"""How the name of a unit of work ends whose tests wait."""
+"""Suffix of the name of a unit of work whose tests wait."""
 
 
 def note(config: pytest.Config, items: Collection[pytest.Item]) -> None:
-    """Let a worker write which tests wait, and which are alone. All workers write the same."""
+    """Write the node ids of the tests marked `waits` and `alone` to the file that the controller reads. All workers
+    write the same."""
     marks = {
         mark: [item.nodeid for item in items if item.get_closest_marker(mark) is not None]
         for mark in ("waits", "alone")
@@ -33,7 +33,7 @@ def note(config: pytest.Config, items: Collection[pytest.Item]) -> None:
 
 
 class Scheduling(LoadFileScheduling):
-    """Files in the order of the collection. The last of three or more workers begins with the tests that wait."""
+    """Hands out files in the order of collection. The last of three or more workers begins with the tests that wait."""
 
     def __init__(self, config: pytest.Config, log: object, noted: Path) -> None:
         super().__init__(config, log)  # type: ignore[arg-type]

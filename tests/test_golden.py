@@ -21,12 +21,12 @@ import torch
 from safetensors.numpy import load_file
 
 from tests.harness.models.canned import completion, serving
-from tests.logs import logged
+from tests.logs import log_rows
 
 FILE = Path(__file__).with_name("golden.json")
 REWRITE = os.environ.get("GUIDEBENCH_GOLDEN") == "rewrite"
 NAMED = ("cell", "study")
-"""The columns of evaluations that follow from a cell's id, which is compared by itself."""
+"""Columns of evaluations that follow from a cell's id, which is compared separately."""
 LOGS = ("evaluations", "judgements", "labels", "imagined", "subgoals", "probes")
 SHORT = ("training.steps=256", "evaluation.every=128", "evaluation.episodes=1", "learner.learning_starts=64")
 STUDIES: Mapping[str, tuple[str, ...]] = {
@@ -50,7 +50,8 @@ STUDIES: Mapping[str, tuple[str, ...]] = {
 
 
 def arithmetic() -> str:
-    """A digest of what this machine's floating-point units make of a small network and its optimiser."""
+    """Return a digest of a small network's update on this machine, which differs where floating-point units round
+    differently."""
     torch.manual_seed(0)
     network = torch.nn.Sequential(
         torch.nn.Conv2d(3, 8, 3),
@@ -68,32 +69,32 @@ def arithmetic() -> str:
     return digest(*(parameter.detach().numpy() for parameter in network.parameters()))
 
 
-def digest(*things: Any) -> str:
-    """Of arrays, and of what JSON can hold."""
-    content = hashlib.sha256()
-    for thing in things:
-        if isinstance(thing, np.ndarray):
-            content.update(f"{thing.dtype} {thing.shape}".encode() + np.ascontiguousarray(thing).tobytes())
+def digest(*contents_: Any) -> str:
+    """Return a digest, 16 hex digits, of arrays and of objects that JSON can hold."""
+    hasher = hashlib.sha256()
+    for part in contents_:
+        if isinstance(part, np.ndarray):
+            hasher.update(f"{part.dtype} {part.shape}".encode() + np.ascontiguousarray(part).tobytes())
         else:
-            content.update(json.dumps(thing, sort_keys=True).encode())
-    return content.hexdigest()[:16]
+            hasher.update(json.dumps(part, sort_keys=True).encode())
+    return hasher.hexdigest()[:16]
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """A model that answers every question by a digest of it."""
+    """Serve a model that answers every question by a digest of its messages; yield the address."""
 
     def answer(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
         choice = int(digest(body["messages"])[:8], 16) % 2
-        seen = "image_url" in json.dumps(body["messages"])
-        return 200, completion(f"Answer: {('no', 'yes')[choice] if seen else choice + 1}")
+        has_image = "image_url" in json.dumps(body["messages"])
+        return 200, completion(f"Answer: {('no', 'yes')[choice] if has_image else choice + 1}")
 
     with serving(answer) as url:
         yield url
 
 
 def contents(cassettes: Sequence[Path]) -> str:
-    """The questions, answers and frames that cassettes hold, in a few words and a digest."""
+    """Return the counts of questions, answers and frames in cassettes, and a digest of them."""
     tables: list[set[tuple[Any, ...]]] = [set(), set(), set()]
     queries = ("SELECT key, text FROM requests", "SELECT key, value FROM answers", "SELECT digest FROM images")
     for cassette in cassettes:
@@ -104,36 +105,36 @@ def contents(cassettes: Sequence[Path]) -> str:
     return f"{requests} requests, {answers} answers, {images} images: {digest(*map(sorted, tables))}"
 
 
-def told(study: Path) -> dict[str, str]:
-    """What a study of one run says, as digests."""
+def study_digests(study: Path) -> dict[str, str]:
+    """Return the id, and digests of the policy, the logs and the recorded answers, of a study of one run."""
     (run,) = study.glob("*/*/*/seed-*")
     policy = load_file(run / "policy.safetensors")
-    found = {"id": run.parent.name.rpartition("-")[2], "policy": digest(*(policy[name] for name in sorted(policy)))}
+    digests = {"id": run.parent.name.rpartition("-")[2], "policy": digest(*(policy[name] for name in sorted(policy)))}
     for log in LOGS:
-        if rows := logged(run, log):
-            kept = [{name: value for name, value in row.items() if name not in NAMED} for row in rows]
-            found[log] = f"{len(rows)} rows: {digest(kept)}"
+        if rows := log_rows(run, log):
+            reproducible = [{name: value for name, value in row.items() if name not in NAMED} for row in rows]
+            digests[log] = f"{len(rows)} rows: {digest(reproducible)}"
     if cassettes := sorted((study / "models").glob("*.sqlite")):
-        found["cassette"] = contents(cassettes)
-    return found
+        digests["cassette"] = contents(cassettes)
+    return digests
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_small_study_is_what_it_was(name: str, train: Callable[..., Path], server: str, opengl: None) -> None:
     words = STUDIES[name]
-    asked = [word.split("=")[0] for word in words if word.endswith("=openai")]
-    reached = [f"{part}.{setting}" for part in asked for setting in ("model=canned-1", f"base_url={server}")]
-    found = told(train(*words, *reached, "seeds=[3]", packs=[(3,)]))
-    kept = json.loads(FILE.read_text()) if FILE.exists() else {"arithmetic": arithmetic(), "studies": {}}
+    served = [word.split("=")[0] for word in words if word.endswith("=openai")]
+    reached = [f"{part}.{setting}" for part in served for setting in ("model=canned-1", f"base_url={server}")]
+    digests = study_digests(train(*words, *reached, "seeds=[3]", packs=[(3,)]))
+    golden = json.loads(FILE.read_text()) if FILE.exists() else {"arithmetic": arithmetic(), "studies": {}}
     if REWRITE:
-        if kept["arithmetic"] != arithmetic():
-            kept = {"arithmetic": arithmetic(), "studies": {}}
-        kept["studies"][name] = found
-        FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+        if golden["arithmetic"] != arithmetic():
+            golden = {"arithmetic": arithmetic(), "studies": {}}
+        golden["studies"][name] = digests
+        FILE.write_text(json.dumps(golden, indent=1, sort_keys=True) + "\n")
         return
-    expected = kept["studies"][name]
-    assert found["id"] == expected["id"]
-    assert found.keys() == expected.keys()
-    if kept["arithmetic"] != arithmetic():
+    expected = golden["studies"][name]
+    assert digests["id"] == expected["id"]
+    assert digests.keys() == expected.keys()
+    if golden["arithmetic"] != arithmetic():
         pytest.skip("golden.json was written on a processor whose floating-point results differ from this one's")
-    assert found == expected
+    assert digests == expected

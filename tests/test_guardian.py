@@ -28,7 +28,7 @@ RUN = "import pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider',
 
 @pytest.fixture
 def small_run(tmp_path: Path) -> Callable[..., Path]:
-    """Write a run of one test, which leaves a process and then does something more."""
+    """Write a test run of one test, which leaves a process running and then does something more."""
 
     def write(more: str = "") -> Path:
         (tmp_path / "conftest.py").write_text(CONFTEST)
@@ -38,8 +38,8 @@ def small_run(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def left(place: Path) -> int:
-    """The process that the run has left, or 0 while there is none."""
+def orphan(place: Path) -> int:
+    """Return the id of the process that the run left, or 0 while it has not been started."""
     text = (place / "process").read_text() if (place / "process").exists() else ""
     return int(text) if text.endswith("\n") else 0
 
@@ -48,25 +48,25 @@ def test_a_killed_run_takes_its_processes_along(small_run: Callable[..., Path]) 
     place = small_run("    time.sleep(600)\n")
     quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     run = programs.start("tests.programs", "python", RUN, cwd=place, **quiet)
-    wait_until(lambda: left(place) or run.poll() is not None, moves=lambda: progress(place))
-    assert guardian.command(left(place)).endswith("time.sleep(600)")
+    wait_until(lambda: orphan(place) or run.poll() is not None, moves=lambda: progress(place))
+    assert guardian.command(orphan(place)).endswith("time.sleep(600)")
     run.kill()
     run.wait()
-    wait_until(lambda: not guardian.command(left(place)))
+    wait_until(lambda: not guardian.command(orphan(place)))
 
 
 def test_what_a_run_leaves_ends_after_it(small_run: Callable[..., Path]) -> None:
     place = small_run()
-    done = programs.python(RUN, cwd=place)
-    assert done.code == 0 and "1 passed" in done.out
-    wait_until(lambda: not guardian.command(left(place)))
+    process = programs.python(RUN, cwd=place)
+    assert process.code == 0 and "1 passed" in process.out
+    wait_until(lambda: not guardian.command(orphan(place)))
 
 
 def test_processes_are_found_by_what_they_inherited(tmp_path: Path) -> None:
     mine = f"MINE={tmp_path}"
     reading = [sys.executable, "-I", "-S", "-c", "input()"]
     with subprocess.Popen(reading, stdin=subprocess.PIPE, env={"MINE": str(tmp_path)}) as process:
-        wait_until(lambda: guardian.marked(mine) == [process.pid])
-        assert os.getpid() not in guardian.marked("PATH=")
+        wait_until(lambda: guardian.marked_processes(mine) == [process.pid])
+        assert os.getpid() not in guardian.marked_processes("PATH=")
         process.communicate(b"\n")
-    assert guardian.marked(mine) == []
+    assert guardian.marked_processes(mine) == []

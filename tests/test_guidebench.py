@@ -37,14 +37,14 @@ print({"pandas", "pyarrow", "torch"} & {*sys.modules})
 
 
 def test_importing_it_imports_nothing_else_and_what_is_imported_often_nothing_heavy() -> None:
-    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["[]", "set()", "set()"]
+    process = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
+    assert process.stdout.splitlines() == ["[]", "set()", "set()"]
 
 
 @pytest.mark.parametrize("name", ["harness", "suites", "baselines", "methods", "results", "reports"])
 def test_a_folder_cannot_be_imported_by_its_bare_name(name: str) -> None:
-    done = subprocess.run([sys.executable, "-c", f"import {name}.x"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.endswith(
+    process = subprocess.run([sys.executable, "-c", f"import {name}.x"], cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 1
+    assert process.stderr.endswith(
         f"ImportError: this package is guidebench.{name}; import it by that name, not as '{name}'\n"
     )

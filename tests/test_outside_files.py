@@ -34,7 +34,7 @@ ENDINGS = (".from_pretrained", ".get_reader", ".imread", ".read_csv", ".read_mag
 
 
 def readers(source: str, module: str) -> Iterator[str]:
-    """Yield module and function of each call that parses."""
+    """Yield MODULE:FUNCTION for each call in a module's source that parses a file or text."""
     tree = ast.parse(source)
     loaders = {
         alias.asname or alias.name
@@ -83,9 +83,9 @@ def test_a_new_reader_is_noticed() -> None:
 _opened: list[str] | None = None
 
 
-def _note(event: str, given: tuple[Any, ...]) -> None:
+def _note(event: str, arguments: tuple[Any, ...]) -> None:
     if _opened is not None and event in ("open", "sqlite3.connect"):
-        _opened.append(str(given[0]))
+        _opened.append(str(arguments[0]))
 
 
 sys.addaudithook(_note)
@@ -338,7 +338,7 @@ READ_ARRAYS: dict[str, Callable[[Path, bytes], object]] = {
 
 
 def import_all(read: Callable[[Path, bytes], object], directory: Path) -> None:
-    """Read something harmless, so that imports count no more."""
+    """Read a harmless file with a reader, so that later reads import nothing."""
     directory.mkdir()
     with suppress(UserError), warnings.catch_warnings(action="ignore"):
         read(directory, b"{}")
@@ -346,7 +346,8 @@ def import_all(read: Callable[[Path, bytes], object], directory: Path) -> None:
 
 @pytest.mark.parametrize("reader", [*READ_DOCUMENTS, *READ_ARRAYS])
 def test_a_reader_refuses_what_it_cannot_read_or_reads_it_apart(reader: str, tmp_path: Path) -> None:
-    """Nothing but a UserError comes of it, soon, and this process does not open the file."""
+    """A reader of a hostile file soon returns or raises a UserError, nothing else, and this process never opens the
+    file."""
     read = (READ_DOCUMENTS | READ_ARRAYS)[reader]
     for number, (content, bytes_) in enumerate((DOCUMENTS if reader in READ_DOCUMENTS else ARRAYS).items()):
         directory = tmp_path / str(number)
@@ -366,8 +367,8 @@ def test_a_picture_that_declares_more_than_it_has_is_refused() -> None:
     from guidebench.harness.models.backends.images import png
 
     assert outside.picture(png(np.full((4, 6, 3), 7, np.uint8))).tolist() == [[[7, 7, 7]] * 6] * 4
-    content = bytearray(png(np.zeros((8, 8, 3), np.uint8)))
-    content[16:24] = (10_000).to_bytes(4, "big") * 2
-    content[29:33] = zlib.crc32(content[12:29]).to_bytes(4, "big")
+    picture = bytearray(png(np.zeros((8, 8, 3), np.uint8)))
+    picture[16:24] = (10_000).to_bytes(4, "big") * 2
+    picture[29:33] = zlib.crc32(picture[12:29]).to_bytes(4, "big")
     with pytest.raises(UserError, match="declares 300,000,000; at most 1000 times"):
-        outside.picture(bytes(content))
+        outside.picture(bytes(picture))

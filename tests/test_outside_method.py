@@ -174,7 +174,7 @@ TINY = (
     "evaluation.every=200", "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
     "learner.batch_size=16", "learner.learning_starts=40", "seeds=2",
 )  # fmt: skip
-KEPT = ("evaluations.parquet", "sightings.parquet", "policy.safetensors")
+LOGS_AND_POLICY = ("evaluations.parquet", "sightings.parquet", "policy.safetensors")
 
 
 @pytest.fixture
@@ -182,42 +182,42 @@ def scouting(plugin: Callable[..., Path]) -> None:
     plugin("scouting", FOLDER, {"guide": "scouting", "method": "scouting", "section": "scouting = scouting.report"})
 
 
-def planned(*words: str) -> Cell:
+def plan_cells(*words: str) -> Cell:
     (cell,) = matrix.plan([*TINY, *words]).cells
     return cell
 
 
-def kept(study: Path) -> dict[str, bytes]:
-    """What runs left that no interruption may change: seed and file -> bytes."""
-    files = [file for name in KEPT for file in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
+def final_files(study: Path) -> dict[str, bytes]:
+    """Return seed/file -> bytes of all logs and policies of a study, which no interruption may change."""
+    files = [file for name in LOGS_AND_POLICY for file in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
     return {f"{file.parent.name}/{file.name}": file.read_bytes() for file in files}
 
 
 def test_roles_are_sections_of_identity_record_and_name(scouting: None, tmp_path: Path) -> None:
     words = ("seer.model=org/clip", "reader.model=org/clip", "planner.model=org/large", "planner.temperature=0.5")
-    cell = planned(*words)
+    cell = plan_cells(*words)
     assert [(part.role, part.kind, part.name) for part in cell.models] == [
         ("planner", "chat", "openai"), ("reader", "embedder", "transformers"), ("seer", "embedder", "transformers"),
     ]  # fmt: skip
     assert (cell.model, cell.backend) == ("large+clip", "openai+transformers"), "each once"
     assert "planner.temperature=0.5" in cell.variant and ".model" not in cell.variant, "a model has its own place"
-    content = json.loads(json.dumps(record(cell)))
+    cell_record = json.loads(json.dumps(record(cell)))
     planner = {"kind": "chat", "name": "openai", "backend": "openai", "model": "large"}
-    assert content["parts"]["planner"] == planner and content["versions"]["seer"] == 1
-    assert recorded(content).id == cell.id
+    assert cell_record["parts"]["planner"] == planner and cell_record["versions"]["seer"] == 1
+    assert recorded(cell_record).id == cell.id
     for other in ("seer.model=org/other", "reader.model=org/other", "planner=transformers", "planner.temperature=0.6"):
         changed = [word for word in words if word.partition("=")[0] != other.partition("=")[0]]
-        assert planned(*changed, other).id != cell.id, other
-    assert planned(*words, "planner.base_url=http://127.0.0.1:1/v1").id == cell.id
-    (tmp_path / "cell.json").write_text(json.dumps(content))
+        assert plan_cells(*changed, other).id != cell.id, other
+    assert plan_cells(*words, "planner.base_url=http://127.0.0.1:1/v1").id == cell.id
+    (tmp_path / "cell.json").write_text(json.dumps(cell_record))
     assert configuration(tmp_path, cell.id).id == cell.id
 
 
 def test_a_call_that_two_roles_put_is_verified_for_both(scouting: None) -> None:
-    assert reasking._alike(planned(), "seer") == ["seer", "reader"] and reasking._alike(planned(), "planner") == [
+    assert reasking._alike(plan_cells(), "seer") == ["seer", "reader"] and reasking._alike(plan_cells(), "planner") == [
         "planner"
     ]
-    assert reasking._alike(planned("reader.model=other"), "seer") == ["seer"]
+    assert reasking._alike(plan_cells("reader.model=other"), "seer") == ["seer"]
 
 
 def test_a_page_of_settings_says_what_a_role_is_for(scouting: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,11 +229,11 @@ def test_a_page_of_settings_says_what_a_role_is_for(scouting: None, capsys: pyte
 
 def test_roles_share_a_process_where_one_model_answers_in_both(scouting: None) -> None:
     roles = ["planner", "reader", "seer"]
-    assert sharing(planned(), roles) == [("planner",), ("reader", "seer")]
-    assert sharing(planned("seer.delay=3"), roles) == [("planner",), ("reader", "seer")], "a delay is the role's own"
+    assert sharing(plan_cells(), roles) == [("planner",), ("reader", "seer")]
+    assert sharing(plan_cells("seer.delay=3"), roles) == [("planner",), ("reader", "seer")], "a delay is the role's own"
     for other in ("seer.model=other", "seer.dtype=bfloat16", "seer.batch_size=3"):
-        assert sharing(planned(other), roles) == [("planner",), ("reader",), ("seer",)], other
-    scripted = planned("seer=scripted", "planner=scripted")
+        assert sharing(plan_cells(other), roles) == [("planner",), ("reader",), ("seer",)], other
+    scripted = plan_cells("seer=scripted", "planner=scripted")
     assert sharing(scripted, roles) == [("planner", "seer"), ("reader",)], "hand-written models share a process"
 
 
@@ -241,9 +241,9 @@ def test_an_ablation_swaps_the_part_of_one_role_or_sets_it(scouting: None) -> No
     from guidebench.harness.plan import variations
 
     plan = variations.ablations(matrix.plan(list(TINY)))
-    found = {plan.matrix[cell.id].name: cell for cell in plan.cells}
-    assert found["planner=local"].names.part("planner") == "transformers"
-    assert found["reader=large"].section("reader").model == "large" != found["reader=large"].section("seer").model
+    cells = {plan.matrix[cell.id].name: cell for cell in plan.cells}
+    assert cells["planner=local"].names.part("planner") == "transformers"
+    assert cells["reader=large"].section("reader").model == "large" != cells["reader=large"].section("seer").model
 
 
 def test_a_command_names_roles_and_what_nobody_has_is_told(scouting: None) -> None:
@@ -252,18 +252,18 @@ def test_a_command_names_roles_and_what_nobody_has_is_told(scouting: None) -> No
     with pytest.raises(
         UserError, match="none of the chosen methods has an embedder in a role of that name; write reader=…"
     ):
-        planned("embedder=transformers")
+        plan_cells("embedder=transformers")
     says = r"have an embedder in a role of another name than its kind; write reader\.delay=… or seer\.delay=…"
     with pytest.raises(UserError, match=says):
-        planned("embedder.delay=3")
+        plan_cells("embedder.delay=3")
     with pytest.raises(UserError, match=r"unknown setting 'planer'.*did you mean 'planner'"):
-        planned("planer=openai")
+        plan_cells("planer=openai")
     with pytest.raises(UserError, match=r"unknown setting 'seer\.modle'.*did you mean 'seer\.model'"):
-        planned("seer.modle=x")
+        plan_cells("seer.modle=x")
     with pytest.raises(UserError, match="unknown chat 'sprite'"):
-        planned("planner=sprite")
+        plan_cells("planner=sprite")
     with pytest.raises(UserError, match="unknown chat '3'"):
-        planned("planner=3")
+        plan_cells("planner=3")
 
 
 CLASHING = """
@@ -315,7 +315,7 @@ def test_what_a_model_lacks_is_told_by_the_settings_of_its_role(
     plan = matrix.plan([*TINY, "reader.model=/nowhere", "seer.model=/nowhere/else"])
     planner, *embedders = readiness.missing(plan, tmp_path / "study")
     assert "planner.base_url=" in planner and "planner=transformers" in planner and "chat." not in planner
-    assert [said.partition(":")[0] for said in embedders] == ["reader.model=/nowhere", "seer.model=/nowhere/else"]
+    assert [message.partition(":")[0] for message in embedders] == ["reader.model=/nowhere", "seer.model=/nowhere/else"]
 
 
 def test_doctor_checks_the_model_of_a_role(scouting: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -381,9 +381,9 @@ def test_the_folder_trains_is_killed_continues_replays_and_reports(
         capsys.readouterr()
         assert cli.main(["verify", str(archive), *few, *models[:3], "models.budget_calls=9"]) == 0
     (verdict,) = json.loads(capsys.readouterr().out)["cells"].values()
-    told = {check["what"]: check for check in verdict["checks"]}
-    assert told["model calls (seer)"]["passed"] and told["model calls (reader)"]["passed"]
-    assert "3 of 40 recorded calls asked again of m" in told["model calls (planner)"]["detail"]
+    checks = {check["what"]: check for check in verdict["checks"]}
+    assert checks["model calls (seer)"]["passed"] and checks["model calls (reader)"]["passed"]
+    assert "3 of 40 recorded calls asked again of m" in checks["model calls (planner)"]["detail"]
     rows = results.load(killed, log="sightings")
     assert rows.groupby(["seed", "role"]).size().to_dict() == {
         (seed, role): 20 for seed in (0, 1) for role in ("planner", "reader", "seer")
@@ -396,7 +396,7 @@ def test_the_folder_trains_is_killed_continues_replays_and_reports(
     replay = [*command[:-3], f"output={tmp_path / 'replayed'}", "models.mode=replay", f"models.cassette={killed}"]
     replayed = programs.bench(*replay, "report=false", "pack=1")
     assert replayed.code == 0, replayed.out + replayed.err
-    assert kept(tmp_path / "replayed") == kept(killed) and len(kept(killed)) == 6
+    assert final_files(tmp_path / "replayed") == final_files(killed) and len(final_files(killed)) == 6
     billed = results.load(tmp_path / "replayed", log="ledger")["billed_calls"]
     assert not billed.any()
 

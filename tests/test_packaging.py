@@ -18,7 +18,7 @@ PACKAGES = ("harness", "suites", "baselines", "methods", "results", "reports")
 
 
 def tracked() -> list[Path]:
-    """Files of the project that git knows or would add, relative to its root."""
+    """Return the files that git tracks or would add, relative to the project's root."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("this is not a git checkout")
     command = ["git", "-C", str(ROOT), "ls-files", "-coz", "--exclude-standard"]
@@ -28,21 +28,21 @@ def tracked() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy of the tree."""
+    """Build the wheel from a copy of the tree; return its path."""
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
     for name in tracked():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tree / name, follow_symlinks=False)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(tree)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stdout + process.stderr
     (built,) = out.glob("*.whl")
     return built
 
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new environment into which the wheel is installed, without the network. It sees the packages that this one has,
+    """Return a new environment into which the wheel is installed, without network. It sees the packages of this one,
     but not this project: the `.pth` file of an editable install counts in its own environment alone."""
     directory = tmp_path_factory.mktemp("environment")
     venv.create(directory, symlinks=True)
@@ -60,21 +60,21 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         *options,
         str(wheel),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stdout + process.stderr
     return directory
 
 
 @pytest.fixture
 def outside(environment: Path, tmp_path: Path) -> Callable[..., str]:
-    """`outside("bench", "list")`: what a program of the new environment prints in an empty directory."""
-    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    """`outside("bench", "list")` runs a program of the new environment in an empty directory and returns its output."""
+    variables = {name: setting for name, setting in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
     def run(program: str, *words: str) -> str:
         command = [str(environment / "bin" / program), *words]
-        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=240)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        process = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=240)
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout
 
     return run
 
@@ -95,12 +95,12 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Pa
     assert sources <= set(names)
     published = {f"guidebench/{path}" for path in tracked() if path.match("results/published/*.csv")}
     assert len(published) == 10 and published <= set(names)
-    # Of what was measured, only what comparing with it reads, all of it.
+    # Of the measured studies, exactly the files that a comparison with them reads.
     read = {"study.json", "cell.json", "run.json", "evaluations.parquet"}
     measured = {name for name in names if name.startswith("guidebench/results/measured/")}
     assert {Path(name).name for name in measured} == read
-    kept = {path for path in tracked() if path.parts[:2] == ("results", "measured") and path.name in read}
-    assert measured == {f"guidebench/{path}" for path in kept}
+    tracked_data = {path for path in tracked() if path.parts[:2] == ("results", "measured") and path.name in read}
+    assert measured == {f"guidebench/{path}" for path in tracked_data}
 
 
 @pytest.mark.slow
@@ -147,9 +147,9 @@ def test_who_may_import_whom_is_kept() -> None:
     assert program is not None, "import-linter is missing; pip install -e '.[dev]'"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [program, "--no-cache"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"Contracts: [6-9] kept, 0 broken", done.stdout)
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert re.search(r"Contracts: [6-9] kept, 0 broken", process.stdout)
 
 
 FORBIDDEN = {
@@ -164,11 +164,11 @@ def contents() -> Iterator[tuple[Path, str]]:
             yield name, (ROOT / name).read_bytes().decode(errors="replace")
 
 
-@pytest.mark.parametrize("what", FORBIDDEN)
-def test_no_file_names(what: str) -> None:
-    pattern = re.compile(FORBIDDEN[what])
-    found = [f"{name}: {match.group()}" for name, text in contents() for match in pattern.finditer(text)]
-    assert found == []
+@pytest.mark.parametrize("secret", FORBIDDEN)
+def test_no_file_names(secret: str) -> None:
+    pattern = re.compile(FORBIDDEN[secret])
+    matches = [f"{name}: {match.group()}" for name, text in contents() for match in pattern.finditer(text)]
+    assert matches == []
 
 
 def test_pinned_versions_have_no_addresses() -> None:

@@ -6,13 +6,13 @@ import subprocess
 from pathlib import Path
 
 from tests.conftest import need
-from tests.docs.commands import shown
+from tests.docs.commands import block_commands
 
 ROOT = Path(__file__).parents[1]
 
 
 def test_readme_s_commands_name_what_make_run_wrote() -> None:
-    named = {word for words in shown(ROOT / "README.md") for word in words if word.startswith("runs/")}
+    named = {word for words in block_commands(ROOT / "README.md") for word in words if word.startswith("runs/")}
     output = re.search(r"^run:.*\n.* output=(\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert output is not None and {"/".join(word.split("/")[:2]) for word in named} == {output.group(1)}
     assert "NAME" not in "".join(named)
@@ -30,5 +30,5 @@ def test_make_shell_finds_bench(tmp_path: Path) -> None:
     stamp.touch()
     environment = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
     command = ["make", "--no-print-directory", "-o", ".venv/.suites", "shell"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, input="bench\n", capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "found", done.stderr
+    process = subprocess.run(command, cwd=tmp_path, env=environment, input="bench\n", capture_output=True, text=True)
+    assert process.stdout.splitlines()[-1] == "found", process.stderr

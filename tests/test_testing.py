@@ -89,7 +89,7 @@ EXPERT = "def expert(self):\n            return {}\n\n        def position(self)
 
 
 @pytest.mark.parametrize(
-    ("kept", "broken", "says"),
+    ("correct", "broken", "says"),
     [
         ("x", "x", ""),
         (
@@ -119,10 +119,10 @@ EXPERT = "def expert(self):\n            return {}\n\n        def position(self)
     ],
 )
 def test_a_suite_that_breaks_its_contract_is_told_where(
-    plugin: Callable[..., Path], kept: str, broken: str, says: str
+    plugin: Callable[..., Path], correct: str, broken: str, says: str
 ) -> None:
-    assert kept in WALK
-    plugin("walk_module", WALK.replace(kept, broken), {"suite": "walk"})
+    assert correct in WALK
+    plugin("walk_module", WALK.replace(correct, broken), {"suite": "walk"})
     if not says:
         testing.check_suite("walk", steps=40)
         return

@@ -34,38 +34,38 @@ from tools import recorder
 
 ROOT = Path(__file__).resolve().parents[1]
 MAP = Path("build/coverage-map")
-"""Where a map is kept, relative to its checkout; git ignores it."""
+"""Path of a map relative to its checkout; git ignores it."""
 FOLDER_SUMS = Path(__file__).with_name("folders.json")
-"""The sums of an earlier map, with which a new one is compared: folder -> executed statements and branches, all."""
+"""Sums of an earlier map, for comparison: folder -> (executed statements and branches, all)."""
 SELECTION = "GUIDEBENCH_SELECTION"
-"""Environment variable: a folder in which `pytest_selection` finds the names of the tests that it keeps."""
+"""Environment variable with the folder from which `pytest_selection` reads the names of the tests to keep."""
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 class Recording(NamedTuple):
-    """What a test, or a fixture of several tests, has executed."""
+    """What a test, or a fixture shared by several tests, has executed."""
 
     seconds: float
-    """How long it ran, without the fixtures of several tests."""
+    """Duration of the test or fixture without the shared fixtures it uses."""
     lines: Mapping[str, int]
-    """File -> a number whose bit n says whether line n was executed; lines of functions only."""
+    """File -> integer whose bit n tells whether line n was executed; lines of functions only."""
     fixtures: tuple[str, ...] = ()
-    """The fixtures of several tests that it uses."""
+    """Shared fixtures that it uses."""
     has_failed: bool = False
 
 
 class CoverageMap(NamedTuple):
-    """What the tests of one commit execute."""
+    """Which lines the tests of one commit execute."""
 
     commit: str
     tests: Mapping[str, Recording]
     fixtures: Mapping[str, Recording]
     branches: Mapping[str, tuple[int, int]]
-    """File -> how many of its statements and branches were executed, and how many it has."""
+    """File -> (executed statements and branches, all statements and branches)."""
 
     def reaching(self, file: str, lines: Collection[int] | None = None) -> list[str]:
-        """Return the tests that execute one of these lines of a file, or any line of it; those that failed when they
-        were recorded are left out."""
+        """Return the tests that execute at least one of these lines of a file, or any line of it if `lines` is None;
+        tests that failed when they were recorded are left out."""
         mask = -1 if lines is None else sum(1 << number for number in {*lines})
         fixtures = {name for name, fixture in self.fixtures.items() if fixture.lines.get(file, 0) & mask}
         return [
@@ -75,14 +75,14 @@ class CoverageMap(NamedTuple):
         ]
 
     def write(self, path: Path) -> None:
-        """Write the map as compressed JSON, in which equal sets of lines are kept once."""
+        """Write the map as compressed JSON, which stores equal sets of lines once."""
         sets: dict[tuple[str, str], int] = {}
 
         def packed(recording: Recording) -> list[Any]:
             numbers = [sets.setdefault((file, f"{bits:x}"), len(sets)) for file, bits in recording.lines.items()]
             return [recording.seconds, numbers, [*recording.fixtures], recording.has_failed]
 
-        content = {
+        document = {
             "commit": self.commit,
             "tests": {name: packed(test) for name, test in self.tests.items()},
             "fixtures": {name: packed(fixture) for name, fixture in self.fixtures.items()},
@@ -91,30 +91,30 @@ class CoverageMap(NamedTuple):
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(path, "wt", compresslevel=6) as file:
-            json.dump(content, file)
+            json.dump(document, file)
 
 
 def read(path: Path) -> CoverageMap:
-    """Read a map. Exits with a message if there is none."""
+    """Read a map that `CoverageMap.write` wrote. Raise SystemExit if the file does not exist."""
     if not path.exists():
         raise SystemExit(f"{path} does not exist; `make coverage` records it, in about twice the time of `make test`")
     with gzip.open(path, "rt") as file:
-        content = json.load(file)
-    sets = [(file, int(bits, 16)) for file, bits in content["sets"]]
+        document = json.load(file)
+    sets = [(file, int(bits, 16)) for file, bits in document["sets"]]
 
-    def unpacked(entries: Mapping[str, Any]) -> dict[str, Recording]:
+    def unpacked(recordings: Mapping[str, Any]) -> dict[str, Recording]:
         return {
             name: Recording(seconds, dict(sets[number] for number in numbers), tuple(fixtures), failed)
-            for name, (seconds, numbers, fixtures, failed) in entries.items()
+            for name, (seconds, numbers, fixtures, failed) in recordings.items()
         }
 
-    branches = {file: (covered, total) for file, (covered, total) in content["branches"].items()}
-    return CoverageMap(content["commit"], unpacked(content["tests"]), unpacked(content["fixtures"]), branches)
+    branches = {file: (covered, total) for file, (covered, total) in document["branches"].items()}
+    return CoverageMap(document["commit"], unpacked(document["tests"]), unpacked(document["fixtures"]), branches)
 
 
 def record(tree: Path, output: Path, directory: Path, python: str, words: Sequence[str]) -> int:
-    """Run the tests of a checkout, keep what they execute in `directory` and write the map of it. Return pytest's exit
-    code. The checkout need not hold these tools."""
+    """Run the tests of a checkout with pytest options `words`, store recordings in `directory` and write the map of
+    them to `output`. Return pytest's exit code. The checkout need not contain these tools."""
     starting = directory / "start"
     starting.mkdir(parents=True, exist_ok=True)
     for name in ("recorder.py", "pytest_recorder.py"):
@@ -133,20 +133,20 @@ def record(tree: Path, output: Path, directory: Path, python: str, words: Sequen
 
 
 def current_commit(tree: Path) -> str:
-    """Return a commit of the tree as it is, changes that are not committed included."""
-    made = _git(tree, "stash", "create").strip()
-    return made or _git(tree, "rev-parse", "HEAD").strip()
+    """Return the id of a commit that equals the working tree, uncommitted changes included."""
+    stash = _git(tree, "stash", "create").strip()
+    return stash or _git(tree, "rev-parse", "HEAD").strip()
 
 
 def _git(tree: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", str(tree), *words], capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"git {' '.join(words)}: {done.stderr.strip()}")
-    return done.stdout
+    process = subprocess.run(["git", "-C", str(tree), *words], capture_output=True, text=True)
+    if process.returncode:
+        raise SystemExit(f"git {' '.join(words)}: {process.stderr.strip()}")
+    return process.stdout
 
 
 def collect(tree: Path, directory: Path, commit: str) -> CoverageMap:
-    """Make a map of what the processes of a run have written."""
+    """Build the coverage map of a commit from the recordings that the processes of a test run wrote to `directory`."""
     lines: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     about: dict[str, dict[str, Any]] = {}
     arcs: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
@@ -186,7 +186,7 @@ def _mask(lines: Iterable[int]) -> int:
 
 
 def function_lines(source: str) -> set[int]:
-    """Return the lines within the bodies of functions: all others are executed when the module is imported."""
+    """Return the line numbers within function bodies; all other lines are executed when the module is imported."""
     return {
         number
         for node in ast.walk(ast.parse(source))
@@ -200,10 +200,13 @@ def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> in
 
 
 def _branches(tree: Path, arcs: Mapping[str, set[tuple[int, int]]]) -> dict[str, tuple[int, int]]:
-    """Return for each file how many of its statements and branches were executed, and how many it has."""
+    """Return file -> (executed statements and branches, all statements and branches). `arcs`: file -> executed jumps as
+    pairs of line numbers."""
     with tempfile.TemporaryDirectory() as directory:
         data = coverage.CoverageData(f"{directory}/data")
-        data.add_arcs({str(tree.resolve() / name): found for name, found in arcs.items() if name.endswith(".py")})
+        data.add_arcs(
+            {str(tree.resolve() / name): file_arcs for name, file_arcs in arcs.items() if name.endswith(".py")}
+        )
         data.write()
         folders = [str(tree.resolve() / folder) for folder in recorder.FOLDERS if folder != "guidebench"]
         analysis = coverage.Coverage(
@@ -213,17 +216,17 @@ def _branches(tree: Path, arcs: Mapping[str, set[tuple[int, int]]]) -> dict[str,
         analysis.load()
         analysis.json_report(outfile=f"{directory}/report.json", ignore_errors=True)
         report = json.loads(Path(directory, "report.json").read_text())
-    result = {}
+    counts = {}
     for path, file in report["files"].items():
         summary = file["summary"]
         covered = summary["covered_lines"] + summary["covered_branches"]
         total = summary["num_statements"] + summary["num_branches"]
-        result[os.path.relpath(Path(path).resolve(), tree.resolve())] = (covered, total)
-    return result
+        counts[os.path.relpath(Path(path).resolve(), tree.resolve())] = (covered, total)
+    return counts
 
 
 def folders(branches: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """Return the sums of `CoverageMap.branches` by folder: harness, harness/plan, …"""
+    """Sum `CoverageMap.branches` by folder (harness, harness/plan, …): folder -> (executed, all)."""
     sums: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for file, (covered, total) in branches.items():
         parts = Path(file).parts[:-1]
@@ -232,11 +235,11 @@ def folders(branches: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int
     return dict(sorted(sums.items()))
 
 
-def show_folders(own: Mapping[str, Sequence[int]], before: Mapping[str, Sequence[int]]) -> int:
-    """Print the share of statements and branches that are executed, folder by folder, from two results of `folders`.
-    Return how many folders have lost more than .2 points since the earlier one."""
+def show_folders(sums: Mapping[str, Sequence[int]], before: Mapping[str, Sequence[int]]) -> int:
+    """Print the share of executed statements and branches of each folder, from two results of `folders`, now and
+    before. Return how many folders have lost more than 0.2 percentage points."""
     lost = 0
-    for folder, (covered, total) in own.items():
+    for folder, (covered, total) in sums.items():
         if not total:
             continue
         share = 100 * covered / total
@@ -251,38 +254,38 @@ def show_folders(own: Mapping[str, Sequence[int]], before: Mapping[str, Sequence
 
 
 def changed_lines(diff: str, *, new: bool = False) -> dict[str, set[int]]:
-    """Return the lines that `git diff --unified=0` changes, file -> numbers in the old, or the new, version. A line
-    that is inserted counts as a change of the lines around it."""
-    result: dict[str, set[int]] = {}
+    """Return file -> line numbers that the output of `git diff --unified=0` changes, in the old version, or in the new
+    one if `new`. An inserted line counts as a change of the lines around it."""
+    changes: dict[str, set[int]] = {}
     names = ["", ""]
     for line in diff.splitlines():
         if line.startswith(("--- ", "+++ ")):
             names[line.startswith("+")] = line[6:]
-        elif found := _HUNK.match(line):
-            start, count = found[3 if new else 1], found[4 if new else 2]
+        elif hunk := _HUNK.match(line):
+            start, count = hunk[3 if new else 1], hunk[4 if new else 2]
             first, number = int(start), int(count or 1)
             name = names[new] if names[new] != "ev/null" else names[not new]
             lines = range(first, first + number) if number else (first, first + 1)
-            result.setdefault(name, set()).update(lines)
-    return result
+            changes.setdefault(name, set()).update(lines)
+    return changes
 
 
 class Selection(NamedTuple):
-    """What a change makes worth running."""
+    """The tests and test files that a change makes worth running."""
 
     tests: list[str]
     files: list[str]
-    """Test files that run whole."""
+    """Test files to run whole."""
     remarks: list[str]
 
 
 def select(tree: Path, coverage_map: CoverageMap, base: str) -> Selection:
-    """Return the tests that what has changed since `base` may concern."""
-    known = subprocess.run(["git", "-C", str(tree), "cat-file", "-e", coverage_map.commit], capture_output=True)
+    """Return the tests that the changes since commit `base` may affect."""
+    probe = subprocess.run(["git", "-C", str(tree), "cat-file", "-e", coverage_map.commit], capture_output=True)
     untracked = _git(tree, "ls-files", "-o", "--exclude-standard").splitlines()
     names = {*_git(tree, "diff", "--name-only", base).splitlines(), *untracked}
     lines: defaultdict[str, set[int]] = defaultdict(set)
-    if known.returncode == 0:
+    if probe.returncode == 0:
         options = ("diff", "--unified=0", "--no-renames", "--no-ext-diff", "--no-color")
         for part in (
             changed_lines(_git(tree, *options, base, coverage_map.commit), new=True),
@@ -302,7 +305,7 @@ def select(tree: Path, coverage_map: CoverageMap, base: str) -> Selection:
                 remarks.append(f"{name} is shared by tests of {path.parent}; only `make test` runs all that use it")
                 files |= {*_importers(tree, path)}
         elif path.parts[0] in recorder.FOLDERS and path.suffix == ".py":
-            tests |= {*_reaching(tree, coverage_map, name, lines.get(name))}
+            tests |= {*_reaching_tests(tree, coverage_map, name, lines.get(name))}
             files |= {*_mirrors(tree, path)}
         elif path.parts[0] in recorder.FOLDERS:
             if reaching := coverage_map.reaching(name):  # a template
@@ -321,18 +324,19 @@ def select(tree: Path, coverage_map: CoverageMap, base: str) -> Selection:
     return Selection(sorted(test for test in tests if not test.startswith(in_files)), sorted(files), remarks)
 
 
-def _reaching(tree: Path, coverage_map: CoverageMap, name: str, lines: set[int] | None) -> list[str]:
-    """Return the tests of a file, or those of its changed lines if all of these are within functions."""
-    done = subprocess.run(
+def _reaching_tests(tree: Path, coverage_map: CoverageMap, name: str, lines: set[int] | None) -> list[str]:
+    """Return the tests that execute the changed `lines` of file `name` if all of these are within functions; else all
+    tests that execute the file."""
+    process = subprocess.run(
         ["git", "-C", str(tree), "show", f"{coverage_map.commit}:{name}"], capture_output=True, text=True
     )
-    if lines and not done.returncode and lines <= function_lines(done.stdout):
+    if lines and not process.returncode and lines <= function_lines(process.stdout):
         return coverage_map.reaching(name, lines)
     return coverage_map.reaching(name)
 
 
 def _mirrors(tree: Path, path: Path) -> Iterator[str]:
-    """Yield the test files at the place of a file of the package."""
+    """Yield the test files at the mirrored place of a package file."""
     for name in (f"test_{path.stem}.py", f"test_{path.parent.name}.py" if path.stem == "__init__" else ""):
         mirror = Path("tests") / path.parent / name
         if name and (tree / mirror).exists():
@@ -340,8 +344,8 @@ def _mirrors(tree: Path, path: Path) -> Iterator[str]:
 
 
 def _importers(tree: Path, path: Path) -> Iterator[str]:
-    """Yield the test files at or below the folder of a module of tests that mention it; all for a conftest, none
-    for that of all tests."""
+    """Yield the test files, at or below the folder of a test helper, that mention it; all of them for a conftest, none
+    for the conftest of all tests."""
     if path == Path("tests/conftest.py"):
         return
     for file in (tree / path.parent).rglob("test_*.py"):
@@ -350,31 +354,31 @@ def _importers(tree: Path, path: Path) -> Iterator[str]:
 
 
 class Outcome(NamedTuple):
-    """How a run of chosen tests has ended."""
+    """The result of a run of chosen tests."""
 
     code: int | None
     """pytest's exit code, or None if it was killed because it took too long."""
     failed: list[str]
-    """The tests, and the files that could not be collected, that failed, in this order."""
+    """Failed tests and files that could not be collected, in order."""
 
 
-def not_quick(coverage_map: CoverageMap, each: float = 0.2, together: float = 120.0) -> list[str]:
-    """Return the functions, FILE::NAME, whose tests take more than `each` seconds on average, and the longest of the
-    others until the rest takes at most `together`; a file of which nothing is left by its name."""
+def not_quick(coverage_map: CoverageMap, average: float = 0.2, together: float = 120.0) -> list[str]:
+    """Return the test functions, FILE::NAME, that take more than `average` seconds per case, and the slowest of the
+    others until the rest takes at most `together` seconds; a file of which no test remains is returned by its name."""
     times: defaultdict[str, list[float]] = defaultdict(list)
     counted: set[str] = set()
     for name, test in coverage_map.tests.items():
-        made = sum(coverage_map.fixtures[fixture].seconds for fixture in {*test.fixtures} - counted)
+        fixture_seconds = sum(coverage_map.fixtures[fixture].seconds for fixture in {*test.fixtures} - counted)
         counted |= {*test.fixtures}
-        times[name.partition("[")[0]].append(test.seconds + made)
+        times[name.partition("[")[0]].append(test.seconds + fixture_seconds)
     sums = {name: sum(seconds) for name, seconds in times.items()}
-    left = {name for name, seconds in times.items() if sums[name] / len(seconds) <= each}
-    for name in sorted(left, key=sums.__getitem__, reverse=True):
-        if sum(sums[other] for other in left) <= together:
+    quick = {name for name, seconds in times.items() if sums[name] / len(seconds) <= average}
+    for name in sorted(quick, key=sums.__getitem__, reverse=True):
+        if sum(sums[other] for other in quick) <= together:
             break
-        left.remove(name)
-    files = {name.partition("::")[0] for name in left}
-    return sorted({name if (file := name.partition("::")[0]) in files else file for name in times.keys() - left})
+        quick.remove(name)
+    files = {name.partition("::")[0] for name in quick}
+    return sorted({name if (file := name.partition("::")[0]) in files else file for name in times.keys() - quick})
 
 
 def run_tests(
@@ -386,8 +390,9 @@ def run_tests(
     limit: float | None = None,
     output: int | None = None,
 ) -> Outcome:
-    """Run these tests of a checkout, in this order, then whole files. `limit`: in seconds; `output`: where what pytest
-    prints goes. Processes import the package from that checkout, wherever else it is installed."""
+    """Run these tests of a checkout in this order, then whole files, and return how they ended. `words`: options for
+    pytest; `limit`: in seconds; `output`: file descriptor for what pytest prints. Processes import the package from
+    that checkout, even if it is installed elsewhere."""
     paths = dict.fromkeys([*(test.partition("::")[0] for test in tests), *files])
     present = [path for path in paths if (tree / path).exists()]
     with tempfile.TemporaryDirectory() as directory:
@@ -412,11 +417,13 @@ def run_tests(
 
 
 def default_base(tree: Path) -> str:
-    """Return where this branch left main; on main itself, the commit before the last."""
+    """Return the commit where this branch left main; on main itself, the commit before the last."""
     for name in ("origin/main", "main"):
-        done = subprocess.run(["git", "-C", str(tree), "merge-base", "HEAD", name], capture_output=True, text=True)
-        base = done.stdout.strip()
-        if not done.returncode and (base != _git(tree, "rev-parse", "HEAD").strip() or _git(tree, "status", "--short")):
+        process = subprocess.run(["git", "-C", str(tree), "merge-base", "HEAD", name], capture_output=True, text=True)
+        base = process.stdout.strip()
+        if not process.returncode and (
+            base != _git(tree, "rev-parse", "HEAD").strip() or _git(tree, "status", "--short")
+        ):
             return base
     return "HEAD~1"
 
@@ -440,31 +447,33 @@ def main(words: Sequence[str]) -> int:
     listing = commands.add_parser("quick", help="write which tests take too long for `make test-quick`")
     for command in (recording, collecting, showing, changing, listing):
         command.add_argument("--map", type=Path, default=MAP, help=f"default: {MAP}")
-    given, rest = parser.parse_known_args(words)
+    options, rest = parser.parse_known_args(words)
     rest = [word for word in rest if word != "--"]
-    if given.command == "record":
-        python = given.python or str(given.tree.resolve() / ".venv/bin/python")
+    if options.command == "record":
+        python = options.python or str(options.tree.resolve() / ".venv/bin/python")
         with tempfile.TemporaryDirectory() as temporary:
-            return record(given.tree.resolve(), given.map, (given.data or Path(temporary)).resolve(), python, rest)
-    if given.command == "collect":
-        collect(given.tree.resolve(), given.data, current_commit(given.tree)).write(given.map)
+            return record(
+                options.tree.resolve(), options.map, (options.data or Path(temporary)).resolve(), python, rest
+            )
+    if options.command == "collect":
+        collect(options.tree.resolve(), options.data, current_commit(options.tree)).write(options.map)
         return 0
-    coverage_map = read(given.map)
-    if given.command == "folders":
+    coverage_map = read(options.map)
+    if options.command == "folders":
         sums = folders(coverage_map.branches)
-        before = json.loads(given.compare.read_text()) if given.compare.exists() and not given.keep else {}
-        if given.keep:
+        before = json.loads(options.compare.read_text()) if options.compare.exists() and not options.keep else {}
+        if options.keep:
             lines = ",\n".join(f" {json.dumps(folder)}: {json.dumps(counts)}" for folder, counts in sums.items())
-            given.compare.write_text(f"{{\n{lines}\n}}\n")
+            options.compare.write_text(f"{{\n{lines}\n}}\n")
         return min(1, show_folders(sums, before))
-    if given.command == "quick":
+    if options.command == "quick":
         (ROOT / "tests/not_quick.txt").write_text("".join(f"{name}\n" for name in not_quick(coverage_map)))
         return 0
-    selection = select(ROOT, coverage_map, given.base or default_base(ROOT))
+    selection = select(ROOT, coverage_map, options.base or default_base(ROOT))
     for remark in selection.remarks:
         print(f"note: {remark}")
     print(f"{len(selection.tests)} tests, and whole: {', '.join(selection.files) or 'no file'}", flush=True)
-    if given.list or not (selection.tests or selection.files):
+    if options.list or not (selection.tests or selection.files):
         print(*selection.tests, sep="\n")
         return 0
     return run_tests(ROOT, selection.tests, selection.files, sys.executable, rest).code or 0

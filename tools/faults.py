@@ -31,20 +31,20 @@ from typing import Any, NamedTuple
 
 from tools import coverage_map
 from tools.coverage_map import CoverageMap, function_lines, run_tests
-from tools.mutations import Fault, Place, applied, draw, place
+from tools.mutations import Fault, Place, apply, draw, place
 
 ROOT = coverage_map.ROOT
-DRAWN = Path(__file__).with_name("drawn_faults.json")
+DRAWN_FILE = Path(__file__).with_name("drawn_faults.json")
 OUTPUT = Path("build/faults.json")
 EARLIER_VERDICTS = Path(__file__).with_name("verdicts.json")
-"""Verdicts of an earlier commit. What it caught must still be caught."""
+"""Verdicts of an earlier commit. Faults that were caught then must still be caught."""
 FOLDERS = ("harness", "suites", "baselines", "methods", "results", "reports")
 SECONDS = 40.0
-"""Recorded seconds of the tests that run for one fault."""
+"""Budget of recorded test seconds for one fault."""
 FILE_COST = 0.2
 """Seconds to import a test file, counted for the first test of it."""
 PATIENCE = 120.0
-"""Seconds that a run may take beyond ten times the recorded ones, before it counts as one that never ends."""
+"""Seconds beyond ten times the recorded ones after which a run counts as endless."""
 
 NAMED = (
     Fault(
@@ -148,8 +148,8 @@ NAMED = (
     Fault(
         "share_rounded_down",
         "methods/vlm_rb/sampler.py",
-        "int(whole) + one_more if",
-        "int(whole) if",
+        "int(base_share) + extra if",
+        "int(base_share) if",
         "The fraction of λB is never drawn, so fewer transitions than λ are drawn by priority.",
     ),
     Fault(
@@ -191,53 +191,54 @@ NAMED = (
 
 
 class Verdict(NamedTuple):
-    """What the tests said of a fault."""
+    """Whether the tests caught a fault, and which one did."""
 
     fault: Fault
     status: str
-    """caught, survived, or absent: this version of the file has no such text."""
+    """"caught", "survived", or "absent" if this version of the file lacks the fault's text."""
     test: str = ""
-    """The first test that failed, or how the run has ended."""
+    """The first test that failed, or a description of how the run ended."""
     count: int = 0
-    """How many tests were chosen for it."""
+    """Number of tests chosen for the fault."""
     seconds: float = 0.0
 
 
 def drawn_faults() -> list[Fault]:
-    """Return the drawn faults, in their order."""
-    return [Fault(**entry) for entry in json.loads(DRAWN.read_text())] if DRAWN.exists() else []
+    """Return the faults that were drawn and stored in drawn_faults.json, in the order of the file."""
+    return [Fault(**fault) for fault in json.loads(DRAWN_FILE.read_text())] if DRAWN_FILE.exists() else []
 
 
 def sources(tree: Path) -> dict[str, str]:
-    """Return the text of each module of the package that is ours to run: not those that `bench new` writes."""
+    """Return file -> text of each module of the package, except the templates from which `bench new` writes files."""
     paths = sorted(path for folder in FOLDERS for path in (tree / folder).rglob("*.py"))
     names = {path: path.relative_to(tree).as_posix() for path in paths}
     return {name: path.read_text() for path, name in names.items() if "/templates/" not in name}
 
 
 def reached_by(coverage_map: CoverageMap, file: str, source: str, lines: Place) -> list[str]:
-    """Return the tests that execute the statements on these lines of a file; those that execute any line of it, for
-    statements that run when it is imported."""
+    """Return the tests that execute the statements on these lines of a file; for statements that run at import, the
+    tests that execute any line of the file."""
     statements = statement_lines(source, lines)
     within = statements & function_lines(source)
     return coverage_map.reaching(file, within or None)
 
 
 def statement_lines(source: str, lines: Place) -> set[int]:
-    """Return all lines of the statements that lie on some: a statement of several lines is recorded by some of them.
-    Those of a compound statement are the ones above its body."""
-    found: set[int] = set()
+    """Return all line numbers of the statements that overlap `lines`, since a statement of several lines is recorded by
+    some of them. A compound statement counts up to the line above its body."""
+    numbers: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)
             last = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
             if node.lineno <= lines.last and lines.first <= last:
-                found |= {*range(node.lineno, last + 1)}
-    return found
+                numbers |= {*range(node.lineno, last + 1)}
+    return numbers
 
 
 def chosen(coverage_map: CoverageMap, tests: Iterable[str], file: str, seconds: float) -> list[str]:
-    """Return the tests that run for a fault of a file, in their order: those of a test file stay together."""
+    """Return the tests to run for a fault in `file`, in order: those at the mirrored place first, then the fastest,
+    until their recorded times sum to `seconds`; tests of one file stay together."""
     mirrors = (f"tests/{file.removesuffix('.py').removesuffix('/__init__')}", f"tests/{Path(file).parent}/test_")
 
     def key(test: str) -> tuple[bool, bool, float, str]:
@@ -248,24 +249,24 @@ def chosen(coverage_map: CoverageMap, tests: Iterable[str], file: str, seconds: 
     def cost(test: str) -> float:
         recording = coverage_map.tests[test]
         return recording.seconds + sum(
-            coverage_map.fixtures[name].seconds for name in recording.fixtures if name not in made
+            coverage_map.fixtures[name].seconds for name in recording.fixtures if name not in fixtures
         )
 
-    made: set[str] = set()
+    fixtures: set[str] = set()
     files: dict[str, list[str]] = {}
-    left = seconds
+    budget = seconds
     for test in sorted(tests, key=key):
         path = test.partition("::")[0]
-        left -= cost(test) + FILE_COST * (path not in files)
-        if left < 0 and files:
+        budget -= cost(test) + FILE_COST * (path not in files)
+        if budget < 0 and files:
             break
-        made.update(coverage_map.tests[test].fixtures)
+        fixtures.update(coverage_map.tests[test].fixtures)
         files.setdefault(path, []).append(test)
     return [test for group in files.values() for test in group]
 
 
 class Copy:
-    """A copy of the tree, in which one file at a time is changed."""
+    """A copy of the working tree in which one file at a time is changed."""
 
     def __init__(self, tree: Path, directory: Path) -> None:
         command = ["git", "-C", str(tree), "ls-files", "-coz", "--exclude-standard"]
@@ -278,12 +279,12 @@ class Copy:
         self._writes = 0
 
     def compile(self, python: str) -> None:
-        """Compile the package once."""
+        """Compile the package to bytecode once."""
         command = [python, "-m", "compileall", "-q", "guidebench", *FOLDERS]
         subprocess.run(command, cwd=self.directory, stdout=subprocess.DEVNULL)
 
     def write(self, file: str, text: str) -> None:
-        """Write a file under a time of its own: compiled files are compared by whole seconds and the size."""
+        """Write a file with a modification time of its own, since bytecode is matched by whole seconds and size."""
         self._writes += 1
         path = self.directory / file
         path.write_text(text)
@@ -291,10 +292,10 @@ class Copy:
 
 
 def judge(copy: Copy, fault: Fault, coverage_map: CoverageMap, python: str, seconds: float, but: set[str]) -> Verdict:
-    """Run the tests that reach a fault, but for some, until one fails."""
+    """Run the tests that reach a fault, except those in `but`, until one fails; return the verdict."""
     source = (copy.directory / fault.file).read_text() if (copy.directory / fault.file).exists() else ""
     try:
-        changed = applied(source, fault)
+        changed = apply(source, fault)
     except LookupError:
         return Verdict(fault, "absent")
     reached = reached_by(coverage_map, fault.file, source, place(source, fault))
@@ -321,8 +322,8 @@ def judge(copy: Copy, fault: Fault, coverage_map: CoverageMap, python: str, seco
 def judge_all(
     tree: Path, faults: Sequence[Fault], coverage_map: CoverageMap, python: str, seconds: float, jobs: int
 ) -> list[Verdict]:
-    """Judge each fault, in `jobs` copies of the tree at a time, and report progress. What a test caught that fails
-    without the fault, too, is judged again without it."""
+    """Judge each fault, in `jobs` copies of the tree at a time, and report progress. If the catching test also fails
+    without the fault, the fault is judged again without that test."""
     with tempfile.TemporaryDirectory(prefix="faults-") as directory:
         copies: queue.Queue[Copy] = queue.Queue()
         for number in range(jobs):
@@ -332,24 +333,24 @@ def judge_all(
         verdicts: dict[str, Verdict] = {}
         unreliable: set[str] = set()
 
-        def one(fault: Fault) -> None:
+        def judge_one(fault: Fault) -> None:
             copy = copies.get()
             try:
                 verdict = judge(copy, fault, coverage_map, python, seconds, unreliable)
             finally:
                 copies.put(copy)
             verdicts[fault.name] = verdict
-            what = f" {verdict.test}" if verdict.test else ""
+            caught_by = f" {verdict.test}" if verdict.test else ""
             print(
-                f"[{len(verdicts)}/{len(faults)}] {fault.name}: {verdict.status}{what} "
+                f"[{len(verdicts)}/{len(faults)}] {fault.name}: {verdict.status}{caught_by} "
                 f"({verdict.count} tests, {verdict.seconds:.0f} s)", flush=True,
             )  # fmt: skip
 
-        left = [*faults]
-        while left:
+        unjudged = [*faults]
+        while unjudged:
             with ThreadPoolExecutor(jobs) as pool:
-                list(pool.map(one, left))
-            catching = {verdicts[fault.name].test for fault in left if verdicts[fault.name].status == "caught"}
+                list(pool.map(judge_one, unjudged))
+            catching = {verdicts[fault.name].test for fault in unjudged if verdicts[fault.name].status == "caught"}
             tests = sorted(test for test in catching if test in coverage_map.tests)
             if not tests:
                 break
@@ -360,23 +361,26 @@ def judge_all(
             copies.put(copy)
             wrong = {*outcome.failed} & {*tests}
             unreliable |= wrong
-            left = [fault for fault in left if verdicts[fault.name].test in wrong]
-            for fault in left:
+            unjudged = [fault for fault in unjudged if verdicts[fault.name].test in wrong]
+            for fault in unjudged:
                 print(f"{verdicts.pop(fault.name).test} fails without a fault, too")
         return [verdicts[fault.name] for fault in faults]
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
-    """Return a line for each fault and their counts."""
-    lines = [f"{each.status:9} {each.fault.name:32} {each.fault.file:52} {each.test}" for each in verdicts]
-    counts = Counter(each.status for each in verdicts)
+    """Return a text table with a line for each verdict, and the counts of each status."""
+    lines = [
+        f"{verdict.status:9} {verdict.fault.name:32} {verdict.fault.file:52} {verdict.test}" for verdict in verdicts
+    ]
+    counts = Counter(verdict.status for verdict in verdicts)
     return "\n".join([*lines, ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))])
 
 
 def lost(verdicts: Iterable[Verdict], before: Sequence[dict[str, Any]]) -> list[Verdict]:
-    """Return the faults that an earlier run caught and this one did not."""
-    caught = {entry["name"] for entry in before if entry["status"] == "caught"}
-    return [each for each in verdicts if each.fault.name in caught and each.status == "survived"]
+    """Return the verdicts on faults that an earlier run caught and this one did not. `before`: its records, of
+    verdicts.json."""
+    caught = {verdict_record["name"] for verdict_record in before if verdict_record["status"] == "caught"}
+    return [verdict for verdict in verdicts if verdict.fault.name in caught and verdict.status == "survived"]
 
 
 def main(words: Sequence[str]) -> int:
@@ -392,42 +396,42 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="faults at a time")
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"default: {OUTPUT}")
     parser.add_argument("--compare", type=Path, default=EARLIER_VERDICTS, metavar="FILE", help="earlier verdicts")
-    given = parser.parse_args(words)
-    tree = given.tree.resolve()
-    if given.command == "draw":
-        return _draw(tree, coverage_map.read(given.map))
+    options = parser.parse_args(words)
+    tree = options.tree.resolve()
+    if options.command == "draw":
+        return _draw(tree, coverage_map.read(options.map))
     faults = [*NAMED, *drawn_faults()]
-    if given.only:
-        if unknown := {*given.only} - {fault.name for fault in faults}:
+    if options.only:
+        if unknown := {*options.only} - {fault.name for fault in faults}:
             parser.error(f"unknown faults: {', '.join(sorted(unknown))}; `list` shows all")
-        faults = [fault for fault in faults if fault.name in given.only]
-    elif given.named or given.drawn is not None:
-        faults = [*(NAMED if given.named else ()), *drawn_faults()[: given.drawn or 0]]
-    if given.command == "list":
+        faults = [fault for fault in faults if fault.name in options.only]
+    elif options.named or options.drawn is not None:
+        faults = [*(NAMED if options.named else ()), *drawn_faults()[: options.drawn or 0]]
+    if options.command == "list":
         print(*(f"{fault.name:32} {fault.file}: {fault.meaning}" for fault in faults), sep="\n")
         return 0
-    python = given.python or str(tree / ".venv/bin/python")
-    verdicts = judge_all(tree, faults, coverage_map.read(given.map), python, given.seconds, given.jobs)
-    given.output.parent.mkdir(parents=True, exist_ok=True)
+    python = options.python or str(tree / ".venv/bin/python")
+    verdicts = judge_all(tree, faults, coverage_map.read(options.map), python, options.seconds, options.jobs)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     lines = (
-        json.dumps({"name": each.fault.name, "status": each.status, "test": each.test, "tests": each.count})
-        for each in verdicts
+        json.dumps({"name": verdict.fault.name, "status": verdict.status, "test": verdict.test, "tests": verdict.count})
+        for verdict in verdicts
     )
-    given.output.write_text("[\n {}\n]\n".format(",\n ".join(lines)))
+    options.output.write_text("[\n {}\n]\n".format(",\n ".join(lines)))
     print(table(verdicts))
     named = {fault.name for fault in NAMED}
-    failures = [each for each in verdicts if each.fault.name in named and each.status != "caught"]
-    if given.compare.exists():
-        failures = [*dict.fromkeys([*failures, *lost(verdicts, json.loads(given.compare.read_text()))])]
-    for each in failures:
-        print(f"must be caught: {each.fault.name} ({each.fault.meaning})")
+    failures = [verdict for verdict in verdicts if verdict.fault.name in named and verdict.status != "caught"]
+    if options.compare.exists():
+        failures = [*dict.fromkeys([*failures, *lost(verdicts, json.loads(options.compare.read_text()))])]
+    for verdict in failures:
+        print(f"must be caught: {verdict.fault.name} ({verdict.fault.meaning})")
     return min(1, len(failures))
 
 
 def _draw(tree: Path, recorded: CoverageMap) -> int:
-    faults = draw(sources(tree), lambda *where: bool(reached_by(recorded, *where)))
-    DRAWN.write_text(f"{json.dumps([fault._asdict() for fault in faults], indent=1, ensure_ascii=False)}\n")
-    print(f"{DRAWN}: {len(faults)} faults")
+    faults = draw(sources(tree), lambda *place_arguments: bool(reached_by(recorded, *place_arguments)))
+    DRAWN_FILE.write_text(f"{json.dumps([fault._asdict() for fault in faults], indent=1, ensure_ascii=False)}\n")
+    print(f"{DRAWN_FILE}: {len(faults)} faults")
     return 0
 
 

@@ -52,8 +52,9 @@ class Step(NamedTuple):
 
 
 def steps(pages: Mapping[str, str]) -> list[Step]:
-    """Return the steps of pages, name -> Markdown, each command once; `bench submit` and shells are left out."""
-    found: dict[str, Step] = {}
+    """Return the steps that pages (name -> Markdown) show, each command once; `bench submit` and lines that are no
+    `bench` command are left out."""
+    steps: dict[str, Step] = {}
     for text in pages.values():
         shell = [block.text for block in blocks(text) if block.language in ("sh", "bash", "")]
         shell += re.findall(r"(?<=\n\n)(?: {4}bench .*\n)+", text)
@@ -63,16 +64,16 @@ def steps(pages: Mapping[str, str]) -> list[Step]:
             if name == "submit":
                 continue
             placeholder = PLACEHOLDER.search(command)
-            found.setdefault(
+            steps.setdefault(
                 command,
                 Step(command, name in TRAINING and "--dry-run" not in command, placeholder[0] if placeholder else "",
                      name == "watch"),
             )  # fmt: skip
-    return list(found.values())
+    return list(steps.values())
 
 
 def failure(step: Step, code: int, output: str) -> str:
-    """Return why a step failed; "" if it did what it must."""
+    """Return why a step failed, judged by its exit code and output; "" if it behaved as it must."""
     if step.placeholder:
         named = step.placeholder in output and (code or "missing" in output)
         return "" if named else f"it does not say that {step.placeholder} is missing"
@@ -86,7 +87,7 @@ def failure(step: Step, code: int, output: str) -> str:
 
 
 def run(step: Step, directory: Path, environment: Mapping[str, str]) -> str:
-    """Run a step in a clone, print it with its output, and return why it failed; "" if it did not."""
+    """Run a step in the clone `directory`, print its command and output, and return why it failed; "" if it did not."""
     command = f"{step.command} --dry-run" if step.dry else step.command
     print(f"\n$ {command}", flush=True)
     start = time.monotonic()
@@ -95,7 +96,7 @@ def run(step: Step, directory: Path, environment: Mapping[str, str]) -> str:
         stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        output = _served(process) if step.serves else process.communicate(timeout=COMMAND)[0]
+        output = _fetch_page(process) if step.serves else process.communicate(timeout=COMMAND)[0]
     except (subprocess.TimeoutExpired, OSError) as error:
         os.killpg(process.pid, signal.SIGKILL)
         return f"it was ended: {error}"
@@ -105,9 +106,9 @@ def run(step: Step, directory: Path, environment: Mapping[str, str]) -> str:
     return reason
 
 
-def _served(process: subprocess.Popen[str]) -> str:
-    """Return the output of a process that serves a page, after fetching the page and stopping the process. Raise
-    OSError if the page cannot be fetched."""
+def _fetch_page(process: subprocess.Popen[str]) -> str:
+    """Fetch the page that a process serves, stop the process, and return its output. Raise OSError if it prints no
+    address or the page cannot be fetched."""
     assert process.stdout is not None
     output = ""
     for line in process.stdout:
@@ -123,19 +124,19 @@ def _served(process: subprocess.Popen[str]) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run all steps and return 1 if one failed."""
+    """Run all steps in a fresh clone and return 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m tools.fresh", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--keep", type=Path, metavar="DIR", help="clone into this new directory, and keep it")
-    given = parser.parse_args(words)
+    options = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="guidebench-fresh-") as temporary:
-        clone = given.keep or Path(temporary) / "guidebench"
+        clone = options.keep or Path(temporary) / "guidebench"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
         print("$ make run", flush=True)
-        begun = time.monotonic()
+        start = time.monotonic()
         options: dict[str, Any] = {"cwd": clone, "env": environment, "stdin": subprocess.DEVNULL}
         subprocess.run(["make", "run"], timeout=INSTALLATION, check=True, **options)
-        print(f"# {time.monotonic() - begun:.1f} s", flush=True)
+        print(f"# {time.monotonic() - start:.1f} s", flush=True)
         environment["PATH"] = os.pathsep.join([str(clone / ".venv" / "bin"), environment["PATH"]])
         pages = {page: (clone / page).read_text(encoding="utf-8") for page in PAGES}
         failures = {step.command: reason for step in steps(pages) if (reason := run(step, clone, environment))}

@@ -30,13 +30,13 @@ LISTS = {"find-links": "--find-links", "extra-index-url": "--index", "trusted-ho
 
 
 def gpu_present() -> bool:
-    """Return whether the machine has a GPU of NVIDIA, by its driver."""
+    """Return whether the machine has an NVIDIA driver."""
     return shutil.which("nvidia-smi") is not None or Path("/proc/driver/nvidia").exists()
 
 
 def pip_options(listing: str) -> dict[str, str]:
-    """Return option -> value of pip's configuration, from the output of `pip config list`. A setting of the environment
-    comes before one of a file."""
+    """Return option -> value of pip's configuration, parsed from the output of `pip config list`. A setting of the
+    environment takes precedence over one of a file."""
     options: dict[str, str] = {}
     for line in listing.splitlines():
         name, separator, value = line.partition("=")
@@ -48,7 +48,8 @@ def pip_options(listing: str) -> dict[str, str]:
 
 
 def uv_options(options: Mapping[str, str]) -> list[str]:
-    """Return the options with which uv looks where pip would: the same indexes, each asked for every package."""
+    """Return the command-line options that make uv use the indexes of pip's `options`, asking each for every
+    package."""
     words = ["--default-index", options["index-url"]] if "index-url" in options else []
     for option, word in LISTS.items():
         for value in options.get(option, "").split():
@@ -57,8 +58,8 @@ def uv_options(options: Mapping[str, str]) -> list[str]:
 
 
 def attempts(extras: str, python: str, options: Mapping[str, str], cpu_build: bool) -> list[list[str]]:
-    """Return the commands to try in order, each of which installs the project with `extras` for `python`. `cpu_build`:
-    whether torch's CPU build is to be had."""
+    """Return the commands to try in order, first with uv and then with pip, that install the project with `extras` for
+    `python`. `cpu_build`: whether torch's CPU build is available."""
     requirements = ["-c", str(CONSTRAINTS), "-e", f"{ROOT}[{extras}]"]
     torch = ["--torch-backend", "cpu"] if cpu_build else []
     return [
@@ -68,12 +69,12 @@ def attempts(extras: str, python: str, options: Mapping[str, str], cpu_build: bo
 
 
 def uv(python: str, options: Mapping[str, str]) -> list[str]:
-    """Return the words of `uv pip install` for `python`."""
+    """Return the words of a `uv pip install` command for the interpreter `python`."""
     return [python, "-m", "uv", "pip", "install", "--python", python, *uv_options(options)]
 
 
 def size(extras: str, gpu: bool) -> str:
-    """Describe how large the installation becomes."""
+    """Describe the size of the installation in GB."""
     beside = max((EXTRAS.get(extra, EXTRAS["suites"]) for extra in extras.split(",")), default=0.0)
     cuda = f"{beside + TORCH['cuda']:.1f} GB with the CUDA libraries of torch"
     return cuda if gpu else f"{beside + TORCH['cpu']:.1f} GB, or {cuda} where the index has no CPU build"

@@ -31,7 +31,7 @@ _TECHNICAL = (
     "check", "encoding", "ensure_ascii", "exist_ok", "frozen", "indent", "kw_only", "missing_ok", "parents", "slots",
     "stacklevel", "strict", "text",
 )  # fmt: skip
-"""Keywords whose values say nothing of what is computed."""
+"""Keywords whose arguments do not affect what is computed."""
 
 
 class Fault(NamedTuple):
@@ -41,33 +41,34 @@ class Fault(NamedTuple):
     new: str
     meaning: str
     scope: str = ""
-    """Qualified name of the function or class in which `old` is looked for; empty for the whole file."""
+    """Qualified name of the function or class in which `old` is searched; "" for the whole file."""
     occurrence: int = 0
-    """How many times `old` comes before it in its scope."""
+    """Number of occurrences of `old` that precede it in its scope."""
 
 
 class Place(NamedTuple):
-    """Where a fault is: lines from 1, the last one included."""
+    """Lines of a fault, from 1, both ends included."""
 
     first: int
     last: int
 
 
 def locate(source: str, fault: Fault) -> tuple[int, int] | None:
-    """Return the offsets of the text that a fault replaces, or None if this version of the file has no such text."""
-    start, left = 0, fault.occurrence
+    """Return the start and end offset of the text that a fault replaces; None if this version of the file has no such
+    text."""
+    start, skipped = 0, fault.occurrence
     for begin, end in _spans(source, fault.scope):
         start = max(begin, start)
-        while (found := source.find(fault.old, start, end)) >= 0:
-            if not left:
-                return found, found + len(fault.old)
-            left -= 1
-            start = found + 1
+        while (offset := source.find(fault.old, start, end)) >= 0:
+            if not skipped:
+                return offset, offset + len(fault.old)
+            skipped -= 1
+            start = offset + 1
     return None
 
 
 def place(source: str, fault: Fault) -> Place:
-    """Return the lines that a fault changes. Raise LookupError if it cannot be applied."""
+    """Return the lines of a file that a fault changes. Raise LookupError if its text is not in `source`."""
     if (offsets := locate(source, fault)) is None:
         raise LookupError(f"{fault.file} has no {fault.old!r} in {fault.scope or 'it'}")
     start, end = offsets
@@ -75,15 +76,16 @@ def place(source: str, fault: Fault) -> Place:
     return Place(source.count("\n", 0, start) + 1, source.count("\n", 0, end) + 1)
 
 
-def applied(source: str, fault: Fault) -> str:
-    """Return the text of a file with a fault in it. Raise LookupError if it cannot be applied."""
+def apply(source: str, fault: Fault) -> str:
+    """Return the text of a file with a fault in it. Raise LookupError if the text it replaces is not in `source`."""
     if (offsets := locate(source, fault)) is None:
         raise LookupError(f"{fault.file} has no {fault.old!r} in {fault.scope or 'it'}")
     return source[: offsets[0]] + fault.new + source[offsets[1] :]
 
 
 def _spans(source: str, scope: str) -> Iterator[tuple[int, int]]:
-    """Yield the offsets of the definitions of this qualified name."""
+    """Yield the start and end offset of each definition with this qualified name; of the whole source if `scope` is
+    ""."""
     if not scope:
         yield 0, len(source)
         return
@@ -115,39 +117,38 @@ def _definitions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, Definit
 def draw(
     sources: Mapping[str, str], is_reached: Callable[[str, str, Place], bool], count: int = 100, seed: str = SEED
 ) -> list[Fault]:
-    """Return `count` faults, as many of each kind, of different functions. `sources`: file -> text; `is_reached`: says
-    of a file, its text and the lines of a fault whether a test executes them.
+    """Return `count` faults of different functions, equally many of each kind. `sources`: file -> text; `is_reached`:
+    given a file, its text and the lines of a fault, says whether a test executes them.
 
-    The order in which they are taken depends on the hash of each fault and the seed alone, so a change elsewhere in the
-    package draws no other ones.
-    """
+    Faults are taken in the order of a hash of each fault and the seed, so a change elsewhere in the package draws no
+    other ones."""
     ranked: dict[str, list[tuple[str, Fault]]] = {kind: [] for kind in KINDS}
     for file, source in sources.items():
         for kind, fault in candidates(file, source):
             digest = hashlib.sha256("\0".join(map(str, (seed, kind, *fault[1:]))).encode()).hexdigest()
             ranked[kind].append((digest, fault._replace(name=f"{kind.replace(' ', '-')}-{digest[:8]}")))
     queues = [iter(sorted(ranked[kind])) for kind in KINDS]
-    drawn: list[Fault] = []
-    taken: set[tuple[str, str]] = set()
-    while len(drawn) < count and queues:
+    faults: list[Fault] = []
+    functions: set[tuple[str, str]] = set()
+    while len(faults) < count and queues:
         for queue in [*queues]:
             for _, fault in queue:
                 source = sources[fault.file]
-                if (fault.file, fault.scope) in taken or not _is_valid(applied(source, fault)):
+                if (fault.file, fault.scope) in functions or not _is_valid(apply(source, fault)):
                     continue
                 if is_reached(fault.file, source, place(source, fault)):
-                    drawn.append(fault)
-                    taken.add((fault.file, fault.scope))
+                    faults.append(fault)
+                    functions.add((fault.file, fault.scope))
                     break
             else:
                 queues.remove(queue)
-            if len(drawn) == count:
+            if len(faults) == count:
                 break
-    return drawn
+    return faults
 
 
 def candidates(file: str, source: str) -> Iterator[tuple[str, Fault]]:
-    """Yield each fault that can be made in a module, with its kind. Names are empty; syntax has not been checked."""
+    """Yield (kind, fault) for each fault that can be made in a module. Names are empty, and syntax is not checked."""
     lines = source.splitlines(keepends=True)
     starts = _line_starts(source)
     tree = ast.parse(source)
@@ -171,7 +172,7 @@ def candidates(file: str, source: str) -> Iterator[tuple[str, Fault]]:
 
 
 def _count(source: str, text: str, start: int, end: int) -> int:
-    """Return how many places before `end`, overlapping ones included, have this text."""
+    """Return how often `text` starts in source[start:end], overlapping occurrences included."""
     count = 0
     while 0 <= (start := source.find(text, start)) < end:
         count, start = count + 1, start + 1
@@ -192,7 +193,7 @@ def _is_valid(source: str) -> bool:
 
 
 def _mutants(tree: ast.AST, scope: str = "") -> Iterator[tuple[str, str, ast.AST, str]]:
-    """Yield kind, scope, node and the text that replaces the node."""
+    """Yield kind, scope, node, and the text that replaces the node, for each possible fault below `tree`."""
     for node in _parts(tree):
         name = f"{scope}.{node.name}".lstrip(".") if isinstance(node, Definition) else scope
         for kind, text in _changes(node, tree):
@@ -201,7 +202,7 @@ def _mutants(tree: ast.AST, scope: str = "") -> Iterator[tuple[str, str, ast.AST
 
 
 def _parts(node: ast.AST) -> Iterable[ast.AST]:
-    """Return what lies directly below a node, without annotations, messages, names of types and decorators."""
+    """Return the children of a node that may be mutated: no annotations, messages, type names or decorators."""
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
         return node.orelse
     if isinstance(node, ast.Raise | ast.JoinedStr | ast.arg | ast.Import | ast.ImportFrom):
@@ -212,7 +213,7 @@ def _parts(node: ast.AST) -> Iterable[ast.AST]:
         return (node.test,)
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.startswith("__"):
         return ()
-    if isinstance(node, ast.Call) and _called(node) in (*_MESSAGES, "Literal", "TypeVar", "Log", "Column"):
+    if isinstance(node, ast.Call) and _callee(node) in (*_MESSAGES, "Literal", "TypeVar", "Log", "Column"):
         return ()
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return (*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body)
@@ -225,17 +226,17 @@ def _parts(node: ast.AST) -> Iterable[ast.AST]:
     ]
 
 
-def _called(node: ast.Call) -> str:
+def _callee(node: ast.Call) -> str:
     function = node.func
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _changes(node: ast.AST, parent: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of each fault of a node."""
+    """Yield kind and replacement text of each fault of a node."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
         yield "comparison", ast.unparse(ast.Compare(node.left, [_COMPARISONS[type(node.ops[0])]()], node.comparators))
     elif isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
-        if not (isinstance(parent, ast.Call) and _called(parent) in _WITH_AXIS and node in parent.args):
+        if not (isinstance(parent, ast.Call) and _callee(parent) in _WITH_AXIS and node in parent.args):
             yield "constant", repr(_other(node.value))
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
         if not any(isinstance(side, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(side) for side in _sides(node)):
@@ -266,14 +267,14 @@ def _other(value: bool | int | float) -> bool | int | float:
 
 
 def _axis_changes(node: ast.Call) -> Iterator[tuple[str, str]]:
-    """Yield a call with another axis: the first for the second or the last, the second for the first."""
+    """Yield the call with another axis: 0 becomes 1, and any other axis becomes 0."""
     changed = copy.deepcopy(node)
     for keyword in changed.keywords:
         if keyword.arg in _AXES and (axis := _integer(keyword.value)) is not None:
             keyword.value = ast.Constant(int(axis == 0))
             yield "axis", ast.unparse(changed)
             return
-    if _called(node) in _WITH_AXIS and isinstance(node.func, ast.Attribute):
+    if _callee(node) in _WITH_AXIS and isinstance(node.func, ast.Attribute):
         for place, argument in enumerate(changed.args[:2]):
             if (axis := _integer(argument)) is not None and (place or not _is_module(node.func.value)):
                 changed.args[place] = ast.Constant(int(axis == 0))
@@ -294,9 +295,10 @@ def _integer(node: ast.expr) -> int | None:
 
 
 def _may_be_dropped(node: ast.AST) -> bool:
-    """Whether the code still runs without this statement: a call, a change of something, or a check that raises."""
+    """Return whether the code still runs without this statement: a call, an assignment to an attribute or item, or a
+    check that raises."""
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call) and _called(node.value) not in _MESSAGES
+        return isinstance(node.value, ast.Call) and _callee(node.value) not in _MESSAGES
     if isinstance(node, ast.Assign):
         return all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
     if isinstance(node, ast.If):

@@ -1,7 +1,6 @@
-"""A plug-in of pytest that says to the recorder which test runs, or which fixture of several tests is being made.
+"""A pytest plug-in that tells the recorder which test is running, or which shared fixture is being set up.
 
-`coverage_map` copies this file beside the recorder.
-"""
+`coverage_map` copies this file beside the recorder."""
 
 from __future__ import annotations
 
@@ -16,11 +15,11 @@ import recorder
 recorder.begin()
 recorder.runs_tests = os.getpid()
 _contexts: list[str] = [""]
-"""The test that runs, then the fixtures that are being made for it."""
+"""Stack of recording names: the running test, then the fixtures that are being set up for it."""
 _fixtures: dict[Any, str] = {}
-"""Definition of a fixture of several tests -> the name of what was recorded when it was last made."""
+"""Definition of a shared fixture -> name of the recording of its last set-up."""
 _in_fixtures = 0.0
-"""Seconds in which fixtures of several tests were made for the test that runs."""
+"""Seconds spent on setting up shared fixtures for the running test."""
 _failed: set[str] = set()
 
 
@@ -66,9 +65,9 @@ def pytest_fixture_setup(fixturedef: Any) -> Iterator[Any]:
     try:
         return (yield)  # type: ignore[misc]
     finally:
-        inner, whole = _in_fixtures - before, time.monotonic() - began
-        _in_fixtures = before + whole
-        _leave(seconds=round(whole - inner, 4))
+        inner, total = _in_fixtures - before, time.monotonic() - began
+        _in_fixtures = before + total
+        _leave(seconds=round(total - inner, 4))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -77,7 +76,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def _close_readers() -> None:
-    """Let each test start the process that reads files, which else would be recorded for the first of them only."""
+    """End the process that reads files, so that each test starts its own and is recorded with it."""
     from guidebench.harness import reader_process
 
     reader_process._SHARED.close()

@@ -1,7 +1,7 @@
-"""A plug-in of pytest that keeps the tests named in a file, in its order, and then whole files; it writes which failed.
+"""A pytest plug-in that keeps the tests named in a file, in its order, and then whole files; it writes which tests
+failed.
 
-`coverage_map` copies this file to a folder of its own.
-"""
+`coverage_map` copies this file to a folder of its own."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _DIRECTORY = Path(os.environ["GUIDEBENCH_SELECTION"])
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    wanted = json.loads((_DIRECTORY / "selection.json").read_text())
-    places = {name: place for place, name in enumerate(wanted["tests"])}
-    files = tuple(f"{name}{'::' if name.endswith('.py') else '/'}" for name in wanted["files"])
-    kept = [item for item in items if item.nodeid in places or item.nodeid.startswith(files)]
-    kept.sort(key=lambda item: places.get(item.nodeid, len(places)))
-    config.hook.pytest_deselected(items=[item for item in items if item not in {*kept}])
-    items[:] = kept
+    selection = json.loads((_DIRECTORY / "selection.json").read_text())
+    places = {name: place for place, name in enumerate(selection["tests"])}
+    files = tuple(f"{name}{'::' if name.endswith('.py') else '/'}" for name in selection["files"])
+    selected = [item for item in items if item.nodeid in places or item.nodeid.startswith(files)]
+    selected.sort(key=lambda item: places.get(item.nodeid, len(places)))
+    config.hook.pytest_deselected(items=[item for item in items if item not in {*selected}])
+    items[:] = selected
 
 
 def _note(name: str) -> None:

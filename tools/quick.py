@@ -19,7 +19,7 @@ LIST = Path("tests/not_quick.txt")
 MARKERS = ("slow", "waits", "gpu")
 _listed: set[str] = set()
 _tried: list[str] = []
-"""What the test that runs has tried."""
+"""Forbidden actions that the running test has tried."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,13 +32,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    kept = [
+    quick = [
         item
         for item in items
         if item.nodeid.partition("[")[0] not in _listed and not any(map(item.get_closest_marker, MARKERS))
     ]
-    config.hook.pytest_deselected(items=[item for item in items if item not in {*kept}])
-    items[:] = kept
+    config.hook.pytest_deselected(items=[item for item in items if item not in {*quick}])
+    items[:] = quick
 
 
 @pytest.hookimpl(wrapper=True)
@@ -49,23 +49,23 @@ def pytest_runtest_protocol() -> Iterator[Any]:
     _tried.clear()
     with pytest.MonkeyPatch.context() as patched:
         for owner, name in ((fork_server, "start"), (subprocess.Popen, "__init__"), (os, "fork")):
-            patched.setattr(owner, name, _skipping("starts a process"))
-        patched.setattr(worker, "work", _skipping("trains"))
+            patched.setattr(owner, name, _skip_because("starts a process"))
+        patched.setattr(worker, "work", _skip_because("trains"))
         return (yield)  # type: ignore[misc]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
-    """A test whose code caught the skip, or waits in vain for a process, is skipped, too."""
+    """Report a test as skipped if its code caught the skip or waited in vain for a process."""
     report = yield
     if report.failed and _tried:
         report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: not quick: it {_tried[0]}")
     return report
 
 
-def _skipping(what: str) -> Callable[..., None]:
+def _skip_because(reason: str) -> Callable[..., None]:
     def skip(*arguments: object, **named: object) -> None:
-        _tried.append(what)
-        pytest.skip(f"not quick: it {what}")
+        _tried.append(reason)
+        pytest.skip(f"not quick: it {reason}")
 
     return skip

@@ -21,24 +21,24 @@ from typing import Any
 import coverage
 
 DIRECTORY = "GUIDEBENCH_RECORDING"
-"""Environment variable: the folder of the recordings. Where it is not set, nothing is recorded."""
+"""Environment variable with the folder of the recordings. Nothing is recorded where it is not set."""
 TREE = "GUIDEBENCH_RECORDED_TREE"
-"""Environment variable: the checkout whose files are recorded."""
+"""Environment variable with the checkout whose files are recorded."""
 CONTEXT = "GUIDEBENCH_RECORDED_TEST"
-"""Environment variable: the test, or the fixture, for which processes run."""
+"""Environment variable with the name of the test or fixture for which processes run."""
 FOLDERS = ("harness", "suites", "baselines", "methods", "results", "reports", "guidebench")
 LIMIT = 30.0
 """Seconds for which an exiting process waits for another of its threads that is writing."""
 
 
 class Recorder:
-    """What this process has executed and not yet written."""
+    """Lines and branches that this process has executed and not yet written."""
 
     def __init__(self, directory: Path, tree: Path) -> None:
         self._directory, self._tree = directory, tree.resolve()
         self._file, self._pid = self._new_file()
         self._arcs: dict[str, set[tuple[int, int]]] = {}
-        """All that this process has written, so that each branch is written once."""
+        """File -> branches that this process has written already."""
         self._turn = threading.RLock()
         self._coverage = coverage.Coverage(
             data_file=None, branch=True, config_file=False, messages=False,
@@ -65,7 +65,8 @@ class Recorder:
         self._file, self._pid = self._new_file()
 
     def write(self, context: str | None = None, **about: Any) -> None:
-        """Write what was executed since the last call. `about`: what else is known of this test."""
+        """Append what was executed since the last call to this process's file. `context`: name of the test, by default
+        that of the environment; `about`: further facts on the test, such as its duration."""
         if not self._turn.acquire(timeout=LIMIT):
             return
         try:
@@ -83,10 +84,10 @@ class Recorder:
                 for number in {number for arc in executed for number in arc if number > 0}:
                     bits |= 1 << number
                 lines[name] = f"{bits:x}"
-                known = self._arcs.setdefault(name, set())
-                if added := executed - known:
+                recorded_arcs = self._arcs.setdefault(name, set())
+                if added := executed - recorded_arcs:
                     arcs[name] = sorted(added)
-                    known |= added
+                    recorded_arcs |= added
             data.erase()
             if lines or about:
                 record = {"test": context, "lines": lines, "arcs": arcs, **about}
@@ -98,11 +99,11 @@ class Recorder:
 
 recorder: Recorder | None = None
 runs_tests = 0
-"""The id of this process, if it runs tests; these say themselves when to write."""
+"""Id of this process if it runs tests; such a process calls `write` itself."""
 
 
 def begin() -> None:
-    """Record this process, where its environment says so."""
+    """Start recording this process if its environment variables ask for it."""
     global recorder
     if recorder is not None or DIRECTORY not in os.environ:
         return
@@ -112,7 +113,8 @@ def begin() -> None:
 
 
 def _write_before_ends(recorder: Recorder) -> None:
-    """Let this process write before it ends without `atexit` functions, or before it may be killed."""
+    """Patch `os._exit`, `os.kill`, `signal.signal` and connections so that the recorder writes before this process ends
+    without `atexit` functions or may be killed."""
     exit_at_once, kill, set_handler = os._exit, os.kill, signal.signal
     send = multiprocessing.connection.Connection.send
 

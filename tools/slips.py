@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from guidebench.harness.commands import cli, run_
-from tests.docs.commands import PAGES, mentioned, shown
+from tests.docs.commands import PAGES, block_commands, sentence_commands
 
 PLANNING = ("run", "ablate", "perturb", "show")
 SLIPS = ("letter", "space", "plural", "kind", "missing")
@@ -38,13 +38,13 @@ NEIGHBOURS = {
     "dataset": ("suite", "task"), "models": ("chat", "judge"), "training": ("learner", "evaluation"),
     "evaluation": ("training", "learner"), "launcher": ("trackers",), "trackers": ("launcher",),
 }  # fmt: skip
-"""A kind or section -> those that a person may take for it."""
+"""Kind or section -> kinds and sections with which it may be confused."""
 SECONDS = 60
-"""Seconds that an answer may take."""
+"""Time limit of an answer in seconds."""
 
 
 class Slip(NamedTuple):
-    """A command with one slip, and what it was to be."""
+    """A command with one typing slip, and the command that was meant."""
 
     kind: str
     words: tuple[str, ...]
@@ -62,16 +62,17 @@ class Answer(NamedTuple):
 
     @property
     def names(self) -> bool:
-        """Return whether the answer names the right word."""
+        """Return whether the answer names the word that was meant."""
         right = re.escape(self.slip.right)
-        written = rf"(?<![\w.]){right}=|(?:['=(,]|, |bench |write ){right}(?:[',);?]|$| )(?!')"
-        return re.search(written, self.text) is not None
+        pattern = rf"(?<![\w.]){right}=|(?:['=(,]|, |bench |write ){right}(?:[',);?]|$| )(?!')"
+        return re.search(pattern, self.text) is not None
 
 
 def commands() -> list[tuple[str, ...]]:
-    """Return the commands of README and docs, each once, without those that a reader has to complete."""
+    """Return the words of each `bench` command in README.md and docs, without duplicates and without commands that have
+    placeholders."""
     pages = [page for page in PAGES if page.name == "README.md" or "docs" in page.parts]
-    distinct = dict.fromkeys(command for page in pages for command in (*shown(page), *mentioned(page)))
+    distinct = dict.fromkeys(command for page in pages for command in (*block_commands(page), *sentence_commands(page)))
     return [
         words
         for words in distinct
@@ -80,7 +81,7 @@ def commands() -> list[tuple[str, ...]]:
 
 
 def slips(words: Sequence[str], kind: str, rng: random.Random) -> Iterator[Slip]:
-    """Yield slips of a kind in a command, in random order; none if the command has no word for it."""
+    """Yield slips of a kind in a command, in random order; none if no word of the command allows it."""
     places = list(range(len(words)))
     rng.shuffle(places)
     for place in places:
@@ -90,15 +91,16 @@ def slips(words: Sequence[str], kind: str, rng: random.Random) -> Iterator[Slip]
 
 
 def _broken(word: str, first: bool, kind: str, rng: random.Random) -> list[tuple[list[str], str]]:
-    """Return the words that a slip makes of one word, each with the piece that it breaks."""
+    """Return (broken words, word that was broken) for each slip of this kind in one word. `first`: whether it is the
+    command's first word."""
     key, assigned, value = word.partition("=")
     values = [name for name in value.split(",") if re.fullmatch(r"[a-z][a-z0-9_-]+", name)]
     if first or word.startswith("--"):
         option = word.partition("=")[0]
         if len(option.strip("-")) < 3 or "=" in word:
             return []
-        made = {"letter": _letter(option, rng), "space": _spaced(option, rng), "plural": [_plural(option)]}
-        return [([*piece] if isinstance(piece, list) else [piece], option) for piece in made.get(kind, [])]
+        slips_of_kind = {"letter": _letter(option, rng), "space": _split_word(option, rng), "plural": [_plural(option)]}
+        return [([*piece] if isinstance(piece, list) else [piece], option) for piece in slips_of_kind.get(kind, [])]
     if not assigned:
         return []
     name = rng.choice(values) if values and key != "output" else ""
@@ -112,8 +114,8 @@ def _broken(word: str, first: bool, kind: str, rng: random.Random) -> list[tuple
         pairs += [([renamed(other)], name) for other in _letter(name, rng)] if name else []
     elif kind == "space":
         pairs += [([key, f"={value}"], key), ([f"{key}=", value], key)]
-        pairs += [([*piece[:-1], f"{piece[-1]}={value}"], key) for piece in _spaced(key, rng)]
-        pairs += [(renamed(" ".join(piece)).split(" "), name) for piece in _spaced(name, rng)] if name else []
+        pairs += [([*piece[:-1], f"{piece[-1]}={value}"], key) for piece in _split_word(key, rng)]
+        pairs += [(renamed(" ".join(piece)).split(" "), name) for piece in _split_word(name, rng)] if name else []
         if "," in value:
             head, _, tail = word.partition(",")
             pairs.append(([f"{head},", tail], word))
@@ -131,7 +133,8 @@ def _broken(word: str, first: bool, kind: str, rng: random.Random) -> list[tuple
 
 
 def _letter(word: str, rng: random.Random) -> list[str]:
-    """Return a word with a letter left out, doubled, replaced or swapped with its neighbour."""
+    """Return one misspelling of a word: a letter left out, doubled, replaced or swapped with its neighbour; [] for
+    short words."""
     places = [number for number, letter in enumerate(word) if letter.isalpha()][1:]
     if len(places) < 2:
         return []
@@ -145,8 +148,8 @@ def _letter(word: str, rng: random.Random) -> list[str]:
     return rng.sample([other for other in slips_of_letters if other != word], 1)
 
 
-def _spaced(word: str, rng: random.Random) -> list[list[str]]:
-    """Return the pieces of a word with a space within it, or in place of an underscore."""
+def _split_word(word: str, rng: random.Random) -> list[list[str]]:
+    """Return one way to split a word in two by a space, within it or in place of an underscore; [] for short words."""
     if "_" in word and rng.random() < 0.5:
         return [word.split("_", 1)]
     places = range(2, len(word) - 1)
@@ -159,7 +162,8 @@ def _plural(word: str) -> str:
 
 
 def answer(slip: Slip) -> Answer:
-    """Return what `bench` says to a command, in an empty directory; commands that train are planned."""
+    """Run `bench` with the slip's words in an empty directory and return its exit code and output; commands that train
+    are only planned."""
     output = io.StringIO()
 
     def late(*_: object) -> None:
@@ -189,8 +193,8 @@ def answer(slip: Slip) -> Answer:
 
 
 def draw(count: int, seed: int) -> list[Answer]:
-    """Return the answers to `count` broken commands, each kind of slip as often as another, no command broken twice by
-    the same kind."""
+    """Return the answers to `count` broken commands, equally many of each kind of slip, none broken twice by the same
+    kind."""
     rng = random.Random(seed)
     every, answers = commands(), list[Answer]()
     orders = {kind: rng.sample(every, len(every)) for kind in SLIPS}

@@ -10,5 +10,5 @@ WIDTH = 100
 
 def pages() -> dict[str, str]:
     """Return address -> Markdown: one page with all commands."""
-    parts = [f"## `{name}`\n\n```text\n{shown.strip()}\n```\n" for name, shown in cli.helps(WIDTH).items()]
+    parts = [f"## `{name}`\n\n```text\n{help_text.strip()}\n```\n" for name, help_text in cli.helps(WIDTH).items()]
     return {"reference/commands.md": "\n".join(["# Commands\n", *parts])}

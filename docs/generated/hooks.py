@@ -34,14 +34,14 @@ def pages() -> Mapping[str, str]:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add generated pages to the navigation, in the order in which they are made."""
-    for item in config.nav or ():
-        (title, children), *_ = item.items()
+    """Add generated pages to the navigation of mkdocs, in the order in which they are generated."""
+    for section_of_nav in config.nav or ():
+        (title, children), *_ = section_of_nav.items()
         if children == []:
-            own = [address for address in pages() if address.startswith(f"{title.lower()}/")]
-            plain: list[Any] = [address for address in own if address.count("/") == 1]
-            nested = [address for address in own if address.count("/") > 1]
-            item[title] = [*plain, *([{"Settings": nested}] if nested else [])]
+            section = [address for address in pages() if address.startswith(f"{title.lower()}/")]
+            plain: list[Any] = [address for address in section if address.count("/") == 1]
+            nested = [address for address in section if address.count("/") > 1]
+            section_of_nav[title] = [*plain, *([{"Settings": nested}] if nested else [])]
     return config
 
 
@@ -52,26 +52,26 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    return relinked(markdown, page.file.src_uri)
+    return relink(markdown, page.file.src_uri)
 
 
-def relinked(markdown: str, address: str) -> str:
+def relink(markdown: str, address: str) -> str:
     """Return a page's Markdown with links to repository files replaced: by links to the pages that show these files or,
     where there is none, by the link's text. A link to a missing file stays, so that the build fails on it."""
-    here = COPIED.get(address, f"docs/{address}")
-    shown = {source: page for page, source in COPIED.items()}
-    shown["results/measured"] = "papers/measured.md"
+    source_path = COPIED.get(address, f"docs/{address}")
+    pages_of = {source: page for page, source in COPIED.items()}
+    pages_of["results/measured"] = "papers/measured.md"
 
-    def replaced(found: re.Match[str]) -> str:
-        words, target = found[1], found[2]
+    def replaced(link: re.Match[str]) -> str:
+        words, target = link[1], link[2]
         path, _, anchor = target.partition("#")
         if not path or ":" in path:
-            return found[0]
-        file = os.path.normpath(os.path.join(os.path.dirname(here), path))
-        page = shown.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else "")
+            return link[0]
+        file = os.path.normpath(os.path.join(os.path.dirname(source_path), path))
+        page = pages_of.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else "")
         if page:
             to = os.path.relpath(page, os.path.dirname(address) or ".")
             return f"[{words}]({to}{'#' + anchor if anchor else ''})"
-        return words if (ROOT / file).exists() else found[0]
+        return words if (ROOT / file).exists() else link[0]
 
     return LINK.sub(replaced, markdown)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table with a blank line around it; "" without rows. Cells are Markdown themselves."""
+    """Return a Markdown table surrounded by blank lines; "" without rows. Cells are Markdown."""
     lines = ["| " + " | ".join(cells) + " |" for cells in rows]
     if not lines:
         return ""
@@ -22,6 +22,6 @@ def text(words: str) -> str:
 
 
 def code(words: str) -> str:
-    """Return words as code for a cell; "" stays ""."""
+    """Return words as inline code for a table cell; "" stays ""."""
     line = " ".join(words.split()).replace("|", "\\|")
     return f"`{line}`" if line else ""

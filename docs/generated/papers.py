@@ -25,11 +25,11 @@ MEASURED = Path(__file__).parents[2] / "results" / "measured" / "papers"
 
 
 class Experiment(NamedTuple):
-    """A command that makes runs of a paper."""
+    """A `bench` command that makes runs of a paper."""
 
     command: str
     makes: str
-    """The paper's tables and figures that use these runs."""
+    """Tables and figures of the paper that use these runs."""
 
 
 class About(NamedTuple):
@@ -37,7 +37,7 @@ class About(NamedTuple):
 
     idea: str
     page: str = ""
-    """The page of its method."""
+    """Documentation page of the paper's method."""
     experiments: tuple[Experiment, ...] = ()
 
 
@@ -46,7 +46,7 @@ _LAGEA_PARTS = "alignment,feedback,rho,reward,keyframes,delta,no_goal_delta,no_f
 _ALIKE = "suite.impossible=masked suite.actions=find"
 """Settings of DSADF's own recipe on Crafter, for the methods beside it."""
 _FROM = "pretraining.task=task2 pretraining.pretraining=ellm_exploration"
-"""What DSADF's unseen tasks are met with: learnt on mining iron, from ELLM's policy."""
+"""Settings of DSADF's unseen tasks: a policy learnt on mining iron that started from ELLM's."""
 ABOUT: Mapping[str, About] = {
     "vlm_rb": About(
         "A vision-language model judges clips of the agent's play, and a share of each batch is drawn from clips in "
@@ -191,23 +191,23 @@ ABOUT: Mapping[str, About] = {
 
 
 def pages() -> dict[str, str]:
-    """Return address -> Markdown; papers whose methods are implemented come first."""
+    """Return address -> Markdown of a page for each paper; papers whose methods are implemented come first."""
     order = sorted(published.PAPERS, key=lambda name: not ABOUT[name].experiments)
     return {f"papers/{name}.md": "\n".join(_page(name, ABOUT[name])) for name in order}
 
 
 def _page(name: str, about: About) -> Iterator[str]:
     yield f"# {published.PAPERS[name]}\n\n{text(about.idea)}\n"
-    yield _standing(name, about)
+    yield _availability(name, about)
     yield f"## Tables\n\n{_tables(name)}"
     yield f"## Claims\n\n{_claims(name)}"
     if about.experiments:
         yield f"## Commands and what they cost\n{_costs(about)}"
-    yield f"## What was measured\n\n{_measured(name)}"
+    yield f"## What was measured\n\n{_measurements(name)}"
 
 
-def _standing(name: str, about: About) -> str:
-    """Describe which parts of the paper are available here."""
+def _availability(name: str, about: About) -> str:
+    """Describe which methods and suites of a paper are available here."""
     methods, suites = _absent(name)
     if about.page:
         lines = [f"Its method is here: [`{name}`]({about.page}) says how it was built and what differs from the paper."]
@@ -226,28 +226,28 @@ def _standing(name: str, about: About) -> str:
 
 
 def _absent(name: str) -> tuple[list[str], list[str]]:
-    """Return the methods and suites of a paper's numbers that are not registered."""
+    """Return the methods and the suites of a paper's published numbers that are not registered."""
     numbers = published.load(name)
     methods = [name for name in numbers["method"].unique()
-               if not any(_methods(each) for each in numbers[numbers["method"] == name].itertuples())]  # fmt: skip
-    suites = [each for each in numbers["suite"].unique() if each and each not in _registered("suite")]
+               if not any(_methods(number) for number in numbers[numbers["method"] == name].itertuples())]  # fmt: skip
+    suites = [number for number in numbers["suite"].unique() if number and number not in _registered_names("suite")]
     return methods, suites
 
 
 @functools.cache
-def _registered(kind: str) -> frozenset[str]:
+def _registered_names(kind: str) -> frozenset[str]:
     return frozenset(registry.names(kind))
 
 
 def possible(number: Any) -> bool:
     """Return whether the suite, its tasks and the method of a published number (a record of `published.load`) are
     registered."""
-    suites = {each for each in number.suite.split(",") if each}
-    if not _methods(number) or not suites <= _registered("suite"):
+    suites = {suite for suite in number.suite.split(",") if suite}
+    if not _methods(number) or not suites <= _registered_names("suite"):
         return False
     tasks = {task for suite in suites for task in registry.get("suite", suite).tasks}
-    own = {paper(number.paper).tasks.get(task, task) for task in number.task.split(",")}
-    return not suites or number.task == "all" or own <= tasks
+    tasks_here = {paper(number.paper).tasks.get(task, task) for task in number.task.split(",")}
+    return not suites or number.task == "all" or tasks_here <= tasks
 
 
 def _methods(number: Any) -> list[str]:
@@ -257,8 +257,10 @@ def _methods(number: Any) -> list[str]:
         meant = [number.method]
     else:
         variant = published.variant(number.variant)
-        meant = [each.method for each in about.reads(about.tasks.get(number.task, number.task), number.method, variant)]
-    return [method for method in meant if method in _registered("method")]
+        meant = [
+            reading.method for reading in about.reads(about.tasks.get(number.task, number.task), number.method, variant)
+        ]
+    return [method for method in meant if method in _registered_names("method")]
 
 
 def _tables(name: str) -> str:
@@ -266,12 +268,12 @@ def _tables(name: str) -> str:
     titles = {layout.table: layout.title for layout in paper(name).layouts}
     rows = []
     for called, title in titles.items():
-        own = numbers[numbers["table"] == called]
-        here = sum(map(possible, own.itertuples()))
-        rows.append((called, text(title), str(len(own)), f"{here}" if here else "none"))
-    whole = sum(map(possible, numbers.itertuples()))
+        table_numbers = numbers[numbers["table"] == called]
+        possible_count = sum(map(possible, table_numbers.itertuples()))
+        rows.append((called, text(title), str(len(table_numbers)), f"{possible_count}" if possible_count else "none"))
+    total = sum(map(possible, numbers.itertuples()))
     return (
-        f"It prints {len(numbers)} numbers in tables of results. {whole or 'None'} of them can be run here, which "
+        f"It prints {len(numbers)} numbers in tables of results. {total or 'None'} of them can be run here, which "
         f"needs their suite, tasks and method.\n"
         f"{table(('table', 'what it shows', 'numbers', 'can be run here'), rows)}"
     )
@@ -288,14 +290,14 @@ def _claims(name: str) -> str:
 
 def plan(command: str) -> Plan:
     """Return the plan of a `bench run`, `bench ablate` or `bench perturb` command."""
-    _, kind, *given = command.split()
+    _, kind, *words = command.split()
     only: list[str] = []
-    if "--only" in given:
-        at = given.index("--only")
-        only, given = given[at + 1].split(","), given[:at] + given[at + 2 :]
-    planned = matrix.plan(given)
-    made = {"run": lambda: planned, "ablate": lambda: variations.ablations(planned, only)}
-    return made[kind]() if kind in made else variations.perturbations(planned, only)
+    if "--only" in words:
+        at = words.index("--only")
+        only, words = words[at + 1].split(","), words[:at] + words[at + 2 :]
+    planned = matrix.plan(words)
+    variants = {"run": lambda: planned, "ablate": lambda: variations.ablations(planned, only)}
+    return variants[kind]() if kind in variants else variations.perturbations(planned, only)
 
 
 def _costs(about: About) -> str:
@@ -306,22 +308,23 @@ def _costs(about: About) -> str:
         hours = core_hours(planned)
         rows.append((text(experiment.makes), code(experiment.command), str(runs), f"{hours:,.0f}", _models(planned)))
     low, high = estimates.SPREAD["counted"]
-    told = (
+    introduction = (
         f"\nEach command prints its cost with `--dry-run` for the machine on which it is typed. Core-hours here are "
         f"those of one CPU core by operation counts; runs took {low:g} to {high:g} times as many. The time of models "
         f"is not in them. `profile=quick` makes the same study in small.\n"
     )
-    return told + table(("makes", "command", "runs", "core-hours", "models"), rows)
+    return introduction + table(("makes", "command", "runs", "core-hours", "models"), rows)
 
 
 def core_hours(planned: Plan) -> float:
-    """Return the hours of all runs of a plan, those of pre-training stages included, by operation counts."""
+    """Return the estimated CPU core-hours of all runs of a plan, pre-training stages included, from operation
+    counts."""
     seconds = sum(estimates.COUNTED * estimates.counted(cell) for cell in planned.trained)
     return len(planned.seeds) * seconds / 3600
 
 
-def asked(planned: Plan) -> dict[str, tuple[int, float]]:
-    """Return model -> the calls of all runs of a plan, and USD by the known prices; only for models whose asking part
+def model_calls(planned: Plan) -> dict[str, tuple[int, float]]:
+    """Return model -> (number of calls, price in USD) of all runs of a plan; only for models whose asking part
     estimates its calls."""
     totals: dict[str, tuple[int, float]] = {}
     for cell in planned.trained:
@@ -332,24 +335,25 @@ def asked(planned: Plan) -> dict[str, tuple[int, float]]:
 
 
 def _models(planned: Plan) -> str:
-    """Describe what all runs of a plan ask of their models."""
-    totals = asked(planned)
+    """Describe how many calls all runs of a plan make to each model, and their price."""
+    totals = model_calls(planned)
     named = dict.fromkeys(cell.called(part) for cell in planned.trained for part in cell.models)
-    told = [
+    counts = [
         f"{code(model)}: {calls:,} calls" + (f", {usd:,.0f} USD" if usd else ", run here")
         for model, (calls, usd) in totals.items()
     ]
     return (
-        "; ".join([*told, *(f"{code(model)}: calls not estimated" for model in named if model not in totals)]) or "none"
+        "; ".join([*counts, *(f"{code(model)}: calls not estimated" for model in named if model not in totals)])
+        or "none"
     )
 
 
-def _measured(name: str) -> str:
+def _measurements(name: str) -> str:
     stored = MEASURED / name / f"{name}.json"
     if not stored.is_file():
         return "Nothing yet. [What this project has measured](measured.md) lists every study of its own.\n"
-    found = json.loads(stored.read_text(encoding="utf-8"))
-    numbers = [number for each in found["tables"] for number in each["numbers"]]
+    report = json.loads(stored.read_text(encoding="utf-8"))
+    numbers = [number for table in report["tables"] for number in table["numbers"]]
     ours = [number for number in numbers if number["ours"]]
     reasons = dict.fromkeys(reason for number in ours for reason in number["reasons"])
     rows = (
@@ -364,7 +368,7 @@ def _measured(name: str) -> str:
         )
         for number in ours
     )
-    studies = ", ".join(map(code, found["studies"]))
+    studies = ", ".join(map(code, report["studies"]))
     return (
         f"Studies: {studies}; [what they show](measured.md). They give {len(ours)} of the {len(numbers)} numbers. What "
         f"differs from the paper's runs: {text('; '.join(reasons))}.\n"
@@ -373,12 +377,12 @@ def _measured(name: str) -> str:
 
 
 def _interval(ours: Mapping[str, Any]) -> str:
-    """Format an estimate with its 95 % interval."""
+    """Format an estimate with its 95 % interval. `ours`: record with estimate, low and high."""
     return f"{_number(ours['estimate'])} \\[{_number(ours['low'])}, {_number(ours['high'])}\\]"
 
 
 def _number(value: float | str) -> str:
-    """Format with at least three digits, and as a whole number from a thousand on; a word such as "never" stays."""
+    """Format a number with at least three digits, and as a whole number from 1,000 on; a word such as "never" stays."""
     if isinstance(value, str):
         return value
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

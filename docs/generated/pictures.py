@@ -31,7 +31,7 @@ text { font: 13px sans-serif; fill: #222 } .name { font-weight: bold; font-size:
 
 
 def _svg(height: float, parts: Iterable[str], title: str) -> str:
-    """Return a whole picture with a white background, readable on a dark page."""
+    """Return an SVG picture of these elements with a white background, readable on a dark page."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img">\n'
         f"<title>{escape(title)}</title>\n{STYLE}"
@@ -48,19 +48,19 @@ def _arrow(x1: float, y1: float, x2: float, y2: float) -> str:
 
 
 class Folder(NamedTuple):
-    """A package of the tree."""
+    """A package of the tree: its purpose, subpackages and imports."""
 
     name: str
     purpose: str
     """First sentence of its docstring."""
     within: tuple[str, ...]
-    """Packages directly in it."""
+    """Direct subpackages."""
     imports: frozenset[str]
     """Other packages of the tree that its modules import."""
 
 
 def read_folders() -> dict[str, Folder]:
-    """Return the packages that `guidebench` links to, by name."""
+    """Return name -> description of each package that `guidebench` links to."""
     names = sorted(path.name for path in (ROOT / "guidebench").iterdir() if path.is_symlink())
     return {name: _folder(ROOT / name, names) for name in names}
 
@@ -68,14 +68,14 @@ def read_folders() -> dict[str, Folder]:
 def _folder(path: Path, names: Iterable[str]) -> Folder:
     about = ast.get_docstring(ast.parse((path / "__init__.py").read_text(encoding="utf-8"))) or ""
     purpose = " ".join(about.replace("`", "").split()).split(". ")[0].rstrip(".")
-    within = tuple(sorted(each.parent.name for each in path.glob("*/__init__.py")))
-    imported = {name for module in path.rglob("*.py") for name in _imported(module)}
+    within = tuple(sorted(package.parent.name for package in path.glob("*/__init__.py")))
+    imported = {name for module in path.rglob("*.py") for name in _imports(module)}
     return Folder(path.name, purpose, within, frozenset(imported & {*names} - {path.name}))
 
 
-def _imported(module: Path) -> set[str]:
-    """Return the packages of `guidebench` that a module imports, at its top or later."""
-    found: set[str] = set()
+def _imports(module: Path) -> set[str]:
+    """Return the subpackages of `guidebench` that a module imports, at its top or within functions."""
+    packages: set[str] = set()
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             paths = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -83,23 +83,24 @@ def _imported(module: Path) -> set[str]:
             paths = [alias.name for alias in node.names]
         else:
             continue
-        found |= {path.split(".")[1] for path in paths if path.startswith("guidebench.")}
-    return found
+        packages |= {path.split(".")[1] for path in paths if path.startswith("guidebench.")}
+    return packages
 
 
 def nearest(imports: Mapping[str, frozenset[str]]) -> dict[str, set[str]]:
-    """Return each name's direct imports without those that its other imports reach."""
+    """Return package -> its direct imports that no other of its imports reaches."""
 
     def reach(name: str) -> set[str]:
         return set(imports[name]).union(*map(reach, imports[name]))
 
     return {
-        name: {each for each in own if not any(each in reach(other) for other in own)} for name, own in imports.items()
+        name: {name for name in direct if not any(name in reach(other) for other in direct)}
+        for name, direct in imports.items()
     }
 
 
 def levels(imports: Mapping[str, frozenset[str]]) -> dict[str, int]:
-    """Return for each package the length of the longest chain of imports below it."""
+    """Return package -> length of the longest chain of imports below it."""
 
     def level(name: str) -> int:
         return max((level(other) + 1 for other in imports[name]), default=0)
@@ -107,47 +108,47 @@ def levels(imports: Mapping[str, frozenset[str]]) -> dict[str, int]:
     return {name: level(name) for name in imports}
 
 
-def draw_folders(found: Mapping[str, Folder]) -> str:
-    """Draw a box for each package, above those that it imports, with arrows to the nearest of them."""
-    imports = {name: folder.imports for name, folder in found.items()}
+def draw_folders(folders: Mapping[str, Folder]) -> str:
+    """Return an SVG with a box for each package above those that it imports, and arrows to the nearest of them."""
+    imports = {name: folder.imports for name, folder in folders.items()}
     level, arrows = levels(imports), nearest(imports)
     columns, place = 3, dict[str, int]()
-    for name in sorted(found, key=lambda name: (level[name], name)):
+    for name in sorted(folders, key=lambda name: (level[name], name)):
         below = [place[other] for other in sorted(arrows[name]) if level[other]]
-        taken = {place[other] for other in place if level[other] == level[name]}
-        place[name] = next(each for each in [*below, *range(len(found))] if each not in taken)
+        occupied = {place[other] for other in place if level[other] == level[name]}
+        place[name] = next(column for column in [*below, *range(len(folders))] if column not in occupied)
     wide, margin, gap = (WIDTH - 40) / columns - 20, 20.0, 46.0
     boxes, top = dict[str, tuple[float, float, float, float]](), 20.0
     texts: dict[str, list[str]] = {}
     for step in range(max(level.values()), -1, -1):
-        names = [name for name in found if level[name] == step]
+        names = [name for name in folders if level[name] == step]
         for name in names:
             alone = len(names) == 1 and step == 0
             width = WIDTH - 2 * margin if alone else wide
-            inside = ", ".join(found[name].within)
+            inside = ", ".join(folders[name].within)
             texts[name] = [
-                *textwrap.wrap(found[name].purpose, int((width - 24) / 7)),
+                *textwrap.wrap(folders[name].purpose, int((width - 24) / 7)),
                 "",
                 *textwrap.wrap(inside, int((width - 24) / 8)),
             ]
-            left = margin if alone else margin + place[name] * (wide + 30)
-            boxes[name] = left, top, width, 34 + 18 * len(texts[name])
+            x_left = margin if alone else margin + place[name] * (wide + 30)
+            boxes[name] = x_left, top, width, 34 + 18 * len(texts[name])
         height = max(boxes[name][3] for name in names)
         boxes |= {name: (*boxes[name][:3], height) for name in names}
         top += height + gap
     parts = []
     for name, others in arrows.items():
-        left, y, width, height = boxes[name]
+        x_left, y, width, height = boxes[name]
         for other in sorted(others):
-            there, below, its, _ = boxes[other]
-            x = min(max(left + width / 2, there + 20), there + its - 20)
-            parts.append(_arrow(left + width / 2, y + height, x, below))
-    for name, (left, y, width, height) in boxes.items():
-        parts.append(f'<rect class="box" x="{left:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6"/>')
-        parts.append(_words(left + 12, y + 22, f"{name}/", "name code"))
+            x_other, below, width_other, _ = boxes[other]
+            x = min(max(x_left + width / 2, x_other + 20), x_other + width_other - 20)
+            parts.append(_arrow(x_left + width / 2, y + height, x, below))
+    for name, (x_left, y, width, height) in boxes.items():
+        parts.append(f'<rect class="box" x="{x_left:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6"/>')
+        parts.append(_words(x_left + 12, y + 22, f"{name}/", "name code"))
         blank = texts[name].index("")
         for number, line in enumerate(texts[name]):
-            parts.append(_words(left + 12, y + 42 + 18 * number, line, "code" if number > blank else ""))
+            parts.append(_words(x_left + 12, y + 42 + 18 * number, line, "code" if number > blank else ""))
     return _svg(top - gap + 20, parts, "The folders: each imports those that its arrows lead to, and what they import")
 
 
@@ -159,19 +160,18 @@ RUN = (
 
 
 class Call(NamedTuple):
-    """A call of one of a run's objects by another."""
+    """A method call from one object of a run to another."""
 
     caller: str
     called: str
     method: str
 
 
-def traced() -> tuple[list[Call], dict[str, str]]:
-    """Return the calls between the objects of a run in one step of its loop, each once, in the order in which they are
-    made, and the class of each object.
+def trace_step() -> tuple[list[Call], dict[str, str]]:
+    """Return the calls between the objects of a run in one step of its loop, without duplicates and in order, and
+    object -> class name.
 
-    The chosen step of a short run is the one with the most calls: a clip ends, is judged, and a batch is learnt from.
-    """
+    The step is the one of a short run with the most calls: a clip ends, is judged, and a batch is learnt from."""
     from guidebench.harness.identity.cells import record
     from guidebench.harness.loop.job import Job
     from guidebench.harness.loop.training import Loop
@@ -184,11 +184,11 @@ def traced() -> tuple[list[Call], dict[str, str]]:
 
     def watched(loop: Any, phase: Any) -> None:
         objects, calls = _objects(loop), dict[Call, None]()
-        known = {id(each): name for name, each in objects.items()}
-        classes.update({name: type(each).__name__ for name, each in objects.items()})
+        names = {id(object_): name for name, object_ in objects.items()}
+        classes.update({name: type(object_).__name__ for name, object_ in objects.items()})
 
         def profile(frame: FrameType, event: str, _: Any) -> None:
-            if event == "call" and (call := _call(frame, known)) is not None:
+            if event == "call" and (call := _call(frame, names)) is not None:
                 calls[call] = None
 
         sys.setprofile(profile)
@@ -210,7 +210,7 @@ def traced() -> tuple[list[Call], dict[str, str]]:
 
 
 def _objects(loop: Any) -> dict[str, Any]:
-    """Return the objects of a run by their names in the contracts."""
+    """Return name -> object of a run's loop, task, agent and parts, named as in the contracts."""
     agent = loop.agent
     return {
         "Loop": loop, "Task": loop.tasks[0], "Asks": loop._asks["judge"], "Agent": agent,
@@ -219,37 +219,38 @@ def _objects(loop: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _call(frame: FrameType, known: Mapping[int, str]) -> Call | None:
-    """Return the call that a frame begins, if it is a public method of a known object called by another one."""
-    called, method = _owner(frame, known), frame.f_code.co_name
+def _call(frame: FrameType, names: Mapping[int, str]) -> Call | None:
+    """Return the call that a frame begins, if it is a public method of an object in `names` (id -> name) called by
+    another one; else None."""
+    called, method = _owner(frame, names), frame.f_code.co_name
     if not called or method.startswith(("_", "<")):
         return None
     if isinstance(inspect.getattr_static(type(frame.f_locals["self"]), method, None), property):
         return None
     back = frame.f_back
-    while back is not None and not _owner(back, known):
+    while back is not None and not _owner(back, names):
         back = back.f_back
-    caller = _owner(back, known) if back is not None else ""
+    caller = _owner(back, names) if back is not None else ""
     return Call(caller, called, method) if caller and caller != called else None
 
 
-def _owner(frame: FrameType, known: Mapping[int, str]) -> str:
-    """Return the known object of which a frame runs a method, or ""."""
-    return known.get(id(frame.f_locals.get("self")), "")
+def _owner(frame: FrameType, names: Mapping[int, str]) -> str:
+    """Return the name of the object whose method a frame runs, from `names` (id -> name); "" for other frames."""
+    return names.get(id(frame.f_locals.get("self")), "")
 
 
 def draw_transition(calls: Iterable[Call], classes: Mapping[str, str]) -> str:
-    """Draw a column for each object, in the order in which they take part, and an arrow for each call, downwards in
-    time. `classes`: the class of each object, shown below its name."""
-    shown = [*calls]
-    names = list(dict.fromkeys(name for call in shown for name in (call.caller, call.called)))
+    """Return an SVG with a column for each object, in the order of its first call, and an arrow for each call,
+    downwards in time. `classes`: object -> class name, shown below it."""
+    drawn_calls = [*calls]
+    names = list(dict.fromkeys(name for call in drawn_calls for name in (call.caller, call.called)))
     apart, row, head = WIDTH / len(names), 24, 64
     x = {name: apart * (index + 0.5) for index, name in enumerate(names)}
-    height = head + row * (len(shown) + 1)
+    height = head + row * (len(drawn_calls) + 1)
     parts = [_words(x[name], 28, name, "name", "middle") for name in names]
     parts += [_words(x[name], 46, classes[name], "small", "middle") for name in names]
     parts += [f'<path class="life" d="M{x[name]:g},52 V{height - 10:g}"/>' for name in names]
-    for number, call in enumerate(shown, 1):
+    for number, call in enumerate(drawn_calls, 1):
         y, begin, end = head + row * number - 6, x[call.caller], x[call.called]
         forward = end > begin
         parts.append(_arrow(begin, y, end, y))
@@ -257,12 +258,12 @@ def draw_transition(calls: Iterable[Call], classes: Mapping[str, str]) -> str:
     return _svg(height, parts, "A step of the training loop: which object calls which, downwards in time")
 
 
-def drawn() -> dict[str, str]:
-    """Return file in `docs` -> picture."""
-    return {"folders.svg": draw_folders(read_folders()), "transition.svg": draw_transition(*traced())}
+def pictures() -> dict[str, str]:
+    """Return file name in `docs` -> SVG text."""
+    return {"folders.svg": draw_folders(read_folders()), "transition.svg": draw_transition(*trace_step())}
 
 
 if __name__ == "__main__":
-    for file, picture in drawn().items():
+    for file, picture in pictures().items():
         (DOCS / file).write_text(picture, encoding="utf-8")
         print(f"docs/{file}")

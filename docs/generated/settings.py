@@ -25,12 +25,12 @@ RUN = (("training", Training), ("evaluation", Evaluation), ("models", Models), (
 
 def pages() -> dict[str, str]:
     """Return address -> Markdown: a page for the settings of every run, and one for each kind of part."""
-    found = {f"{FOLDER}/run.md": "\n".join(["# Settings of a run", INTRODUCTION, *_run()])}
+    pages = {f"{FOLDER}/run.md": "\n".join(["# Settings of a run", INTRODUCTION, *_run()])}
     for kind in registry.KINDS:
         title = f"# {kind.title()}s" if kind == "method" else f"# Settings of {kind}s"
         parts = [_part(kind, name) for name in registry.names(kind)]
-        found[f"{FOLDER}/{kind}.md"] = "\n".join([title, "" if kind == "method" else INTRODUCTION, *parts])
-    return found
+        pages[f"{FOLDER}/{kind}.md"] = "\n".join([title, "" if kind == "method" else INTRODUCTION, *parts])
+    return pages
 
 
 def _run() -> Iterator[str]:
@@ -41,26 +41,26 @@ def _run() -> Iterator[str]:
 
 
 def _part(kind: str, name: str) -> str:
-    thing = registry.get(kind, name)
-    words, _, tasks = describe(kind, thing).partition("  tasks: ")
+    part = registry.get(kind, name)
+    words, _, tasks = describe(kind, part).partition("  tasks: ")
     lines = [f"## `{name}` {{: #{name} }}", "", text(words[:1].upper() + words[1:])]
     if tasks:
         lines.append(f"\nTasks: {tasks}.")
     if kind == "method":
-        return "\n".join([*lines, _recipe(thing)])
-    if kind != "launcher" and thing.needs:
-        needed = (f"{code(role)} ({other})" if role != other else code(role) for role, other in thing.needs.items())
+        return "\n".join([*lines, _recipe(part)])
+    if kind != "launcher" and part.needs:
+        needed = (f"{code(role)} ({other})" if role != other else code(role) for role, other in part.needs.items())
         lines.append(f"\nIt needs: {', '.join(needed)}.")
-    known = settings.fields(thing)
-    lines.append(f"\nWritten as `{kind}.SETTING=VALUE`." if known else "\nIt has no settings.")
-    lines.append(_fields(thing))
+    fields = settings.fields(part)
+    lines.append(f"\nWritten as `{kind}.SETTING=VALUE`." if fields else "\nIt has no settings.")
+    lines.append(_fields(part))
     if kind == "suite":
-        lines.append(_suite(thing))
+        lines.append(_suite(part))
     return "\n".join(lines)
 
 
 def _fields(config: type) -> str:
-    """Return a table of the fields of a configuration."""
+    """Return a Markdown table of the fields of a configuration class."""
     rows = (
         (
             code(field.name),
@@ -76,13 +76,13 @@ def _fields(config: type) -> str:
 
 
 def _suite(suite: Any) -> str:
-    """Describe a suite's settings for other parts, by profile, and its drawing settings."""
+    """Describe a suite's drawing settings, its judges, and what it sets for other parts by profile."""
     lines = []
-    if drawn := _fields(suite.drawing):
-        lines.append(f"Its frames are drawn as `drawing.SETTING=VALUE` says:\n{drawn}")
+    if drawing := _fields(suite.drawing):
+        lines.append(f"Its frames are drawn as `drawing.SETTING=VALUE` says:\n{drawing}")
     judges = ", ".join(f"`{judge}` with `models={models}`" for models, judge in suite.judges.items())
     lines.append(f"Its judges of clips: {judges or 'none'}.\n")
-    layers = {"every profile": suite.defaults, **{f"profile `{name}`": each for name, each in suite.profiles.items()}}
+    layers = {"every profile": suite.defaults, **{f"profile `{name}`": layer for name, layer in suite.profiles.items()}}
     rows = [row for called, layer in layers.items() for row in _layer(called, layer)]
     if rows:
         lines.append(f"What it sets of a run and of its parts:\n{table(('setting', 'value', 'in', 'source'), rows)}")
@@ -98,7 +98,7 @@ def _recipe(method: Method) -> str:
     lines = [f"\nIts parts: {', '.join(parts)}.\n"]
     if rows := list(_sets(method)):
         lines.append(f"Its models by set (`models=NAME`):\n{table(('role', *SETS), rows)}")
-    layers = {"every suite": method.defaults, **{f"suite `{name}`": each for name, each in method.on_suite.items()}}
+    layers = {"every suite": method.defaults, **{f"suite `{name}`": layer for name, layer in method.on_suite.items()}}
     for suite, profiles in method.on_profile.items():
         layers |= {f"suite `{suite}`, profile `{name}`": layer for name, layer in profiles.items()}
     rows = [row for called, layer in layers.items() for row in _layer(called, layer)]
@@ -117,7 +117,8 @@ def _recipe(method: Method) -> str:
 
 
 def _sets(method: Method) -> Iterator[tuple[str, ...]]:
-    """Yield for each role of a model the part that the method names and those that askers declare."""
+    """Yield table rows (role, parts): for each role of a model, the part that the method names and the parts of the
+    model sets that its asker declares."""
     parts = _parts(method)
     for role, (kind, name) in parts.items():
         if kind not in registry.MODELS:
@@ -131,31 +132,31 @@ def _sets(method: Method) -> Iterator[tuple[str, ...]]:
 
 
 def _parts(method: Method) -> dict[str, tuple[str, str]]:
-    """Return role -> kind and name of the parts that a method's agent needs, directly or through other parts; "" for
-    what the suite names."""
-    found = {"agent": ("agent", method.named("agent", "agent"))}
+    """Return role -> (kind, name) of the parts that a method's agent needs, directly or through other parts; the name
+    is "" where the suite decides."""
+    parts = {"agent": ("agent", method.named("agent", "agent"))}
     waiting = ["agent"]
     while waiting:
-        kind, name = found[waiting.pop(0)]
+        kind, name = parts[waiting.pop(0)]
         for role, other in registry.get(kind, name).needs.items() if name else ():
-            if role not in found and other != registry.HUMAN:
+            if role not in parts and other != registry.HUMAN:
                 name = method.named(role, other)
-                found[role] = other, registry.meant(other, name, role) if name else ""
+                parts[role] = other, registry.meant(other, name, role) if name else ""
                 waiting.append(role)
-    return found
+    return parts
 
 
 def _layer(called: str, layer: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the rows of a layer: key, value, name of the layer, and source."""
-    for key, given in layer.items():
+    """Yield a table row (key, value, name of the layer, source) for each setting of a layer, those by task included."""
+    for key, setting in layer.items():
         if key == "by_task":
-            for task, own in given.items():
-                yield from _layer(f"{called}, task `{task}`", own)
+            for task, task_layer in setting.items():
+                yield from _layer(f"{called}, task `{task}`", task_layer)
             continue
-        value, source = given if isinstance(given, Cited) else (given, "")
+        value, source = setting if isinstance(setting, Cited) else (setting, "")
         yield code(key), _value(value), called, text(source)
 
 
 def _value(value: Any) -> str:
-    shown = settings.show(value)
-    return code(shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…") or "(empty)"
+    text_ = settings.show(value)
+    return code(text_ if len(text_) <= LONGEST else f"{text_[:LONGEST]}…") or "(empty)"

@@ -11,9 +11,9 @@ from safetensors.numpy import load_file
 
 from guidebench.harness import registry
 from guidebench.harness.plan import matrix
-from tests.logs import logged
+from tests.cell_views import cell_view
+from tests.logs import log_rows
 from tests.refusals import check_refused
-from tests.there import there
 
 SMALL = ("evaluation.episodes=1", "learner.hidden=[8]", "learner.batch_size=8", "learner.learning_starts=16")
 SHORT = (
@@ -29,7 +29,9 @@ def fitting(suite: str, task: str) -> list[str]:
     """Return the learners that take a task's observations and actions."""
     spaces = registry.get("suite", suite)().spaces(task)
     return [
-        name for name in registry.names("learner") if not registry.get("learner", name)().fits(there(None, "", *spaces))
+        name
+        for name in registry.names("learner")
+        if not registry.get("learner", name)().fits(cell_view(None, "", *spaces))
     ]
 
 
@@ -40,7 +42,7 @@ def judged(replay: str, settings: tuple[str, ...]) -> list[str]:
 
 
 def last_metrics(run: Path) -> dict[str, Any]:
-    return logged(run, "metrics")[-1]
+    return log_rows(run, "metrics")[-1]
 
 
 @pytest.mark.parametrize(

@@ -33,38 +33,38 @@ for module in sys.argv[1:]:
 
 
 def test_each_says_what_it_measures_and_how() -> None:
-    done = programs.python(HELP, *MODULES, cwd=ROOT)
-    assert done.code == 0, done.err
-    usages = re.findall(r"^usage: (\S+)", done.out, re.MULTILINE)
+    process = programs.python(HELP, *MODULES, cwd=ROOT)
+    assert process.code == 0, process.err
+    usages = re.findall(r"^usage: (\S+)", process.out, re.MULTILINE)
     assert usages == MODULES
 
 
 @pytest.mark.parametrize("name", together.WITHOUT_PEERS)
-def test_each_that_needs_no_peer_runs_small_and_tells_positive_figures(name: str) -> None:
-    found = together.run(name, sys.executable, together.SMALL[name])
-    for line in together.lines({name: found}):
+def test_each_benchmark_without_a_peer_runs_small_and_prints_positive_figures(name: str) -> None:
+    figures = together.run(name, sys.executable, together.SMALL[name])
+    for line in together.lines({name: figures}):
         assert line.figure > 0 and line.ours and line.reached in ("yes", "no", "")
     if name == "engine":
-        uer, per, vlm_rb = (row["bytes"] for row in found["checkpoint_8x8"].values())
+        uer, per, vlm_rb = (row["bytes"] for row in figures["checkpoint_8x8"].values())
         slots = 2000 + 2 * 5000 + 1  # the ring has room for two intervals between checkpoints more
         assert 8 * slots <= per - uer <= 8 * slots + 2000  # a priority for each, float64
         assert 9 * slots <= vlm_rb - uer <= 9 * slots + 2000  # and whether it was judged
-        assert found["transition_16x16"]["both_observations_bytes"] == 2 * 768 + 7
+        assert figures["transition_16x16"]["both_observations_bytes"] == 2 * 768 + 7
     else:
-        assert together.lines({name: found})
+        assert together.lines({name: figures})
 
 
 def test_without_peers_their_benchmarks_are_named_and_left_out() -> None:
-    done = programs.module("benchmarks", "--small", "--only", "replay", "cartpole", cwd=ROOT)
-    assert done.code == 0 and "left out" in done.out and "replay, cartpole" in done.out
+    process = programs.module("benchmarks", "--small", "--only", "replay", "cartpole", cwd=ROOT)
+    assert process.code == 0 and "left out" in process.out and "replay, cartpole" in process.out
 
 
 def test_seeds_trained_together_count_each() -> None:
-    """Four seeds together in 2, 4 and 1 seconds beside one in 1, 1 and 1: 2, 1 and 4 times as fast."""
-    found = continuous.row("sac", "steps", 4, [2.0, 4.0, 1.0], [1.0, 1.0, 1.0])
-    assert (found["ratio_lowest"], found["ratio"], found["ratio_highest"]) == (1.0, 2.0, 4.0)
-    assert (found["ours_per_second"], found["peer_per_second"]) == (2.0, 1.0)
-    line = together.lines({"continuous": {"rows": [found]}})[0]
+    """Four seeds together take 2, 4 and 1 s, one takes 1, 1 and 1 s: they are 2, 1 and 4 times as fast."""
+    row = continuous.row("sac", "steps", 4, [2.0, 4.0, 1.0], [1.0, 1.0, 1.0])
+    assert (row["ratio_lowest"], row["ratio"], row["ratio_highest"]) == (1.0, 2.0, 4.0)
+    assert (row["ours_per_second"], row["peer_per_second"]) == (2.0, 1.0)
+    line = together.lines({"continuous": {"rows": [row]}})[0]
     assert (line.figure, line.goal, line.reached) == (2.0, "1.4", "yes")
 
 
@@ -88,7 +88,7 @@ def test_a_goal_is_a_lower_bound_or_with_a_sign_an_upper_one(figure: float, goal
 
 
 class Quick(turns.Contender):
-    """A contender without a process: it notes that it had a turn."""
+    """A contender without a process, which only counts its turns."""
 
     def __init__(self, name: str, log: list[str], seconds: list[float]) -> None:
         self.name, self.log, self.turns, self._seconds = name, log, [], iter(seconds)
@@ -99,7 +99,7 @@ class Quick(turns.Contender):
 
 
 def test_contenders_take_turns_and_ratios_are_those_of_a_round() -> None:
-    """Rounds of (2, 1), (6, 2) and (4, 4) seconds: 2, 3 and 1 times as fast; 10 steps in 2, 6, 4 seconds."""
+    """Rounds of (2, 1), (6, 2) and (4, 4) seconds are 2, 3 and 1 times as fast; 10 steps take 2, 6 and 4 seconds."""
     log: list[str] = []
     slow, fast = Quick("a", log, [2.0, 6.0, 4.0]), Quick("b", log, [1.0, 2.0, 4.0])
     turns.interleave([slow, fast], 3)
@@ -114,13 +114,13 @@ def test_a_turn_ends_after_its_steps_and_the_run_when_nobody_asks(
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n\n"))
     stop = turns.Turns(start=5, turn=3)
     assert [stop() for _ in range(11)] == [False] * 10 + [True]
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [set(line) for line in told] == [set(), {"seconds", "processor"}, {"seconds", "processor"}]
+    messages = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [set(line) for line in messages] == [set(), {"seconds", "processor"}, {"seconds", "processor"}]
 
 
 def test_a_cell_trains_in_turns_and_tells_its_own_clock() -> None:
-    given = {"suite": "classic", "task": "CartPole-v1", "profile": "smoke", "method": "uer"}
-    contender = turns.Contender("benchmarks.turns", turns.cell_arguments(200, 100, given))
+    names = {"suite": "classic", "task": "CartPole-v1", "profile": "smoke", "method": "uer"}
+    contender = turns.Contender("benchmarks.turns", turns.cell_arguments(200, 100, names))
     turns.interleave([contender], 2)
     assert len(contender.turns) == 2 and contender.close()["step"] == 400
 

@@ -14,7 +14,7 @@ from tests.baselines.learners.continuous import build
 
 
 class Still:
-    """A generator whose normal numbers are 0 and whose uniform ones are ¼."""
+    """A random generator whose normal numbers are 0 and whose uniform numbers are ¼."""
 
     def standard_normal(self, shape: Any, dtype: Any) -> Any:
         return np.zeros(shape, dtype)
@@ -23,15 +23,15 @@ class Still:
         return np.full(shape, 0.25, dtype)
 
 
-def given(modules: list[torch.nn.Module], arrays: dict[str, Any]) -> None:
-    """Give the linear layers of plain networks the weights of ours, [N, in, out] or [in, out]."""
+def copy_weights(modules: list[torch.nn.Module], arrays: dict[str, Any]) -> None:
+    """Copy weights of ours, [N, in, out] or [in, out], into the linear layers of plain networks."""
     for member, module in enumerate(modules):
         linear = [layer for layer in module.modules() if isinstance(layer, torch.nn.Linear)]
         for number, layer in enumerate(linear):
             for name in ("weight", "bias"):
-                (own,) = (values for key, values in arrays.items() if key.endswith(f".{number}.{name}"))
-                own = own[member] if len(modules) > 1 else own
-                getattr(layer, name).data.copy_(torch.as_tensor(own.T if name == "weight" else own))
+                (weights,) = (values for key, values in arrays.items() if key.endswith(f".{number}.{name}"))
+                weights = weights[member] if len(modules) > 1 else weights
+                getattr(layer, name).data.copy_(torch.as_tensor(weights.T if name == "weight" else weights))
 
 
 def test_the_plain_loop_has_the_same_losses_and_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,12 +40,12 @@ def test_the_plain_loop_has_the_same_losses_and_takes_the_same_steps(monkeypatch
     ours: Any = config.spawn(build(observations=space, actions=2))
     plain, batch = Plain(config, space, 2), batch_of(space, 2, 32)
     state = ours.state(0)
-    given([*plain.critics], state["critic"])
-    given([*plain.targets], state["target"])
-    given([plain.policy], state["actor"])
+    copy_weights([*plain.critics], state["critic"])
+    copy_weights([*plain.targets], state["target"])
+    copy_weights([plain.policy], state["actor"])
     ours.noise = [Still()]
     monkeypatch.setattr(torch, "rand", lambda *shape: torch.full(shape, 0.25))
-    monkeypatch.setattr(Normal, "rsample", lambda own, shape=(): own.loc)
+    monkeypatch.setattr(Normal, "rsample", lambda distribution, shape=(): distribution.loc)
     for step in range(5):
         loss = ours.update(batch, np.ones(1, bool), 100 + step).metrics["loss"][0]
         assert loss == pytest.approx(plain.update(batch), rel=1e-4)

@@ -39,12 +39,13 @@ def test_some_interval_of_four_equal_methods_leaves_out_0_in_at_most_five_percen
 
 
 def test_the_binomial_test_notices_an_error_of_eight_percent() -> None:
-    """240 of 3,000 where 150 are expected, with a standard deviation of 12."""
+    """At 8 % there are 240 errors of 3,000 where 150 are expected, with a standard deviation of 12."""
     assert error_rates.exceeds(240, STUDIES) < 1e-9 and error_rates.exceeds(150, STUDIES) > 0.4
 
 
 def test_a_method_that_is_better_is_found() -> None:
-    """Power, so that nothing holds its error by telling nothing apart: two standard deviations, five seeds."""
+    """This tests power, so that no test holds its error rate by never rejecting: two standard deviations, five
+    seeds."""
     normal = error_rates.EQUAL["normal"]
     count = error_rates.rejections(lambda rng, shape: normal(rng, shape) + 2, normal, 5, STUDIES)
     assert 0.75 < count / STUDIES < 0.85
@@ -59,5 +60,5 @@ def test_the_document_has_a_number_for_every_kind_and_none_above_its_bound() -> 
         assert len(shares) == len(error_rates.RUNS) and max(shares) <= most + 0.5, line
     last = text[text.index("## Coverage") :]
     for runs, share in coverage.NORMAL.items():
-        (told,) = re.findall(rf"^\| {runs} \| ([\d.]+) %", last, re.MULTILINE)
-        assert float(told) == pytest.approx(100 * share, abs=1)
+        (percent,) = re.findall(rf"^\| {runs} \| ([\d.]+) %", last, re.MULTILINE)
+        assert float(percent) == pytest.approx(100 * share, abs=1)

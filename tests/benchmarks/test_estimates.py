@@ -27,5 +27,5 @@ def test_a_tenth_of_a_run_is_trained_up_to_the_next_evaluation_and_scaled(
     assert line.startswith("| minigrid_doorkey 5x5, uer (dqn) | 600 | ")
     estimates._keep(tmp_path / "rows.json", [row])
     estimates._keep(tmp_path / "rows.json", [{**row, "name": "dqn"}])
-    kept = json.loads((tmp_path / "rows.json").read_text())["rows"]
-    assert [row["name"] for row in kept] == ["minigrid_doorkey", "dqn"]
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert [row["name"] for row in rows] == ["minigrid_doorkey", "dqn"]

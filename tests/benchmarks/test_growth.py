@@ -20,7 +20,7 @@ CELLS = 3
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A study, and what each command on it took."""
+    """Write a simulated study; return it and a row with the cost of each command on it."""
     home = tmp_path_factory.mktemp("growth")
     return home / f"cells-{CELLS}", growth.study_of(CELLS, SEEDS, 1, 300.0, home)
 
@@ -30,9 +30,9 @@ def test_what_is_loaded_is_what_was_written(measured: Any) -> None:
     study, row = measured
     rows = guidebench.load(study)
     assert row["rows_written"] == row["rows_loaded"] == len(rows) == CELLS * SEEDS * EVALUATIONS * EPISODES
-    for (directory,), own in rows.groupby(["directory"]):
-        written = pd.read_parquet(study / str(directory) / "evaluations.parquet")
-        assert own[list(written)].reset_index(drop=True).astype(written.dtypes).equals(written)
+    for (directory,), run_rows in rows.groupby(["directory"]):
+        stored = pd.read_parquet(study / str(directory) / "evaluations.parquet")
+        assert run_rows[list(stored)].reset_index(drop=True).astype(stored.dtypes).equals(stored)
     read = results.study(study)
     assert len(read.cells) == CELLS and [run.status for run in read.runs] == ["finished"] * CELLS * SEEDS
     assert not any(leases.holder(study / run.directory) for run in read.runs)
@@ -61,7 +61,7 @@ def test_simulated_runs_leave_the_files_of_real_ones(measured: Any, train: Calla
     sizes = row["bytes_per_run_by_name"]
     assert sum(sizes.values()) == pytest.approx(row["bytes_per_run"], abs=len(sizes))
     files = [path for path in study.rglob("*") if path.is_file() and "report" not in path.parts]
-    later = 1  # the command that was typed again took the study's lease once more
+    later = 1  # the repeated command took the study's lease a second time
     assert row["files_per_run"] == pytest.approx((len(files) - later) / (CELLS * SEEDS), abs=0.01)
 
 
@@ -78,12 +78,12 @@ def test_a_number_of_cells_that_is_no_grid_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_command_that_fails_or_takes_too_long_is_recorded_as_such() -> None:
-    failed, said = growth.cost(["/bin/sh", "-c", "echo no disk >&2; exit 3"], {}, 60.0)
-    assert said == "no disk" and failed["failed"].endswith("with exit code 3: no disk")
-    late, said = growth.cost(["/bin/sh", "-c", "echo begun; exec sleep 60"], {}, 0.5)
-    assert said == "begun" and late["failed"].endswith("with exit code -9: begun")
-    done, said = growth.cost(["/bin/true"], {}, 60.0)
-    assert "failed" not in done and said == ""
+    failed, output = growth.cost(["/bin/sh", "-c", "echo no disk >&2; exit 3"], {}, 60.0)
+    assert output == "no disk" and failed["failed"].endswith("with exit code 3: no disk")
+    late, output = growth.cost(["/bin/sh", "-c", "echo begun; exec sleep 60"], {}, 0.5)
+    assert output == "begun" and late["failed"].endswith("with exit code -9: begun")
+    process, output = growth.cost(["/bin/true"], {}, 60.0)
+    assert "failed" not in process and output == ""
 
 
 def test_figures_of_other_numbers_of_cells_are_kept(tmp_path: Path) -> None:
@@ -91,5 +91,5 @@ def test_figures_of_other_numbers_of_cells_are_kept(tmp_path: Path) -> None:
     rows = [{"cells": cells, "seeds": seeds} for cells, seeds in ((10, 1), (1, 1), (1, 3))]
     for row in [*rows, {"cells": 10, "seeds": 1, "runs": 10}]:
         growth.keep(row, output)
-    kept = json.loads(output.read_text())["results"]["growth"]["rows"]
-    assert kept == [rows[1], {"cells": 10, "seeds": 1, "runs": 10}, rows[2]]
+    stored = json.loads(output.read_text())["results"]["growth"]["rows"]
+    assert stored == [rows[1], {"cells": 10, "seeds": 1, "runs": 10}, rows[2]]

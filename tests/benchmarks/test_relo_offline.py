@@ -34,7 +34,7 @@ def data() -> Data:
 
 def test_the_data_are_the_same_whenever_they_are_collected_and_goals_are_worth_their_mean_reward(data: Data) -> None:
     again = collected(400, 0.5, 0.95)
-    assert all(np.array_equal(one, other) for one, other in zip(data, again, strict=True))
+    assert all(np.array_equal(array, repeated) for array, repeated in zip(data, again, strict=True))
     assert data.goal.sum() > 3
     pairs = [tuple(row) for row in np.c_[data.observation, data.action][data.goal]]
     for pair in set(pairs):
@@ -45,7 +45,7 @@ def test_the_data_are_the_same_whenever_they_are_collected_and_goals_are_worth_t
 def test_a_variant_tells_errors_of_every_seed_and_the_floor_of_what_has_one(data: Data, monkeypatch) -> None:
     monkeypatch.setattr(relo_offline, "LOOKS", 2)
     for name, floored in (("uniform", False), ("relo, difference=loss", True)):
-        found = learnt(data, *VARIANTS[name], seeds=2, updates=4)
-        assert [look["updates"] for look in found["curve"]] == [2, 4]
-        assert len(found["goal_error"]) == len(found["error"]) == 2 and found["error"][0] != found["error"][1]
-        assert ("floor_share" in found["curve"][-1]) == floored == (found["floor_share"] is not None)
+        errors = learnt(data, *VARIANTS[name], seeds=2, updates=4)
+        assert [look["updates"] for look in errors["curve"]] == [2, 4]
+        assert len(errors["goal_error"]) == len(errors["error"]) == 2 and errors["error"][0] != errors["error"][1]
+        assert ("floor_share" in errors["curve"][-1]) == floored == (errors["floor_share"] is not None)

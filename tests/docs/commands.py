@@ -1,4 +1,4 @@
-"""The `bench` commands that the pages of the documentation show, and the blocks of code that they are made of."""
+"""Extracts the `bench` commands that pages of the documentation show, and their blocks of code."""
 
 import re
 import shlex
@@ -25,44 +25,45 @@ INLINE = re.compile(r"`(bench [^`]+)`")
 
 
 class Block(NamedTuple):
-    """A fenced block of a page."""
+    """A fenced block of code of a page."""
 
     planned: bool
-    """Whether its commands are planned in a test, not run."""
+    """Whether a test plans its commands instead of running them."""
     language: str
     file: str
-    """What its title names; "" without one."""
+    """Name of the file in its title; "" without one."""
     text: str
 
 
 def blocks(markdown: str) -> list[Block]:
-    return [Block(bool(found[1]), found[2], found[3] or "", found[4]) for found in FENCE.finditer(markdown)]
+    return [Block(bool(fence[1]), fence[2], fence[3] or "", fence[4]) for fence in FENCE.finditer(markdown)]
 
 
 def lines(text: str) -> Iterator[str]:
-    """The commands of a block of shell: continued lines together, without comments."""
+    """Yield the commands of a shell block: continued lines are joined, comments are left out."""
     for line in text.replace("\\\n", " ").splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
             yield line.strip()
 
 
 def words(line: str) -> list[str]:
-    """The words of a command, without its comment and without what the shell does with its output."""
-    found = shlex.split(line, comments=True)
-    ends = [index for index, word in enumerate(found) if word in (">", "|", ">>")]
-    return found[: ends[0]] if ends else found
+    """Return the words of a command up to its comment, redirection or pipe."""
+    words_ = shlex.split(line, comments=True)
+    ends = [index for index, word in enumerate(words_) if word in (">", "|", ">>")]
+    return words_[: ends[0]] if ends else words_
 
 
-def shown(page: Path) -> list[tuple[str, ...]]:
-    """The words after `bench` of each command that a page shows in a block, each once."""
+def block_commands(page: Path) -> list[tuple[str, ...]]:
+    """Return the words after `bench` of each command in the code blocks of a page, without duplicates."""
     text = page.read_text(encoding="utf-8")
     shell = [block.text for block in blocks(text) if block.language in ("sh", "bash", "")]
     shell += [block.replace("\n    ", "\n") for block in INDENTED.findall(FENCE.sub("", text))]
-    found = (words(line) for part in shell for line in lines(part) if line.startswith("bench "))
-    return list(dict.fromkeys(tuple(each[1:]) for each in found))
+    commands = (words(line) for part in shell for line in lines(part) if line.startswith("bench "))
+    return list(dict.fromkeys(tuple(command[1:]) for command in commands))
 
 
-def mentioned(page: Path) -> list[tuple[str, ...]]:
-    """The words after `bench` of each command that a page mentions within a sentence, each once."""
+def sentence_commands(page: Path) -> list[tuple[str, ...]]:
+    """Return the words after `bench` of each command in back quotes within the sentences of a page, without
+    duplicates."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    return list(dict.fromkeys(tuple(words(" ".join(found.split()))[1:]) for found in INLINE.findall(text)))
+    return list(dict.fromkeys(tuple(words(" ".join(command.split()))[1:]) for command in INLINE.findall(text)))

@@ -8,18 +8,19 @@ import pytest
 
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
-from tests.docs.commands import PAGES, ROOT, RUN, mentioned, shown
+from tests.docs.commands import PAGES, ROOT, RUN, block_commands, sentence_commands
 
 Command = tuple[str, ...]
 PLANNING = ("run", "ablate", "perturb", "show")
 PLACEHOLDER = re.compile(r"…|\b[A-Z]{2,}\b")
-"""What a reader is to put something else for, in a command that so cannot be planned: `…`, PATH, NAME."""
-BY_PAGE = {page: (shown(page), mentioned(page)) for page in PAGES}
+"""Words that a reader must replace, in commands that therefore cannot be planned: `…`, PATH, NAME."""
+BY_PAGE = {page: (block_commands(page), sentence_commands(page)) for page in PAGES}
 COMMANDS = [page for page in PAGES if any(BY_PAGE[page])]
 
 
-def planned(page: Path) -> list[Command]:
-    """The commands of a page that can be planned, each once; those of pages that a test follows are left out."""
+def plannable(page: Path) -> list[Command]:
+    """Return the commands of a page that can be planned, without duplicates; [] for pages that a test follows
+    literally."""
     if page in RUN:
         return []
     return [
@@ -29,13 +30,15 @@ def planned(page: Path) -> list[Command]:
     ]  # fmt: skip
 
 
-def failing(commands: list[Command], fault: Callable[[Command], str]) -> list[str]:
+def failures(commands: list[Command], fault: Callable[[Command], str]) -> list[str]:
     return [f"bench {' '.join(command)}: {message}" for command in commands if (message := fault(command))]
 
 
-@pytest.mark.parametrize("page", [*filter(planned, PAGES)], ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_what_a_page_would_run_can_be_planned(page: Path, tmp_path: Path, monkeypatch, capsys, known: set) -> None:
-    """Whether this machine has what a plan needs (weights, a key) is another matter, and told as such."""
+@pytest.mark.parametrize("page", [*filter(plannable, PAGES)], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_a_page_would_run_can_be_planned(
+    page: Path, tmp_path: Path, monkeypatch, capsys, planned_before: set
+) -> None:
+    """A plan may lack weights or a key on this machine, if it names them as missing."""
     monkeypatch.chdir(tmp_path)
 
     def fault(command: Command) -> str:
@@ -44,14 +47,14 @@ def test_what_a_page_would_run_can_be_planned(page: Path, tmp_path: Path, monkey
         lacking = code == 1 and "missing: " in output.out + output.err and " × " in output.out
         return "" if code == 0 or lacking else output.err
 
-    new = [command for command in planned(page) if command not in known]
-    known.update(new)
-    assert failing(new, fault) == []
+    new = [command for command in plannable(page) if command not in planned_before]
+    planned_before.update(new)
+    assert failures(new, fault) == []
 
 
 @pytest.fixture(scope="module")
-def known() -> set[Command]:
-    """Commands of the pages before."""
+def planned_before() -> set[Command]:
+    """Return the set of commands that earlier tests of this module have planned."""
     return set()
 
 
@@ -75,14 +78,14 @@ def test_a_command_has_the_arguments_that_a_page_gives_it(page: Path, capsys: py
             return f"{error} {capsys.readouterr().err}"
         return ""
 
-    assert failing(list(dict.fromkeys([*shown_here, *mentioned_here])), fault) == []
+    assert failures(list(dict.fromkeys([*shown_here, *mentioned_here])), fault) == []
 
 
 def test_pages_show_commands_in_each_form() -> None:
-    """The numbers of commands found do not fall to nothing unseen: blocks that are indented, fenced, and sentences."""
-    assert ("list",) in shown(ROOT / "README.md")
-    assert ("list", "method") in shown(ROOT / "CONTRIBUTING.md")
-    assert ("new", "replay", "recent") in shown(ROOT / "docs" / "tutorials" / "replay.md")
+    """The parser still finds commands in indented blocks, in fenced blocks and in sentences."""
+    assert ("list",) in block_commands(ROOT / "README.md")
+    assert ("list", "method") in block_commands(ROOT / "CONTRIBUTING.md")
+    assert ("new", "replay", "recent") in block_commands(ROOT / "docs" / "tutorials" / "replay.md")
     assert any(("eval", "RUN", "--frames") in sentences for _, sentences in BY_PAGE.values())
-    assert len({command for page in PAGES for command in planned(page)}) > 80
+    assert len({command for page in PAGES for command in plannable(page)}) > 80
     assert len({command for pages in BY_PAGE.values() for commands in pages for command in commands}) > 150

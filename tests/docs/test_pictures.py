@@ -14,7 +14,7 @@ IMPORTS = {"a": frozenset("bc"), "b": frozenset("c"), "c": frozenset(), "d": fro
 
 
 def test_an_arrow_leads_to_the_nearest_of_what_is_imported() -> None:
-    assert pictures.nearest({name: frozenset(own) for name, own in IMPORTS.items()}) == {
+    assert pictures.nearest({name: frozenset(imported) for name, imported in IMPORTS.items()}) == {
         "a": {"b"}, "b": {"c"}, "c": set(), "d": {"c"}
     }  # fmt: skip
     assert pictures.levels(IMPORTS) == {"a": 2, "b": 1, "c": 0, "d": 1}
@@ -25,36 +25,36 @@ def test_imports_are_found_in_either_form_and_within_functions(tmp_path: Path) -
     module.write_text(
         "import guidebench.x.y\nfrom guidebench import z\nimport os\ndef f():\n    from guidebench.w import v\n"
     )
-    assert pictures._imported(module) == {"x", "z", "w"}
+    assert pictures._imports(module) == {"x", "z", "w"}
 
 
 def test_every_folder_has_a_box_above_what_it_imports() -> None:
-    found = {name: Folder(name, f"What {name} is", (), own) for name, own in IMPORTS.items()}
-    root = ElementTree.fromstring(pictures.draw_folders(found))
-    texts = {each.text: float(each.get("y", 0)) for each in root.iter("{http://www.w3.org/2000/svg}text")}
+    folders = {name: Folder(name, f"What {name} is", (), imported) for name, imported in IMPORTS.items()}
+    root = ElementTree.fromstring(pictures.draw_folders(folders))
+    texts = {element.text: float(element.get("y", 0)) for element in root.iter("{http://www.w3.org/2000/svg}text")}
     assert texts["a/"] < texts["b/"] == texts["d/"] < texts["c/"]
-    assert len([each for each in root.iter("{http://www.w3.org/2000/svg}path") if each.get("marker-end")]) == 3
+    assert len([element for element in root.iter("{http://www.w3.org/2000/svg}path") if element.get("marker-end")]) == 3
 
 
 def test_calls_lead_downwards_from_column_to_column() -> None:
-    drawn = pictures.draw_transition(
+    picture = pictures.draw_transition(
         [Call("Loop", "Agent", "act"), Call("Agent", "Loop", "ask")], {"Loop": "Loop", "Agent": "StandardAgent"}
     )
     # Two columns of 500: Loop in the middle of the first, Agent in that of the second; a row is 24 high.
-    assert "M250,82 L750,82" in drawn and "M750,106 L250,106" in drawn and "StandardAgent" in drawn
+    assert "M250,82 L750,82" in picture and "M750,106 L250,106" in picture and "StandardAgent" in picture
 
 
 def test_the_picture_of_folders_is_that_of_the_tree() -> None:
-    drawn = pictures.draw_folders(pictures.read_folders())
-    assert (pictures.DOCS / "folders.svg").read_text(encoding="utf-8") == drawn, AGAIN
+    picture = pictures.draw_folders(pictures.read_folders())
+    assert (pictures.DOCS / "folders.svg").read_text(encoding="utf-8") == picture, AGAIN
 
 
 @pytest.mark.slow
 def test_the_picture_of_a_transition_is_that_of_a_run() -> None:
-    calls, classes = pictures.traced()
+    calls, classes = pictures.trace_step()
     order = [Call("Loop", "Task", "step"), Call("Experience", "Store", "append"), Call("Loop", "Asks", "submit")]
     order += [Call("Experience", "Sampler", "scored"), Call("Experience", "Store", "gather")]
     order += [Call("Agent", "Learner", "update"), Call("Experience", "Sampler", "feedback")]
     assert [call for call in calls if call in order] == order
-    drawn = pictures.draw_transition(calls, classes)
-    assert (pictures.DOCS / "transition.svg").read_text(encoding="utf-8") == drawn, AGAIN
+    picture = pictures.draw_transition(calls, classes)
+    assert (pictures.DOCS / "transition.svg").read_text(encoding="utf-8") == picture, AGAIN

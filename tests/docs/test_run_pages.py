@@ -19,17 +19,18 @@ from tests.docs.commands import ROOT, RUN, Block, blocks, lines, words
 
 PACKAGES = ("guidebench", "harness", "suites", "baselines", "methods", "results", "reports")
 TREE = ROOT / "CONTRIBUTING.md"
-"""The page that changes the tree itself, and so is followed in a copy of it."""
+"""The page that changes the source tree, and is followed in a copy of it."""
 STARTED = ROOT / "docs" / "getting_started.md"
 DONE = ROOT / "results" / "measured" / "doorkey_5x5"
-"""What `make run` ends in, as it stands in this repository."""
+"""Study that `make run` ends in, as it is stored in this repository."""
 
 
 class Reader:
-    """Somebody who does what a page says, in a folder of their own, and what their commands have printed."""
+    """Follows a page literally in a folder of its own, and collects what its commands print."""
 
     def __init__(self, folder: Path, tree: Path = ROOT) -> None:
-        """`tree`: the program that is used. Processes of our own one are forked."""
+        """`folder`: where files are written and commands run; `tree`: checkout of the program that is used; processes
+        of this checkout are forked."""
         self.folder, self.printed, self._site = folder, "", folder.parent / "site"
         self._python = [sys.executable, "-W", "ignore"]
         self._forked = tree == ROOT
@@ -46,41 +47,42 @@ class Reader:
             for line in lines(block.text):
                 self._plan(words(line)) if block.planned else self._run(self._command(words(line)))
 
-    def _command(self, given: list[str]) -> list[str]:
-        """A command of a page with this interpreter; pip installs into a folder of its own, without the network."""
-        if given[0] == "bench":
-            return [*self._python, "-m", "guidebench", *given[1:]]
-        if given[0] == "pytest":
-            return [*self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *given[1:]]
-        if given[:2] == ["pip", "install"]:
+    def _command(self, words: list[str]) -> list[str]:
+        """Return a command of a page as one for this interpreter; pip installs into a separate folder, without
+        network."""
+        if words[0] == "bench":
+            return [*self._python, "-m", "guidebench", *words[1:]]
+        if words[0] == "pytest":
+            return [*self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words[1:]]
+        if words[:2] == ["pip", "install"]:
             apart = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
-            return [*self._python, "-m", "pip", "install", *apart, "--target", str(self._site), *given[2:]]
-        assert given[0] in ("mv", "sed"), given
-        return given
+            return [*self._python, "-m", "pip", "install", *apart, "--target", str(self._site), *words[2:]]
+        assert words[0] in ("mv", "sed"), words
+        return words
 
-    def _plan(self, given: list[str]) -> None:
-        """`bench` says what it would do; a target of make is one that the Makefile has."""
-        if given[0] == "make":
-            assert re.search(rf"^{given[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), given
-        elif given[1] in ("run", "ablate"):
-            self._run([*self._command(given), "--dry-run"])
+    def _plan(self, words: list[str]) -> None:
+        """Check that `bench` can plan a command, or that the Makefile has a target of make."""
+        if words[0] == "make":
+            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), words
+        elif words[1] in ("run", "ablate"):
+            self._run([*self._command(words), "--dry-run"])
         else:
-            assert given[0] == "bench", given  # its arguments are held by test_commands
+            assert words[0] == "bench", words  # its arguments are held by test_commands
 
     def _run(self, command: list[str]) -> None:
-        own = command[len(self._python) :] if command[: len(self._python)] == self._python else []
-        if self._forked and own and own[1] != "pip":
-            run = programs.python if own[0] == "-c" else programs.module
+        arguments = command[len(self._python) :] if command[: len(self._python)] == self._python else []
+        if self._forked and arguments and arguments[1] != "pip":
+            run = programs.python if arguments[0] == "-c" else programs.module
             with pytest.MonkeyPatch.context() as patched:
                 patched.syspath_prepend(str(self._site))
-                done = run(*own[1:], cwd=self.folder, env=self._environment, timeout=200)
+                process = run(*arguments[1:], cwd=self.folder, env=self._environment, timeout=200)
         else:
             ended = subprocess.run(
                 command, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=200
             )
-            done = programs.Done(ended.returncode, ended.stdout, ended.stderr)
-        assert done.code == 0, f"{shlex.join(command)}\n{done.out}\n{done.err}"
-        self.printed += done.out
+            process = programs.Exit(ended.returncode, ended.stdout, ended.stderr)
+        assert process.code == 0, f"{shlex.join(command)}\n{process.out}\n{process.err}"
+        self.printed += process.out
 
 
 @pytest.fixture
@@ -115,7 +117,7 @@ def test_a_part_moves_into_the_tree_as_written(tmp_path: Path, reader: Callable[
 
 @pytest.mark.slow
 def test_getting_started_works_as_written(reader: Callable[..., Reader]) -> None:
-    """What the first command would end in lies there already."""
+    """The study that the first command ends in is copied there beforehand."""
     mine = reader()
     shutil.copytree(DONE, mine.folder / "runs" / "doorkey")
     page = STARTED.read_text(encoding="utf-8")

@@ -27,13 +27,14 @@ def build(target: Path, *options: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("site")
-    done = build(target)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = build(target)
+    assert process.returncode == 0, process.stdout + process.stderr
     return target
 
 
 class Fetched(HTMLParser):
-    """What a browser fetches for a page: scripts, styles, pictures, fonts and frames, not the links in it."""
+    """Collects the addresses that a browser fetches for a page: scripts, styles, pictures, fonts and frames, but no
+    links."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -41,11 +42,11 @@ class Fetched(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        given = dict(attributes)
+        attributes_ = dict(attributes)
         if tag in ("script", "img", "iframe", "source"):
-            self.addresses.append(given.get("src") or "")
-        elif tag == "link" and given.get("rel") != "canonical":
-            self.addresses.append(given.get("href") or "")
+            self.addresses.append(attributes_.get("src") or "")
+        elif tag == "link" and attributes_.get("rel") != "canonical":
+            self.addresses.append(attributes_.get("href") or "")
 
 
 def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
@@ -58,11 +59,13 @@ def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
 
 
 def test_no_block_is_left_as_text(site: Path) -> None:
-    """A fence with unknown options, or a table or list right below a paragraph, would stay part of a paragraph."""
+    """A fence with unknown options, or a table or list right below a paragraph, would become part of a paragraph."""
     for page in site.rglob("*.html"):
         paragraphs = re.findall(r"<p>(.*?)</p>", page.read_text(), re.DOTALL)
-        left = [each for each in paragraphs if re.search(r"```|\n\s*[-*] |^\|? *---", each, re.MULTILINE)]
-        assert not left, f"{page.name}: {left}"
+        unparsed = [
+            paragraph for paragraph in paragraphs if re.search(r"```|\n\s*[-*] |^\|? *---", paragraph, re.MULTILINE)
+        ]
+        assert not unparsed, f"{page.name}: {unparsed}"
 
 
 def test_every_setting_of_every_part_has_a_row(site: Path) -> None:
@@ -71,8 +74,8 @@ def test_every_setting_of_every_part_has_a_row(site: Path) -> None:
         for name in registry.names(kind):
             assert f'id="{name}"' in page, f"{kind} {name}"
             section = page.split(f'id="{name}"')[1].split("<h2")[0]
-            known = settings.fields(registry.get(kind, name)) if kind != "method" else {}
-            missing = [field for field in known if f"<td><code>{field}</code></td>" not in section]
+            fields = settings.fields(registry.get(kind, name)) if kind != "method" else {}
+            missing = [field for field in fields if f"<td><code>{field}</code></td>" not in section]
             assert not missing, f"{kind} {name}: {missing}"
 
 
@@ -92,7 +95,7 @@ def test_the_public_face_is_documented(site: Path) -> None:
 
 
 def test_a_link_to_nothing_ends_the_build(tmp_path: Path) -> None:
-    """Of the documentation only two pages are built."""
+    """Only two pages of the documentation are built."""
     docs = tmp_path / "docs"
     docs.mkdir()
     shutil.copy(ROOT / "docs" / "models.md", docs)
@@ -103,18 +106,18 @@ def test_a_link_to_nothing_ends_the_build(tmp_path: Path) -> None:
     hooks = tmp_path / "hooks.py"
     hooks.write_text("from docs.generated.hooks import on_page_markdown\n")  # and no generated pages
     config.write_text(text.replace("- docs/generated/hooks.py", f"- {hooks}").replace("[.]", f"[{ROOT}]"))
-    done = build(tmp_path / "site", "--config-file", str(config))
-    told = [line for line in done.stderr.splitlines() if "judges.md" in line and "nowhere" in line]
-    assert done.returncode != 0 and len(told) == 3, done.stderr
+    process = build(tmp_path / "site", "--config-file", str(config))
+    messages = [line for line in process.stderr.splitlines() if "judges.md" in line and "nowhere" in line]
+    assert process.returncode != 0 and len(messages) == 3, process.stderr
 
 
 def test_links_between_files_become_links_between_pages() -> None:
-    assert hooks.relinked("[a](docs/models.md#x), [b](LICENSE)", "index.md") == "[a](models.md#x), b"
-    assert hooks.relinked("[a](../../CONTRIBUTING.md)", "methods/per.md") == "[a](../contributing.md)"
-    assert hooks.relinked("[a](../../docs/methods/per.md)", "papers/measured.md") == "[a](../methods/per.md)"
-    assert hooks.relinked("[a](results/measured)", "index.md") == "[a](papers/measured.md)"
-    assert hooks.relinked("[a](#b) [c](https://example.org/d)", "index.md") == "[a](#b) [c](https://example.org/d)"
-    assert hooks.relinked("[a](results/nowhere)", "index.md") == "[a](results/nowhere)"
+    assert hooks.relink("[a](docs/models.md#x), [b](LICENSE)", "index.md") == "[a](models.md#x), b"
+    assert hooks.relink("[a](../../CONTRIBUTING.md)", "methods/per.md") == "[a](../contributing.md)"
+    assert hooks.relink("[a](../../docs/methods/per.md)", "papers/measured.md") == "[a](../methods/per.md)"
+    assert hooks.relink("[a](results/measured)", "index.md") == "[a](papers/measured.md)"
+    assert hooks.relink("[a](#b) [c](https://example.org/d)", "index.md") == "[a](#b) [c](https://example.org/d)"
+    assert hooks.relink("[a](results/nowhere)", "index.md") == "[a](results/nowhere)"
 
 
 def test_words_of_docstrings_stay_words_in_a_table() -> None:

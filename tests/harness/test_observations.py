@@ -21,7 +21,7 @@ from guidebench.harness.identity import sources
 from guidebench.harness.interfaces import Observations
 from guidebench.harness.plan import matrix
 from guidebench.harness.run.study import ring_bytes
-from tests.logs import logged
+from tests.logs import log_rows
 
 SOURCE = Path(__file__).with_name("corridor.py")
 SMALL = (
@@ -59,14 +59,14 @@ def test_runs_are_the_same_alone_beside_others_and_continued_after_a_kill(tmp_pa
 def test_other_learners_train_on_records(learner: str, train: Callable[..., Path]) -> None:
     study = train("suite=seen_corridor", "method=uer", *LEARNERS[learner], "seeds=[0]", packs=[(0,)])
     (run,) = study.glob("*/*/*/seed-0")
-    assert len(logged(run, "evaluations")) == 2 and "loss" in " ".join(logged(run, "metrics")[-1])
+    assert len(log_rows(run, "evaluations")) == 2 and "loss" in " ".join(log_rows(run, "metrics")[-1])
 
 
 def test_a_replay_that_compares_features_trains_on_records(train: Callable[..., Path]) -> None:
     study = train("suite=seen_corridor", "method=aer", *LEARNERS["dqn"], "seeds=[0]", packs=[(0,)], probes=2)
     (run,) = study.glob("*/*/*/seed-0")
-    assert len(logged(run, "evaluations")) > 0
-    assert {row["quantity"] for row in logged(run, "probes")} >= {"critic", "event/there"}
+    assert len(log_rows(run, "evaluations")) > 0
+    assert {row["quantity"] for row in log_rows(run, "probes")} >= {"critic", "event/there"}
 
 
 def test_a_trained_run_plays_where_its_parts_are_the_same_and_another_is_named(
@@ -137,7 +137,7 @@ def test_a_foreign_method_records_a_run_on_records(tmp_path: Path) -> None:
             break
     environment.close()
     (run,) = (tmp_path / "study").glob("*/*/*/seed-1")
-    assert [row["success"] for row in logged(run, "evaluations")] == [True]
+    assert [row["success"] for row in log_rows(run, "evaluations")] == [True]
 
 
 def demonstration_request(count: int = 2) -> DemonstrationSpec:

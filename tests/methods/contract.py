@@ -62,9 +62,9 @@ def finish(words: Iterable[str], packs: list[list[int]], directory: Path, **job:
 
 def _process(
     words: Iterable[str], packs: list[list[int]], directory: Path, job: dict[str, Any], phase: str = "", step: int = 0
-) -> programs.Done:
+) -> programs.Exit:
     content = {"words": [*words], "packs": packs, "directory": str(directory), "where": phase, "step": step, "job": job}
-    return programs.run("tests.skeletons.trained", input=json.dumps(content))
+    return programs.run("tests.skeletons.killable_training", input=json.dumps(content))
 
 
 # The table

@@ -47,18 +47,19 @@ LOGS = {**schema.ASKING["judge"], **logs.together([("guide 'preference'", Prefer
 
 
 def on_record(parts: Mapping[str, str], backend: str = "", model: str = "") -> dict[str, dict[str, str]]:
-    """Kind -> name as a record has it; what answers is a model, or else the teacher."""
-    asked = [kind for kind in MODELS if parts.get(kind)] or ["teacher"]
-    told = {"backend": backend, "model": model}
+    """Return the parts as cell.json records them: kind -> kind, name and, for models (or the teacher where there is no
+    model), backend and model."""
+    answering = [kind for kind in MODELS if parts.get(kind)] or ["teacher"]
+    model_fields = {"backend": backend, "model": model}
     return {
-        kind: {"kind": kind, "name": name, **(told if kind in asked and backend else {})}
+        kind: {"kind": kind, "name": name, **(model_fields if kind in answering and backend else {})}
         for kind, name in parts.items() if name
     }  # fmt: skip
 
 
 @dataclass
 class Writer:
-    """Writes a study below `directory`: `cell(...)` for each cell, then `finish()`."""
+    """Writes a synthetic study below `directory`: call `cell(...)` for each cell, then `finish()`."""
 
     directory: Path
     cells: dict[str, Any] = field(default_factory=dict)
@@ -83,14 +84,14 @@ class Writer:
         rows: Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]] | None = None,
         **identity: str,
     ) -> Path:
-        """`curves`: seed -> step -> the score of each episode: by default its success, 0 or 1, and its return is half
-        of that. Under another score every episode is a failure. `declared`: the logs of its parts, by default those of
-        a judge and of preferences. `record`: entries of cell.json to replace, or to leave out where they are None.
-        `rows`: log -> seed -> what a run wrote."""
+        """Write a cell and its runs; return the cell's directory. `curves`: seed -> step -> score of each episode, by
+        default its success, 0 or 1, with half of that as return; under another score every episode is a failure.
+        `declared`: logs of its parts, by default those of a judge and of preferences. `record`: entries of cell.json to
+        replace, or to leave out if None. `rows`: log -> seed -> rows of a run's log."""
         names = {**IDENTITY, **identity}
         directory = f"{names['suite']}/{names['task']}/{names['method']}-{name}".replace("<", "_").replace(">", "_")
         root = self.directory / directory
-        content = {
+        cell_record = {
             "schema": schema.SCHEMA_VERSION,
             "cell": name,
             **names,
@@ -103,7 +104,7 @@ class Writer:
             "logs": logs.plain(LOGS if declared is None else declared),
             **(record or {}),
         }
-        _write(root / "cell.json", {key: value for key, value in content.items() if value is not None})
+        _write(root / "cell.json", {key: value for key, value in cell_record.items() if value is not None})
         self.cells[name] = {
             "directory": directory,
             "seeds": sorted(planned if planned is not None else curves),
@@ -134,13 +135,13 @@ class Writer:
                     **{"study": "s", "cell": name, **names, "seed": seed, "step": step, "episode": episode},
                     **_episode(score, value),
                 }
-                for step, values in curve.items()
-                for episode, value in enumerate(values)
+                for step, scores in curve.items()
+                for episode, value in enumerate(scores)
             ]
             write_rows(root / f"seed-{seed}", "evaluations", evaluations, parquet=state == "finished")
         for log, runs in (rows or {}).items():
-            for seed, written in runs.items():
-                write_rows(root / f"seed-{seed}", log, written)
+            for seed, run_rows in runs.items():
+                write_rows(root / f"seed-{seed}", log, run_rows)
         return root
 
     def finish(self, name: str = "study-of-tests") -> Path:
@@ -152,13 +153,13 @@ class Writer:
         return self.directory
 
     def judged_beside(self, curves: Mapping[int, Mapping[int, Sequence[int]]], uer: Mapping[int, Any]) -> None:
-        """Write a cell of uer, and one of vlm_rb that a scripted judge guided, with a setting of its own."""
+        """Write a cell of uer, and one of vlm_rb with a scripted judge and a changed setting."""
         judge = {"method": "vlm_rb", "backend": "scripted", "model": "sprite"}
         self.cell("a", uer, steps=200)
         self.cell("b", curves, steps=200, variant="replay.alpha=0.5", **judge)
 
     def summarised(self, reps: int = 200, name: str = "study-of-tests") -> tuple[results.StudyRecord, Summary]:
-        """The cells written so far, and what a report says of them."""
+        """Finish the study and return its record and the summary of a report on it."""
         study = results.study(self.finish(name))
         return study, summaries.summarise(study, results.load(study), reps=reps)
 
@@ -166,37 +167,37 @@ class Writer:
         return self.summarised(reps, name)[1]
 
 
-def _episode(score: Score, value: float) -> dict[str, Any]:
-    """What an evaluation row says of an episode of this worth."""
+def _episode(score: Score, worth: float) -> dict[str, Any]:
+    """Return the columns of an evaluation row that depend on the episode's score."""
     if score == SUCCESS:
-        return {"return": 0.5 * value, "success": bool(value), "length": 10}
-    told = {"return": float(value) if score.name == "return" else 0.5, "success": False, "length": 10}
-    return {**told, schema.SCORE: float(value)} if score.recorded else told
+        return {"return": 0.5 * worth, "success": bool(worth), "length": 10}
+    columns = {"return": float(worth) if score.name == "return" else 0.5, "success": False, "length": 10}
+    return {**columns, schema.SCORE: float(worth)} if score.recorded else columns
 
 
-def write_rows(directory: Path, what: str, rows: Sequence[Mapping[str, Any]], *, parquet: bool = False) -> Path:
+def write_rows(directory: Path, log: str, rows: Sequence[Mapping[str, Any]], *, parquet: bool = False) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     if parquet:
-        path = directory / f"{what}.parquet"
+        path = directory / f"{log}.parquet"
         pd.DataFrame(list(rows)).to_parquet(path, index=False)
     else:
-        path = directory / f"{what}.jsonl"
+        path = directory / f"{log}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
-def _write(path: Path, content: Any) -> None:
+def _write(path: Path, document: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(document))
 
 
-def edit(path: Path, **values: Any) -> None:
-    """Change entries of a JSON file."""
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+def edit(path: Path, **changes: Any) -> None:
+    """Replace top-level keys of a JSON file."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 class Reported(NamedTuple):
-    """What `bench report` did."""
+    """Exit code, output and directory of a `bench report` command."""
 
     code: int
     out: str
@@ -208,8 +209,8 @@ class Reported(NamedTuple):
         return (self.home / name).read_text()
 
     def json(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self.text("summary.json"))
-        return content
+        summary: dict[str, Any] = json.loads(self.text("summary.json"))
+        return summary
 
 
 @pytest.fixture
@@ -225,7 +226,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> Callable[..., Reported]:
 
 
 def without_pictures() -> Iterator[None]:
-    """Figures are laid out and told in words, but not rendered: for tests of what stands beside them."""
+    """Lay out figures and describe them in words, but do not render them, for tests of the text around them."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(figures, "saved", lambda figure: (PNG, b"%PDF"))
         yield
@@ -240,12 +241,13 @@ def writer(tmp_path: Path) -> Writer:
 
 
 def ending(*finals: int) -> dict[int, dict[int, list[int]]]:
-    """Seeds that have none of four at 100 and so many at 200."""
+    """Return curves of seeds (seed -> step -> successes) that have 0 of 4 successes at step 100 and `finals[seed]` of 4
+    at 200."""
     return {seed: {100: [0] * 4, 200: [1] * final + [0] * (4 - final)} for seed, final in enumerate(finals)}
 
 
 def pair(writer: Writer, second: str = "per") -> None:
-    """uer and another method on two tasks; on the second they tie."""
+    """Write cells of uer and another method on two tasks; on the second they tie."""
     for task, uer, other in (("easy", (0, 1), (2, 4)), ("hard", (2, 2), (2, 2))):
         writer.cell(f"uer-{task}", ending(*uer), steps=200, task=task)
         writer.cell(f"per-{task}", ending(*other), steps=200, task=task, method=second)
@@ -253,14 +255,14 @@ def pair(writer: Writer, second: str = "per") -> None:
 
 @pytest.fixture
 def two(writer: Writer) -> Writer:
-    """uer and per as in `pair`."""
+    """A writer with the cells of `pair`."""
     pair(writer)
     return writer
 
 
 @pytest.fixture
 def pdflatex() -> Callable[[Path], str]:
-    """Compiles a document beside it; what pdfLaTeX said."""
+    """Return a function that compiles a LaTeX document in its directory and returns pdfLaTeX's output."""
     if shutil.which("pdflatex") is None:
         missing = "pdflatex is missing; install texlive-latex-base, texlive-latex-recommended and texlive-science"
         if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
@@ -269,17 +271,18 @@ def pdflatex() -> Callable[[Path], str]:
 
     def compile_(document: Path) -> str:
         command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", document.name]
-        done = subprocess.run(command, cwd=document.parent, capture_output=True, timeout=120)
-        said = done.stdout.decode(errors="replace")  # the log is not always UTF-8
-        assert done.returncode == 0, said[-2000:]
-        return said
+        process = subprocess.run(command, cwd=document.parent, capture_output=True, timeout=120)
+        output = process.stdout.decode(errors="replace")  # the log is not always UTF-8
+        assert process.returncode == 0, output[-2000:]
+        return output
 
     return compile_
 
 
 @pytest.fixture
 def typeset(tmp_path: Path, pdflatex: Callable[[Path], str]) -> Callable[[str, Sequence[str]], str]:
-    """Compiles LaTeX for a column of 3.3 inches with some packages; what pdfLaTeX said."""
+    """Return a function that compiles LaTeX for a column of 3.3 inches with these packages and returns pdfLaTeX's
+    output."""
 
     def compile_(body: str, packages: Sequence[str]) -> str:
         lacking = [
@@ -297,7 +300,8 @@ def typeset(tmp_path: Path, pdflatex: Callable[[Path], str]) -> Callable[[str, S
 
 
 def label_row(query: int, label: float | None = 1.0, truth: float = 1.0, **more: Any) -> dict[str, Any]:
-    """A row of `labels` as a guide writes it: two queries a session, applied ten steps after they were asked."""
+    """Return a row of the log `labels` as a guide writes it: two queries a session, applied ten steps after they were
+    asked."""
     session = query // 2
     return {
         **{"step": 100 * session + 110, "asked": 100 * session + 100, "session": session, "query": query},
@@ -309,15 +313,15 @@ def label_row(query: int, label: float | None = 1.0, truth: float = 1.0, **more:
 
 
 PATIENCE = 30_000
-"""Milliseconds for what a browser should have done long before, however busy the machine is."""
+"""Milliseconds within which a browser must have acted, however busy the machine is."""
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium, started once for each file of tests: while Playwright is there, an event loop runs in this
-    thread, and tests of other files begin their own."""
-    where = shutil.which("chromium")
-    if where is None:
+    """Start Debian's Chromium once for each file of tests: while Playwright is open, an event loop runs in this thread,
+    and tests of other files begin their own."""
+    executable = shutil.which("chromium")
+    if executable is None:
         missing = "chromium is missing; install chromium"
         if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
             pytest.fail(missing)
@@ -326,23 +330,24 @@ def chromium() -> Iterator[Browser]:
 
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield browser
         browser.close()
 
 
 def hear(page: Page, faults: list[str], home: str) -> None:
-    """Note what a page must not do: say an error, open a dialog, or ask for an address that does not begin so."""
-    page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
+    """Append to `faults` whatever a page must not do: log an error, open a dialog, or request an address that does not
+    begin with `home`."""
+    page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-    page.on("request", lambda asked: None if asked.url.startswith(home) else faults.append(asked.url[:200]))
+    page.on("request", lambda request: None if request.url.startswith(home) else faults.append(request.url[:200]))
 
 
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Callable[..., Page]]:
-    """`browser(file, "#hash", width=375)` opens a page; at the test's end it must have asked for nothing else and said
-    no error. Further keywords are those of Playwright's `new_context`."""
+    """`browser(file, "#hash", width=375)` opens a page and returns it; the test fails if a page requests any other
+    address or logs an error. Further keywords are those of Playwright's `new_context`."""
     contexts, faults = [], []
 
     def open_(file: Path, link: str = "", *, width: int = 1280, height: int = 900, **options: Any) -> Page:
@@ -364,11 +369,11 @@ def browser(chromium: Browser) -> Iterator[Callable[..., Page]]:
 
 @pytest.fixture
 def axe() -> Callable[[Page], None]:
-    """Fails with axe-core's findings on a page as it stands."""
+    """Return a function that fails with axe-core's findings on a page in its present state."""
     from axe_playwright_python.sync_playwright import Axe
 
     def check(page: Page) -> None:
-        found = Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
+        findings = Axe().run(page)
+        assert findings.violations_count == 0, findings.generate_report()
 
     return check

@@ -10,16 +10,16 @@ from PIL import Image
 from guidebench.harness.records.schema import SCHEMA_VERSION
 
 
-def webp(frames: int = 5, size: tuple[int, int] = (8, 6), first: int = 0, **how: Any) -> bytes:
-    """An animation whose frames differ."""
+def webp(frames: int = 5, size: tuple[int, int] = (8, 6), first: int = 0, **options: Any) -> bytes:
+    """Return an animated WebP file whose frames differ."""
     pictures = [Image.new("RGB", size, (first, 40 * (number % 6), number % 256)) for number in range(frames)]
-    held = io.BytesIO()
-    pictures[0].save(held, "WEBP", save_all=True, append_images=pictures[1:], lossless=True, **how)
-    return held.getvalue()
+    buffer = io.BytesIO()
+    pictures[0].save(buffer, "WEBP", save_all=True, append_images=pictures[1:], lossless=True, **options)
+    return buffer.getvalue()
 
 
 def episode(number: int = 3, *, success: bool = False, **changes: Any) -> dict[str, Any]:
-    """What gallery.json says of an episode."""
+    """Return the entry of an episode in gallery.json."""
     return {
         **{"episode": number, "success": success, "return": 0.5, "length": 9, "moves": 9, "score": float(success)},
         **{"file": f"{number:02d}.webp", "frames": 5, "words_left_out": 0},
@@ -37,8 +37,8 @@ def write(run: Path, *episodes: dict[str, Any], **changes: Any) -> Path:
         **{"successes": 20, "measure": "success", "unjudged": "", "undrawn": [], "reason": ""},
         **{"episodes": episodes, **changes},
     }
-    for number, each in enumerate(episodes):
-        if "/" not in each["file"]:
-            (home / each["file"]).write_bytes(webp(first=10 * number))
+    for number, shown_episode in enumerate(episodes):
+        if "/" not in shown_episode["file"]:
+            (home / shown_episode["file"]).write_bytes(webp(first=10 * number))
     (home / "gallery.json").write_text(json.dumps(about))
     return home

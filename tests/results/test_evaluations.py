@@ -20,14 +20,14 @@ def test_success_rates_mean_returns_and_episodes_of_each_evaluation_by_hand(
 ) -> None:
     writer.cell("a", CURVES, status=status)
     writer.cell("b", {}, planned=[0, 1], method="per")
-    found = evaluations(results.study(writer.finish()))
-    assert list(found) == [("a", 0), ("a", 3)]
-    first = found["a", 0]
+    by_run = evaluations(results.study(writer.finish()))
+    assert list(by_run) == [("a", 0), ("a", 3)]
+    first = by_run["a", 0]
     assert first.steps.tolist() == [100, 200] and first.episodes.tolist() == [4, 4]
     assert first.success.tolist() == [0.5, 0.75] and first.returns.tolist() == [0.25, 0.375]
-    assert found["a", 3].success.tolist() == [0.0, 0.5]
+    assert by_run["a", 3].success.tolist() == [0.0, 0.5]
     # of the scores 1, 0, 0, 1 the variance is 1/3, of their mean a quarter of that
-    assert first.variances == pytest.approx([1 / 12, 1 / 16]) and found["a", 3].variances == pytest.approx([0, 1 / 4])
+    assert first.variances == pytest.approx([1 / 12, 1 / 16]) and by_run["a", 3].variances == pytest.approx([0, 1 / 4])
 
 
 def test_one_episode_has_no_variance(writer: Writer) -> None:
@@ -35,16 +35,18 @@ def test_one_episode_has_no_variance(writer: Writer) -> None:
     assert np.isnan(evaluations(results.study(writer.finish()))["a", 0].variances).all()
 
 
-def test_they_are_those_of_the_rows(tmp_path: Path) -> None:
+def test_evaluations_agree_with_the_rows_that_are_loaded(tmp_path: Path) -> None:
     for name in ("doorkey_5x5", "pendulum_sac_td3"):
         study = results.study(Path(results.__file__).parent / "measured" / name)
-        found = evaluations(study)
+        by_run = evaluations(study)
         rows = results.load(study).groupby(["cell", "seed", "step"])[["success", "return"]].mean()
-        assert len(found) == len(study.runs)
-        for (cell, seed), own in found.items():
+        assert len(by_run) == len(study.runs)
+        for (cell, seed), run_evaluations in by_run.items():
             theirs = rows.loc[cell, seed]
-            assert own.steps.tolist() == theirs.index.tolist()
-            assert own.success == pytest.approx(theirs["success"]) and own.returns == pytest.approx(theirs["return"])
+            assert run_evaluations.steps.tolist() == theirs.index.tolist()
+            assert run_evaluations.success == pytest.approx(
+                theirs["success"]
+            ) and run_evaluations.returns == pytest.approx(theirs["return"])
 
 
 def test_an_account_tells_whether_two_tell_the_same(tmp_path: Path) -> None:
@@ -61,8 +63,8 @@ def test_a_last_line_that_was_cut_short_is_forgiven_and_what_does_not_fit_named_
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text(path.read_text()[:-20])
     with pytest.warns(UserWarning, match="cut short"):
-        found = evaluations(results.study(writer.finish()))
-    assert found["a", 0].episodes.tolist() == [4, 3]
+        by_run = evaluations(results.study(writer.finish()))
+    assert by_run["a", 0].episodes.tolist() == [4, 3]
     rows[2]["return"] = float("nan")
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(UserError, match=r"evaluations\.jsonl, row 3, column 'return': nan"):

@@ -19,51 +19,51 @@ Row = dict[str, Any]
 
 
 def row(step: int, episode: int, success: bool = True, *, cell: str = "a", seed: int = 0, **more: Any) -> Row:
-    told = {"return": 0.5 * success, "success": success, "length": 10, **more}
-    named = {"study": "s", "cell": cell, **IDENTITY, "seed": seed, "step": step, "episode": episode, **told}
+    outcome = {"return": 0.5 * success, "success": success, "length": 10, **more}
+    named = {"study": "s", "cell": cell, **IDENTITY, "seed": seed, "step": step, "episode": episode, **outcome}
     return {name: named[name] for name in (*schema.EVALUATION, *(set(named) - set(schema.EVALUATION)))}
 
 
 def append(log: Path, *rows: Row | str) -> None:
     with open(log, "a", encoding="utf-8") as file:
-        file.write("".join(each if isinstance(each, str) else json.dumps(each) + "\n" for each in rows))
+        file.write("".join(row_ if isinstance(row_, str) else json.dumps(row_) + "\n" for row_ in rows))
 
 
 @pytest.fixture
 def following(tmp_path: Path) -> Iterator[Following]:
-    with Following(tmp_path / "study") as found:
-        yield found
+    with Following(tmp_path / "study") as followed:
+        yield followed
 
 
 @pytest.fixture
 def log(writer: Writer) -> Path:
-    """The evaluation log of a run that is not finished, with two episodes of one evaluation."""
+    """Write the evaluation log of an unfinished run, with two episodes of one evaluation; return its path."""
     writer.cell("a", {0: {100: [0, 1]}}, status={0: "stopped"})
     return writer.finish() / "grid/8x8/uer-a/seed-0/evaluations.jsonl"
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes each read of a growing log took."""
-    found: list[int] = []
+    """Return the list to which the number of bytes of each read of a growing log is appended."""
+    sizes: list[int] = []
     pread = os.pread
 
     def counting(*args: int) -> bytes:
         block = pread(*args)
-        found.append(len(block))
+        sizes.append(len(block))
         return block
 
     monkeypatch.setattr(row_log.os, "pread", counting)
-    return found
+    return sizes
 
 
 def curve(following: Following, seed: int = 0) -> dict[int, float]:
-    found = following.curves["a"][seed]
-    return dict(zip(found.steps.tolist(), found.scores.tolist(), strict=True))
+    scores = following.curves["a"][seed]
+    return dict(zip(scores.steps.tolist(), scores.scores.tolist(), strict=True))
 
 
-def looked(following: Following) -> dict[int, float]:
-    """The curve of the run after another look."""
+def curve_after_look(following: Following) -> dict[int, float]:
+    """Look at the study again; return the curve of the run."""
     following.look()
     return curve(following)
 
@@ -98,15 +98,17 @@ def test_a_half_written_line_counts_when_it_is_whole_and_a_log_that_a_resumed_ru
     following.look()
     line = json.dumps(row(200, 0, False)) + "\n"
     append(log, line[:40])
-    assert looked(following) == {100: 0.5} and following.faults == []
+    assert curve_after_look(following) == {100: 0.5} and following.faults == []
     append(log, line[40:], row(200, 1, False))
-    assert looked(following) == {100: 0.5, 200: 0.0}
+    assert curve_after_look(following) == {100: 0.5, 200: 0.0}
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
     append(log, row(200, 0, True), row(200, 1, True), row(300, 0, True))  # longer than what was read
-    assert looked(following) == {100: 0.5, 200: 1.0, 300: 1.0}
+    assert curve_after_look(following) == {100: 0.5, 200: 1.0, 300: 1.0}
     monkeypatch.setattr(row_log, "LONGEST", 100)
     append(log, "x" * 101)
-    assert looked(following) == {100: 0.5, 200: 1.0, 300: 1.0}, "a line without an end is not waited for forever"
+    assert curve_after_look(following) == {100: 0.5, 200: 1.0, 300: 1.0}, (
+        "a line without an end is not waited for forever"
+    )
     assert "row 6: a line of more than 100 bytes" in following.faults[0]
 
 
@@ -141,7 +143,7 @@ def test_a_damaged_line_ends_the_reading_of_its_run_alone(
     writer.cell("other", {0: {100: [1]}}, method="per")
     writer.finish()
     append(log, wrong, row(300, 0))
-    assert looked(following) == {100: 0.5} and "other" in following.curves
+    assert curve_after_look(following) == {100: 0.5} and "other" in following.curves
     assert len(following.faults) == 1 and says in following.faults[0] and str(log) in following.faults[0]
     append(log, row(400, 0))
     assert following.look() == set() and curve(following) == {100: 0.5}
@@ -166,13 +168,13 @@ def test_a_damaged_record_keeps_what_was_read_before(
 ) -> None:
     following.look()
     before, path = following.study, writer.directory / file
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
+    record_bytes = path.read_bytes()
+    path.write_bytes(record_bytes[: len(record_bytes) // 2])
     following.look()
     assert following.study is not None and before is not None and file in following.faults[0]
     assert [run.directory for run in following.study.runs] == [run.directory for run in before.runs]
     assert curve(following) == {100: 0.5}
-    path.write_bytes(content)
+    path.write_bytes(record_bytes)
     following.look()
     assert following.faults == []
 

@@ -30,8 +30,8 @@ def test_pictures_come_in_the_order_of_the_cells_and_missing_ones_are_left_out(w
     root = study(writer, "standard", "sprite_swap", "blur")
     picture(root, "sprite_swap", SIGNATURE + b"s")
     picture(root, "standard", SIGNATURE + b"n")
-    found = results.pictures(results.study(root))
-    assert found == [("grid/8x8", "standard", SIGNATURE + b"n"), ("grid/8x8", "sprite_swap", SIGNATURE + b"s")]
+    pictures = results.pictures(results.study(root))
+    assert pictures == [("grid/8x8", "standard", SIGNATURE + b"n"), ("grid/8x8", "sprite_swap", SIGNATURE + b"s")]
 
 
 @pytest.mark.parametrize(

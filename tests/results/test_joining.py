@@ -14,7 +14,7 @@ CURVE = {100: [1, 0], 200: [1, 1]}
 
 @pytest.fixture
 def two(tmp_path: Path) -> Callable[..., dict[str, results.StudyRecord]]:
-    """Two studies of the same cell, each with its own curves by seed."""
+    """Return a function that writes two studies of the same cell, each with its own curves by seed."""
 
     def make(first: dict, second: dict, **options: dict) -> dict[str, results.StudyRecord]:
         for name, curves in (("one", first), ("two", second)):
@@ -56,7 +56,7 @@ def test_a_cell_with_other_rows_from_another_machine_is_a_replication(two: Calla
     assert joined.replications == {"a-replication-1": "a"} and joined.recorded(second.id) == "a"
     assert joined.members == {"one": ("a",), "two": ("a-replication-1",)}
     assert joined.origins == {"a": ("one",), "a-replication-1": ("two",)}
-    # the whole study of the cell is the second row, also the seed that the first lacks
+    # the second row has all seeds of its study, also the one that the first lacks
     assert [(run.cell.id, run.seed) for run in joined.study.runs] == [
         ("a", 0), ("a", 1), ("a-replication-1", 1), ("a-replication-1", 2),
     ]  # fmt: skip
@@ -117,6 +117,6 @@ def test_a_selection_has_the_runs_of_its_cells_only(writer: Writer) -> None:
 
 
 def test_what_is_measured_opens_by_name() -> None:
-    found = results.opened("measured")
-    assert "measured/doorkey_8x8" in found
-    assert all(run.status == "finished" for study in found.values() for run in study.runs)
+    studies = results.opened("measured")
+    assert "measured/doorkey_8x8" in studies
+    assert all(run.status == "finished" for study in studies.values() for run in study.runs)

@@ -10,7 +10,7 @@ from guidebench.harness.records.files import read_json
 
 HOME = Path(results.__file__).parent / "measured"
 MOST = 24_000_000
-"""Bytes of all files together."""
+"""Largest total size of the measured studies in bytes."""
 
 
 def test_what_is_measured_is_small_and_its_logs_are_compact() -> None:
@@ -20,7 +20,8 @@ def test_what_is_measured_is_small_and_its_logs_are_compact() -> None:
 
 
 def _made_anew(path: Path) -> bool:
-    """Whether a report left a file that is not kept: pages, and pictures of figures that are there as PDF."""
+    """Return whether a file comes from a report and is not committed: pages, and pictures of figures that also exist as
+    PDF."""
     return path.suffix == ".html" or (path.suffix == ".png" and path.with_suffix(".pdf").exists())
 
 
@@ -30,16 +31,16 @@ def test_a_measured_study_has_its_logs() -> None:
 
 
 def test_every_measured_cell_still_has_the_id_that_its_record_makes() -> None:
-    """Also those with parts for local models, whose records are older than the digests of these."""
+    """This includes cells with local models, whose records are older than the digests of these models."""
     local = []
     for file in sorted(HOME.glob("*/*/*/*/cell.json")):
-        content = read_json(file)
-        if content.get("parts"):
-            assert cells.rehashed(content) == content["cell"], file
-        if any(name.startswith("transformers") for name in _parts(content)):
-            local.append(cells.recorded(content).id)
+        cell_record = read_json(file)
+        if cell_record.get("parts"):
+            assert cells.rehashed(cell_record) == cell_record["cell"], file
+        if any(name.startswith("transformers") for name in _parts(cell_record)):
+            local.append(cells.recorded(cell_record).id)
     assert sorted(local) == ["8b05652287", "aad733a5f2", "ae0707daf0", "cb1005a83c"]
 
 
-def _parts(content: Mapping[str, Any]) -> list[str]:
-    return [part["name"] for part in content.get("parts", {}).values()]
+def _parts(cell_record: Mapping[str, Any]) -> list[str]:
+    return [part["name"] for part in cell_record.get("parts", {}).values()]

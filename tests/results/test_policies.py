@@ -26,12 +26,14 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_this_program_writes_is_read(path: Path) -> None:
     save_file(ARRAYS, path)
-    found = policies.table(path)
-    assert {name: (held.shape, held.dtype) for name, held in found.items()} == {
+    table = policies.table(path)
+    assert {name: (array_entry.shape, array_entry.dtype) for name, array_entry in table.items()} == {
         name: (array.shape, array.dtype) for name, array in ARRAYS.items()
     }
-    for name, held in found.items():
-        read = np.concatenate([*policies.blocks(path, held), np.zeros(0, held.dtype)]).reshape(held.shape)
+    for name, array_entry in table.items():
+        read = np.concatenate([*policies.blocks(path, array_entry), np.zeros(0, array_entry.dtype)]).reshape(
+            array_entry.shape
+        )
         np.testing.assert_array_equal(read, ARRAYS[name])
 
 
@@ -72,7 +74,7 @@ def test_what_is_no_policy_is_refused_by_its_table(path: Path, content: bytes) -
         policies.table(path)
 
 
-def test_one_that_is_too_large_is_not_read(path: Path) -> None:
+def test_a_policy_that_is_too_large_is_not_read(path: Path) -> None:
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", 2) + b"{}")
         file.truncate(policies.LARGEST + 1)

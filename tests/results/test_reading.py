@@ -23,8 +23,8 @@ def study(tmp_path: Path) -> StudyRecord:
 
 @pytest.fixture
 def lying(tmp_path: Path) -> StudyRecord:
-    """A quarter of a million rows that name the same megabyte, in a file of some KB whose footer tells of 5,000 bytes:
-    written out, each 2,048 of them take 2 GiB. They are read as numbers of a dictionary."""
+    """Write a quarter of a million rows that repeat the same megabyte, in a file of some KB whose footer claims 5,000
+    bytes: unpacked, each 2,048 rows take 2 GiB. They are read as numbers of a dictionary."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -38,37 +38,41 @@ def lying(tmp_path: Path) -> StudyRecord:
     content = path.read_bytes()
     start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     footer = content[start:]
-    (column,) = (each for each in map(group.column, range(group.num_columns)) if each.path_in_schema == "method")
+    (column,) = (chunk for chunk in map(group.column, range(group.num_columns)) if chunk.path_in_schema == "method")
     for size in (group.total_byte_size, column.total_uncompressed_size):
-        told = _varint(size, 0)
-        assert footer.count(told) == 1
-        footer = footer.replace(told, _varint(5_000, len(told)))
+        stated_size = _varint(size, 0)
+        assert footer.count(stated_size) == 1
+        footer = footer.replace(stated_size, _varint(5_000, len(stated_size)))
     path.write_bytes(content[:start] + footer)
     return results.study(writer.finish())
 
 
 def _varint(number: int, length: int) -> bytes:
-    """A number as Thrift's compact protocol writes it, drawn out to so many bytes."""
-    left, found = number << 1, []
-    while left or len(found) < length or not found:
-        found.append(left & 127)
-        left >>= 7
-    return bytes([part | 128 for part in found[:-1]] + found[-1:])
+    """Encode a number as a varint of Thrift's compact protocol, padded to `length` bytes."""
+    rest, septets = number << 1, []
+    while rest or len(septets) < length or not septets:
+        septets.append(rest & 127)
+        rest >>= 7
+    return bytes([part | 128 for part in septets[:-1]] + septets[-1:])
 
 
-def test_it_reads_as_in_this_process_and_goes_on_after_a_file_whose_footer_lies(
+def test_a_reader_reads_as_this_process_does_and_goes_on_after_a_file_whose_footer_lies(
     study: StudyRecord, lying: StudyRecord
 ) -> None:
     with Reader(memory=2**29) as reader:
         with pytest.raises(UserError, match="column 'method': 'yyy"):
             reader.read(lying)
-        found = reader.read(study)
-    here = evaluations(study)
-    assert list(found) == list(here)
-    assert all((one == two).all() for key in here for one, two in zip(found[key], here[key], strict=True))
+        by_reader = reader.read(study)
+    in_process = evaluations(study)
+    assert list(by_reader) == list(in_process)
+    assert all(
+        (theirs == ours).all()
+        for key in in_process
+        for theirs, ours in zip(by_reader[key], in_process[key], strict=True)
+    )
 
 
-def test_it_ends_what_takes_too_long_and_begins_anew(study: StudyRecord) -> None:
+def test_a_read_that_takes_too_long_is_ended_and_the_next_one_begins_anew(study: StudyRecord) -> None:
     with Reader(seconds=0.0) as reader:
         for _ in range(2):
             with pytest.raises(UserError, match="takes longer than 0 s"):

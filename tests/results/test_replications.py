@@ -18,7 +18,7 @@ NO_SOURCES = {name: value for name, value in RUN.items() if name != "sources"}
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "equal"),
+    ("first", "second", "equal"),
     [
         (RUN, {**RUN, "commit": "def"}, True),
         (RUN, {**RUN, "sources": {"learner": "2"}}, False),
@@ -34,9 +34,9 @@ NO_SOURCES = {name: value for name, value in RUN.items() if name != "sources"}
     ids=["commit", "sources", "package", "cores", "processor", "device", "opengl", "no sources", "equal", "unknown"],
 )
 def test_the_conditions_of_a_run_are_its_code_its_packages_and_its_machine(
-    one: dict[str, Any], other: dict[str, Any], equal: bool
+    first: dict[str, Any], second: dict[str, Any], equal: bool
 ) -> None:
-    assert replications.is_equal(one, other) == equal == replications.is_equal(other, one)
+    assert replications.is_equal(first, second) == equal == replications.is_equal(second, first)
 
 
 def record(*values: float, provenance: dict[str, Any] = RUN, finished: bool = True, column: str = "return") -> Record:
@@ -48,20 +48,20 @@ ELSEWHERE = {**RUN, "hardware": {"processor": "Q"}}
 
 @pytest.mark.parametrize("column", ["return", "account"], ids=["of episodes", "of evaluations"])
 def test_one_decision_serves_records_of_episodes_and_of_evaluations(column: str) -> None:
-    def made(*values: float, provenance: dict[str, Any] = RUN) -> Record:
+    def make_record(*values: float, provenance: dict[str, Any] = RUN) -> Record:
         return record(*values, provenance=provenance, column=column)
 
-    first, second = {0: made(1, 2), 1: made(3)}, {0: made(1, 9, provenance=ELSEWHERE)}
-    assert decide([], {0: made(1)}) == (None, None), "the first row of a cell"
-    assert decide([first], {0: made(1, 2, 5), 2: made(7)}) == (0, None), "as far as both go"
-    assert decide([first], {0: made(1, 9, provenance=ELSEWHERE)}) == (None, None), "a replication"
-    assert decide([first, second], {0: made(1, 9, 4, provenance=ELSEWHERE)}) == (1, None)
-    assert decide([first], {0: made(1, 8)}) == (None, Contradiction(0, 0, 1, column))
-    third = {0: made(1), 5: made(4, provenance=ELSEWHERE)}
-    told = decide([first, second], {0: made(1), 5: made(4)})
-    assert told == (0, None)
-    told = decide([first, third], {1: made(3), 5: made(6, provenance=ELSEWHERE)})
-    assert told == (None, Contradiction(1, 5, 0, column)), "though an earlier row agrees"
+    first, second = {0: make_record(1, 2), 1: make_record(3)}, {0: make_record(1, 9, provenance=ELSEWHERE)}
+    assert decide([], {0: make_record(1)}) == (None, None), "the first row of a cell"
+    assert decide([first], {0: make_record(1, 2, 5), 2: make_record(7)}) == (0, None), "as far as both go"
+    assert decide([first], {0: make_record(1, 9, provenance=ELSEWHERE)}) == (None, None), "a replication"
+    assert decide([first, second], {0: make_record(1, 9, 4, provenance=ELSEWHERE)}) == (1, None)
+    assert decide([first], {0: make_record(1, 8)}) == (None, Contradiction(0, 0, 1, column))
+    third = {0: make_record(1), 5: make_record(4, provenance=ELSEWHERE)}
+    decision = decide([first, second], {0: make_record(1), 5: make_record(4)})
+    assert decision == (0, None)
+    decision = decide([first, third], {1: make_record(3), 5: make_record(6, provenance=ELSEWHERE)})
+    assert decision == (None, Contradiction(1, 5, 0, column)), "though an earlier row agrees"
 
 
 def test_of_two_records_that_agree_the_longer_or_the_finished_one_counts() -> None:

@@ -25,7 +25,7 @@ CURVES = {0: {100: [1, 0], 200: [1, 1]}, 1: {100: [0, 0]}}
 
 @pytest.fixture
 def directory(writer: Writer) -> Path:
-    """Seed 0 finished (Parquet), seed 1 running (JSON lines)."""
+    """Write a cell of two runs, seed 0 finished (Parquet) and seed 1 running (JSON lines); return its directory."""
     root = writer.cell("a", CURVES, status={1: "running"})
     writer.finish()
     return root
@@ -53,30 +53,30 @@ def test_finished_and_running_runs_come_as_one_frame(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("begun", "failures"),
+    ("second_rows", "failures"),
     [([], [None]), ([{"asked": 1, "applied": 2, "failure": "timeout"}], [None, "timeout"])],
 )
 def test_a_half_finished_study_is_read_without_a_warning_of_pandas(
-    directory: Path, begun: list[dict[str, Any]], failures: list[str | None]
+    directory: Path, second_rows: list[dict[str, Any]], failures: list[str | None]
 ) -> None:
-    """The log of a run that has just begun is empty, and columns of answers are where there are answers."""
+    """The log of a run that has just begun is empty, and columns of answers exist only where there are answers."""
     finished = write_rows(directory / "seed-0", "judgements", [{"asked": 1, "applied": 2, "score": 0.25}])
     log_to_parquet(finished, finished.with_suffix(".parquet"))
     finished.unlink()
-    write_rows(directory / "seed-1", "judgements", begun)
+    write_rows(directory / "seed-1", "judgements", second_rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rows = results.load(_study(directory), log="judgements")
     assert rows["score"].dtype == "float64" and rows["asked"].tolist() == [1] * len(failures)
-    found = rows["failure"] if "failure" in rows else pd.Series([None] * len(rows), dtype=object)
-    assert found.where(found.notna(), None).tolist() == failures
+    logged = rows["failure"] if "failure" in rows else pd.Series([None] * len(rows), dtype=object)
+    assert logged.where(logged.notna(), None).tolist() == failures
 
 
 def test_of_a_selection_without_cells_there_are_no_rows_and_all_columns(directory: Path) -> None:
     nothing = results.select(results.study(_study(directory)), lambda cell: False)
     assert not nothing.cells
-    for what in (None, "metrics"):
-        rows = results.load(nothing) if what is None else results.load(nothing, log=what)
+    for log in (None, "metrics"):
+        rows = results.load(nothing) if log is None else results.load(nothing, log=log)
         assert len(rows) == 0 and "step" in rows
     assert list(results.load(nothing).columns) == [*EVALUATION, "score", "variant", "label", "directory"]
 
@@ -102,18 +102,18 @@ LOGGED: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", LOGGED)
-def test_a_log_is_read_alike_from_parquet_and_from_lines(directory: Path, what: Any) -> None:
+@pytest.mark.parametrize("log", LOGGED)
+def test_a_log_is_read_alike_from_parquet_and_from_lines(directory: Path, log: Any) -> None:
     for seed in (0, 1):
-        write_rows(directory / f"seed-{seed}", what, LOGGED[what])
-    lines = results.load(_study(directory), log=what)
-    source = directory / "seed-0" / f"{what}.jsonl"
+        write_rows(directory / f"seed-{seed}", log, LOGGED[log])
+    lines = results.load(_study(directory), log=log)
+    source = directory / "seed-0" / f"{log}.jsonl"
     log_to_parquet(source, source.with_suffix(".parquet"))
-    assert source.with_suffix(".parquet").exists() == bool(LOGGED[what])
+    assert source.with_suffix(".parquet").exists() == bool(LOGGED[log])
     source.unlink()
-    mixed = results.load(_study(directory), log=what)
+    mixed = results.load(_study(directory), log=log)
     pd.testing.assert_frame_equal(mixed, lines, check_dtype=False)
-    assert len(mixed) == 2 * len(LOGGED[what])
+    assert len(mixed) == 2 * len(LOGGED[log])
 
 
 def test_a_log_in_parquet_that_lacks_a_column_or_holds_another_type_is_refused(directory: Path) -> None:
@@ -135,12 +135,12 @@ def test_a_column_of_a_log_that_holds_two_kinds_is_an_error_by_name(tmp_path: Pa
 
 def test_a_last_line_cut_short_is_dropped_with_a_warning(directory: Path) -> None:
     path, _ = _lines(directory)
-    whole = results.load(_study(directory))
+    complete = results.load(_study(directory))
     with open(path, "ab") as file:
         file.write(b'{"study": "s", "cell": "a", "sui')
     with pytest.warns(UserWarning, match=r"seed-1/evaluations\.jsonl.*row 3.*cut short"):
         rows = results.load(_study(directory))
-    pd.testing.assert_frame_equal(rows, whole)
+    pd.testing.assert_frame_equal(rows, complete)
 
 
 @pytest.mark.parametrize(
@@ -237,10 +237,10 @@ def test_logs_get_the_identity_of_their_run_and_keep_further_columns(directory: 
         directory / "seed-0", "metrics", [{"step": 1, "loss": 0.5}, {"step": 2, "loss": None, "episode/return": 1}]
     )
     write_rows(directory / "seed-1", "metrics", [{"step": 1, "loss": 2}])
-    found = results.load(_study(directory), log="metrics")
-    assert found["seed"].tolist() == [0, 0, 1] and set(found["label"]) == {"uer · quick"}
-    assert found["loss"].isna().tolist() == [False, True, False] and found["loss"][2] == 2.0
-    assert found["episode/return"][1] == 1.0
+    metrics = results.load(_study(directory), log="metrics")
+    assert metrics["seed"].tolist() == [0, 0, 1] and set(metrics["label"]) == {"uer · quick"}
+    assert metrics["loss"].isna().tolist() == [False, True, False] and metrics["loss"][2] == 2.0
+    assert metrics["episode/return"][1] == 1.0
 
 
 def test_rows_of_many_files_stand_in_the_order_in_which_each_was_written(writer: Writer) -> None:
@@ -289,15 +289,17 @@ READ: dict[str, tuple[list[dict[str, Any]], dict[str, list[Any]]]] = {
 TYPES = {("labels", "kept"): "bool", ("labels", "truth"): "float64", ("subgoals", "met"): "bool"}
 
 
-@pytest.mark.parametrize("what", READ)
-def test_rows_of_a_log_are_read_and_may_lack_what_is_optional(directory: Path, what: Any) -> None:
-    written, columns = READ[what]
-    write_rows(directory / "seed-0", what, written)
-    rows = results.load(_study(directory), log=what)
+@pytest.mark.parametrize("log_name", READ)
+def test_rows_of_a_log_are_read_and_may_lack_what_is_optional(directory: Path, log_name: Any) -> None:
+    logged, columns = READ[log_name]
+    write_rows(directory / "seed-0", log_name, logged)
+    rows = results.load(_study(directory), log=log_name)
     for name, values in columns.items():
         assert rows[name].isna().tolist() == [value is None for value in values], name
-        assert [each for each in rows[name] if not pd.isna(each)] == [each for each in values if each is not None], name
-    assert all(rows[name].dtype == kind for (log, name), kind in TYPES.items() if log == what)
+        assert [value for value in rows[name] if not pd.isna(value)] == [
+            value for value in values if value is not None
+        ], name
+    assert all(rows[name].dtype == kind for (log, name), kind in TYPES.items() if log == log_name)
 
 
 WRONG: list[tuple[Any, str, Any, str]] = [
@@ -329,14 +331,14 @@ WRONG: list[tuple[Any, str, Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "column", "value", "words"), WRONG)
+@pytest.mark.parametrize(("log", "column", "value", "words"), WRONG)
 def test_a_value_of_a_log_that_does_not_fit_is_refused_by_file_row_and_column(
-    directory: Path, what: Any, column: str, value: Any, words: str
+    directory: Path, log: Any, column: str, value: Any, words: str
 ) -> None:
-    good = {"labels": label_row(0), "judgements": CLIP, "probes": PROBE, "subgoals": SUBGOAL, "outcomes": OUTCOME}[what]
-    path = write_rows(directory / "seed-0", what, [good, {**good, column: value}])
+    good = {"labels": label_row(0), "judgements": CLIP, "probes": PROBE, "subgoals": SUBGOAL, "outcomes": OUTCOME}[log]
+    path = write_rows(directory / "seed-0", log, [good, {**good, column: value}])
     with pytest.raises(UserError) as caught:
-        results.load(_study(directory), log=what)
+        results.load(_study(directory), log=log)
     assert f"{path}, row 2, column {column!r}" in str(caught.value) and words in str(caught.value)
 
 
@@ -348,15 +350,15 @@ def test_globbing_characters_in_a_path_stand_for_themselves(tmp_path: Path) -> N
     assert len(results.load(tmp_path / "study [1] 'quoted' *")) == 6
 
 
-def aborting(what: str, groups: list[results.rows.Group], threads: int | None) -> results.rows.Read:
-    """As a library does that meets damaged bytes."""
+def read_or_abort(log: str, groups: list[results.rows.Group], threads: int | None) -> results.rows.Read:
+    """Abort the process at a certain file, as a library does that meets damaged bytes; else read the rows."""
     if any(path.endswith("seed-1/evaluations.jsonl") for group in groups for path in group.paths):
         os.abort()
-    return read(what, groups, threads)
+    return read(log, groups, threads)
 
 
 def test_a_file_at_which_a_library_crashes_is_refused_by_name(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results.rows, "_read", aborting)
+    monkeypatch.setattr(results.rows, "_read", read_or_abort)
     words = f"^{re.escape(str(directory))}/seed-1/evaluations.jsonl: reading it made its process end with exit code -6$"
     with pytest.raises(UserError, match=words):
         results.load(_study(directory))
@@ -367,5 +369,5 @@ def test_a_file_at_which_a_library_crashes_is_refused_by_name(directory: Path, m
 def test_rows_are_read_by_a_script_without_a_main_guard(directory: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(f"from guidebench import results\nprint(len(results.load({str(_study(directory))!r})))\n")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "6\n", done.stderr
+    process = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert process.stdout == "6\n", process.stderr

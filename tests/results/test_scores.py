@@ -44,13 +44,13 @@ def test_more_than_there_is_is_refused_by_name(writer: Writer, status: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("written", "recorded", "says"),
+    ("logged", "recorded", "says"),
     [(BADGES, None, "unknown column 'score'"), (SUCCESS, asdict(BADGES), "lacks the column 'score'")],
 )
 def test_a_row_without_its_score_or_with_one_it_has_not_is_refused(
-    writer: Writer, written: Score, recorded: Any, says: str
+    writer: Writer, logged: Score, recorded: Any, says: str
 ) -> None:
-    writer.cell("a", {0: {100: [1]}}, score=written, record={"score": recorded})
+    writer.cell("a", {0: {100: [1]}}, score=logged, record={"score": recorded})
     with pytest.raises(UserError, match=says):
         results.load(writer.finish())
 

@@ -90,12 +90,12 @@ def test_one_run_is_read_whatever_state_the_others_are_in(writer: Writer) -> Non
     root = writer.cell("a", CURVES, matrix={"kind": "ablation", "name": "without", "reference": "b"}, variant="alpha=1")
     study = writer.finish()
     (root / "seed-1" / "run.json").write_text("{")
-    found = results.run(root / "seed-0")
-    assert (found.name, found.directory, len(found.cells)) == ("study-of-tests", study, 1)
-    (run,) = found.runs
+    record = results.run(root / "seed-0")
+    assert (record.name, record.directory, len(record.cells)) == ("study-of-tests", study, 1)
+    (run,) = record.runs
     assert (run.seed, run.status, run.directory) == (0, "finished", "grid/8x8/uer-a/seed-0")
     assert run.cell.matrix is not None and run.cell.matrix.name == "without" and run.cell.variant == "alpha=1"
-    assert len(results.load(found)) == 2
+    assert len(results.load(record)) == 2
     (study / "study.json").unlink()
     with pytest.warns(UserWarning, match="what the study says of this run is left out"):
         assert results.run(root / "seed-0").runs[0].status == "finished"

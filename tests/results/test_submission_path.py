@@ -8,24 +8,26 @@ import pytest
 
 from guidebench.harness.commands import cli
 from tests.results.submissions.conftest import Contents, forge, rows
-from tests.results.verification.conftest import kept, played, player, trained
+from tests.results.verification.conftest import played, player, shared_player, trained
 
-__all__ = ["kept", "played", "player"]
+__all__ = ["played", "player", "shared_player"]
 
 
 @pytest.fixture(scope="session")
 def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive, made by `bench submit` in a directory that is gone."""
-    here, there = tmp_path_factory.mktemp("maker"), tmp_path_factory.mktemp("reader") / "cartpole.zip"
-    trained(here / "cartpole", "suite=classic", "task=CartPole-v1", "evaluation.episodes=16", seeds=2)
-    assert cli.main(["submit", str(here / "cartpole"), "--output", str(there), "--by", "A. Reader"]) == 0
-    here.rename(here.with_name("elsewhere"))
-    return there
+    """Return an archive that `bench submit` made in a directory which was moved away afterwards."""
+    maker, archive = tmp_path_factory.mktemp("maker"), tmp_path_factory.mktemp("reader") / "cartpole.zip"
+    trained(maker / "cartpole", "suite=classic", "task=CartPole-v1", "evaluation.episodes=16", seeds=2)
+    assert cli.main(["submit", str(maker / "cartpole"), "--output", str(archive), "--by", "A. Reader"]) == 0
+    maker.rename(maker.with_name("elsewhere"))
+    return archive
 
 
 @pytest.fixture
-def bench(tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, capsys) -> Callable[..., tuple[int, str]]:
-    """`bench("verify", …)` in a directory of its own -> exit code, what it printed."""
+def bench(
+    tmp_path: Path, shared_player: None, monkeypatch: pytest.MonkeyPatch, capsys
+) -> Callable[..., tuple[int, str]]:
+    """`bench("verify", …)` runs the command in the test's directory and returns its exit code and output."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words: object) -> tuple[int, str]:
@@ -35,13 +37,13 @@ def bench(tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, capsys) -
 
 
 def standings() -> list[str]:
-    """Of the rows on the leaderboard."""
+    """Return the standings of the leaderboard's rows, in their order."""
     return [entry["standing"] for entry in json.loads(Path("leaderboard/leaderboard.json").read_text())["entries"]]
 
 
 def score_edited(contents: Contents) -> None:
     path = next(path for path in contents if path.endswith("seed-1/evaluations.parquet"))
-    rows(path, lambda found: found[-1].update(success=not found[-1]["success"]))(contents)
+    rows(path, lambda logged: logged[-1].update(success=not logged[-1]["success"]))(contents)
 
 
 def test_what_was_made_elsewhere_is_added_then_verified_and_shown_so(handed_in: Path, bench) -> None:
@@ -50,7 +52,7 @@ def test_what_was_made_elsewhere_is_added_then_verified_and_shown_so(handed_in: 
     code, out = bench("verify", handed_in)
     assert code == 0 and "1 verified of 1 cell" in out and bench("leaderboard")[0] == 0 and standings() == ["verified"]
     (directory,) = Path("leaderboard/submissions").iterdir()
-    assert bench("verify", directory)[0] == 0  # as added, the same record
+    assert bench("verify", directory)[0] == 0  # the added directory verifies as the archive does
     code, out = bench("verify", forge(handed_in, Path("forged.zip"), score_edited, seal=False))
     assert code == 2 and "forged.zip" in out and ("manifest" in out or "checksum" in out)
 

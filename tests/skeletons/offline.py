@@ -15,7 +15,7 @@ from guidebench.harness.registry import register
 from guidebench.suites.point_maze import PointMaze
 
 SIDE, FRAMES = 12, 2
-SEEN = Observations(
+PICTURES = Observations(
     parts={
         "picture": Observations((SIDE, SIDE, 2 * FRAMES), "uint8", stack=FRAMES),
         "speed": Observations((2,), "float32"),
@@ -26,19 +26,19 @@ SEEN = Observations(
 @register.suite("pictures")
 @dataclass(frozen=True)
 class Pictures(PointMaze):
-    """The maze whose ball and target are shown, the last two frames of it, beside the ball's speed."""
+    """The suite `point_maze` observed as pictures of ball and target, the last two frames, beside the ball's speed."""
 
     version: ClassVar[int] = 1
 
     def spaces(self, task):
-        return SEEN, super().spaces(task)[1]
+        return PICTURES, super().spaces(task)[1]
 
     def make(self, task):
         return Picture(super().make(task))
 
 
 class Picture:
-    """A task that shows what another one tells in numbers."""
+    """A task that observes another task's numbers as pictures."""
 
     def __init__(self, task):
         self.task, self.frames = task, np.zeros((FRAMES, SIDE, SIDE, 2), np.uint8)
@@ -47,18 +47,18 @@ class Picture:
         return getattr(self.task, name)
 
     def reset(self, seed=None):
-        told = self.task.reset(seed)
-        self.frames[:] = drawn(told)
-        return self.seen(told)
+        numbers = self.task.reset(seed)
+        self.frames[:] = frame_of(numbers)
+        return self.pictures(numbers)
 
     def step(self, action):
         step = self.task.step(action)
-        self.frames[:-1], self.frames[-1] = self.frames[1:].copy(), drawn(step.observation)
-        return step._replace(observation=self.seen(step.observation))
+        self.frames[:-1], self.frames[-1] = self.frames[1:].copy(), frame_of(step.observation)
+        return step._replace(observation=self.pictures(step.observation))
 
-    def seen(self, told):
-        record = np.zeros((), SEEN.numpy)
-        record["picture"], record["speed"] = np.concatenate(list(self.frames), axis=-1), told[2:4]
+    def pictures(self, numbers):
+        record = np.zeros((), PICTURES.numpy)
+        record["picture"], record["speed"] = np.concatenate(list(self.frames), axis=-1), numbers[2:4]
         return record
 
     def state(self):
@@ -69,10 +69,10 @@ class Picture:
         self.frames = np.array(state["frames"])
 
 
-def drawn(told):
-    """Ball and target as a bright pixel each."""
+def frame_of(numbers):
+    """Return a frame, uint8 [SIDE, SIDE, 2], with ball and target as a bright pixel each."""
     frame = np.zeros((SIDE, SIDE, 2), np.uint8)
-    for layer, place in enumerate((told[:2], told[4:6])):
+    for layer, place in enumerate((numbers[:2], numbers[4:6])):
         x, y = np.clip(((place + 2) / 4 * SIDE).astype(int), 0, SIDE - 1)
         frame[x, y, layer] = 255
     return frame
@@ -105,15 +105,15 @@ class Agent(BaseAgent):
         self.experience.add(transition, ctx)
 
     def update(self, ctx):
-        told = {}
+        metrics = {}
         for _ in range(self.learner.updates_due(ctx.step, ctx.phase.updates)):
             _, update = self.learn(self.learner, self.experience, ctx, losses=self.losses)
-            told = {**update.metrics, "stored": self.experience.stored.astype(float)}
-        return told
+            metrics = {**update.metrics, "stored": self.experience.stored.astype(float)}
+        return metrics
 
 
 def imitation(batch, networks):
-    """How far the policy is from what was done, squared."""
+    """Return a tenth of the squared distance between the policy's actions and those of the batch, per seed."""
     away = networks.policy(batch.observation) - batch.action
     return {"actor": 0.1 * away.square().sum(2).mean(1)}
 

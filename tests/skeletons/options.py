@@ -22,7 +22,8 @@ NOTHING = np.zeros((1, 0), bool)
 @register.agent("options")
 @dataclass(frozen=True)
 class Options(AgentPart):
-    """The learner sees the sub-goal as a part of its observation. What it did itself is stored apart too."""
+    """The learner observes the sub-goal. Transitions in which it acted itself are also stored in a replay of their
+    own."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% a test"
@@ -44,8 +45,8 @@ class Number:
     calls = 1
 
     async def __call__(self, content, frames, ask):
-        told = await ask(ChatCall((Message("user", (content,)),)))
-        return None if told.failure else int(told.value)
+        answer = await ask(ChatCall((Message("user", (content,)),)))
+        return None if answer.failure else int(answer.value)
 
 
 class Agent(BaseAgent):
@@ -53,8 +54,8 @@ class Agent(BaseAgent):
 
     def __init__(self, sees, build):
         learner, replay = build.parts["learner"].spawn(build), build.parts["replay"]
-        self.every, self.own = Experience(build, replay), Uneven(build, replay, name="own")
-        super().__init__(build, {"": learner}, {"every": self.every, "own": self.own})
+        self.every, self.acted_experience = Experience(build, replay), Uneven(build, replay, name="own")
+        super().__init__(build, {"": learner}, {"every": self.every, "own": self.acted_experience})
         self.sees, self.learner, self.choices = sees, learner, build.actions.count
         self.goals = np.zeros(build.rows, np.int64)
         self.acted_itself = np.zeros(build.rows, bool)
@@ -68,32 +69,40 @@ class Agent(BaseAgent):
         return action
 
     def route(self, observation, goals, places, ctx):
-        """What the performer says, or, where it says none of the actions, what the learner does."""
-        told = np.array([GOALS if word is None else word for word in consult("performer", places, ctx)])
-        own = self.acted(self.learner, self.seen(observation, goals), ctx)
-        return np.where(told < self.choices, told, own), told >= self.choices
+        """Return the actions, and which of them the learner chose: the performer's action, or the learner's where the
+        performer names none."""
+        words = np.array([GOALS if word is None else word for word in consult("performer", places, ctx)])
+        learner_actions = self.acted(self.learner, self.with_goal(observation, goals), ctx)
+        return np.where(words < self.choices, words, learner_actions), words >= self.choices
 
-    def seen(self, observation, goals):
+    def with_goal(self, observation, goals):
         return self.sees.join(observation, goal=np.eye(GOALS, dtype=np.float32)[goals])
 
     def actor(self, places):
         return Actor(self, places)
 
     def observe(self, transition, ctx):
-        before, after = (self.seen(seen, self.goals) for seen in (transition.observation, transition.next_observation))
+        before, after = (
+            self.with_goal(observation, self.goals)
+            for observation in (transition.observation, transition.next_observation)
+        )
         transition = transition._replace(observation=before, next_observation=after)
         self.every.add(transition, ctx)
-        self.own.add(transition, np.flatnonzero(self.acted_itself), ctx)
+        self.acted_experience.add(transition, np.flatnonzero(self.acted_itself), ctx)
 
     def update(self, ctx):
-        told = {}
+        metrics = {}
         for name, experience in self.experiences.items() if self.learner.updates_due(ctx.step) else ():
-            _, update = self.learn(self.learner, experience, ctx, observation=self.seen(ctx.observation, self.goals))
-            told |= {f"{name}/{key}": values for key, values in update.metrics.items()} | experience.metrics(ctx.step)
-        return told
+            _, update = self.learn(
+                self.learner, experience, ctx, observation=self.with_goal(ctx.observation, self.goals)
+            )
+            metrics |= {f"{name}/{key}": values for key, values in update.metrics.items()} | experience.metrics(
+                ctx.step
+            )
+        return metrics
 
     def value(self, observation, rows):
-        return self.learner.value(self.seen(observation, self.goals[rows]), rows)
+        return self.learner.value(self.with_goal(observation, self.goals[rows]), rows)
 
     def state(self, row):
         return super().state(row) | {"goal": int(self.goals[row])}
@@ -104,7 +113,7 @@ class Agent(BaseAgent):
 
 
 class Actor:
-    """The agent in an evaluation: it remembers the sub-goal of each episode."""
+    """The agent in an evaluation, with the sub-goal of each episode."""
 
     def __init__(self, agent, places):
         self.agent, self.places = agent, places

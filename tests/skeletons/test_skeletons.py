@@ -9,7 +9,7 @@ import pytest
 from guidebench import results
 from tests.methods.contract import CARTPOLE, DOORKEY, MAZE, Row, check, served, settings
 
-HERE = Path(__file__).parent
+DIRECTORY = Path(__file__).parent
 SECOND = "channels=4 features=8 hidden=[8] batch_size=8 learning_starts=16"
 ROWS = {
     "options": Row(
@@ -24,11 +24,12 @@ ROWS = {
 
 @pytest.fixture
 def studies(plugin: Callable[..., Path], tiny: Callable[[str], Path], tmp_path: Path) -> Callable[[str, str], Any]:
-    """`studies("turns", "turns")` checks a row with a skeleton installed: the last metrics of its seeds, the study."""
+    """`studies("turns", "turns")` trains a row with a skeleton installed; returns the last metrics of its seeds, and
+    the study."""
 
     def checked(name: str, source: str, *parts: str) -> tuple[Any, Path]:
         registered = dict.fromkeys(("agent", "method"), source) | {part: "pictures" for part in parts}
-        plugin(f"{source}_skeleton", (HERE / f"{source}.py").read_text(), registered)
+        plugin(f"{source}_skeleton", (DIRECTORY / f"{source}.py").read_text(), registered)
         study = check(ROWS[name], tiny, tmp_path)
         return results.load(study, log="metrics").sort_values("step").groupby("seed").tail(1), study
 

@@ -36,7 +36,7 @@ class Turns(AgentPart):
     def dialogue(self, suite, task, role):
         return See()
 
-    def array(self, there, role):
+    def array(self, cell, role):
         return VISION
 
 
@@ -44,8 +44,8 @@ class See:
     calls = 1
 
     async def __call__(self, content, frames, ask):
-        told = await ask(EmbedCall(tuple(frames)))
-        return None if told.failure else told.value
+        answer = await ask(EmbedCall(tuple(frames)))
+        return None if answer.failure else answer.value
 
 
 class Agent(BaseAgent):
@@ -87,12 +87,12 @@ class Agent(BaseAgent):
                 self.experience.store.apply(VISION.name, answer.row, answer.key, answer.value)
 
     def update(self, ctx):
-        told = {}
+        metrics = {}
         for name, learner in self.learners.items():
             if learner.updates_due(ctx.step):
                 _, update = self.learn(learner, self.experience, ctx, shape=paid)
-                told |= {f"{name}/{key}": values for key, values in update.metrics.items()}
-        return told
+                metrics |= {f"{name}/{key}": values for key, values in update.metrics.items()}
+        return metrics
 
     def state(self, row):
         return super().state(row) | {"clock": int(self.clock[row]), "open": self.open[row].state()}
@@ -104,13 +104,13 @@ class Agent(BaseAgent):
 
 
 class Actor:
-    """The agent in an evaluation: it remembers how long each episode has lasted."""
+    """The agent in an evaluation, with the number of steps of each episode."""
 
     def __init__(self, agent, places):
         self.agent, self.clock = agent, np.zeros(len(places), np.int64)
 
     def begin(self, observation, ctx):
-        """All clocks stand at 0."""
+        """Set the clocks of all episodes to 0."""
 
     def act(self, observation, numbers, ctx):
         action = self.agent.in_turn(observation, self.clock[numbers], ctx)
@@ -118,11 +118,12 @@ class Actor:
         return action
 
     def end(self, numbers, ctx):
-        """No clock is needed any more."""
+        """Do nothing: an ended episode needs no clock."""
 
 
 def paid(batch):
-    """A transition pays what its vector's first number says, nothing before that is there."""
+    """Return the batch with the first number of each transition's vector added to its reward, 0 where the vector is
+    missing."""
     return batch._replace(reward=batch.reward + np.nan_to_num(batch.columns["vision"][..., 0]).astype(np.float32))
 
 

@@ -43,7 +43,7 @@ def test_fails_anyway():
 def test_a_named_fault_replaces_text_that_occurs_once(fault: Fault) -> None:
     source = (faults.ROOT / fault.file).read_text()
     assert source.count(fault.old) == 1
-    compile(mutations.applied(source, fault), fault.file, "exec")
+    compile(mutations.apply(source, fault), fault.file, "exec")
 
 
 def test_twenty_faults_are_named() -> None:
@@ -51,8 +51,10 @@ def test_twenty_faults_are_named() -> None:
 
 
 def test_each_kind_of_fault_is_made_but_not_in_messages_or_annotations() -> None:
-    made = {(kind, fault.scope, fault.meaning.partition(": ")[2]) for kind, fault in mutations.candidates("f", SOURCE)}
-    assert made == {
+    changes = {
+        (kind, fault.scope, fault.meaning.partition(": ")[2]) for kind, fault in mutations.candidates("f", SOURCE)
+    }
+    assert changes == {
         ("constant", "", "3 becomes 4"),
         ("comparison", "clip", "value > LIMIT becomes value >= LIMIT"),
         ("constant", "Sum.add", "0 becomes 1"),
@@ -65,16 +67,16 @@ def test_each_kind_of_fault_is_made_but_not_in_messages_or_annotations() -> None
 
 
 def test_a_fault_is_found_in_a_later_version_of_its_file() -> None:
-    made = [*mutations.candidates("f", SOURCE)]
-    (comparison,) = (fault for kind, fault in made if kind == "comparison")
-    (call,) = (fault for _, fault in made if fault.meaning.endswith("self.check(0) becomes pass"))
+    candidates = [*mutations.candidates("f", SOURCE)]
+    (comparison,) = (fault for kind, fault in candidates if kind == "comparison")
+    (call,) = (fault for _, fault in candidates if fault.meaning.endswith("self.check(0) becomes pass"))
     longer = "class Sum:\n    def first(self):\n        self.check(0)\n"
     later = f"import os\n{SOURCE}".replace("class Sum:\n", longer)
     line = later.splitlines().index("        self.total = values.sum(axis=1) - 2") + 2
     assert mutations.place(later, call) == Place(line, line)
-    assert mutations.applied(later, comparison).count("value >= LIMIT") == 1
+    assert mutations.apply(later, comparison).count("value >= LIMIT") == 1
     with pytest.raises(LookupError, match="has no"):
-        mutations.applied("def clip(value): ...", comparison)
+        mutations.apply("def clip(value): ...", comparison)
 
 
 def test_a_draw_depends_on_no_other_file_and_takes_only_what_is_reached() -> None:
@@ -134,7 +136,7 @@ def test_an_inserted_line_changes_those_around_it() -> None:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout with a package of one module, whose tests were recorded."""
+    """Write a git checkout with a package of one module and its tests."""
     tree = tmp_path_factory.mktemp("tree")
     for name, text in {
         "guidebench/__init__.py": "",
@@ -167,7 +169,7 @@ def test_a_fault_is_caught_by_a_test_that_passes_without_it_or_survives(
         Fault("gone", file, "no such text", "", "Another version."),
     ]
     verdicts = faults.judge_all(tree, toys, recorded, sys.executable, 40.0, 1)
-    assert [(each.status, each.test) for each in verdicts] == [
+    assert [(verdict.status, verdict.test) for verdict in verdicts] == [
         ("caught", "tests/test_clip.py::test_above"), ("survived", ""), ("absent", ""),
     ]  # fmt: skip
     assert "1 absent, 1 caught, 1 survived" in faults.table(verdicts)

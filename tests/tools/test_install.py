@@ -17,7 +17,8 @@ freeze.user='no'
 def recorded(
     monkeypatch: pytest.MonkeyPatch, environment: Path, gpu: bool, fails: Callable[[list[str]], bool]
 ) -> list[list[str]]:
-    """Return the list to which each command of the installer is appended instead of being run."""
+    """Return the list to which each command of the installer is appended instead of being run; `fails` says which
+    commands fail."""
     (environment / "bin").mkdir()
     (environment / "bin" / "python").touch()
     calls: list[list[str]] = []

@@ -37,18 +37,19 @@ ROOT = Path(__file__).resolve().parents[2]
 MINUTES = 30.0
 ENTRY = "[guidebench.suites]\nchaos_classic = tools.chaos.hanging\n"
 CLOSING = 20.0
-"""Seconds that are left for the end: processes are killed and directories deleted."""
+"""Seconds before the deadline that are kept for killing processes and deleting directories."""
 
 
 def chosen(names: Sequence[str]) -> dict[str, Family]:
-    """Return the families of these names, all without a name. Raise SystemExit for an unknown one."""
+    """Return the families of these names; all families if `names` is empty. Raise SystemExit for an unknown name."""
     if unknown := [name for name in names if name not in FAMILIES]:
         raise SystemExit(f"there is no family {', '.join(unknown)}; choose of: {', '.join(FAMILIES)}")
     return {name: FAMILIES[name] for name in names or FAMILIES}
 
 
 def install(directory: Path) -> None:
-    """Let commands find the suite that can hang, and this checkout, whatever directory they start in."""
+    """Install the entry point of the suite that can hang below `directory`, and put that and this checkout on
+    PYTHONPATH, so that commands find both from any working directory."""
     info = directory / "site" / "guidebench_chaos-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: guidebench-chaos\nVersion: 1.0\n")
@@ -60,7 +61,7 @@ def install(directory: Path) -> None:
 
 
 def tiny_models(names: set[str], directory: Path) -> dict[str, Path]:
-    """Make tiny models of random weights, name -> directory."""
+    """Write tiny models with random weights below `directory`; return model name -> its directory."""
     if not names:
         return {}
     from transformers.utils.logging import disable_progress_bar
@@ -72,18 +73,19 @@ def tiny_models(names: set[str], directory: Path) -> dict[str, Path]:
 
 
 def table(reports: Sequence[Report], families: Mapping[str, Family], unusable: Collection[str] = ()) -> str:
-    """Return how often each family was disturbed, by what, and what was found. `unusable`: families whose study does
-    not even finish undisturbed."""
+    """Return a text table with a line for each family: rounds, faults, missed faults, seconds and verdict. `unusable`:
+    families whose study does not even finish undisturbed."""
     lines = [f"{'family':<16} {'rounds':>6} {'faults':>6} {'missed':>6} {'seconds':>8}  found"]
     for name in families:
-        own = [report for report in reports if report.round.family == name]
-        failed = sum(report.failed for report in own)
-        found = "equal" if own else "not run"
+        family_reports = [report for report in reports if report.round.family == name]
+        failed = sum(report.failed for report in family_reports)
+        finding = "equal" if family_reports else "not run"
         if failed or name in unusable:
-            found = f"{failed} rounds with findings" if failed else "fails undisturbed"
+            finding = f"{failed} rounds with findings" if failed else "fails undisturbed"
         lines.append(
-            f"{name:<16} {len(own):>6} {sum(len(report.applied) for report in own):>6} "
-            f"{sum(report.missed for report in own):>6} {sum(report.seconds for report in own):>8.0f}  {found}"
+            f"{name:<16} {len(family_reports):>6} {sum(len(report.applied) for report in family_reports):>6} "
+            f"{sum(report.missed for report in family_reports):>6} "
+            f"{sum(report.seconds for report in family_reports):>8.0f}  {finding}"
         )
     kinds = Counter(text.partition(" (")[0].partition(":")[0] for report in reports for text in report.applied)
     lines.append("faults: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
@@ -91,7 +93,7 @@ def table(reports: Sequence[Report], families: Mapping[str, Family], unusable: C
 
 
 def main(words: Sequence[str]) -> int:
-    """Run rounds until the time is up; return 1 if one has found something."""
+    """Run rounds until the time is up; return exit code 1 if a round has a finding, else 0."""
     parser = argparse.ArgumentParser(prog="python -m tools.chaos", description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--seed", type=int, help="what is drawn follows from it; by default a new one")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="when the program ends (default: %(default)s)")
@@ -99,23 +101,23 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--first", type=int, default=0, metavar="ROUND", help="number of the first round")
     parser.add_argument("--rounds", type=int, help="end after this many")
     parser.add_argument("--plan", action="store_true", help="print the rounds of the first turn, and run none")
-    given = parser.parse_args(words)
+    options = parser.parse_args(words)
     begin = time.monotonic()
-    seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
-    families = chosen([name.strip() for name in given.families.split(",") if name.strip()])
+    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
+    families = chosen([name.strip() for name in options.families.split(",") if name.strip()])
 
     def tell(text: str) -> None:
         print(f"[{time.monotonic() - begin:6.1f} s] {text}", flush=True)
 
-    repeat = f" FAMILIES='{','.join(families)}'" if given.families else ""
+    repeat = f" FAMILIES='{','.join(families)}'" if options.families else ""
     print(f"seed {seed}: make chaos SEED={seed}{repeat} draws the same rounds", flush=True)
-    rounds = plan.rounds(seed, families, given.first)
-    if given.plan:
-        for round in (next(rounds) for _ in range(given.rounds or len(families))):
-            print(*described(round), sep="\n")
+    rounds = plan.rounds(seed, families, options.first)
+    if options.plan:
+        for round in (next(rounds) for _ in range(options.rounds or len(families))):
+            print(*round_lines(round), sep="\n")
         return 0
     mark, directory = f"chaos-{uuid.uuid4().hex}", Path(tempfile.mkdtemp(prefix="guidebench-chaos-"))
-    deadline = begin + 60.0 * given.minutes - min(CLOSING, 6.0 * given.minutes)
+    deadline = begin + 60.0 * options.minutes - min(CLOSING, 6.0 * options.minutes)
     reports: list[Report] = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left mounted or running
     hide_mounts()
@@ -127,11 +129,11 @@ def main(words: Sequence[str]) -> int:
     with marked_run(mark, any(family.hosted for family in families.values())):
         chaos = Chaos(directory, mark, deadline, tell, models)
         try:
-            while given.rounds is None or len(reports) < given.rounds:
+            while options.rounds is None or len(reports) < options.rounds:
                 round = next(rounds)
                 if round.family in unusable:
                     continue
-                tell("\n           ".join(described(round)))
+                tell("\n           ".join(round_lines(round)))
                 try:
                     report = chaos.run(round)
                 except Unusable as reason:
@@ -160,8 +162,8 @@ def main(words: Sequence[str]) -> int:
     return int(failed)
 
 
-def described(round: plan.Round) -> list[str]:
-    """Return a round in lines."""
+def round_lines(round: plan.Round) -> list[str]:
+    """Return the lines that describe a round: its family, and each command with its fault."""
     return [
         f"round {round.number}, {round.family}: {FAMILIES[round.family].meaning}",
         *(f"  {' '.join(command.words)}: {command.fault or 'no fault'}" for command in round.commands),

@@ -1,5 +1,5 @@
-"""Carries out one command with its fault, as a patient user would: waits, presses Ctrl-C where nothing moves, and looks
-afterwards whether a process was left."""
+"""Runs one command with its fault as a patient user would: it waits, presses Ctrl-C when nothing moves, and checks
+afterwards that no process of the command still runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests import guardian
 from tools.chaos.plan import Command
-from tools.chaos.processes import Started, named, send
+from tools.chaos.processes import RunningCommand, command_names, send
 from tools.chaos.striking import NOTICES, SILENCE, Place, Strike
 
 LOOK = 0.03
@@ -21,79 +21,81 @@ LOOK = 0.03
 PATIENCE = 120.0
 """Seconds without any change in the study after which a command counts as hung."""
 IMPATIENCE = 6.0
-"""Seconds after which the user of a command presses Ctrl-C whose task chaos lets hang."""
+"""Seconds without change after which Ctrl-C is pressed for a command whose task chaos has made hang."""
 AGAIN = 30.0 if NOTICES else 8.0
-"""Seconds after which Ctrl-C is pressed again, which kills the workers. Where they notice silence, once is enough."""
+"""Seconds after which Ctrl-C is pressed a second time, which kills the workers. Commands that notice silence need
+one."""
 ENDING = 45.0
-"""Seconds within which the processes of a command must have ended after it."""
+"""Seconds within which the processes of a command must end after it."""
 
 
 class OutOfTime(Exception):
-    """The time of chaos is up."""
+    """Raised when the deadline of the whole chaos run has passed."""
 
 
 @dataclass
 class Outcome:
-    """What became of a command."""
+    """How a command ended, what its fault did, and what a user would complain about."""
 
     code: int
     seconds: float
     applied: str
-    """What its fault did; "" if its moment did not come."""
+    """Description of what its fault did; "" if its moment did not come."""
     remark: str
     """The last line that the command printed."""
     findings: list[str] = field(default_factory=list)
-    """What a user would complain of, whatever the study holds in the end."""
-    left: list[int] = field(default_factory=list)
-    """Its processes that run still, if nobody waited for their end."""
+    """Complaints of a user about how the command ran, whatever its study contains."""
+    running: list[int] = field(default_factory=list)
+    """Ids of its processes that still run, if nobody waited for their end."""
 
 
 def carry_out(
     words: Sequence[str], command: Command, place: Place, log: Path, mark: str, deadline: float, waits: bool = True,
     previous: Sequence[int] = (),
 ) -> Outcome:  # fmt: skip
-    """Run a command to its end. `deadline`: when OutOfTime is raised, on the monotonic clock; `waits`: whether its
-    processes are waited for; `previous`: those that the command before has left, which must end before this one does
-    or soon after."""
+    """Run a command to its end. `deadline`: when OutOfTime is raised, on the monotonic clock; `waits`: whether to
+    wait for its processes to end; `previous`: process ids that the previous command left running, which must end before
+    this command does or soon after."""
     begin = time.monotonic()
     more = [f"output={place.study}", *command.words, *([SILENCE] if NOTICES else [])]
-    started = Started([*words, *more], log, mark, {*guardian.marked(mark)}, command.is_fresh)
-    strike = None if command.fault is None else Strike(command.fault, started, place)
+    running_command = RunningCommand([*words, *more], log, mark, {*guardian.marked_processes(mark)}, command.is_fresh)
+    strike = None if command.fault is None else Strike(command.fault, running_command, place)
     findings: list[str] = []
     try:
-        findings += _follow(started, strike, place.study, deadline)
+        findings += _follow(running_command, strike, place.study, deadline)
         stopped = strike.stopped() if strike is not None and strike.is_noticed else []
-        if stopped and started.process.returncode == 0:
+        if stopped and running_command.process.returncode == 0:
             findings.append(f"processes {stopped} are stopped still, and the command has ended")
     except BaseException:
         if strike is not None:
             strike.undo()
-        started.end()
+        running_command.end()
         raise
     if strike is not None:
         strike.undo()
     outcome = Outcome(
-        int(started.process.returncode), time.monotonic() - begin, strike.applied if strike else "",
-        remark(started.output, place.study), findings,
+        int(running_command.process.returncode), time.monotonic() - begin, strike.applied if strike else "",
+        remark(running_command.output, place.study), findings,
     )  # fmt: skip
-    outcome.left = started.members()
+    outcome.running = running_command.members()
     if waits or previous:
-        outcome.findings += _await_end([*previous, *(outcome.left if waits else ())], deadline)
+        outcome.findings += _await_end([*previous, *(outcome.running if waits else ())], deadline)
     return outcome
 
 
 def remark(output: str, study: Path) -> str:
-    """Return the line in which a command says how its study stands, else the last one that it has printed."""
+    """Return the line of the output that states the progress of the study, else the last line."""
     lines = [line.strip() for line in output.split("\n") if line.strip()]
     return next((line for line in reversed(lines) if line.startswith(f"{study}: ")), lines[-1] if lines else "")
 
 
-def _follow(started: Started, strike: Strike | None, study: Path, deadline: float) -> list[str]:
-    """Wait for the end of a command; return what a user would complain of."""
+def _follow(running_command: RunningCommand, strike: Strike | None, study: Path, deadline: float) -> list[str]:
+    """Wait until a command has ended, pressing Ctrl-C if it hangs; return what a user would complain about. Raise
+    OutOfTime at `deadline` on the monotonic clock."""
     findings: list[str] = []
     progress, since, pressed = _state(study), time.monotonic(), 0
     looked = since
-    while started.process.poll() is None:
+    while running_command.process.poll() is None:
         now = time.monotonic()
         if now > deadline:
             raise OutOfTime
@@ -107,23 +109,27 @@ def _follow(started: Started, strike: Strike | None, study: Path, deadline: floa
         silent = now - max(since, strike.at if strike is not None else 0.0)
         if not pressed and silent > (IMPATIENCE if freezes else PATIENCE):
             if not freezes:
-                findings.append(f"nothing moved for {PATIENCE:g} s; processes: {dict(named(started.members()))}")
+                findings.append(
+                    f"nothing moved for {PATIENCE:g} s; processes: {dict(command_names(running_command.members()))}"
+                )
             pressed, since = 1, now
-            send(started.process.pid, signal.SIGINT)
+            send(running_command.process.pid, signal.SIGINT)
         elif pressed == 1 and now - since > AGAIN:
             if NOTICES:
-                findings.append(f"Ctrl-C has not ended it in {AGAIN:g} s; processes: {dict(named(started.members()))}")
+                names = dict(command_names(running_command.members()))
+                findings.append(f"Ctrl-C has not ended it in {AGAIN:g} s; processes: {names}")
             pressed, since = 2, now
-            send(started.process.pid, signal.SIGINT)
+            send(running_command.process.pid, signal.SIGINT)
         elif pressed == 2 and now - since > PATIENCE / 4:
-            findings.append(f"two Ctrl-C did not end it; processes: {dict(named(started.members()))}")
-            started.end()
+            findings.append(f"two Ctrl-C did not end it; processes: {dict(command_names(running_command.members()))}")
+            running_command.end()
         time.sleep(LOOK)
     return findings
 
 
 def _state(study: Path) -> tuple[int, int]:
-    """Return what changes whenever a study is written."""
+    """Return the total size of a study's files and their newest modification time in ns, which change with every
+    write."""
     size = newest = 0
     for directory, _, names in os.walk(study):  # which skips directories that have gone meanwhile
         for name in names:
@@ -134,7 +140,8 @@ def _state(study: Path) -> tuple[int, int]:
 
 
 def _await_end(pids: Sequence[int], deadline: float) -> list[str]:
-    """Wait until processes have ended; kill those that do not, and return them as a finding."""
+    """Wait until processes have ended; kill those that run on, and return them as a finding. Raise OutOfTime at
+    `deadline` on the monotonic clock."""
     until = min(time.monotonic() + ENDING, deadline)
     remaining = list(pids)
     while remaining and time.monotonic() < until:
@@ -142,7 +149,7 @@ def _await_end(pids: Sequence[int], deadline: float) -> list[str]:
         remaining = [pid for pid in remaining if guardian.command(pid)]
     if not remaining:
         return []
-    names = dict(named(remaining))
+    names = dict(command_names(remaining))
     for pid in remaining:
         send(pid, signal.SIGKILL)
     if time.monotonic() >= deadline:

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from guidebench.harness.models import spending, study_models
-from tests.logs import logged
+from tests.logs import log_rows
 
 TIMED = ("timings",)
 """Logs of durations."""
 ACCOUNTS = ("ledger", "spending")
 BILLED = "billed_"
 STATUS = ("status", "seed", "step", "steps", "error", "score")
-"""Fields of run.json that say how far a run came."""
+"""Fields of run.json that state how far a run came."""
 TABLES = (
     "SELECT key, text FROM requests", "SELECT key, run, value FROM answers", "SELECT key, run, kind FROM failures",
     "SELECT digest FROM images", "SELECT key, run, data FROM arrays",
@@ -32,69 +32,70 @@ CUT_OFF = 12
 
 
 def differences(reference: Path, disturbed: Path) -> list[str]:
-    """Return what differs between two finished studies."""
+    """Return a line for each difference between two finished studies: missing files, other bytes, other records."""
     names, others = (entries(study) for study in (reference, disturbed))
-    found = [f"{name} is missing" for name in sorted(names - others)]
-    found += [f"{name} should not be there" for name in sorted(others - names)]
+    differences = [f"{name} is missing" for name in sorted(names - others)]
+    differences += [f"{name} should not be there" for name in sorted(others - names)]
     for name in sorted(names & others):
-        one, other = reference / name, disturbed / name
-        if one.is_dir() or one.stem in TIMED or one.read_bytes() == other.read_bytes():
+        before, after = reference / name, disturbed / name
+        if before.is_dir() or before.stem in TIMED or before.read_bytes() == after.read_bytes():
             continue
-        if one.name == "run.json":
-            found += [f"{name}: {text}" for text in _status(one, other)]
-        elif one.stem in ACCOUNTS:
-            found += [f"{name}: {text}" for text in _accounts(one, other)]
+        if before.name == "run.json":
+            differences += [f"{name}: {text}" for text in _status(before, after)]
+        elif before.stem in ACCOUNTS:
+            differences += [f"{name}: {text}" for text in _accounts(before, after)]
         else:
-            found.append(f"{name} differs{_first_row(one, other)}")
-    return found + _recorded(reference, disturbed)
+            differences.append(f"{name} differs{_first_row(before, after)}")
+    return differences + _record_differences(reference, disturbed)
 
 
 def entries(study: Path) -> set[str]:
-    """Return the relative paths in the directories of a study's runs, those of leases left out."""
+    """Return the relative paths of all files in a study's run directories, except those of leases."""
     runs = study.glob("*/*/*/seed-*")
     paths = (path for run in runs for path in (run, *run.rglob("*")))
     return {str(path.relative_to(study)) for path in paths if ".lease" not in path.parts}
 
 
 def misspent(study: Path, received: int | None, cut_off: int | None) -> list[str]:
-    """Return what is wrong with the calls that a study has recorded as spent. `received`: requests that its server got;
-    None if it has none; `cut_off`: most calls that faults can have cut off; None for any number.
+    """Return complaints about the number of model calls that a study has recorded as spent. `received`: requests that
+    its server got, None without a server; `cut_off`: most calls that faults can have cut off, None for no limit.
 
     Each call is recorded before it is sent, so the server has received no more. Each answer took a call, and a run asks
-    again only what was cut off. The last rows of the ledgers hold all calls for the runs' answers.
-    """
+    again only what was cut off. The last rows of the ledgers hold all calls for the runs' answers."""
     accounts = spending.spent(study_models.folder(study))
     recorded = sum(usage.calls for usage in accounts.values())
     training = {account: usage.calls for account, usage in accounts.items() if account.purpose == "runs"}
     _, answers, failures, *_ = _tables(study)
-    found = []
+    complaints = []
     if received is not None and recorded < received:
-        found.append(f"the server received {received} requests, and {recorded} are recorded as spent")
+        complaints.append(f"the server received {received} requests, and {recorded} are recorded as spent")
     if received is not None and cut_off is not None and recorded > received + cut_off:
-        found.append(f"{recorded} requests are recorded as spent, and the server received {received}")
+        complaints.append(f"{recorded} requests are recorded as spent, and the server received {received}")
     if recorded < len({key for key, *_ in answers}):
-        found.append(f"{len(answers)} answers are recorded, and only {recorded} calls as spent")
+        complaints.append(f"{len(answers)} answers are recorded, and only {recorded} calls as spent")
     if not failures and cut_off is not None and sum(training.values()) > len(answers) + cut_off:
-        found.append(f"{sum(training.values())} calls were made for {len(answers)} answers")
-    ledgers = [logged(run, "ledger") for run in study.glob("*/*/*/seed-*")]
+        complaints.append(f"{sum(training.values())} calls were made for {len(answers)} answers")
+    ledgers = [log_rows(run, "ledger") for run in study.glob("*/*/*/seed-*")]
     billed = sum(rows[-1]["billed_calls"] for rows in ledgers if rows)
     if billed != sum(training.values()):
-        found.append(f"the ledgers hold {billed} billed calls, and the accounts of the runs {sum(training.values())}")
-    return found
+        complaints.append(
+            f"the ledgers hold {billed} billed calls, and the accounts of the runs {sum(training.values())}"
+        )
+    return complaints
 
 
-def _status(one: Path, other: Path) -> Iterator[str]:
-    contents = [json.loads(path.read_text()) for path in (one, other)]
+def _status(reference: Path, disturbed: Path) -> Iterator[str]:
+    contents = [json.loads(path.read_text()) for path in (reference, disturbed)]
     for field in STATUS:
-        first, second = (content.get(field) for content in contents)
+        first, second = (record.get(field) for record in contents)
         if first != second:
             yield f"{field} is {second!r} instead of {first!r}"
 
 
-def _accounts(one: Path, other: Path) -> Iterator[str]:
-    """Compare all that two logs of spending hold but durations and what was billed. A run that was stopped has a row
-    of that step as well, whose counts lie between those of the rows around it."""
-    rows, others = ({_moment(row): row for row in logged(path.parent, path.stem)} for path in (one, other))
+def _accounts(reference: Path, disturbed: Path) -> Iterator[str]:
+    """Yield the differences between two logs of spending, ignoring durations and billed amounts. A run that was stopped
+    has an extra row at that step, whose counts must lie between those of the rows around it."""
+    rows, others = ({_moment(row): row for row in log_rows(path.parent, path.stem)} for path in (reference, disturbed))
     for moment, row in rows.items():
         if moment not in others:
             yield f"the row of step {moment[0]} {moment[1]} is missing"
@@ -117,25 +118,26 @@ def _accounts(one: Path, other: Path) -> Iterator[str]:
 
 
 def _moment(row: Mapping[str, Any]) -> tuple[int, str]:
-    """Return the step of a row and its role, "" in the ledger."""
+    """Return the step and the role that identify a row of a spending log; the role is "" in the ledger."""
     return int(row["step"]), str(row.get("role", ""))
 
 
-def _recorded(reference: Path, disturbed: Path) -> list[str]:
-    """Compare the questions, answers, failures and frames on record, each by its key."""
+def _record_differences(reference: Path, disturbed: Path) -> list[str]:
+    """Return the differences between the recorded questions, answers, failures and frames, compared by key."""
     sides = [_tables(study) for study in (reference, disturbed)]
-    found = []
-    for table, one, other in zip(TABLES, *sides, strict=True):
-        if one != other:
+    differences = []
+    for table, without_faults, with_faults in zip(TABLES, *sides, strict=True):
+        if without_faults != with_faults:
             name = table.rpartition(" ")[2]
-            found.append(
-                f"recorded {name} differ: {len(one - other)} only without faults, {len(other - one)} only with them"
+            differences.append(
+                f"recorded {name} differ: {len(without_faults - with_faults)} only without faults, "
+                f"{len(with_faults - without_faults)} only with them"
             )
-    return found
+    return differences
 
 
 def _tables(study: Path) -> list[set[tuple[Any, ...]]]:
-    """Return the rows of each of TABLES, in all files of a study's recorded answers."""
+    """Return for each table of TABLES the set of its rows in all cassettes of a study."""
     tables: list[set[tuple[Any, ...]]] = [set() for _ in TABLES]
     for cassette in sorted(study_models.folder(study).glob("*.sqlite")):
         with closing(sqlite3.connect(cassette)) as db:
@@ -144,17 +146,17 @@ def _tables(study: Path) -> list[set[tuple[Any, ...]]]:
     return tables
 
 
-def _first_row(one: Path, other: Path) -> str:
-    """Return where two logs begin to differ; "" for other files."""
-    if one.suffix not in (".parquet", ".jsonl"):
+def _first_row(reference: Path, disturbed: Path) -> str:
+    """Describe the first row at which two logs differ; "" for files that are no logs."""
+    if reference.suffix not in (".parquet", ".jsonl"):
         return ""
-    rows, others = (logged(path.parent, path.stem) for path in (one, other))
+    rows, others = (log_rows(path.parent, path.stem) for path in (reference, disturbed))
     for number, (row, another) in enumerate(zip(rows, others, strict=False)):
         if row != another:
-            return f" from row {number} of {len(rows)} on: {_changed(row, another)}"
+            return f" from row {number} of {len(rows)} on: {_changed_columns(row, another)}"
     return f": {len(others)} rows instead of {len(rows)}"
 
 
-def _changed(row: Mapping[str, Any], another: Mapping[str, Any]) -> str:
+def _changed_columns(row: Mapping[str, Any], another: Mapping[str, Any]) -> str:
     columns = [column for column in {**row, **another} if row.get(column) != another.get(column)]
     return ", ".join(f"{column} is {another.get(column)!r} instead of {row.get(column)!r}" for column in columns[:3])

@@ -16,24 +16,24 @@ ROOM = 2**28
 NEW_MOUNTS = 0x20000
 """CLONE_NEWNS of unshare(2)."""
 TRIES = 100
-"""Times that a file system is made as small as its files, which grow meanwhile."""
+"""Attempts to shrink a file system to the size of its files, which may grow meanwhile."""
 
 
 class Disk(Protocol):
-    """Where a study lies."""
+    """The file system that holds a study; it can be filled and freed."""
 
     directory: Path
     meaning: str
 
     def fill(self, pids: Sequence[int]) -> None:
-        """Leave no room for what these processes write next."""
+        """Make the next writes of these processes fail for want of space."""
 
     def free(self) -> None:
-        """Give room again."""
+        """Make writes succeed again."""
 
 
 class Memory:
-    """A tmpfs, which is made as small as what it holds. A write then raises ENOSPC, and a memory map SIGBUS."""
+    """A tmpfs that is filled by shrinking it to its contents: a write raises ENOSPC, a write to a memory map SIGBUS."""
 
     meaning = "a tmpfs as small as its files"
 
@@ -59,7 +59,7 @@ class Memory:
 
 
 class Limited:
-    """A directory as any other, and RLIMIT_FSIZE for the processes that write: a growing file raises EFBIG."""
+    """An ordinary directory that is filled by setting RLIMIT_FSIZE for the writers: a growing file raises EFBIG."""
 
     meaning = "RLIMIT_FSIZE, since no file system can be mounted here"
 
@@ -81,17 +81,17 @@ class Limited:
 
 
 def _mount(directory: Path, options: str) -> None:
-    """Raise OSError if the system refuses."""
+    """Mount a tmpfs with these options at a directory. Raise OSError if the system refuses."""
     directory.mkdir(exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(directory)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise OSError(f"{' '.join(command)}: {process.stderr.strip()}")
 
 
 def hide_mounts() -> None:
-    """Let file systems that this process mounts be seen by it and its children alone, and end with them. Do nothing
-    where the system does not allow it."""
+    """Enter a private mount namespace, so that later mounts are visible to this process and its children alone and end
+    with them. Do nothing where the system does not allow it."""
     with contextlib.suppress(AttributeError, OSError):
         if not ctypes.CDLL(None).unshare(NEW_MOUNTS):
             subprocess.run(["mount", "--make-rprivate", "/"], capture_output=True)
@@ -99,7 +99,7 @@ def hide_mounts() -> None:
 
 @contextlib.contextmanager
 def disk(directory: Path) -> Iterator[Disk]:
-    """A disk at a directory that does not exist yet."""
+    """Create a disk at a directory that does not exist yet; a context manager that removes it."""
     place: Memory | Limited
     try:
         place = Memory(directory)

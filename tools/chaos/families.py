@@ -14,16 +14,17 @@ from tests.methods import contract
 from tools.chaos.marker import SUITE
 
 REACHED = "base_url={url} model=m attempts=8 in_flight=2"
-"""Attempts outlast the loss of a server by far, since a question without an answer would change the run."""
+"""Settings by which attempts last far longer than the loss of a server, since a question without an answer would change
+the run."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of method, and the small study that stands for it."""
+    """A kind of method, and the small study that represents it."""
 
     meaning: str
     row: str
-    """Row of the contract's table that it begins from."""
+    """Name of the row of the contract's table whose settings are the base."""
     words: str = ""
     """Further settings, which replace those of the row."""
     served: tuple[str, ...] = ()
@@ -35,12 +36,13 @@ class Family:
     hangs: bool = False
     """Whether its tasks can hang."""
     answers: Callable[[str, int], str] | None = None
-    """Returns the served model's answer to a prompt, given a number that follows from the request; None for that of the
-    row."""
+    """Function from prompt and a number that follows from the request to the served model's answer; None for that of
+    the row."""
 
     @property
     def templates(self) -> dict[str, str]:
-        """Return its settings by name, with `{url}` for the server and `{NAME}` for tiny models."""
+        """Return setting -> value, with `{url}` in place of the server's address and `{NAME}` of a tiny model's
+        directory."""
         words = [contract.METHODS[self.row].words, STUDY, self.words]
         words += [contract.settings(role, REACHED) for role in self.served]
         return {word.partition("=")[0]: word for word in " ".join(words).split()}
@@ -56,7 +58,7 @@ class Family:
         return int(self.templates["training.steps"].partition("=")[2])
 
     def command(self, url: str, models: Mapping[str, Path]) -> list[str]:
-        """Return the words of its command, without output and packing."""
+        """Return the words of its `bench` command, without those for output and packing."""
         return ["run", *(word.format_map({"url": url, **models}) for word in self.templates.values())]
 
     def answer(self, body: Mapping[str, Any]) -> str:
@@ -70,7 +72,7 @@ class Family:
 
 
 def yes_or_no(prompt: str, draw: int) -> str:
-    """Answer a judge's question."""
+    """Return a judge's answer to any prompt: yes if `draw` is odd, else no."""
     return f"Answer: {('no', 'yes')[draw % 2]}"
 
 
@@ -106,4 +108,4 @@ FAMILIES: Mapping[str, Family] = {
     "plan": Family("motions that a model plans from images, without learning", "moka"),
     "stage": Family("a pre-training stage and the run that begins from it", "ellm"),
 }  # fmt: skip
-"""Name -> family, all methods' kinds of state and of models among them."""
+"""Name -> family; together they cover all kinds of state and of models that methods have."""

@@ -8,5 +8,5 @@ __all__ = ["main", "run_"]
 
 
 def main(*words: str) -> int:
-    """Be `bench`; without words, do nothing, which shows that the interpreter has imported all."""
+    """Run `bench` with these words; without words, do nothing, which shows that all imports succeeded."""
     return cli.main([*words]) if words else 0

@@ -22,13 +22,13 @@ class ChaosClassic(Classic):
     """The suite `classic` with tasks that can hang."""
 
     def make(self, task: str) -> Task:
-        made: Any = super().make(task)
-        step, marker = made.step, Path(os.environ.get(VARIABLE, "/nowhere"))
+        task_: Any = super().make(task)
+        step, marker = task_.step, Path(os.environ.get(VARIABLE, "/nowhere"))
 
         def hanging_step(action: Any) -> Any:
             if marker.exists():
                 hang(marker)
             return step(action)
 
-        made.step = hanging_step
-        return made  # type: ignore[no-any-return]
+        task_.step = hanging_step
+        return task_  # type: ignore[no-any-return]

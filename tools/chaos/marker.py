@@ -11,15 +11,15 @@ import time
 from pathlib import Path
 
 VARIABLE = "GUIDEBENCH_CHAOS_HANG"
-"""Environment variable that says where the file will be."""
+"""Environment variable with the path of the marker file."""
 HOLDS = "holds the interpreter"
-"""First line of the file for a task that does so; the names of processes follow."""
+"""First line of a marker file that makes the task hold the interpreter; the names of processes follow."""
 SUITE = "chaos_classic"
-"""The suite whose tasks look for it (`tools/chaos/hanging.py`)."""
+"""The suite whose tasks look for the file (`tools/chaos/hanging.py`)."""
 
 
 def hang(marker: Path) -> None:
-    """Do not return, if the file names this process and no other process has taken it away."""
+    """Never return if the file names this process and no other process has removed the file first; else do nothing."""
     try:
         first, *names = marker.read_text().splitlines()
         if Path("/proc/self/comm").read_text().strip() not in names:

@@ -18,29 +18,30 @@ HANG, HOLD = "hang", "hang holding the interpreter"
 FULL, LOSE, SILENCE, FAIL = "full disk", "lose", "silence", "fail"
 DISK, SERVER = "disk", "server"
 DISTURBED = 3
-"""Commands of a round that are disturbed, each once."""
+"""Number of commands in a round that are disturbed, each by one fault."""
 ENDS = {
     (KILL, COMMAND), (INTERRUPT, COMMAND), (TERMINATE, WORKER), (FULL, DISK), (HANG, TASKS), (HANG, WORKER),
     (HOLD, TASKS), (HOLD, WORKER),
 }  # fmt: skip
-"""Faults after which the same command has to be given again. They come first in a round, since a study that another
-fault does not stop finishes."""
+"""Faults that end the command, so that it must be given again. They come first in a round, since a study may finish
+under another fault."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is done to one command."""
+    """A disturbance of one command: its kind, its target and its moment."""
 
     kind: str
     target: str
     step: int
     """Environment step that a checkpoint must have reached."""
     delay: float
-    """Seconds after that, and after the target has begun."""
+    """Seconds between that moment, or the start of the target if later, and the fault."""
     seconds: float = 0.0
-    """How long it lasts; 0 for what is not undone while the command runs, such as a process that stays stopped."""
+    """Duration in seconds; 0 if the fault is not undone while the command runs, such as a process that stays
+    stopped."""
     choice: int = 0
-    """Which of several processes, modulo their number."""
+    """Index of the process to strike, modulo the number of processes."""
 
     def __str__(self) -> str:
         lasting = f" for {self.seconds:.1f} s" if self.seconds else ""
@@ -49,7 +50,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Command:
-    """How a command is started, and what happens to it."""
+    """A command of a round: its packing, whether it starts fresh, and its fault."""
 
     pack: int
     workers: int
@@ -65,7 +66,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Round:
-    """One study, from its first command on; the last command is repeated until the study has finished."""
+    """The commands that train one study, in order; the last one is repeated until the study has finished."""
 
     number: int
     family: str
@@ -73,12 +74,12 @@ class Round:
 
     @property
     def has(self) -> frozenset[str]:
-        """Return the kinds of its faults."""
+        """Return the kinds of the faults of its commands."""
         return frozenset(command.fault.kind for command in self.commands if command.fault)
 
 
 UNDISTURBED = Command(pack=1, workers=2, env_workers=0, is_fresh=False)
-"""The command of the study with which others are compared."""
+"""The command of the reference study."""
 
 
 def possible(family: Family) -> list[tuple[str, str]]:
@@ -93,7 +94,7 @@ def possible(family: Family) -> list[tuple[str, str]]:
 
 
 def draw(seed: int, number: int, families: Mapping[str, Family]) -> Round:
-    """Return a round. Every family has its turn before one comes again."""
+    """Return round `number` of a seed. Every family has its turn before one comes again."""
     turn, place = divmod(number, len(families))
     order = [*families]
     random.Random(f"{seed} turn {turn}").shuffle(order)
@@ -106,7 +107,7 @@ def draw(seed: int, number: int, families: Mapping[str, Family]) -> Round:
 
 
 def rounds(seed: int, families: Mapping[str, Family], first: int = 0) -> Iterator[Round]:
-    """Yield rounds without end."""
+    """Yield the rounds of a seed without end, from round `first` on."""
     number = first
     while True:
         yield draw(seed, number, families)

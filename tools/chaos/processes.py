@@ -1,8 +1,7 @@
-"""The processes of a command: how they are started, told apart by what they do, and ended.
+"""The processes of a command: how they are started, told apart by their role, and ended.
 
-Every process inherits a mark in its environment (`tests/guardian.py`), so that none is missed whatever session or
-parent it has, and a guardian ends those that are left if chaos itself is killed.
-"""
+Every process inherits a mark in its environment (`tests/guardian.py`), so none is missed whatever its session or
+parent, and a guardian ends those that remain if chaos itself is killed."""
 
 from __future__ import annotations
 
@@ -35,15 +34,16 @@ LOADING = (
     "transformers.models.qwen2_5_vl.processing_qwen2_5_vl", "transformers.models.clip.modeling_clip",
     "transformers.models.clip.processing_clip",
 )  # fmt: skip
-"""Further ones, if models are loaded."""
+"""Further modules of that interpreter if commands load models."""
 
 
-class Started:
-    """A command that runs, with what it prints."""
+class RunningCommand:
+    """A running command, its processes and its output."""
 
     def __init__(self, words: Sequence[str], log: Path, mark: str, others: set[int], is_fresh: bool) -> None:
-        """`others`: marked processes that are none of the command's; `is_fresh`: whether it is a new interpreter with a
-        fork server of its own, which is how a user starts it."""
+        """Start the command. `log`: file for its output; `mark`: text in the environment of all its processes;
+        `others`: marked processes that are not the command's; `is_fresh`: whether it is a new interpreter with its own
+        fork server, as when a user starts it."""
         self._mark, self._others, self._log = mark, others, log
         self._is_fresh, self._begin = is_fresh, log.stat().st_size if log.exists() else 0
         with open(log, "ab") as out:
@@ -63,10 +63,11 @@ class Started:
 
     def members(self) -> list[int]:
         """Return the processes of the command that have not ended, itself included."""
-        return [pid for pid in guardian.marked(self._mark) if pid not in self._others]
+        return [pid for pid in guardian.marked_processes(self._mark) if pid not in self._others]
 
     def targets(self, target: str) -> list[int]:
-        """Return its processes of a kind, the oldest first. Tasks are in processes that are younger than a worker."""
+        """Return the ids of the command's processes of the kind `target`, oldest first. Processes that run tasks are
+        younger than their worker."""
         if target == COMMAND:
             return [self.process.pid]
         named = {pid: name_of(pid) for pid in self.members()}
@@ -81,7 +82,7 @@ class Started:
         return sorted(pids, key=lambda pid: (began(pid), pid))
 
     def end(self) -> None:
-        """Kill all of its processes."""
+        """Kill all processes of the command."""
         with contextlib.suppress(OSError):
             self.process.kill()
         for _ in range(200):
@@ -97,12 +98,14 @@ class Started:
 
 @contextlib.contextmanager
 def marked_run(mark: str, loads: bool = False) -> Iterator[None]:
-    """Mark all processes that this one starts from now on, fork commands from one interpreter, and end all of them when
-    the context ends or this process does. `loads`: whether the commands load models."""
+    """Mark all processes that this process starts in the context, fork commands from one preloaded interpreter, and end
+    all of them when the context ends or this process dies. `loads`: whether the commands load models."""
     watching = guardian.watch(mark)
     try:
         with fork_server.running(*IMPORTED, *(LOADING if loads else ())):
-            fork_server.start("tools.chaos.forked").wait()  # from here on its server is one of the other processes
+            fork_server.start(
+                "tools.chaos.forked"
+            ).wait()  # its server now runs, so it counts as none of the command's processes
             yield
     finally:
         guardian.end(mark)
@@ -112,7 +115,7 @@ def marked_run(mark: str, loads: bool = False) -> Iterator[None]:
 
 
 def send(pid: int, number: int) -> bool:
-    """Send a signal; return whether the process was there."""
+    """Send a signal; return whether the process existed."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -128,7 +131,7 @@ def name_of(pid: int) -> str:
 
 
 def _status(pid: int) -> list[str]:
-    """Return the fields of a process's status after its name; [] if it has ended."""
+    """Return the fields of /proc/PID/stat after the process's name; [] if it has ended."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return []
@@ -139,7 +142,7 @@ def parent_of(pid: int) -> int:
 
 
 def began(pid: int) -> int:
-    """Return when a process began, in clock ticks since the machine did; 0 if it has ended."""
+    """Return the start time of a process in clock ticks since boot; 0 if it has ended."""
     fields = _status(pid)
     return int(fields[19]) if len(fields) > 19 else 0
 
@@ -149,5 +152,5 @@ def is_stopped(pid: int) -> bool:
     return _status(pid)[:1] == ["T"]
 
 
-def named(pids: Sequence[int]) -> Mapping[int, str]:
+def command_names(pids: Sequence[int]) -> Mapping[int, str]:
     return {pid: name_of(pid) or "ended" for pid in pids}

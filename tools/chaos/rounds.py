@@ -20,26 +20,26 @@ from tools.chaos.server import Server
 from tools.chaos.striking import Place
 
 REPEATS = 3
-"""Most commands without a fault after which a study must have finished."""
+"""Number of commands without a fault within which a study must finish."""
 
 
 class Unusable(Exception):
-    """A family whose study does not finish even undisturbed."""
+    """Raised for a family whose study does not finish even undisturbed."""
 
 
 @dataclass
 class Report:
-    """What a round has found."""
+    """What a round did and found: faults applied and missed, findings and differences."""
 
     round: Round
     applied: list[str] = field(default_factory=list)
     missed: int = 0
-    """Faults whose moment did not come."""
+    """Number of faults whose moment did not come."""
     has_finished: bool = False
     findings: list[str] = field(default_factory=list)
-    """What its commands did wrong, each told when it happened."""
+    """Complaints about its commands, each printed when it occurred."""
     differences: list[str] = field(default_factory=list)
-    """Where its study differs from the reference, and where both are."""
+    """Differences between its study and the reference, and the paths of both."""
     seconds: float = 0.0
 
     @property
@@ -48,14 +48,14 @@ class Report:
 
 
 class Chaos:
-    """Runs rounds, with a reference and a server for each family."""
+    """Runs rounds, and keeps a reference study and a server for each family."""
 
     def __init__(
         self, directory: Path, mark: str, deadline: float, tell: Callable[[str], None],
         models: Mapping[str, Path],
     ) -> None:  # fmt: skip
-        """`directory`: where all studies lie; `mark`: that of its processes; `deadline`: on the monotonic clock;
-        `models`: name -> directory of a tiny model."""
+        """`directory`: parent of all studies; `mark`: text in the environment of all its processes; `deadline`: on the
+        monotonic clock; `tell`: prints a line; `models`: name -> directory of a tiny model."""
         self._directory, self._mark, self._deadline, self._tell = directory, mark, deadline, tell
         self._models = models
         self._marker = directory / "hang"
@@ -67,8 +67,8 @@ class Chaos:
         self._closing.close()
 
     def run(self, round: Round) -> Report:
-        """Run a round and compare its study with the reference. Raise OutOfTime, and Unusable if there is no
-        reference."""
+        """Run a round and compare its study with the reference. Raise OutOfTime at the deadline, and Unusable if the
+        family has no reference."""
         family, begin = FAMILIES[round.family], time.monotonic()
         reference = self._reference(round.family)
         report = Report(round)
@@ -82,20 +82,20 @@ class Chaos:
             if report.has_finished:
                 report.differences += self._compare(reference, place, round, family, received)
             if report.failed:
-                kept = self._directory / "kept" / name
-                shutil.copytree(place.study, kept, dirs_exist_ok=True)
-                report.differences.append(f"compare {reference} and {kept}; what was printed: {log}")
+                copy = self._directory / "kept" / name
+                shutil.copytree(place.study, copy, dirs_exist_ok=True)
+                report.differences.append(f"compare {reference} and {copy}; what was printed: {log}")
             shutil.rmtree(place.study, ignore_errors=True)
         report.seconds = time.monotonic() - begin
         return report
 
     def _until_finished(self, round: Round, family: Family, place: Place, log: Path, report: Report) -> None:
         repeated = [round.commands[-1]] * (REPEATS - 1)
-        left: list[int] = []
+        running: list[int] = []
         for number, command in enumerate([*round.commands, *repeated]):
             waits = number % 2 == 1 or number >= len(round.commands) - 1
-            outcome = self._command(family, command, place, log, waits, left)
-            left = [] if waits else outcome.left
+            outcome = self._command(family, command, place, log, waits, running)
+            running = [] if waits else outcome.running
             report.findings += outcome.findings
             if outcome.applied:
                 report.applied.append(outcome.applied)
@@ -110,21 +110,21 @@ class Chaos:
         )
 
     def _command(
-        self, family: Family, command: Command, place: Place, log: Path, waits: bool, left: list[int]
+        self, family: Family, command: Command, place: Place, log: Path, waits: bool, previous: list[int]
     ) -> Outcome:
         words = family.command(place.server.url if place.server else "", self._models)
-        return carry_out(words, command, place, log, self._mark, self._deadline, waits, left)
+        return carry_out(words, command, place, log, self._mark, self._deadline, waits, previous)
 
     def _compare(self, reference: Path, place: Place, round: Round, family: Family, received: int) -> list[str]:
         cut_off: int | None = comparing.CUT_OFF * len(round.commands)
         if family.hosted or round.has & {plan.LOSE, plan.SILENCE, plan.FAIL}:
-            cut_off = None  # a whole batch, or every attempt while there is no server
+            cut_off = None  # faults may cut off a whole batch, or every attempt without a server
         spent = None if place.server is None else place.server.requests - received
         differences = comparing.differences(reference, place.study)
         return differences + comparing.misspent(place.study, spent, cut_off)
 
     def _reference(self, name: str) -> Path:
-        """Return the undisturbed study of a family, made when it is first needed."""
+        """Return the directory of a family's undisturbed study, which is trained at the first call."""
         study = self._directory / "reference" / name.replace(" ", "_")
         if study.exists():
             return study

@@ -23,7 +23,7 @@ class Server:
     """A server on loopback that keeps its address when it is started again; a context manager."""
 
     def __init__(self, answer: Answer, directory: Path) -> None:
-        """`directory`: where the server notes its requests."""
+        """`answer`: body of a request -> text of the answer; `directory`: where the server logs its requests."""
         self._answer, self._notes, self._failing = answer, directory / "requests", directory / "failing"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -40,7 +40,7 @@ class Server:
         return self._notes.stat().st_size if self._notes.exists() else 0
 
     def start(self) -> None:
-        """Start the server, unless it runs, and wait until it listens."""
+        """Start the server unless it is running, and wait until it listens."""
         if self._process is None:
             reading, writing = multiprocessing.Pipe(duplex=False)
             context: Any = multiprocessing.get_context("fork")
@@ -53,22 +53,22 @@ class Server:
                 reading.recv()
 
     def lose(self) -> None:
-        """Kill the server: connections break, and new ones are refused."""
+        """Kill the server: open connections break, and new ones are refused."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
             self._process = None
 
     def silence(self) -> None:
-        """Stop the server: connections are accepted by the system, and nobody answers."""
+        """Stop the server by SIGSTOP: the system accepts connections, and nobody answers."""
         os.kill(self._process.pid, signal.SIGSTOP)
 
     def fail(self) -> None:
-        """Let the server answer each request by an error of its own."""
+        """Let the server answer each request with an HTTP error."""
         self._failing.touch()
 
     def restore(self) -> None:
-        """Let the server answer again, whatever was done to it."""
+        """Let the server answer again after `lose`, `silence` or `fail`."""
         self._failing.unlink(missing_ok=True)
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -84,7 +84,8 @@ class Server:
 
 
 def _serve(port: int, answer: Answer, notes: Path, failing: Path, ready: Any) -> None:
-    """Serve until the process is killed."""
+    """Serve on a loopback port until the process is killed. `notes`: file that gets a byte per request; `failing`:
+    while it exists every request fails; `ready`: pipe to which None is sent once the server listens."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""Lets a fault strike a command when its moment has come, and undoes it."""
+"""Applies a fault to a command when its moment has come, and undoes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.chaos import plan
 from tools.chaos.disk import Disk
 from tools.chaos.marker import HOLDS
 from tools.chaos.plan import DISK, SERVER, Fault
-from tools.chaos.processes import NAMES, Started, is_stopped, send
+from tools.chaos.processes import NAMES, RunningCommand, is_stopped, send
 from tools.chaos.server import Server
 
 SIGNALS = {
@@ -22,14 +22,14 @@ SIGNALS = {
 NOTICES = "silent_after" in {setting.name for setting in fields(Execution)}
 """Whether a command notices by itself that one of its processes is silent."""
 SILENCE = "silent_after=12"
-"""What commands are told where they notice it."""
+"""Setting of commands that notice silence: seconds until they do."""
 CONTINUED = 3.0
-"""Seconds after which a process goes on that should stay stopped, where commands do not notice it."""
+"""Seconds after which a process that should stay stopped is continued, for commands that do not notice silence."""
 
 
 @dataclass
 class Place:
-    """What surrounds the commands of a round."""
+    """The surroundings of a round's commands: study, marker file, server and disk."""
 
     study: Path
     marker: Path
@@ -40,32 +40,32 @@ class Place:
 
 @dataclass
 class Strike:
-    """A fault of one command."""
+    """The fault of one command, from waiting for its moment until it is undone."""
 
     fault: Fault
-    started: Started
+    running_command: RunningCommand
     place: Place
     applied: str = ""
-    """What was done; "" before."""
+    """Description of what was done; "" before."""
     at: float = 0.0
-    """When it was done, on the monotonic clock."""
+    """Time at which it was done, on the monotonic clock."""
     _struck: list[int] = field(default_factory=list)
     _ready: float = 0.0
     _until: float = 0.0
 
     @property
     def freezes(self) -> bool:
-        """Return whether the command cannot go on, unless somebody ends it."""
+        """Return whether the command can only go on if somebody ends it."""
         return bool(self.applied) and self.fault.kind in (plan.HANG, plan.HOLD) and not self.is_noticed
 
     @property
     def is_noticed(self) -> bool:
-        """Return whether the command itself ends what the fault has silenced."""
+        """Return whether the command itself ends the processes that the fault has silenced."""
         stays_stopped = self.fault.kind == plan.STOP and not self.fault.seconds
         return NOTICES and (stays_stopped or self.fault.kind == plan.HOLD)
 
     def advance(self) -> None:
-        """Do what is due now."""
+        """Apply or undo the fault if its time has come; called in a loop."""
         now = time.monotonic()
         if self.applied:
             if self._until and now >= self._until:
@@ -83,7 +83,7 @@ class Strike:
             self._until = now + lasts if lasts else 0.0
 
     def undo(self) -> None:
-        """Undo what was done, as far as that is possible."""
+        """Undo the fault as far as possible: continue stopped processes, free the disk, restore the server."""
         self._until = 0.0
         for pid in self._struck:
             send(pid, signal.SIGCONT)
@@ -96,13 +96,13 @@ class Strike:
         self.place.marker.unlink(missing_ok=True)
 
     def stopped(self) -> list[int]:
-        """Return the processes that are under SIGSTOP still."""
+        """Return the ids of the processes that this fault stopped and that are still under SIGSTOP."""
         return [pid for pid in self._struck if is_stopped(pid)]
 
     def _targets(self) -> list[int]:
         if self.fault.target in (DISK, SERVER):
-            return [self.started.process.pid]
-        return self.started.targets(self.fault.target)
+            return [self.running_command.process.pid]
+        return self.running_command.targets(self.fault.target)
 
     def _apply(self, pid: int) -> None:
         kind, target = self.fault.kind, self.fault.target
@@ -113,7 +113,7 @@ class Strike:
             self.applied = f"{kind} {target} (process {pid})"
         elif target == DISK:
             assert self.place.disk is not None
-            self.place.disk.fill(self.started.members())
+            self.place.disk.fill(self.running_command.members())
             self.applied = f"{kind} ({self.place.disk.meaning})"
         elif target == SERVER:
             assert self.place.server is not None

@@ -23,8 +23,8 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.run.estimates import Nowhere
 from guidebench.harness.streams import Streams
 from tests.baselines.learners.continuous import SMALL, Reach, batch, build
+from tests.cell_views import cell_view
 from tests.refusals import check_refused
-from tests.there import there
 
 STARTS = 10
 TRAIN = RunPhase("train", 10_000)
@@ -283,16 +283,16 @@ def test_what_does_not_fit_is_refused() -> None:
         "replay": registry.get("replay", "uer")(),
     }
     continuous = Actions(shape=(2,))
-    assert Relay().fits(there(parts, actions=continuous)) == ""
-    assert "explorer's actions, so it needs continuous ones" in Relay().fits(there(parts))
+    assert Relay().fits(cell_view(parts, actions=continuous)) == ""
+    assert "explorer's actions, so it needs continuous ones" in Relay().fits(cell_view(parts))
     for name, value in {"batch_size": 8, "learning_starts": 20, "utd": 2}.items():
         parts["explorer"] = dataclasses.replace(Sac(**SMALL), **{name: value})
         assert f"learner.{name}={SMALL[name]} differs from explorer.{name}={value}" in Relay().fits(
-            there(parts, actions=continuous)
+            cell_view(parts, actions=continuous)
         )
     steps = dataclasses.make_dataclass("Steps", [("n_step", int, 3)], bases=(Sac,), frozen=True)
     parts |= {"learner": steps(**SMALL), "explorer": steps(**{**SMALL, "discount": 0.5})}
-    assert "the same n-step returns" in Relay().fits(there(parts, actions=continuous))
+    assert "the same n-step returns" in Relay().fits(cell_view(parts, actions=continuous))
     check_refused(r"agent\.periods=\[\]", Relay, periods=())
 
 

@@ -14,7 +14,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.records.leases import Lease
 from guidebench.harness.records.study import StudyDirectory
 from tests import programs
-from tests.logs import logged
+from tests.logs import log_rows
 
 RUN = (
     "run", "suite=classic", "task=Pendulum-v1", "method=pebble", "teacher=human", "profile=smoke", "seeds=2", "pack=2",
@@ -267,7 +267,7 @@ def test_a_labelled_study_is_finished_by_the_same_command_and_waits_no_more(benc
     ended = programs.bench(*RUN, f"output={study}")
     assert ended.code == 0 and "2 finished" in ended.out, ended
     for run in runs(study):
-        rows = logged(run, "labels")
+        rows = log_rows(run, "labels")
         assert [(row["step"], row["preference"], row["outcome"]) for row in rows] == [
             (41, 0.0, "labelled"), (41, 1.0, "labelled"),
         ]  # fmt: skip

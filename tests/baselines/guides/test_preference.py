@@ -21,7 +21,7 @@ from guidebench.harness.interfaces import Array, Coordinates, Question, Response
 from guidebench.harness.parts import SuitePart
 from tests.baselines.learners.conftest import same
 from tests.baselines.learners.continuous import SMALL, Reach, build
-from tests.there import there
+from tests.cell_views import cell_view
 
 QUICK = Preference(
     budget=12,
@@ -155,8 +155,8 @@ def test_a_run_explores_and_then_trains() -> None:
 def test_without_pretraining_the_first_session_follows_the_random_steps(tmp_path: Path) -> None:
     guide = Preference(pretraining=None).spawn(build(parts={"teacher": Oracle(), "learner": LEARNER}))
     assert [tuple(phase)[:2] for phase in guide.phases(100)] == [("explore", 16), ("train", 84)]
-    assert not Preference(pretraining=None).fits(there(parts(steps=17), "reach"))
-    assert "leaves nothing" in Preference(pretraining=None).fits(there(parts(steps=16), "reach"))
+    assert not Preference(pretraining=None).fits(cell_view(parts(steps=17), "reach"))
+    assert "leaves nothing" in Preference(pretraining=None).fits(cell_view(parts(steps=16), "reach"))
 
 
 def test_until_the_first_session_the_learner_is_paid_for_states_unlike_the_others(tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ def parts(**settings: Any) -> dict[str, Any]:
 def test_settings_that_cannot_work_are_told_with_what_to_do(
     changes: dict[str, Any], around: dict[str, Any], words: str
 ) -> None:
-    fault = replace(QUICK, **changes).fits(there(parts(**around), "reach"))
+    fault = replace(QUICK, **changes).fits(cell_view(parts(**around), "reach"))
     assert words in fault and bool(words) == bool(fault)
 
 

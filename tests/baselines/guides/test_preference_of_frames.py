@@ -13,7 +13,7 @@ from guidebench.baselines.teachers.llm import Llm
 from guidebench.baselines.teachers.oracle import Oracle
 from guidebench.harness.interfaces import Array
 from tests.baselines.guides.test_preference import QUICK, AskingLlm, Run, answer, parts
-from tests.there import there
+from tests.cell_views import cell_view
 
 SIDE, SIZE = 94, 47
 CONFIG = replace(QUICK, segment=1, sees="frame", frame_size=SIZE, ensemble=2, batch_size=4, epochs=1)
@@ -90,9 +90,9 @@ def test_pairs_are_learnt_from_as_the_teacher_was_shown_them(tmp_path: Path) -> 
     ],
 )
 def test_without_frames_a_reward_of_them_is_refused(around: dict[str, Any], words: str) -> None:
-    fault = CONFIG.fits(there({**parts(), **around}, "reach"))
+    fault = CONFIG.fits(cell_view({**parts(), **around}, "reach"))
     assert words in fault and bool(words) == bool(fault)
-    assert replace(CONFIG, sees="state").fits(there({**parts(), **around}, "reach")) == ""
+    assert replace(CONFIG, sees="state").fits(cell_view({**parts(), **around}, "reach")) == ""
 
 
 def test_nothing_is_drawn_before_there_is_a_transition(tmp_path: Path) -> None:

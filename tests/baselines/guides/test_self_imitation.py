@@ -22,9 +22,9 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.streams import Streams
 from guidebench.suites.classic import Classic
 from tests.baselines.learners.conftest import make, same
+from tests.cell_views import cell_view
 from tests.methods.contract import METHODS
 from tests.refusals import check_refused
-from tests.there import there
 
 LEARNER = Dqn(hidden=(), discount=0.5, batch_size=4, learning_starts=8)
 SMALL: dict[str, Any] = {"batch_size": 8, "starts": 3, "every": 4, "updates": 2, "capacity": 40}
@@ -236,7 +236,7 @@ def test_a_plan_counts_the_disk_that_it_takes() -> None:
     suite: Any = SimpleNamespace(spaces=lambda task: (Observations((2,), "float32"), Actions(2)))
     parts = {"suite": suite, "training": SimpleNamespace(capacity=50_000), "agent": Standard()}
     assert SelfImitation(capacity=100_000).stored_bytes(parts, "any") == 8 * 3
-    assert SelfImitation().fits(there(None, "", Observations((2,), "float32"), Actions(2))) == ""
+    assert SelfImitation().fits(cell_view(None, "", Observations((2,), "float32"), Actions(2))) == ""
 
 
 def test_a_run_keeps_returns_and_imitates_them(train: Callable[..., Path]) -> None:

@@ -19,9 +19,9 @@ from guidebench.harness.loop.evaluation import Evaluator
 from guidebench.harness.loop.training import Loop
 from tests.baselines.learners.conftest import beside, same
 from tests.baselines.learners.continuous import SMALL, Reach, batch, build
+from tests.cell_views import cell_view
 from tests.harness.loop.memory_journal import MemoryJournal
 from tests.refusals import check_refused
-from tests.there import there
 
 BOTH = pytest.mark.parametrize("learner_of", [Sac, Td3])
 
@@ -137,10 +137,10 @@ def test_random_until_learning_starts_then_by_the_policy() -> None:
 @BOTH
 def test_what_does_not_fit_is_refused_with_both_numbers(learner_of: type) -> None:
     vector, box = Observations((4,), "float32"), Actions(shape=(2,))
-    assert learner_of().fits(there(None, "", vector, box)) == ""
-    assert "continuous actions, and these are 3" in learner_of().fits(there(None, "", vector, Actions(3)))
-    assert learner_of().fits(there(None, "", Observations((5, 5, 3), "uint8", (11, 6, 4)), box)) == ""
-    assert "vector of floats" in learner_of().fits(there(None, "", Observations((5, 5), "float32"), box))
+    assert learner_of().fits(cell_view(None, "", vector, box)) == ""
+    assert "continuous actions, and these are 3" in learner_of().fits(cell_view(None, "", vector, Actions(3)))
+    assert learner_of().fits(cell_view(None, "", Observations((5, 5, 3), "uint8", (11, 6, 4)), box)) == ""
+    assert "vector of floats" in learner_of().fits(cell_view(None, "", Observations((5, 5), "float32"), box))
     check_refused(r"subset=3 .*ensemble=2", learner_of, ensemble=2, subset=3)
     check_refused(r"actor_utd=2 .*utd=1", learner_of, utd=1)
     check_refused(r"batch_size=256 .*learning_starts=100", learner_of, learning_starts=100)

@@ -14,8 +14,8 @@ from guidebench.baselines.learners.cal_ql import CalQl
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Actions, Loss, Transition
 from tests.baselines.learners.continuous import batch, build
+from tests.cell_views import cell_view
 from tests.refusals import check_refused
-from tests.there import there
 
 PEAK = -0.5 * math.log(2 * math.pi)
 """log N(0; 0, 1)."""
@@ -121,13 +121,13 @@ def test_it_explores_by_its_gaussian_and_imitates_what_it_is_given() -> None:
 
 
 def test_what_it_cannot_learn_from_is_refused() -> None:
-    assert "it needs continuous actions, and these are 2" in Bc().fits(there())
-    assert "these have shape (2, 2)" in Bc().fits(there(actions=Actions(shape=(2, 2))))
+    assert "it needs continuous actions, and these are 2" in Bc().fits(cell_view())
+    assert "these have shape (2, 2)" in Bc().fits(cell_view(actions=Actions(shape=(2, 2))))
     vectors = Actions(shape=(2,))
-    assert Bc().fits(there({"agent": OfflineOnline()}, actions=vectors)) == ""
+    assert Bc().fits(cell_view({"agent": OfflineOnline()}, actions=vectors)) == ""
     for config in (Bc(), CalQl()):
         says = "it needs an agent with a dataset; choose agent=offline_online"
-        assert config.fits(there({"agent": Standard()}, actions=vectors)) == says
+        assert config.fits(cell_view({"agent": Standard()}, actions=vectors)) == says
     learner: Any = Bc(**SMALL).spawn(build())
     check_refused(
         "the learner bc has one loss and no target network",

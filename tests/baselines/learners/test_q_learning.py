@@ -26,8 +26,8 @@ from tests.baselines.learners.conftest import (
     same,
     unread,
 )
+from tests.cell_views import cell_view
 from tests.refusals import check_refused
-from tests.there import there
 
 BOTH = pytest.mark.parametrize("learner_of", [Dqn, DuelingDqn, Iqn])
 
@@ -149,7 +149,7 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message
     ],
 )
 def test_spaces_that_do_not_fit_are_named(observations: Observations, actions: Actions, reason: str) -> None:
-    fault = Dqn().fits(there(None, "", observations, actions))
+    fault = Dqn().fits(cell_view(None, "", observations, actions))
     assert reason in fault if reason else fault == ""
 
 
@@ -221,6 +221,6 @@ def test_random_and_greedy_actions_are_among_those_that_may_be_taken(learner_of:
 
 
 def test_a_mask_of_another_size_than_the_actions_is_refused() -> None:
-    fault = Dqn().fits(there(None, "", MASKED, Actions(3)))
+    fault = Dqn().fits(cell_view(None, "", MASKED, Actions(3)))
     assert fault == "the observation part 'may' is a mask of shape (2,) for 3 actions; give it one number per action"
-    assert Dqn().fits(there(None, "", MASKED, Actions(2))) == ""
+    assert Dqn().fits(cell_view(None, "", MASKED, Actions(2))) == ""

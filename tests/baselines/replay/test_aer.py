@@ -16,8 +16,8 @@ from guidebench.harness.interfaces import Actions, Moment, Observations, Transit
 from guidebench.harness.parts import LearnerPart
 from guidebench.harness.plan.matrix import plan
 from tests.baselines.builds import build
+from tests.cell_views import cell_view
 from tests.refusals import check_refused
-from tests.there import there
 
 PLANE = Observations((2,), "float32")
 OBSERVATION = np.zeros((1, 2), np.float32)
@@ -134,4 +134,4 @@ def test_observations_that_the_learner_does_not_encode_are_refused() -> None:
         ["suite=classic", "method=aer", "profile=smoke", "learner=dqn", "learner.hidden=[]"],
     )
     bare = type("Bare", (LearnerPart,), {"seconds_per_step": None, "seconds_per_action": None})
-    assert "Bare has none" in Aer().fits(there({"learner": bare()}, "", PLANE))
+    assert "Bare has none" in Aer().fits(cell_view({"learner": bare()}, "", PLANE))

@@ -14,11 +14,12 @@ from guidebench.harness.errors import UserError
 
 
 def study(home: Path) -> Path:
-    """Two seeds with checkpoints at 10, 20 and, of one, 30; a sparse ring of a mebibyte; a lease; a log."""
+    """Write a study: two seeds with checkpoints at 10 and 20, one of them at 30, a sparse ring of a mebibyte, a lease
+    and a log."""
     cell = home / "suite" / "task" / "method"
-    for seed, written in ((0, (10, 20, 30)), (1, (10, 20))):
+    for seed, steps in ((0, (10, 20, 30)), (1, (10, 20))):
         run = cell / f"seed-{seed}"
-        for step in written:
+        for step in steps:
             (run / f"checkpoint-{step:010d}").mkdir(parents=True)
             (run / f"checkpoint-{step:010d}" / "state.json").write_text(f"{seed} {step}")
         (run / "replay").mkdir()
@@ -34,22 +35,22 @@ def study(home: Path) -> Path:
 
 
 def test_a_study_comes_back_without_leases_logs_and_older_checkpoints(tmp_path: Path) -> None:
-    made = study(tmp_path / "study")
-    parts = archive.pack(made, tmp_path)
+    original = study(tmp_path / "study")
+    parts = archive.pack(original, tmp_path)
     assert parts == archive.existing(tmp_path) and sum(part.stat().st_size for part in parts) < 60_000
     archive.unpack(tmp_path, tmp_path / "again")
     names = {str(path.relative_to(tmp_path / "again")) for path in (tmp_path / "again").rglob("*") if path.is_file()}
     run = "suite/task/method/seed-{}/{}"
-    kept = ("checkpoint-0000000020/state.json", "replay/reward.bin")
-    assert names == {"study.json", *(run.format(seed, name) for seed in (0, 1) for name in kept)}
+    packed_files = ("checkpoint-0000000020/state.json", "replay/reward.bin")
+    assert names == {"study.json", *(run.format(seed, name) for seed in (0, 1) for name in packed_files)}
     for name in names:
-        assert (tmp_path / "again" / name).read_bytes() == (made / name).read_bytes()
+        assert (tmp_path / "again" / name).read_bytes() == (original / name).read_bytes()
 
 
 def test_parts_are_no_larger_than_they_may_be_and_replace_older_ones(tmp_path: Path) -> None:
-    made = study(tmp_path / "study")
+    original = study(tmp_path / "study")
     (tmp_path / f"{archive.NAME}.09").write_bytes(b"of an earlier call")
-    parts = archive.pack(made, tmp_path, 10_000)
+    parts = archive.pack(original, tmp_path, 10_000)
     assert len(parts) > 3 and all(part.stat().st_size <= 10_000 for part in parts)
     assert archive.existing(tmp_path) == parts
     archive.unpack(tmp_path, tmp_path / "again")
@@ -69,9 +70,9 @@ def test_a_damaged_archive_is_refused_and_leaves_no_study(tmp_path: Path) -> Non
 )
 def test_names_and_lengths_of_a_stranger_are_refused(name: str, headers: dict[str, str], tmp_path: Path) -> None:
     with lzma.open(tmp_path / f"{archive.NAME}.00", "wb") as packed, tarfile.open(fileobj=packed, mode="w|") as tar:
-        told = tarfile.TarInfo(name)
-        told.size, told.pax_headers = 4, headers
-        tar.addfile(told, io.BytesIO(b"evil"))
+        member = tarfile.TarInfo(name)
+        member.size, member.pax_headers = 4, headers
+        tar.addfile(member, io.BytesIO(b"evil"))
     with pytest.raises(UserError, match="cannot be unpacked"):
         archive.unpack(tmp_path, tmp_path / "in" / "again")
     assert not (tmp_path / "in" / "again").exists() and not (tmp_path / "in" / "outside").exists()

@@ -22,41 +22,43 @@ def test_a_language_model_by_hand() -> None:
     assert arithmetic.language(config, tokens=3, cached=1, causal=False) == 2 * 168 + 4 * 4 * 6 + 40
 
 
-def counted(call: Any) -> int:
+def count_operations(call: Any) -> int:
     with FlopCounterMode(display=False) as counter, torch.inference_mode():
         call()
     return int(counter.get_total_flops())
 
 
 def network(name: str) -> Any:
-    """The architecture in its small size, whose attention is computed by matrix products that are counted."""
-    made = models.network(models.made(name, full=False).config, "cpu", torch.float32).eval()
-    made.set_attn_implementation("eager")
-    return made
+    """Return the small architecture of a model; its attention uses matrix products, which PyTorch counts."""
+    model = models.network(models.made(name, full=False).config, "cpu", torch.float32).eval()
+    model.set_attn_implementation("eager")
+    return model
 
 
 @pytest.mark.parametrize("name", models.MAKERS)
 def test_the_language_models_are_counted_as_pytorch_counts(name: str) -> None:
-    """PyTorch counts pairs that the causal mask leaves out, too."""
-    made, tokens = network(name), 48
-    text = made.config.text_config
-    found = counted(lambda: made(input_ids=torch.full((1, tokens), 5), use_cache=False, logits_to_keep=1))
-    assert found == arithmetic.language(text, tokens, causal=False)
+    """PyTorch also counts the pairs that the causal mask leaves out, so the expected count does too."""
+    model, tokens = network(name), 48
+    text = model.config.text_config
+    operations = count_operations(
+        lambda: model(input_ids=torch.full((1, tokens), 5), use_cache=False, logits_to_keep=1)
+    )
+    assert operations == arithmetic.language(text, tokens, causal=False)
 
 
 def test_a_frame_of_perception_lm_is_counted_as_pytorch_counts() -> None:
-    made = network("perception_lm")
-    for block in made.model.vision_tower.timm_model.blocks:
+    model = network("perception_lm")
+    for block in model.model.vision_tower.timm_model.blocks:
         block.attn.fused_attn = False
-    side = made.config.vision_config.model_args["img_size"][0]
-    found = counted(lambda: made.model.get_image_features(pixel_values=torch.zeros(1, 1, 3, side, side)))
-    assert found == arithmetic.perception_frame(made.config)
+    side = model.config.vision_config.model_args["img_size"][0]
+    operations = count_operations(lambda: model.model.get_image_features(pixel_values=torch.zeros(1, 1, 3, side, side)))
+    assert operations == arithmetic.perception_frame(model.config)
 
 
 @pytest.mark.parametrize(("height", "width"), [(4, 4), (8, 16), (18, 10)])
 def test_a_pair_of_frames_of_qwen_is_counted_as_pytorch_counts(height: int, width: int) -> None:
-    made = network("qwen_vl")
+    model = network("qwen_vl")
     pixels = torch.zeros(height * width, 3 * 2 * 14 * 14)
     grid = torch.tensor([[1, height, width]])
-    found = counted(lambda: made.model.get_video_features(pixels, video_grid_thw=grid))
-    assert found == arithmetic.qwen_frames(made.config, height, width)
+    operations = count_operations(lambda: model.model.get_video_features(pixels, video_grid_thw=grid))
+    assert operations == arithmetic.qwen_frames(model.config, height, width)

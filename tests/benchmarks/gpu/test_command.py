@@ -23,34 +23,35 @@ COMMAND = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu"]
 REHEARSED = ("machine", "tests", "doorkey")
 
 
-def call(*arguments: str) -> programs.Done:
+def call(*arguments: str) -> programs.Exit:
     return programs.module("benchmarks.gpu", "--device", "cpu", *arguments, cwd=ROOT)
 
 
-def told(output: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((output / "gpu.json").read_text())["steps"]
-    return found
+def step_results(output: Path) -> dict[str, Any]:
+    steps_: dict[str, Any] = json.loads((output / "gpu.json").read_text())["steps"]
+    return steps_
 
 
 @pytest.fixture(scope="module")
 def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
-    """A rehearsal of some steps, each of which has more time than it takes."""
+    """Rehearse some steps, each with more time than it needs; return the output directory, the results and the printed
+    text."""
     output = tmp_path_factory.mktemp("gpu")
-    done = call("--minutes", "8", "--output", str(output), "--only", *REHEARSED)
-    assert done.code == 0, done.out + done.err
-    return output, told(output), done.out
+    process = call("--minutes", "8", "--output", str(output), "--only", *REHEARSED)
+    assert process.code == 0, process.out + process.err
+    return output, step_results(output), process.out
 
 
 @pytest.mark.slow
 def test_every_step_is_there_with_figures_or_a_reason(rehearsed: Any) -> None:
-    output, found, said = rehearsed
-    assert list(found) == list(steps.NAMES)
-    for name, result in found.items():
+    output, results, printed = rehearsed
+    assert list(results) == list(steps.NAMES)
+    for name, result in results.items():
         if name in REHEARSED:
             assert result["state"] == "done" and result["rows"], result["reason"]
             assert result["measured_on"]["hardware"]["device"] == "cpu" and result["measured_on"]["commit"]
             assert "torch" in result["packages"]
-            assert f"{name}: {steps.step(name).words}" in said
+            assert f"{name}: {steps.step(name).words}" in printed
         else:
             assert result["state"] == "waiting" and result["reason"]
     table = (output / "gpu.md").read_text()
@@ -58,10 +59,10 @@ def test_every_step_is_there_with_figures_or_a_reason(rehearsed: Any) -> None:
 
 
 def measured(name: str, directory: Path) -> list[figures.Row]:
-    """The last rows that a step told, which is carried out in this process."""
+    """Carry out a step in this process and return the last rows that it reported."""
     step, rows = steps.step(name), []
     ask = steps.Ask("cpu", time.monotonic() + 600, directory / "study", directory, step.settings)
-    importlib.import_module(f"benchmarks.gpu.{step.module}").measure(ask, lambda told: rows.append(list(told)))
+    importlib.import_module(f"benchmarks.gpu.{step.module}").measure(ask, lambda reported: rows.append(list(reported)))
     return rows[-1]
 
 
@@ -79,16 +80,16 @@ def test_training_is_measured_with_one_seed_with_five_and_eagerly(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_second_call_trains_on_from_its_archive_and_repeats_nothing_else(rehearsed: Any, tmp_path: Path) -> None:
-    """The study is deleted in between, as on another machine."""
+    """The study is deleted between the calls, as if the second ran on another machine."""
     output, before, _ = rehearsed
     elsewhere = tmp_path / "gpu"
     elsewhere.mkdir()
     for path in output.iterdir():
         if path.is_file():
             (elsewhere / path.name).write_bytes(path.read_bytes())
-    done = call("--minutes", "4", "--output", str(elsewhere), "--only", *REHEARSED)
-    after = told(elsewhere)
-    assert done.code == 0 and "1 of 12 steps" in done.out
+    process = call("--minutes", "4", "--output", str(elsewhere), "--only", *REHEARSED)
+    after = step_results(elsewhere)
+    assert process.code == 0 and "1 of 12 steps" in process.out
     assert {name: after[name] for name in steps.NAMES if name != "doorkey"} == {
         name: before[name] for name in steps.NAMES if name != "doorkey"
     }
@@ -98,14 +99,14 @@ def test_a_second_call_trains_on_from_its_archive_and_repeats_nothing_else(rehea
 
 def processes_of(output: Path) -> list[int]:
     """Return the processes whose command names a directory."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if str(output).encode() in path.read_bytes():
-                found.append(int(path.parent.name))
+                pids.append(int(path.parent.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 def waiting_for(condition: Any, seconds: float = 60) -> None:
@@ -122,19 +123,19 @@ def test_a_killed_call_keeps_what_it_had_and_leaves_no_process(number: int, tmp_
     running = subprocess.Popen([*COMMAND, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def trains() -> bool:
-        return (output / "gpu.json").exists() and told(output)["dqn_doorkey"]["state"] == "running"
+        return (output / "gpu.json").exists() and step_results(output)["dqn_doorkey"]["state"] == "running"
 
     waiting_for(trains)
-    before = told(output)
+    before = step_results(output)
     running.send_signal(number)
     running.communicate(timeout=60)
     waiting_for(lambda: not processes_of(output))
-    found = told(output)
-    assert found["machine"] == before["machine"] and found["machine"]["state"] == "done"
-    assert found["dqn_doorkey"]["state"] == "running" and "ended while it ran" in found["dqn_doorkey"]["reason"]
-    asked = Namespace(only=["machine", "dqn_doorkey"], again=False)
+    after = step_results(output)
+    assert after["machine"] == before["machine"] and after["machine"]["state"] == "done"
+    assert after["dqn_doorkey"]["state"] == "running" and "ended while it ran" in after["dqn_doorkey"]["reason"]
+    options = Namespace(only=["machine", "dqn_doorkey"], again=False)
     results = command.figures.read(output / "gpu.json", "cpu")
-    assert command.to_do(results, asked.only, asked.again) == ["dqn_doorkey"]
+    assert command.to_do(results, options.only, options.again) == ["dqn_doorkey"]
     assert running.returncode == (130 if number == signal.SIGTERM else -number)
 
 
@@ -155,20 +156,20 @@ TELLING = (
 def test_a_step_that_fails_is_noted_with_the_end_of_its_error_and_its_figures(
     text: str, reason: str, measured: list[float]
 ) -> None:
-    found = command.carry_out(lambda into: ["-c", text, str(into)], 30)
-    assert found.state == "failed" and found.reason.endswith(reason)
-    assert [row.figure for row in found.rows] == measured
+    outcome = command.carry_out(lambda into: ["-c", text, str(into)], 30)
+    assert outcome.state == "failed" and outcome.reason.endswith(reason)
+    assert [row.figure for row in outcome.rows] == measured
 
 
 def test_a_step_that_hangs_is_cut_off_with_all_its_processes(tmp_path: Path) -> None:
-    """Both ignore SIGTERM; the grandchild's process id is in a file."""
+    """The step and its child both ignore SIGTERM; the child writes its process id to a file."""
     file = tmp_path / "pid"
     hang = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     grandchild = f"{hang}; open({str(file)!r}, 'w').write(str(__import__('os').getpid())); time.sleep(600)"
     text = f"{TELLING}\n{hang}\nimport subprocess; subprocess.Popen([sys.executable, '-c', {grandchild!r}])\n"
     text += "print('it waits', flush=True)\ntime.sleep(600)"
-    found = command.carry_out(lambda into: ["-c", text, str(into)], 3)
-    assert found.state == "cut off" and "it waits" in found.reason and [row.figure for row in found.rows] == [1.0]
+    outcome = command.carry_out(lambda into: ["-c", text, str(into)], 3)
+    assert outcome.state == "cut off" and "it waits" in outcome.reason and [row.figure for row in outcome.rows] == [1.0]
     waiting_for(lambda: not Path(f"/proc/{file.read_text()}").exists() or _ended(int(file.read_text())))
 
 
@@ -182,9 +183,9 @@ def _ended(process: int) -> bool:
 def test_a_step_that_fails_again_keeps_the_figures_of_the_call_before() -> None:
     row = command.figures.Row("w", 1.0, "u")
     before = command.Result("cut off", rows=(row,), measured_on={"commit": "abc"})
-    found = command.with_earlier_rows(command.Result("failed", "the card is gone", seconds=2.0), before)
-    assert found.rows == (row,) and found.measured_on == {"commit": "abc"} and found.seconds == 2.0
-    assert found.state == "failed" and found.reason == "the card is gone; these figures are of an earlier call"
+    outcome = command.with_earlier_rows(command.Result("failed", "the card is gone", seconds=2.0), before)
+    assert outcome.rows == (row,) and outcome.measured_on == {"commit": "abc"} and outcome.seconds == 2.0
+    assert outcome.state == "failed" and outcome.reason == "the card is gone; these figures are of an earlier call"
     newer = command.Result("done", rows=(row, row))
     assert command.with_earlier_rows(newer, before) == newer
 
@@ -192,33 +193,33 @@ def test_a_step_that_fails_again_keeps_the_figures_of_the_call_before() -> None:
 def test_a_step_without_its_packages_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", (steps.Step("machine", "machine", 1, "", ("no_such_module",)),))
     monkeypatch.setattr(steps, "NAMES", ("machine",))
-    found = command.run("machine", Namespace(), 5, lambda result: None)
-    assert found.state == "skipped" and found.reason == "it needs no_such_module, not installed here"
+    outcome = command.run("machine", Namespace(), 5, lambda result: None)
+    assert outcome.state == "skipped" and outcome.reason == "it needs no_such_module, not installed here"
 
 
 def test_without_a_gpu_all_is_skipped_and_says_so(tmp_path: Path) -> None:
     arguments = ["--minutes", "1", "--output", str(tmp_path), "--only", "machine"]
-    done = programs.module("benchmarks.gpu", *arguments, cwd=ROOT, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
-    assert done.code == 0 and told(tmp_path)["machine"]["state"] == "skipped"
-    assert "finds no GPU" in told(tmp_path)["machine"]["reason"]
+    process = programs.module("benchmarks.gpu", *arguments, cwd=ROOT, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
+    assert process.code == 0 and step_results(tmp_path)["machine"]["state"] == "skipped"
+    assert "finds no GPU" in step_results(tmp_path)["machine"]["reason"]
 
 
 def test_figures_of_a_rehearsal_and_of_a_gpu_are_not_mixed(tmp_path: Path) -> None:
     command.figures.write(tmp_path / "gpu.json", {"device": "cuda", "rehearsal": False}, {})
-    done = call("--minutes", "1", "--output", str(tmp_path))
-    assert done.code == 2 and "holds figures of --device cuda, not cpu" in done.err
-    assert "Traceback" not in done.err
+    process = call("--minutes", "1", "--output", str(tmp_path))
+    assert process.code == 2 and "holds figures of --device cuda, not cpu" in process.err
+    assert "Traceback" not in process.err
 
 
 def test_bad_arguments_are_refused_before_any_work(tmp_path: Path) -> None:
-    for arguments, said in ((["--minutes", "0"], "--minutes 0"), (["--only", "nothing"], "invalid choice")):
-        done = call("--output", str(tmp_path / "new"), *arguments)
-        assert done.code == 2 and said in done.err and not (tmp_path / "new").exists()
+    for arguments, message in ((["--minutes", "0"], "--minutes 0"), (["--only", "nothing"], "invalid choice")):
+        process = call("--output", str(tmp_path / "new"), *arguments)
+        assert process.code == 2 and message in process.err and not (tmp_path / "new").exists()
 
 
 def test_its_help_names_every_step() -> None:
-    said = call("--help").out
-    assert all(step.name in said and step.words in said for step in steps.STEPS)
+    help_text = call("--help").out
+    assert all(step.name in help_text and step.words in help_text for step in steps.STEPS)
 
 
 def test_what_is_not_done_is_to_do() -> None:
@@ -230,7 +231,7 @@ def test_what_is_not_done_is_to_do() -> None:
 
 
 def test_time_that_a_step_leaves_goes_to_the_others() -> None:
-    """All shares together are one; a step that took no time leaves more to each that follows."""
+    """All shares sum to one; time that a step does not use is added to those that follow."""
     assert sum(step.share for step in steps.STEPS) == pytest.approx(1)
-    given = [steps.limit(name, steps.NAMES[at:], 540) for at, name in enumerate(steps.NAMES)]
-    assert given[0] == steps.FLOOR and given[-1] == 540 and given[3] == pytest.approx(540 * 0.13 / 0.78)
+    limits = [steps.limit(name, steps.NAMES[at:], 540) for at, name in enumerate(steps.NAMES)]
+    assert limits[0] == steps.FLOOR and limits[-1] == 540 and limits[3] == pytest.approx(540 * 0.13 / 0.78)

@@ -25,13 +25,13 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda content: content.update(schema=2),
-        lambda content: content["steps"]["machine"].update(state="fine"),
-        lambda content: content["steps"]["machine"].update(seconds="long"),
-        lambda content: content["steps"]["machine"]["rows"][0].update(figure="12"),
-        lambda content: content["steps"]["machine"]["rows"][0].update(more=1),
-        lambda content: content.update(steps=[]),
-        lambda content: content.pop("command"),
+        lambda figures_: figures_.update(schema=2),
+        lambda figures_: figures_["steps"]["machine"].update(state="fine"),
+        lambda figures_: figures_["steps"]["machine"].update(seconds="long"),
+        lambda figures_: figures_["steps"]["machine"]["rows"][0].update(figure="12"),
+        lambda figures_: figures_["steps"]["machine"]["rows"][0].update(more=1),
+        lambda figures_: figures_.update(steps=[]),
+        lambda figures_: figures_.pop("command"),
     ],
 )
 def test_another_content_is_refused(spoil: Any, tmp_path: Path) -> None:
@@ -51,6 +51,6 @@ def test_a_cell_of_the_table_keeps_its_place() -> None:
 
 
 def test_ratios_are_those_of_rounds() -> None:
-    """Speeds of 4, 6, 9 beside 2, 2, 3: 2, 3 and 3 times."""
+    """Speeds of 4, 6 and 9 beside 2, 2 and 3 give ratios of 2, 3 and 3."""
     row = figures.compared(ROW, "peer", [4, 6, 9], [2, 2, 3])
     assert (row.ratio_lowest, row.ratio, row.ratio_highest, row.beside) == (2, 3, 3, "peer")

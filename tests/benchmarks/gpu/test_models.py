@@ -13,9 +13,10 @@ from benchmarks.gpu.judging import Judge
 
 @pytest.mark.parametrize(("name", "published"), [("perception_lm", 1_533_524_992), ("qwen_vl", 3_754_622_976)])
 def test_parameters_are_as_many_as_published(name: str, published: int) -> None:
-    """Qwen2.5-VL 3B: 3.75 billion; Perception-LM 1B: 1.24 of Llama 3.2 1B, .29 of the tower, .006 of the projector."""
-    made = models.network(models.made(name, full=True).config, "meta", torch.bfloat16)
-    assert sum(part.numel() for part in made.parameters()) == published
+    """Qwen2.5-VL 3B has 3.75 billion parameters; Perception-LM 1B has 1.24 billion of Llama 3.2 1B, .29 of the tower
+    and .006 of the projector."""
+    model = models.network(models.made(name, full=True).config, "meta", torch.bfloat16)
+    assert sum(part.numel() for part in model.parameters()) == published
 
 
 @pytest.mark.parametrize("name", models.MAKERS)

@@ -23,37 +23,40 @@ def test_versions_are_those_that_the_tests_run_with() -> None:
 
 
 def test_every_module_that_a_step_needs_is_carried_or_told() -> None:
-    """Packages are named in the file, either with a version or in its words."""
+    """The file of packages names each of them, either with a version or in a comment."""
     words = packing.PACKAGES.read_text().lower()
-    known = metadata.packages_distributions()
+    distributions = metadata.packages_distributions()
     for module in {module for step in steps.STEPS for module in step.needs}:
-        assert any(name.lower() in words for name in known[module]), module
+        assert any(name.lower() in words for name in distributions[module]), module
 
 
 def wheel(path: Path, *names: str) -> Path:
     record = "demo-1.dist-info/RECORD"
-    with zipfile.ZipFile(path, "w") as made:
+    with zipfile.ZipFile(path, "w") as archive:
         for name in names:
-            made.writestr(name, "x" * 100)
-        made.writestr(record, "".join(f"{name},sha256=abc,100\n" for name in names) + f"{record},,\n")
+            archive.writestr(name, "x" * 100)
+        archive.writestr(record, "".join(f"{name},sha256=abc,100\n" for name in names) + f"{record},,\n")
     return path
 
 
 def test_a_wheel_loses_what_no_step_reads_and_says_so_in_its_record(tmp_path: Path) -> None:
-    kept = ("dm_control/mjcf/schema.xml", "metaworld/assets/textures/metal.png", "pygame/base.py")
+    packed_files = ("dm_control/mjcf/schema.xml", "metaworld/assets/textures/metal.png", "pygame/base.py")
     lost = ("dm_control/suite/cheetah.xml", "metaworld/assets/scene/textures/wood.png", "pygame/docs/index.html")
     (tmp_path / "wheels").mkdir()
-    path = wheel(tmp_path / "wheels" / "demo-1-py3-none-any.whl", *kept, *lost)
+    path = wheel(tmp_path / "wheels" / "demo-1-py3-none-any.whl", *packed_files, *lost)
     before = path.read_bytes()
-    found = packing.pack(tmp_path / "wheels")
+    packed = packing.pack(tmp_path / "wheels")
     assert path.read_bytes() == before
-    assert found.archive == tmp_path / "wheels.tar.xz" and {*found.missing} == {*packing.packages()}
-    with tarfile.open(found.archive) as archive:
+    assert packed.archive == tmp_path / "wheels.tar.xz" and {*packed.missing} == {*packing.packages()}
+    with tarfile.open(packed.archive) as archive:
         archive.extractall(tmp_path / "there", filter="data")
-    with zipfile.ZipFile(tmp_path / "there" / "wheels" / path.name) as made:
-        assert made.testzip() is None and {*made.namelist()} == {*kept, "demo-1.dist-info/RECORD"}
-        listed = [line.split(",")[0] for line in made.read("demo-1.dist-info/RECORD").decode().splitlines()]
-        assert listed == [*kept, "demo-1.dist-info/RECORD"]
+    with zipfile.ZipFile(tmp_path / "there" / "wheels" / path.name) as smaller_wheel:
+        assert smaller_wheel.testzip() is None and {*smaller_wheel.namelist()} == {
+            *packed_files,
+            "demo-1.dist-info/RECORD",
+        }
+        listed = [line.split(",")[0] for line in smaller_wheel.read("demo-1.dist-info/RECORD").decode().splitlines()]
+        assert listed == [*packed_files, "demo-1.dist-info/RECORD"]
 
 
 def test_a_wheel_that_was_not_wholly_downloaded_is_named(tmp_path: Path) -> None:

@@ -16,12 +16,17 @@ def rival(how: str, count: int, *seconds: float, error: str = "") -> Rival:
 
 
 def test_five_seeds_beside_one_and_captured_beside_eager() -> None:
-    """Captured: 1 and 2 s for one, 1.5 and 2 s for five, so 1.5 and 1 times the time, and 10/3 and 2.5 updates a
-    second; eager: 4 and 4 s for one."""
-    found = [rival("captured", 1, 1, 2), rival("captured", 5, 1.5, 2), rival("eager", 1, 4, 4), rival("eager", 5, 8, 8)]
-    one, five, time, *_ = seeds.rows(found, 8)
-    assert (one.figure, one.seeds, one.beside) == (0.75, 1, "eager")
-    assert (one.ratio_lowest, one.ratio, one.ratio_highest) == (2, 3, 4)
+    """Captured, one seed takes 1 and 2 s and five take 1.5 and 2 s: 1.5 and 1 times the time, 10/3 and 2.5 updates a
+    second. Eager, one takes 4 and 4 s."""
+    contenders = [
+        rival("captured", 1, 1, 2),
+        rival("captured", 5, 1.5, 2),
+        rival("eager", 1, 4, 4),
+        rival("eager", 5, 8, 8),
+    ]
+    single, five, time, *_ = seeds.rows(contenders, 8)
+    assert (single.figure, single.seeds, single.beside) == (0.75, 1, "eager")
+    assert (single.ratio_lowest, single.ratio, single.ratio_highest) == (2, 3, 4)
     assert five.lowest == 2.5 and five.highest == pytest.approx(10 / 3)
     assert (time.lowest, time.figure, time.highest, time.unit) == (1, 1.25, 1.5, "×")
     assert time.seconds == 8 * 6.5

@@ -12,7 +12,7 @@ import pytest
 from guidebench.harness.commands import cli
 from guidebench.harness.commands.new_ import SKELETONS
 from tests import programs
-from tests.logs import logged
+from tests.logs import log_rows
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,7 +33,7 @@ def test_every_skeleton_installs_passes_its_tests_is_listed_and_runs(
     monkeypatch.syspath_prepend(str(site))  # the path of processes started here
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(site)]))
 
-    def output(done: programs.Done) -> str:
+    def output(done: programs.Exit) -> str:
         assert done.code == 0, done.out + done.err
         return done.out
 
@@ -49,7 +49,7 @@ def test_every_skeleton_installs_passes_its_tests_is_listed_and_runs(
     words = ["suite=my_suite", "method=my_replay,my_guide", "profile=smoke", "seeds=1", "output=runs", "--json"]
     runs = json.loads(output(programs.bench("run", *words, cwd=tmp_path)))["runs"]
     assert [(run["method"], run["status"]) for run in runs] == [("my_replay", "finished"), ("my_guide", "finished")]
-    assert 0 < logged(tmp_path / runs[1]["directory"], "metrics")[-1]["guide/bonus"] < 0.1
+    assert 0 < log_rows(tmp_path / runs[1]["directory"], "metrics")[-1]["guide/bonus"] < 0.1
 
 
 def test_every_skeleton_has_a_page_that_names_its_commands_and_no_gap(tmp_path: Path) -> None:

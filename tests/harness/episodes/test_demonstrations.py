@@ -16,7 +16,7 @@ from guidebench.harness.interfaces import Observations, Step
 from guidebench.harness.loop import building
 from guidebench.harness.plan import config, matrix
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
-from tests.logs import logged
+from tests.logs import log_rows
 
 SUITE = MiniGridDoorKey()
 THREE = DemonstrationSpec("minigrid_doorkey", SUITE, "5x5", 3)
@@ -196,7 +196,7 @@ def test_clips_of_demonstrations_are_asked_about_at_step_0_as_those_of_the_agent
     judged = ("method=vlm_rb", "judge=oracle", "judge.delay=64", "replay.clip_length=4")
     study = train(*judged, *SHORT, "seeds=[0]", packs=[(0,)])
     (run,) = study.glob("*/*/*/seed-0")
-    rows = logged(run, "judgements")
+    rows = log_rows(run, "judgements")
     first_rows = [row for row in rows if row["asked"] == 0]
     clips = [[min(4, e.length - start) for start in range(0, e.length, 4)] for e in three.episodes]
     assert [row["slots"] for row in first_rows] == [size for sizes in clips for size in sizes]

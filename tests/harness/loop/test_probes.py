@@ -16,7 +16,7 @@ from guidebench.harness.models.questions import InFlight, Memory
 from guidebench.harness.parts import ReplayPart
 from guidebench.suites.classic import Classic
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
-from tests.logs import logged
+from tests.logs import log_rows
 
 SUITE = MiniGridDoorKey()
 TASK = "8x8"
@@ -179,7 +179,7 @@ def test_no_probes_write_nothing() -> None:
 
 
 def read_logs(study: Path, name: str) -> list[list[dict[str, Any]]]:
-    return [logged(run, name) for run in sorted(study.glob("*/*/*/seed-*"))]
+    return [log_rows(run, name) for run in sorted(study.glob("*/*/*/seed-*"))]
 
 
 def test_a_run_is_the_same_byte_for_byte_with_probes_and_without(train) -> None:

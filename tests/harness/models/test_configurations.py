@@ -16,7 +16,7 @@ from guidebench.harness.models.embedders.scripted import Scripted
 from guidebench.harness.models.embedders.transformers_ import Transformers as TransformersEmbedder
 from guidebench.harness.models.judges.openai_ import OpenAI as OpenAIJudge
 from guidebench.harness.models.judges.transformers_ import Transformers as TransformersJudge
-from tests.there import there
+from tests.cell_views import cell_view
 
 SERVER = {"base_url", "key_variable", "price_in", "price_out", "in_flight", "timeout", "attempts"}
 LOCAL = {"device", "batch_size", "in_flight", "timeout", "attempts", "digest"}
@@ -59,8 +59,8 @@ def test_a_chat_is_first_of_all_its_model() -> None:
 
 @pytest.mark.parametrize("judge", [OpenAIJudge, TransformersJudge])
 def test_it_judges_where_it_has_a_prompt_and_says_how_to_get_one(judge: Any) -> None:
-    assert judge(prompt="Is the door open?").fits(there()) == ""
-    assert "bench models prompt" in judge().fits(there())
+    assert judge(prompt="Is the door open?").fits(cell_view()) == ""
+    assert "bench models prompt" in judge().fits(cell_view())
 
 
 def test_configurations_import_nothing_heavy() -> None:

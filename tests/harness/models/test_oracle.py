@@ -20,7 +20,7 @@ from guidebench.harness.models.questions import InFlight, QuestionQueue
 from guidebench.harness.plan import matrix
 from guidebench.harness.run import estimates
 from guidebench.harness.streams import Streams
-from tests.logs import logged
+from tests.logs import log_rows
 
 # A guide asks its critic about stretches of ten steps. An oracle gets the measures; a scripted chat reports only
 # what it sees of the question.
@@ -209,14 +209,14 @@ def test_a_run_with_an_oracle_chat_starts_no_process_and_hears_of_each_stretch_a
     monkeypatch.setattr("guidebench.harness.loop.asking.ModelProcess", refuse)
     study = train(*SHORT, "seeds=[0,1]", packs=[(0, 1)])
     for seed in (0, 1):
-        rows = logged(next(study.glob(f"*/*/*/seed-{seed}")), "heard")
+        rows = log_rows(next(study.glob(f"*/*/*/seed-{seed}")), "heard")
         assert [row["about"] for row in rows] == list(range(10, 50, 10)), "answers to later questions are not due"
         assert all(row["steps"] == 10 and 0.04 < row["far"] < 1 for row in rows)
 
 
 def test_a_chat_that_is_no_oracle_gets_no_measures(criticised_method: None, train: Callable[..., Path]) -> None:
     study = train(*SHORT, "critic=scripted", "seeds=[0]", packs=[(0,)])
-    rows = logged(next(study.glob("*/*/*/seed-0")), "heard")
+    rows = log_rows(next(study.glob("*/*/*/seed-0")), "heard")
     assert [row["about"] for row in rows] == list(range(10, 80, 10)) and {row["far"] for row in rows} == {-1.0}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from tests.conftest import require
-from tests.logs import logged
+from tests.logs import log_rows
 
 require("transformers")
 
@@ -46,7 +46,7 @@ def rows(study: Path, name: str) -> list[bytes]:
 
 
 def lines(study: Path, name: str) -> list[dict]:
-    return [row for run in sorted(study.glob("*/*/*/seed-*")) for row in logged(run, name)]
+    return [row for run in sorted(study.glob("*/*/*/seed-*")) for row in log_rows(run, name)]
 
 
 def test_a_recorded_run_replays_to_the_byte_when_the_model_is_gone(train, model: Path, recorded_run: Path) -> None:

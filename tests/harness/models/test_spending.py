@@ -23,7 +23,7 @@ from guidebench.harness.models.spending import Account
 from guidebench.harness.records import leases
 from tests import programs
 from tests.harness.models.canned import completion, serving
-from tests.logs import logged
+from tests.logs import log_rows
 
 pytest.importorskip("openai")
 CALL = ChatCall((Message("user", ("Hi",)),))
@@ -172,7 +172,7 @@ def assert_equal_counts(study: Path, server: Server, capsys: pytest.CaptureFixtu
     assert account.spent["calls"] == server.posts
     account.close()
     parts = {purpose: usage.calls for purpose, usage in model.purposes.items()}
-    (ledger,) = [logged(run, "ledger")[-1] for run in study.glob("*/*/*/seed-*")]
+    (ledger,) = [log_rows(run, "ledger")[-1] for run in study.glob("*/*/*/seed-*")]
     assert ledger["billed_calls"] == parts["runs"] and sum(parts.values()) == server.posts
     assert ledger["billed_tokens_in"] == model.purposes["runs"].tokens_in
     capsys.readouterr()
@@ -196,11 +196,11 @@ def test_a_run_that_is_stopped_inside_an_evaluation_reports_what_was_made_before
     before = server.posts
     train(*acting_run(server), packs=[(0,)], directory=study, models=budget)
     assert 25 <= before < server.posts
-    (ledger,) = [logged(run, "ledger")[-1] for run in study.glob("*/*/*/seed-*")]
+    (ledger,) = [log_rows(run, "ledger")[-1] for run in study.glob("*/*/*/seed-*")]
     assert assert_equal_counts(study, server, capsys) == {"runs": server.posts}
     failed = len(server.failing)
     assert ledger["billed_calls"] == ledger["calls"] + failed == server.posts, "no call was lost, and none made twice"
-    assert ledger["questions"] == sum(trial["steps"] for trial in logged(next(study.glob("*/*/*/seed-*")), "trials"))
+    assert ledger["questions"] == sum(trial["steps"] for trial in log_rows(next(study.glob("*/*/*/seed-*")), "trials"))
 
 
 def test_the_counts_of_a_command_agree_although_its_worker_is_killed(

@@ -21,7 +21,7 @@ from guidebench.harness.parts import AskingPart, CellView
 from guidebench.harness.plan import arrays, config, matrix
 from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.harness.plan.names import Chosen
-from tests.there import there
+from tests.cell_views import cell_view
 
 HALF = Declared(ArraySpec("frames", (2,), "float16"), "guide 'seeing'", "seer")
 SINGLE = Declared(ArraySpec("frames"), "guide 'seeing'", "seer")
@@ -45,11 +45,11 @@ class Judging(Seeing):
 
 
 def check_declaration(spec: Any, kind: type[Seeing] = Seeing) -> None:
-    arrays.every([Chosen("guide", "guide", "seeing")], there({"guide": kind(spec)}))
+    arrays.every([Chosen("guide", "guide", "seeing")], cell_view({"guide": kind(spec)}))
 
 
 def test_what_is_declared_is_told_by_role() -> None:
-    place = there({"guide": Seeing(ArraySpec("frames", (3, 4), "float16"))})
+    place = cell_view({"guide": Seeing(ArraySpec("frames", (3, 4), "float16"))})
     parts = [Chosen("guide", "guide", "seeing"), Chosen("seer", "embedder", "transformers")]
     declaration = arrays.of(parts, place, "seer")
     assert declaration is not None and declaration.spec == ("frames", (3, 4), "float16")

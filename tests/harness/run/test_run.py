@@ -13,8 +13,8 @@ import pytest
 import guidebench
 from guidebench import harness, results
 from guidebench.harness.records.schema import EVALUATION
-from tests.logs import logged
-from tests.programs import Done, bench
+from tests.logs import log_rows
+from tests.programs import Exit, bench
 
 SMALL = ("learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16")
 TINY = ("training.steps=240", "evaluation.every=120", "evaluation.episodes=2", *SMALL, "learner.learning_starts=64")
@@ -30,7 +30,7 @@ COMMAND = ("run", *SMOKE, *SHORT, "method=uer,per,vlm_rb", "drawing.tile_size=8"
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Exit]:
     """Run a study of three methods and two seeds; return its directory and the command's output. The working directory
     holds files named like our packages, which no process may import."""
     directory = tmp_path_factory.mktemp("run")
@@ -40,7 +40,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
     environment = {name: value for name, value in os.environ.items() if name != "MATPLOTLIBRC"}
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    return directory / "study", Done(done.returncode, done.stdout, done.stderr)
+    return directory / "study", Exit(done.returncode, done.stdout, done.stderr)
 
 
 def test_one_command_ends_in_a_table_and_a_report(study) -> None:
@@ -85,7 +85,7 @@ def test_an_oracle_that_errs_is_reported_as_privileged_beside_the_events(tmp_pat
     assert "vlm_rb (judge.false_negative=0.3, " in done.out and "clip_length=4) · oracle · smoke" in done.out
     assert "Judge oracle: oracle, privileged" in " ".join(done.out.split())
     (run,) = tmp_path.glob("s/*/*/*/seed-0")
-    judged = logged(run, "judgements")
+    judged = log_rows(run, "judgements")
     eventful = [row["score"] for row in judged if row["events"]]
     assert 0 < sum(eventful) < len(eventful) and not any(row["score"] for row in judged if not row["events"])
     hits, uneventful = f"{sum(eventful) / len(eventful):.3f} of {len(eventful)}", len(judged) - len(eventful)
@@ -152,7 +152,7 @@ def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monk
     with pytest.raises(KeyboardInterrupt) as interruption:  # keeps the broken loop in memory
         train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken, stop=vanish)
     (run,) = broken.glob("*/*/*/seed-0")
-    assert interruption and logged(run, "evaluations")[-1]["step"] == 120, (
+    assert interruption and log_rows(run, "evaluations")[-1]["step"] == 120, (
         "no row reaches its file after the run goes on"
     )
     older, newest = checkpoints.existing(run)

@@ -17,7 +17,7 @@ from guidebench.harness.plan import matrix
 from guidebench.methods.ellm.guide import EllmGuide
 from guidebench.methods.ellm.scripted import PromptReader
 from tests.harness.models.canned import completion, serving
-from tests.logs import logged
+from tests.logs import log_rows
 from tests.methods.contract import read_files
 from tests.refusals import check_refused
 
@@ -163,7 +163,7 @@ def test_a_seed_that_stops_logs_no_more_and_the_other_goes_on(
     monkeypatch.setattr(EllmGuide, "before_update", stops)
     study = train(*SHORT, "guide.every_state=true", "seeds=[0,1]", packs=[(0, 1)])
     for log in ("goals", "achieved"):
-        running, stopped = (logged(next(study.glob(f"*/*/*/seed-{seed}")), log) for seed in (0, 1))
+        running, stopped = (log_rows(next(study.glob(f"*/*/*/seed-{seed}")), log) for seed in (0, 1))
         assert max(row["step"] for row in running) > 60 >= max(row["step"] for row in stopped)
         assert not any(row.get("failed") for row in (*running, *stopped))
 

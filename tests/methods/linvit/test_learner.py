@@ -9,7 +9,7 @@ from guidebench.harness.interfaces import Actions, Batch, Observations
 from guidebench.methods.linvit import PriorDqn
 from guidebench.methods.linvit.learner import PriorDqnLearner, drawn, policy, soft_value, tilted
 from tests.baselines.learners.conftest import VECTOR, make, terms
-from tests.there import there
+from tests.cell_views import cell_view
 
 SPACE = Observations(parts={"x": VECTOR, "prior": VECTOR})
 """Two numbers, and the probabilities of two actions."""
@@ -118,9 +118,9 @@ def test_the_network_does_not_read_the_prior() -> None:
 
 def test_it_needs_a_prior_of_all_actions_and_takes_no_double_target() -> None:
     config = PriorDqn()
-    assert config.fits(there(observations=SPACE)) == ""
+    assert config.fits(cell_view(observations=SPACE)) == ""
     for space, actions in ((VECTOR, 2), (SPACE, 3)):
-        assert "which agent=prior_guided adds" in config.fits(there(observations=space, actions=Actions(actions)))
-    assert "it needs discrete actions" in config.fits(there(observations=SPACE, actions=Actions(shape=(2,))))
+        assert "which agent=prior_guided adds" in config.fits(cell_view(observations=space, actions=Actions(actions)))
+    assert "it needs discrete actions" in config.fits(cell_view(observations=SPACE, actions=Actions(shape=(2,))))
     with pytest.raises(UserError, match=r"learner\.double=true does not apply to prior_dqn"):
         PriorDqn(double=True)

@@ -10,7 +10,7 @@ from guidebench.harness import registry, settings
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.plan import matrix, variations
 from guidebench.harness.run import study
-from tests.logs import logged
+from tests.logs import log_rows
 from tests.methods.contract import MAZE, PREFERENCE
 from tests.refusals import check_refused
 
@@ -84,7 +84,7 @@ def test_labels_come_after_their_delay_and_those_of_both_orders_have_a_better_se
     command = [word for word in command if not word.startswith(("guide.queries", "guide.budget"))]
     command += ["guide.queries=4", "guide.budget=12", "chat.delay=5", "chat.first_bias=0.5"]
     study = train(*command, packs=[(0, 1)])
-    rows = [row for run in study.glob("*/*/*/seed-*") for row in logged(run, "labels")]
+    rows = [row for run in study.glob("*/*/*/seed-*") for row in log_rows(run, "labels")]
     assert len(rows) == 2 * 12 and {row["step"] - row["asked"] for row in rows} == {5}
     assert {row["outcome"] for row in rows} >= {"labelled", "inconsistent"}
     assert any(row.get("imagined") == "kept" and row["reward_imagined"] > row["reward_chosen"] for row in rows)
@@ -96,7 +96,7 @@ def test_the_decision_transformer_learns_from_an_expert_that_loses_its_success(t
     command = ("suite=metaworld_pbrl", "task=door-open", "method=rl_sallm_f", "chat=scripted", *sizes)
     expert = ("teacher.augment=decision_transformer", "teacher.expert_episodes=1", "teacher.expert_updates=5")
     (run,) = train(*command, *expert, "seeds=[0]", packs=[(0,)]).glob("*/*/*/seed-0")
-    rows = logged(run, "labels")
+    rows = log_rows(run, "labels")
     assert json.loads((run / "run.json").read_text())["status"] == "finished"
     assert any(row.get("imagined") == "kept" for row in rows)
 

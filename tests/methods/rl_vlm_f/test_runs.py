@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.models.canned import completion, serving
-from tests.logs import logged
+from tests.logs import log_rows
 
 # not imported here: with it MuJoCo would be, before it is known what draws
 pytestmark = [
@@ -69,12 +69,12 @@ def read_logs(study: Path, *names: str) -> dict[str, bytes]:
 
 
 def labels(study: Path) -> list[dict[str, Any]]:
-    return [row for run in sorted(study.glob("*/*/*/seed-*")) for row in logged(run, "labels")]
+    return [row for run in sorted(study.glob("*/*/*/seed-*")) for row in log_rows(run, "labels")]
 
 
 def probed(study: Path) -> set[str]:
     """Return the quantities that probes recorded; a reward of frames has none for the states of a reference episode."""
-    return {row["quantity"] for run in study.glob("*/*/*/seed-*") for row in logged(run, "probes")}
+    return {row["quantity"] for run in study.glob("*/*/*/seed-*") for row in log_rows(run, "probes")}
 
 
 def test_labels_of_frames_teach_a_reward_of_states_too(train: Any, plugin: Any) -> None:

@@ -12,8 +12,8 @@ from guidebench.methods.robofume.dialogue import question
 from guidebench.methods.robofume.judges import CLIPS, OracleJudge, TrainedJudge
 from guidebench.suites.bin_sorting import BinSorting, ScriptedClassifier
 from guidebench.suites.point_maze import PointMaze
+from tests.cell_views import cell_view
 from tests.refusals import check_refused
-from tests.there import there
 
 RNG = np.random.default_rng
 
@@ -34,14 +34,14 @@ def fits(judge: Any, suite: Any = None, camera: str = "both") -> str:
     parts = {"suite": suite, "guide": AskingGuide(), "classifier": judge, "drawing": suite.drawing()}
     if suite == BinSorting():
         parts["drawing"] = replace(suite.drawing(), camera=camera)
-    return judge.fits(there(parts, task="sorting"))
+    return judge.fits(cell_view(parts, task="sorting"))
 
 
 @pytest.mark.parametrize("name", ["trained", "scripted", "oracle"])
 def test_each_classifier_is_named_by_its_role_and_judges_no_clips(name: str) -> None:
     assert registry.meant("judge", name, "classifier") == f"{name}_classifier"
     config = registry.get("judge", f"{name}_classifier")
-    assert "single states" in config().fits(there({"suite": BinSorting(), "judge": config()}))
+    assert "single states" in config().fits(cell_view({"suite": BinSorting(), "judge": config()}))
     assert fits(config()) == ""
 
 
@@ -70,7 +70,7 @@ def test_a_classifier_that_could_not_be_trained_is_refused_with_the_plan() -> No
     assert "no task 'away' for judge.tasks" in fits(TrainedJudge(tasks=("away",)))
     maze = PointMaze()
     assert "no scripted policies that fail; with judge.failures=0" in TrainedJudge().fits(
-        there({"suite": maze, "guide": AskingGuide(), "classifier": TrainedJudge()}, task=maze.tasks[0])
+        cell_view({"suite": maze, "guide": AskingGuide(), "classifier": TrainedJudge()}, task=maze.tasks[0])
     )
     check_refused("demonstrations", TrainedJudge, demonstrations=0)
 

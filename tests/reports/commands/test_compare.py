@@ -19,7 +19,7 @@ def ends(low: int, high: int) -> dict[int, dict[int, list[int]]]:
 
 @pytest.fixture
 def two(tmp_path: Path) -> tuple[str, str]:
-    """A study of vlm_rb and one of uer and per, on the same task."""
+    """Write a study of vlm_rb and one of uer and per on the same task; return their directories."""
     for name, methods in (("mine", ["vlm_rb"]), ("theirs", ["uer", "per"])):
         writer = Writer(tmp_path / name)
         for method in methods:
@@ -40,9 +40,9 @@ def test_the_comparison_is_printed_and_written_beside_the_report(
     out = capsys.readouterr().out
     assert "grid/8x8: beside uer · quick" in out and "grid/8x8: beside per · quick" in out
     assert "0.25 (2 seeds cannot tell)" in out and "Seeds needed: the fewest a side" in " ".join(out.split())
-    written = {path.name for path in (Path(mine) / "comparison").iterdir()}
-    assert written == {"comparison.json", "table.tex", "curves-grid-8x8.png", "curves-grid-8x8.pdf"}
-    assert all(str(Path(mine) / "comparison" / name) in out for name in written)
+    files = {path.name for path in (Path(mine) / "comparison").iterdir()}
+    assert files == {"comparison.json", "table.tex", "curves-grid-8x8.png", "curves-grid-8x8.pdf"}
+    assert all(str(Path(mine) / "comparison" / name) in out for name in files)
     assert r"\begin{table}" in (Path(mine) / "comparison" / "table.tex").read_text()
 
 
@@ -98,8 +98,8 @@ def test_measured_studies_are_compared_from_anywhere_and_not_with_themselves(
     (table,) = json.loads(capsys.readouterr().out)["tables"]
     assert table["reference"]["label"] == "uer · quick" and table["reference"]["studies"] == ["measured/doorkey_5x5"]
     assert (tmp_path / "comparison" / "comparison.json").is_file()
-    own = str(Path(results.__file__).parent / "measured" / "doorkey_6x6_lambda_max")
-    assert compare(own, *["--against", "measured", "--task", "6x6", "--output", str(tmp_path), "--json"]) == 0
+    study = str(Path(results.__file__).parent / "measured" / "doorkey_6x6_lambda_max")
+    assert compare(study, *["--against", "measured", "--task", "6x6", "--output", str(tmp_path), "--json"]) == 0
     references = [table["reference"]["studies"] for table in json.loads(capsys.readouterr().out)["tables"]]
     assert references and all("measured/doorkey_6x6_perturbed" in studies for studies in references)
     assert not any("measured/doorkey_6x6_lambda_max" in studies for studies in references)

@@ -40,7 +40,7 @@ def rows(directory: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_it_ranks_writes_page_csv_and_json_and_tells_what_is_listed_apart_and_refused(
+def test_the_command_ranks_writes_page_csv_and_json_and_names_what_is_listed_apart_and_refused(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = tmp_path / "broken"
@@ -68,7 +68,7 @@ def test_it_ranks_writes_page_csv_and_json_and_tells_what_is_listed_apart_and_re
         (["nowhere"], "no study at nowhere"),
     ],
 )
-def test_nothing_to_show_is_said(
+def test_a_board_without_rows_is_an_error(
     words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert leaderboard(*words, "--output", tmp_path / "lb") == 2
@@ -77,9 +77,9 @@ def test_nothing_to_show_is_said(
 
 def test_what_this_project_has_measured_is_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert leaderboard("measured", "--output", tmp_path / "lb") == 0 and "Refused" not in capsys.readouterr().out
-    found = rows(tmp_path / "lb")
-    assert {row["source"] for row in found} >= {f"measured/{path.parent.name}" for path in _measured()}
-    assert {row["suite"] for row in found if row["rank"]} >= {"minigrid_doorkey", "ogbench_scene"}
+    board_rows = rows(tmp_path / "lb")
+    assert {row["source"] for row in board_rows} >= {f"measured/{path.parent.name}" for path in _measured()}
+    assert {row["suite"] for row in board_rows if row["rank"]} >= {"minigrid_doorkey", "ogbench_scene"}
 
 
 def _measured() -> list[Path]:
@@ -92,7 +92,7 @@ def _measured() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A submission of the measured study of DoorKey 5x5, whose cells this version knows."""
+    """Pack the measured study of DoorKey 5x5, whose cells this version knows, as a submission."""
     home = Path(results.__file__).parent / "measured" / "doorkey_5x5"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -106,9 +106,9 @@ def test_a_submission_is_added_and_stays_on_the_board(
     assert leaderboard("--add", archive, "--output", board) == 0
     (added,) = (board / "submissions").iterdir()
     assert f"added {added}" in capsys.readouterr().out and leaderboard(study, "--output", board) == 0
-    found = rows(board)
-    assert {row["source"] for row in found} == {str(study), f"submissions/{added.name}"}
-    assert {row["standing"] for row in found} == {"self-reported"}
+    board_rows = rows(board)
+    assert {row["source"] for row in board_rows} == {str(study), f"submissions/{added.name}"}
+    assert {row["standing"] for row in board_rows} == {"self-reported"}
 
 
 def test_an_archive_that_is_refused_is_named_and_the_rest_shown(
@@ -118,8 +118,8 @@ def test_an_archive_that_is_refused_is_named_and_the_rest_shown(
         file.writestr("../evil", "x")
     board = tmp_path / "lb"
     assert leaderboard(study, "--add", tmp_path / "bad.zip", archive, "--output", board) == 1
-    said = capsys.readouterr()
-    assert f"refused {tmp_path / 'bad.zip'}: " in said.err and "added" in said.out
+    streams = capsys.readouterr()
+    assert f"refused {tmp_path / 'bad.zip'}: " in streams.err and "added" in streams.out
     assert len(list((board / "submissions").iterdir())) == 1 and not (tmp_path / "evil").exists()
     assert {row["suite"] for row in rows(board)} == {"grid", "minigrid_doorkey"}
 
@@ -144,18 +144,20 @@ def test_a_row_stands_as_its_verification_found(archive: Path, tmp_path: Path) -
     opened = submissions.opened(submissions.add(archive, board))
     uer, per, _ = opened.study.cells
     verdicts = {uer.id: _verdict("verified"), per.id: _verdict("disputed", "the scores differ")}
-    made = Verification(opened.digest, verdicts, 1, 20, 5, None, 0.0, "0" * 40, False, packages(), {"processor": "CPU"})
-    record.write(made, board)
+    verification = Verification(
+        opened.digest, verdicts, 1, 20, 5, None, 0.0, "0" * 40, False, packages(), {"processor": "CPU"}
+    )
+    record.write(verification, board)
     assert leaderboard("--output", board) == 0
-    found = {row["id"]: row for row in rows(board)}
-    assert {row["method"]: row["standing"] for row in found.values()} == {
+    rows_by_id = {row["id"]: row for row in rows(board)}
+    assert {row["method"]: row["standing"] for row in rows_by_id.values()} == {
         "uer": "verified",
         "per": "disputed",
         "vlm_rb": "self-reported",
     }
     details = json.loads((board / "leaderboard.json").read_text())["details"]
-    checks = {found[id]["method"]: details[id]["checks"] for id in found}
-    assert [each["passed"] for each in checks["uer"]] == [True, None] and checks["vlm_rb"] == []
+    checks = {rows_by_id[id]["method"]: details[id]["checks"] for id in rows_by_id}
+    assert [check["passed"] for check in checks["uer"]] == [True, None] and checks["vlm_rb"] == []
     assert checks["per"][0] == {"what": "verification", "passed": False, "detail": "the scores differ"}
 
 

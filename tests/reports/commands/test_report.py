@@ -20,19 +20,19 @@ def test_a_report_is_written_its_files_named_and_the_same_again(
     again = report(writer.directory, "--output", str(tmp_path / "again"), "--json")
     for name in names:
         assert (first.home / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
-    content = json.loads(again.out)  # all that is printed
-    assert content["rows"][0]["best"] == 1.0 and content["resamples"] == 200
-    assert any(name.endswith("report.html") for name in content["files"])
+    document = json.loads(again.out)  # all that is printed
+    assert document["rows"][0]["best"] == 1.0 and document["resamples"] == 200
+    assert any(name.endswith("report.html") for name in document["files"])
 
 
 def test_how_latex_shows_uncertainty_is_chosen_on_the_command_line(
     writer: Writer, report: Callable[..., Reported], unrendered: None
 ) -> None:
     writer.cell("a", CURVES, steps=200)
-    found = report(writer.finish(), "--spread", "pm", "--siunitx")
-    text = found.text("table.tex")
-    assert found.code == 0 and "1.00 +- 0.00" in text and r"\usepackage{siunitx}" in text
-    assert r"\usepackage{siunitx}" in found.text()
+    reported = report(writer.finish(), "--spread", "pm", "--siunitx")
+    text = reported.text("table.tex")
+    assert reported.code == 0 and "1.00 +- 0.00" in text and r"\usepackage{siunitx}" in text
+    assert r"\usepackage{siunitx}" in reported.text()
 
 
 def test_a_paper_s_wording_is_chosen_on_the_command_line(
@@ -41,10 +41,10 @@ def test_a_paper_s_wording_is_chosen_on_the_command_line(
     writer.cell("a", CURVES, steps=200)
     root = writer.finish()
     words = ["--latex-caption", "Mine", "--latex-label", "tab:x", "--latex-rename", "uer=Uniform"]
-    found = report(root, *words, "--latex-columns", "score, auc")
-    text = found.text("table.tex")
+    reported = report(root, *words, "--latex-columns", "score, auc")
+    text = reported.text("table.tex")
     assert r"\caption{Mine.}\label{tab:x}" in text and "\nUniform & " in text and "Best" not in text
-    assert found.code == 0 and "Uniform" in found.text()
+    assert reported.code == 0 and "Uniform" in reported.text()
     wrong = report(root, "--latex-columns", "acu")
     assert wrong.code == 1 and "unknown column 'acu'; did you mean 'auc'?" in wrong.err
     other = report(root, "--paper", "vlm_rb", *words)
@@ -59,10 +59,10 @@ def test_a_running_study_gives_a_partial_report_that_names_what_is_missing(
     writer.cell("a", {0: CURVES[0]}, status={0: "running"}, planned=[0, 1])
     with open(writer.finish() / "grid/8x8/uer-a/seed-0/evaluations.jsonl", "a") as file:
         file.write('{"study": "s", "cel')
-    found = report(writer.directory)
-    printed = " ".join(found.out.split())
+    reported = report(writer.directory)
+    printed = " ".join(reported.out.split())
     assert "seed 0 is running at step 200 of 300" in printed and "seed 1 has not started" in printed
-    assert found.code == 0 and "was cut short and is left out" in printed and "Partial report" in found.text()
+    assert reported.code == 0 and "was cut short and is left out" in printed and "Partial report" in reported.text()
 
 
 def test_faults_are_one_message_that_names_the_value(
@@ -76,5 +76,5 @@ def test_faults_are_one_message_that_names_the_value(
         (root, ["--resamples", "3"], "--resamples 3"),
         (root, ["--output", str(tmp_path / "file")], "cannot be written"),
     ):
-        found = report(study, *arguments)
-        assert found.code == 1 and words in found.err
+        reported = report(study, *arguments)
+        assert reported.code == 1 and words in reported.err

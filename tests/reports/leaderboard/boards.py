@@ -35,36 +35,36 @@ STANDINGS: Any = ("verified", "self-reported", "self-reported", "disputed")
 
 
 def estimate(scores: np.ndarray, metric: str = "iqm") -> Estimate:
-    """Of scores [runs, tasks], with few resamples."""
-    found = statistics.intervals(scores, [metric], reps=200)[metric]
-    return Estimate(*(None if np.isnan(each) else float(each) for each in found))
+    """Return the estimate of scores [runs, tasks], with few resamples."""
+    interval = statistics.intervals(scores, [metric], reps=200)[metric]
+    return Estimate(*(None if np.isnan(bound) else float(bound) for bound in interval))
 
 
 def curve(curves: np.ndarray, steps: Sequence[int]) -> Curve:
-    """Of curves [runs, tasks, checkpoints]."""
-    found = statistics.intervals(curves, ["iqm"], reps=100)["iqm"]
-    low, high = (tuple(None if np.isnan(x) else float(x) for x in each) for each in (found.low, found.high))
-    return Curve("steps", tuple(map(float, steps)), tuple(map(float, found.estimate)), low, high)
+    """Return the IQM curve of curves [runs, tasks, checkpoints]."""
+    band = statistics.intervals(curves, ["iqm"], reps=100)["iqm"]
+    low, high = (tuple(None if np.isnan(x) else float(x) for x in bounds) for bounds in (band.low, band.high))
+    return Curve("steps", tuple(map(float, steps)), tuple(map(float, band.estimate)), low, high)
 
 
 def png(colour: int) -> str:
-    """A small picture."""
+    """Return a small picture as base64 PNG."""
     from PIL import Image
 
-    held = io.BytesIO()
-    Image.new("RGB", (96, 32), (colour, 120, 200)).save(held, "PNG")
-    return base64.b64encode(held.getvalue()).decode()
+    buffer = io.BytesIO()
+    Image.new("RGB", (96, 32), (colour, 120, 200)).save(buffer, "PNG")
+    return base64.b64encode(buffer.getvalue()).decode()
 
 
 def films(number: int = 2, words: str = "open the door", size: int = 5) -> Films:
-    """Animated episodes, the last of them a success."""
+    """Return animated episodes, of which the last is a success."""
     webp = base64.b64encode(animations.webp(size, (96, 64))).decode()
-    made = [
-        Film("Success after 9 steps" if last else "Failure after 12 steps", f"8x8, seed 0, episode {each}; return 0.5",
-             ((2, words),), 0, webp)
-        for each in range(number) for last in [each == number - 1]
+    episodes = [
+        Film("Success after 9 steps" if last else "Failure after 12 steps",
+             f"8x8, seed 0, episode {episode}; return 0.5", ((2, words),), 0, webp)
+        for episode in range(number) for last in [episode == number - 1]
     ]  # fmt: skip
-    return Films((f"8x8, seed 0: {number} of 32 episodes; so what is shown here is no rate.",), tuple(made))
+    return Films((f"8x8, seed 0: {number} of 32 episodes; so what is shown here is no rate.",), tuple(episodes))
 
 
 def entry(
@@ -80,14 +80,15 @@ def entry(
     points: int = 10,
     **changes: Any,
 ) -> tuple[Entry, Details]:
-    """An entry around a success rate of `level` and its details; `rank`: rank, best and worst."""
+    """Return a leaderboard row with a success rate around `level`, and its details; `rank`: rank, best and worst
+    rank."""
     rng = np.random.default_rng(abs(hash_of(name)))
     rise = np.linspace(0.05, 1, points)[None, None] * level
     curves = np.round(np.clip(rise + rng.normal(0, 0.08, (seeds, len(tasks), points)), 0, 1) * 50) / 50
     steps = [1000 * (i + 1) for i in range(points)]
     scores = curves[:, :, -1]
     model = MODELS.get(method, "")
-    found = Entry(
+    row = Entry(
         **{"id": name, "suite": suite, "tab": tab, "profile": "quick", "label": f"{method} {model}".strip()},
         **{"method": method, "learner": "dqn", "backend": "http" if model else "", "model": model},
         score=estimate(scores),
@@ -128,19 +129,19 @@ def entry(
         runs=tuple(f"{suite}/{task}/{method}/seed-{seed}" for task in tasks for seed in range(seeds)),
         bibtex="@article{someone2025,\n  title = {A method},\n  year = {2025}\n}",
         checks=(Check("re-evaluated on new seeds", True, "0.52, within the interval"),)
-        if found.standing != "self-reported"
+        if row.standing != "self-reported"
         else (),
     )
-    return replace(found, **changes), details
+    return replace(row, **changes), details
 
 
 def hash_of(name: str) -> int:
     return sum((i + 1) * ord(sign) for i, sign in enumerate(name))
 
 
-def board(*made: tuple[Entry, Details], **changes: Any) -> Board:
-    """Of such entries."""
-    suites = dict.fromkeys(each.suite for each, _ in made)
+def board(*rows: tuple[Entry, Details], **changes: Any) -> Board:
+    """Return a board of these entries."""
+    suites = dict.fromkeys(row.suite for row, _ in rows)
     return replace(
         Board(
             title="Leaderboard",
@@ -148,8 +149,8 @@ def board(*made: tuple[Entry, Details], **changes: Any) -> Board:
             minimum="at least 3 seeds on every task, 10 episodes in the final evaluation, and the complete budget",
             few="Report five seeds or more.",
             suites=tuple(Suite(name, name.replace("_", " ").title(), 1) for name in suites),
-            entries=tuple(each for each, _ in made),
-            details={each.id: details for each, details in made},
+            entries=tuple(row for row, _ in rows),
+            details={row.id: details for row, details in rows},
             refused=(Refused("handed-in.zip", "manifest.json: 'files' is missing"),),
             notes=("Two rows come from uncommitted changes.",),
         ),
@@ -158,7 +159,7 @@ def board(*made: tuple[Entry, Details], **changes: Any) -> Board:
 
 
 def example() -> Board:
-    """Some thirty rows in three tabs and two suites, ties and rows apart among them."""
+    """Return a board of some thirty rows in three tabs and two suites, with ties and unranked rows."""
     rows = []
     for suite, tasks in (("grid", ("6x6", "8x8")), ("scene", ("drawer",))):
         for i, method in enumerate(METHODS):

@@ -16,9 +16,9 @@ def _lines(content: bytes) -> list[dict[str, str]]:
 
 
 def test_the_json_is_the_board() -> None:
-    made = example()
-    assert json.loads(files.as_json(made)) == json.loads(json.dumps(plain(made)))
-    assert files.as_json(made) == files.as_json(example())
+    board_ = example()
+    assert json.loads(files.as_json(board_)) == json.loads(json.dumps(plain(board_)))
+    assert files.as_json(board_) == files.as_json(example())
 
 
 def test_what_is_no_number_never_reaches_the_json() -> None:
@@ -27,8 +27,10 @@ def test_what_is_no_number_never_reaches_the_json() -> None:
 
 
 def test_the_csv_has_a_line_for_each_row_in_their_order_and_empty_cells_for_what_is_not_defined() -> None:
-    made = board(entry("a", rank=(1, 1, 2), seeds=3, tasks=("5x5", "8x8"), score=Estimate(0.5, 0.25, 0.75)), entry("b"))
-    first, second = _lines(files.as_csv(made))
+    board_ = board(
+        entry("a", rank=(1, 1, 2), seeds=3, tasks=("5x5", "8x8"), score=Estimate(0.5, 0.25, 0.75)), entry("b")
+    )
+    first, second = _lines(files.as_csv(board_))
     assert (first["id"], first["rank"], first["rank_low"], first["rank_high"]) == ("a", "1", "1", "2")
     assert (first["score"], first["score_low"], first["score_high"]) == ("0.5", "0.25", "0.75")
     assert (first["measure"], first["measure_direction"], first["measure_high"]) == ("success", "higher", "1.0")

@@ -27,7 +27,7 @@ Curves = dict[int, dict[int, list[int]]]
 
 
 def ends(*rates: float, step: int = 300, before: float = 0.0) -> Curves:
-    """Seeds whose final evaluation, of ten episodes, has these success rates."""
+    """Return curves of seeds whose final evaluation, of ten episodes, has these success rates."""
     return {
         seed: {step // 3: _episodes(before), step: _episodes(rate)} for seed, rate in enumerate(rates)
     }  # fmt: skip
@@ -37,20 +37,20 @@ def _episodes(rate: float) -> list[int]:
     return [int(episode < round(rate * 10)) for episode in range(10)]
 
 
-class Kept(Reader):
-    """Reads for several boards, since starting a process takes longest; one that broke down is begun anew."""
+class SharedReader(Reader):
+    """A reader that several boards share, since starting its process takes longest; it restarts after a breakdown."""
 
     def __exit__(self, *_: object) -> None:
-        """Another test may want it."""
+        """Keep the process for other tests."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def reader() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        kept = Kept()
-        patched.setattr(sources, "Reader", lambda: kept)
+        shared = SharedReader()
+        patched.setattr(sources, "Reader", lambda: shared)
         yield
-        kept.close()
+        shared.close()
 
 
 Study = Callable[..., str]
@@ -58,12 +58,12 @@ Study = Callable[..., str]
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    """`study("name", cell=curves or (curves, {…}))` writes a study; its directory."""
+    """`study("name", cell=curves or (curves, {…}))` writes a study and returns its directory."""
 
     def write(name: str, **cells: Any) -> str:
         writer = Writer(tmp_path / name)
-        for cell, given in cells.items():
-            curves, more = given if isinstance(given, tuple) else (given, {})
+        for cell, settings in cells.items():
+            curves, more = settings if isinstance(settings, tuple) else (settings, {})
             writer.cell(cell, curves, **{"method": cell, **more})
         return str(writer.finish(name))
 
@@ -76,7 +76,7 @@ def gather(tmp_path: Path) -> Callable[..., Board]:
 
 
 def by_method(board: Board) -> dict[str, Entry]:
-    return {entry.method: entry for entry in board.entries}
+    return {row.method: row for row in board.entries}
 
 
 def test_a_score_is_the_iqm_of_final_success_and_rows_are_ranked_by_what_is_sure(study: Study, gather: Any) -> None:
@@ -100,11 +100,11 @@ def test_a_score_is_the_iqm_of_final_success_and_rows_are_ranked_by_what_is_sure
 
 def test_scores_agree_with_the_statistics(study: Study, gather: Any) -> None:
     rates = (0.1, 0.3, 0.4, 0.8, 0.9)
-    (entry,) = gather(study("a", uer=ends(*rates))).entries
-    for metric, found in (("iqm", entry.score), ("mean", entry.mean)):
-        seed = statistics.name_seed(entry.id, 0)
+    (row,) = gather(study("a", uer=ends(*rates))).entries
+    for metric, estimate in (("iqm", row.score), ("mean", row.mean)):
+        seed = statistics.name_seed(row.id, 0)
         theirs = statistics.intervals(np.array(rates)[:, None], [metric], ranking.REPS, seed)[metric]
-        assert (found.value, found.low, found.high) == pytest.approx(tuple(map(float, theirs)), abs=1e-4)
+        assert (estimate.value, estimate.low, estimate.high) == pytest.approx(tuple(map(float, theirs)), abs=1e-4)
 
 
 def test_a_row_over_several_tasks_counts_the_seeds_that_all_have(study: Study, gather: Any) -> None:
@@ -115,11 +115,11 @@ def test_a_row_over_several_tasks_counts_the_seeds_that_all_have(study: Study, g
             two=(ends(0.5, 0.5, 1), {"method": "uer", "task": "6x6", "steps": 300}),
         )
     )
-    (entry,) = board.entries
-    assert entry.tasks == ("5x5", "6x6") and entry.seeds == (0, 1, 2)
-    assert entry.score.value == pytest.approx(0.5)  # of 0, .5, .5 and .5, .5, 1, without the lowest and the highest
-    assert [task.final for task in board.details[entry.id].tasks] == [(0.0, 0.5, 0.5), (0.5, 0.5, 1.0)]
-    assert len(board.details[entry.id].runs) == 7 and entry.rank == 1
+    (row,) = board.entries
+    assert row.tasks == ("5x5", "6x6") and row.seeds == (0, 1, 2)
+    assert row.score.value == pytest.approx(0.5)  # of 0, .5, .5 and .5, .5, 1, without the lowest and the highest
+    assert [task.final for task in board.details[row.id].tasks] == [(0.0, 0.5, 0.5), (0.5, 0.5, 1.0)]
+    assert len(board.details[row.id].runs) == 7 and row.rank == 1
 
 
 def test_tasks_of_other_lengths_meet_at_shares_of_training(study: Study, gather: Any) -> None:
@@ -134,13 +134,13 @@ def test_tasks_of_other_lengths_meet_at_shares_of_training(study: Study, gather:
     assert curve.unit == "share of training" and curve.x == (0.333333333, 1.0) and curve.value == (0.0, 0.5)
 
 
-def valued(*means: float) -> dict[int, dict[int, list[float]]]:
-    """Seeds whose final evaluation, of ten episodes, has these mean scores."""
+def curves_of_means(*means: float) -> dict[int, dict[int, list[float]]]:
+    """Return curves of seeds whose final evaluation, of ten episodes, has these mean scores."""
     return {seed: {300: [mean] * 10} for seed, mean in enumerate(means)}
 
 
-def given(**values: Any) -> dict[str, Any]:
-    return {"settings": {name.replace("__", "."): {"value": value} for name, value in values.items()}}
+def settings_record(**settings: Any) -> dict[str, Any]:
+    return {"settings": {name.replace("__", "."): {"value": value} for name, value in settings.items()}}
 
 
 SOLVED, LOST, POOR = ends(1, 1, 1), ends(0, 0, 0), ends(0, 0, 0.1)
@@ -190,9 +190,9 @@ PLACES: Mapping[str, tuple[Mapping[str, Any], str, set[Any]]] = {
         "rank", {1},
     ),
     "one episode is enough where every episode of a run is the same": (
-        {"hidden": (ONCE, MT10 | given(suite__goal="hidden", suite__layouts="by_goal")),
-         "shown": (ONCE, MT10 | given(suite__goal="observable", suite__layouts="by_goal")),
-         "untold": (ONCE, MT10 | given(suite__goal="there", suite__none="such"))},
+        {"hidden": (ONCE, MT10 | settings_record(suite__goal="hidden", suite__layouts="by_goal")),
+         "shown": (ONCE, MT10 | settings_record(suite__goal="observable", suite__layouts="by_goal")),
+         "untold": (ONCE, MT10 | settings_record(suite__goal="there", suite__none="such"))},
         "method apart",
         {("hidden", ""), *((name, "reach: 1 episodes in the final evaluation; 10 are needed")
                            for name in ("shown", "untold"))},
@@ -215,32 +215,35 @@ PLACES: Mapping[str, tuple[Mapping[str, Any], str, set[Any]]] = {
         {*((name, "", 1) for name in ("uer", "per", "aer")), ("good", "8x8", 1), ("bad", "8x8", 2), ("one", "5x5", 1)},
     ),
     "tasks of other scores are put on one scale": (
-        {"one": (valued(-100, -100, -100),
+        {"one": (curves_of_means(-100, -100, -100),
                  {"method": "uer", "task": "swing", "score": Score("return", low=-500, high=0)}),
-         "two": (valued(10, 10, 10), {"method": "uer", "task": "collect", "score": Score("badges", low=0, high=20)})},
+         "two": (curves_of_means(10, 10, 10),
+                 {"method": "uer", "task": "collect", "score": Score("badges", low=0, high=20)})},
         "tasks measure.name mean.value",
         {(("collect", "swing"), "normalised score", (0.8 + 0.5) / 2)},
     ),
     "a task whose range is not known is ranked by itself": (
-        {task: (valued(1, 2, 3), {"method": "uer", "score": Score("return"), "task": task})
+        {task: (curves_of_means(1, 2, 3), {"method": "uer", "score": Score("return"), "task": task})
          for task in ("hopper", "cheetah")},
         "tasks rank", {(("cheetah",), 1), (("hopper",), 1)},
     ),
     "records that score a task otherwise are not ranked together": (
-        {"uer": SOLVED, "per": (valued(0, 0, 0), {"score": Score("return")})}, "method rank", {("uer", 1), ("per", 1)},
+        {"uer": SOLVED, "per": (curves_of_means(0, 0, 0), {"score": Score("return")})},
+        "method rank", {("uer", 1), ("per", 1)},
     ),
     "other settings of the suite and demonstrations make another board": (
-        {"seen": (ends(1, 1, 1, 1), given(suite__goal="observable")),
-         "also": (ends(0, 0, 0, 0), given(suite__goal="observable", training__demonstrations=0)),
-         "hidden": (LOST, given(suite__goal="hidden")),
-         "shown": (LOST, given(suite__goal="observable", training__demonstrations=5))},
+        {"seen": (ends(1, 1, 1, 1), settings_record(suite__goal="observable")),
+         "also": (ends(0, 0, 0, 0), settings_record(suite__goal="observable", training__demonstrations=0)),
+         "hidden": (LOST, settings_record(suite__goal="hidden")),
+         "shown": (LOST, settings_record(suite__goal="observable", training__demonstrations=5))},
         "method rank conditions",
         {("seen", 1, "goal=observable"), ("also", 2, "goal=observable"), ("hidden", 1, "goal=hidden"),
          ("shown", 1, "goal=observable, demonstrations=5")},
     ),
     "conditions of a suite that is installed are what is not usual": (
-        {"usual": (SOLVED, ARM | given(suite__goal="observable")), "elsewhere": (SOLVED, {**ARM, "settings": {}}),
-         "hidden": (SOLVED, ARM | given(suite__goal="hidden"))},
+        {"usual": (SOLVED, ARM | settings_record(suite__goal="observable")),
+         "elsewhere": (SOLVED, {**ARM, "settings": {}}),
+         "hidden": (SOLVED, ARM | settings_record(suite__goal="hidden"))},
         "method conditions", {("usual", ""), ("elsewhere", ""), ("hidden", "goal=hidden")},
     ),
     "a profile of another name has a tab of its own and no rank": (
@@ -262,7 +265,7 @@ PLACES: Mapping[str, tuple[Mapping[str, Any], str, set[Any]]] = {
         {("old", "suite 0, record 2", None), ("uer", "suite 1, record 2", 1), ("per", "suite 1, record 2", 1)},
     ),
 }  # fmt: skip
-"""What decides a row's place -> cells, attributes of an entry, and their values in each row."""
+"""Case -> cells, attributes of a row, and the values of these attributes in each row."""
 
 
 @pytest.mark.parametrize("case", PLACES)
@@ -283,9 +286,9 @@ def test_a_row_s_place_follows_from_what_was_trained_and_how(study: Study, gathe
 def test_rows_are_ranked_by_the_score_that_their_suite_names(
     study: Study, gather: Any, score: Score, good: tuple[float, ...], bad: tuple[float, ...]
 ) -> None:
-    rows = {"bad": valued(*bad), "good": valued(*good)}
+    rows = {"bad": curves_of_means(*bad), "good": curves_of_means(*good)}
     board = gather(study("a", **{name: (curves, {"score": score}) for name, curves in rows.items()}))
-    assert [(entry.method, entry.rank) for entry in board.entries] == [("good", 1), ("bad", 2)]
+    assert [(row.method, row.rank) for row in board.entries] == [("good", 1), ("bad", 2)]
     best = board.entries[0]
     assert (best.measure.name, best.measure.direction, best.measure.high) == (score.name, score.direction, score.high)
     assert best.score.value == pytest.approx(good[1]) and min(good) <= (best.score.low or 0) <= good[1]
@@ -314,10 +317,10 @@ def test_a_row_elsewhere_changes_no_number_and_the_same_studies_give_the_same_by
     alone = gather(first)
     other = study("b", sac=(SOLVED, {"suite": "maze"}), td3=(ends(0, 0, 1), {"profile": "paper"}))
     both = gather(first, other)
-    for entry in alone.entries:
-        assert entry in both.entries and both.details[entry.id] == alone.details[entry.id]
+    for row in alone.entries:
+        assert row in both.entries and both.details[row.id] == alone.details[row.id]
     assert files.as_json(gather(first, other)) == files.as_json(both)
-    # nor do scores depend on where a study lies
+    # scores do not depend on the path of a study
     assert [(e.id, e.score) for e in gather(moved).entries] == [(e.id, e.score) for e in alone.entries]
 
 
@@ -345,7 +348,7 @@ ACCOUNTS: Mapping[str, Accounts] = {
         {"uer": SOLVED}, {"uer": 1, "per": 0}, [], [],
     ),
 }  # fmt: skip
-"""Cells of two sources -> method and source of each row, what is refused and why, and notes."""
+"""Case -> cells of two sources; method and source of each row; refusals with reasons; notes."""
 
 
 @pytest.mark.parametrize("case", ACCOUNTS)
@@ -353,8 +356,8 @@ def test_a_run_in_two_sources_is_counted_once_or_refused(study: Study, gather: A
     first, second, rows, refused, notes = ACCOUNTS[case]
     sources = study("a", **first), study("b", **second)
     board = gather(*sources)
-    assert {entry.method: entry.source for entry in board.entries} == {name: sources[at] for name, at in rows.items()}
-    assert [(each.source, each.reason) for each in board.refused] == [
+    assert {row.method: row.source for row in board.entries} == {name: sources[at] for name, at in rows.items()}
+    assert [(refusal.source, refusal.reason) for refusal in board.refused] == [
         (source.format(*sources), reason.format(*sources)) for source, reason in refused
     ]
     assert list(board.notes) == [note.format(*sources) for note in notes] and all(e.rank for e in board.entries)
@@ -403,8 +406,8 @@ def test_ablations_are_variations_of_their_reference_and_no_rows(study: Study, g
             without=(ends(0.5, 0.6, 0.6, 0.7), {**matrix("ablation", "without"), "variant": "replay.x=0"}),
         )
     )
-    (entry,) = board.entries
-    (variation,) = board.details[entry.id].variations
+    (row,) = board.entries
+    (variation,) = board.details[row.id].variations
     assert (variation.kind, variation.name, variation.task) == ("ablation", "without", "8x8")
     assert variation.score.value == pytest.approx(0.6) and variation.difference.value == pytest.approx(-0.3)
     # each of four runs is below all others: p is 2 / 70, so the interval leaves out 0
@@ -423,48 +426,50 @@ def test_variations_of_a_reference_that_is_counted_elsewhere_stand_there_under_t
     for name in ("standard", "texture"):
         _png(Path(second) / f"frames/grid/8x8/{name}.png")
     board = gather(first, second)
-    (entry,) = board.entries
-    opened = board.details[entry.id]
-    assert [(each.kind, each.name) for each in opened.variations] == [("perturbation", f"texture ({second})")]
-    assert [frame.caption for frame in opened.frames] == ["8x8: standard", "8x8: texture"]
+    (row,) = board.entries
+    details = board.details[row.id]
+    assert [(variation.kind, variation.name) for variation in details.variations] == [
+        ("perturbation", f"texture ({second})")
+    ]
+    assert [frame.caption for frame in details.frames] == ["8x8: standard", "8x8: texture"]
 
 
 def test_an_ablation_without_its_reference_is_named_in_the_notes(study: Study, gather: Any) -> None:
-    where = study(
+    source = study(
         "a",
         full=({0: {}}, {**matrix("ablation", "full"), "status": {0: "running"}}),
         without=(ends(0, 0, 0), matrix("ablation", "without")),
         uer=ends(1, 1, 1),
     )
-    assert gather(where).notes == (f"{where}: ablation without is not shown: its reference has no evaluations here",)
+    assert gather(source).notes == (f"{source}: ablation without is not shown: its reference has no evaluations here",)
 
 
 def test_large_frames_are_made_small_and_what_is_no_picture_is_named(study: Study, gather: Any) -> None:
     cells = {"full": (ends(1, 1, 1), matrix("perturbation", "standard"))}
     cells |= {name: (ends(0, 0, 0), matrix("perturbation", name)) for name in ("texture", "bomb")}
-    where = study("a", **cells)
-    _png(Path(where) / "frames/grid/8x8/standard.png", (2000, 1000))
-    _png(Path(where) / "frames/grid/8x8/texture.png", (64, 32))
-    bomb = Path(where) / "frames/grid/8x8/bomb.png"
+    source = study("a", **cells)
+    _png(Path(source) / "frames/grid/8x8/standard.png", (2000, 1000))
+    _png(Path(source) / "frames/grid/8x8/texture.png", (64, 32))
+    bomb = Path(source) / "frames/grid/8x8/bomb.png"
     bomb.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (2**31 - 1).to_bytes(4, "big") * 2)
-    board = gather(where)
-    shown = board.details[board.entries[0].id].frames
-    assert [frame.caption for frame in shown] == ["8x8: standard", "8x8: texture"]
-    assert max(len(frame.png) for frame in shown) <= 80_000
-    assert board.notes == (f"{where}: sample frames 8x8: bomb are left out: no picture, or too large a one",)
+    board = gather(source)
+    images = board.details[board.entries[0].id].frames
+    assert [frame.caption for frame in images] == ["8x8: standard", "8x8: texture"]
+    assert max(len(frame.png) for frame in images) <= 80_000
+    assert board.notes == (f"{source}: sample frames 8x8: bomb are left out: no picture, or too large a one",)
 
 
 @pytest.mark.parametrize(("bound", "most"), [("BUDGET", 40_000), ("ALL_PIXELS", 3_000_000)])
 def test_frames_are_read_and_made_smaller_as_long_as_there_is_room(
     study: Study, gather: Any, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
-    where = study("a", **{name: (ends(1, 1, 1), matrix("perturbation", name)) for name in ("full", "one", "two")})
+    source = study("a", **{name: (ends(1, 1, 1), matrix("perturbation", name)) for name in ("full", "one", "two")})
     for name in ("one", "two"):
-        _png(Path(where) / f"frames/grid/8x8/{name}.png", (2000, 1000) if bound == "ALL_PIXELS" else (64, 128))
+        _png(Path(source) / f"frames/grid/8x8/{name}.png", (2000, 1000) if bound == "ALL_PIXELS" else (64, 128))
     monkeypatch.setattr(frames, bound, most)
-    board = gather(where)
+    board = gather(source)
     assert [frame.caption for frame in board.details[board.entries[0].id].frames] == ["8x8: one"]
-    assert board.notes == (f"{where}: sample frames 8x8: two and further ones are left out: there is no room",)
+    assert board.notes == (f"{source}: sample frames 8x8: two and further ones are left out: there is no room",)
 
 
 def _png(path: Path, size: tuple[int, int] = (8, 8)) -> None:
@@ -479,12 +484,15 @@ def test_settings_keep_their_layer_and_where_tasks_differ_their_task(study: Stud
         study(
             "a",
             **{
-                task: (ends(1, 1, 1), {"method": "uer", "task": task, "settings": lr | own, "parts": {"replay": "uer"}})
-                for task, own in steps.items()
+                task: (
+                    ends(1, 1, 1),
+                    {"method": "uer", "task": task, "settings": lr | task_settings, "parts": {"replay": "uer"}},
+                )
+                for task, task_settings in steps.items()
             },
         )
     )
-    assert [tuple(vars(each).values()) for each in board.details[board.entries[0].id].settings] == [
+    assert [tuple(vars(setting).values()) for setting in board.details[board.entries[0].id].settings] == [
         ("replay", "uer", "part"),
         ("learner.lr", "0.1", "learner"),
         ("training.steps (5x5)", "3", "profile quick"),
@@ -494,61 +502,66 @@ def test_settings_keep_their_layer_and_where_tasks_differ_their_task(study: Stud
 
 def test_provenance_hardware_and_citations_are_those_of_its_runs(study: Study, gather: Any) -> None:
     board = gather(study("a", uer=(ends(1, 1, 1), {"parts": {"replay": "per"}})))
-    (entry,) = board.entries
-    opened = board.details[entry.id]
-    assert entry.hardware == ("some CPU, 2 cores",)
-    assert [(each.commit, each.packages, each.runs) for each in opened.origins] == [("abc123", "torch 2.0", 3)]
-    assert opened.runs == tuple(f"grid/8x8/uer-uer/seed-{seed}" for seed in range(3))
-    assert "schaul" in opened.bibtex and "% suite grid: not installed here" in opened.bibtex
-    assert opened.checks == () and entry.standing == "self-reported"
+    (row,) = board.entries
+    details = board.details[row.id]
+    assert row.hardware == ("some CPU, 2 cores",)
+    assert [(origin.commit, origin.packages, origin.runs) for origin in details.origins] == [("abc123", "torch 2.0", 3)]
+    assert details.runs == tuple(f"grid/8x8/uer-uer/seed-{seed}" for seed in range(3))
+    assert "schaul" in details.bibtex and "% suite grid: not installed here" in details.bibtex
+    assert details.checks == () and row.standing == "self-reported"
 
 
 def test_model_calls_are_counted_over_all_runs_and_a_ledger_that_is_none_costs_only_its_numbers(
     study: Study, gather: Any
 ) -> None:
-    where = study("a", asked=(SOLVED, SERVED), uer=SOLVED)
-    runs = [Path(where) / f"grid/8x8/asked-asked/seed-{seed}" for seed in range(3)]
+    source = study("a", asked=(SOLVED, SERVED), uer=SOLVED)
+    runs = [Path(source) / f"grid/8x8/asked-asked/seed-{seed}" for seed in range(3)]
     for run in runs:
         write_rows(run, "ledger", [{"step": step, "calls": step, "usd": step / 1000} for step in (100, 300)])
-    found = by_method(gather(where))
-    assert [(found[name].calls, found[name].usd) for name in ("asked", "uer")] == [(900, 0.9), (None, None)]
+    rows_by_method = by_method(gather(source))
+    assert [(rows_by_method[name].calls, rows_by_method[name].usd) for name in ("asked", "uer")] == [
+        (900, 0.9),
+        (None, None),
+    ]
     for bad in ('{"calls": 1, "usd": NaN}', '{"calls": true, "usd": 0}', "[" * 5000, "1"):
         (runs[1] / "ledger.jsonl").write_text(bad + "\n")
-        board = gather(where)
-        assert [each.source for each in board.refused] == [f"{where}, costs"] and "last row" in board.refused[0].reason
+        board = gather(source)
+        assert [refusal.source for refusal in board.refused] == [f"{source}, costs"] and "last row" in board.refused[
+            0
+        ].reason
         assert by_method(board)["asked"].calls is None and len(board.entries) == 2
     (runs[1] / "ledger.jsonl").unlink()
-    assert by_method(gather(where))["asked"].calls is None, "of a part of the runs nobody wants the sum"
+    assert by_method(gather(source))["asked"].calls is None, "of a part of the runs nobody wants the sum"
     for failures, apart in ((33, False), (34, True)):  # a row whose questions were not answered is listed apart
         for run in runs:
             counted = {"questions": 110, "failures": failures if run is runs[1] else 0}
             write_rows(run, "ledger", [{"step": 300, "calls": 9, "usd": 0.1, **counted}])
-        found = by_method(gather(where))
-        assert ("of 330 questions to models got no answer" in found["asked"].apart) is apart
-        assert (found["asked"].rank is None) is apart and found["uer"].rank is not None
+        rows_by_method = by_method(gather(source))
+        assert ("of 330 questions to models got no answer" in rows_by_method["asked"].apart) is apart
+        assert (rows_by_method["asked"].rank is None) is apart and rows_by_method["uer"].rank is not None
     for remark in ("", "routed without scores"):  # 2 of 330 questions in all, but of few asked in one role
         for run in runs:
             counts = {"scorer": RoleCount(2, 1, remark), "judge": RoleCount(108, 0)}
             counted = {"questions": 110, "failures": 1, "roles": role_counts.written(counts)}
             write_rows(run, "ledger", [{"step": 300, "calls": 9, "usd": 0.1, **counted}])
-        found = by_method(gather(where))
-        assert found["asked"].rank is None and remark in found["asked"].apart
+        rows_by_method = by_method(gather(source))
+        assert rows_by_method["asked"].rank is None and remark in rows_by_method["asked"].apart
 
 
 # Hostile directories
 
 
-def _edit_cell(root: Path, **values: Any) -> None:
-    edit(root / CELL, **values)
+def _edit_cell(root: Path, **changes: Any) -> None:
+    edit(root / CELL, **changes)
 
 
-def _listed(**values: Any) -> Callable[[Path], None]:
-    """A change to what study.json says of the cell."""
+def _listed(**changes: Any) -> Callable[[Path], None]:
+    """Return a function that changes the entry of a cell in study.json."""
 
     def change(root: Path) -> None:
-        content = json.loads((root / "study.json").read_text())
-        content["cells"]["bad"] |= values
-        (root / "study.json").write_text(json.dumps(content))
+        study_record = json.loads((root / "study.json").read_text())
+        study_record["cells"]["bad"] |= changes
+        (root / "study.json").write_text(json.dumps(study_record))
 
     return change
 
@@ -584,13 +597,13 @@ def _sparse(name: str) -> Callable[[Path], None]:
 
 
 def _many_rows(root: Path) -> None:
-    """Ten million rows of a few bytes each: their runs of equal values hardly take room."""
+    """Write ten million rows in a small file, since their runs of equal values hardly take room."""
     pq.write_table(pa.concat_tables([pq.read_table(_rows(root))] * 20_000), _rows(root), compression="zstd")
     assert _rows(root).stat().st_size < 2**24
 
 
 def _unpacking(root: Path) -> None:
-    """A hundred megabytes in a file of some KB."""
+    """Write a hundred megabytes in a compressed file of some KB."""
     table = pq.read_table(_rows(root))
     long = pa.array(["x" * 5 * 10**6] * len(table), pa.string())
     pq.write_table(table.set_column(0, "study", long), _rows(root), compression="zstd", use_dictionary=False)
@@ -604,7 +617,7 @@ def _long_names(root: Path) -> None:
 
 
 def _repeated_name(root: Path, length: int = 10**6) -> None:
-    """A quarter of a million rows that name the same megabyte, in a file of some KB."""
+    """Write a quarter of a million rows that name the same text of `length` bytes, in a file of some KB."""
     row = pq.read_table(_rows(root)).slice(0, 1).to_pylist()[0]
     columns = {name: pa.repeat(value, 250_000) for name, value in row.items()}
     columns["method"] = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), 250_000), ["y" * length])
@@ -703,11 +716,11 @@ def test_markup_in_names_and_settings_is_text_like_any_other(study: Study, gathe
     lure = {"value": MARKUP, "layer": MARKUP, "source": "", "more": "\ud800\x1b[2J"}
     names = {"model": MARKUP, "backend": "openai", "settings": {MARKUP: lure, "x": {"value": "\ud800\x00", "layer": 3}}}
     board = gather(study("a", uer=(ends(1, 1, 1), {**names, "provenance": {"commit": MARKUP, "packages": "\udfff"}})))
-    (entry,) = board.entries
-    assert entry.model == MARKUP and MARKUP in entry.label
-    opened = board.details[entry.id]
-    assert (opened.settings[0].name, opened.settings[0].value, opened.settings[0].layer) == (MARKUP, MARKUP, MARKUP)
-    assert (opened.settings[1].value, opened.settings[1].layer) == ("  ", "3") and opened.origins[0].packages == " "
+    (row,) = board.entries
+    assert row.model == MARKUP and MARKUP in row.label
+    details = board.details[row.id]
+    assert (details.settings[0].name, details.settings[0].value, details.settings[0].layer) == (MARKUP, MARKUP, MARKUP)
+    assert (details.settings[1].value, details.settings[1].layer) == ("  ", "3") and details.origins[0].packages == " "
     json.loads(files.as_json(board)), files.as_csv(board)
 
 
@@ -716,18 +729,18 @@ def test_texts_of_any_length_are_cut_and_curves_of_many_evaluations_thinned(stud
     provenance = {"commit": "z" * 5_000, "packages": {"p" * 5_000: "q"}, "hardware": {"processor": "r" * 5_000}}
     curves = {seed: {step: [1] * 10 for step in range(1, 301)} for seed in range(3)}
     board = gather(study("a", uer=(curves, {"settings": settings, "provenance": provenance})))
-    opened = board.details[board.entries[0].id]
-    assert len(opened.settings) == 400 and len(board.entries[0].hardware[0]) == 120
-    longest = max(len(text) for each in opened.settings for text in (each.name, each.value, each.layer))
-    assert longest == 400 and max(len(each.packages) for each in opened.origins) == 600
-    assert len(opened.curve.x) == 50 and (opened.curve.x[0], opened.curve.x[-1]) == (1.0, 300.0), "ends are kept"
+    details = board.details[board.entries[0].id]
+    assert len(details.settings) == 400 and len(board.entries[0].hardware[0]) == 120
+    longest = max(len(text) for setting in details.settings for text in (setting.name, setting.value, setting.layer))
+    assert longest == 400 and max(len(origin.packages) for origin in details.origins) == 600
+    assert len(details.curve.x) == 50 and (details.curve.x[0], details.curve.x[-1]) == (1.0, 300.0), "ends are kept"
 
 
 def test_a_board_has_room_for_so_many_rows(study: Study, gather: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "ROWS", 2)
     board = gather(study("a", **{f"m{index}": ends(1, 1, 1) for index in range(3)}), study("b", uer=ends(1, 1, 1)))
-    assert [each.reason for each in board.refused] == ["the board has room for 2 rows, and this has 3"]
-    assert [entry.method for entry in board.entries] == ["uer"]
+    assert [refusal.reason for refusal in board.refused] == ["the board has room for 2 rows, and this has 3"]
+    assert [row.method for row in board.entries] == ["uer"]
 
 
 def test_nothing_to_show_is_an_error_and_if_all_is_refused_it_says_why(study: Study, gather: Any) -> None:
@@ -746,7 +759,7 @@ def test_nothing_to_show_is_an_error_and_if_all_is_refused_it_says_why(study: St
 def test_an_unfinished_run_counts_only_its_whole_evaluations(study: Study, gather: Any) -> None:
     curves = ends(1, 1, 1)
     curves[2] = {100: _episodes(0), 200: [1, 1]}
-    (entry,) = gather(study("a", uer=(curves, {"status": {2: "running"}}))).entries
+    (row,) = gather(study("a", uer=(curves, {"status": {2: "running"}}))).entries
     assert (
-        entry.apart == "8x8: seed 2 is running; 8x8: last evaluated at step 100 of 300" and entry.score.value == 0
+        row.apart == "8x8: seed 2 is running; 8x8: last evaluated at step 100 of 300" and row.score.value == 0
     )  # all have the step 100 only

@@ -44,40 +44,40 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(boards.example(), tmp_path_factory.mktemp("leaderboard"))
 
 
-def shown(page: Page, table: str = "Grid: Ranked") -> list[str]:
-    """Ids of the rows of a table that a reader sees, from top to bottom."""
+def visible_ids(page: Page, table: str = "Grid: Ranked") -> list[str]:
+    """Return the ids of a table's visible rows, from top to bottom."""
     rows = page.get_by_role("region", name=table, exact=True).locator("tbody tr:visible")
     ids: list[str] = rows.evaluate_all("rows => rows.map(row => row.dataset.id)")
     return ids
 
 
-def ids(board: Board, **wanted: Any) -> list[str]:
-    return [each.id for each in board.entries if all(getattr(each, name) == value for name, value in wanted.items())]
+def ids(board: Board, **fields_: Any) -> list[str]:
+    return [row.id for row in board.entries if all(getattr(row, name) == value for name, value in fields_.items())]
 
 
-def settled(page: Page) -> None:
-    """Until the view that the link asks for is there, charts included."""
+def wait_until_settled(page: Page) -> None:
+    """Wait until the view of the page's link is shown, charts included."""
     expect(page.locator("#opened h3:visible, #comparison h3:visible").last).to_be_visible()
     expect(page.locator(".plot[data-drawn]:visible").first).to_be_visible()
 
 
 def test_every_column_sorts_in_both_directions(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick&suite=grid")
-    entries = {each.id: each for each in boards.example().entries}
+    rows_by_id = {row.id: row for row in boards.example().entries}
     region = page.get_by_role("region", name="Grid: Ranked", exact=True)
     assert region.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
     keys: dict[str, Callable[[Entry], Any]] = {
-        "Score": lambda each: each.score.value, "Row": lambda each: each.label, "Calls": lambda each: each.calls,
+        "Score": lambda row: row.score.value, "Row": lambda row: row.label, "Calls": lambda row: row.calls,
     }  # fmt: skip
     for name, key in keys.items():
         head = region.get_by_role("columnheader", name=name)
         for _ in range(2):
             head.get_by_role("button").click()
             direction = head.get_attribute("aria-sort")
-            found = [key(entries[id_]) for id_ in shown(page)]
-            there = [each for each in found if each is not None]
-            assert there == sorted(there, reverse=direction == "descending")
-            assert found == [*there, *[None] * (len(found) - len(there))]  # what is missing is last either way
+            column = [key(rows_by_id[id_]) for id_ in visible_ids(page)]
+            present = [key_ for key_ in column if key_ is not None]
+            assert present == sorted(present, reverse=direction == "descending")
+            assert column == [*present, *[None] * (len(column) - len(present))]  # what is missing is last either way
     for head in region.get_by_role("columnheader").all():
         head.get_by_role("button").click()
         expect(head).to_have_attribute("aria-sort", head.get_attribute("data-first") or "ascending")
@@ -97,7 +97,7 @@ def test_filters_and_search_leave_the_rows_that_fit_and_tell_their_number(browse
         for label, option in filters.items():
             page.get_by_label(label).select_option(option)
         expect(count).to_have_text(number)
-        assert not table or shown(page, table) == rows
+        assert not table or visible_ids(page, table) == rows
         page.get_by_role("button", name="Reset").click()
     page.get_by_label("Search").fill("DRAWER qwen3")
     expect(count).to_have_text("1 of 21 rows")
@@ -126,9 +126,9 @@ def test_the_page_opens_on_the_tab_with_the_most_ranked_rows(browser: Open, tmp_
     def some(tab: str, count: int, rank: tuple[int, int, int] | None) -> list[tuple[Entry, Any]]:
         return [boards.entry(f"{tab}-{i}-{rank is None}", tab=tab, profile=tab, rank=rank) for i in range(count)]
 
-    one = (1, 1, 1)
-    assert opened(*some("paper", 1, one), *some("quick", 2, one), *some("smoke", 3, None)) == "quick"
-    assert opened(*some("paper", 2, one), *some("quick", 2, one)) == "paper"
+    first = (1, 1, 1)
+    assert opened(*some("paper", 1, first), *some("quick", 2, first), *some("smoke", 3, None)) == "quick"
+    assert opened(*some("paper", 2, first), *some("quick", 2, first)) == "paper"
     assert opened(*some("quick", 1, None), *some("smoke", 2, None)) == "smoke"
 
 
@@ -150,20 +150,20 @@ def test_a_column_without_a_value_in_its_table_is_left_out(browser: Open, tmp_pa
 
 
 def test_scripted_rows_stand_below_those_of_their_profile_and_are_ranked_apart(browser: Open, tmp_path: Path) -> None:
-    one, scripted = (1, 1, 1), {"suite": "grid", "tab": "scripted"}
+    first, scripted = (1, 1, 1), {"suite": "grid", "tab": "scripted"}
     rows = [
-        boards.entry("grid-s8", **scripted, rank=one, board="8x8"),
-        boards.entry("grid-s", **scripted, rank=one),
-        boards.entry("grid-sp", **scripted, rank=one, profile="paper"),
+        boards.entry("grid-s8", **scripted, rank=first, board="8x8"),
+        boards.entry("grid-s", **scripted, rank=first),
+        boards.entry("grid-sp", **scripted, rank=first, profile="paper"),
         boards.entry("grid-sa", **scripted),
-        boards.entry("grid-uer8", rank=one, board="8x8"),
-        boards.entry("grid-uer", rank=one),
+        boards.entry("grid-uer8", rank=first, board="8x8"),
+        boards.entry("grid-uer", rank=first),
         boards.entry("grid-ua"),
     ]
     page = browser(write(boards.board(*rows), tmp_path), "#tab=quick")
     regions = page.locator("#suites [role=region]")
-    named = {str(each.get_attribute("aria-label")): each.locator("tbody tr") for each in regions.all()}
-    assert {name: each.evaluate_all("rows => rows.map(row => row.dataset.id)") for name, each in named.items()} == {
+    named = {str(region.get_attribute("aria-label")): region.locator("tbody tr") for region in regions.all()}
+    assert {name: lines.evaluate_all("rows => rows.map(row => row.dataset.id)") for name, lines in named.items()} == {
         "Grid: Ranked on 8x8 alone": ["grid-uer8"],
         "Grid: Scripted, ranked apart on 8x8 alone": ["grid-s8"],
         "Grid: Ranked": ["grid-uer"],
@@ -179,7 +179,7 @@ def test_scripted_rows_stand_below_those_of_their_profile_and_are_ranked_apart(b
     expect(page.locator("#comparison .notes")).to_contain_text("Some of these rows are scripted")
     page.get_by_role("button", name="All rows").click()
     page.get_by_role("tab", name="paper").click()
-    assert shown(page, "Grid: Scripted, ranked apart") == ["grid-sp"]
+    assert visible_ids(page, "Grid: Scripted, ranked apart") == ["grid-sp"]
     page.locator("tr[data-id='grid-sp'] a").click()
     expect(page.locator("#opened .notes")).to_contain_text("it knows the task")
 
@@ -211,9 +211,9 @@ def test_ties_rank_intervals_and_reasons_are_told_in_words(browser: Open, file: 
 def test_rows_that_are_not_ranked_together_have_tables_of_their_own(
     browser: Open, tmp_path: Path, rows: dict[str, Any], tables: dict[str, list[str]]
 ) -> None:
-    made = [boards.entry(name, rank=(1, 1, 1), **given) for name, given in rows.items()]
-    page = browser(write(boards.board(*made), tmp_path))
-    assert {name: shown(page, name) for name in tables} == tables
+    board_rows = [boards.entry(name, rank=(1, 1, 1), **changes) for name, changes in rows.items()]
+    page = browser(write(boards.board(*board_rows), tmp_path))
+    assert {name: visible_ids(page, name) for name in tables} == tables
     assert "tied" not in page.locator("#suites").inner_text()
 
 
@@ -222,7 +222,7 @@ def test_a_replication_stands_beneath_its_row_without_a_rank(browser: Open, tmp_
     why = "it repeats a configuration of runs/one, whose row holds the rank"
     again = boards.entry("grid-again", apart=why, beneath="grid-a", relation="replication")
     page = browser(write(boards.board(first, again, last), tmp_path))
-    assert shown(page) == ["grid-a", "grid-again", "grid-b"]
+    assert visible_ids(page) == ["grid-a", "grid-again", "grid-b"]
     row = page.locator("tr[data-id='grid-again']")
     assert row.locator("td").first.inner_text().split() == ["–", "no", "rank"]
     expect(row).to_contain_text("replication, dqn on 6x6, 8x8")
@@ -233,16 +233,16 @@ def test_a_replication_stands_beneath_its_row_without_a_rank(browser: Open, tmp_
 def test_a_row_opens_and_the_back_button_closes_it(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick")
     page.locator("tr[data-id='grid-vlm_rb'] td").nth(3).click()
-    settled(page)
+    wait_until_settled(page)
     expect(page.get_by_role("heading", name="vlm_rb qwen3-vl-8b")).to_be_focused()
     opened = page.locator("#opened")
     names = ["Learning curve", "Tasks", "Ablations and perturbations", "Sample frames", "Verification"]
     assert opened.locator("h3").all_inner_texts() == [*names, "Configuration", "Provenance", "Citation"]
     assert opened.locator(".episodes").count() == 0 and "left out for want of room" not in file.read_text()
     expect(opened.locator(".plot svg").first).to_be_visible()
-    told = opened.locator(".drawing").first
-    assert told.get_attribute("role") == "img" and told.get_attribute("aria-roledescription") is None
-    assert re.search(r"IQM.*vlm_rb.*: 0\.\d\d at 1,000, 0\.\d\d at 10,000\.", str(told.get_attribute("aria-label")))
+    drawing = opened.locator(".drawing").first
+    assert drawing.get_attribute("role") == "img" and drawing.get_attribute("aria-roledescription") is None
+    assert re.search(r"IQM.*vlm_rb.*: 0\.\d\d at 1,000, 0\.\d\d at 10,000\.", str(drawing.get_attribute("aria-label")))
     expect(opened.get_by_role("row", name="6x6").first).to_be_visible()
     expect(opened.get_by_text("not corrected for the number of variations")).to_be_visible()
     assert opened.locator("img").evaluate("image => image.complete && image.naturalWidth") == 96
@@ -253,7 +253,7 @@ def test_a_row_opens_and_the_back_button_closes_it(browser: Open, file: Path) ->
     page.go_back()
     expect(page.locator("#list")).to_be_visible()
     expect(page.locator("tr[data-id='grid-vlm_rb'] a")).to_be_focused()
-    page.set_viewport_size({"width": 800, "height": 600})  # a chart that is gone must not follow
+    page.set_viewport_size({"width": 800, "height": 600})  # a removed chart must not react
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
@@ -263,7 +263,7 @@ def test_ticked_rows_are_compared_as_the_package_compares_them(browser: Open, fi
     for name in ("grid-uer", "grid-dsadf", "grid-lagea"):
         page.locator(f"tr[data-id='{name}'] input").check()
     page.get_by_role("button", name="Compare").click()
-    settled(page)
+    wait_until_settled(page)
     rows = page.get_by_role("region", name="Beside uer").get_by_role("row")
     assert rows.count() == 4
     ours, theirs = (np.array([task.final for task in board.details[id_].tasks]).T for id_ in ("grid-dsadf", "grid-uer"))
@@ -272,9 +272,9 @@ def test_ticked_rows_are_compared_as_the_package_compares_them(browser: Open, fi
     p = [statistics.p_value(*samples, "iqm")]
     gap = statistics.interval(*samples, "iqm")
     expected = [gap, p, statistics.probability_of_improvement(ours, theirs)]
-    for told, interval in zip(rows.nth(2).get_by_role("cell").all_inner_texts()[1:4], expected, strict=True):
-        numbers = [float(each) for each in told.replace("−", "-").translate(str.maketrans("[],+<", "     ")).split()]
-        np.testing.assert_allclose(numbers, [float(each) for each in interval], atol=0.016)
+    for cell, interval in zip(rows.nth(2).get_by_role("cell").all_inner_texts()[1:4], expected, strict=True):
+        numbers = [float(word) for word in cell.replace("−", "-").translate(str.maketrans("[],+<", "     ")).split()]
+        np.testing.assert_allclose(numbers, [float(bound) for bound in interval], atol=0.016)
     assert page.locator("#comparison .legend li").all_inner_texts() == ["uer", "dsadf", "lagea gpt-oss-120b"]
     page.get_by_label("Reference").focus()
     page.get_by_label("Reference").select_option("grid-dsadf")
@@ -291,16 +291,16 @@ def test_more_than_four_rows_have_a_panel_each_on_the_same_axes(
 ) -> None:
     names = ("uer", "per", "dsadf", "pebble", "sac")
     page = browser(file, f"#tab=quick&compare=1&ticked={','.join(f'grid-{name}' for name in names)}", width=800)
-    settled(page)
+    wait_until_settled(page)
     panels = page.locator("#comparison .panels > li")
     assert panels.locator(".panel-title").all_inner_texts() == list(names)
     marks = "lines => lines.map(line => getComputedStyle(line).stroke)"
-    strokes = [each.locator(".mark-line path").evaluate_all(marks) for each in panels.all()]
+    strokes = [panel.locator(".mark-line path").evaluate_all(marks) for panel in panels.all()]
     assert [len(lines) for lines in strokes] == [5] * 5  # the row's own, and the others behind it
     assert len({lines[-1] for lines in strokes}) == 5 and len({line for lines in strokes for line in lines[:-1]}) == 1
-    assert len({each.locator(".role-axis").all_inner_texts()[0] for each in panels.all()}) == 1
-    told = page.locator("#comparison .panels").get_attribute("aria-label") or ""
-    assert all(f"{name}: 0." in told for name in names)
+    assert len({panel.locator(".role-axis").all_inner_texts()[0] for panel in panels.all()}) == 1
+    label = page.locator("#comparison .panels").get_attribute("aria-label") or ""
+    assert all(f"{name}: 0." in label for name in names)
     axe(page)
 
 
@@ -309,11 +309,14 @@ def test_the_pages_statistics_are_the_packages(browser: Open, file: Path) -> Non
     rng = np.random.default_rng(0)
     for runs, others, tasks in ((3, 3, 1), (5, 4, 3), (10, 5, 8)):
         first, second = rng.integers(0, 11, (runs, tasks)) / 10, rng.integers(0, 8, (others, tasks)) / 10
-        asked = f"{json.dumps(first.T.tolist())}, {json.dumps(second.T.tolist())}, 7"
-        found, wanted = page.evaluate(f"improvement({asked})"), statistics.probability_of_improvement(first, second)
-        assert found["value"] == pytest.approx(float(wanted.estimate))
-        np.testing.assert_allclose([found["low"], found["high"]], [wanted.low, wanted.high], atol=0.02)
-        assert page.evaluate(f"improvement({asked})") == found  # the same draws each time
+        arguments = f"{json.dumps(first.T.tolist())}, {json.dumps(second.T.tolist())}, 7"
+        ours, expected = (
+            page.evaluate(f"improvement({arguments})"),
+            statistics.probability_of_improvement(first, second),
+        )
+        assert ours["value"] == pytest.approx(float(expected.estimate))
+        np.testing.assert_allclose([ours["low"], ours["high"]], [expected.low, expected.high], atol=0.02)
+        assert page.evaluate(f"improvement({arguments})") == ours  # the same draws each time
 
 
 @pytest.mark.parametrize(
@@ -330,37 +333,37 @@ def test_a_difference_has_the_interval_and_the_p_value_of_the_one_test(
     for sides in ((Sample(first), Sample(second)), (Sample(first, variances[0]), Sample(second, variances[1]))):
         errors = [None if np.isnan(side.error("iqm")) else side.error("iqm") for side in sides]
         scores = f"{json.dumps(first.T.tolist())}, {json.dumps(second.T.tolist())}"
-        found = page.evaluate(f"difference({scores}, {json.dumps(errors)}, 1)")
-        wanted = statistics.interval(*sides, "iqm", bounds=(-1, 1))
-        assert found["value"] == pytest.approx(float(wanted.estimate))
-        assert found["p"] == pytest.approx(statistics.p_value(*sides, "iqm"), abs=near)
-        if np.isnan(wanted.low):
-            assert (found["low"], found["told"]) == (None, f"{min(runs, others)} seeds cannot tell")
+        ours = page.evaluate(f"difference({scores}, {json.dumps(errors)}, 1)")
+        expected = statistics.interval(*sides, "iqm", bounds=(-1, 1))
+        assert ours["value"] == pytest.approx(float(expected.estimate))
+        assert ours["p"] == pytest.approx(statistics.p_value(*sides, "iqm"), abs=near)
+        if np.isnan(expected.low):
+            assert (ours["low"], ours["told"]) == (None, f"{min(runs, others)} seeds cannot tell")
         else:
-            np.testing.assert_allclose([found["low"], found["high"]], [wanted.low, wanted.high], atol=near)
+            np.testing.assert_allclose([ours["low"], ours["high"]], [expected.low, expected.high], atol=near)
     alone = page.evaluate("difference([[0.5]], [[0.25]])")
     assert alone == {"value": 0.25, "low": None, "high": None, "p": None, "told": "1 seed cannot tell"}
 
 
 def test_rows_of_different_suites_share_curves_only(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick&ticked=grid-uer,scene-uer&compare=1")
-    settled(page)
+    wait_until_settled(page)
     expect(page.get_by_text("These rows are of different suites")).to_be_visible()
     assert page.locator("#comparison table").count() == 0
 
 
 def test_rows_out_of_sight_are_there_all_the_same(browser: Open, axe: Callable[[Page], None], tmp_path: Path) -> None:
-    entry, details = boards.entry("grid-0", tasks=("8x8",))
-    many = [(replace(entry, id=f"grid-{i}", label=f"row {i}", rank=i + 1), details) for i in range(80)]
+    row, details = boards.entry("grid-0", tasks=("8x8",))
+    many = [(replace(row, id=f"grid-{i}", label=f"row {i}", rank=i + 1), details) for i in range(80)]
     page = browser(write(boards.board(*many), tmp_path))
-    assert shown(page) == [f"grid-{i}" for i in range(80)]
+    assert visible_ids(page) == [f"grid-{i}" for i in range(80)]
     page.get_by_role("columnheader", name="Rank").get_by_role("button").click()
-    assert shown(page)[0] == "grid-79"
+    assert visible_ids(page)[0] == "grid-79"
     last = page.get_by_role("link", name="row 0", exact=True)
     last.focus()
     expect(last).to_be_in_viewport()
     page.keyboard.press("Enter")
-    settled(page)
+    wait_until_settled(page)
     page.go_back()
     expect(last).to_be_focused()
     expect(last).to_be_in_viewport()
@@ -377,17 +380,17 @@ def test_a_link_is_the_view(browser: Open, file: Path) -> None:
     page.locator("tr[data-id='grid-kagi'] input").check()
     page.locator("tr[data-id='grid-per'] input").check()
     page.get_by_label("Colours").select_option("dark")
-    seen = shown(page)
+    ids_ = visible_ids(page)
     again = browser(file, page.evaluate("location.hash"))
-    assert shown(again) == seen and len(seen) < 10
+    assert visible_ids(again) == ids_ and len(ids_) < 10
     expect(again.get_by_label("Search")).to_have_value("a")
     expect(again.locator("tr[data-id='grid-kagi'] input")).to_be_checked()
     expect(again.locator("#ticked")).to_have_text("2 rows ticked")
     assert again.evaluate("document.documentElement.dataset.theme") == "dark"
     again.get_by_role("button", name="Compare").click()
-    settled(again)
+    wait_until_settled(again)
     again.go_back()
-    assert shown(again) == seen
+    assert visible_ids(again) == ids_
     for wrong in ("#open=nobody", "#tab=constructor&sort=-__proto__&ticked=,x&base=y", "#%E0%A4%A"):
         expect(browser(file, wrong).get_by_role("heading", level=2).first).to_be_visible()
 
@@ -398,7 +401,7 @@ def test_colours_follow_the_system_and_the_switch(browser: Open, file: Path) -> 
         return int(colour.removeprefix("rgb(").split(",")[0])
 
     page = browser(file, "#tab=quick&open=grid-uer", color_scheme="dark")
-    settled(page)
+    wait_until_settled(page)
     label = page.locator(".plot text").first
     assert back(page) < 40 and label.evaluate("text => getComputedStyle(text).fill") == "rgb(157, 167, 179)"
     page.get_by_label("Colours").select_option("light")
@@ -446,7 +449,7 @@ def test_a_phone_scrolls_tables_not_the_page(browser: Open, file: Path) -> None:
     for link in VIEWS:
         page.goto(file.as_uri() + link)
         if "=grid" in link:
-            settled(page)
+            wait_until_settled(page)
         assert page.evaluate("document.documentElement.scrollWidth") == 375
         targets = page.locator("button:visible, input:visible, select:visible")
         assert min(targets.evaluate_all("all => all.map(each => each.getBoundingClientRect().height)")) >= 20
@@ -461,18 +464,18 @@ def test_axe_finds_nothing(browser: Open, axe: Callable[[Page], None], tmp_path:
     page.get_by_text("How to read this").click()
     axe(page)
     page.get_by_role("button", name="Compare").click()
-    settled(page)
+    wait_until_settled(page)
     axe(page)
     page.get_by_role("button", name="All rows").click()
     page.get_by_role("link", name="vlm_rb").click()
-    settled(page)
+    wait_until_settled(page)
     page.get_by_text("12 settings").click()
     axe(page)
 
 
 def test_print_shows_all_and_no_controls(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick&open=grid-vlm_rb", color_scheme="dark")
-    settled(page)
+    wait_until_settled(page)
     assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
     page.get_by_role("button", name="All rows").click()
     page.emulate_media(media="print")
@@ -480,42 +483,42 @@ def test_print_shows_all_and_no_controls(browser: Open, file: Path) -> None:
         expect(page.locator(hidden).first).to_be_hidden()
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
     clipped = "all => all.filter(e => getComputedStyle(e).overflowX !== 'visible').length"
-    assert page.locator(".scroll").evaluate_all(clipped) == 0 and len(shown(page)) == 9
+    assert page.locator(".scroll").evaluate_all(clipped) == 0 and len(visible_ids(page)) == 9
 
 
-def poisoned() -> Board:
-    """A row whose every text would be markup or script where one could be."""
-    made = []
-    kept = ("id", "tab", "method", "standing", "apart")
+def hostile_board() -> Board:
+    """Return a board whose every text contains markup or script."""
+    rows = []
+    unchanged = ("id", "tab", "method", "standing", "apart")
     for id_ in ("evil-1", "evil-2"):
-        entry, details = boards.entry(id_, rank=(1, 1, 2), suite=EVIL, tasks=(EVIL, "__proto__"), method="__proto__")
+        row, details = boards.entry(id_, rank=(1, 1, 2), suite=EVIL, tasks=(EVIL, "__proto__"), method="__proto__")
         texts = {
-            each.name: EVIL
-            for each in fields(Entry)
-            if isinstance(getattr(entry, each.name), str) and each.name not in kept
+            field.name: EVIL
+            for field in fields(Entry)
+            if isinstance(getattr(row, field.name), str) and field.name not in unchanged
         }
-        entry = replace(entry, **texts, hardware=(EVIL,))
+        row = replace(row, **texts, hardware=(EVIL,))
         details = replace(
             details,
-            variations=tuple(replace(each, kind=EVIL, name=EVIL, task=EVIL) for each in details.variations),
+            variations=tuple(replace(variation, kind=EVIL, name=EVIL, task=EVIL) for variation in details.variations),
             frames=(Frames(EVIL, details.frames[0].png), Frames("no picture", 'x" onerror="pwned=1')),
-            settings=tuple(replace(each, name=EVIL, value=EVIL, layer=EVIL) for each in details.settings),
-            origins=tuple(replace(each, commit=EVIL, packages=EVIL, hardware=EVIL) for each in details.origins),
+            settings=tuple(replace(setting, name=EVIL, value=EVIL, layer=EVIL) for setting in details.settings),
+            origins=tuple(replace(origin, commit=EVIL, packages=EVIL, hardware=EVIL) for origin in details.origins),
             runs=(EVIL,),
             bibtex=EVIL,
             checks=(Check(EVIL, False, EVIL),),
             curve=replace(details.curve, unit=EVIL),
         )
-        made.append((entry, details))
+        rows.append((row, details))
     apart = boards.entry("evil-3", suite=EVIL, apart=EVIL)
-    board = boards.board(*made, apart, title=EVIL, commit=EVIL, minimum=EVIL, notes=(EVIL,))
+    board = boards.board(*rows, apart, title=EVIL, commit=EVIL, minimum=EVIL, notes=(EVIL,))
     return replace(
         board, refused=(Refused(EVIL, EVIL), Refused("name-\udc80", "no text")), suites=(Suite(EVIL, EVIL, 1),)
     )
 
 
 def test_strangers_text_stays_text(browser: Open, axe: Callable[[Page], None], tmp_path: Path) -> None:
-    file = write(poisoned(), tmp_path)
+    file = write(hostile_board(), tmp_path)
     page = browser(file)
     assert page.title() == EVIL
     page.get_by_label("Search").fill("<script>")
@@ -523,13 +526,13 @@ def test_strangers_text_stays_text(browser: Open, axe: Callable[[Page], None], t
     row = page.locator("tr[data-id='evil-1'] a")
     assert [page.locator("h1").text_content(), row.text_content()] == [EVIL, EVIL]
     row.click()
-    settled(page)
+    wait_until_settled(page)
     assert [page.locator(f"#opened {part}").text_content() for part in ("h2", "pre")] == [EVIL, EVIL]
     assert page.locator("#opened img").count() == 1
     page.locator("#opened .plot").first.locator(".mark-symbol path").last.hover()
     assert page.locator("#tip").text_content().count(EVIL) == 1
     page.goto(file.as_uri() + "#ticked=evil-1,evil-2&compare=1")
-    settled(page)
+    wait_until_settled(page)
     assert page.locator("#comparison .legend li").first.text_content().strip() == EVIL
     assert page.evaluate("window.pwned") is None
     links = page.locator("[href]").evaluate_all("all => all.map(each => each.getAttribute('href'))")
@@ -539,10 +542,10 @@ def test_strangers_text_stays_text(browser: Open, axe: Callable[[Page], None], t
 
 def test_the_policy_stops_what_the_page_did_not_bring(chromium: Any, file: Path) -> None:
     page = chromium.new_page()
-    said: list[bool] = []
+    blocked: list[bool] = []
     page.goto(file.as_uri())
     with page.expect_console_message(
-        lambda message: said.append("Content Security Policy" in message.text) or sum(said) >= 2, timeout=PATIENCE
+        lambda message: blocked.append("Content Security Policy" in message.text) or sum(blocked) >= 2, timeout=PATIENCE
     ):
         page.evaluate(
             "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.pwned=1\">');"
@@ -553,31 +556,31 @@ def test_the_policy_stops_what_the_page_did_not_bring(chromium: Any, file: Path)
 
 
 def test_numbers_that_are_none_and_boards_without_rows(browser: Open, tmp_path: Path) -> None:
-    entry, details = boards.entry("odd-1", seeds=1, score=Estimate(float("nan")), mean=Estimate(None), hardware=())
-    page = browser(write(boards.board((entry, details)), tmp_path), "#open=odd-1")
-    settled(page)
+    row, details = boards.entry("odd-1", seeds=1, score=Estimate(float("nan")), mean=Estimate(None), hardware=())
+    page = browser(write(boards.board((row, details)), tmp_path), "#open=odd-1")
+    wait_until_settled(page)
     expect(page.locator(".facts")).to_contain_text("Score (IQM)—")
     expect(browser(write(boards.board(), tmp_path)).get_by_text("No row can be shown.")).to_be_visible()
 
 
 def test_the_same_board_is_the_same_page_in_every_process() -> None:
-    """The order of a set differs from process to process."""
+    """The order of a set differs from process to process, so the page must not depend on one."""
     code = (
         "import sys; from guidebench.reports.leaderboard.page import render;"
         "from tests.reports.leaderboard import boards; sys.stdout.buffer.write(render(boards.example()).encode())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True)
-    assert done.stdout.decode() == render(boards.example())
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True)
+    assert process.stdout.decode() == render(boards.example())
 
 
-def with_films(*names: str, ranks: tuple[int | None, ...] = (), words: str = "open the door", **how: Any) -> Board:
-    """A board of rows that have episodes."""
+def with_films(*names: str, ranks: tuple[int | None, ...] = (), words: str = "open the door", **options: Any) -> Board:
+    """Return a board of rows that have episodes; `ranks`: their ranks, by default 1, 2, …"""
     rows = []
     for number, name in enumerate(names):
         rank = ranks[number] if ranks else number + 1
-        made, details = boards.entry(name, rank=rank and (rank, rank, rank))
-        rows.append((made, replace(details, episodes=boards.films(words=words, **how))))
+        row, details = boards.entry(name, rank=rank and (rank, rank, rank))
+        rows.append((row, replace(details, episodes=boards.films(words=words, **options))))
     return boards.board(*rows)
 
 
@@ -585,13 +588,13 @@ def test_a_row_opens_to_its_episodes_which_are_decoded_when_a_reader_asks_for_th
     browser: Open, tmp_path: Path, axe: Callable[[Page], None]
 ) -> None:
     page = browser(write(with_films("a", words=EVIL[:60]), tmp_path), "#open=a")
-    settled(page)
+    wait_until_settled(page)
     assert page.locator("figure.animation").count() == 0
     page.locator(".episodes > summary").focus()
     page.keyboard.press("Enter")
     figures = page.locator("figure.animation")
     expect(figures).to_have_count(2)
-    assert [each.split(".")[0] for each in figures.locator("figcaption").all_inner_texts()] == [
+    assert [caption.split(".")[0] for caption in figures.locator("figcaption").all_inner_texts()] == [
         "Failure after 12 steps", "Success after 9 steps"
     ]  # fmt: skip
     for image in figures.locator("img").all():
@@ -614,28 +617,28 @@ def test_pictures_that_no_verification_has_played_again_are_labelled_in_the_row_
     browser: Open, tmp_path: Path
 ) -> None:
     board = with_films("a", "b")
-    told = "8x8, seed 0: pictures not verified: episode 2: played again, the policy takes other actions"
+    reason = "8x8, seed 0: pictures not verified: episode 2: played again, the policy takes other actions"
     films = board.details["a"].episodes
     assert films is not None
-    labelled = replace(films, pictures="pictures not verified", verification=(told,))
+    labelled = replace(films, pictures="pictures not verified", verification=(reason,))
     board = replace(
         board,
-        entries=tuple(replace(each, pictures=labelled.pictures if each.id == "a" else "") for each in board.entries),
+        entries=tuple(replace(row, pictures=labelled.pictures if row.id == "a" else "") for row in board.entries),
         details={**board.details, "a": replace(board.details["a"], episodes=labelled)},
     )
     file = write(board, tmp_path)
     page = browser(file)
     expect(page.get_by_role("row").filter(has_text="pictures not verified")).to_have_count(1)
     page = browser(file, "#open=a")
-    settled(page)
+    wait_until_settled(page)
     page.locator(".episodes > summary").click()
-    expect(page.locator(".episodes")).to_contain_text(told)
+    expect(page.locator(".episodes")).to_contain_text(reason)
     expect(page.locator(".episodes")).not_to_contain_text("nobody handed them in")
 
 
 def test_episodes_stand_still_for_a_reader_who_prefers_less_motion(browser: Open, tmp_path: Path) -> None:
     page = browser(write(with_films("a"), tmp_path), "#open=a", reduced_motion="reduce", width=375)
-    settled(page)
+    wait_until_settled(page)
     page.locator(".episodes > summary").click()
     figure = page.locator("figure.animation").first
     expect(figure.locator("canvas")).to_be_visible()
@@ -651,14 +654,14 @@ def test_the_page_keeps_its_size_and_the_best_rows_their_episodes(
     board = with_films("d", "a", "c", "b", ranks=(None, 2, 1, 3))
     none = {name: replace(details, episodes=None) for name, details in board.details.items()}
     bare = len(render(replace(board, details=none)).encode())
-    one = len(inline.inert(boards.films())) + ELEMENT
-    monkeypatch.setattr(leaderboard_page, "PAGE", bare + ELEMENT + 2 * one + 150)
+    size = len(inline.inert(boards.films())) + ELEMENT
+    monkeypatch.setattr(leaderboard_page, "PAGE", bare + ELEMENT + 2 * size + 150)
     text = render(board)
     assert re.findall(r'id="episodes-(.)"', text) == ["c", "a"] and len(text.encode()) <= leaderboard_page.PAGE
     assert "The episodes of 2 rows are left out for want of room; the rows with the best places keep theirs." in text
     assert "The episodes of 5 rows are left out" in render(replace(board, without_episodes=3))
     page = browser(write(board, tmp_path), "#open=b")
-    settled(page)
+    wait_until_settled(page)
     assert page.locator(".episodes").count() == 0
 
 
@@ -669,6 +672,6 @@ def test_what_is_no_base64_becomes_no_picture(browser: Open, tmp_path: Path) -> 
     evil = replace(films, films=(replace(films.films[0], webp='","x":"data:text/html,<script>1</script>'),))
     changed = replace(board, details={"a": replace(board.details["a"], episodes=evil)})
     page = browser(write(changed, tmp_path), "#open=a")
-    settled(page)
+    wait_until_settled(page)
     page.locator(".episodes > summary").click()
     assert page.locator("figure.animation img").get_attribute("src") is None

@@ -24,7 +24,7 @@ from guidebench.results import MEASURED
 PICTURE = Path(__file__).parents[3] / "docs" / "leaderboard.png"
 SIZE = (1200, 1040)
 KEY = "words"
-"""Name of the PNG text in which the picture has its words, a JSON list from top to bottom."""
+"""Name of the PNG text chunk with the picture's words, a JSON list from top to bottom."""
 REWRITE = "GUIDEBENCH_PICTURES"
 COLOURS = 64
 WORDS = """() => [
@@ -37,24 +37,24 @@ def test_the_picture_in_the_docs_shows_what_the_page_says(browser: Callable[...,
     file.write_text(render(gathering.gather([MEASURED], tmp_path / "board")), encoding="utf-8")
     page = browser(file, width=SIZE[0], height=SIZE[1], color_scheme="light")
     page.wait_for_selector("html[data-ready]")
-    said = [(bottom, words) for bottom, words in page.evaluate(WORDS)]
-    taken = page.screenshot()
+    lines = [(bottom, words) for bottom, words in page.evaluate(WORDS)]
+    screenshot = page.screenshot()
     if os.environ.get(REWRITE) == "rewrite":
-        _write(taken, [words for bottom, words in said if bottom <= SIZE[1]])
+        _write(screenshot, [words for bottom, words in lines if bottom <= SIZE[1]])
     with Image.open(PICTURE) as picture:
-        shown = json.loads(picture.info[KEY])
-        drawn = np.asarray(picture.convert("L"), dtype=float)
+        recorded_lines = json.loads(picture.info[KEY])
+        recorded = np.asarray(picture.convert("L"), dtype=float)
     hint = f"docs/leaderboard.png is out of date; draw it anew with {REWRITE}=rewrite"
-    assert len(shown) > 5 and shown == [words for _, words in said][: len(shown)], hint
-    for each in (drawn, np.asarray(Image.open(io.BytesIO(taken)).convert("L"), dtype=float)):
-        assert each.shape == SIZE[::-1], hint
-        bands = np.array_split(each, 4)  # light paper with some ink on every part
+    assert len(recorded_lines) > 5 and recorded_lines == [words for _, words in lines][: len(recorded_lines)], hint
+    for pixels in (recorded, np.asarray(Image.open(io.BytesIO(screenshot)).convert("L"), dtype=float)):
+        assert pixels.shape == SIZE[::-1], hint
+        bands = np.array_split(pixels, 4)  # light paper with some ink on every part
         assert all(band.mean() > 200 and band.std() > 8 for band in bands)
 
 
-def _write(taken: bytes, words: list[str]) -> None:
-    """With few colours, and so a quarter of the bytes."""
-    said = PngInfo()
-    said.add_itxt(KEY, json.dumps(words, ensure_ascii=False))
-    picture = Image.open(io.BytesIO(taken)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-    picture.save(PICTURE, "PNG", pnginfo=said, optimize=True)
+def _write(screenshot: bytes, words: list[str]) -> None:
+    """Write a screenshot with few colours, which takes a quarter of the bytes, and the words that it shows."""
+    metadata = PngInfo()
+    metadata.add_itxt(KEY, json.dumps(words, ensure_ascii=False))
+    picture = Image.open(io.BytesIO(screenshot)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    picture.save(PICTURE, "PNG", pnginfo=metadata, optimize=True)

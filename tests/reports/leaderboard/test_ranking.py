@@ -29,13 +29,14 @@ def sample(*scores: float) -> Sample:
 
 
 def test_a_rank_counts_the_rows_that_the_test_calls_better_and_the_interval_corrects_for_all_pairs() -> None:
-    """Of five beside five runs that are all better p is 2 / 252 = .0079, below .05 / 3; of 9 runs out of order not."""
+    """If five runs are all better than five others, p is 2 / 252 = .0079, below .05 / 3; if one of them is not, p is
+    larger."""
     low, middle, high = (sample(*(np.arange(5) + shift)) for shift in (0, 5, 9))
-    found = ranking.ranks([low, middle, high])
+    ranks = ranking.ranks([low, middle, high])
     pairs = statistics.all_pairs([low, middle, high], "iqm")
     assert pairs[0, 1] == pairs[0, 2] == pytest.approx(2 / 252) and 0.05 / 3 > pairs[1, 2] > 2 / 252
-    assert found.rank.tolist() == [3, 2, 1]
-    assert found.low.tolist() == [3, 2, 1] and found.high.tolist() == [3, 2, 1]
+    assert ranks.rank.tolist() == [3, 2, 1]
+    assert ranks.low.tolist() == [3, 2, 1] and ranks.high.tolist() == [3, 2, 1]
     four = ranking.ranks([sample(*scores.scores[:4, 0]) for scores in (low, middle, high)])
     assert four.rank.tolist() == [3, 2, 1], "2 / 70 is below .05"
     assert four.low.tolist() == [1, 1, 1] and four.high.tolist() == [3, 3, 3], "and not below .05 / 3"
@@ -56,7 +57,8 @@ def test_the_page_says_how_many_pairs_few_seeds_can_separate() -> None:
 
 
 def test_equal_rows_are_set_below_another_in_at_most_five_percent_of_boards() -> None:
-    """Two rows, five seeds, on one task and on two; of 200 boards 5 % are 10, and chance seldom adds 9."""
+    """Boards of two equal rows of five seeds, on one task and on two: 5 % of 200 boards are 10, and chance seldom adds
+    9."""
     for tasks in (1, 2):
         ours, theirs, missed = error_rates.placed_apart(2, 5, tasks, 200, reps=200)
         assert ours == missed <= 0.095 and theirs > ours

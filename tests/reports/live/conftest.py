@@ -19,11 +19,11 @@ from tests import programs
 from tests.reports.conftest import IDENTITY
 
 PATIENCE = 60.0
-"""Seconds for what should be there long before, however busy the machine is."""
+"""Seconds within which an answer must have come, however busy the machine is."""
 
 
 class Answer(NamedTuple):
-    """What a server answered."""
+    """Status, headers and body of an HTTP response."""
 
     status: int
     headers: dict[str, str]
@@ -31,27 +31,27 @@ class Answer(NamedTuple):
 
 
 class Watch:
-    """A running `bench watch`."""
+    """A running `bench watch` and its address."""
 
     def __init__(self, study: Path, *words: str) -> None:
         self.study = study
         pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
         env = {**os.environ, "TMPDIR": str(study.parent), "PYTHONFAULTHANDLER": "1"}
         self.process = programs.start_bench("watch", str(study), *words, **pipes, text=True, env=env)
-        found = re.search(r"http://127\.0\.0\.1:\d+/", self.process.stdout.readline())
-        assert found is not None
-        self.address = found[0]
+        address = re.search(r"http://127\.0\.0\.1:\d+/", self.process.stdout.readline())
+        assert address is not None
+        self.address = address[0]
 
     def get(self, path: str = "/", method: str = "GET", **headers: str) -> Answer:
         connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=PATIENCE)
         connection.request(method, path, headers=headers)
-        found = connection.getresponse()
-        answer = Answer(found.status, dict(found.getheaders()), found.read().decode("utf-8", "replace"))
+        response = connection.getresponse()
+        answer = Answer(response.status, dict(response.getheaders()), response.read().decode("utf-8", "replace"))
         connection.close()
         return answer
 
     def until(self, path: str, test: Callable[[Answer], bool]) -> Answer:
-        """What the server answers at last, once it passes the test."""
+        """Request `path` until the answer passes the test; return that answer."""
         end = time.monotonic() + PATIENCE
         while not test(answer := self.get(path)):
             assert time.monotonic() < end, answer.body[:2_000]
@@ -59,7 +59,7 @@ class Watch:
         return answer
 
     def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int, str, str]:
-        """Exit code, output and errors."""
+        """End the process by a signal; return exit code, output and errors."""
         self.process.send_signal(how)
         try:
             code = self.process.wait(PATIENCE)
@@ -74,23 +74,23 @@ class Watch:
 
 @pytest.fixture
 def watch() -> Iterator[Callable[..., Watch]]:
-    begun: list[Watch] = []
+    watches: list[Watch] = []
 
     def start(study: Path, *words: str) -> Watch:
-        begun.append(Watch(study, *words))
-        return begun[-1]
+        watches.append(Watch(study, *words))
+        return watches[-1]
 
     yield start
-    for each in begun:
-        if each.process.poll() is None:
-            code, _, errors = each.end()
+    for watch_ in watches:
+        if watch_.process.poll() is None:
+            code, _, errors = watch_.end()
             assert (code, errors) == (0, "")
 
 
 def row(step: int, episode: int, success: bool = True, *, cell: str = "a", seed: int = 0) -> dict[str, Any]:
-    """A row of an evaluation log."""
-    told = {"return": 0.5 * success, "success": success, "length": 10}
-    named = {"study": "s", "cell": cell, **IDENTITY, "seed": seed, "step": step, "episode": episode, **told}
+    """Return a row of an evaluation log."""
+    outcome = {"return": 0.5 * success, "success": success, "length": 10}
+    named = {"study": "s", "cell": cell, **IDENTITY, "seed": seed, "step": step, "episode": episode, **outcome}
     return {name: named[name] for name in schema.EVALUATION}
 
 
@@ -98,4 +98,4 @@ def append(run: Path, *rows: dict[str, Any]) -> None:
     """Add rows to the evaluation log of a run."""
     run.mkdir(parents=True, exist_ok=True)
     with open(run / "evaluations.jsonl", "a", encoding="utf-8") as file:
-        file.write("".join(json.dumps(each) + "\n" for each in rows))
+        file.write("".join(json.dumps(row) + "\n" for row in rows))

@@ -23,7 +23,8 @@ EVIL = "</script><img src=x onerror=alert(1)><b>bold"
 
 @pytest.fixture
 def opened(chromium: Browser, watch: Start) -> Iterator[Callable[[Path], Page]]:
-    """Opens the page of a study; it must ask nobody but `bench watch`, and say no error."""
+    """Return a function that opens the page of a study; the test fails if the page requests another server or logs an
+    error."""
     contexts, faults = [], []
 
     def open_(study: Path, **options: Any) -> Page:
@@ -42,13 +43,13 @@ def opened(chromium: Browser, watch: Start) -> Iterator[Callable[[Path], Page]]:
     assert not faults
 
 
-def begun(page: Page) -> None:
+def mark_document(page: Page) -> None:
     """Mark the document, so that a test can tell it from a reloaded one."""
     page.evaluate("window.sameDocument = true")
 
 
 def cells(page: Page, name: str) -> list[str]:
-    """The cells of a column of the table of results."""
+    """Return the texts of a column of the table of results."""
     table = page.locator("#results table").first
     heads = [text.split(" ↕")[0].strip() for text in table.locator("thead th").all_inner_texts()]
     return table.locator(f"tbody tr > :nth-child({heads.index(name) + 1})").all_inner_texts()
@@ -59,7 +60,7 @@ def test_a_study_appears_and_grows_without_a_reload(
 ) -> None:
     page = opened(writer.directory)
     expect(page.locator("#state")).to_contain_text("study does not exist yet")
-    begun(page)
+    mark_document(page)
     axe(page)
     run = writer.cell("a", {0: {}, 1: {}}, status={0: "stopped", 1: "stopped"}, planned=[0, 1, 2]) / "seed-0"
     writer.finish("first")
@@ -74,8 +75,8 @@ def test_a_study_appears_and_grows_without_a_reload(
     assert "ends at 0.50 after 100 steps" in str(page.locator(".drawing").get_attribute("aria-label"))
     for seed in (0, 1):
         append(run.with_name(f"seed-{seed}"), row(200, 0, seed=seed), row(200, 1, seed=seed))
-    drawn = page.locator(".plot:not(.coming) .drawing")
-    expect(drawn).to_have_attribute("aria-label", re.compile("ends at 1.00 after 200 steps"))
+    drawing = page.locator(".plot:not(.coming) .drawing")
+    expect(drawing).to_have_attribute("aria-label", re.compile("ends at 1.00 after 200 steps"))
     assert page.locator(".plot").count() == 1 and cells(page, "Final success")[0].startswith("1.00")
     expect(page.locator("#runs svg.spark")).to_have_count(2)
     axe(page)
@@ -87,7 +88,7 @@ def test_a_run_that_fails_shows_its_error_and_a_new_run_its_row(opened: Callable
     writer.finish()
     page = opened(writer.directory)
     expect(page).to_have_title("1 of 1 run finished: study-of-tests")
-    begun(page)
+    mark_document(page)
     writer.cell("b", {0: {100: [0]}}, method="per", status={0: "failed"}, error="Traceback\nValueError: no such thing")
     writer.finish()
     failed = page.locator("#runs tr", has_text="per")
@@ -140,7 +141,7 @@ def test_what_a_reader_did_stays_when_rows_arrive(opened: Callable[..., Page], w
     head.get_by_role("button").evaluate("button => button.focus({preventScroll: true})")
     scrolled = page.evaluate("scrollY")
     assert scrolled > 0
-    begun(page)
+    mark_document(page)
     run = writer.directory / "grid/8x8/m3-c3/seed-1"
     append(run, row(100, 0, cell="c3", seed=1) | {"method": "m3"})
     expect(page.locator("#results tbody tr", has_text="m3")).to_contain_text("[0.00, 1.00]")
@@ -149,7 +150,7 @@ def test_what_a_reader_did_stays_when_rows_arrive(opened: Callable[..., Page], w
     assert page.locator("#runs details[open]").count() == 1
     assert page.evaluate("String(getSelection())") == page.locator("#runs caption").inner_text()
     assert page.evaluate("document.activeElement.closest('th')?.getAttribute('aria-sort')") == "descending"
-    assert abs(page.evaluate("scrollY") - scrolled) < 40  # a line that an interval takes more
+    assert abs(page.evaluate("scrollY") - scrolled) < 40  # an interval may take one more line
     assert page.evaluate("window.sameDocument")
 
 
@@ -163,8 +164,8 @@ def test_texts_of_a_study_stay_texts(opened: Callable[..., Page], writer: Writer
     expect(page.locator("#runs tr", has_text="failed")).to_contain_text(EVIL)
     page.wait_for_selector(".plot[data-drawn] svg")
     (writer.directory / "grid/8x8/uer-a/seed-0/run.json").write_text(f'"{EVIL}"')
-    content = json.loads((writer.directory / "study.json").read_text())
-    (writer.directory / "study.json").write_text(json.dumps({**content, "command": [EVIL], "study": f"{EVIL}!"}))
+    study_record = json.loads((writer.directory / "study.json").read_text())
+    (writer.directory / "study.json").write_text(json.dumps({**study_record, "command": [EVIL], "study": f"{EVIL}!"}))
     expect(page.locator("h1")).to_have_text(f"{EVIL}!")
     expect(page.locator("#state code")).to_have_text(EVIL)
     assert page.locator("b, img").count() == 0

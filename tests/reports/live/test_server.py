@@ -19,30 +19,30 @@ Start = Callable[..., Watch]
 pytestmark = pytest.mark.waits
 
 
-def written(writer: Writer) -> Path:
+def write_study(writer: Writer) -> Path:
     writer.cell("a", {0: {100: [0, 1]}, 1: {100: [1, 1]}}, status={0: "stopped"})
     return writer.finish()
 
 
 @pytest.fixture
 def study(writer: Writer) -> Path:
-    return written(writer)
+    return write_study(writer)
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
-    """One for the tests that only ask."""
-    found = Watch(written(Writer(tmp_path_factory.mktemp("served") / "study")))
-    found.until("/parts/results", lambda answer: "<table" in answer.body)
-    yield found
-    assert found.end() == (0, "bench watch: ended\n", "")
+    """A running `bench watch` for tests that only read from it."""
+    watch = Watch(write_study(Writer(tmp_path_factory.mktemp("served") / "study")))
+    watch.until("/parts/results", lambda answer: "<table" in answer.body)
+    yield watch
+    assert watch.end() == (0, "bench watch: ended\n", "")
 
 
 @pytest.fixture
 def watched(study: Path, watch: Start) -> Watch:
-    found = watch(study)
-    found.until("/parts/results", lambda answer: "<table" in answer.body)
-    return found
+    watch_ = watch(study)
+    watch_.until("/parts/results", lambda answer: "<table" in answer.body)
+    return watch_
 
 
 def test_the_page_is_served_on_the_loopback_interface_alone(served: Watch) -> None:
@@ -81,7 +81,7 @@ def test_no_other_file_is_served(served: Watch, path: str) -> None:
     assert answer.status == 404 and '"schema"' not in answer.body
 
 
-def test_nothing_can_be_changed(served: Watch) -> None:
+def test_requests_that_would_change_something_are_refused(served: Watch) -> None:
     before = {path: path.stat().st_mtime_ns for path in served.study.rglob("*")}
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
         answer = served.get("/report/report.html", method)
@@ -95,25 +95,25 @@ def events(watched: Watch) -> http.client.HTTPResponse:
     return connection.getresponse()
 
 
-def told(stream: http.client.HTTPResponse) -> dict[str, dict[str, str]]:
-    """The next event of a stream."""
+def next_event(stream: http.client.HTTPResponse) -> dict[str, dict[str, str]]:
+    """Return the data of the next server-sent event of a stream."""
     while not (line := stream.readline()).startswith(b"data: "):
         assert line
-    found: dict[str, dict[str, str]] = json.loads(line.removeprefix(b"data: "))
-    return found
+    event: dict[str, dict[str, str]] = json.loads(line.removeprefix(b"data: "))
+    return event
 
 
 def test_an_event_tells_which_part_a_row_has_changed(watched: Watch, study: Path) -> None:
     stream = events(watched)
-    before = told(stream)["versions"]
+    before = next_event(stream)["versions"]
     append(study / "grid/8x8/uer-a/seed-0", row(200, 0), row(200, 1))
-    while (after := told(stream)["versions"]) == before:
+    while (after := next_event(stream)["versions"]) == before:
         pass
     assert after["results"] == before["results"]  # the other seed is at step 100
     assert after["runs"] != before["runs"]
     answer = watched.get("/parts/runs")
     assert answer.headers["ETag"] == f'"{after["runs"]}"' and "<polyline" in answer.body
-    assert told(events(watched))["versions"] == after
+    assert next_event(events(watched))["versions"] == after
 
 
 def test_garbage_in_a_file_is_named_and_the_rest_goes_on(watched: Watch, study: Path) -> None:
@@ -147,8 +147,8 @@ def test_a_report_that_cannot_be_made_says_why(watched: Watch, study: Path) -> N
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_cleanly_while_a_page_is_open(watched: Watch, study: Path, how: signal.Signals) -> None:
-    told(events(watched))
+def test_the_server_ends_cleanly_while_a_page_is_open(watched: Watch, study: Path, how: signal.Signals) -> None:
+    next_event(events(watched))
     assert watched.end(how) == (0, "bench watch: ended\n", "")
     assert list(study.parent.iterdir()) == [study]  # no report is left behind
 

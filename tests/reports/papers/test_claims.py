@@ -23,7 +23,7 @@ from tests.reports.papers.conftest import Papers, shelf_of
 END = 1_000_000
 
 
-def claim(formula: str, **given: Any) -> pd.DataFrame:
+def claim(formula: str, **changes: Any) -> pd.DataFrame:
     row = {
         **dict.fromkeys(published.CLAIMS, ""),
         **{"paper": "vlm_rb", "claim": "c", "formula": formula, "method": "vlm_rb", "suite": "minigrid_doorkey"},
@@ -34,7 +34,7 @@ def claim(formula: str, **given: Any) -> pd.DataFrame:
             "value": float("nan"),
             "high": float("nan"),
         },
-        **given,
+        **changes,
     }
     return pd.DataFrame([row])
 
@@ -50,7 +50,8 @@ FINALS: Mapping[str, tuple[float, ...]] = {
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    """Final success of five seeds: vlm_rb .78, uer .5, per .74, relo .59 and sac .5 on average; aer has .72 at once."""
+    """Return a shelf on which the mean final success of five seeds is vlm_rb .78, uer .5, per .74, relo .59 and sac .5;
+    aer has .72 from its first evaluation on."""
     writer = Writer(tmp_path_factory.mktemp("claims") / "study")
     for method, ends in FINALS.items():
         curves = {seed: {100: 0.0, END: end} for seed, end in enumerate(ends)}
@@ -62,12 +63,12 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 
 @pytest.fixture
 def tested(rows: Shelf) -> Callable[..., Outcome]:
-    """`tested("level", value=0.75)`: what becomes of such a claim."""
+    """`tested("level", value=0.75)` returns the outcome of a claim with this formula."""
 
-    def test(formula: str, **given: Any) -> Outcome:
-        row = claim(formula, **given)
-        (found,) = claims.test(row, published.load("vlm_rb"), rows, Estimator(lambda _: 1.0, reps=400))
-        return found
+    def test(formula: str, **changes: Any) -> Outcome:
+        row = claim(formula, **changes)
+        (outcome,) = claims.test(row, published.load("vlm_rb"), rows, Estimator(lambda _: 1.0, reps=400))
+        return outcome
 
     return test
 
@@ -102,12 +103,12 @@ VERDICTS: list[tuple[str, dict[str, Any], str]] = [
 
 
 def of_studies(writer: Writer, name: str, paper: str = "rl_sallm_f") -> Outcome:
-    """The verdict on a claim of a paper from the cells written so far."""
-    rows, known = published.claims(paper), shelf_of(writer, paper)
+    """Return the outcome of a paper's claim on the cells written so far."""
+    rows, shelf = published.claims(paper), shelf_of(writer, paper)
     study = results.study(writer.directory)
     estimator = Estimator(lambda _: 1.0, 400, Measured(lambda _: study))
-    (found,) = claims.test(rows[rows["claim"] == name], published.load(paper), known, estimator)
-    return found
+    (outcome,) = claims.test(rows[rows["claim"] == name], published.load(paper), shelf, estimator)
+    return outcome
 
 
 @pytest.fixture
@@ -115,17 +116,17 @@ def of_paper(writer: Writer) -> Callable[..., Outcome]:
     return lambda *names: of_studies(writer, *names)
 
 
-@pytest.mark.parametrize(("formula", "given", "verdict"), VERDICTS)
+@pytest.mark.parametrize(("formula", "changes", "verdict"), VERDICTS)
 def test_a_claim_is_put_to_the_rows_that_it_names(
-    tested: Callable[..., Outcome], formula: str, given: dict[str, Any], verdict: str
+    tested: Callable[..., Outcome], formula: str, changes: dict[str, Any], verdict: str
 ) -> None:
-    assert tested(formula, **given).verdict == verdict
+    assert tested(formula, **changes).verdict == verdict
 
 
 def test_a_gain_is_compared_in_size_and_beside_every_baseline(tested: Callable[..., Outcome]) -> None:
-    found = tested("relative_gain", baseline="uer", value=50.0)
-    assert found.verdict == verdicts.REPRODUCED
-    assert float(found.findings[0].ours.estimate) == pytest.approx(100 * 0.28 / 0.5)
+    outcome = tested("relative_gain", baseline="uer", value=50.0)
+    assert outcome.verdict == verdicts.REPRODUCED
+    assert float(outcome.findings[0].ours.estimate) == pytest.approx(100 * 0.28 / 0.5)
     both = tested("relative_gain", baseline="uer,per", value=50.0)
     assert [finding.verdict for finding in both.findings] == [verdicts.REPRODUCED, verdicts.NOT_REPRODUCED]
     assert both.verdict == verdicts.NOT_REPRODUCED
@@ -134,13 +135,15 @@ def test_a_gain_is_compared_in_size_and_beside_every_baseline(tested: Callable[.
 def test_wins_are_those_shown_and_at_most_those_not_refuted_and_what_could_not_be_shown_is_said(
     tested: Callable[..., Outcome],
 ) -> None:
-    found = tested("wins", baseline="uer,per", value=2, high=2)
-    assert [float(number) for number in found.findings[0].ours] == [2, 1, 2] and found.findings[0].of == "of 2 settings"
-    assert found.verdict == verdicts.INCONCLUSIVE and found.reasons == ("too few settings show who is better",)
+    outcome = tested("wins", baseline="uer,per", value=2, high=2)
+    assert [float(number) for number in outcome.findings[0].ours] == [2, 1, 2] and outcome.findings[
+        0
+    ].of == "of 2 settings"
+    assert outcome.verdict == verdicts.INCONCLUSIVE and outcome.reasons == ("too few settings show who is better",)
     assert tested("best", baseline="uer,per").reasons == (equivalence.UNDECIDED,)
     assert tested("relative_gain", baseline="per", value=15.0).reasons == (equivalence.NO_SIGN,)
-    found = tested("best", baseline="ero")
-    assert found.verdict == verdicts.NOT_RUN and found.reasons == ("ero on 8x8 dqn",)
+    outcome = tested("best", baseline="ero")
+    assert outcome.verdict == verdicts.NOT_RUN and outcome.reasons == ("ero on 8x8 dqn",)
 
 
 def test_values_of_a_variant_are_compared_the_first_with_each_other(
@@ -156,8 +159,8 @@ def test_values_of_a_variant_are_compared_the_first_with_each_other(
             settings=settings,
         )
     row = claim("best", variant="learner=dqn; replay.lambda_max=0.5,0.25")
-    (found,) = claims.test(row, published.load("vlm_rb"), shelf(), Estimator(lambda _: 1.0, reps=100))
-    assert found.verdict == verdicts.REPRODUCED and found.findings[0].of == "replay.lambda_max=0.5 beside 0.25"
+    (outcome,) = claims.test(row, published.load("vlm_rb"), shelf(), Estimator(lambda _: 1.0, reps=100))
+    assert outcome.verdict == verdicts.REPRODUCED and outcome.findings[0].of == "replay.lambda_max=0.5 beside 0.25"
 
 
 def test_claims_of_labels_are_tested_on_what_teachers_said_and_runs_without_the_log_are_named(
@@ -178,8 +181,8 @@ def test_claims_of_labels_are_tested_on_what_teachers_said_and_runs_without_the_
     assert float(of_paper("label_accuracy").findings[0].ours.estimate) == 100
     bare = Writer(tmp_path / "bare")
     Papers(bare).add("bare", {0: {100: 0.5}}, suite="metaworld_pbrl", task="button-press", method="rl_sallm_f")
-    found = of_studies(bare, "label_accuracy")
-    assert found.reasons == ("label accuracy percent of no run of rl_sallm_f · paper on button-press",)
+    outcome = of_studies(bare, "label_accuracy")
+    assert outcome.reasons == ("label accuracy percent of no run of rl_sallm_f · paper on button-press",)
 
 
 def test_several_settings_beside_a_named_baseline_are_each_put_beside_it(
@@ -190,10 +193,10 @@ def test_several_settings_beside_a_named_baseline_are_each_put_beside_it(
         taught(name, (share, share), ablation=name)
     assert of_paper("ablations_cost_less").reasons == ("no task has all of its runs",)
     taught("last", (2, 2), ablation="no_self_augmentation")
-    found = of_paper("ablations_cost_less")
-    assert found.findings[0].of == "of 3 settings" and float(found.findings[0].ours.estimate) == 2
-    assert found.findings[0].verdict == verdicts.INCONCLUSIVE
-    assert "mean over button-press; the paper names no tasks" in found.reasons
+    outcome = of_paper("ablations_cost_less")
+    assert outcome.findings[0].of == "of 3 settings" and float(outcome.findings[0].ours.estimate) == 2
+    assert outcome.findings[0].verdict == verdicts.INCONCLUSIVE
+    assert "mean over button-press; the paper names no tasks" in outcome.reasons
 
 
 def test_a_metric_of_offline_pairs_is_that_of_the_learned_reward(
@@ -202,9 +205,9 @@ def test_a_metric_of_offline_pairs_is_that_of_the_learned_reward(
     for task in ("drawer-open", "door-open", "button-press"):
         taught(f"full-{task}", (3, 3), task=task)
         taught(f"without-{task}", (2, 2), task=task, ablation="no_self_augmentation", full=f"full-{task}")
-    found = of_paper("more_accurate_offline")
-    assert float(found.findings[0].ours.estimate) == pytest.approx(25.0)
-    assert "pairs of our own, not of a public data set" in found.reasons
+    outcome = of_paper("more_accurate_offline")
+    assert float(outcome.findings[0].ours.estimate) == pytest.approx(25.0)
+    assert "pairs of our own, not of a public data set" in outcome.reasons
 
 
 def test_a_mechanism_is_looked_at_on_each_task_that_has_the_runs(
@@ -222,12 +225,12 @@ def test_a_mechanism_is_looked_at_on_each_task_that_has_the_runs(
     names = ["aer_draws_locally", "relo_is_clipped", "ero_feedback_is_zero"]
     estimator = Estimator(lambda _: 1.0, 200, measured)
     local, clipped, none = claims.test(rows.loc[names], published.load("vlm_rb"), shelf(), estimator)
-    assert [found.of for found in local.findings] == [
+    assert [finding.of for finding in local.findings] == [
         "aer beside uer on minigrid_doorkey/6x6 dqn",
         "aer beside uer on minigrid_doorkey/8x8 dqn",
     ]
     assert local.verdict == verdicts.REPRODUCED
-    assert [float(found.ours.estimate) for found in local.findings] == pytest.approx([40, 40]), (
+    assert [float(finding.ours.estimate) for finding in local.findings] == pytest.approx([40, 40]), (
         "less is what is claimed"
     )
     assert clipped.verdict == verdicts.NOT_REPRODUCED, "30 % is not most"
@@ -241,17 +244,20 @@ def test_every_claim_of_every_paper_can_be_put_to_a_shelf(paper: str) -> None:
 
     empty = Shelf([], catalogue.paper(paper), {})
     rows = published.claims(paper)
-    found = claims.test(rows, published.load(paper), empty, Estimator(lambda _: 1.0, reps=10))
+    outcomes = claims.test(rows, published.load(paper), empty, Estimator(lambda _: 1.0, reps=10))
     words_alone = (rows["formula"] == "none") | rows["suite"].isin(empty.paper.robots)
     expected = [verdicts.PUBLISHED_ONLY if alone else verdicts.NOT_RUN for alone in words_alone]
-    assert [(each.claim.claim, each.verdict) for each in found] == list(zip(rows["claim"], expected, strict=True))
-    assert not words_alone.all() and all(each.reasons for each in found)
+    assert [(outcome.claim.claim, outcome.verdict) for outcome in outcomes] == list(
+        zip(rows["claim"], expected, strict=True)
+    )
+    assert not words_alone.all() and all(outcome.reasons for outcome in outcomes)
 
 
 def test_a_claim_over_pairs_of_task_and_setting_is_tested_on_their_mean(
     add: Callable[..., None], of_paper: Callable[..., Outcome]
 ) -> None:
-    """LaGEA's structured feedback beside free text: .75 and .5 on the six pairs of table 3, in one finding."""
+    """LaGEA's structured feedback has .75 and free text .5 on the six pairs of table 3; one finding compares the
+    means."""
     pairs = {
         "hidden": ("push", "drawer-open", "door-open"),
         "observable": ("button-press-topdown", "drawer-open", "door-open"),
@@ -259,14 +265,14 @@ def test_a_claim_over_pairs_of_task_and_setting_is_tested_on_their_mean(
     for mode, tasks in pairs.items():
         goal = {"suite.goal": {"value": mode, "layer": "command line", "source": ""}}
         for task in tasks:
-            where: dict[str, Any] = {"suite": "metaworld_mt10", "task": task, "method": "lagea"}
+            place: dict[str, Any] = {"suite": "metaworld_mt10", "task": task, "method": "lagea"}
             full = f"{mode}-{task}"
             high = 1.0 if mode == "hidden" else 0.5
-            add(full, {seed: {END: high} for seed in range(3)}, **where, settings=goal)
+            add(full, {seed: {END: high} for seed in range(3)}, **place, settings=goal)
             layer = {"guide.structured": {"value": False, "layer": "ablation feedback=freeform", "source": ""}}
             role = {"kind": "ablation", "name": "feedback=freeform", "reference": full}
             ends = {seed: {END: 0.5} for seed in range(3)}
-            add(f"{full}-free", ends, **where, variant="x", settings={**goal, **layer}, matrix=role)
+            add(f"{full}-free", ends, **place, variant="x", settings={**goal, **layer}, matrix=role)
     (finding,) = of_paper("structured_feedback_beats_free_form", "lagea").findings
     assert float(finding.ours.estimate) == pytest.approx(25)
     assert finding.of == "lagea beside lagea ablation=free_form_feedback"

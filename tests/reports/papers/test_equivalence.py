@@ -12,7 +12,7 @@ from guidebench.reports.papers.equivalence import Estimate, Published, printed
 
 STUDIES = 2000
 EPISODES = 100
-"""Of ours, over seeds."""
+"""Number of our episodes, over all seeds."""
 
 
 def estimate(value: float, error: float, seeds: int = 5) -> Estimate:
@@ -27,7 +27,12 @@ def estimate(value: float, error: float, seeds: int = 5) -> Estimate:
         (Published(0.8, 0.8, seeds=5), estimate(0.75, 0.06), 0.2, verdicts.INCONCLUSIVE),  # -.05 ± .181
         (Published(0.8, 0.8, seeds=5), estimate(0.6, 0.04), 0.2, verdicts.NOT_REPRODUCED),  # -.2 ± .157 at 95 %
         (Published(0.8, 0.8, 0.2, 5), estimate(0.6, 0.04), 0.2, verdicts.INCONCLUSIVE),  # the paper's own error is .2
-        (Published(0.831, 0.831, seeds=5), estimate(0.43, 0.2), 0.2, verdicts.INCONCLUSIVE),  # a width passes nothing
+        (
+            Published(0.831, 0.831, seeds=5),
+            estimate(0.43, 0.2),
+            0.2,
+            verdicts.INCONCLUSIVE,
+        ),  # a wide interval reproduces nothing
         (
             Published(0.8, 0.8, seeds=5),
             estimate(0.79, 0.0),
@@ -58,7 +63,7 @@ def test_a_value_is_equal_within_the_margin_or_differs_or_neither(
         (61.3, estimate(-5, 3), verdicts.NOT_REPRODUCED),
         (11.0, estimate(0, 2), verdicts.NOT_REPRODUCED),  # -11 ± 7.9, more than a quarter of 22
         (8.0, estimate(3, 2), verdicts.INCONCLUSIVE),  # within the margin, but perhaps no gain
-        (0.0, estimate(0, 2), verdicts.REPRODUCED),  # published as none: a value like others
+        (0.0, estimate(0, 2), verdicts.REPRODUCED),  # a published value of 0 is tested like any other
         (-52.8, estimate(-30, 3), verdicts.SAME_DIRECTION),
     ],
 )
@@ -105,11 +110,11 @@ def test_the_paper_s_error_is_what_it_says_or_the_wider_meaning_or_as_ours() -> 
 
 
 def test_seeds_that_all_reach_a_bound_are_read_with_one_that_did_not() -> None:
-    found = equivalence.of_seeds(np.ones(5), 1.0)
-    assert found.value.tolist() == pytest.approx([1, 5 / 6, 1]) and found.error.tolist() == pytest.approx([0, 1 / 6, 0])
-    assert equivalence.why_inconclusive(found) == (equivalence.SEEDS_ALIKE,)
-    assert equivalence.decided(found, Published(1.0, 1.0, seeds=5), 0.2) == verdicts.INCONCLUSIVE
-    assert equivalence.decided(found, Published(0.0, 0.0, 0.0, 5), 0.2) == verdicts.NOT_REPRODUCED
+    seeds = equivalence.of_seeds(np.ones(5), 1.0)
+    assert seeds.value.tolist() == pytest.approx([1, 5 / 6, 1]) and seeds.error.tolist() == pytest.approx([0, 1 / 6, 0])
+    assert equivalence.why_inconclusive(seeds) == (equivalence.SEEDS_ALIKE,)
+    assert equivalence.decided(seeds, Published(1.0, 1.0, seeds=5), 0.2) == verdicts.INCONCLUSIVE
+    assert equivalence.decided(seeds, Published(0.0, 0.0, 0.0, 5), 0.2) == verdicts.NOT_REPRODUCED
     inside = equivalence.of_seeds(np.array([0.5, 0.6, 0.5, 0.6, 0.5]), 1.0)
     assert np.ptp(inside.value) == 0, "seeds within the range show their spread"
 
@@ -142,14 +147,17 @@ SCORES = {
 def rates(
     score: Callable[..., Array], mean: float, worse: float, seeds: int, theirs: int, error: str
 ) -> dict[str, float]:
-    """How often each verdict is reached: a paper of `theirs` seeds with this mean, and ours, worse by so much."""
+    """Return verdict -> share of simulated studies that reach it, for a paper of `theirs` seeds with this mean and our
+    `seeds` seeds whose mean is lower by `worse`."""
     rng = np.random.default_rng(0)
     paper = score(mean, (STUDIES, theirs), rng)
     ours = equivalence.of_seeds(score(mean - worse, (STUDIES, seeds), rng), 1.0)
-    told = paper.std(axis=1, ddof=1) / np.sqrt(theirs) if error == "printed" else np.nan
+    printed_error = paper.std(axis=1, ddof=1) / np.sqrt(theirs) if error == "printed" else np.nan
     value = paper.mean(axis=1).round(2)
-    found = equivalence.decided(ours, Published(value, value, told, theirs), statistics.margin_of_rate(value, EPISODES))
-    return {verdict: float((found == verdict).mean()) for verdict in verdicts.TESTED}
+    reached = equivalence.decided(
+        ours, Published(value, value, printed_error, theirs), statistics.margin_of_rate(value, EPISODES)
+    )
+    return {verdict: float((reached == verdict).mean()) for verdict in verdicts.TESTED}
 
 
 @pytest.mark.parametrize("score", list(SCORES))
@@ -164,19 +172,19 @@ def test_an_identical_method_is_refuted_and_a_worse_one_reproduced_in_at_most_on
                 case = (SCORES[score], mean)
                 same = rates(*case, 0.0, seeds, theirs, error)
                 worse = rates(*case, 0.2, seeds, theirs, error)
-                told = f"{seeds} seeds beside {theirs} of {mean}"
-                assert same[verdicts.NOT_REPRODUCED] <= allowed, told
-                assert worse[verdicts.REPRODUCED] <= allowed, told
+                message = f"{seeds} seeds beside {theirs} of {mean}"
+                assert same[verdicts.NOT_REPRODUCED] <= allowed, message
+                assert worse[verdicts.REPRODUCED] <= allowed, message
 
 
 def gain(ours: Array, theirs: Array) -> Estimate:
-    """In percent of the baseline's, from scores [studies, seeds], with the error of the delta method."""
+    """Return the gain in percent of the baseline, from scores [studies, seeds], with the delta method's error."""
     seeds = ours.shape[1]
-    one, other = ours.mean(axis=1), theirs.mean(axis=1)
-    shares = [ours.var(axis=1, ddof=1) / one**2, theirs.var(axis=1, ddof=1) / other**2]
+    mean, baseline = ours.mean(axis=1), theirs.mean(axis=1)
+    shares = [ours.var(axis=1, ddof=1) / mean**2, theirs.var(axis=1, ddof=1) / baseline**2]
     freedom = sum(shares) ** 2 / sum(share**2 for share in shares) * (seeds - 1)
-    error = 100 * one / other * np.sqrt(sum(shares) / seeds)
-    return Estimate(100 * (one / other - 1)[None], error[None], freedom[None], seeds)
+    error = 100 * mean / baseline * np.sqrt(sum(shares) / seeds)
+    return Estimate(100 * (mean / baseline - 1)[None], error[None], freedom[None], seeds)
 
 
 @pytest.mark.parametrize(("mean", "baseline", "strength"), [(0.3, 0.1, 10), (0.5, 0.2, 4), (0.4, 0.4, 4)])
@@ -184,19 +192,19 @@ def gain(ours: Array, theirs: Array) -> Estimate:
 def test_an_identical_gain_is_refuted_in_at_most_one_study_of_twenty(
     mean: float, baseline: float, strength: float, seeds: int, theirs: int
 ) -> None:
-    """Where baselines are low the paper's gain is large in many studies, and says little about its size."""
+    """Where baselines are low, the paper's gain is large in many studies and says little about its true size."""
     rng, score = np.random.default_rng(0), beta(strength)
     paper = score(mean, (STUDIES, theirs), rng).mean(axis=1) / score(baseline, (STUDIES, theirs), rng).mean(axis=1)
     value = (100 * (paper - 1)).round(1)
     ours = gain(score(mean, (STUDIES, seeds), rng), score(baseline, (STUDIES, seeds), rng))
     margins = 0.2 * (100 + np.maximum(value, 0.0))
     published = Published(value, value, seeds=theirs, origin=equivalence.origin("gain_percent", ""))
-    found = equivalence.decided(ours, published, margins, directed=False)
-    assert float((found == verdicts.NOT_REPRODUCED).mean()) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / STUDIES)
+    reached = equivalence.decided(ours, published, margins, directed=False)
+    assert float((reached == verdicts.NOT_REPRODUCED).mean()) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / STUDIES)
 
 
 def test_the_paper_s_spread_of_a_gain_grows_with_its_ratio() -> None:
-    """A published gain of 200 % is three times the ratio of no gain: an error of 2 sqrt(1 + 9), not of 2 sqrt(2)."""
+    """A published gain of 200 % means a ratio of three: the error is 2 sqrt(1 + 9), not 2 sqrt(2)."""
     ours = estimate(0, 2)
     plain, grown = (
         equivalence.ends(ours, Published(200, 200, seeds=5, origin=origin)) for origin in (float("nan"), -100.0)

@@ -19,15 +19,17 @@ THEIRS = {0: {100: 0.3, 200: 0.4, 300: 0.5}, 1: {100: 0.3, 200: 0.4, 300: 0.7}} 
 
 @pytest.fixture
 def setting(add: Callable[..., None], shelf: Callable[..., Shelf]) -> Callable[..., Setting]:
-    def made(ours: Any = OURS, theirs: Any = THEIRS) -> Setting:
+    def build(ours: Any = OURS, theirs: Any = THEIRS) -> Setting:
         add("ours", ours, method="vlm_rb")
         add("theirs", theirs, method="per")
-        found = shelf()
-        one, other = (found.row("minigrid_doorkey", "8x8", name, "dqn", {}) for name in ("vlm_rb", "per"))
-        assert one is not None
-        return Setting(one, other)
+        shelf_ = shelf()
+        method_row, baseline_row = (
+            shelf_.row("minigrid_doorkey", "8x8", name, "dqn", {}) for name in ("vlm_rb", "per")
+        )
+        assert method_row is not None
+        return Setting(method_row, baseline_row)
 
-    return made
+    return build
 
 
 def estimator(seconds: float = 1.0) -> Estimator:
@@ -60,11 +62,11 @@ def test_the_baselines_own_steps_lead_to_its_own_best(setting: Callable[..., Set
 
 @pytest.mark.parametrize("apart", [0, 5])
 def test_a_mean_has_the_standard_error_and_degrees_of_its_seeds(apart: int, setting: Callable[..., Setting]) -> None:
-    ours = dict(enumerate({100: value} for value in (0.5, 0.6, 0.8, 0.4, 0.7)))
-    theirs = {seed + apart: curve for seed, curve in enumerate({100: value} for value in (0.4, 0.6, 0.7, 0.4, 0.4))}
+    ours = dict(enumerate({100: score} for score in (0.5, 0.6, 0.8, 0.4, 0.7)))
+    theirs = {seed + apart: curve for seed, curve in enumerate({100: score} for score in (0.4, 0.6, 0.7, 0.4, 0.4))}
     both = setting(ours, theirs)
-    found = Estimator(lambda _: 1.0, reps=50_000)
-    alone = found("success_rate", [Setting(both.row)]).tested
+    estimate = Estimator(lambda _: 1.0, reps=50_000)
+    alone = estimate("success_rate", [Setting(both.row)]).tested
     deviation = np.std([0.5, 0.6, 0.8, 0.4, 0.7], ddof=1)
     assert alone.error.tolist() == pytest.approx([deviation / np.sqrt(5)], rel=0.02)
     assert alone.freedom.tolist() == pytest.approx([4]) and alone.seeds == 5
@@ -72,7 +74,7 @@ def test_a_mean_has_the_standard_error_and_degrees_of_its_seeds(apart: int, sett
     assert [low, high] == pytest.approx(
         equivalence.ends(equivalence.of_seeds(np.array([0.5, 0.6, 0.8, 0.4, 0.7]))), rel=0.02
     )
-    gap = found("success_rate", [both], lambda one, other: one - other).tested
+    gap = estimate("success_rate", [both], lambda first, second: first - second).tested
     # Welch and Satterthwaite of variances .025 and .02, whether or not the seeds are the same
     assert gap.error.tolist() == pytest.approx([np.sqrt(0.045 / 5)], rel=0.02)
     assert gap.freedom.tolist() == pytest.approx([4 * 0.045**2 / (0.025**2 + 0.02**2)], rel=0.02)
@@ -80,9 +82,9 @@ def test_a_mean_has_the_standard_error_and_degrees_of_its_seeds(apart: int, sett
 
 def test_a_target_that_resamples_miss_is_infinitely_far(setting: Callable[..., Setting]) -> None:
     weak = {0: {100: 0.1, 200: 0.2, 300: 0.4}, 1: {100: 0.2, 200: 0.4, 300: 0.8}}
-    found = estimator()("steps_to_baseline_best", [setting(ours=weak)])
-    assert float(found.interval.estimate) == 300 and np.isinf(float(found.interval.high))
-    assert np.isinf(found.tested.error[0]), "some reach it and some do not: nothing is decided"
+    steps = estimator()("steps_to_baseline_best", [setting(ours=weak)])
+    assert float(steps.interval.estimate) == 300 and np.isinf(float(steps.interval.high))
+    assert np.isinf(steps.tested.error[0]), "some reach it and some do not: nothing is decided"
     hopeless = {0: {100: 0.1, 300: 0.2}, 1: {100: 0.1, 300: 0.2}}
     never = estimator()("steps_to_baseline_best", [setting(ours=hopeless)]).tested
     assert np.isinf(never.value[0]) and never.error[0] == 0, "never, in every resample"
@@ -90,16 +92,17 @@ def test_a_target_that_resamples_miss_is_infinitely_far(setting: Callable[..., S
 
 def test_a_row_at_a_bound_is_read_with_one_more_seed_at_the_other(setting: Callable[..., Setting]) -> None:
     ones = {seed: {100: 0.0, 200: 1.0} for seed in range(5)}
-    found = estimator()("success_rate", [setting(ours=ones)])
-    assert found.tested.value.tolist() == pytest.approx([1, 5 / 6])
-    assert found.tested.error.tolist() == pytest.approx([0, 1 / 6], rel=0.1)
-    assert float(found.interval.high) == 1 and 0.3 < float(found.interval.low) < 0.5
+    rate = estimator()("success_rate", [setting(ours=ones)])
+    assert rate.tested.value.tolist() == pytest.approx([1, 5 / 6])
+    assert rate.tested.error.tolist() == pytest.approx([0, 1 / 6], rel=0.1)
+    assert float(rate.interval.high) == 1 and 0.3 < float(rate.interval.low) < 0.5
     both = estimator()("time_saving_percent", [setting(ours=ones, theirs=ones)]).tested
     assert len(both.value) == 3, "one in the method's row, one in the baseline's"
 
 
 def test_an_interval_ends_where_no_value_can_be(setting: Callable[..., Setting]) -> None:
-    """The row with one more seed that never succeeds may miss its target, so nothing bounds the saving from below."""
+    """The row with one more seed, which never succeeds, may miss its target, so nothing bounds the saving from
+    below."""
     ones = {seed: {100: 0.0, 200: 1.0} for seed in range(4)}
     mixed = {0: {100: 0.0, 200: 0.8}, 1: {100: 0.0, 200: 0.1}, 2: {100: 0.0, 200: 0.9}, 3: {100: 0.0, 200: 0.6}}
     saving = estimator()("step_saving_percent", [setting(ours=ones, theirs=mixed)]).interval
@@ -113,10 +116,10 @@ def test_several_settings_are_averaged_before_they_are_compared(
     for learner, ours, theirs in (("dqn", 1.0, 0.4), ("iqn", 0.6, 0.2)):
         add(f"{learner}-ours", {0: {100: ours}, 1: {100: ours}}, method="vlm_rb", learner=learner)
         add(f"{learner}-theirs", {0: {100: theirs}, 1: {100: theirs}}, method="uer", learner=learner)
-    found = shelf()
+    rows = shelf()
     settings = []
     for learner in ("dqn", "iqn"):
-        ours, theirs = (found.row("minigrid_doorkey", "8x8", name, learner, {}) for name in ("vlm_rb", "uer"))
+        ours, theirs = (rows.row("minigrid_doorkey", "8x8", name, learner, {}) for name in ("vlm_rb", "uer"))
         assert ours is not None
         settings.append(Setting(ours, theirs))
     # means .8 and .3, not the mean of 150 % and 200 %
@@ -124,23 +127,23 @@ def test_several_settings_are_averaged_before_they_are_compared(
 
 
 def test_one_seed_has_no_interval_and_a_baseline_without_success_no_gain(setting: Callable[..., Setting]) -> None:
-    found = estimator()("gain_percent", [setting(theirs={0: {100: 0.0, 300: 0.0}})])
-    assert np.isnan(found.interval.estimate) and np.isnan(found.interval.low)
+    gain = estimator()("gain_percent", [setting(theirs={0: {100: 0.0, 300: 0.0}})])
+    assert np.isnan(gain.interval.estimate) and np.isnan(gain.interval.low)
 
 
 def test_a_gain_and_a_difference_have_the_interval_of_the_one_test(setting: Callable[..., Setting]) -> None:
-    ours = dict(enumerate({100: value} for value in (0.9, 0.8, 0.85, 0.95, 0.9)))
-    theirs = dict(enumerate({100: value} for value in (0.5, 0.6, 0.4, 0.55, 0.45)))
-    made = setting(ours=ours, theirs=theirs)
-    assert made.baseline is not None
-    samples = [scoring.sample(SUCCESS, row.success, row.variances, row.counts) for row in (made.row, made.baseline)]
-    gain, factors = estimator()("gain_percent", [made]).interval, statistics.ratio(*samples)
+    ours = dict(enumerate({100: score} for score in (0.9, 0.8, 0.85, 0.95, 0.9)))
+    theirs = dict(enumerate({100: score} for score in (0.5, 0.6, 0.4, 0.55, 0.45)))
+    both = setting(ours=ours, theirs=theirs)
+    assert both.baseline is not None
+    samples = [scoring.sample(SUCCESS, row.success, row.variances, row.counts) for row in (both.row, both.baseline)]
+    gain, factors = estimator()("gain_percent", [both]).interval, statistics.ratio(*samples)
     assert [*map(float, gain)] == pytest.approx([min(100 * (float(part) - 1), 100) for part in factors]), "cut at 1"
-    saving = estimator()("success_rate", [made], relative_saving).interval
+    saving = estimator()("success_rate", [both], relative_saving).interval
     savings = [max(100 * (1 - float(factors[place])), -100) for place in (0, 2, 1)]
     assert [*map(float, saving)] == pytest.approx(savings)
-    apart = estimator()("success_percent", [made], exact.difference).interval
+    apart = estimator()("success_percent", [both], exact.difference).interval
     shifts = statistics.interval(*samples)
     assert [*map(float, apart)] == pytest.approx([100 * float(part) for part in shifts])
-    steps = estimator()("step_saving_percent", [made])
+    steps = estimator()("step_saving_percent", [both])
     assert np.isfinite(float(steps.interval.estimate)), "of a mean curve alone, so no seed has a number of its own"

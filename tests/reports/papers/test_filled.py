@@ -18,17 +18,17 @@ END = 1_000_000
 
 def tables(shelf: Shelf, paper: str = "vlm_rb") -> dict[str, Filled]:
     estimator = Estimator(lambda _: 1.0, reps=200)
-    found = filled.fill(catalogue.paper(paper), published.load(paper), shelf, estimator)
-    return {table.layout.table: table for table in found}
+    filled_tables = filled.fill(catalogue.paper(paper), published.load(paper), shelf, estimator)
+    return {table.layout.table: table for table in filled_tables}
 
 
 @pytest.mark.parametrize("paper", list(published.PAPERS))
 def test_every_published_number_has_one_place_in_its_table(paper: str, shelf: Callable[..., Shelf]) -> None:
     numbers = published.load(paper)
-    found = tables(Shelf([], catalogue.paper(paper), {}), paper)
-    assert set(found) == set(numbers["table"])
-    for name, table in found.items():
-        placed = [entry.number for line in table.lines for cell in line.cells for entry in cell]
+    paper_tables = tables(Shelf([], catalogue.paper(paper), {}), paper)
+    assert set(paper_tables) == set(numbers["table"])
+    for name, table in paper_tables.items():
+        placed = [number.number for line in table.lines for cell in line.cells for number in cell]
         assert len(placed) == (numbers["table"] == name).sum()
         if not table.layout.composed:
             assert all(len(cell) <= 1 for line in table.lines for cell in line.cells), f"{name}: two in one place"
@@ -58,7 +58,7 @@ def test_a_line_has_the_papers_numbers_and_ours_with_a_verdict(
     assert best[0].verdict == verdicts.NOT_REPRODUCED, "published as no gain, ours a third"
     assert best[1].verdict == verdicts.NOT_REPRODUCED, ".80 beside 1.00, with an interval of .18 either way"
     spread = [line.cells[0][-1] for line in table.lines if line.names == ("dqn", "16x16", "uer")]
-    assert [entry.verdict for entry in spread] == [verdicts.INCONCLUSIVE] and spread[0].reasons == (
+    assert [number.verdict for number in spread] == [verdicts.INCONCLUSIVE] and spread[0].reasons == (
         equivalence.TOO_WIDE,
     )
     assert text.published(steps) == "+10.7% (150K/168K)"
@@ -69,8 +69,10 @@ def test_a_line_has_the_papers_numbers_and_ours_with_a_verdict(
 
 
 def test_robots_are_published_only(shelf: Callable[..., Shelf]) -> None:
-    found = tables(Shelf([], catalogue.paper("kagi"), {}), "kagi")
-    assert {v for table in found.values() for line in table.lines for v in line.verdicts} == {verdicts.PUBLISHED_ONLY}
+    paper_tables = tables(Shelf([], catalogue.paper("kagi"), {}), "kagi")
+    assert {v for table in paper_tables.values() for line in table.lines for v in line.verdicts} == {
+        verdicts.PUBLISHED_ONLY
+    }
 
 
 def test_tables_of_speed_show_ours_and_say_that_the_machine_is_another(
@@ -87,27 +89,27 @@ def test_tables_of_speed_show_ours_and_say_that_the_machine_is_another(
         return np.full(len(row.seeds), values.get(metric, np.nan))
 
     estimator = Estimator(lambda _: 1.0, 200, measured)
-    found = filled.fill(catalogue.paper("vlm_rb"), published.load("vlm_rb"), shelf(), estimator)
-    entries = {
-        (entry.number.metric, entry.number.method, entry.number.variant.get("model", "")): entry
-        for table in found
+    filled_tables = filled.fill(catalogue.paper("vlm_rb"), published.load("vlm_rb"), shelf(), estimator)
+    numbers = {
+        (number.number.metric, number.number.method, number.number.variant.get("model", "")): number
+        for table in filled_tables
         for line in table.lines
         for cell in line.cells
-        for entry in cell
+        for number in cell
         if table.layout.table in ("5", "6")
     }
 
     def ours(*key: str) -> float:
-        entry = entries[key]
-        assert entry.verdict == verdicts.NOT_COMPARABLE and "measured on other hardware" in entry.reasons
-        assert entry.ours is not None
-        return float(entry.ours.estimate)
+        number = numbers[key]
+        assert number.verdict == verdicts.NOT_COMPARABLE and "measured on other hardware" in number.reasons
+        assert number.ours is not None
+        return float(number.ours.estimate)
 
     assert ours("steps_per_second", "per", "") == 200
     assert ours("relative_speed_percent", "vlm_rb", "") == pytest.approx(90)
     assert ours("seconds_per_clip", "vlm_rb", "perception_lm_3b") == 2
     assert ours("seconds_per_clip_change_percent", "vlm_rb", "perception_lm_3b") == pytest.approx(100)
-    missing = entries["seconds_per_clip", "vlm_rb", "perception_lm_8b"]
+    missing = numbers["seconds_per_clip", "vlm_rb", "perception_lm_8b"]
     assert missing.verdict == verdicts.NOT_RUN and missing.reasons == ("vlm_rb model=perception_lm_8b",)
 
 
@@ -116,8 +118,10 @@ def test_fewer_than_five_seeds_are_inconclusive_and_say_so(
 ) -> None:
     for method in ("uer", "vlm_rb"):
         add(method, {seed: {END: 0.8} for seed in range(4)}, method=method)
-    found = tables(shelf())
-    (line,) = [line for line in found["7"].lines if line.names == ("dqn", "8x8", "uer")]
-    own = line.cells[0][-1]
-    assert own.number.method == "uer" and own.verdict == verdicts.INCONCLUSIVE
-    assert own.reasons == ("fewer than five seeds",) and "fewer than five seeds" in text.letters(found.values(), [])
+    paper_tables = tables(shelf())
+    (line,) = [line for line in paper_tables["7"].lines if line.names == ("dqn", "8x8", "uer")]
+    number = line.cells[0][-1]
+    assert number.number.method == "uer" and number.verdict == verdicts.INCONCLUSIVE
+    assert number.reasons == ("fewer than five seeds",) and "fewer than five seeds" in text.letters(
+        paper_tables.values(), []
+    )

@@ -7,7 +7,7 @@ from guidebench import results
 from guidebench.harness.plan.config import Cell
 from guidebench.reports.papers import kagi, report, verdicts
 from guidebench.reports.papers.report import PaperReport
-from tests.reports.papers.planned import as_if_run, unrendered_module
+from tests.reports.papers.planned_studies import as_if_run, unrendered_module
 
 __all__ = ["unrendered_module"]
 (FIGURE_5,) = papers.ABOUT["kagi"].experiments
@@ -16,16 +16,16 @@ SCRIPTED = "segmenter=scripted waypoints=scripted classifier=oracle"
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[PaperReport, list[Cell]]:
-    """The report on the command in the paper's own profile, and its cells."""
+def planned_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[PaperReport, list[Cell]]:
+    """Return the report on an as-if-run study of the command in the paper's own profile, and its cells."""
     plan = papers.plan(FIGURE_5.command)
     study = as_if_run(plan, tmp_path_factory.mktemp("figure-5") / "study", lambda cell: 0.5)
     return report.report([results.study(study)], "kagi", {}, reps=200), plan.trained
 
 
-def test_one_command_makes_the_nine_rows_of_figure_5(planned: tuple[PaperReport, list[Cell]]) -> None:
-    _, cells = planned
-    found = {
+def test_one_command_makes_the_nine_rows_of_figure_5(planned_report: tuple[PaperReport, list[Cell]]) -> None:
+    _, cells = planned_report
+    rows = {
         (
             cell.names.method,
             getattr(cell.section("guide"), "formulation", "sparse"),
@@ -34,7 +34,7 @@ def test_one_command_makes_the_nine_rows_of_figure_5(planned: tuple[PaperReport,
         for cell in cells
     }
     rewards = (("robofume", "sparse"), ("kagi", "both"), ("kagi", "dense"))
-    assert len(cells) == 9 and found == {(*reward, count) for reward in rewards for count in (20, 10, 4)}
+    assert len(cells) == 9 and rows == {(*reward, count) for reward in rewards for count in (20, 10, 4)}
     assert {
         (part.demonstrations, cell.section("offline").demonstrations)
         for cell in cells
@@ -43,14 +43,14 @@ def test_one_command_makes_the_nine_rows_of_figure_5(planned: tuple[PaperReport,
 
 
 def test_each_curve_of_figure_5_finds_its_row_and_its_orderings_are_tested(
-    planned: tuple[PaperReport, list[Cell]],
+    planned_report: tuple[PaperReport, list[Cell]],
 ) -> None:
-    found, _ = planned
+    paper_report, _ = planned_report
     assert len([figure for figure in kagi.PAPER.figures if figure.figure == "5"]) == 3
-    outcomes = {outcome.claim.claim: outcome for outcome in found.claims}
+    outcomes = {outcome.claim.claim: outcome for outcome in paper_report.claims}
     for name in ("dense_and_sparse_over_sparse", "dense_alone_is_worst"):
         assert outcomes[name].verdict not in UNTESTED, outcomes[name]
-    assert [each.of for each in outcomes["dense_and_sparse_over_sparse"].findings] == ["of 3 settings"]
+    assert [finding.of for finding in outcomes["dense_and_sparse_over_sparse"].findings] == ["of 3 settings"]
 
 
 def test_sparse_reward_alone_is_robofume_or_kagi_with_it() -> None:

@@ -16,10 +16,10 @@ from tests.reports.papers.conftest import Papers
 def taught_study(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Measured]:
     writer = Writer(tmp_path_factory.mktemp("measures") / "study")
     Papers(writer).teach("full", (3, 1))
-    return measuring(writer)
+    return measure_row(writer)
 
 
-def measuring(writer: Writer) -> tuple[ReportRow, Measured]:
+def measure_row(writer: Writer) -> tuple[ReportRow, Measured]:
     study, summary = writer.summarised()
     return summary.rows[0], Measured(lambda _: study)
 
@@ -53,8 +53,8 @@ def test_each_run_has_its_own(metric: str, expected: list[float], row: ReportRow
 
 def test_the_estimate_is_the_mean_over_runs_drawn_like_those_of_curves(row: ReportRow, measured: Measured) -> None:
     estimator = Estimator(lambda _: 1.0, 400, measured)
-    found = estimator("dollars", [Setting(row)])
-    assert float(found.interval.estimate) == 2.0 and found.tested.error.tolist() == pytest.approx([1.0], rel=0.1)
+    dollars = estimator("dollars", [Setting(row)])
+    assert float(dollars.interval.estimate) == 2.0 and dollars.tested.error.tolist() == pytest.approx([1.0], rel=0.1)
     success = estimator("success_percent", [Setting(row)])  # 80 and 20 in tenths of episodes
     assert np.corrcoef(
         estimator.samples("dollars", [Setting(row)]), estimator.samples("success_percent", [Setting(row)])
@@ -71,13 +71,14 @@ def test_a_run_without_a_number_is_left_out_and_one_alone_has_no_interval(row: R
 
 def test_hand_written_code_has_no_bill(taught: Callable[..., None], writer: Writer) -> None:
     taught("full", (3, 1), backend="scripted", model="scripted", parts={"teacher": "llm", "chat": "scripted"})
-    row, measured = measuring(writer)
+    row, measured = measure_row(writer)
     assert np.isnan(measured(row, "dollars")).all() and measured(row, "label_accuracy_percent").tolist() == [75, 25]
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Measured]:
-    """Two seeds of a replay on DoorKey, packed into one worker; the second never succeeds."""
+def replay_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Measured]:
+    """Write a run of a replay method on DoorKey, two seeds packed into one worker, of which the second never
+    succeeds."""
     writer = Writer(tmp_path_factory.mktemp("drawn") / "study")
     name = {"replay.clip_length": {"value": 32, "layer": "method", "source": ""}}
     curves = {0: {100: [0], 200: [1], 400: [1]}, 1: {100: [0], 200: [0], 400: [0]}}
@@ -93,7 +94,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Measured
         ]
         rows = [row | {f"{kind}/goal": 1 - row[f"{kind}/key"] for kind in ("drawn", "stored")} for row in rows]
         write_rows(root / f"seed-{seed}", "metrics", rows)
-    return measuring(writer)
+    return measure_row(writer)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +112,8 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReportRow, Measured
         ("draws_to_key_percent", [50, 50]),  # .25 beside .5 over the second half
     ],
 )
-def test_speed_and_draws_of_each_run(metric: str, expected: list[float], drawn: tuple[ReportRow, Measured]) -> None:
-    row, measured = drawn
+def test_speed_and_draws_of_each_run(
+    metric: str, expected: list[float], replay_run: tuple[ReportRow, Measured]
+) -> None:
+    row, measured = replay_run
     assert measured(row, metric).tolist() == pytest.approx(expected, abs=1e-9)

@@ -14,6 +14,6 @@ from guidebench.reports.papers.sources import Sources
 def test_a_figure_without_a_run_is_named_as_missing(paper: str) -> None:
     nothing: Any = None
     shelf: Any = SimpleNamespace(row=lambda *about: None, paper=PAPERS[paper])
-    drawn = pictures.draw(PAPERS[paper], Sources(shelf, nothing, nothing, 1))
-    assert drawn.drawings == () and len(drawn.missing) == len(PAPERS[paper].figures)
-    assert all(name.startswith("figure ") for name in drawn.missing)
+    figures = pictures.draw(PAPERS[paper], Sources(shelf, nothing, nothing, 1))
+    assert figures.drawings == () and len(figures.missing) == len(PAPERS[paper].figures)
+    assert all(name.startswith("figure ") for name in figures.missing)

@@ -32,21 +32,21 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ours(study: Path) -> PaperReport:
-    return made(study)
+    return paper_report(study)
 
 
-def made(study: Path, paper: str = "vlm_rb", **stand_ins: str) -> PaperReport:
+def paper_report(study: Path, paper: str = "vlm_rb", **stand_ins: str) -> PaperReport:
     return report.report([results.study(study)], paper, stand_ins, reps=200)
 
 
 def test_every_number_and_claim_is_in_the_json_with_its_runs(ours: PaperReport) -> None:
-    found = json.loads(json.dumps(report.plain(ours), allow_nan=False))
-    numbers = [number for table in found["tables"] for number in table["numbers"]]
-    assert len(numbers) == len(published.load("vlm_rb")) and len(found["claims"]) == len(published.claims("vlm_rb"))
-    (own,) = [n for n in numbers if n["table"] == "7" and n["method"] == "uer" and n["task"] == "8x8"
+    document = json.loads(json.dumps(report.plain(ours), allow_nan=False))
+    numbers = [number for table in document["tables"] for number in table["numbers"]]
+    assert len(numbers) == len(published.load("vlm_rb")) and len(document["claims"]) == len(published.claims("vlm_rb"))
+    (uer_best,) = [n for n in numbers if n["table"] == "7" and n["method"] == "uer" and n["task"] == "8x8"
               and n["metric"] == "best_success_rate" and n["variant"]["learner"] == "dqn"]  # fmt: skip
-    assert own["ours"]["estimate"] == pytest.approx(0.5) and own["verdict"] == "inconclusive"
-    assert own["runs"] == ["minigrid_doorkey/8x8/uer-theirs/seed-0", "minigrid_doorkey/8x8/uer-theirs/seed-1"]
+    assert uer_best["ours"]["estimate"] == pytest.approx(0.5) and uer_best["verdict"] == "inconclusive"
+    assert uer_best["runs"] == ["minigrid_doorkey/8x8/uer-theirs/seed-0", "minigrid_doorkey/8x8/uer-theirs/seed-1"]
     (gain,) = [n for n in numbers if n["table"] == "7" and n["metric"] == "gain_percent" and n["task"] == "8x8"
                and n["variant"] == {"baseline": "uer", "learner": "dqn"}]  # fmt: skip
     assert gain["verdict"] == "not comparable" and gain["reasons"] == ["judge sprite, scripted"]
@@ -61,7 +61,7 @@ def test_figures_are_drawn_where_there_are_runs_and_named_where_not(ours: PaperR
 
 def test_the_page_escapes_what_came_from_files(add: Callable[..., None], writer: Writer, unrendered: None) -> None:
     add("ours", RISES, method="vlm_rb", backend="scripted", model="<script>alert(1)</script>")
-    text = page.render(made(writer.finish()))
+    text = page.render(paper_report(writer.finish()))
     assert "<script>" not in text and "&lt;script&gt;" in text
 
 
@@ -69,10 +69,10 @@ def test_the_page_escapes_what_came_from_files(add: Callable[..., None], writer:
 def test_every_paper_has_a_page_tables_and_claims_and_compiles_whatever_has_been_run(
     study: Path, preferences: PaperReport, tmp_path: Path, pdflatex: Callable[..., str]
 ) -> None:
-    """The papers' documents are compiled as one, each in a directory of its own."""
+    """The documents of all papers are compiled as one, each from a directory of its own."""
     preambles, bodies = set(), []
     for paper in published.PAPERS:
-        files = contents(preferences if paper == "rl_sallm_f" else made(study, paper))
+        files = contents(preferences if paper == "rl_sallm_f" else paper_report(study, paper))
         assert {f"{paper}.html", f"{paper}.tex", f"{paper}.json", f"{paper}-document.tex"} <= set(files)
         assert files[f"{paper}.tex"].count(rb"\begin{tabular}") == len(set(published.load(paper)["table"]))
         (tmp_path / paper).mkdir()
@@ -90,7 +90,8 @@ def test_every_paper_has_a_page_tables_and_claims_and_compiles_whatever_has_been
 
 @pytest.fixture(scope="module")
 def preferences(tmp_path_factory: pytest.TempPathFactory) -> PaperReport:
-    """Two tasks, one with ablations and a raw model, the other with a larger one; and a point maze."""
+    """Return the report on studies of two tasks, one with ablations and a raw model, the other with a larger model, and
+    of a point maze."""
     writer = Writer(tmp_path_factory.mktemp("preferences") / "study")
     cells = Papers(writer)
     cells.teach("full", (3, 4))
@@ -104,14 +105,14 @@ def preferences(tmp_path_factory: pytest.TempPathFactory) -> PaperReport:
     flat = {seed: {500_000: 0.9} for seed in range(2)}
     cells.add("sac", flat, suite="metaworld_pbrl", task="button-press", method="sac")
     cells.add("maze", {seed: {500_000: 0.5} for seed in range(2)}, suite="point_maze", task="open", method="rl_sallm_f")
-    return made(writer.finish("preferences"), "rl_sallm_f")
+    return paper_report(writer.finish("preferences"), "rl_sallm_f")
 
 
 def test_a_paper_on_preferences_is_filled_from_every_log(preferences: PaperReport) -> None:
-    found = report.plain(preferences)
+    document = report.plain(preferences)
     numbers = {
         (number["table"], number["task"], number["method"], number["metric"], *number["variant"].values()): number
-        for table in found["tables"]
+        for table in document["tables"]
         for number in table["numbers"]
     }
 
@@ -134,22 +135,24 @@ def test_a_paper_on_preferences_is_filled_from_every_log(preferences: PaperRepor
     assert only["reasons"] == ["MetaWorld v3; the paper used v2", "prompts of our own"] and len(only["runs"]) == 2
 
 
-def test_its_figures_are_drawn_from_every_log_and_say_what_is_not_run(preferences: PaperReport) -> None:
-    found = preferences.figures
-    drawn = {drawing.name: drawing for drawing in found.drawings}
+def test_the_figures_of_a_paper_on_preferences_are_drawn_from_every_log_and_name_what_is_not_run(
+    preferences: PaperReport,
+) -> None:
+    figures = preferences.figures
+    drawings = {drawing.name: drawing for drawing in figures.drawings}
     paths = ("7-button-press", "7-drawer-open")
     curves = ("1b", "1c", "3", "4", "5", "6", "8", "10", "11", "12", "13")
-    assert set(drawn) == {f"figure-{name}" for name in (*curves, *paths)} and found.missing == ()
-    assert "as they come: label accuracy 0.00 at the end" in drawn["figure-1b"].alt
-    assert "rl_sallm_f ends at 0.90" in drawn["figure-3"].alt and "sac ends at 0.90" in drawn["figure-3"].alt
-    assert "rl_sallm_f ends at 0.45" in drawn["figure-10"].alt, "the return of a test's episode is half its success"
-    assert "(not run: no double check, no llm labels)" in drawn["figure-4"].caption
-    assert "drawer-open" not in drawn["figure-4"].alt, "a panel of the full method alone shows no ablation"
-    assert "PEBBLE: correlation 0.96" in drawn["figure-5"].alt  # of 0 1 2 and 0 1 4
-    assert "button-press: imagined 9.00, preferred by the teacher 2.00" in drawn["figure-6"].alt
-    assert "success percent of gpt-4o 100" in drawn["figure-8"].alt
-    assert "(not run: RL-VLM-F)" in drawn["figure-12"].caption
-    assert "Decision Transformer ends at 0.35" in drawn["figure-13"].alt
+    assert set(drawings) == {f"figure-{name}" for name in (*curves, *paths)} and figures.missing == ()
+    assert "as they come: label accuracy 0.00 at the end" in drawings["figure-1b"].alt
+    assert "rl_sallm_f ends at 0.90" in drawings["figure-3"].alt and "sac ends at 0.90" in drawings["figure-3"].alt
+    assert "rl_sallm_f ends at 0.45" in drawings["figure-10"].alt, "the return of a test's episode is half its success"
+    assert "(not run: no double check, no llm labels)" in drawings["figure-4"].caption
+    assert "drawer-open" not in drawings["figure-4"].alt, "a panel of the full method alone shows no ablation"
+    assert "PEBBLE: correlation 0.96" in drawings["figure-5"].alt  # of 0 1 2 and 0 1 4
+    assert "button-press: imagined 9.00, preferred by the teacher 2.00" in drawings["figure-6"].alt
+    assert "success percent of gpt-4o 100" in drawings["figure-8"].alt
+    assert "(not run: RL-VLM-F)" in drawings["figure-12"].caption
+    assert "Decision Transformer ends at 0.35" in drawings["figure-13"].alt
 
 
 def test_what_a_table_of_ours_holds_is_said_under_it(preferences: PaperReport) -> None:
@@ -176,52 +179,55 @@ def test_what_a_table_of_ours_holds_is_said_under_it(preferences: PaperReport) -
 def test_what_is_mistyped_is_named(
     arguments: list[str], message: str, study: Path, report: Callable[..., Reported]
 ) -> None:
-    found = report(study, *(str(study) if word == "STUDY" else word for word in arguments))
-    assert found.code == 1 and message in found.err
+    reported = report(study, *(str(study) if word == "STUDY" else word for word in arguments))
+    assert reported.code == 1 and message in reported.err
 
 
 def test_a_study_of_no_task_of_the_paper_is_told_how_another_may_stand_in(
     add: Callable[..., None], writer: Writer, study: Path, unrendered: None
 ) -> None:
     add("other", RISES, method="uer", task="5x5")
-    found = writer.finish("of_5x5")
-    (note,) = [note for note in made(found).notes if "--stand-in" in note]
+    other_study = writer.finish("of_5x5")
+    (note,) = [note for note in paper_report(other_study).notes if "--stand-in" in note]
     assert note.startswith("nothing could be filled in: the paper has no results on 5x5 (it has 12x12, 16x16, 8x8")
     assert note.endswith("; --stand-in 8x8=5x5 shows one for another")
-    assert not any("--stand-in" in note for note in made(found, **{"8x8": "5x5"}).notes)
-    assert {each.verdict for each in made(study, "lagea").claims} <= {"not run", "published only"}, "another paper's"
+    assert not any("--stand-in" in note for note in paper_report(other_study, **{"8x8": "5x5"}).notes)
+    assert {outcome.verdict for outcome in paper_report(study, "lagea").claims} <= {"not run", "published only"}, (
+        "another paper's"
+    )
     with pytest.raises(UserError, match="unknown paper"):
-        made(study, "nobody")
+        paper_report(study, "nobody")
 
 
 def test_the_command_prints_tables_claims_and_what_is_missing(
     study: Path, report: Callable[..., Reported], unrendered: None
 ) -> None:
-    found = report(study, "--paper", "vlm_rb", "--stand-in", "12x12=8x8")
-    printed = " ".join(found.out.split())
+    reported = report(study, "--paper", "vlm_rb", "--stand-in", "12x12=8x8")
+    printed = " ".join(reported.out.split())
     assert "Table 7: Every task and algorithm" in printed and "task 8x8 instead of 12x12" in printed
     assert "Table 6: Training throughput: 9 numbers, not run" in printed
-    assert found.code == 0 and (found.home / "vlm_rb" / "vlm_rb.html").is_file()
+    assert reported.code == 0 and (reported.home / "vlm_rb" / "vlm_rb.html").is_file()
 
 
 def test_what_runs_recorded_over_training_is_drawn_for_tasks_with_every_curve(
     add: Callable[..., Path], writer: Writer, unrendered: None
 ) -> None:
-    """LaGEA's figures 4 and 6, from a run with key frames, one without, and one of another task with hidden goals."""
+    """LaGEA's figures 4 and 6 are drawn from a run with key frames, one without, and one of another task with hidden
+    goals."""
     goal = {"suite.goal": {"value": "hidden", "layer": "default", "source": ""}}
     layer = {"guide.keyframes": {"value": "none", "layer": "ablation keyframes=none", "source": ""}}
-    where = {"suite": "metaworld_mt10", "task": "drawer-open", "method": "lagea"}
+    place = {"suite": "metaworld_mt10", "task": "drawer-open", "method": "lagea"}
     role = {"kind": "ablation", "name": "keyframes=none", "reference": "full"}
     roots = [
-        add("full", RISES, **where, settings=goal),
-        add("none", LAGS, **where, settings={**goal, **layer}, matrix=role, variant="x"),
-        add("push", RISES, **{**where, "task": "push"}, settings=goal),
+        add("full", RISES, **place, settings=goal),
+        add("none", LAGS, **place, settings={**goal, **layer}, matrix=role, variant="x"),
+        add("push", RISES, **{**place, "task": "push"}, settings=goal),
     ]
     for number, root in enumerate(roots):
         for seed in (0, 1):
-            told = {"guide/reward": 0.25 * (number + seed), "guide/bce": 0.5, "guide/failure_cosine": -0.5}
-            write_rows(root / f"seed-{seed}", "metrics", [{"step": step, **told} for step in (END // 2, END)])
-    drawings = {drawing.name: drawing.alt for drawing in made(writer.finish(), "lagea").figures.drawings}
+            metrics = {"guide/reward": 0.25 * (number + seed), "guide/bce": 0.5, "guide/failure_cosine": -0.5}
+            write_rows(root / f"seed-{seed}", "metrics", [{"step": step, **metrics} for step in (END // 2, END)])
+    drawings = {drawing.name: drawing.alt for drawing in paper_report(writer.finish(), "lagea").figures.drawings}
     assert "mean dense reward of a batch (with key frames) 0.125 at the end" in drawings["figure-4"]
     assert "mean dense reward of a batch (without) 0.375 at the end" in drawings["figure-4"]
     assert "success rate (without) 0.5 at the end" in drawings["figure-4"]

@@ -20,8 +20,8 @@ RISING = {seed: {100: [0, 0], 200: [seed, 1], 300: [1, 1]} for seed in (0, 1)}
 def test_there_is_a_drawing_per_task_with_safe_distinct_names_and_the_same_bytes_each_time(
     writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever a task is called, and whatever mathematics or great length a method's name has. The PDF holds its fonts,
-    as TrueType, which journals ask for."""
+    """This holds for any name of a task, and for methods with long names or mathematics in them. The PDF embeds its
+    fonts as TrueType, as journals ask."""
     monkeypatch.setitem(figures.STYLE, "pdf.use14corefonts", False)  # tests/matplotlibrc
     for number, task in enumerate(("8x8", "8/x 8", "8 x/8")):
         writer.cell(f"c{number}", RISING, task=task, method="_$\\frac{1}$" + "long " * 30)
@@ -68,20 +68,22 @@ def test_rows_differ_in_line_and_marker_not_by_colour_alone(writer: Writer) -> N
 def test_more_than_four_curves_have_a_panel_each_before_the_others(
     monkeypatch: pytest.MonkeyPatch, count: int, panels: int
 ) -> None:
-    drawn: list[Figure] = []
-    monkeypatch.setattr(figures, "saved", lambda figure: (drawn.append(figure), (b"", b""))[1])
+    saved: list[Figure] = []
+    monkeypatch.setattr(figures, "saved", lambda figure: (saved.append(figure), (b"", b""))[1])
     x = np.array([0.0, 10.0, 20.0])
     values = [np.array([0.0, 1.0, 2.0]) * i for i in range(count)]
-    curves = [Curve(f"$row {i}", x[: 2 + i % 2], Interval(*[each[: 2 + i % 2]] * 3)) for i, each in enumerate(values)]
-    figures.lines(Chart("t", "x", "y", curves, unit_interval=False), figures.styles(each.label for each in curves))
-    shown = [axes for axes in drawn[0].axes if axes.axison]
-    assert len(shown) == panels
-    for i, axes in enumerate(shown if panels > 1 else []):
-        own, *behind = axes.get_lines()
-        assert axes.get_title() == rf"\$row {i}" and own.get_color() == figures.PALETTE[i]
-        assert own.get_ydata().tolist() == curves[i].values.estimate.tolist() and len(axes.collections) == 1
+    curves = [
+        Curve(f"$row {i}", x[: 2 + i % 2], Interval(*[height[: 2 + i % 2]] * 3)) for i, height in enumerate(values)
+    ]
+    figures.lines(Chart("t", "x", "y", curves, unit_interval=False), figures.styles(curve.label for curve in curves))
+    visible_axes = [axes for axes in saved[0].axes if axes.axison]
+    assert len(visible_axes) == panels
+    for i, axes in enumerate(visible_axes if panels > 1 else []):
+        front, *behind = axes.get_lines()
+        assert axes.get_title() == rf"\$row {i}" and front.get_color() == figures.PALETTE[i]
+        assert front.get_ydata().tolist() == curves[i].values.estimate.tolist() and len(axes.collections) == 1
         assert {line.get_color() for line in behind} == {figures.BEHIND} and len(behind) == count - 1
-        assert axes.get_xlim() == (0, 20) and axes.get_ylim() == shown[0].get_ylim()
+        assert axes.get_xlim() == (0, 20) and axes.get_ylim() == visible_axes[0].get_ylim()
 
 
 def curves(count: int) -> list[Curve]:
@@ -105,13 +107,13 @@ def test_a_share_that_holds_up_to_the_next_threshold_is_drawn_as_steps() -> None
 
 
 def test_numbers_in_a_heat_map_can_be_read_on_their_colour(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[Figure] = []
-    monkeypatch.setattr(figures, "saved", lambda figure: (drawn.append(figure), (b"", b""))[1])
+    saved: list[Figure] = []
+    monkeypatch.setattr(figures, "saved", lambda figure: (saved.append(figure), (b"", b""))[1])
     values = np.array([[0.0, 1.0], [np.nan, 0.5]])
     bold = np.array([[False, True], [False, False]])
     cells = Cells(values, [["0.00", "1.00"], ["—", "0.50"]], bold, ["$a", "b"], ["c", "d"], (0.0, 1.0))
     figures.heat_map("two\nlines", cells, "x", "y")
-    (axes,) = drawn[0].axes
+    (axes,) = saved[0].axes
     texts = {text.get_text(): text for text in axes.texts}
     assert {name: text.get_position() for name, text in texts.items()} == {
         "0.00": (0, 0),
@@ -123,4 +125,4 @@ def test_numbers_in_a_heat_map_can_be_read_on_their_colour(monkeypatch: pytest.M
     assert [texts[name].get_color() for name in ("0.00", "1.00", "—")] == ["white", "black", "black"]
     assert [text.get_fontweight() for text in axes.texts] == ["normal", "bold", "normal", "normal"]
     assert [label.get_text() for label in axes.get_yticklabels()] == [r"\$a", "b"]
-    assert drawn[0].get_suptitle() == "two\nlines" and drawn[0].get_figwidth() == 3.3
+    assert saved[0].get_suptitle() == "two\nlines" and saved[0].get_figwidth() == 3.3

@@ -23,7 +23,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Summary:
 
 
 def _plain(text: str) -> str:
-    """Without the places where a line may be broken."""
+    """Return LaTeX without the marks of possible line breaks."""
     return text.replace(r"\allowbreak{}", "")
 
 

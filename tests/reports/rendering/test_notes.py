@@ -19,9 +19,9 @@ MANY = [
 
 def test_five_lines_come_first_by_importance_whatever_the_order_of_the_notes() -> None:
     shuffled = random.Random(0).sample(MANY, len(MANY))
-    found = arranged(shuffled)
-    assert found.first == (SMOKE, MANY[13], MANY[12], MANY[11], MANY[10]) and len(found.first) == LINES
-    assert sorted(found.rest) == sorted(MANY)
+    notes = arranged(shuffled)
+    assert notes.first == (SMOKE, MANY[13], MANY[12], MANY[11], MANY[10]) and len(notes.first) == LINES
+    assert sorted(notes.rest) == sorted(MANY)
 
 
 def test_one_sentence_about_many_rows_is_one_line() -> None:

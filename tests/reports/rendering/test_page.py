@@ -26,11 +26,11 @@ FILTER = "image => getComputedStyle(image).filter"
 
 
 def _page(writer: Writer) -> str:
-    study, found = writer.summarised(name=f"study {EVIL}")
+    study, summary = writer.summarised(name=f"study {EVIL}")
     judged, timed = (results.noted(study, log) for log in ("judgements", "timings"))
-    judgings = judges.judging(study.cells, judged, timed, {row.cell.id: row.label for row in found.rows})
-    curves = figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))
-    return page.render(study, found, [curves], [("Judges", judges.listings(judgings))])
+    judgings = judges.judging(study.cells, judged, timed, {row.cell.id: row.label for row in summary.rows})
+    curves = figures.Gallery("Learning curves", "", figures.learning_curves(summary.rows))
+    return page.render(study, summary, [curves], [("Judges", judges.listings(judgings))])
 
 
 class _Tags(HTMLParser):
@@ -110,7 +110,8 @@ def test_configurations_with_the_same_settings_share_a_column(writer: Writer) ->
 
 @pytest.fixture
 def hostile(writer: Writer, tmp_path: Path) -> Path:
-    """The page of two methods on two tasks, one of them named to do harm."""
+    """Write the report page of two methods on two tasks, one method with a name that contains markup; return its
+    path."""
     for task in ("easy", f"t{EVIL}"):
         names = {"task": task, "backend": "scripted"}
         writer.cell(f"a{task[:1]}", CURVES, method=f"m{EVIL}", model=f"j{EVIL}", variant=f"v{EVIL}", **names)
@@ -121,15 +122,15 @@ def hostile(writer: Writer, tmp_path: Path) -> Path:
 
 @pytest.mark.waits
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 375)])
-def test_it_can_be_read_light_and_dark_and_at_phone_width_whatever_names_say(
+def test_the_page_can_be_read_light_and_dark_and_at_phone_width_whatever_names_say(
     hostile: Path, browser: Open, axe: Callable[[Page], None], scheme: str, width: int
 ) -> None:
-    seen = browser(hostile, width=width, color_scheme=scheme)
-    seen.wait_for_selector(".plot[data-drawn] svg")
-    seen.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    assert seen.evaluate("document.documentElement.scrollWidth") <= width
-    assert f"m{EVIL} (v{EVIL})" in seen.locator(".legend").first.inner_text()
-    axe(seen)
+    page_ = browser(hostile, width=width, color_scheme=scheme)
+    page_.wait_for_selector(".plot[data-drawn] svg")
+    page_.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert page_.evaluate("document.documentElement.scrollWidth") <= width
+    assert f"m{EVIL} (v{EVIL})" in page_.locator(".legend").first.inner_text()
+    axe(page_)
 
 
 def _brightness(element: Locator) -> float:
@@ -144,19 +145,19 @@ def test_drawn_figures_are_dark_on_a_dark_page_and_frames_stay_as_they_were(
     writer: Writer, tmp_path: Path, browser: Open
 ) -> None:
     writer.cell("a", CURVES)
-    study, found = writer.summarised()
-    (curves,) = figures.learning_curves(found.rows)
-    held = figures.Gallery("Figures", "", [curves._replace(chart=None)])
+    study, summary = writer.summarised()
+    (curves,) = figures.learning_curves(summary.rows)
+    gallery = figures.Gallery("Figures", "", [curves._replace(chart=None)])
     frames = [results.Picture("grid/8x8", "none", curves.png)]
-    (tmp_path / "report.html").write_text(page.render(study, found, [held], [], frames))
-    seen = browser(tmp_path / "report.html", color_scheme="dark")
-    figure, frame = seen.locator("img.figure"), seen.locator(".frames img")
+    (tmp_path / "report.html").write_text(page.render(study, summary, [gallery], [], frames))
+    page_ = browser(tmp_path / "report.html", color_scheme="dark")
+    figure, frame = page_.locator("img.figure"), page_.locator(".frames img")
     assert _brightness(figure) < 60 < 200 < _brightness(frame)
-    seen.locator("select.theme").select_option("light")
+    page_.locator("select.theme").select_option("light")
     assert _brightness(figure) > 200
-    seen.locator("select.theme").select_option("dark")
+    page_.locator("select.theme").select_option("dark")
     assert figure.evaluate(FILTER) != "none" and frame.evaluate(FILTER) == "none"
-    seen.emulate_media(media="print")
+    page_.emulate_media(media="print")
     assert figure.evaluate(FILTER) == "none"
 
 
@@ -164,16 +165,16 @@ def test_drawn_figures_are_dark_on_a_dark_page_and_frames_stay_as_they_were(
 def test_rows_are_sorted_and_on_paper_and_without_scripts_the_figure_stands_for_the_chart(
     hostile: Path, browser: Open
 ) -> None:
-    seen = browser(hostile)
-    seen.wait_for_selector(".plot[data-drawn]")
-    table = seen.locator("table", has_text="AUC").first
+    page_ = browser(hostile)
+    page_.wait_for_selector(".plot[data-drawn]")
+    table = page_.locator("table", has_text="AUC").first
     for expected in (["0.50", "1.00"], ["1.00", "0.50"]):
         table.get_by_role("button", name="Final success").press("Enter")
         texts = table.locator("tbody tr td:nth-child(2)").all_inner_texts()
         assert [text.split()[0] for text in texts] == expected, "a row is sorted by its number"
-    figure = seen.locator("figure.drawn").first
+    figure = page_.locator("figure.drawn").first
     assert figure.locator(".plot").is_visible() and not figure.locator("img").is_visible()
-    seen.emulate_media(media="print")
+    page_.emulate_media(media="print")
     assert figure.locator("img").is_visible() and not figure.locator(".plot").is_visible()
     figure = browser(hostile, java_script_enabled=False).locator("figure.drawn").first
     assert figure.locator("img").is_visible() and not figure.locator(".plot").is_visible()

@@ -25,10 +25,10 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Summary:
     return writer.summary(500, "a_study & more")
 
 
-def _text(found: Summary, width: int = 140) -> str:
+def _text(summary: Summary, width: int = 140) -> str:
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        for table in tables.terminal(found):
+        for table in tables.terminal(summary):
             console.print(table)
     return capture.get()
 
@@ -47,9 +47,9 @@ def test_the_terminal_table_shows_each_number_and_marks_the_best(two: Summary, w
 
 def test_brackets_in_names_are_not_taken_for_markup_and_one_seed_is_one_seed(writer: Writer) -> None:
     writer.cell("a", {0: {200: [1]}}, method="[bold]uer[/bold]", steps=200)
-    found = writer.summary(500)
-    legend = legends.results(found, "*")
-    assert "[bold]uer[/bold]" in _text(found)
+    summary = writer.summary(500)
+    legend = legends.results(summary, "*")
+    assert "[bold]uer[/bold]" in _text(summary)
     assert "Mean over 1 seed of the success rate over 1 episode at" in legend and "seeds (1 evaluation)." in legend
 
 
@@ -70,14 +70,14 @@ def test_lower_is_better_where_the_score_says_so(writer: Writer) -> None:
     cost = Score("cost", "lower", low=0, high=10)
     writer.cell("a", {seed: {100: [8], 200: [4 + seed / 4, 6]} for seed in range(5)}, steps=200, score=cost)
     writer.cell("b", {seed: {100: [3], 200: [3 - seed / 4]} for seed in range(5)}, steps=200, score=cost, method="per")
-    found = writer.summary(500)
-    uer, per = found.rows
+    summary = writer.summary(500)
+    uer, per = summary.rows
     assert (uer.best, uer.best_step, uer.mean_of_best) == (5.25, 200, 5.25)
     assert (per.best, per.reached, uer.target) == (2.5, 100, 5.25) and per.leading and not uer.leading
-    text = _text(found)
+    text = _text(summary)
     assert "final cost (lower is better)" in text and "of minima" in text
-    assert f"*: {legends.BEST}" in legends.results(found, "*")
-    (overview,) = found.overviews
+    assert f"*: {legends.BEST}" in legends.results(summary, "*")
+    (overview,) = summary.overviews
     assert overview.improvement[per.label, uer.label].estimate == 1.0
 
 
@@ -90,14 +90,16 @@ def test_not_reached_is_more_than_the_budget(writer: Writer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "value", "shown"),
+    ("words", "value", "expected"),
     [
-        *((tables.p_value, *each) for each in ((0.0004, "< 0.001"), (0.0414, "0.041"), (1.0, "1.000"), (np.nan, "—"))),
-        *((tables.number, *each) for each in ((0.125, "0.12"), (-0.001, "0.00"), (np.nan, "—"), (1, "1.00"))),
+        *((tables.p_value, *case) for case in ((0.0004, "< 0.001"), (0.0414, "0.041"), (1.0, "1.000"), (np.nan, "—"))),
+        *((tables.number, *case) for case in ((0.125, "0.12"), (-0.001, "0.00"), (np.nan, "—"), (1, "1.00"))),
     ],
 )
-def test_p_values_have_three_decimals_and_numbers_two(words: Callable[[float], str], value: float, shown: str) -> None:
-    assert words(value) == shown
+def test_p_values_have_three_decimals_and_numbers_two(
+    words: Callable[[float], str], value: float, expected: str
+) -> None:
+    assert words(value) == expected
 
 
 def test_the_notes_line_names_seeds_profile_judge_and_resamples(two: Summary) -> None:
@@ -108,36 +110,37 @@ def test_the_notes_line_names_seeds_profile_judge_and_resamples(two: Summary) ->
 
 
 def test_a_row_of_which_a_planned_seed_failed_before_its_first_evaluation_is_not_the_best(writer: Writer) -> None:
-    """The better row lost a seed; of the others one is better by .5 in each of six seeds, which a test tells apart."""
+    """The better row lost a seed. Of the others, one is better by .5 in each of six seeds, which is significant."""
     for name, ends in {"a": [1, 1, 1, 1], "b": [0, 1, 1, 1], "c": [0, 0, 0, 1]}.items():
         state = {5: "failed"} if name == "a" else {}
         runs = {seed: {} if seed in state else {200: ends} for seed in range(6)}
         writer.cell(name, runs, steps=200, method=name, status=state, error="ValueError: no")
-    found = writer.summary(500)
-    assert [(row.leading, row.alone, row.missing) for row in found.rows] == [
+    summary = writer.summary(500)
+    assert [(row.leading, row.alone, row.missing) for row in summary.rows] == [
         (False, True, (5,)),
         (True, False, ()),
         (False, False, ()),
     ]
-    text, note = _text(found), legends.paragraph(found, "Bold")
+    text, note = _text(summary), legends.paragraph(summary, "Bold")
     assert "1.00 [1.00, 1.00]†" in text and "0.75 [0.75, 0.75]*" in text and "0.25 [0.25, 0.25]*" not in text
     assert (
         "†: at an earlier step than the others, a planned seed has failed or is missing, or too few questions" in note
     )
-    assert any("planned seed 5 failed or missing so far" in words for words in found.notes)
+    assert any("planned seed 5 failed or missing so far" in words for words in summary.notes)
 
 
-@pytest.mark.parametrize(("seeds", "said"), [(1, "A single seed has no interval"), (4, "79 %"), (10, "")])
-def test_the_notes_line_says_what_few_seeds_cannot_show(writer: Writer, seeds: int, said: str) -> None:
+@pytest.mark.parametrize(("seeds", "warning"), [(1, "A single seed has no interval"), (4, "79 %"), (10, "")])
+def test_the_notes_line_says_what_few_seeds_cannot_show(writer: Writer, seeds: int, warning: str) -> None:
     writer.cell("a", {seed: LOW[0] for seed in range(seeds)}, steps=200)
     note = legends.paragraph(writer.summary(500), "Bold")
     few = "mean over 4 seeds of one task is too narrow. It holds the true mean in 79 % of cases where scores are normal"
     for words in ("A single seed has no interval", few):
-        assert (words in note) is (bool(said) and said in words)
+        assert (words in note) is (bool(warning) and warning in words)
 
 
 def _grid(names: int) -> list[list[str]]:
-    """The words of each line of a grid's table: part n of `one` is n/10 and of `other` (n + 1)/10, from 0 to 1."""
+    """Return the words of each printed line of a grid with `names` columns: column n is n/10 for `one` and (n + 1)/10
+    for `other`."""
     lines = {
         label: tuple(Interval(*map(np.asarray, ((number + more) / 10, 0.0, 1.0))) for number in range(names))
         for label, more in (("one", 0), ("other", 1))

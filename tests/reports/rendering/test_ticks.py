@@ -11,9 +11,9 @@ from guidebench.reports.rendering import figures, ticks
 
 
 def boxes(figure: Figure) -> list[tuple[float, float]]:
-    """Left and right of every label below a line of panels, from left to right."""
-    found = [text.get_window_extent() for axes in figure.axes for _, text in ticks._labels(axes)]
-    return sorted((box.x0, box.x1) for box in found)
+    """Return the left and right edge of every label below a line of panels, from left to right."""
+    extents = [text.get_window_extent() for axes in figure.axes for _, text in ticks._labels(axes)]
+    return sorted((box.x0, box.x1) for box in extents)
 
 
 @pytest.mark.parametrize("panels", [1, 2, 3])
@@ -26,11 +26,11 @@ def test_labels_that_would_touch_are_thinned_and_panels_keep_their_distance(pane
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
         before = boxes(figure)
-        assert any(right[0] < left[1] for left, right in pairwise(before))
+        assert any(second[0] < first[1] for first, second in pairwise(before))
         assert ticks.separate(figure)
         canvas.draw()
         after = boxes(figure)
-        assert all(right[0] > left[1] for left, right in pairwise(after)) and len(after) >= panels
+        assert all(second[0] > first[1] for first, second in pairwise(after)) and len(after) >= panels
         assert not ticks.separate(figure), "drawn again, nothing is left to do"
 
 

@@ -26,20 +26,20 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Summary:
     return judged(Writer(tmp_path_factory.mktemp("two") / "study"))
 
 
-def text(summary: Summary, asked: Wording) -> str:
-    return latex.latex(summary, Style(wording=wording.resolved(asked, summary))).replace(r"\allowbreak{}", "")
+def text(summary: Summary, words: Wording) -> str:
+    return latex.latex(summary, Style(wording=wording.resolved(words, summary))).replace(r"\allowbreak{}", "")
 
 
 def test_caption_label_names_and_columns_are_those_that_were_asked_for(two: Summary) -> None:
     names = ["vlm_rb=Ours & more", "uer=Uniform", "grid/8x8=DoorKey", "auc=Area", "row=Method"]
-    asked = wording.wording({"results": "Success in 100% of_it."}, "tab:main", names, ["auc", "score", "seeds"])
-    made = text(two, asked)
-    assert r"\caption{Success in 100\% of\_it.}\label{tab:main}" in made
-    assert r"Method & {Area} & {\shortstack[r]{Final \\ success}} & {Seeds} \\" in made
-    assert r"\emph{DoorKey}" in made and "quick profile" not in made
+    words = wording.wording({"results": "Success in 100% of_it."}, "tab:main", names, ["auc", "score", "seeds"])
+    table = text(two, words)
+    assert r"\caption{Success in 100\% of\_it.}\label{tab:main}" in table
+    assert r"Method & {Area} & {\shortstack[r]{Final \\ success}} & {Seeds} \\" in table
+    assert r"\emph{DoorKey}" in table and "quick profile" not in table
     # the line of uer from (0, 0) to (.25, 1): .375; its finals .5 and 1
-    assert r"Uniform & 0.38 & 0.75\ {\scriptsize [0.50, 1.00]} & 2 \\" in made
-    assert r"Ours \& more & 0.75 &" in made and "AUC: area" in made and "Steps to best" not in made
+    assert r"Uniform & 0.38 & 0.75\ {\scriptsize [0.50, 1.00]} & 2 \\" in table
+    assert r"Ours \& more & 0.75 &" in table and "AUC: area" in table and "Steps to best" not in table
     note = text(two, wording.wording(names={"uer": "Uniform"}))
     assert "reaches the best of Uniform." in note, "what a note says of a row has its new name"
 
@@ -49,12 +49,12 @@ def test_caption_label_names_and_columns_are_those_that_were_asked_for(two: Summ
     [("vlm_rb", ROW), ("vlm_rb (replay.alpha=0.5)", ROW), (ROW, ROW), ("grid/8x8", "grid/8x8, quick profile")],
 )
 def test_the_start_of_a_name_is_enough_and_a_name_may_have_an_equals_sign(two: Summary, name: str, full: str) -> None:
-    for asked in (wording.wording(names=[f"{name}=Ours (a=1)"]), wording.wording(names={name: "Ours (a=1)"})):
-        assert wording.resolved(asked, two).names == {full: "Ours (a=1)"}
+    for words in (wording.wording(names=[f"{name}=Ours (a=1)"]), wording.wording(names={name: "Ours (a=1)"})):
+        assert wording.resolved(words, two).names == {full: "Ours (a=1)"}
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("arguments", "message"),
     [
         ({"columns": ["score", "acu"]}, r"unknown column 'acu'; did you mean 'auc'.*known: auc, best"),
         ({"columns": ["auc", "auc"]}, "'auc' is chosen twice"),
@@ -66,9 +66,9 @@ def test_the_start_of_a_name_is_enough_and_a_name_may_have_an_equals_sign(two: S
         ({"captions": {"aggregates": "x"}}, r"unknown table 'aggregates'.*known: differences, results\)"),
     ],
 )
-def test_a_mistake_names_the_value_and_what_there_is(two: Summary, given: dict[str, object], said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        wording.resolved(wording.wording(**given), two)  # type: ignore[arg-type]
+def test_a_mistake_names_the_value_and_what_there_is(two: Summary, arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        wording.resolved(wording.wording(**arguments), two)  # type: ignore[arg-type]
 
 
 def test_a_start_that_several_rows_have_is_refused(writer: Writer) -> None:
@@ -79,8 +79,8 @@ def test_a_start_that_several_rows_have_is_refused(writer: Writer) -> None:
 
 
 def test_captions_name_their_table_before_the_equals_sign() -> None:
-    found = wording.captions(["With a = 1.", "aggregates=Over tasks", "differences-2=Second"])
-    assert found == {"results": "With a = 1.", "aggregates": "Over tasks", "differences-2": "Second"}
+    captions = wording.captions(["With a = 1.", "aggregates=Over tasks", "differences-2=Second"])
+    assert captions == {"results": "With a = 1.", "aggregates": "Over tasks", "differences-2": "Second"}
     with pytest.raises(UserError, match="two captions are given for the table 'results'"):
         wording.captions(["one", "results=two"])
     with pytest.raises(UserError, match="the caption of 'results' is empty"):
@@ -95,7 +95,7 @@ def test_a_worded_table_compiles_and_each_table_can_be_referred_to(
     for name in ("full", "less"):
         writer.cell(name, CURVES, steps=200, variant=name, method="vlm_rb", matrix={**place, "name": name})
     writer.cell("hard", CURVES, steps=200, variant="full", method="vlm_rb", task="hard")
-    made = latex.typeset(
+    table = latex.typeset(
         writer.finish(),
         caption={"results": r"100 % of \input{x} & λ", "aggregates": "Over tasks."},
         label="tab:main_1",
@@ -105,15 +105,15 @@ def test_a_worded_table_compiles_and_each_table_can_be_referred_to(
         siunitx=True,
         resamples=200,
     )
-    labels = re.findall(r"\\label\{(.*)\}", made)
+    labels = re.findall(r"\\label\{(.*)\}", table)
     assert labels == ["tab:main_1", "tab:main_1-aggregates", "tab:main_1-differences"]
-    said = typeset(made + "".join(rf"\ref{{{label}}}" for label in labels), ["booktabs", "tabularx", "siunitx"])
-    assert "multiply defined" not in said
+    output = typeset(table + "".join(rf"\ref{{{label}}}" for label in labels), ["booktabs", "tabularx", "siunitx"])
+    assert "multiply defined" not in output
 
 
 def test_the_python_function_writes_what_the_command_writes(writer: Writer) -> None:
     judged(writer)
-    made = latex.typeset(writer.directory, caption="Mine", rename={"vlm_rb": "Ours"}, resamples=200)
-    assert r"\caption{Mine.}" in made and "\nOurs & " in made
+    table = latex.typeset(writer.directory, caption="Mine", rename={"vlm_rb": "Ours"}, resamples=200)
+    assert r"\caption{Mine.}" in table and "\nOurs & " in table
     with pytest.raises(UserError, match="unknown spread 'std'"):
         latex.typeset(writer.directory, spread="std")

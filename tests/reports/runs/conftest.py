@@ -14,28 +14,28 @@ from guidebench.harness.models import cassette, study_models
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import Asker, Call, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
 from guidebench.harness.models.keys import request
-from tests.logs import logged
+from tests.logs import log_rows
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\ud800"
 CLIP = np.arange(4 * 8 * 8 * 3, dtype=np.uint8).reshape(4, 8, 8, 3)
 TOOK = Usage(calls=1, tokens_in=70, tokens_out=5, images=4, seconds=0.25, usd=0.5)
 
 
-def record(study: Path, asker: str, asked: list[tuple[Call, object, str]], shard: str = "1") -> None:
-    """Put calls on record as a run's model process does: what was asked, answered, or how it failed."""
+def record(study: Path, asker: str, outcomes: list[tuple[Call, object, str]], shard: str = "1") -> None:
+    """Record calls with their value or failure in a study's cassette, as a run's model process does."""
     directory = study_models.folder(study)
-    kept = cassette.Cassette([], directory / f"shard-{shard}.sqlite")
-    for number, (call, value, failure) in enumerate(asked):
+    recording = cassette.Cassette([], directory / f"shard-{shard}.sqlite")
+    for number, (call, value, failure) in enumerate(outcomes):
         who = Asker(asker, number, 10 * number)
         question = request({"model": "tiny"}, call, who)
         images = {digest: png(image) for digest, image in question.images.items()}
-        kept.record(cassette.CassetteEntry(question, who, "tiny", CallResult(value, failure, TOOK), images, TOOK))  # type: ignore[arg-type]
-    kept.close()
+        recording.record(cassette.CassetteEntry(question, who, "tiny", CallResult(value, failure, TOOK), images, TOOK))  # type: ignore[arg-type]
+    recording.close()
     cassette.merge(directory)
 
 
-def judged(number: int) -> tuple[Call, object, str]:
-    """A clip of its own for each number, answered with that many thousandths."""
+def judge_call(number: int) -> tuple[Call, object, str]:
+    """Return a judge's call on a clip that differs for each number, answered with number/1000."""
     return JudgeCall(CLIP + np.uint8(number), "Is it done?"), number / 1000, ""
 
 
@@ -50,7 +50,7 @@ CALLS: list[tuple[Call, object, str]] = [
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of one judged run; not to be changed."""
+    """Train a study of one judged run; tests only read it."""
     root = tmp_path_factory.mktemp("trained") / "study"
     study = guidebench.run(
         "suite=minigrid_doorkey", "judge=sprite", "replay.clip_length=4", "drawing.tile_size=8",
@@ -66,11 +66,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(trained: Path, tmp_path: Path) -> Path:
-    """The directory of its run in a copy of one's own, its logs as the lines in which they were written."""
+    """Copy the trained study and return the run's directory, with its logs as JSON lines."""
     shutil.copytree(trained, tmp_path / "study")
     home = next((tmp_path / "study").glob("*/*/*/seed-0"))
     for name in [path.stem for path in home.glob("*.parquet") if path.stem != "evaluations"]:
-        lines = "".join(json.dumps(row) + "\n" for row in logged(home, name))
+        lines = "".join(json.dumps(row) + "\n" for row in log_rows(home, name))
         (home / f"{name}.parquet").unlink(missing_ok=True)
         (home / f"{name}.jsonl").write_text(lines)
     return home
@@ -78,5 +78,5 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asker() -> Callable[[Path], str]:
-    """What a cassette calls a run."""
+    """Return the function from a run's directory to its name in cassettes."""
     return lambda run: f"{run.parent.name.rpartition('-')[2]}/{run.name.removeprefix('seed-')}"

@@ -11,7 +11,7 @@ from guidebench.harness.models import cassette, study_models
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import ChatCall, JudgeCall, Message
 from guidebench.reports.runs import calls
-from tests.reports.runs.conftest import CALLS, CLIP, judged, record
+from tests.reports.runs.conftest import CALLS, CLIP, judge_call, record
 
 
 @pytest.fixture
@@ -23,9 +23,9 @@ def study(tmp_path: Path) -> Path:
 def test_prompt_images_and_answer_of_each_kind_are_told_failures_first(
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = calls.recorded(study, "cell/0")
-    assert (found.answered, found.failed, found.left_out, found.notes) == (4, 1, 0, ())
-    failed, clip, chat, plan, embedded = found.sample
+    recorded = calls.recorded(study, "cell/0")
+    assert (recorded.answered, recorded.failed, recorded.left_out, recorded.notes) == (4, 1, 0, ())
+    failed, clip, chat, plan, embedded = recorded.sample
     assert (failed.ordinal, failed.failure, failed.answer) == (4, "timeout", "")
     assert clip.answer == "P(yes) 0.250" and [message.role for message in clip.messages] == ["frames", "prompt"]
     assert len([part for part in clip.messages[0].parts if part.png]) == len(CLIP)
@@ -42,13 +42,13 @@ def test_prompt_images_and_answer_of_each_kind_are_told_failures_first(
     assert left_out == [f"({count} images: not kept, or no room)" for count in ("3 of 4", "1 of 1")]
 
 
-def test_of_many_the_first_and_the_last_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
-    asked = [judged(number) for number in range(200)]
+def test_of_many_calls_the_first_and_the_last_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
+    judgements = [judge_call(number) for number in range(200)]
     failing = [(ChatCall((Message("user", (f"{number}?",)),)), None, "server") for number in range(70)]
-    record(tmp_path, "cell/0", [*asked, *failing])
-    found = calls.recorded(tmp_path, "cell/0")
-    assert [call.ordinal for call in found.sample] == [*range(200, 250), *range(50), *range(150, 200)]
-    assert (found.answered, found.failed, found.left_out) == (200, 70, 120)
+    record(tmp_path, "cell/0", [*judgements, *failing])
+    recorded = calls.recorded(tmp_path, "cell/0")
+    assert [call.ordinal for call in recorded.sample] == [*range(200, 250), *range(50), *range(150, 200)]
+    assert (recorded.answered, recorded.failed, recorded.left_out) == (200, 70, 120)
 
 
 def test_of_a_long_clip_some_images_are_shown_and_of_a_long_text_its_beginning(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_a_row_that_was_changed_is_named_and_the_rest_shown_unless_the_layout_is
 ) -> None:
     with closing(sqlite3.connect(study_models.folder(study) / cassette.MERGED)) as db, db:
         db.execute(statement)
-    found = calls.recorded(study, "cell/0")
-    assert len(found.sample) < 5 and any(says in note for note in found.notes), found.notes
-    assert says != LAYOUT or found.sample == ()
+    recorded = calls.recorded(study, "cell/0")
+    assert len(recorded.sample) < 5 and any(says in note for note in recorded.notes), recorded.notes
+    assert says != LAYOUT or recorded.sample == ()
 
 
 def test_no_database_and_a_link_out_of_the_study_are_not_read(study: Path, tmp_path_factory) -> None:

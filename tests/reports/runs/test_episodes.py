@@ -21,7 +21,8 @@ Changes = dict[str, Any]
 def put(
     run: Path, folder: str, name: str, about: dict[str, Any], inner: dict[str, Any], changes: dict[str, Any]
 ) -> None:
-    """Write a description of an episode, changed in its own entries or in those of `inner`, and two images."""
+    """Write the description of an episode into `folder`, with `changes` made in it or in its part `inner`, and two
+    images."""
     home = run / folder
     home.mkdir(parents=True, exist_ok=True)
     for file, image in (("image.png", CLIP[0]), ("second.png", CLIP[1])):
@@ -32,7 +33,7 @@ def put(
 
 
 def strips(run: Path, name: str = "mine", **changes: Any) -> None:
-    """An episode of one clip as `bench eval --frames` writes it, but for some entries."""
+    """Write an episode of one clip as `bench eval --frames` writes it, with some entries changed."""
     clip = {"file": "image.png", "first": 1, "last": 4, "events": ["key"], "score": 0.5}
     about = {
         **{"suite": "grid", "task": "8x8", "moves": 4, "length": 4, "return": 0.5, "success": True},
@@ -41,8 +42,8 @@ def strips(run: Path, name: str = "mine", **changes: Any) -> None:
     put(run, "frames", name, about, clip, changes)
 
 
-def logged(run: Path, name: str = "mine", **changes: Any) -> None:
-    """An episode of training as `bench eval --frames` draws it from a log, but for some entries."""
+def write_logged_episode(run: Path, name: str = "mine", **changes: Any) -> None:
+    """Write an episode of training as `bench eval --frames` draws it from a log, with some entries changed."""
     frame = {"file": "image.png", "frame": 17, "numbers": {"weight": 4.25}}
     about = {
         **{"log": "keyframes", "episode": 10, "step": 5_500, "success": True, "left_out": 0, "frames": [frame]},
@@ -51,8 +52,8 @@ def logged(run: Path, name: str = "mine", **changes: Any) -> None:
     put(run, "logged", name, about, frame, changes)
 
 
-def asked(run: Path, name: str = "mine", **changes: Any) -> None:
-    """A question as `bench eval --frames` draws it from a log, but for some entries."""
+def write_question(run: Path, name: str = "mine", **changes: Any) -> None:
+    """Write a question as `bench eval --frames` draws it from a log, with some entries changed."""
     about = {
         **{"log": "questions", "role": "planner", "episode": 10, "step": 5_500, "frame": "second.png"},
         **{"messages": [{"role": "user", "parts": [{"text": "Where?"}, {"file": "image.png"}]}]},
@@ -62,18 +63,18 @@ def asked(run: Path, name: str = "mine", **changes: Any) -> None:
 
 
 def test_what_bench_eval_left_is_shown_with_the_scores(run: Path) -> None:
-    found = episodes.episodes(run)
-    (episode,), (film,) = found.strips, found.films
-    assert found.notes == () and episode.task_id == "minigrid_doorkey/5x5" and episode.judge == "sprite"
+    run_episodes = episodes.episodes(run)
+    (episode,), (film,) = run_episodes.strips, run_episodes.films
+    assert run_episodes.notes == () and episode.task_id == "minigrid_doorkey/5x5" and episode.judge == "sprite"
     assert episode.clips and all(clip.score in (0.0, 1.0) and clip.png for clip in episode.clips)
     assert (film.name, film.kind, film.reason) == ("first.mp4", "video/mp4", "") and film.content
 
 
 def test_frames_and_questions_of_logs_come_with_their_numbers_texts_and_images(tmp_path: Path) -> None:
-    logged(tmp_path)
-    asked(tmp_path)
-    found = episodes.episodes(tmp_path)
-    (episode,), (question,) = found.logged, found.questions
+    write_logged_episode(tmp_path)
+    write_question(tmp_path)
+    run_episodes = episodes.episodes(tmp_path)
+    (episode,), (question,) = run_episodes.logged, run_episodes.questions
     assert (episode.log, episode.episode, episode.step, episode.success) == ("keyframes", 10, 5_500, True)
     (frame,) = episode.frames
     assert (frame.frame, frame.numbers, frame.png) == (17, (("weight", 4.25),), png(CLIP[0]))
@@ -82,11 +83,15 @@ def test_frames_and_questions_of_logs_come_with_their_numbers_texts_and_images(t
     ((role, (text, image)),) = question.messages
     assert (role, text.text, image.png, question.frame) == ("user", "Where?", png(CLIP[0]), png(CLIP[1]))
     assert question.texts == (("plan", "Over there."),) and question.left_out == 0
-    logged(tmp_path, success=None)
+    write_logged_episode(tmp_path, success=None)
     assert episodes.episodes(tmp_path).logged[0].success is None
 
 
-KINDS = {"strips": ("frames", strips), "logged": ("logged", logged), "questions": ("questions", asked)}
+KINDS = {
+    "strips": ("frames", strips),
+    "logged": ("logged", write_logged_episode),
+    "questions": ("questions", write_question),
+}
 MISFITS = [
     ("logged", {"file": "../../run.json"}, "there is no file '../../run.json' in its directory"),
     ("logged", {"file": "vast.png"}, "has 4,294,836,225 pixels"),
@@ -137,24 +142,27 @@ def test_what_does_not_fit_is_named_and_the_rest_shown(
     (run / folder / "link.png").symlink_to(tmp_path / "secret.png")
     (run / folder / "vast.png").write_bytes(image[:16] + b"\x00\x00\xff\xff" * 2 + image[24:])
     write(run, "mine", **changes)
-    found = episodes.episodes(run)
-    (note,) = found.notes
-    assert len(getattr(found, kind)) == 1 and note.startswith(f"{folder}/mine.json: ") and says in note
+    run_episodes = episodes.episodes(run)
+    (note,) = run_episodes.notes
+    assert len(getattr(run_episodes, kind)) == 1 and note.startswith(f"{folder}/mine.json: ") and says in note
 
 
 def test_animated_episodes_come_in_their_order_with_what_was_said(tmp_path: Path) -> None:
     home = animations.write(tmp_path, animations.episode(4), animations.episode(1, success=True))
-    found = episodes.episodes(tmp_path)
-    first, second = found.animations
+    run_episodes = episodes.episodes(tmp_path)
+    first, second = run_episodes.animations
     assert (first.episode.success, second.episode.success) == (False, True)
     assert first.webp == (home / "04.webp").read_bytes()
     assert (first.episode.episode, first.episode.length, first.episode.frames, first.episode.ret) == (4, 9, 5, 0.5)
-    assert first.episode.words == ((2, "open the door"),) and found.notes == ()
-    assert found.gallery is not None and (found.gallery.played, found.gallery.successes) == (32, 20)
+    assert first.episode.words == ((2, "open the door"),) and run_episodes.notes == ()
+    assert run_episodes.gallery is not None and (run_episodes.gallery.played, run_episodes.gallery.successes) == (
+        32,
+        20,
+    )
     animations.write(tmp_path, reason="OSMesa is missing")
-    found = episodes.episodes(tmp_path)
-    assert found.gallery is not None and found.gallery.reason == "OSMesa is missing"
-    assert (found.animations, found.notes) == ((), ())
+    run_episodes = episodes.episodes(tmp_path)
+    assert run_episodes.gallery is not None and run_episodes.gallery.reason == "OSMesa is missing"
+    assert (run_episodes.animations, run_episodes.notes) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -176,9 +184,9 @@ def test_an_animated_episode_that_does_not_fit_is_named_and_the_rest_shown(
         (home / "none.webp").unlink()
     elif content:
         (home / "01.webp").write_bytes(content)
-    found = episodes.episodes(tmp_path)
-    (note,) = found.notes
-    assert len(found.animations) == 1 and note.startswith("gallery, episode 1: ") and says in note
+    run_episodes = episodes.episodes(tmp_path)
+    (note,) = run_episodes.notes
+    assert len(run_episodes.animations) == 1 and note.startswith("gallery, episode 1: ") and says in note
 
 
 @pytest.mark.parametrize(
@@ -192,45 +200,45 @@ def test_an_animated_episode_that_does_not_fit_is_named_and_the_rest_shown(
 )
 def test_a_gallery_whose_description_does_not_fit_is_named(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
     animations.write(tmp_path, animations.episode(4), animations.episode(1, **changes))
-    found = episodes.episodes(tmp_path)
-    (note,) = found.notes
-    assert found.animations == () and note.startswith("gallery/gallery.json: ") and says in note
+    run_episodes = episodes.episodes(tmp_path)
+    (note,) = run_episodes.notes
+    assert run_episodes.animations == () and note.startswith("gallery/gallery.json: ") and says in note
 
 
 def test_animated_episodes_beyond_a_page_s_bytes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = animations.write(tmp_path, animations.episode(4), animations.episode(1))
     monkeypatch.setattr(episodes, "ANIMATED", (home / "04.webp").stat().st_size + 1)
-    found = episodes.episodes(tmp_path)
-    assert len(found.animations) == 1 and "a page has room for 1 more" in found.notes[0]
+    run_episodes = episodes.episodes(tmp_path)
+    assert len(run_episodes.animations) == 1 and "a page has room for 1 more" in run_episodes.notes[0]
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"[" * 10_000, b" " * (2**20 + 1), b"\xff"])
 def test_what_is_no_description_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "frames").mkdir()
     (tmp_path / "frames" / "x.json").write_bytes(content)
-    found = episodes.episodes(tmp_path)
-    assert found.strips == () and len(found.notes) == 1 and "x.json" in found.notes[0]
+    run_episodes = episodes.episodes(tmp_path)
+    assert run_episodes.strips == () and len(run_episodes.notes) == 1 and "x.json" in run_episodes.notes[0]
 
 
 def test_what_would_make_the_page_too_large_is_left_out_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = (len(png(image)) for image in CLIP[:2])
+    first_size, second_size = (len(png(image)) for image in CLIP[:2])
     assert episodes.episodes(tmp_path) == episodes.Episodes(), "a run without any has none"
     for number in range(episodes.EPISODES + 2):
         strips(tmp_path / "strips", f"e{number:02}")
     for number in range(3):
-        logged(tmp_path / "logged", f"e{number}", left_out=2)
+        write_logged_episode(tmp_path / "logged", f"e{number}", left_out=2)
     for name in ("a", "b"):
-        asked(tmp_path / "asked", name)
-    monkeypatch.setattr(episodes, "STRIPS", 3 * one)
-    found = episodes.episodes(tmp_path / "strips")
-    assert [(len(each.clips), each.left_out) for each in found.strips] == [(1, 0)] * 3 + [(0, 1)] * 5
-    assert found.notes == ("frames: 2 further episodes are left out",)
-    monkeypatch.setattr(episodes, "STRIPS", one)
-    left = [(len(each.frames), each.left_out) for each in episodes.episodes(tmp_path / "logged").logged]
-    assert left == [(1, 2), (0, 3), (0, 3)]
-    monkeypatch.setattr(episodes, "STRIPS", one + other)
+        write_question(tmp_path / "asked", name)
+    monkeypatch.setattr(episodes, "STRIPS", 3 * first_size)
+    run_episodes = episodes.episodes(tmp_path / "strips")
+    assert [(len(episode.clips), episode.left_out) for episode in run_episodes.strips] == [(1, 0)] * 3 + [(0, 1)] * 5
+    assert run_episodes.notes == ("frames: 2 further episodes are left out",)
+    monkeypatch.setattr(episodes, "STRIPS", first_size)
+    counts = [(len(episode.frames), episode.left_out) for episode in episodes.episodes(tmp_path / "logged").logged]
+    assert counts == [(1, 2), (0, 3), (0, 3)]
+    monkeypatch.setattr(episodes, "STRIPS", first_size + second_size)
     first, second = episodes.episodes(tmp_path / "asked").questions
     assert (first.left_out, second.left_out, second.frame) == (0, 1, b"")
 
@@ -244,20 +252,20 @@ def test_a_video_is_shown_if_it_is_one_and_fits(tmp_path: Path, monkeypatch: pyt
     }.items():  # fmt: skip
         (tmp_path / "videos" / name).write_bytes(content)
     (tmp_path / "videos" / "f.gif").symlink_to("/etc/passwd")
-    found = episodes.episodes(tmp_path)
-    shown = [(film.name, bool(film.content), film.reason) for film in found.films]
-    assert shown == [("a.gif", True, ""), ("b.mp4", True, ""), ("d.gif", False, "too large for a page (106 bytes)")]
-    assert found.notes == ("videos/c.mp4: is not video/mp4", "videos/f.gif: lies outside the run")
+    run_episodes = episodes.episodes(tmp_path)
+    films = [(film.name, bool(film.content), film.reason) for film in run_episodes.films]
+    assert films == [("a.gif", True, ""), ("b.mp4", True, ""), ("d.gif", False, "too large for a page (106 bytes)")]
+    assert run_episodes.notes == ("videos/c.mp4: is not video/mp4", "videos/f.gif: lies outside the run")
 
 
 def test_a_submission_takes_strips_along_to_the_leaderboard(run: Path, tmp_path: Path) -> None:
-    made = pack(run.parents[3], tmp_path / "mine.zip")
-    drawn = sorted(path.name for path in (run / "frames").iterdir())
-    assert [path.rpartition("/")[2] for path in made.manifest.files if "/frames/" in path] == drawn
-    added = submissions.add(made.file, tmp_path / "board")
+    packed = pack(run.parents[3], tmp_path / "mine.zip")
+    strip_files = sorted(path.name for path in (run / "frames").iterdir())
+    assert [path.rpartition("/")[2] for path in packed.manifest.files if "/frames/" in path] == strip_files
+    added = submissions.add(packed.file, tmp_path / "board")
     board = gathering.gather([str(run.parents[3])], tmp_path / "none")
     theirs = gathering.gather([], tmp_path / "board")
-    (frames,), (same,) = ([each.frames for each in of.details.values()] for of in (board, theirs))
+    (frames,), (same,) = ([details.frames for details in of.details.values()] for of in (board, theirs))
     (episode,), _ = episodes.strips(run)
     assert frames == same and 0 < len(frames) <= 6 and added and not board.notes
     assert frames[0].caption.startswith(f"5x5, seed 0: moves 1–4 of {episode.moves} (")
@@ -269,5 +277,5 @@ def test_strips_that_cannot_be_read_leave_a_note_on_the_leaderboard(run: Path, t
     for path in (run / "frames").glob("*.json"):
         path.write_text("[]")
     board = gathering.gather([str(run.parents[3])], tmp_path / "none")
-    assert [each.frames for each in board.details.values()] == [()]
+    assert [details.frames for details in board.details.values()] == [()]
     assert "holds list; expected a JSON object" in board.notes[0]

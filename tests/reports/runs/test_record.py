@@ -17,13 +17,17 @@ from tests.reports.conftest import edit
 
 
 def test_a_finished_run_says_all_that_it_wrote(run: Path) -> None:
-    found = record.read(run)
-    assert found.notes == () and found.run.status == "finished" and found.run.step == found.run.steps == 600
-    assert {"evaluations", "metrics", "judgements", "timings", "ledger", "probes"} <= found.rows.keys()
-    assert len(found.rows["evaluations"]) == 6 and found.log is None
-    assert found.calls.answered == 4 and found.calls.failed == 1
-    assert ("training.steps", "600", "profile smoke") in record.settings(found.cell)
-    assert dict(record.provenance(found.run))["hardware"].startswith("processor ")
+    run_record = record.read(run)
+    assert (
+        run_record.notes == ()
+        and run_record.run.status == "finished"
+        and run_record.run.step == run_record.run.steps == 600
+    )
+    assert {"evaluations", "metrics", "judgements", "timings", "ledger", "probes"} <= run_record.rows.keys()
+    assert len(run_record.rows["evaluations"]) == 6 and run_record.log is None
+    assert run_record.calls.answered == 4 and run_record.calls.failed == 1
+    assert ("training.steps", "600", "profile smoke") in record.settings(run_record.cell)
+    assert dict(record.provenance(run_record.run))["hardware"].startswith("processor ")
 
 
 def test_the_digest_of_a_model_that_ran_here_is_shown_beside_it(run: Path) -> None:
@@ -39,14 +43,14 @@ def test_a_damaged_log_costs_its_own_part_alone(run: Path) -> None:
     (run / "metrics.jsonl").write_text('{"step": 1}\nnot JSON\n{"step": 2}\n')
     (run / "judgements.jsonl").write_text('{"asked": "x", "applied": 3}\n')
     (run / "evaluations.parquet").write_bytes(b"PAR1 and nothing else")
-    found = record.read(run)
-    assert {"timings", "probes"} <= found.rows.keys()
-    assert not {"metrics", "judgements", "evaluations"} & found.rows.keys()
-    assert [note.partition(": ")[0].rpartition("/")[2] for note in found.notes if "jsonl" in note] == [
+    run_record = record.read(run)
+    assert {"timings", "probes"} <= run_record.rows.keys()
+    assert not {"metrics", "judgements", "evaluations"} & run_record.rows.keys()
+    assert [note.partition(": ")[0].rpartition("/")[2] for note in run_record.notes if "jsonl" in note] == [
         "metrics.jsonl, row 2",
         "judgements.jsonl, row 1, column 'asked'",
     ]
-    assert any("evaluations.parquet cannot be read as Parquet" in note for note in found.notes)
+    assert any("evaluations.parquet cannot be read as Parquet" in note for note in run_record.notes)
 
 
 def test_damage_elsewhere_in_the_study_does_not_matter(run: Path) -> None:
@@ -74,9 +78,9 @@ def test_of_a_gigabyte_of_log_only_the_end_is_read(run: Path) -> None:
         file.truncate(2**30)
         file.seek(2**30)
         file.write(b"x" * 10_000 + b"\n" + b"".join(b"line %d\n" % number for number in range(1_000)))
-    begun = time.perf_counter()
+    start = time.perf_counter()
     log = record.read(run).log
-    assert log is not None and log.name == name and time.perf_counter() - begun < 20
+    assert log is not None and log.name == name and time.perf_counter() - start < 20
     assert log.text.splitlines() == [f"line {number}" for number in range(800, 1_000)]
     assert log.left_out == os.path.getsize(study / "logs" / name) - len(log.text) - 1
 
@@ -101,10 +105,10 @@ def test_what_is_too_large_is_named_and_not_read(run: Path) -> None:
     with open(run / "metrics.jsonl", "wb") as file:
         file.truncate(record.ROWS + 1)
     pq.write_table(pa.table({"step": np.zeros(limits.ROWS + 1, np.int8)}), run / "evaluations.parquet")
-    found = record.read(run)
-    assert any("metrics.jsonl has 67,108,865 bytes; at most 67,108,864 are read" in note for note in found.notes)
-    assert any("evaluations.parquet has 250,001 rows; at most 250,000 are read" in note for note in found.notes)
-    assert "judgements" in found.rows
+    run_record = record.read(run)
+    assert any("metrics.jsonl has 67,108,865 bytes; at most 67,108,864 are read" in note for note in run_record.notes)
+    assert any("evaluations.parquet has 250,001 rows; at most 250,000 are read" in note for note in run_record.notes)
+    assert "judgements" in run_record.rows
 
 
 def test_links_out_of_the_study_are_not_followed(run: Path, tmp_path: Path) -> None:
@@ -114,9 +118,9 @@ def test_links_out_of_the_study_are_not_followed(run: Path, tmp_path: Path) -> N
     (run / "metrics.jsonl").symlink_to(secret)
     (run.parents[3] / "logs" / f"{run.parent.name}-0.log").unlink()
     (run.parents[3] / "logs" / f"{run.parent.name}-0.log").symlink_to(secret)
-    found = record.read(run)
-    assert "metrics" not in found.rows and found.log is None
-    assert any("metrics.jsonl is no file of the study" in note for note in found.notes)
+    run_record = record.read(run)
+    assert "metrics" not in run_record.rows and run_record.log is None
+    assert any("metrics.jsonl is no file of the study" in note for note in run_record.notes)
 
 
 def test_what_is_no_run_or_has_not_begun_is_refused_and_one_that_could_not_start_says_why(run: Path) -> None:
@@ -132,5 +136,7 @@ def test_what_is_no_run_or_has_not_begun_is_refused_and_one_that_could_not_start
         with pytest.raises(UserError, match=says):
             record.read(place)
     (cell / "seed-1" / "run.json").write_text('{"schema": 2, "status": "failed", "error": "Traceback: no memory"}')
-    found = record.read(cell / "seed-1")
-    assert found.run.status == "failed" and found.run.error == "Traceback: no memory" and found.rows == {}
+    run_record = record.read(cell / "seed-1")
+    assert (
+        run_record.run.status == "failed" and run_record.run.error == "Traceback: no memory" and run_record.rows == {}
+    )

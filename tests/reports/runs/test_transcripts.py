@@ -19,7 +19,7 @@ from guidebench.methods.dsadf.slow_system import Performs, Plans
 from guidebench.reports.runs import transcripts
 from guidebench.reports.runs.episodes import ActedFrames, Episodes
 from guidebench.reports.runs.transcripts import ENDS, LINES, PARTS, Line, Transcript
-from tests.logs import logged
+from tests.logs import log_rows
 from tests.reports.runs.conftest import EVIL
 
 if TYPE_CHECKING:
@@ -59,28 +59,30 @@ DUAL: Mapping[str, list[dict[str, Any]]] = {
 """One episode of nine steps: System 1 walks, a zombie comes, and the performer chops through two equal sub-goals."""
 
 
-def told(
+def transcripts_of(
     rows: Mapping[str, Sequence[Mapping[str, Any]]] = DUAL,
     results: Sequence[tuple[int, bool, int]] = ((0, False, 9),),
     declared: Mapping[str, logs.Log] = DualSystem.logs,
     frames: Sequence[int] = (),
 ) -> tuple[tuple[Transcript, ...], tuple[str, ...]]:
-    """Return what is shown of rows of the evaluation at step 100; `results`: episode, success, steps."""
+    """Return transcripts and notes of the log rows of an evaluation at step 100; `results`: episode, success, steps."""
     evaluations = [
         {"step": 100, "episode": episode, "success": success, "return": 0.5, "length": length}
         for episode, success, length in results
     ]
-    known = {log: pd.DataFrame([{"step": 100, **row} for row in each]) for log, each in rows.items() if each}
+    frames_by_log = {
+        log: pd.DataFrame([{"step": 100, **row} for row in log_rows_]) for log, log_rows_ in rows.items() if log_rows_
+    }
     acted = (ActedFrames("actions", 100, 0, tuple((at, b"png") for at in frames)),) if frames else ()
     record: Any = SimpleNamespace(
-        rows={"evaluations": pd.DataFrame(evaluations), **known}, cell=SimpleNamespace(logs=declared),
+        rows={"evaluations": pd.DataFrame(evaluations), **frames_by_log}, cell=SimpleNamespace(logs=declared),
         episodes=Episodes(acted=acted),
     )  # fmt: skip
     return transcripts.transcripts(record)
 
 
 def test_each_step_stands_with_its_sub_goal_and_who_acted() -> None:
-    ((episode,), notes) = told(frames=(0, 2, 4, 5, 9))
+    ((episode,), notes) = transcripts_of(frames=(0, 2, 4, 5, 9))
     assert notes == () and (episode.step, episode.episode, episode.success, episode.length) == (100, 0, False, 9)
     find, first, second = episode.parts
     assert (find.subgoal, find.by, find.why, find.proficiency, find.ended) == (
@@ -106,39 +108,46 @@ def test_each_step_stands_with_its_sub_goal_and_who_acted() -> None:
 
 
 def test_the_plan_stands_with_its_reflection_and_not_that_of_an_episode_of_training() -> None:
-    (episode,) = told()[0]
+    (episode,) = transcripts_of()[0]
     (plan,) = episode.plans
     assert plan.first == ("find tree", "chop tree") and plan.final == ("find tree", "chop tree (2 times)", "chop tree")
     assert (plan.reflected, plan.strengths, plan.weaknesses, plan.revised) == (True, "short", "one wood", ())
     assert plan.lacking == "By the hint's rules the first plan lacks 1 prerequisite, the final one 0."
-    (begun, *others) = episode.parts
-    assert begun.plan == 0 and all(part.plan is None for part in others)
+    (first, *others) = episode.parts
+    assert first.plan == 0 and all(part.plan is None for part in others)
 
 
 def test_a_new_plan_gives_up_the_sub_goal_before() -> None:
     routes = [{**DUAL["routes"][0], "reached": False}, {**DUAL["routes"][1], "number": 1, "steps": 5, "reached": False}]
-    (episode,) = told({**DUAL, "routes": routes})[0]
+    (episode,) = transcripts_of({**DUAL, "routes": routes})[0]
     assert [(part.plan, part.ended) for part in episode.parts] == [
         (0, "given up for a new plan"), (1, "the episode ended as a failure")
     ]  # fmt: skip
 
 
 def test_without_routes_sub_goals_follow_from_the_actions() -> None:
-    (episode,) = told({log: each for log, each in DUAL.items() if log != "routes"}, [(0, True, 9)], Plans.logs)[0]
+    (episode,) = transcripts_of(
+        {log: rows for log, rows in DUAL.items() if log != "routes"}, [(0, True, 9)], Plans.logs
+    )[0]
     assert [(part.subgoal, part.by, part.first, part.steps, part.ended) for part in episode.parts] == [
         ("find tree", "", 0, 4, "reached"), ("chop tree", "", 4, 5, "the episode ended as a success")
     ]  # fmt: skip
     assert not any(line.emergency for part in episode.parts for line in part.lines)
     alone = {"trials": DUAL["trials"], "actions": [{**row, "subgoal": ""} for row in DUAL["actions"]]}
-    (episode,) = told(alone, declared=Performs.logs)[0]
+    (episode,) = transcripts_of(alone, declared=Performs.logs)[0]
     assert [part.subgoal for part in episode.parts] == [""] and episode.plans == ()
 
 
 def test_failures_come_first() -> None:
     actions = [{**DUAL["actions"][0], "trial": trial} for trial in range(8)]
     rows = {"actions": actions, "trials": [{**DUAL["trials"][0], "trial": trial} for trial in range(8)]}
-    found, _ = told(rows, [(trial, trial in (0, 2), 3) for trial in range(8)], Performs.logs)
-    assert [(each.episode, each.success) for each in found] == [(1, False), (3, False), (4, False), (0, True)]
+    shown_episodes, _ = transcripts_of(rows, [(trial, trial in (0, 2), 3) for trial in range(8)], Performs.logs)
+    assert [(episode.episode, episode.success) for episode in shown_episodes] == [
+        (1, False),
+        (3, False),
+        (4, False),
+        (0, True),
+    ]
 
 
 def test_what_is_long_is_cut_and_counted() -> None:
@@ -147,7 +156,7 @@ def test_what_is_long_is_cut_and_counted() -> None:
          "by": "performer", "said": "x" * 1_000}
         for number in range(100 * (PARTS + 5))
     ]  # fmt: skip
-    (episode,) = told({**DUAL, "routes": [], "actions": actions}, [(0, False, 10_000)])[0]
+    (episode,) = transcripts_of({**DUAL, "routes": [], "actions": actions}, [(0, False, 10_000)])[0]
     assert len(episode.parts) == PARTS and episode.left_out == 5 and episode.logged_steps == 6_500
     assert len(episode.parts[0].lines) == 2 * ENDS and episode.parts[0].left_out == 100 - 2 * ENDS
     assert sum(len(part.lines) for part in episode.parts) == LINES
@@ -157,9 +166,9 @@ def test_what_is_long_is_cut_and_counted() -> None:
 
 def test_logs_of_other_columns_are_left_alone_and_damaged_ones_are_noted() -> None:
     other = {**Performs.logs, "actions": logs.Log("x", {"trial": logs.count("t"), "action": logs.count("a")})}
-    assert told(declared=other) == ((), ()) and told({"actions": DUAL["actions"]}) == ((), ())
-    found, (note,) = told({**DUAL, "actions": [{**DUAL["actions"][0], "steps": "many"}]})
-    assert found == () and note.startswith("the transcripts: a record is not what this program writes")
+    assert transcripts_of(declared=other) == ((), ()) and transcripts_of({"actions": DUAL["actions"]}) == ((), ())
+    episodes, (note,) = transcripts_of({**DUAL, "actions": [{**DUAL["actions"][0], "steps": "many"}]})
+    assert episodes == () and note.startswith("the transcripts: a record is not what this program writes")
 
 
 WORLD = (
@@ -177,9 +186,9 @@ LEARNS = (
 
 @pytest.fixture
 def page(train: Callable[..., Path]) -> Callable[..., Path]:
-    """Train a run, let `change` change its directory, and return its page."""
+    """Return a function that trains a run, applies `change` to its directory, and returns the path of its page."""
 
-    def made(*words: str, change: Callable[[Path], object] = lambda run: None, frames: bool = True) -> Path:
+    def make(*words: str, change: Callable[[Path], object] = lambda run: None, frames: bool = True) -> Path:
         pytest.importorskip("crafter")
         run = next(train(*WORLD, *words, packs=[(0,)]).glob("*/*/*/seed-0"))
         assert not frames or cli.main(["eval", str(run), "--frames", "--episodes", "1"]) == 0
@@ -187,7 +196,7 @@ def page(train: Callable[..., Path]) -> Callable[..., Path]:
         assert cli.main(["report", str(run)]) == 0
         return run / "report" / "run.html"
 
-    return made
+    return make
 
 
 @pytest.mark.slow
@@ -195,28 +204,30 @@ def page(train: Callable[..., Path]) -> Callable[..., Path]:
 def test_a_run_s_page_tells_its_episodes_along_their_frames(
     page: Callable[..., Path], browser: Open, axe: Callable[[Page], None]
 ) -> None:
-    seen = browser(page("method=dsadf", *PLANS, *LEARNS))
-    assert seen.get_by_role("heading", name="What was said and done").count() == 1
-    assert seen.locator("h3", has_text="steps").count() == 2 and seen.locator("h4", has_text="First plan").count() == 2
-    seen.locator("details.part summary").first.click()
-    seen.evaluate("document.querySelectorAll('details.part').forEach((each) => { each.open = true; })")
-    assert seen.locator(".part img").first.is_visible() and seen.locator(".part td").first.is_visible()
-    seen.wait_for_function("[...document.querySelectorAll('.part img')].every((each) => each.naturalWidth > 0)")
-    said = seen.locator("main").inner_text()
-    assert "Routed to" in said and "No frames" not in said
-    axe(seen)
+    page_ = browser(page("method=dsadf", *PLANS, *LEARNS))
+    assert page_.get_by_role("heading", name="What was said and done").count() == 1
+    assert (
+        page_.locator("h3", has_text="steps").count() == 2 and page_.locator("h4", has_text="First plan").count() == 2
+    )
+    page_.locator("details.part summary").first.click()
+    page_.evaluate("document.querySelectorAll('details.part').forEach((each) => { each.open = true; })")
+    assert page_.locator(".part img").first.is_visible() and page_.locator(".part td").first.is_visible()
+    page_.wait_for_function("[...document.querySelectorAll('.part img')].every((each) => each.naturalWidth > 0)")
+    main_text = page_.locator("main").inner_text()
+    assert "Routed to" in main_text and "No frames" not in main_text
+    axe(page_)
 
 
 MARKUP = "".join(letter for letter in EVIL if letter.isascii() and letter.isprintable())
 
 
 def hostile(run: Path) -> None:
-    """Put markup into every text of the logs, and letters that do not end."""
+    """Put markup followed by a word of 400 letters into every text of the run's logs."""
     for log in ("plans", "reflections", "actions"):
         rows = [
             {name: f"{MARKUP}{'x' * 400}" if isinstance(value, str) and name != "by" else value
              for name, value in row.items()}
-            for row in logged(run, log)
+            for row in log_rows(run, log)
         ]  # fmt: skip
         (run / f"{log}.parquet").unlink()
         (run / f"{log}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -228,9 +239,9 @@ def test_hostile_texts_stay_texts_and_missing_frames_are_told(
     page: Callable[..., Path], browser: Open, axe: Callable[[Page], None]
 ) -> None:
     words = ("method=model_with_planner", *PLANS, *ONCE)
-    seen = browser(page(*words, change=hostile, frames=False), width=375)
-    seen.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    assert "No frames of these episodes are here" in seen.locator("main").inner_text()
-    assert "<script>alert(1)</script>" in seen.locator(".plan").first.inner_text()
-    assert seen.locator("img[src=x]").count() == 0 and seen.evaluate("document.documentElement.scrollWidth") <= 375
-    axe(seen)
+    page_ = browser(page(*words, change=hostile, frames=False), width=375)
+    page_.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert "No frames of these episodes are here" in page_.locator("main").inner_text()
+    assert "<script>alert(1)</script>" in page_.locator(".plan").first.inner_text()
+    assert page_.locator("img[src=x]").count() == 0 and page_.evaluate("document.documentElement.scrollWidth") <= 375
+    axe(page_)

@@ -18,7 +18,7 @@ def _settings(**values: Any) -> dict[str, Any]:
 
 
 def _cell(writer: Writer, rate: int, planned: bool = True, **values: Any) -> None:
-    """A cell of two seeds that end with `rate` of four episodes."""
+    """Write a cell of two seeds whose last evaluation has `rate` successes of four episodes."""
     curves = {seed: {100: [0] * 4, 200: [1] * rate + [0] * (4 - rate)} for seed in (0, 1)}
     name = "-".join(str(value) for value in values.values())
     writer.cell(name, curves if planned else {}, planned=[0, 1], steps=200, settings=_settings(**values), **SPRITE)
@@ -31,7 +31,7 @@ def _grids(writer: Writer) -> list[SweepGrid]:
 
 @pytest.fixture
 def grid(writer: Writer) -> Writer:
-    """Three values by two, a third setting the same everywhere."""
+    """A writer with cells of three values by two of two settings; a third setting is the same everywhere."""
     for row, length in enumerate((32, 16)):
         for column, cap in enumerate((0.5, None, 0.25)):
             _cell(writer, row + column, replay__lambda_max=cap, replay__clip_length=length, learner__lr=0.1)
@@ -40,11 +40,11 @@ def grid(writer: Writer) -> Writer:
 
 def test_two_fields_with_every_pair_of_values_are_a_grid_the_longer_across(grid: Writer) -> None:
     grid.cell("uer", {0: {200: [1]}}, steps=200, method="uer")  # methods are crossed apart
-    (found,) = _grids(grid)
-    assert (found.task_id, found.label) == ("grid/8x8", "vlm_rb · sprite · quick")
-    assert found.fields == ("replay.clip_length", "replay.lambda_max")
-    assert found.values == (("16", "32"), ("0.25", "0.5", "null"))
-    finals = [[float(row.final.estimate) for row in line if row] for line in found.rows]
+    (crossed_grid,) = _grids(grid)
+    assert (crossed_grid.task_id, crossed_grid.label) == ("grid/8x8", "vlm_rb · sprite · quick")
+    assert crossed_grid.fields == ("replay.clip_length", "replay.lambda_max")
+    assert crossed_grid.values == (("16", "32"), ("0.25", "0.5", "null"))
+    finals = [[float(row.final.estimate) for row in line if row] for line in crossed_grid.rows]
     assert finals == [[0.75, 0.25, 0.5], [0.5, 0.0, 0.25]]
 
 
@@ -60,10 +60,10 @@ def test_a_missing_pair_a_third_field_and_a_single_field_are_no_grid(writer: Wri
 
 
 def test_the_picture_has_every_number_in_its_place_and_in_words(grid: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[figures.Cells] = []
-    monkeypatch.setattr(figures, "heat_map", lambda title, cells, xlabel, ylabel: (shown.append(cells), (b"", b""))[1])
+    maps: list[figures.Cells] = []
+    monkeypatch.setattr(figures, "heat_map", lambda title, cells, xlabel, ylabel: (maps.append(cells), (b"", b""))[1])
     (drawing,) = crossed.drawings(_grids(grid))
-    (cells,) = shown
+    (cells,) = maps
     assert cells.texts == [["0.75", "0.25", "0.50"], ["0.50", "0.00", "0.25"]]
     assert cells.values.tolist() == [[0.75, 0.25, 0.5], [0.5, 0.0, 0.25]]
     assert not cells.bold.any(), "two seeds tell nothing apart"
@@ -86,11 +86,11 @@ def test_a_map_of_many_pairs_has_colours_alone_and_tells_its_ends(
 def test_the_map_has_every_row_of_a_report_that_shows_some(writer: Writer) -> None:
     for number in range(8 * 8):
         _cell(writer, number % 5, a__x=number // 8, a__y=number % 8)
-    whole = writer.summarised()
-    shown = bounding.bounded(*whole)
-    labels = {row.cell.id: row.label for row in shown[1].rows}
-    source = Source(*shown, 200, labels, figures.styles(labels.values()), unbounded=whole)
-    section = next(each for each in builtin.SECTIONS if each.name == "crossed")
-    assert len(shown[1].rows) < 64
-    (found,) = section.load(source)
-    assert sum(row is not None for line in found.rows for row in line) == 64
+    every = writer.summarised()
+    bounded = bounding.bounded(*every)
+    labels = {row.cell.id: row.label for row in bounded[1].rows}
+    source = Source(*bounded, 200, labels, figures.styles(labels.values()), unbounded=every)
+    section = next(section for section in builtin.SECTIONS if section.name == "crossed")
+    assert len(bounded[1].rows) < 64
+    (crossed_grid,) = section.load(source)
+    assert sum(row is not None for line in crossed_grid.rows for row in line) == 64

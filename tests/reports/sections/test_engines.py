@@ -16,43 +16,50 @@ COST = Score("cost", "lower")
 
 
 def test_points_stay_and_intervals_are_rliable_s(two: Writer) -> None:
-    own = two.summary(200)
-    found = engines.with_rliable_s(own, 200)
-    for ours, theirs in zip(own.aggregates, found.aggregates, strict=True):
+    ours_summary = two.summary(200)
+    rliable_summary = engines.with_rliable_s(ours_summary, 200)
+    for ours, theirs in zip(ours_summary.aggregates, rliable_summary.aggregates, strict=True):
         assert (ours.label, ours.metric, ours.leading) == (theirs.label, theirs.metric, theirs.leading)
         assert float(theirs.interval.estimate) == pytest.approx(float(ours.interval.estimate))
-    scores = found.overviews[0].scores.final["uer"]
+    scores = rliable_summary.overviews[0].scores.final["uer"]
     seed = engines.statistics.name_seed("uer", 0)
-    mean = next(each for each in found.aggregates if (each.label, each.metric) == ("uer", "mean"))
+    mean = next(
+        aggregate for aggregate in rliable_summary.aggregates if (aggregate.label, aggregate.metric) == ("uer", "mean")
+    )
     assert (mean.interval, mean.error) == with_rliable.aggregates(scores, 200, seed)["mean"]
-    first, second = found.overviews[0].scores.final
-    better, worse = (found.overviews[0].improvement[pair] for pair in ((second, first), (first, second)))
+    first, second = rliable_summary.overviews[0].scores.final
+    better, worse = (rliable_summary.overviews[0].improvement[pair] for pair in ((second, first), (first, second)))
     assert float(better.estimate) == 0.75 and float(worse.high) == pytest.approx(1 - float(better.low))
-    assert found.rows == own.rows and found.overviews[0].ranks is own.overviews[0].ranks
-    assert f"200 resamples by {with_rliable.version()}" in legends.aggregates(found)
+    assert (
+        rliable_summary.rows == ours_summary.rows
+        and rliable_summary.overviews[0].ranks is ours_summary.overviews[0].ranks
+    )
+    assert f"200 resamples by {with_rliable.version()}" in legends.aggregates(rliable_summary)
 
 
 def test_lower_scores_win_where_they_are_better_and_without_a_range_there_are_no_aggregates(writer: Writer) -> None:
     for task in ("easy", "hard"):
         writer.cell(f"uer-{task}", {s: {200: [9.0 + s]} for s in range(2)}, steps=200, task=task, score=COST)
         writer.cell(f"per-{task}", {s: {200: [1.0]} for s in range(2)}, steps=200, task=task, method="per", score=COST)
-    own = writer.summary(200)
-    found = engines.with_rliable_s(own, 100)
-    (overview,) = found.overviews
+    summary = writer.summary(200)
+    rliable_summary = engines.with_rliable_s(summary, 100)
+    (overview,) = rliable_summary.overviews
     assert float(overview.improvement["per", "uer"].estimate) == 1.0
-    assert not found.aggregates and any("no range is known" in note for note in found.notes)
-    drawn = engines.drawings(found, overviews.drawings(own.overviews, figures.styles(overview.scores.final)))
-    assert [drawing.name.partition("-")[0] for drawing in drawn] == ["ranks", "improvement"]
+    assert not rliable_summary.aggregates and any("no range is known" in note for note in rliable_summary.notes)
+    drawings = engines.drawings(
+        rliable_summary, overviews.drawings(summary.overviews, figures.styles(overview.scores.final))
+    )
+    assert [drawing.name.partition("-")[0] for drawing in drawings] == ["ranks", "improvement"]
 
 
 def test_the_command_names_rliable_and_draws_with_it(writer: Writer, report: Callable[..., Reported]) -> None:
     pair(writer, "per, $x$")
-    found = report(writer.finish(), "--statistics", "rliable", "--resamples", "100")
-    assert found.code == 0 and f"by {with_rliable.version()} with 100 resamples" in found.out
-    assert found.json()["statistics"] == {"engine": with_rliable.version(), "resamples": 100}
+    reported = report(writer.finish(), "--statistics", "rliable", "--resamples", "100")
+    assert reported.code == 0 and f"by {with_rliable.version()} with 100 resamples" in reported.out
+    assert reported.json()["statistics"] == {"engine": with_rliable.version(), "resamples": 100}
     for kind in ("aggregates", "profiles", "improvement"):
-        assert (found.home / f"{kind}-grid.pdf").read_bytes().startswith(b"%PDF")
-    assert with_rliable.version() in found.text("table.tex")
-    assert f"by {with_rliable.version()}. uer over per, $x$: 0.25" in found.text()
+        assert (reported.home / f"{kind}-grid.pdf").read_bytes().startswith(b"%PDF")
+    assert with_rliable.version() in reported.text("table.tex")
+    assert f"by {with_rliable.version()}. uer over per, $x$: 0.25" in reported.text()
     assert report(writer.directory, "--paper", "vlm_rb", "--statistics", "rliable").code == 1
     assert (command.RESAMPLES, command.RLIABLE_RESAMPLES) == (REPS, with_rliable.REPS), "as the help states"

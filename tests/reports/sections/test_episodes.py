@@ -12,8 +12,9 @@ from tests.reports.conftest import Writer, write_rows
 CURVES = {0: {100: [0, 0], 200: [1, 0]}, 1: {100: [0, 0], 200: [1, 1]}}
 
 
-def counted(step: int, *completions: float, died: int = 0) -> list[dict[str, object]]:
-    """Records of episodes of these completion rates, in the first `died` of which the player died."""
+def outcome_rows(step: int, *completions: float, died: int = 0) -> list[dict[str, object]]:
+    """Return rows of `outcomes` for episodes with these completion rates; in the first `died` of them the player
+    died."""
     return [
         {"step": step, "episode": number, "outcome": name, "value": value}
         for number, completion in enumerate(completions)
@@ -21,34 +22,34 @@ def counted(step: int, *completions: float, died: int = 0) -> list[dict[str, obj
     ]
 
 
-def timed(root: Path, seed: int, *seconds: float, seeds: int = 2) -> None:
-    """A clock of evaluations at steps 100, 200, … of a worker of so many seeds."""
+def write_timings(root: Path, seed: int, *seconds: float, seeds: int = 2) -> None:
+    """Write the timings of a worker of `seeds` seeds: the seconds of its evaluations at steps 100, 200, …"""
     rows = [
-        {"step": 100 * number, "seconds": 1.0, "evaluation_seconds": told, "seeds": seeds}
-        for number, told in enumerate(seconds, 1)
+        {"step": 100 * number, "seconds": 1.0, "evaluation_seconds": evaluation_seconds, "seeds": seeds}
+        for number, evaluation_seconds in enumerate(seconds, 1)
     ]
     write_rows(root / f"seed-{seed}", "timings", rows)
 
 
-def found(study: results.StudyRecord, notes: list[str] | None = None) -> list[episodes.Episodes]:
+def episodes_of(study: results.StudyRecord, notes: list[str] | None = None) -> list[episodes.Episodes]:
     logs = (results.noted(study, "outcomes"), results.load(study), results.noted(study, "timings"))
     return episodes.episodes(study.cells, *logs, {}, 1_000, [] if notes is None else notes)
 
 
-def written(writer: Writer, **names: str) -> None:
+def write_cell(writer: Writer, **names: str) -> None:
     root = writer.cell("episodes", CURVES, steps=200, **names)
-    write_rows(root / "seed-0", "outcomes", counted(100, 1.0, 1.0) + counted(200, 0.5, 0.25, died=1))
-    write_rows(root / "seed-1", "outcomes", counted(100, 1.0, 1.0) + counted(200, 1.0, 0.75))
+    write_rows(root / "seed-0", "outcomes", outcome_rows(100, 1.0, 1.0) + outcome_rows(200, 0.5, 0.25, died=1))
+    write_rows(root / "seed-1", "outcomes", outcome_rows(100, 1.0, 1.0) + outcome_rows(200, 1.0, 0.75))
     for seed in (0, 1):
-        timed(root, seed, 1.5, 4.0)
+        write_timings(root, seed, 1.5, 4.0)
 
 
 def test_means_are_of_the_last_evaluation_and_intervals_are_over_seeds(writer: Writer) -> None:
-    """Success 1/2 and 1; completion 3/8 and 7/8; alive 1/2 and 1. Two seeds with two evaluations of two episodes each
-    take 4 s together: half a second an episode."""
+    """Success is 1/2 and 1, completion 3/8 and 7/8, alive 1/2 and 1. Two seeds with two evaluations of two episodes
+    each take 4 s together, so half a second an episode."""
     notes: list[str] = []
-    written(writer)
-    (task,) = found(results.study(writer.finish()), notes)
+    write_cell(writer)
+    (task,) = episodes_of(results.study(writer.finish()), notes)
     assert task.task_id == "grid/8x8" and not notes
     assert task.names == ("success", "completion", "alive", "steps", "wall seconds")
     (means,) = task.means.values()
@@ -62,30 +63,32 @@ def test_an_evaluation_that_only_some_seeds_have_does_not_count(writer: Writer) 
         "a",
         {0: CURVES[0], 1: {100: [0, 0]}},
         steps=200,
-        rows={"outcomes": {0: counted(100, 0.5, 0.5) + counted(200, 1.0, 1.0), 1: counted(100, 0.0, 0.5)}},
+        rows={
+            "outcomes": {0: outcome_rows(100, 0.5, 0.5) + outcome_rows(200, 1.0, 1.0), 1: outcome_rows(100, 0.0, 0.5)}
+        },
     )
-    (task,) = found(results.study(writer.finish()))
+    (task,) = episodes_of(results.study(writer.finish()))
     assert float(next(iter(task.means.values()))[1].estimate) == pytest.approx(0.375)
 
 
 def test_runs_without_a_clock_have_steps_alone_and_a_note(writer: Writer) -> None:
-    write_rows(writer.cell("a", {0: CURVES[0]}, steps=200) / "seed-0", "outcomes", counted(200, 1.0, 1.0))
+    write_rows(writer.cell("a", {0: CURVES[0]}, steps=200) / "seed-0", "outcomes", outcome_rows(200, 1.0, 1.0))
     notes: list[str] = []
-    (task,) = found(results.study(writer.finish()), notes)
+    (task,) = episodes_of(results.study(writer.finish()), notes)
     assert task.names == ("success", "completion", "alive", "steps")
     (note,) = notes
     assert note.startswith("grid/8x8, uer · quick: its records do not say how long evaluations took")
 
 
 def test_a_number_that_one_row_lacks_is_a_dash_and_reserved_names_are_not_taken(writer: Writer) -> None:
-    write_rows(writer.cell("a", {0: CURVES[0]}, steps=200) / "seed-0", "outcomes", counted(200, 1.0, 1.0))
+    write_rows(writer.cell("a", {0: CURVES[0]}, steps=200) / "seed-0", "outcomes", outcome_rows(200, 1.0, 1.0))
     second = writer.cell("b", {0: CURVES[0]}, steps=200, method="per")
     rows = [{"step": 200, "episode": 0, "outcome": name, "value": 7.0} for name in ("impossible actions", "success")]
     write_rows(second / "seed-0", "outcomes", rows)
     writer.cell("c", {0: CURVES[0]}, steps=200, task="6x6")
-    (task,) = found(results.study(writer.finish()))
+    (task,) = episodes_of(results.study(writer.finish()))
     assert task.names == ("success", "completion", "alive", "impossible actions", "steps")
-    table = {label: [float(one.estimate) for one in means] for label, means in task.means.items()}
+    table = {label: [float(mean.estimate) for mean in means] for label, means in task.means.items()}
     assert table["uer · quick"] == pytest.approx([0.5, 1.0, 1.0, float("nan"), 10.0], nan_ok=True)
     assert table["per · quick"] == pytest.approx([0.5, float("nan"), float("nan"), 7.0, 10.0], nan_ok=True)
 
@@ -102,11 +105,11 @@ def test_seconds_are_shared_by_the_seeds_and_the_episodes_of_the_clock_s_records
     writer: Writer, clock: list[tuple[int, float, int]], expected: float
 ) -> None:
     root = writer.cell("a", {0: CURVES[0]}, steps=200)
-    write_rows(root / "seed-0", "outcomes", counted(200, 1.0, 1.0))
+    write_rows(root / "seed-0", "outcomes", outcome_rows(200, 1.0, 1.0))
     rows = [
-        dict(zip(("step", "seconds", "evaluation_seconds", "seeds"), (at, 1.0, *told), strict=True))
-        for at, *told in clock
+        dict(zip(("step", "seconds", "evaluation_seconds", "seeds"), (at, 1.0, *readings), strict=True))
+        for at, *readings in clock
     ]
     write_rows(root / "seed-0", "timings", rows)
-    (task,) = found(results.study(writer.finish()))
+    (task,) = episodes_of(results.study(writer.finish()))
     assert float(next(iter(task.means.values()))[-1].estimate) == pytest.approx(expected)

@@ -10,12 +10,12 @@ from tests.reports.conftest import Writer, write_rows
 CURVES = {seed: {100: [0, 0], 200: [seed, 1]} for seed in (0, 1)}
 
 
-def shares(step: int, drawn: tuple[float, float], stored: tuple[float, float]) -> dict[str, float]:
+def shares(step: int, draws: tuple[float, float], stored: tuple[float, float]) -> dict[str, float]:
     names = ("drawn/key", "drawn/door", "stored/key", "stored/door")
-    return {"step": step, "loss": 1.0, **dict(zip(names, (*drawn, *stored), strict=True))}
+    return {"step": step, "loss": 1.0, **dict(zip(names, (*draws, *stored), strict=True))}
 
 
-def written(writer: Writer, **names: str) -> None:
+def write_cell(writer: Writer, **names: str) -> None:
     root = writer.cell("phases", CURVES, **names)
     write_rows(root / "seed-0", "metrics", [{"step": 50, "loss": 2.0}, shares(100, (0.2, 0.8), (0.5, 0.5))])
     write_rows(root / "seed-1", "metrics", [shares(100, (0.6, 0.4), (0.7, 0.3)), shares(150, (1, 0), (1, 0))])
@@ -28,7 +28,7 @@ def spreads(study: results.StudyRecord) -> list[Spread]:
 
 
 def test_shares_are_means_over_seeds_in_the_order_of_the_task(writer: Writer) -> None:
-    written(writer)
+    write_cell(writer)
     (spread,) = spreads(results.study(writer.finish()))
     assert isinstance(spread, Spread) and spread.seeds == 2 and spread.task_id == "grid/8x8"
     assert list(spread.drawn) == ["key", "door"], "not alphabetical: as the reference episode meets them"

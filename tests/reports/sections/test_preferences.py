@@ -17,52 +17,54 @@ from tests.reports.conftest import Writer, label_row, write_rows
 CURVES = {seed: {100: [0, 0], 200: [seed, 1]} for seed in (0, 1)}
 
 
-def imagining(query: int, label: float, what: str, reward: float | None = None, **more: Any) -> dict[str, Any]:
+def imagined_label_row(
+    query: int, label: float, outcome: str, reward: float | None = None, **more: Any
+) -> dict[str, Any]:
     rewards = (
         {}
         if reward is None
         else {"reward_imagined": reward, "reward_chosen": 0.25, "reward_other": more.get("reward_0", 1.0)}
     )
-    return label_row(query, label, imagined=what, **rewards, **more)
+    return label_row(query, label, imagined=outcome, **rewards, **more)
 
 
 FIRST = [  # session 0, then 1
-    imagining(0, 1.0, "kept", 3.0),
-    imagining(1, 0.0, "length"),
+    imagined_label_row(0, 1.0, "kept", 3.0),
+    imagined_label_row(1, 0.0, "length"),
     label_row(2, None, learned_1=-0.5),
     label_row(3, 0.5, outcome="equal", truth=0.5),
 ]
 SECOND = [
-    imagining(0, 1.0, "kept", 5.0, reward_0=2.0),
+    imagined_label_row(0, 1.0, "kept", 5.0, reward_0=2.0),
     label_row(1, 1.0, learned_1=0.0),
     label_row(2, 1.0, truth=0.0),
     label_row(3, None, outcome="unreadable"),
 ]
 
 
-def written(writer: Writer, **names: str) -> None:
-    own = {"method": "rl_sallm_f", "backend": "scripted", "model": "scripted", **names}
-    writer.cell("preferences", CURVES, steps=200, **own, rows={"labels": {0: FIRST, 1: SECOND}})
+def write_cell(writer: Writer, **names: str) -> None:
+    method = {"method": "rl_sallm_f", "backend": "scripted", "model": "scripted", **names}
+    writer.cell("preferences", CURVES, steps=200, **method, rows={"labels": {0: FIRST, 1: SECOND}})
     writer.cell("unlabelled", CURVES, steps=200, method="sac", **names)
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> results.StudyRecord:
     writer = Writer(tmp_path_factory.mktemp("preferences") / "study")
-    written(writer)
+    write_cell(writer)
     return results.study(writer.finish())
 
 
 @pytest.fixture(scope="module")
 def taught(study: results.StudyRecord) -> Teaching:
-    return found(study)
+    return only_teaching(study)
 
 
 def teaching(study: results.StudyRecord, reps: int = 200) -> list[Teaching]:
     return preferences.teaching(study.cells, results.noted(study, "labels"), {}, reps)
 
 
-def found(study: results.StudyRecord) -> Teaching:
+def only_teaching(study: results.StudyRecord) -> Teaching:
     (only,) = teaching(study, 400)
     return only
 
@@ -97,17 +99,17 @@ def test_accuracy_over_training_is_by_sessions_that_all_runs_have(taught: Teachi
 
 def test_many_sessions_are_taken_together(writer: Writer) -> None:
     write_rows(writer.cell("a", CURVES) / "seed-0", "labels", [label_row(query) for query in range(100)])
-    courses = found(results.study(writer.finish())).over_training
+    courses = only_teaching(results.study(writer.finish())).over_training
     assert len(courses[ACCURACY].steps) == preferences.STRETCHES
     assert courses[ACCURACY].steps[:2].tolist() == [200.0, 500.0], "means of sessions 0 to 2, and 3 to 5"
 
 
 def test_a_run_without_labels_of_use_leaves_numbers_open(writer: Writer) -> None:
     writer.cell("a", CURVES, rows={"labels": {0: [label_row(0, None), label_row(1, None, outcome="skipped")]}})
-    each = found(results.study(writer.finish()))
-    assert np.isnan(each.accuracy.estimate) and each.imagined == {} and each.rewards == {}
-    assert ACCURACY not in each.over_training
-    (only,) = preferences.tables([each])
+    lessons = only_teaching(results.study(writer.finish()))
+    assert np.isnan(lessons.accuracy.estimate) and lessons.imagined == {} and lessons.rewards == {}
+    assert ACCURACY not in lessons.over_training
+    (only,) = preferences.tables([lessons])
     assert only.names == (ACCURACY, LEARNED, "discarded", "equal", "skipped")
 
 
@@ -116,9 +118,9 @@ def test_the_same_rows_give_the_same_figures(study: results.StudyRecord) -> None
     places = figures.styles(row.label for row in rows)
     named = {row.cell.id: row.label for row in rows}
     taught = preferences.teaching(study.cells, results.noted(study, "labels"), named, 200)
-    drawn = [preferences.drawings(taught, rows, places) for _ in range(2)]
-    assert drawn[0] == drawn[1]
-    labels, imagined = drawn[0]
+    drawings = [preferences.drawings(taught, rows, places) for _ in range(2)]
+    assert drawings[0] == drawings[1]
+    labels, imagined = drawings[0]
     assert "label accuracy 0.75 at the end" in labels.alt and "imagined 4.00" in imagined.alt
     assert set(BARS) == {IMAGINED, CHOSEN, SCRIPTED}
 

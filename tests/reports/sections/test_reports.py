@@ -27,11 +27,11 @@ CURVES = {seed: {100: [0, 0], 200: [seed, 1]} for seed in (0, 1)}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """Each section has a task of its own."""
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    """Report a study in which each section has a task of its own."""
     writer = Writer(tmp_path_factory.mktemp("whole") / "study")
     for module in (test_episodes, test_imagined, test_phases, test_preferences, test_rewards, test_subgoals):
-        module.written(writer, task=module.__name__.rpartition("test_")[2])
+        module.write_cell(writer, task=module.__name__.rpartition("test_")[2])
     for method in ("uer", "vlm_rb"):
         writer.cell(
             f"probes-{method}",
@@ -48,7 +48,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Reported:
 
 
 TEACHING = ("labels beside a scripted teacher", "imagined segments")
-SHOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+CONTENTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "episodes": {
         "out": ("episodes of the last evaluation",), "report.html": ('<th scope="col">wall seconds</th>',),
         "table.tex": ("wall seconds",),
@@ -81,43 +81,47 @@ SHOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("section", SHOWN)
-def test_terminal_page_latex_and_figures_show_a_section(whole: Reported, section: str) -> None:
-    places = dict(SHOWN[section])
+@pytest.mark.parametrize("section", CONTENTS)
+def test_terminal_page_latex_and_figures_show_a_section(reported: Reported, section: str) -> None:
+    places = dict(CONTENTS[section])
     for name in places.pop("figures", ()):
-        assert (whole.home / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert (whole.home / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+        assert (reported.home / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (reported.home / f"{name}.pdf").read_bytes().startswith(b"%PDF")
     for place, words in places.items():
-        text = " ".join(whole.out.split()) if place == "out" else whole.text(place)  # titles of narrow tables wrap
-        assert whole.code == 0 and all(each in text for each in words), place
+        text = (
+            " ".join(reported.out.split()) if place == "out" else reported.text(place)
+        )  # titles of narrow tables wrap
+        assert reported.code == 0 and all(word in text for word in words), place
 
 
-def test_summary_json_has_the_numbers_of_the_sections(whole: Reported) -> None:
-    content = whole.json()
-    (episodes,) = content["episodes"]
+def test_summary_json_has_the_numbers_of_the_sections(reported: Reported) -> None:
+    summary = reported.json()
+    (episodes,) = summary["episodes"]
     assert episodes["task"] == "grid/episodes" and episodes["rows"][0]["label"] == "uer"
     assert episodes["rows"][0]["means"]["completion"] == {"estimate": 0.625, "low": 0.375, "high": 0.875}
-    (learned,) = content["rewards"]
+    (learned,) = summary["rewards"]
     assert learned["true"] == [0.0, 0.5, 1.0] and learned["step"] == 200
     assert learned["accuracy_on_unseen_pairs"][-1]["estimate"] == 0.875
-    study = results.study(whole.home.parent)
+    study = results.study(reported.home.parent)
     named = names.brief(study.cells, []).labels
     teaching = preferences.teaching(study.cells, results.noted(study, "labels"), named, 200)
-    assert content["preferences"] == json.loads(json.dumps(preferences.plain(teaching)))
-    assert content["preferences"][0]["label_accuracy"]["estimate"] == pytest.approx(7 / 12)
-    assert whole.text().count('alt="Reference episode of grid/probes, 6 moves') == 2, "a drawing per label and task"
+    assert summary["preferences"] == json.loads(json.dumps(preferences.plain(teaching)))
+    assert summary["preferences"][0]["label_accuracy"]["estimate"] == pytest.approx(7 / 12)
+    assert reported.text().count('alt="Reference episode of grid/probes, 6 moves') == 2, "a drawing per label and task"
 
 
 def test_a_study_without_any_log_is_reported_without_sections(
     writer: Writer, report: Callable[..., Reported], unrendered: None
 ) -> None:
     writer.cell("a", CURVES, steps=200)
-    found = report(writer.finish())
+    reported = report(writer.finish())
     for words in ("Reference episode", "scripted teacher", "learned reward", "subgoals met", "What the draws served"):
-        assert found.code == 0 and words not in found.out + found.text()
-    assert {path.name for path in found.home.glob("*.png")} == {"curves-grid-8x8.png"}
+        assert reported.code == 0 and words not in reported.out + reported.text()
+    assert {path.name for path in reported.home.glob("*.png")} == {"curves-grid-8x8.png"}
     study = results.study(writer.directory)
-    assert test_episodes.found(study) == test_preferences.teaching(study) == test_subgoals.met_in(study, 200) == []
+    assert (
+        test_episodes.episodes_of(study) == test_preferences.teaching(study) == test_subgoals.met_in(study, 200) == []
+    )
     assert test_phases.spreads(study) == []
 
 
@@ -128,9 +132,9 @@ def test_what_came_from_files_becomes_neither_markup_nor_mathematics_nor_a_path(
     root = writer.cell("a", CURVES, steps=200, variant=evil)
     named: dict[str, Any] = {"step": 0, "t": 1, "quantity": f"event/{evil}", "value": 1.0}
     write_rows(root / "seed-0", "probes", [*test_probes.rows({100: [0, 1, 2, 3, 4, 5]}), named])
-    labels = [label_row(0, 1.0, outcome=evil[:21]), test_preferences.imagining(1, 1.0, evil[:21], 2.0)]
+    labels = [label_row(0, 1.0, outcome=evil[:21]), test_preferences.imagined_label_row(1, 1.0, evil[:21], 2.0)]
     write_rows(root / "seed-0", "labels", labels)
-    found = report(writer.finish())
-    assert found.code == 0 and "<script>$" not in found.text()
-    names = [path.name for path in found.home.glob("probes*")]
+    reported = report(writer.finish())
+    assert reported.code == 0 and "<script>$" not in reported.text()
+    names = [path.name for path in reported.home.glob("probes*")]
     assert len(names) == 2 and all(len(name) < 255 for name in names)

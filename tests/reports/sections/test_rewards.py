@@ -16,7 +16,8 @@ TRUE = (0.0, 2.0, 4.0)
 
 
 def rows(learned: Mapping[int, Sequence[float]], accuracy: Mapping[int, float] | None = None) -> list[dict[str, Any]]:
-    """An episode of three moves, the second of them random."""
+    """Return probe rows of an episode of three moves, the second of them random. `learned`: step -> learned reward of
+    each move; `accuracy`: step -> accuracy on unseen pairs."""
 
     def row(t: int, quantity: str, value: float, step: int = 0) -> dict[str, Any]:
         return {"step": step, "t": t, "quantity": quantity, "value": value}
@@ -30,7 +31,7 @@ def rows(learned: Mapping[int, Sequence[float]], accuracy: Mapping[int, float] |
     ]
 
 
-def written(writer: Writer, **names: str) -> None:
+def write_cell(writer: Writer, **names: str) -> None:
     writer.cell(
         "rewards",
         CURVES,
@@ -54,46 +55,50 @@ def written(writer: Writer, **names: str) -> None:
     )
 
 
-def found(study: results.StudyRecord) -> Learned:
+def only_learned(study: results.StudyRecord) -> Learned:
     (only,) = rewards.learned(study.cells, results.noted(study, "probes"), {}, reps=400)
     return only
 
 
 def test_each_runs_reward_is_scaled_before_the_mean(writer: Writer) -> None:
-    written(writer)
+    write_cell(writer)
     study = results.study(writer.finish())
-    each = found(study)
-    assert each.true.tolist() == [0.0, 0.5, 1.0] and each.random.tolist() == [1]
-    assert each.learned.estimate.tolist() == [0.0, 0.25, 1.0]  # 0 0 1 and 0 .5 1
+    reward = only_learned(study)
+    assert reward.true.tolist() == [0.0, 0.5, 1.0] and reward.random.tolist() == [1]
+    assert reward.learned.estimate.tolist() == [0.0, 0.25, 1.0]  # 0 0 1 and 0 .5 1
     # with (0, 2, 4): cov of (-1, -1, 1) is 4/3, deviations sqrt(8/3) and sqrt(8/9)
-    assert float(each.correlation.estimate) == pytest.approx((4 / 3 / np.sqrt(8 / 3 * 8 / 9) + 1) / 2)
-    assert each.accuracy is not None and each.accuracy.estimate.tolist() == [0.625, 0.875]
-    assert each.steps.tolist() == [100, 200]
+    assert float(reward.correlation.estimate) == pytest.approx((4 / 3 / np.sqrt(8 / 3 * 8 / 9) + 1) / 2)
+    assert reward.accuracy is not None and reward.accuracy.estimate.tolist() == [0.625, 0.875]
+    assert reward.steps.tolist() == [100, 200]
     probes = results.load(study, log="probes")
     assert rewards.accuracy_of_runs(probes[probes["cell"] == "rewards"]) == {0: 0.75, 1: 1.0}
 
 
 def test_only_looks_that_all_runs_have_had_count(writer: Writer) -> None:
     writer.cell("a", CURVES, rows={"probes": {0: rows({100: [0, 0, 1], 200: [3, 2, 1]}), 1: rows({100: [0, 0, 1]})}})
-    each = found(results.study(writer.finish()))
-    assert each.steps.tolist() == [100] and each.learned.estimate.tolist() == [0.0, 0.0, 1.0] and each.accuracy is None
+    reward = only_learned(results.study(writer.finish()))
+    assert (
+        reward.steps.tolist() == [100]
+        and reward.learned.estimate.tolist() == [0.0, 0.0, 1.0]
+        and reward.accuracy is None
+    )
 
 
 def test_each_run_is_held_to_the_episode_of_its_own_layout(writer: Writer) -> None:
     """The second run's task pays 4, 2, 0 along its episode, and its learned reward falls with that."""
     root = writer.cell("a", CURVES)
     write_rows(root / "seed-0", "probes", rows({200: [1, 2, 3]}))
-    own = [
+    second_rows = [
         {**row, "value": 4 - row["value"]} if row["quantity"] == "true_reward" else row
         for row in rows({200: [3, 2, 1]})
     ]
-    write_rows(root / "seed-1", "probes", own)
-    each = found(results.study(writer.finish()))
-    assert float(each.correlation.estimate) == pytest.approx(1), "beside the first run's rewards it would be 0"
-    assert each.true.tolist() == [0.5, 0.5, 0.5] and each.learned.estimate.tolist() == [0.5, 0.5, 0.5]
+    write_rows(root / "seed-1", "probes", second_rows)
+    reward = only_learned(results.study(writer.finish()))
+    assert float(reward.correlation.estimate) == pytest.approx(1), "beside the first run's rewards it would be 0"
+    assert reward.true.tolist() == [0.5, 0.5, 0.5] and reward.learned.estimate.tolist() == [0.5, 0.5, 0.5]
 
 
 def test_a_constant_reward_has_no_correlation(writer: Writer) -> None:
     write_rows(writer.cell("a", CURVES) / "seed-0", "probes", rows({100: [7, 7, 7]}))
-    each = found(results.study(writer.finish()))
-    assert each.learned.estimate.tolist() == [0.0] * 3 and np.isnan(each.correlation.estimate)
+    reward = only_learned(results.study(writer.finish()))
+    assert reward.learned.estimate.tolist() == [0.0] * 3 and np.isnan(reward.correlation.estimate)

@@ -62,7 +62,7 @@ SECTIONS = (
 
 
 def report(study: Path) -> tuple[dict[str, Any], str]:
-    """What a report says: summary.json and the page."""
+    """Report on a study; return summary.json and the page."""
     assert command.main([str(study), "--resamples", "200"]) == 0
     return json.loads((study / "report" / "summary.json").read_text()), (study / "report" / "report.html").read_text()
 
@@ -72,18 +72,18 @@ def test_a_guide_of_another_package_logs_rows_and_adds_a_section_over_a_stop(
 ) -> None:
     plugin("marking_module", GUIDE, {"guide": "marks", "method": "marked"})
     plugin("marking_report", PLACES, {"section": "places"})
-    asked = iter(range(10_000))
+    stop_checks = iter(range(10_000))
     with pytest.raises(Stopped):
-        train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=tmp_path / "s", stop=lambda: next(asked) > 110)
-    whole = train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=tmp_path / "s")
-    assert len(results.load(whole, log="waypoints")) == 20
-    content, page = report(whole)
-    (cell,) = results.study(whole).cells
-    assert content["places"] == [cell.id] and content["preferences"] == [] and content["notes"] != []
-    assert not [note for note in content["notes"] if "left out" in note]
+        train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=tmp_path / "s", stop=lambda: next(stop_checks) > 110)
+    study = train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=tmp_path / "s")
+    assert len(results.load(study, log="waypoints")) == 20
+    summary, page = report(study)
+    (cell,) = results.study(study).cells
+    assert summary["places"] == [cell.id] and summary["preferences"] == [] and summary["notes"] != []
+    assert not [note for note in summary["notes"] if "left out" in note]
     assert "Places &lt;b&gt;to go&lt;/b&gt;" in page and "Where it would go." in page and "<b>to go" not in page
-    assert (whole / "report" / "places-all.pdf").read_bytes() == b"pdf"
-    assert "mean place" in capsys.readouterr().out and "Places" in (whole / "report" / "table.tex").read_text()
+    assert (study / "report" / "places-all.pdf").read_bytes() == b"pdf"
+    assert "mean place" in capsys.readouterr().out and "Places" in (study / "report" / "table.tex").read_text()
 
 
 IMPORTS = """from guidebench.reports.rendering.figures import Drawing as D
@@ -93,7 +93,7 @@ from guidebench.reports.sections import Section
 
 
 def section(words: str, name: str = "bad") -> str:
-    """A module with one section, shown before ours."""
+    """Return the source of a module with one report section, which is shown before the built-in ones."""
     return f'SECTIONS = (Section("{name}", "Bad", 1, {words}),)'
 
 
@@ -152,17 +152,17 @@ def test_a_section_that_fails_is_a_note_and_costs_itself_alone(
     alone = "raise" in broken or "exit" in broken or not broken  # a module that cannot be imported has no sections
     plugin("bad_report", IMPORTS + broken + ("" if alone else sound), {"section": "bad"})
     writer.cell("a", CURVES, steps=200)
-    content, page = report(writer.finish())
-    (text,) = [text for text in content["notes"] if note in text]
+    summary, page = report(writer.finish())
+    (text,) = [text for text in summary["notes"] if note in text]
     assert text.count(".py, line") == text.count("(bad_report.py, line"), "no line of Python's library or of ours"
-    assert content["rows"][0]["best"] == 1.0 and "<h2>Learning curves</h2>" in page
-    assert alone or content["sound"] == 1, "another section of the same module stands"
+    assert summary["rows"][0]["best"] == 1.0 and "<h2>Learning curves</h2>" in page
+    assert alone or summary["sound"] == 1, "another section of the same module stands"
 
 
 def test_an_import_hook_of_another_package_is_not_the_line_that_raised(
     plugin: Callable[..., Path], writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As wandb, once it is imported, puts a loader of its own around each module's."""
+    """The hook wraps each module's loader, as wandb does once it is imported."""
     plugin("bad_report", "\nraise RuntimeError('no such thing')", {"section": "bad"})
 
     class Hook(MetaPathFinder):
@@ -184,8 +184,8 @@ def test_an_import_hook_of_another_package_is_not_the_line_that_raised(
 
     monkeypatch.setattr(sys, "meta_path", [Hook(), *sys.meta_path])
     writer.cell("a", CURVES, steps=200)
-    content, _ = report(writer.finish())
-    (text,) = [text for text in content["notes"] if "no such thing" in text]
+    summary, _ = report(writer.finish())
+    (text,) = [text for text in summary["notes"] if "no such thing" in text]
     assert text.endswith("tell those who wrote it (bad_report.py, line 2)")
 
 
@@ -225,24 +225,24 @@ def test_a_damaged_file_is_named_and_all_tables_without_it_stand(
     root = writer.cell("a", CURVES, steps=200, **GUIDED)
     for name, row in SOUND.items():
         write_rows(root / "seed-0", name, [row | (damage if name == log else {})])
-    content, page = report(writer.finish())
-    told = [note for note in content["notes"] if f"{root}/seed-0/{log}.jsonl, row 1, {wrong}" in note]
-    assert [note for note in told if note.startswith("left out: the section ")], content["notes"]
+    summary, page = report(writer.finish())
+    notes = [note for note in summary["notes"] if f"{root}/seed-0/{log}.jsonl, row 1, {wrong}" in note]
+    assert [note for note in notes if note.startswith("left out: the section ")], summary["notes"]
     assert set(re.findall("<h2>(Preferences|Judges|Model calls)</h2>", page)) == {
         "Preferences", "Judges", "Model calls"
     } - lost  # fmt: skip
-    assert content["rows"][0]["best"] == 1.0 and bool(content["models"]) == (log != "ledger")
+    assert summary["rows"][0]["best"] == 1.0 and bool(summary["models"]) == (log != "ledger")
 
 
 def test_a_row_whose_ledger_cannot_be_read_is_compared_with_none_and_costs_no_other_its_count(writer: Writer) -> None:
     for name, row in (("a", {"calls": -1}), ("b", {"failures": 8}), ("c", {})):
         writer.cell(name, CURVES, steps=200, variant=name, **GUIDED, rows={"ledger": {0: [SOUND["ledger"] | row]}})
-    found = writer.summary()
-    told = "\n".join(found.notes)
-    assert "vlm_rb (a): how many questions to models got no answer cannot be read: " in told
-    assert "a ledger that cannot be read, so it is compared with no other row" in told
-    assert "8 of 9 questions to models got no answer" in told
-    assert [row.cell.id for row in found.rows if row.alone] == ["a", "b"]
+    summary = writer.summary()
+    notes = "\n".join(summary.notes)
+    assert "vlm_rb (a): how many questions to models got no answer cannot be read: " in notes
+    assert "a ledger that cannot be read, so it is compared with no other row" in notes
+    assert "8 of 9 questions to models got no answer" in notes
+    assert [row.cell.id for row in summary.rows if row.alone] == ["a", "b"]
 
 
 def test_rows_of_a_log_that_other_columns_were_declared_for_are_left_out_by_name(writer: Writer) -> None:
@@ -268,14 +268,14 @@ def test_a_method_s_report_cannot_take_the_name_of_another_s_section(
         folder.mkdir(parents=True)
         (folder / "__init__.py").touch()
         listing = f"listings=lambda f: [L('of {title}', ('count',), [('uer', '3')], tags={{'3': 'few'}})]"
-        own = f'Section("{name}", "Own of {title}", 2, lambda s: 1, {listing})'
+        second_section = f'Section("{name}", "Own of {title}", 2, lambda s: 1, {listing})'
         (folder / "report.py").write_text(
-            f'{IMPORTS}SECTIONS = (Section("ours", "{title}", 1, lambda s: 1, {listing}), {own})'
+            f'{IMPORTS}SECTIONS = (Section("ours", "{title}", 1, lambda s: 1, {listing}), {second_section})'
         )
     monkeypatch.setattr(methods, "__path__", [str(tmp_path / "methods")])
     writer.cell("a", CURVES, steps=200)
-    content, page = report(writer.finish())
-    assert [note for note in content["notes"] if "left out" in note] == [
+    summary, page = report(writer.finish())
+    assert [note for note in summary["notes"] if "left out" in note] == [
         "left out: a section of guidebench.methods.second_method.report, since its name 'ours' is taken by "
         "guidebench.methods.first_method.report; choose another"
     ]
@@ -285,7 +285,7 @@ def test_a_method_s_report_cannot_take_the_name_of_another_s_section(
 
 
 def test_only_reports_import_the_report_of_a_method() -> None:
-    """import-linter lets a method's `report.py` import `reports`; nothing else of a method may do so through it."""
+    """import-linter lets a method's `report.py` import `reports`; no other module of a method may do so through it."""
     for file in Path(methods.__path__[0]).rglob("*.py"):
         if file.name != "report.py":
             assert not re.search(r"^\s*(from|import) .*\breport\b", file.read_text(), re.MULTILINE), file
@@ -307,28 +307,28 @@ def test_sections_come_in_their_order_and_read_a_log_once(source: Source, monkey
 
     def spoilt(source: Source) -> list[float]:
         rows = source.rows("probes")
-        found = list(rows["value"])
+        numbers = list(rows["value"])
         rows.loc[0, "value"] = 7.0
-        return found
+        return numbers
 
     both = [Section(name, "Both", 1, load=spoilt, needs=("probes",)) for name in ("a", "b")]
-    assert [each.content for each in sections.build(both, source, notes)] == [[0.5], [0.5]] and not notes
+    assert [section_.content for section_ in sections.build(both, source, notes)] == [[0.5], [0.5]] and not notes
     assert read == ["probes"], "and what the first changed the second does not see"
 
 
 def test_a_table_with_too_few_numbers_in_a_line_is_refused_and_a_chart_of_no_rows_is_a_picture(source: Source) -> None:
-    one = Interval(*map(np.asarray, (0.5, 0.0, 1.0)))
+    interval = Interval(*map(np.asarray, (0.5, 0.0, 1.0)))
     for grid, message in (
-        (Grid("t", ("a", "b"), {"uer": (one,)}), "has not an Interval for each"),
+        (Grid("t", ("a", "b"), {"uer": (interval,)}), "has not an Interval for each"),
         (Grid("t", ("a",), {"uer": (0.5,)}), "has not an Interval"),  # type: ignore[dict-item]
         (Grid("t", ("a",), {"uer": (Interval(*[np.zeros(2)] * 3),)}), "holds arrays"),
         (Grid("t", (1,), {}), "are text"),  # type: ignore[arg-type]
     ):
         notes: list[str] = []
-        section = Section("bad", "Bad", 1, load=lambda source: None, tables=lambda found, grid=grid: [grid])  # type: ignore[misc]
+        section = Section("bad", "Bad", 1, load=lambda source: None, tables=lambda numbers, grid=grid: [grid])  # type: ignore[misc]
         assert sections.build([section], source, notes) == [] and message in notes[0]
     chart = figures.Chart("t", "x", "y", [figures.Curve("not a row", np.arange(2.0), Interval(*[np.zeros(2)] * 3))])
     drawing = figures.Drawing("w", "mine", b"", b"", "", chart)
-    section = Section("mine", "M", 1, load=lambda source: None, drawings=lambda found, source: [drawing])
+    section = Section("mine", "M", 1, load=lambda source: None, drawings=lambda numbers, source: [drawing])
     (gallery,) = sections.galleries(sections.build([section], source, []), source, [])
     assert gallery.drawings[0].chart is None

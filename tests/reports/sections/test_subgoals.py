@@ -16,19 +16,21 @@ from tests.reports.conftest import Writer, write_rows
 CURVES = {0: {100: [0, 0], 200: [1, 0]}, 1: {100: [0, 0], 200: [0, 0]}}
 
 
-def met(step: int, *episodes: tuple[bool, bool]) -> list[dict[str, object]]:
-    """Whether each episode closed the drawer, and the window."""
+def subgoal_rows(step: int, *episodes: tuple[bool, bool]) -> list[dict[str, object]]:
+    """Return the rows of `subgoals` at a step; `episodes`: whether each closed the drawer, and the window."""
     return [
-        {"step": step, "episode": number, "subgoal": name, "met": held}
+        {"step": step, "episode": number, "subgoal": name, "met": is_met}
         for number, both in enumerate(episodes)
-        for name, held in zip(("drawer", "window"), both, strict=True)
+        for name, is_met in zip(("drawer", "window"), both, strict=True)
     ]
 
 
-def written(writer: Writer, **names: str) -> None:
+def write_cell(writer: Writer, **names: str) -> None:
     root = writer.cell("subgoals", CURVES, steps=200, **names)
     for seed, last in ((0, ((True, True), (True, False))), (1, ((False, True), (True, False)))):
-        write_rows(root / f"seed-{seed}", "subgoals", met(100, (True, True), (True, True)) + met(200, *last))
+        write_rows(
+            root / f"seed-{seed}", "subgoals", subgoal_rows(100, (True, True), (True, True)) + subgoal_rows(200, *last)
+        )
 
 
 def met_in(study: results.StudyRecord, reps: int) -> list[subgoals.Subgoals]:
@@ -36,25 +38,28 @@ def met_in(study: results.StudyRecord, reps: int) -> list[subgoals.Subgoals]:
 
 
 def test_rates_are_means_over_seeds_at_the_last_evaluation_and_the_history_has_every_one(writer: Writer) -> None:
-    written(writer)
-    (found,) = met_in(results.study(writer.finish()), 1_000)
-    assert found.task_id == "grid/8x8" and found.names == ("drawer", "window"), "in the order of the task"
-    ((drawer, window),) = found.rates.values()
+    write_cell(writer)
+    (task,) = met_in(results.study(writer.finish()), 1_000)
+    assert task.task_id == "grid/8x8" and task.names == ("drawer", "window"), "in the order of the task"
+    ((drawer, window),) = task.rates.values()
     assert [float(end) for end in drawer] == pytest.approx([0.75, 0.5, 1.0])
     assert [float(end) for end in window] == pytest.approx([0.5, 0.5, 0.5])
-    ((label, history),) = found.history.items()
+    ((label, history),) = task.history.items()
     assert label == "uer · quick" and history.index.tolist() == [100, 200]
     assert list(history) == ["drawer", "window"] and history.to_numpy().tolist() == [[1.0, 1.0], [0.75, 0.5]]
-    (content,) = subgoals.plain([found])
+    (content,) = subgoals.plain([task])
     assert content["task"] == "grid/8x8" and content["rows"][0]["drawer"]["estimate"] == pytest.approx(0.75)
 
 
 def test_a_subgoal_that_episodes_of_one_seed_lack_is_averaged_over_the_others(writer: Writer) -> None:
-    """Tasks that take turns may give the episodes of a seed no part of one of them."""
-    both, drawer = met(200, (True, True)), [row for row in met(200, (False, True)) if row["subgoal"] == "drawer"]
+    """If tasks take turns, the episodes of one seed may lack a subgoal that those of another have."""
+    both, drawer = (
+        subgoal_rows(200, (True, True)),
+        [row for row in subgoal_rows(200, (False, True)) if row["subgoal"] == "drawer"],
+    )
     writer.cell("a", CURVES, steps=200, rows={"subgoals": {0: both, 1: drawer}})
-    (found,) = met_in(results.study(writer.finish()), 100)
-    ((drawer_rate, window_rate),) = found.rates.values()
+    (task,) = met_in(results.study(writer.finish()), 100)
+    ((drawer_rate, window_rate),) = task.rates.values()
     assert (float(drawer_rate.estimate), float(window_rate.estimate)) == (0.5, 1.0)
 
 
@@ -63,10 +68,15 @@ def test_an_evaluation_that_only_some_seeds_have_does_not_count(writer: Writer) 
         "a",
         CURVES,
         steps=200,
-        rows={"subgoals": {0: met(100, (True, False)) + met(200, (True, True)), 1: met(100, (True, False))}},
+        rows={
+            "subgoals": {
+                0: subgoal_rows(100, (True, False)) + subgoal_rows(200, (True, True)),
+                1: subgoal_rows(100, (True, False)),
+            }
+        },
     )
-    (found,) = met_in(results.study(writer.finish()), 200)
-    ((drawer, window),) = found.rates.values()
+    (task,) = met_in(results.study(writer.finish()), 200)
+    ((drawer, window),) = task.rates.values()
     assert [float(drawer.estimate), float(window.estimate)] == [1.0, 0.0]
 
 
@@ -77,26 +87,31 @@ def test_achievements_have_crafter_s_score_of_each_seed_s_rates(writer: Writer) 
         CURVES,
         steps=200,
         score=Score("achievements", low=0.0, high=22.0),
-        rows={"subgoals": {0: met(200, (True, False), (True, False)), 1: met(200, (True, True), (False, True))}},
+        rows={
+            "subgoals": {
+                0: subgoal_rows(200, (True, False), (True, False)),
+                1: subgoal_rows(200, (True, True), (False, True)),
+            }
+        },
     )
-    (found,) = met_in(results.study(writer.finish()), 200)
-    assert found.names == ("drawer", "window", "Crafter's score")
-    ((_, _, score),) = found.rates.values()
+    (task,) = met_in(results.study(writer.finish()), 200)
+    assert task.names == ("drawer", "window", "Crafter's score")
+    ((_, _, score),) = task.rates.values()
     assert float(score.estimate) == pytest.approx((0.090499 + 0.707705) / 2, abs=1e-6)
     assert [float(score.low), float(score.high)] == pytest.approx([0.090499, 0.707705], abs=1e-6)
 
 
 def test_a_heat_map_has_a_panel_for_each_row_and_says_in_words_what_was_met(writer: Writer) -> None:
-    """Lines of subgoals from the first at the top, columns of evaluations; long names are wrapped, never cut."""
+    """Lines are subgoals, the first at the top; columns are evaluations. Long names are wrapped, never cut."""
     long = "put the second of the two red cubes into the drawer " * 2
     for name, method in (("a", "uer"), ("b", "per"), ("c", "relo")):
         root = writer.cell(name, CURVES, steps=200, method=method, score=Score("achievements", low=0.0, high=22.0))
-        rows = met(100, (True, False), (True, True)) + met(200, (True, False), (False, False))
+        rows = subgoal_rows(100, (True, False), (True, True)) + subgoal_rows(200, (True, False), (False, False))
         rows = [{**row, "subgoal": long.strip() if row["subgoal"] == "window" else "drawer"} for row in rows]
         for seed in (0, 1):
             write_rows(root / f"seed-{seed}", "subgoals", rows)
-    found = met_in(results.study(writer.finish()), 200)
-    (drawing,) = subgoals.drawings(found)
+    tasks = met_in(results.study(writer.finish()), 200)
+    (drawing,) = subgoals.drawings(tasks)
     assert drawing.name == "subgoals-grid-8x8" and drawing.pdf.startswith(b"%PDF") and drawing.chart is None
     assert "uer · quick after 200 steps: drawer 0.50; per · quick" in drawing.alt and "Crafter's" not in drawing.alt
     picture = np.asarray(Image.open(io.BytesIO(drawing.png)))
@@ -105,4 +120,4 @@ def test_a_heat_map_has_a_panel_for_each_row_and_says_in_words_what_was_met(writ
     for rate in (0.0, 0.5, 1.0):  # each panel: drawer 1 then 1/2, the other 1/2 then 0
         colour = np.array(map_(rate)[:3]) * 255
         assert (np.abs(picture[..., :3] - colour).max(-1) < 2).sum() > 1_000, rate
-    assert [each.png for each in subgoals.drawings(found)] == [drawing.png]
+    assert [repeated.png for repeated in subgoals.drawings(tasks)] == [drawing.png]

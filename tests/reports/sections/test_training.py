@@ -20,10 +20,10 @@ ROWS = pd.DataFrame(
 
 
 def test_a_metric_is_averaged_over_seeds_with_an_interval_where_all_have_a_value() -> None:
-    whole, gaps = (training.metric(ROWS, f"guide/{name}", "a", 400) for name in ("rho", "gap"))
-    assert whole is not None and whole.x.tolist() == [100, 200, 300]
+    curve, gaps = (training.metric(ROWS, f"guide/{name}", "a", 400) for name in ("rho", "gap"))
+    assert curve is not None and curve.x.tolist() == [100, 200, 300]
     ends = [[0.2, 0.2, 0.5], [0.1, 0.2, 0.0], [0.3, 0.2, 1.0]]
-    assert np.array(whole.values) == pytest.approx(np.array(ends))
+    assert np.array(curve.values) == pytest.approx(np.array(ends))
     assert gaps is not None and gaps.x.tolist() == [200, 300], "no seed has one at 100"
     assert gaps.values.estimate.tolist() == [4.0, 2.0] and np.isnan(gaps.values.low[0]) and gaps.values.low[1] == 1.0
     assert training.metric(ROWS, "guide/other", "a") is training.metric(ROWS.assign(x=np.nan), "x", "a") is None
@@ -38,10 +38,10 @@ def test_rows_at_any_step_are_averaged_over_equal_parts_of_training() -> None:
 
 
 def test_panels_share_one_legend_only_if_they_have_the_same_lines() -> None:
-    one = training.metric(ROWS, "guide/rho", "a", 200)
-    other = training.metric(ROWS, "guide/gap", "b", 200)
-    for curves in ([[one], [one]], [[one], [other, one]], [[one], [other]]):
-        charts = [training.chart(f"axis {index}", each) for index, each in enumerate(curves)]
-        drawn = training.drawing("w", "n", "Title\nwhere", charts, figures.styles(["a", "b"]))
-        assert drawn is not None and drawn.png.startswith(b"\x89PNG") and "axis 0 (a) 0.5 at the end" in drawn.alt
+    first = training.metric(ROWS, "guide/rho", "a", 200)
+    second = training.metric(ROWS, "guide/gap", "b", 200)
+    for curves in ([[first], [first]], [[first], [second, first]], [[first], [second]]):
+        charts = [training.chart(f"axis {index}", lines) for index, lines in enumerate(curves)]
+        drawing = training.drawing("w", "n", "Title\nwhere", charts, figures.styles(["a", "b"]))
+        assert drawing is not None and drawing.png.startswith(b"\x89PNG") and "axis 0 (a) 0.5 at the end" in drawing.alt
     assert training.drawing("w", "n", "t", [training.chart("axis", [None])], {}) is None

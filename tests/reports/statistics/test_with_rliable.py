@@ -17,7 +17,8 @@ NEAR = 1e-9  # a resample's sum may be added up in another order
 
 
 def agrees(ours: Callable[[float], Interval], theirs: Interval) -> None:
-    """rliable's interval lies between two of ours, at the levels that the error of its resamples allows for."""
+    """Check that rliable's interval lies between two of ours, at the levels that the Monte Carlo error of its resamples
+    allows."""
     wide, narrow = ours(min(0.95 + 2 * SLACK, 1.0)), ours(0.95 - 2 * SLACK)
     np.testing.assert_allclose(wide.estimate, theirs.estimate, rtol=1e-12)
     assert (wide.low - NEAR <= theirs.low).all() and (theirs.low <= narrow.low + NEAR).all()
@@ -33,9 +34,9 @@ def scores(*shape: int) -> Array:
     [scores(5, 4), np.round(scores(3, 2)), np.round(scores(12, 1)), scores(2, 4), scores(10, 3), -80 * scores(10, 1)],
 )
 def test_aggregates_agree_with_ours(values: Array) -> None:
-    found = with_rliable.aggregates(values, REPS)
-    assert list(found) == list(statistics.METRICS)
-    for name, theirs in found.items():
+    aggregates = with_rliable.aggregates(values, REPS)
+    assert list(aggregates) == list(statistics.METRICS)
+    for name, theirs in aggregates.items():
         agrees(lambda level, name=name: statistics.intervals(values, [name], OURS, level=level)[name], theirs.interval)
 
 
@@ -61,7 +62,8 @@ def test_profiles_agree_with_ours(shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("shape", [(5, 4, 3), (4, 1, 6)])
 def test_sample_efficiency_curves_agree_with_ours(shape: tuple[int, int, int]) -> None:
-    """rliable's own call, which draws from NumPy's global generator; reports draw curves with our estimates alone."""
+    """The test calls rliable itself, which draws from NumPy's global generator; reports draw curves with our estimates
+    alone."""
     curve = np.cumsum(scores(*shape), axis=2) / shape[2]
     before = np.random.get_state()
     np.random.seed(0)
@@ -79,20 +81,22 @@ def test_the_same_seed_gives_the_same_interval_and_the_global_generator_is_left_
     np.random.seed(3)
     expected = np.random.random(2)
     np.random.seed(3)
-    drawn = [np.random.random()]
-    one, again, other = (with_rliable.aggregates(scores(5, 4), 100, seed)["mean"] for seed in (1, 1, 2))
-    drawn.append(np.random.random())
-    assert one == again and one != other and drawn == expected.tolist()
+    numbers = [np.random.random()]
+    first, again, other = (with_rliable.aggregates(scores(5, 4), 100, seed)["mean"] for seed in (1, 1, 2))
+    numbers.append(np.random.random())
+    assert first == again and first != other and numbers == expected.tolist()
 
 
 def test_one_run_has_no_interval() -> None:
-    one, five = scores(1, 3), scores(5, 3)
-    found = [
-        with_rliable.aggregates(one, 100)["iqm"].interval,
-        with_rliable.improvement(one, five, 100),
-        with_rliable.profile(one, np.array([0.5]), 100),
+    single, five = scores(1, 3), scores(5, 3)
+    intervals = [
+        with_rliable.aggregates(single, 100)["iqm"].interval,
+        with_rliable.improvement(single, five, 100),
+        with_rliable.profile(single, np.array([0.5]), 100),
     ]
-    assert all(np.isfinite(each.estimate).all() and np.isnan([each.low, each.high]).all() for each in found)
+    assert all(
+        np.isfinite(interval.estimate).all() and np.isnan([interval.low, interval.high]).all() for interval in intervals
+    )
 
 
 @pytest.mark.parametrize("values", [np.zeros(3), np.array([[0.0], [np.nan]])])

@@ -18,32 +18,32 @@ from tests.reports.conftest import Writer, ending, pair
 
 @pytest.fixture(scope="module")
 def worked(tmp_path_factory: pytest.TempPathFactory) -> Summary:
-    """uer and per as in `pair`; only to be read."""
+    """Return the summary of the cells of `pair`; tests only read it."""
     writer = Writer(tmp_path_factory.mktemp("worked") / "study")
     pair(writer)
     return writer.summary(2_000)
 
 
-def _overview(found: Summary) -> Overview:
-    (overview,) = found.overviews
+def _overview(summary: Summary) -> Overview:
+    (overview,) = summary.overviews
     return overview
 
 
 def test_scores_curves_and_how_methods_stand_of_a_worked_example(worked: Summary) -> None:
-    found = _overview(worked)
-    scores = found.scores
+    overview = _overview(worked)
+    scores = overview.scores
     assert scores.final["uer"].tolist() == [[0.0, 0.5], [0.25, 0.5]]
     assert scores.curves["per"].tolist() == [[[0.0, 0.5], [0.0, 0.5]], [[0.0, 1.0], [0.0, 0.5]]]
     assert scores.steps.tolist() == [100, 200] and scores.unit == STEPS
     # per wins all pairs on easy, ties all on hard: (1 + .5) / 2
-    assert float(found.improvement["per", "uer"].estimate) == 0.75
-    assert float(found.improvement["uer", "per"].estimate) == 0.25
+    assert float(overview.improvement["per", "uer"].estimate) == 0.75
+    assert float(overview.improvement["uer", "per"].estimate) == 0.25
     # uer's scores 0, .25, .5, .5: three of four above 0, two above .25
-    assert found.thresholds.tolist() == [0.0, 0.25, 0.5, 1.0]
-    assert found.profiles["uer"].estimate.tolist() == [0.75, 0.5, 0.0, 0.0]
+    assert overview.thresholds.tolist() == [0.0, 0.25, 0.5, 1.0]
+    assert overview.profiles["uer"].estimate.tolist() == [0.75, 0.5, 0.0, 0.0]
     # the middle two of 0, .25, .5, .5
-    assert found.efficiency["uer"].estimate.tolist() == [0.0, 0.375] and found.ranks is not None
-    first = found.ranks[found.ranks["rank"] == 1].set_index("method")["probability"]
+    assert overview.efficiency["uer"].estimate.tolist() == [0.0, 0.375] and overview.ranks is not None
+    first = overview.ranks[overview.ranks["rank"] == 1].set_index("method")["probability"]
     assert first.to_dict() == pytest.approx({"uer": 0.25, "per": 0.75})
 
 
@@ -59,21 +59,21 @@ def test_aggregates_are_those_of_statistics_and_have_the_spread_of_their_resampl
 
 
 def test_the_json_form_has_every_comparison(worked: Summary) -> None:
-    (content,) = json.loads(json.dumps(export.plain(worked), allow_nan=False))["overviews"]
-    assert content["tasks"] == ["easy", "hard"] and content["seeds"]["uer"] == [0, 1]
-    by_pair = {(entry["first"], entry["second"]): entry for entry in content["probability_of_improvement"]}
+    (overview,) = json.loads(json.dumps(export.plain(worked), allow_nan=False))["overviews"]
+    assert overview["tasks"] == ["easy", "hard"] and overview["seeds"]["uer"] == [0, 1]
+    by_pair = {(pair["first"], pair["second"]): pair for pair in overview["probability_of_improvement"]}
     assert by_pair["per", "uer"]["estimate"] == 0.75
-    assert content["iqm_curves"]["uer"][1]["step"] == 200
-    profile = content["performance_profiles"]["uer"]
+    assert overview["iqm_curves"]["uer"][1]["step"] == 200
+    profile = overview["performance_profiles"]["uer"]
     assert (profile[1]["score"], profile[1]["estimate"]) == (0.25, 0.5)
-    assert {"method": "uer", "rank": 1, "probability": pytest.approx(0.25)} in content["ranks"]
+    assert {"method": "uer", "rank": 1, "probability": pytest.approx(0.25)} in overview["ranks"]
 
 
 def test_the_worse_of_two_has_the_interval_of_the_better_from_the_other_end(writer: Writer) -> None:
     writer.cell("a", ending(0, 3, 3), steps=200)
     writer.cell("b", ending(2, 4, 4), steps=200, method="per")
-    found = _overview(writer.summary(2_000)).improvement
-    better, worse = found["per", "uer"], found["uer", "per"]
+    improvement = _overview(writer.summary(2_000)).improvement
+    better, worse = improvement["per", "uer"], improvement["uer", "per"]
     assert better.low < better.estimate < better.high
     assert worse == (1 - better.estimate, 1 - better.high, 1 - better.low)
 
@@ -82,29 +82,29 @@ def test_of_a_single_task_only_the_probability_of_improvement_is_known(writer: W
     writer.cell("a", ending(0, 1), steps=200)
     assert writer.summary(2_000).overviews == ()
     writer.cell("b", ending(2, 4), steps=200, method="per")
-    found = writer.summary(2_000)
-    overview = _overview(found)
+    summary = writer.summary(2_000)
+    overview = _overview(summary)
     assert len(overview.improvement) == 2
-    assert not overview.profiles and not overview.efficiency and overview.ranks is None and found.aggregates == ()
-    assert [drawing.name for drawing in overviews.drawings(found.overviews, {})] == ["improvement-grid-8x8"]
+    assert not overview.profiles and not overview.efficiency and overview.ranks is None and summary.aggregates == ()
+    assert [drawing.name for drawing in overviews.drawings(summary.overviews, {})] == ["improvement-grid-8x8"]
 
 
 def test_tasks_of_different_lengths_meet_at_shares_of_their_steps(writer: Writer) -> None:
     for task, steps in (("short", (50, 100)), ("long", (200, 300, 400))):
         writer.cell(task, {seed: {step: [1, 0] for step in steps} for seed in (0, 1)}, steps=steps[-1], task=task)
-    found = writer.summary(2_000)
-    scores = _overview(found).scores
+    summary = writer.summary(2_000)
+    scores = _overview(summary).scores
     assert scores.unit == SHARE and scores.steps.tolist() == [0.5, 1.0]
-    assert "grid: curves over tasks show 2 of up to 3 evaluations, those that all rows share" in found.notes
+    assert "grid: curves over tasks show 2 of up to 3 evaluations, those that all rows share" in summary.notes
 
 
 def test_a_row_that_is_behind_is_beside_no_other(two: Writer) -> None:
     running = {seed: {100: [1] * 4} for seed in (0, 1)}
     for task in ("easy", "hard"):
         two.cell(f"aer-{task}", running, steps=200, task=task, method="aer", status={0: "running", 1: "running"})
-    found = two.summary(2_000)
-    assert set(_overview(found).scores.final) == {"uer", "per"}
-    assert any("aer: left out of the aggregates over tasks (not far enough" in note for note in found.notes)
+    summary = two.summary(2_000)
+    assert set(_overview(summary).scores.final) == {"uer", "per"}
+    assert any("aer: left out of the aggregates over tasks (not far enough" in note for note in summary.notes)
 
 
 def test_the_highest_aggregate_and_what_is_tied_with_it_lead_and_the_lowest_gap(writer: Writer) -> None:
@@ -118,35 +118,39 @@ def test_the_highest_aggregate_and_what_is_tied_with_it_lead_and_the_lowest_gap(
 def test_all_pairs_agree_with_each_pair_by_itself() -> None:
     rng = np.random.default_rng(0)
     scores = {name: np.round(rng.random((runs, 3)) * 4) / 4 for name, runs in (("a", 5), ("b", 7), ("c", 1))}
-    found = statistics.improvements(scores, reps=20_000)
+    improvements = statistics.improvements(scores, reps=20_000)
     alone = statistics.probability_of_improvement(scores["a"], scores["b"], reps=20_000)
-    assert [float(value) for value in found["a", "b"]] == pytest.approx([float(value) for value in alone], abs=0.02)
-    assert found["a", "b"].estimate == alone.estimate
+    assert [float(value) for value in improvements["a", "b"]] == pytest.approx(
+        [float(value) for value in alone], abs=0.02
+    )
+    assert improvements["a", "b"].estimate == alone.estimate
     turned = statistics.improvements({name: scores[name] for name in ("b", "a")}, reps=20_000)["a", "b"]
-    assert [float(value) for value in turned] == pytest.approx([float(value) for value in found["a", "b"]], abs=1e-12)
-    assert np.isnan(found["a", "c"].low) and np.isnan(found["c", "a"].high) and len(found) == 6
+    assert [float(value) for value in turned] == pytest.approx(
+        [float(value) for value in improvements["a", "b"]], abs=1e-12
+    )
+    assert np.isnan(improvements["a", "c"].low) and np.isnan(improvements["c", "a"].high) and len(improvements) == 6
 
 
 def test_one_seed_has_values_and_no_intervals(writer: Writer) -> None:
     for task in ("easy", "hard"):
         for method in ("uer", "per"):
             writer.cell(f"{method}-{task}", ending(2), steps=200, task=task, method=method)
-    found = writer.summary(2_000)
-    overview = _overview(found)
+    summary = writer.summary(2_000)
+    overview = _overview(summary)
     for interval in (*overview.improvement.values(), *overview.profiles.values(), *overview.efficiency.values()):
         assert np.isfinite(interval.estimate).all() and np.isnan(interval.low).all()
-    assert all(np.isnan(entry.error) and not entry.leading for entry in found.aggregates)
-    assert any("one run: no interval" in note for note in found.notes)
-    json.dumps(export.plain(found), allow_nan=False)
+    assert all(np.isnan(aggregate.error) and not aggregate.leading for aggregate in summary.aggregates)
+    assert any("one run: no interval" in note for note in summary.notes)
+    json.dumps(export.plain(summary), allow_nan=False)
 
 
 def test_there_are_four_drawings_of_several_tasks_in_the_colours_of_the_learning_curves(worked: Summary) -> None:
-    drawn = overviews.drawings(worked.overviews, figures.styles(row.label for row in worked.rows))
-    assert [drawing.name for drawing in drawn] == [
+    drawings = overviews.drawings(worked.overviews, figures.styles(row.label for row in worked.rows))
+    assert [drawing.name for drawing in drawings] == [
         f"{kind}-grid" for kind in ("efficiency", "profiles", "improvement", "ranks")
     ]
-    assert all(drawing.png.startswith(b"\x89PNG") and drawing.pdf.startswith(b"%PDF") for drawing in drawn)
-    words = [drawing.alt for drawing in drawn]
+    assert all(drawing.png.startswith(b"\x89PNG") and drawing.pdf.startswith(b"%PDF") for drawing in drawings)
+    words = [drawing.alt for drawing in drawings]
     low, high = (round(100 * float(end)) for end in worked.overviews[0].improvement["uer", "per"][1:])
     assert "uer: 0.00, 0.19, 0.38" in words[0] and low <= 25 <= high
     assert f"1  uer: –, 25 [{low}–{high}]; 2  per: 75 [{100 - high}–{100 - low}], –" in words[2]
@@ -154,7 +158,8 @@ def test_there_are_four_drawings_of_several_tasks_in_the_colours_of_the_learning
 
 
 def test_an_improvement_is_bold_where_the_test_tells_the_means_apart(writer: Writer) -> None:
-    """Every run of one is above every run of the other: of three runs a side 2 in 20 relabellings, of four 2 in 70."""
+    """Every run of one method is above every run of the other: 2 of 20 relabellings for three runs a side, 2 of 70 for
+    four."""
     for seeds in (3, 4):
         writer.cell("a", {seed: {200: [0]} for seed in range(seeds)}, steps=200)
         writer.cell("b", {seed: {200: [1]} for seed in range(seeds)}, steps=200, method="per")
@@ -169,25 +174,27 @@ def test_a_row_without_a_planned_seed_leads_no_aggregate_and_tells_nothing_apart
             writer.cell(
                 f"{method}-{task}", ending(*finals), steps=200, task=task, method=method, planned=planned, status=state
             )
-    found = writer.summary(2_000)
-    assert not any(entry.leading for entry in found.aggregates), "a is better than both, and compared with neither"
-    assert {entry.label for entry in found.aggregates if entry.missing} == {"a"}
-    assert all("a" not in pair for pair in _overview(found).significant) and "†" in legends.aggregates(found)
+    summary = writer.summary(2_000)
+    assert not any(aggregate.leading for aggregate in summary.aggregates), (
+        "a is better than both, and compared with neither"
+    )
+    assert {aggregate.label for aggregate in summary.aggregates if aggregate.missing} == {"a"}
+    assert all("a" not in pair for pair in _overview(summary).significant) and "†" in legends.aggregates(summary)
     assert (
-        latex.latex(found).count(r"$^{\dagger}$") == 5
+        latex.latex(summary).count(r"$^{\dagger}$") == 5
     )  # its row of the task, and of the aggregates mean, median, IQM
-    assert [entry["missing_seeds"] for entry in export.plain(found)["aggregates"]].count(True) == 4
+    assert [aggregate["missing_seeds"] for aggregate in export.plain(summary)["aggregates"]].count(True) == 4
 
 
 def test_more_rows_than_a_column_can_show_have_no_matrix(writer: Writer) -> None:
     for number in range(overviews.MOST + 1):
         writer.cell(f"c{number}", ending(0, 1), steps=200, method=f"m{number}")
-    found = writer.summary(2_000)
-    assert overviews.drawings(found.overviews, {}) == [] and len(_overview(found).improvement) == 110
+    summary = writer.summary(2_000)
+    assert overviews.drawings(summary.overviews, {}) == [] and len(_overview(summary).improvement) == 110
 
 
 def _valued(*finals: float) -> dict[int, dict[int, list[float]]]:
-    """Seeds whose only evaluation has these scores."""
+    """Return curves of seeds whose only evaluation has these scores."""
     return {seed: {200: [final]} for seed, final in enumerate(finals)}
 
 
@@ -196,13 +203,17 @@ def test_tasks_of_different_scores_are_put_on_one_scale(writer: Writer) -> None:
     for method, swung, paid in (("uer", (-400, -300), (8, 9)), ("per", (-100, -50), (1, 2))):
         writer.cell(f"{method}-s", _valued(*swung), steps=200, task="swing", method=method, score=swing)
         writer.cell(f"{method}-p", _valued(*paid), steps=200, task="pay", method=method, score=cost)
-    found = writer.summary(200)
-    means = {entry.label: float(entry.interval.estimate) for entry in found.aggregates if entry.metric == "mean"}
+    summary = writer.summary(200)
+    means = {
+        aggregate.label: float(aggregate.interval.estimate)
+        for aggregate in summary.aggregates
+        if aggregate.metric == "mean"
+    }
     # (.2 + .4) / 2 and (.2 + .1) / 2; (.8 + .9) / 2 and (.9 + .8) / 2
     assert means == pytest.approx({"uer": (0.3 + 0.15) / 2, "per": 0.85})
-    assert _overview(found).improvement["per", "uer"].estimate == 1.0
-    assert "0 is the worst and 1 the best of the range of each task's score" in legends.aggregates(found)
-    assert overviews.drawings(found.overviews, figures.styles(means))[0].caption.endswith("by normalised score")
+    assert _overview(summary).improvement["per", "uer"].estimate == 1.0
+    assert "0 is the worst and 1 the best of the range of each task's score" in legends.aggregates(summary)
+    assert overviews.drawings(summary.overviews, figures.styles(means))[0].caption.endswith("by normalised score")
 
 
 def test_tasks_without_a_known_range_are_not_averaged_but_ranked(writer: Writer) -> None:
@@ -210,13 +221,13 @@ def test_tasks_without_a_known_range_are_not_averaged_but_ranked(writer: Writer)
         for task in ("hopper", "cheetah"):
             curves = _valued(level, level + 1)
             writer.cell(f"{method}-{task}", curves, steps=200, task=task, method=method, score=Score("return"))
-    found = writer.summary(200)
-    assert found.aggregates == ()
+    summary = writer.summary(200)
+    assert summary.aggregates == ()
     assert (
         "grid: there are no aggregates over tasks, since no range is known of return on hopper, return on cheetah"
-        in found.notes
+        in summary.notes
     )
-    overview = _overview(found)
+    overview = _overview(summary)
     assert overview.profiles == overview.efficiency == {} and overview.significant == frozenset()
     assert overview.improvement["per", "uer"].estimate == 1.0 and overview.ranks is not None
 
@@ -227,9 +238,9 @@ def test_other_conditions_are_aggregated_apart(writer: Writer) -> None:
             settings = {"suite.goal": {"value": goal}}
             variant = f"suite.goal={goal}"
             writer.cell(f"{goal}-{task}", ending(2, 3), steps=200, task=task, settings=settings, variant=variant)
-    found = writer.summary(200)
-    assert {entry.heading for entry in found.aggregates} == {
+    summary = writer.summary(200)
+    assert {aggregate.heading for aggregate in summary.aggregates} == {
         "grid, 2 tasks, quick profile, goal=hidden",
         "grid, 2 tasks, quick profile, goal=observable",
     }
-    assert all(not overview.improvement for overview in found.overviews)
+    assert all(not overview.improvement for overview in summary.overviews)

@@ -13,17 +13,17 @@ from tests.reports.conftest import Reported, Writer
 
 EPISODES = 4
 LAST = MOST + 9
-"""Number of the last method; there is one for each number from 0."""
+"""Number of the last method; methods are numbered from 0."""
 
 
 def final(number: int) -> int:
-    """Successes of the last evaluation of a method: three fifths of them are below the best."""
+    """Return the number of successes, 0 to 4, in the last evaluation of method `number`."""
     return number % 5
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyRecord, Summary]:
-    """Methods m0 … m`LAST` on one task, m7 of which is called uer, so that it is the baseline; only to be read."""
+def large_study(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyRecord, Summary]:
+    """Write a study of methods m0 … m`LAST` on one task; m7 is called uer, so it is the baseline. Read only."""
     return many(Writer(tmp_path_factory.mktemp("whole") / "study"))
 
 
@@ -37,24 +37,26 @@ def many(writer: Writer, tasks: tuple[str, ...] = ("8x8",)) -> tuple[StudyRecord
     return writer.summarised()
 
 
-def test_the_baseline_and_the_best_rows_are_kept_in_their_order(whole: tuple[StudyRecord, Summary]) -> None:
-    _, every = whole
-    shown, found = bounding.bounded(*whole)
-    assert len(every.rows) == LAST + 1 and len(found.rows) == MOST
+def test_the_baseline_and_the_best_rows_are_kept_in_their_order(large_study: tuple[StudyRecord, Summary]) -> None:
+    _, every = large_study
+    study, bounded = bounding.bounded(*large_study)
+    assert len(every.rows) == LAST + 1 and len(bounded.rows) == MOST
     labels = [row.label for row in every.rows]
-    assert [row.label for row in found.rows] == [label for label in labels if label in {r.label for r in found.rows}]
-    left_out = {*labels} - {row.label for row in found.rows}
+    assert [row.label for row in bounded.rows] == [
+        label for label in labels if label in {r.label for r in bounded.rows}
+    ]
+    left_out = {*labels} - {row.label for row in bounded.rows}
     worst = {f"m{number}" for number in range(LAST + 1) if final(number) == 0}
     assert len(left_out) == LAST + 1 - MOST and left_out <= worst and "uer" not in left_out
-    assert {cell.id for cell in shown.cells} == {row.cell.id for row in found.rows}
-    assert {run.cell.id for run in shown.runs} == {cell.id for cell in shown.cells} and len(shown.runs) == 2 * MOST
-    assert found.notes[0].startswith(f"grid/8x8: tables and figures show {MOST} of {LAST + 1} rows: uer")
+    assert {cell.id for cell in study.cells} == {row.cell.id for row in bounded.rows}
+    assert {run.cell.id for run in study.runs} == {cell.id for cell in study.cells} and len(study.runs) == 2 * MOST
+    assert bounded.notes[0].startswith(f"grid/8x8: tables and figures show {MOST} of {LAST + 1} rows: uer")
 
 
 def test_rows_that_are_too_many_to_test_in_pairs_have_no_mark_and_few_are_all_kept(
-    whole: tuple[StudyRecord, Summary],
+    large_study: tuple[StudyRecord, Summary],
 ) -> None:
-    study, every = whole
+    study, every = large_study
     assert not any(row.leading for row in every.rows)
     assert f"grid/8x8: no pairs of its {LAST + 1} rows are tested, so no row is marked as best" in every.notes
     few = results.select(study, lambda cell: int(cell.id.partition("-")[2]) < MOST)
@@ -66,25 +68,25 @@ def test_rows_that_are_too_many_to_test_in_pairs_have_no_mark_and_few_are_all_ke
 
 
 def test_aggregates_over_tasks_are_of_the_best_and_none_is_told_apart(writer: Writer) -> None:
-    _, found = many(writer, ("easy", "hard"))
-    labels = {entry.label for entry in found.aggregates}
-    assert len(labels) == MOST and not any(entry.leading for entry in found.aggregates)
+    _, summary = many(writer, ("easy", "hard"))
+    labels = {aggregate.label for aggregate in summary.aggregates}
+    assert len(labels) == MOST and not any(aggregate.leading for aggregate in summary.aggregates)
     assert {f"m{number}" for number in range(LAST + 1) if final(number) > 1 and number != 7} <= labels
-    (overview,) = found.overviews
+    (overview,) = summary.overviews
     assert set(overview.scores.final) == labels and overview.significant == frozenset()
-    assert any(f"{MOST} best of {LAST + 1} rows" in note for note in found.notes)
+    assert any(f"{MOST} best of {LAST + 1} rows" in note for note in summary.notes)
 
 
 def test_summary_json_holds_every_row_and_curves_of_those_that_are_drawn(
-    whole: tuple[StudyRecord, Summary], report: Callable[..., Reported], unrendered: None
+    large_study: tuple[StudyRecord, Summary], report: Callable[..., Reported], unrendered: None
 ) -> None:
-    found = report(whole[0].directory)
-    rows, page = found.json()["rows"], found.text()
-    assert found.code == 0 and len(rows) == LAST + 1 and sum(row["curve"] is not None for row in rows) == MOST
+    reported = report(large_study[0].directory)
+    rows, page = reported.json()["rows"], reported.text()
+    assert reported.code == 0 and len(rows) == LAST + 1 and sum(row["curve"] is not None for row in rows) == MOST
     for row in rows:
         assert (f'<th scope="row">{row["label"]}</th>' in page) == (row["curve"] is not None)
     assert f"{2 * (LAST + 1)} runs of {LAST + 1} configurations" in page
-    assert found.text("table.tex").count(r"\\\\") < 2 * MOST
+    assert reported.text("table.tex").count(r"\\\\") < 2 * MOST
 
 
 def test_a_study_with_few_rows_is_shown_whole_and_notes_beyond_the_first_are_counted(
@@ -96,7 +98,7 @@ def test_a_study_with_few_rows_is_shown_whole_and_notes_beyond_the_first_are_cou
     assert bounding.bounded(*few) == few
     writer.cell("a", {0: {100: [1]}}, steps=100, planned=[0, 1, 2, 3])
     study, every = writer.summarised()
-    _, found = bounding.bounded(study, every)
+    _, bounded = bounding.bounded(study, every)
     assert len(every.notes) > 3
-    assert found.notes == (*every.notes[:2], f"{len(every.notes) - 2} more notes are in summary.json")
+    assert bounded.notes == (*every.notes[:2], f"{len(every.notes) - 2} more notes are in summary.json")
     assert export.plain(every)["notes"] == list(every.notes)

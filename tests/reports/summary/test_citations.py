@@ -16,21 +16,21 @@ REQUIRED = {
     "inproceedings": {"title", "author", "booktitle", "year"},
     "misc": {"title", "author"},
 }
-CITED = [kind for kind in registry.KINDS if kind != "launcher"]  # who starts a worker changes no result
-THINGS = [(kind, name) for kind in CITED for name in registry.names(kind)]
+CITED = [kind for kind in registry.KINDS if kind != "launcher"]  # launchers do not affect results
+PARTS_WITH_CITATION = [(kind, name) for kind in CITED for name in registry.names(kind)]
 PARTS = {"learner": "dqn", "replay": "per", "guide": "none", "agent": "standard", "judge": "sprite"}
 
 
-OF_THINGS = {f"{kind} {name}": bibtex.text(registry.get(kind, name).citation) for kind, name in THINGS}
+OF_THINGS = {f"{kind} {name}": bibtex.text(registry.get(kind, name).citation) for kind, name in PARTS_WITH_CITATION}
 OF_PROJECT = {"project": bibtex.text(citations.GUIDEBENCH), "statistics": bibtex.text(citations.RLIABLE)}
 
 
-@pytest.mark.parametrize("thing", [*OF_THINGS, *OF_PROJECT])
-def test_every_registered_thing_gives_whole_entries_or_says_why_it_has_none(thing: str) -> None:
-    citation = {**OF_THINGS, **OF_PROJECT}[thing]
-    found = bibtex.entries(citation)
-    assert found or (citation.startswith("% ") and thing in OF_THINGS), "a comment (%) says why nothing is cited"
-    for entry in found:
+@pytest.mark.parametrize("name", [*OF_THINGS, *OF_PROJECT])
+def test_every_registered_thing_gives_whole_entries_or_says_why_it_has_none(name: str) -> None:
+    citation = {**OF_THINGS, **OF_PROJECT}[name]
+    entries = bibtex.entries(citation)
+    assert entries or (citation.startswith("% ") and name in OF_THINGS), "a comment (%) says why nothing is cited"
+    for entry in entries:
         assert REQUIRED[entry.kind] <= set(entry.fields) and not {"doi", "url"} & set(entry.fields), entry.key
         assert all(value.strip() for value in entry.fields.values())
         year = entry.fields.get("year", "2000")
@@ -44,7 +44,7 @@ def test_one_key_stands_for_one_work() -> None:
 
 
 def study(directory: Path, **cells: dict) -> results.StudyRecord:
-    """Cells by name, each with what it changes of an ordinary one."""
+    """Write a study; each keyword is a cell's name with the changes from an ordinary cell."""
     writer = Writer(directory)
     for name, changes in cells.items():
         names = {"suite": "minigrid_doorkey", "task": "8x8", "method": "per", "parts": PARTS, **changes}
@@ -65,8 +65,8 @@ def test_each_entry_is_printed_once_under_all_that_use_it(tmp_path: Path) -> Non
 def test_what_is_not_installed_is_named_and_the_rest_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = study(tmp_path / "s", a={"method": "theirs", "parts": {**PARTS, "replay": "theirs"}})
-    assert cli.main(["cite", str(found.directory)]) == 0
+    record = study(tmp_path / "s", a={"method": "theirs", "parts": {**PARTS, "replay": "theirs"}})
+    assert cli.main(["cite", str(record.directory)]) == 0
     out, err = capsys.readouterr()
     assert "% method theirs: not installed here; install the package that it comes from\n" in out
     assert "bench cite: replay theirs: not installed here" in err

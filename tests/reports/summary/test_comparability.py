@@ -36,7 +36,8 @@ def test_what_differs_stands_in_the_way_until_it_is_asked_for(other: Place, allo
 
 
 def test_what_make_run_does_can_be_compared_with_what_was_measured() -> None:
-    """They are the very cells, so whoever runs it sees them pooled, not beside each other."""
+    """`make run` trains the very cells that were measured, so whoever runs it sees them pooled, not beside each
+    other."""
     plan = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=uer,per,vlm_rb", "profile=quick", "seeds=3"])
     stored = results.opened("measured")["measured/doorkey_5x5"].cells
     assert {cell.id for cell in plan.cells} == {cell.id for cell in stored}
@@ -51,18 +52,18 @@ def test_runs_of_different_scores_are_never_compared_and_a_protocol_that_is_not_
     assert obstacle(QUICK, QUICK._replace(version=None), UNMIXED) == ""
 
 
-def housekeeping(*words: str) -> Place:
+def housekeep_comparability(*words: str) -> Place:
     (cell,) = matrix.plan(["suite=housekeep", "task=task12", "profile=smoke", *words]).cells
     return planned(record(cell))
 
 
 def test_where_a_table_lies_is_no_condition_and_which_it_is_is_one() -> None:
-    here, there = (
-        housekeeping("method=sparse", f"suite.preferences={name}.csv", "suite.table=file-abc")
+    first, second = (
+        housekeep_comparability("method=sparse", f"suite.preferences={name}.csv", "suite.table=file-abc")
         for name in ("one", "other")
     )
-    assert here == there and here.conditions == (("suite.table", '"file-abc"'),)
-    assert here != housekeeping("method=sparse")
+    assert first == second and first.conditions == (("suite.table", '"file-abc"'),)
+    assert first != housekeep_comparability("method=sparse")
 
 
 def test_studies_whose_task_cannot_be_compared_are_refused_and_no_match_tells_what_there_is() -> None:
@@ -88,7 +89,7 @@ def test_one_task_that_fits_is_enough_of_a_pool_but_not_of_a_study() -> None:
 
 
 def test_a_form_of_observation_that_a_method_chooses_itself_is_no_condition() -> None:
-    plain = housekeeping("method=sparse")._replace(method="")
-    assert housekeeping("method=linvit", "prior=scripted")._replace(method="") == plain
-    chosen = housekeeping("method=linvit", "prior=scripted", "suite.observation=text")._replace(method="")
+    plain = housekeep_comparability("method=sparse")._replace(method="")
+    assert housekeep_comparability("method=linvit", "prior=scripted")._replace(method="") == plain
+    chosen = housekeep_comparability("method=linvit", "prior=scripted", "suite.observation=text")._replace(method="")
     assert chosen.conditions == (("suite.observation", '"text"'),) and obstacle(plain, chosen, UNMIXED)

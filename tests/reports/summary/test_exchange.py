@@ -11,8 +11,9 @@ from guidebench.reports.summary import exchange
 from tests.reports.conftest import Writer
 
 
-def written(writer: Writer) -> results.StudyRecord:
-    """Two methods on two tasks, two seeds, two evaluations of two episodes; returns are half the success."""
+def write_study(writer: Writer) -> results.StudyRecord:
+    """Write a study of two methods on two tasks: two seeds, two evaluations of two episodes; a return is half the
+    success."""
     for task in ("A", "b"):
         for method, last in (("uer", [0, 1]), ("per", [1, 1])):
             curves = {seed: {100: [0, 0], 200: last} for seed in (0, 3)}
@@ -22,7 +23,7 @@ def written(writer: Writer) -> results.StudyRecord:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> results.StudyRecord:
-    return written(Writer(tmp_path_factory.mktemp("exchange") / "study"))
+    return write_study(Writer(tmp_path_factory.mktemp("exchange") / "study"))
 
 
 def labels(study: results.StudyRecord) -> dict[str, str]:
@@ -30,17 +31,17 @@ def labels(study: results.StudyRecord) -> dict[str, str]:
 
 
 def test_marl_eval_gets_environment_task_row_seed_and_evaluations(study: results.StudyRecord) -> None:
-    found = exchange.marl_eval(results.load(study), labels(study))
-    content = json.loads(found.text)
-    assert list(content) == ["grid"] and list(content["grid"]) == ["a", "b"]
-    assert list(content["grid"]["a"]) == ["uer · quick", "per · quick"]
-    assert content["grid"]["b"]["uer · quick"]["seed_3"] == {
+    exported = exchange.marl_eval(results.load(study), labels(study))
+    document = json.loads(exported.text)
+    assert list(document) == ["grid"] and list(document["grid"]) == ["a", "b"]
+    assert list(document["grid"]["a"]) == ["uer · quick", "per · quick"]
+    assert document["grid"]["b"]["uer · quick"]["seed_3"] == {
         "step_0": {"step_count": 100, "success": [0.0, 0.0], "return": [0.0, 0.0], "score": [0.0, 0.0]},
         "step_1": {"step_count": 200, "success": [0.0, 1.0], "return": [0.0, 0.5], "score": [0.0, 1.0]},
         "absolute_metrics": {"success": [0.0, 1.0], "return": [0.0, 0.5], "score": [0.0, 1.0]},
     }
-    assert list(content["grid"]["a"]["uer · quick"]["seed_0"])[-1] == "absolute_metrics", "marl-eval takes the last"
-    assert len(found.notes) == 1 and "last evaluation" in found.notes[0]
+    assert list(document["grid"]["a"]["uer · quick"]["seed_0"])[-1] == "absolute_metrics", "marl-eval takes the last"
+    assert len(exported.notes) == 1 and "last evaluation" in exported.notes[0]
 
 
 def test_what_marl_eval_would_refuse_is_told(writer: Writer) -> None:
@@ -74,8 +75,10 @@ def test_what_is_exported_as_csv_can_be_imported(
     assert cli.main(["import", file, *["--suite", "Grid", "--profile", "quick", "--output", output]]) == 0
     assert "columns left out: suite, variant, learner" in capsys.readouterr().out
     columns = ["task", "method", "seed", "step", "episode", "success", "return", "length"]
-    one, two = (results.load(source)[columns].sort_values(columns).reset_index(drop=True) for source in (study, output))
-    assert one.equals(two)
+    original, imported = (
+        results.load(source)[columns].sort_values(columns).reset_index(drop=True) for source in (study, output)
+    )
+    assert original.equals(imported)
 
 
 def test_a_study_without_evaluations_or_still_running_is_told(

@@ -29,10 +29,10 @@ def test_judging_is_summed_over_runs_and_a_packed_workers_clock_is_shared(writer
         clock = {"seeds": 2, "clips": 4, "judge_seconds": 2.0}  # the worker's, written alike to both seeds
         timings = [{"step": 100, "seconds": 50.0, "wait_seconds": 5.0, **clock}]
         write_rows(root / f"seed-{seed}", "timings", timings)
-    (found,) = judging(writer, {"a": "the label"})
-    assert (found.label, found.judge, found.remark) == ("the label", "sprite (scripted)", "hand-written for this task")
-    assert (found.positive, found.agreement, found.delay) == ((1, 4), None, 20.0)
-    assert (found.waited, found.waited_share, found.seconds_per_clip) == (5.0, 0.1, 0.5)
+    (row,) = judging(writer, {"a": "the label"})
+    assert (row.label, row.judge, row.remark) == ("the label", "sprite (scripted)", "hand-written for this task")
+    assert (row.positive, row.agreement, row.delay) == ((1, 4), None, 20.0)
+    assert (row.waited, row.waited_share, row.seconds_per_clip) == (5.0, 0.1, 0.5)
 
 
 def test_counters_that_start_anew_after_a_resume_are_added(writer: Writer) -> None:
@@ -43,9 +43,9 @@ def test_counters_that_start_anew_after_a_resume_are_added(writer: Writer) -> No
         {"step": 30, "seconds": 30.0, "wait_seconds": 3.0, "clips": 10, "judge_seconds": 5.0},
     ]
     write_rows(root / "seed-0", "timings", rows)
-    (found,) = judging(writer)
-    assert found.seconds_per_clip == pytest.approx(5.0 / 20) and found.waited == 3.0 and "privileged" in found.remark
-    assert found.positive == (0, 0) and str(found.positive) == "—"
+    (row,) = judging(writer)
+    assert row.seconds_per_clip == pytest.approx(5.0 / 20) and row.waited == 3.0 and "privileged" in row.remark
+    assert row.positive == (0, 0) and str(row.positive) == "—"
 
 
 def test_a_clip_without_an_answer_counts_as_such_and_not_as_judged(writer: Writer) -> None:
@@ -54,13 +54,13 @@ def test_a_clip_without_an_answer_counts_as_such_and_not_as_judged(writer: Write
     write_rows(root / "seed-0", "judgements", rows)
     clock = {"seconds": 50.0, "evaluation_seconds": 8.0, "checkpoint_seconds": 2.0, "clips": 2, "judge_seconds": 5.0}
     write_rows(root / "seed-0", "timings", [{"step": 100, "wait_seconds": 5.0, **clock}])
-    (found,) = judging(writer)
-    assert (found.positive, found.unanswered) == ((1, 1), (1, 2)) and "server's word" in found.remark
-    assert (found.judging_share, found.steps_per_second) == (0.1, 2.5)
+    (row,) = judging(writer)
+    assert (row.positive, row.unanswered) == ((1, 1), (1, 2)) and "server's word" in row.remark
+    assert (row.judging_share, row.steps_per_second) == (0.1, 2.5)
 
 
 EVENTFUL = [(0.9, 1), (0.7, 2), (0.6, 1), (0.2, 1), (0.8, 0), (0.5, 0), (0.1, 0)]
-"""Score, events in the clip."""
+"""(score, number of events) of each clip."""
 
 
 @pytest.mark.parametrize(
@@ -74,17 +74,17 @@ def test_agreement_counts_scores_above_the_method_s_threshold_beside_the_events(
     for seed, rows in ((0, EVENTFUL[:4]), (1, EVENTFUL[4:])):
         rows = [{"asked": 1, "applied": 2, "score": score, "events": events} for score, events in rows]
         write_rows(root / f"seed-{seed}", "judgements", rows)
-    (found,) = judging(writer)
-    assert found.agreement == ((agree, 7), (hits, 4), (alarms, 3)) and found.positive == (hits + alarms, 7)
+    (row,) = judging(writer)
+    assert row.agreement == ((agree, 7), (hits, 4), (alarms, 3)) and row.positive == (hits + alarms, 7)
 
 
 def test_clips_whose_events_are_not_on_record_are_left_out_of_the_agreement(writer: Writer) -> None:
     root = writer.cell("a", {0: {100: [1]}}, **SPRITE)
     unknown = {"asked": 1, "applied": 2, "score": 0.9}
     write_rows(root / "seed-0", "judgements", [unknown, {**unknown, "events": 0}])
-    (found,) = judging(writer)
-    assert found.positive == (2, 2) and found.agreement == ((0, 1), (0, 0), (1, 1))
-    assert list(map(str, found.agreement)) == ["0.000 of 1", "—", "1.000 of 1"]
+    (row,) = judging(writer)
+    assert row.positive == (2, 2) and row.agreement == ((0, 1), (0, 0), (1, 1))
+    assert list(map(str, row.agreement)) == ["0.000 of 1", "—", "1.000 of 1"]
 
 
 def test_the_terminal_shows_agreement_as_privileged_and_nothing_where_there_is_none(writer: Writer) -> None:
@@ -99,11 +99,11 @@ def test_the_terminal_shows_agreement_as_privileged_and_nothing_where_there_is_n
     rows = [{"asked": 1, "applied": 2, "score": score} for score, _ in EVENTFUL]
     write_rows(root / "seed-0", "judgements", rows)
     assert text() == ""
-    told = [{**row, "events": events} for row, (_, events) in zip(rows, EVENTFUL, strict=True)]
-    write_rows(root / "seed-0", "judgements", told)
-    found = text()
-    assert "privileged information, for diagnosis only" in found and "on grid/8x8" in found
-    assert all(share in found for share in ("0.571 of 7", "0.714 of 7", "0.750 of 4", "0.333 of 3"))
+    judgements = [{**row, "events": events} for row, (_, events) in zip(rows, EVENTFUL, strict=True)]
+    write_rows(root / "seed-0", "judgements", judgements)
+    output = text()
+    assert "privileged information, for diagnosis only" in output and "on grid/8x8" in output
+    assert all(share in output for share in ("0.571 of 7", "0.714 of 7", "0.750 of 4", "0.333 of 3"))
 
 
 def test_each_of_two_judges_is_told_by_its_own_answers(writer: Writer) -> None:
@@ -118,13 +118,13 @@ def test_each_of_two_judges_is_told_by_its_own_answers(writer: Writer) -> None:
     wrong = {"asked": 1, "applied": 6, "score": 0.7, "events": 0, "role": "critic"}
     write_rows(run, "judgements", [*right, wrong, wrong | {"score": 0.1}])
     write_rows(run, "timings", [{"step": 100, "seconds": 50.0, "clips": 5, "judge_seconds": 1.0}])
-    critic, judge = found = judging(writer)
+    critic, judge = rows = judging(writer)
     assert (critic.judge, judge.judge) == ("critic: truth (oracle)", "judge: sprite (scripted)")
     assert (critic.agreement, judge.agreement) == (((1, 2), (0, 0), (1, 2)), ((3, 3), (1, 1), (0, 2)))
     assert (critic.positive, critic.delay, judge.positive, judge.delay) == ((1, 2), 5.0, (1, 3), 1.0)
     assert "privileged" in critic.remark and judge.remark == "hand-written for this task"
     assert critic.judging_share is judge.judging_share is None, "the clock counts both together"
-    took, beside, _ = judges.listings(found)
+    took, beside, _ = judges.listings(rows)
     assert [line[2] for line in took.lines] == [critic.judge, judge.judge]
     assert [line[1] for line in beside.lines] == [f"grid/8x8, {critic.judge}", f"grid/8x8, {judge.judge}"]
 

@@ -14,7 +14,7 @@ from tests.reports.conftest import Writer, write_rows
 CURVES = {0: {100: [1]}, 1: {100: [1]}}
 
 
-def entry(step: int, calls: int, billed: int, usd: float = 0.0, failures: int = 0) -> dict[str, float]:
+def bill_row(step: int, calls: int, billed: int, usd: float = 0.0, failures: int = 0) -> dict[str, float]:
     return {name: 0 for name in schema.LEDGER} | {
         "step": step, "calls": calls, "billed_calls": billed, "usd": usd, "failures": failures,
     }  # fmt: skip
@@ -32,11 +32,16 @@ def test_a_row_sums_what_each_run_had_spent_at_its_last_step(writer: Writer) -> 
         method="vlm_rb",
         backend="openai",
         model="gpt-4o-mini",
-        rows={"ledger": {0: [entry(50, 3, 3, 0.25), entry(100, 7, 5, 0.5, failures=1)], 1: [entry(100, 7, 0, 0.5)]}},
+        rows={
+            "ledger": {
+                0: [bill_row(50, 3, 3, 0.25), bill_row(100, 7, 5, 0.5, failures=1)],
+                1: [bill_row(100, 7, 0, 0.5)],
+            }
+        },
     )
-    (found,) = spent(writer, {"a": "the label"})
-    assert (found.label, found.model, found.runs) == ("the label", "gpt-4o-mini (openai)", 2)
-    assert (found.calls, found.billed_calls, found.usd, found.failures) == (14, 5, 1.0, 1)
+    (bill,) = spent(writer, {"a": "the label"})
+    assert (bill.label, bill.model, bill.runs) == ("the label", "gpt-4o-mini (openai)", 2)
+    assert (bill.calls, bill.billed_calls, bill.usd, bill.failures) == (14, 5, 1.0, 1)
     writer.cell("a", CURVES, method="vlm_rb", backend="scripted", model="sprite")
     assert spent(writer, {}) == [], "hand-written judges have no bill"
 
@@ -49,39 +54,40 @@ def test_roles_stand_apart_below_what_they_took_together(writer: Writer) -> None
     }
     root = writer.cell("a", CURVES, **names, record={"parts": parts})
     for seed in (0, 1):
-        write_rows(root / f"seed-{seed}", "ledger", [entry(100, 7, 5, 0.5)])
+        write_rows(root / f"seed-{seed}", "ledger", [bill_row(100, 7, 5, 0.5)])
         calls = {"planner": (1, 2), "seer": (5, 5)}
         roles = [
-            {"role": role} | entry(step, calls[role][at], 0) for at, step in enumerate((50, 100)) for role in calls
+            {"role": role} | bill_row(step, calls[role][at], 0) for at, step in enumerate((50, 100)) for role in calls
         ]
         write_rows(root / f"seed-{seed}", "spending", roles)
-    assert [(each.model, each.calls, each.runs) for each in spent(writer, {})] == [
+    assert [(bill.model, bill.calls, bill.runs) for bill in spent(writer, {})] == [
         ("large+clip (openai+transformers)", 14, 2),
         ("planner: large (openai)", 4, 2),
         ("seer: clip (transformers)", 10, 2),
     ]
 
 
-def asked(writer: Writer, failures: int, questions: int | None = 100) -> None:
-    """A cell whose runs are all better than its rival's, after so many questions without an answer each."""
+def write_pair(writer: Writer, failures: int, questions: int | None = 100) -> None:
+    """Write a cell whose runs all beat its rival's; `failures` questions of each run have no answer."""
     model = {"method": "vlm_rb", "backend": "openai", "model": "gpt-4o-mini"}
     root = writer.cell("a", {seed: {100: [1] * 10} for seed in range(5)}, steps=100, **model)
     for seed in range(5):
         counted = {} if questions is None else {"questions": questions}
-        write_rows(root / f"seed-{seed}", "ledger", [entry(100, 7, 7, failures=failures) | counted])
+        write_rows(root / f"seed-{seed}", "ledger", [bill_row(100, 7, 7, failures=failures) | counted])
     writer.cell("b", {seed: {100: [0] * 9 + [seed % 2]} for seed in range(5)}, steps=100, method="uer")
 
 
 def test_answers_are_counted_over_runs_where_they_were_counted(writer: Writer) -> None:
-    asked(writer, failures=4)
-    (found,) = ledger.answered(results.study(writer.finish())).values()
-    assert found[:2] == (500, 20) and found.enough
-    assert str(found) == "20 of 500 questions to models got no answer (4.0 %)"
+    write_pair(writer, failures=4)
+    (answered,) = ledger.answered(results.study(writer.finish())).values()
+    assert answered[:2] == (500, 20) and answered.enough
+    assert str(answered) == "20 of 500 questions to models got no answer (4.0 %)"
     assert ledger.Answered(10, 1).enough and not ledger.Answered(100, 11).enough
 
 
 def test_every_role_needs_nine_in_ten_answers_and_a_part_may_say_what_too_few_mean(writer: Writer) -> None:
-    """5 of 300 questions, but 3 of the planner's 6, and the scorer's are those of a hand-written model."""
+    """Of 300 questions 5 have no answer, but 3 of these are among the planner's 6; the scorer is a hand-written
+    model."""
     model = {"method": "dsadf", "backend": "openai+scripted", "model": "gpt-4o+scripted_scorer"}
     parts = {
         "planner": {"kind": "chat", "name": "openai", "backend": "openai", "model": "gpt-4o"},
@@ -94,12 +100,12 @@ def test_every_role_needs_nine_in_ten_answers_and_a_part_may_say_what_too_few_me
             "planner": RoleCount(3, 1 + seed), "performer": RoleCount(137, 0),
             "scorer": RoleCount(10, 1 + seed, remark),
         }  # fmt: skip
-        row = entry(100, 7, 7, failures=2 + 2 * seed) | {"questions": 150, "roles": role_counts.written(counts)}
+        row = bill_row(100, 7, 7, failures=2 + 2 * seed) | {"questions": 150, "roles": role_counts.written(counts)}
         write_rows(root / f"seed-{seed}", "ledger", [row])
-    (found,) = ledger.answered(results.study(writer.finish())).values()
-    assert found.roles == (("planner", RoleCount(6, 3)), ("performer", RoleCount(274, 0)))
-    assert found.share > 0.9 and not found.enough and not found._replace(remarks=()).enough
-    assert str(found) == (
+    (answered,) = ledger.answered(results.study(writer.finish())).values()
+    assert answered.roles == (("planner", RoleCount(6, 3)), ("performer", RoleCount(274, 0)))
+    assert answered.share > 0.9 and not answered.enough and not answered._replace(remarks=()).enough
+    assert str(answered) == (
         "routed without scores; 6 of 300 questions to models got no answer (2.0 %); 3 of 6 as planner"
     )
     (row,) = writer.summary().rows
@@ -110,13 +116,13 @@ def test_every_role_needs_nine_in_ten_answers_and_a_part_may_say_what_too_few_me
 def test_a_stranger_s_counts_by_role_are_checked(writer: Writer, text: str) -> None:
     model = {"method": "vlm_rb", "backend": "openai", "model": "gpt-4o-mini"}
     root = writer.cell("a", {0: {100: [1]}}, steps=100, **model)
-    write_rows(root / "seed-0", "ledger", [entry(100, 7, 7) | {"questions": 9, "roles": text}])
-    (found,) = ledger.answered(results.study(writer.finish())).values()
-    assert "column 'roles'" in found.unread and not found.enough
+    write_rows(root / "seed-0", "ledger", [bill_row(100, 7, 7) | {"questions": 9, "roles": text}])
+    (answered,) = ledger.answered(results.study(writer.finish())).values()
+    assert "column 'roles'" in answered.unread and not answered.enough
 
 
 @pytest.mark.parametrize(
-    ("failures", "questions", "alone", "told"),
+    ("failures", "questions", "alone", "message"),
     [
         (11, 100, True, "55 of 500 questions to models got no answer (11.0 %)"),
         (10, 100, False, "50 of 500 questions to models got no answer (10.0 %)"),
@@ -125,12 +131,12 @@ def test_a_stranger_s_counts_by_role_are_checked(writer: Writer, text: str) -> N
     ids=["many failures", "some failures", "an early record that counts no questions"],
 )
 def test_a_row_without_nine_in_ten_answers_is_noted_and_neither_leads_nor_is_compared(
-    writer: Writer, failures: int, questions: int | None, alone: bool, told: str
+    writer: Writer, failures: int, questions: int | None, alone: bool, message: str
 ) -> None:
-    asked(writer, failures, questions)
-    found = writer.summary()
-    notes = "\n".join(found.notes)
-    better, other = sorted(found.rows, key=lambda row: row.cell.id)
+    write_pair(writer, failures, questions)
+    summary = writer.summary()
+    notes = "\n".join(summary.notes)
+    better, other = sorted(summary.rows, key=lambda row: row.cell.id)
     assert (better.alone, better.leading, other.alone, other.leading) == (alone, not alone, False, False)
-    assert told in notes and ("no answer" in notes) == bool(told)
+    assert message in notes and ("no answer" in notes) == bool(message)
     assert ("less than 90% of its questions answered, so it is compared with no other row" in notes) == alone

@@ -22,16 +22,17 @@ def role(kind: str, name: str, reference: str = "full") -> dict[str, str]:
     return {"kind": kind, "name": name, "reference": reference}
 
 
-def terminal(found: Summary) -> str:
+def terminal(summary: Summary) -> str:
     console = Console(width=140, color_system=None)
     with console.capture() as capture:
-        console.print(tables.terminal(found)[-1])
+        console.print(tables.terminal(summary)[-1])
     return capture.get()
 
 
 @pytest.fixture
 def ablated(writer: Writer) -> Writer:
-    """The reference stands second in the record, as after an earlier `bench run` of the other cell."""
+    """A writer with two cells of an ablation, whose reference comes second, as after an earlier `bench run` of the
+    other cell."""
     writer.cell("less", LESS, steps=200, variant="lambda_max=1", matrix=role("ablation", "lambda_max=1"), **SPRITE)
     full = role("ablation", "full: lambda_max=0.5")
     writer.cell("full", FULL, steps=200, variant="full: lambda_max=0.5", matrix=full, **SPRITE)
@@ -39,11 +40,11 @@ def ablated(writer: Writer) -> Writer:
 
 
 def test_differences_from_the_reference_of_a_worked_example(ablated: Writer) -> None:
-    _, found = ablated.summarised(2_000)
+    _, summary = ablated.summarised(2_000)
     names = ("full: lambda_max=0.5", "lambda_max=1")  # the reference comes first
-    assert [row.label for row in found.rows] == [f"vlm_rb ({name})" for name in names]
-    assert matrices.remarks(found.matrices) == [], "an ablation with a scripted judge is no check of the instrument"
-    (matrix,) = found.matrices
+    assert [row.label for row in summary.rows] == [f"vlm_rb ({name})" for name in names]
+    assert matrices.remarks(summary.matrices) == [], "an ablation with a scripted judge is no check of the instrument"
+    (matrix,) = summary.matrices
     first, second = matrix.lines
     assert (first.name, second.name) == ("full: lambda_max=0.5", "lambda_max=1")
     assert first.comparison is None and second.comparison is not None
@@ -54,35 +55,38 @@ def test_differences_from_the_reference_of_a_worked_example(ablated: Writer) -> 
 
 
 def test_p_values_are_corrected_for_every_row_that_is_compared(writer: Writer) -> None:
-    """Five seeds of 1 beside five of 0 or .5: 2 of 252 relabellings, above Fisher's p of the episodes; four rows."""
+    """Five seeds of 1 beside five of 0 or .5 give 2 of 252 relabellings, above Fisher's p of the episodes; four rows
+    are compared."""
     for name in ("full", "a", "b", "c", "d"):
         curves = {seed: {200: [1, 1] if name == "full" else [0, seed % 2]} for seed in range(5)}
         writer.cell(name, curves, steps=200, variant=name, matrix=role("ablation", name), **SPRITE)
-    _, found = writer.summarised(2_000)
-    compared = [line.comparison for line in found.matrices[0].lines[1:] if line.comparison]
-    assert [each.p for each in compared] == [pytest.approx(2 / 252)] * 4
-    assert [each.adjusted_p for each in compared] == [pytest.approx(8 / 252)] * 4
-    assert all(-1 <= each.adjusted.low < each.adjusted.high < 0 for each in compared)
+    _, summary = writer.summarised(2_000)
+    compared = [line.comparison for line in summary.matrices[0].lines[1:] if line.comparison]
+    assert [comparison.p for comparison in compared] == [pytest.approx(2 / 252)] * 4
+    assert [comparison.adjusted_p for comparison in compared] == [pytest.approx(8 / 252)] * 4
+    assert all(-1 <= comparison.adjusted.low < comparison.adjusted.high < 0 for comparison in compared)
 
 
 def test_terminal_latex_page_and_json_give_name_difference_and_seeds_needed(ablated: Writer) -> None:
-    study, found = ablated.summarised(2_000)
-    compared = found.matrices[0].lines[1].comparison
+    study, summary = ablated.summarised(2_000)
+    compared = summary.matrices[0].lines[1].comparison
     assert compared is not None
     p, needed = f"{compared.adjusted_p:.3f}", tables.needed(compared.needed)
-    (line,) = (line for line in terminal(found).splitlines() if line.strip().startswith("lambda_max=1"))
+    (line,) = (line for line in terminal(summary).splitlines() if line.strip().startswith("lambda_max=1"))
     assert " ".join(line.split()) == f"lambda_max=1 0.38 [0.25, 0.50] -0.38 (2 seeds cannot tell) {p} {needed} 2"
-    text = latex.latex(found).replace(r"\allowbreak{}", "")
+    text = latex.latex(summary).replace(r"\allowbreak{}", "")
     (line,) = (line for line in text.splitlines() if line.startswith(r"lambda\_max=1 &"))
     assert line == rf"lambda\_max=1 & 0.38 & $-$0.38\ {{\scriptsize 2 seeds cannot tell}} & {p} & {needed} \\"
     assert "Final: mean over 2 seeds" in text and "is too narrow" in text
     # variances .125 and .03125 of two seeds each: sqrt(.0625 + .015625)
-    assert r"& $-$0.38 {\scriptsize$\pm$\,0.28} &" in latex.latex(found, latex.Style("pm"))
-    text = page.render(study, found, [figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))], [])
+    assert r"& $-$0.38 {\scriptsize$\pm$\,0.28} &" in latex.latex(summary, latex.Style("pm"))
+    text = page.render(
+        study, summary, [figures.Gallery("Learning curves", "", figures.learning_curves(summary.rows))], []
+    )
     assert '<th scope="row">lambda_max=1</th>' in text and f"<td>{p}</td><td>{needed}</td><td>2</td>" in text
     assert "(2 seeds cannot tell)" in text and "finds a difference in 80 % of 2,000 studies" in text
     assert "below .05 exactly where the interval leaves out 0" in text
-    (plain,) = export.plain(found)["matrices"]
+    (plain,) = export.plain(summary)["matrices"]
     assert plain["kind"] == "ablation"
     assert [row["name"] for row in plain["rows"]] == ["full: lambda_max=0.5", "lambda_max=1"]
     first, second = plain["rows"]
@@ -100,8 +104,8 @@ def test_one_seed_has_a_difference_without_interval_and_a_reference_without_eval
     assert bare.summarised(2_000)[1].matrices == ()
     for name, rates in (("full", [1, 1]), ("less", [1, 0])):
         writer.cell(name, {0: {200: rates}}, steps=200, variant=name, matrix=role("ablation", name), **SPRITE)
-    _, found = writer.summarised(2_000)
-    assert tables.compared(found.matrices[0].lines[1]) == ["-0.50 (1 seed cannot tell)", "—", "—"]
+    _, summary = writer.summarised(2_000)
+    assert tables.compared(summary.matrices[0].lines[1]) == ["-0.50 (1 seed cannot tell)", "—", "—"]
 
 
 def test_rows_without_a_role_stand_below_on_their_own_task_only(writer: Writer) -> None:
@@ -110,26 +114,30 @@ def test_rows_without_a_role_stand_below_on_their_own_task_only(writer: Writer) 
             place = role("perturbation", name, f"{task}-standard")
             writer.cell(f"{task}-{name}", FULL, steps=200, task=task, variant=name, matrix=place, **SPRITE)
         writer.cell(f"{task}-per", LESS, steps=200, task=task, method="per")
-    _, found = writer.summarised(2_000)
-    assert [[line.name for line in matrix.lines] for matrix in found.matrices] == [["standard", "texture", "per"]] * 2
-    assert [{line.row.cell.task for line in matrix.lines} for matrix in found.matrices] == [{"easy"}, {"hard"}]
+    _, summary = writer.summarised(2_000)
+    assert [[line.name for line in matrix.lines] for matrix in summary.matrices] == [["standard", "texture", "per"]] * 2
+    assert [{line.row.cell.task for line in matrix.lines} for matrix in summary.matrices] == [{"easy"}, {"hard"}]
 
 
-@pytest.mark.parametrize(("backend", "said"), [("scripted", True), ("transformers", False), ("scripted+openai", True)])
-def test_a_scripted_judge_under_perturbation_is_an_instrument_check(writer: Writer, backend: str, said: bool) -> None:
-    """Whatever else is asked beside it."""
+@pytest.mark.parametrize(
+    ("backend", "is_noted"), [("scripted", True), ("transformers", False), ("scripted+openai", True)]
+)
+def test_a_scripted_judge_under_perturbation_is_an_instrument_check(
+    writer: Writer, backend: str, is_noted: bool
+) -> None:
+    """This holds whatever other model is asked beside the judge."""
     identity = {**SPRITE, "backend": backend}
     for name, variant, scores in (("full", "standard", FULL), ("other", "texture", LESS)):
         parts = {
-            kind: {"kind": kind, "name": each, "backend": each, "model": "sprite"}
-            for kind, each in zip(("judge", "chat"), backend.split("+"), strict=False)
+            kind: {"kind": kind, "name": backend_, "backend": backend_, "model": "sprite"}
+            for kind, backend_ in zip(("judge", "chat"), backend.split("+"), strict=False)
         }
         place = role("perturbation", variant)
         writer.cell(name, scores, variant=variant, matrix=place, record={"parts": parts}, **identity)
-    _, found = writer.summarised(2_000)
+    _, summary = writer.summarised(2_000)
     words = "is a check of the instrument, not a finding about any model"
-    assert any(words in note for note in found.notes) is said
-    assert (words in latex.latex(found).replace(r"\allowbreak{}", "")) is said
+    assert any(words in note for note in summary.notes) is is_noted
+    assert (words in latex.latex(summary).replace(r"\allowbreak{}", "")) is is_noted
 
 
 def test_a_row_of_which_a_planned_seed_failed_early_or_that_stands_at_other_steps_has_no_difference(
@@ -139,11 +147,13 @@ def test_a_row_of_which_a_planned_seed_failed_early_or_that_stands_at_other_step
     failed, early = {**LESS, 2: {}}, {seed: {100: curve[100]} for seed, curve in LESS.items()}
     for name, curves, status in (("less", failed, {2: "failed"}), ("early", early, {0: "running", 1: "running"})):
         writer.cell(name, curves, steps=200, variant=name, matrix=role("ablation", name), status=status, **SPRITE)
-    study, found = writer.summarised(2_000)
-    assert [line.comparison for line in found.matrices[0].lines] == [None] * 3
-    assert "†: at an earlier step" in matrices.legend(found.matrices) and "]† " in terminal(found)
-    assert r"0.38$^" not in latex.latex(found) and latex.latex(found).count(r"\dagger") >= 2
-    text = page.render(study, found, [figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))], [])
+    study, summary = writer.summarised(2_000)
+    assert [line.comparison for line in summary.matrices[0].lines] == [None] * 3
+    assert "†: at an earlier step" in matrices.legend(summary.matrices) and "]† " in terminal(summary)
+    assert r"0.38$^" not in latex.latex(summary) and latex.latex(summary).count(r"\dagger") >= 2
+    text = page.render(
+        study, summary, [figures.Gallery("Learning curves", "", figures.learning_curves(summary.rows))], []
+    )
     assert text.count("†") >= 3
 
 

@@ -13,7 +13,7 @@ from guidebench.reports.summary.summaries import Summary
 MEASURED = Path(__file__).parents[3] / "results" / "measured"
 STUDIES = sorted(file.parent.name for file in MEASURED.glob("*/study.json"))
 FEW = 100
-"""Resamples: the numbers are not what is tested."""
+"""Number of resamples; the numbers themselves are not tested."""
 
 
 def _summary(name: str) -> Summary:
@@ -23,20 +23,20 @@ def _summary(name: str) -> Summary:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_measured_study_has_tables_by_every_kind_of_statistics(name: str) -> None:
-    own = _summary(name)
-    for found in (own, engines.with_rliable_s(own, FEW)):
-        assert tables.terminal(found) and latex.latex(found)
-        headings = [each.scores.heading for each in found.overviews]
+    ours = _summary(name)
+    for summary in (ours, engines.with_rliable_s(ours, FEW)):
+        assert tables.terminal(summary) and latex.latex(summary)
+        headings = [overview.scores.heading for overview in summary.overviews]
         assert len(set(headings)) == len(headings), "headings are unique"
-        for labels in tables.aggregates_by_label(found.aggregates).values():
-            assert all(len(entries) == 4 for entries in labels.values()), "a row has each metric once"
-        for rows in tables.by_task(found.rows).values():
+        for labels in tables.aggregates_by_label(summary.aggregates).values():
+            assert all(len(metrics) == 4 for metrics in labels.values()), "a row has each metric once"
+        for rows in tables.by_task(summary.rows).values():
             assert len({row.place for row in rows}) == 1
 
 
 def test_rows_of_other_lengths_are_aggregated_apart() -> None:
-    """dsadf has 40,000 steps on each of three tasks and a stage of 40,000 before them, baselines only the former."""
-    headings = {entry.heading for entry in _summary("housekeep_dsadf").aggregates}
+    """dsadf trains 40,000 steps on each of three tasks after a stage of 40,000; the baselines have no stage."""
+    headings = {aggregate.heading for aggregate in _summary("housekeep_dsadf").aggregates}
     assert headings == {
         "housekeep, 3 tasks, quick profile, by normalised score, 40,000 steps",
         "housekeep, 3 tasks, quick profile, by normalised score, 80,000 steps",
@@ -44,7 +44,7 @@ def test_rows_of_other_lengths_are_aggregated_apart() -> None:
 
 
 def test_groups_that_nothing_else_distinguishes_have_numbers() -> None:
-    own = _summary("housekeep_dsadf")
-    first = own.overviews[0].scores
-    rows = [row for row in own.rows if row.label in first.final]
-    assert [each.apart for each in aggregates._distinct([(first, rows), (first, rows)])] == ["group 1", "group 2"]
+    summary = _summary("housekeep_dsadf")
+    first = summary.overviews[0].scores
+    rows = [row for row in summary.rows if row.label in first.final]
+    assert [group.apart for group in aggregates._distinct([(first, rows), (first, rows)])] == ["group 1", "group 2"]

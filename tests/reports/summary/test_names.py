@@ -15,7 +15,7 @@ def settings(**values: Any) -> dict[str, Any]:
     return {name: {"value": value, "layer": "command line", "source": ""} for name, value in named.items()}
 
 
-def named(writer: Writer) -> tuple[Names, list[str]]:
+def brief_names(writer: Writer) -> tuple[Names, list[str]]:
     notes: list[str] = []
     return names.brief(results.study(writer.finish()).cells, notes), notes
 
@@ -29,9 +29,9 @@ def test_a_setting_is_told_only_where_rows_that_have_it_differ(writer: Writer) -
     longer = settings(training__steps=300, learner__lr=0.1)
     writer.cell("d", CURVES, method="slow", variant="learner.lr=0.1, training.steps=300", settings=longer)
     writer.cell("e", CURVES, method="fast", settings=settings(training__steps=300, learner__lr=0.2))
-    found, notes = named(writer)
-    assert list(found.labels.values()) == ["uer", "seen", "heard", "slow (learner.lr=0.1)", "fast"] and not notes
-    assert found.shared == ("training.steps=300", "embedder.width=8")
+    names, notes = brief_names(writer)
+    assert list(names.labels.values()) == ["uer", "seen", "heard", "slow (learner.lr=0.1)", "fast"] and not notes
+    assert names.shared == ("training.steps=300", "embedder.width=8")
 
 
 def test_models_and_profile_that_all_rows_share_are_not_repeated_and_hand_written_ones_are_always_told(
@@ -55,8 +55,8 @@ def test_models_and_profile_that_all_rows_share_are_not_repeated_and_hand_writte
     joined = {"backend": "openai+scripted", "model": "gpt+rules"}
     writer.cell("b", CURVES, method="plans", record=models(planner="gpt", critic="rules"), **joined)
     writer.cell("c", CURVES, method="acts", backend="scripted", model="rules", record=models(critic="rules"))
-    found, _ = named(writer)
-    assert list(found.labels.values()) == ["plans · rules_planner", "plans · planner=gpt+scripted", "acts · rules"]
+    names, _ = brief_names(writer)
+    assert list(names.labels.values()) == ["plans · rules_planner", "plans · planner=gpt+scripted", "acts · rules"]
 
 
 def test_rows_of_one_model_name_it_in_the_legend_alone(writer: Writer) -> None:
@@ -65,8 +65,8 @@ def test_rows_of_one_model_name_it_in_the_legend_alone(writer: Writer) -> None:
         writer.cell(
             name, CURVES, method="vlm_rb", variant=f"replay.cap={name}", settings=settings(replay__cap=name), **model
         )
-    found, _ = named(writer)
-    assert list(found.labels.values()) == ["vlm_rb (replay.cap=low)", "vlm_rb (replay.cap=high)"]
+    names, _ = brief_names(writer)
+    assert list(names.labels.values()) == ["vlm_rb (replay.cap=low)", "vlm_rb (replay.cap=high)"]
 
 
 def test_cells_of_one_name_are_told_apart_by_the_settings_that_differ_and_never_by_a_digest(writer: Writer) -> None:
@@ -78,8 +78,8 @@ def test_cells_of_one_name_are_told_apart_by_the_settings_that_differ_and_never_
     writer.cell(
         "d", CURVES, method="per", variant="judge.digest=" + "2f" * 32, settings=settings(judge__digest="2f" * 32)
     )
-    found, notes = named(writer)
-    assert list(found.labels.values()) == ["uer [learner.lr=1]", "uer [learner.lr=2]", "per [1]", "per [2]"]
+    names, notes = brief_names(writer)
+    assert list(names.labels.values()) == ["uer [learner.lr=1]", "uer [learner.lr=2]", "per [1]", "per [2]"]
     assert notes == [
         "grid/8x8: 2 configurations are called uer; what tells them apart is in [ ]",
         "grid/8x8: 2 configurations are called per; what tells them apart is in [ ] (c, d)",

@@ -13,29 +13,32 @@ from guidebench.reports.papers import catalogue, matching
 from guidebench.reports.summary import comparability, judges, ledger, matrices
 from guidebench.reports.summary.rows import ReportRow
 from tests.reports.conftest import Writer, edit, write_rows
-from tests.reports.summary.test_ledger import entry
+from tests.reports.summary.test_ledger import bill_row
 
 CURVES = {0: {100: [0], 300: [1]}, 1: {100: [0], 300: [1]}}
 SERVED = {"goals": {"kind": "chat", "name": "openai", "backend": "openai", "model": "large"}}
 PRIVILEGED = {"goals": {"kind": "chat", "name": "oracle_goals", "backend": "oracle", "model": "oracle_goals"}}
 
 
-def begun(writer: Writer, parts: dict[str, Any], **changes: Any) -> tuple[Path, Path]:
-    """A stage of 200 steps, and a cell of 300 that begins from it; return their directories."""
+def write_stage(writer: Writer, parts: dict[str, Any], **changes: Any) -> tuple[Path, Path]:
+    """Write a stage of 200 steps and a cell of 300 that starts from it; return their directories."""
     stage = writer.cell(
         "a", {0: {200: [0]}, 1: {200: [0]}}, steps=200, method="explores", record={"parts": parts, **changes}
     )
-    own = json.loads((stage / "cell.json").read_text())
+    stage_record = json.loads((stage / "cell.json").read_text())
     names = {name: next(iter(parts.values()))[name] for name in ("backend", "model")}
-    record = {"parts": {"learner": {"kind": "learner", "name": "dqn"}}, "stage": own}
+    record = {"parts": {"learner": {"kind": "learner", "name": "dqn"}}, "stage": stage_record}
     return stage, writer.cell("b", CURVES, method="tuned", **names, record=record)
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> tuple[results.StudyRecord, dict[str, ReportRow]]:
-    """A stage that asked a served model, beside a cell of all its steps and one of the last alone; rows by cell."""
+    """Write a stage that asked a served model, a cell with all of its steps, and one with the last steps alone; return
+    the study and cell id -> row."""
     writer = Writer(tmp_path_factory.mktemp("stages") / "study")
-    begun(writer, SERVED, settings={"training.demonstrations": {"value": 2, "source": "", "layer": "command line"}})
+    write_stage(
+        writer, SERVED, settings={"training.demonstrations": {"value": 2, "source": "", "layer": "command line"}}
+    )
     writer.cell("c", CURVES, method="long", steps=500)
     writer.cell("d", CURVES, method="tuned")
     study, summary = writer.summarised()
@@ -59,9 +62,9 @@ def test_steps_and_conditions_of_stages_count_and_curves_begin_after_them(
 def test_questions_and_cost_of_a_stage_count_for_what_begins_from_it_and_a_privileged_model_is_remarked_on(
     writer: Writer,
 ) -> None:
-    stage, _ = begun(writer, SERVED)
+    stage, _ = write_stage(writer, SERVED)
     for seed in (0, 1):
-        write_rows(stage / f"seed-{seed}", "ledger", [entry(200, 7, 7, 0.5) | {"questions": 10, "failures": 4}])
+        write_rows(stage / f"seed-{seed}", "ledger", [bill_row(200, 7, 7, 0.5) | {"questions": 10, "failures": 4}])
     study = results.study(writer.finish())
     cells = {cell.id: cell for cell in study.cells}
     assert not ledger.is_billed(cells["b"])
@@ -70,7 +73,7 @@ def test_questions_and_cost_of_a_stage_count_for_what_begins_from_it_and_a_privi
     assert costs.answered(study, mine) == ledger.answered(study)["b"] == ledger.Answered(20, 8)
     (stage / "seed-0" / "ledger.jsonl").unlink()
     assert costs.costs(study) == {}
-    begun(writer, PRIVILEGED)
+    write_stage(writer, PRIVILEGED)
     cells = {cell.id: cell for cell in results.study(writer.finish()).cells}
     assert judges.answering(cells["b"]) == "chat" and judges.remark(cells["b"]) == judges.remark(cells["a"]) != ""
 
@@ -86,7 +89,7 @@ def test_a_row_with_a_stage_does_not_stand_for_a_method_without_one(
 
 
 def test_a_record_with_too_many_stages_is_refused(writer: Writer) -> None:
-    _, last = begun(writer, SERVED)
+    _, last = write_stage(writer, SERVED)
     content = json.loads((last / "cell.json").read_text())
     for _ in range(5):
         content = {**content, "stage": json.loads(json.dumps(content))}
@@ -97,9 +100,11 @@ def test_a_record_with_too_many_stages_is_refused(writer: Writer) -> None:
 
 def test_a_task_that_serves_pre_training_alone_is_no_task_of_aggregates(writer: Writer) -> None:
     stage = writer.cell("a", {0: {200: [0]}, 1: {200: [0]}}, steps=200, method="explores", task="free")
-    own = json.loads((stage / "cell.json").read_text())
+    stage_record = json.loads((stage / "cell.json").read_text())
     for name, task in (("b", "8x8"), ("c", "16x16")):
-        writer.cell(name, CURVES, method="tuned", task=task, record={"stage": own})
-    found = writer.summary()
-    assert {each.label for each in found.aggregates} == {row.label for row in found.rows if row.cell.id != "a"}
-    assert not any("left out of the aggregates" in note for note in found.notes)
+        writer.cell(name, CURVES, method="tuned", task=task, record={"stage": stage_record})
+    summary = writer.summary()
+    assert {aggregate.label for aggregate in summary.aggregates} == {
+        row.label for row in summary.rows if row.cell.id != "a"
+    }
+    assert not any("left out of the aggregates" in note for note in summary.notes)

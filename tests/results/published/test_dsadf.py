@@ -13,14 +13,14 @@ from guidebench.results import published
 
 TIMES = "seconds"
 OBJECTS = {"task11": 7, "task12": 5, "task13": 7}
-"""What appendix A.1.1 lists for each task of Housekeep."""
+"""Housekeep task -> number of objects that appendix A.1.1 lists."""
 SAME = {
     ("dsadf", "ablation=no_planner"): ("sparse", "pretraining=ellm"),
     ("dsadf", "ablation=no_rl_agent"): ("qwen2_5_vl", "planner=gpt-4o"),
     ("dsadf", "ablation=performer_only"): ("qwen2_5_vl", ""),
     ("dsadf", "pretraining=ellm"): ("dsadf", ""),
 }
-"""Rows that the paper says are the same system (§5.1, §5.3.2, §5.3.3)."""
+"""(method, variant) -> (method, variant) of the same system according to the paper (§5.1, §5.3.2, §5.3.3)."""
 FOLLOWS, TIES, FAILS = "", "ties: ", "does not follow: "
 """How a claim's note begins, by what the tables make of the claim."""
 
@@ -42,7 +42,7 @@ def _possible(value: float, step: float) -> bool:
 
 
 def _step(row: Any) -> float:
-    """What one more success of 60 runs, or one more object in 100 trials, adds to a rate in percent."""
+    """Return what one more success in 60 runs, or one more object in 100 trials, adds to a rate in percent."""
     return 100 / 60 if row.suite == "crafter_ood" else 100 / (100 * OBJECTS[row.task])
 
 
@@ -70,23 +70,23 @@ def test_every_printed_number_has_a_row_and_which_tables_have_rates_that_no_coun
 
 def test_numbers_printed_twice_agree_or_name_each_other(numbers: pd.DataFrame) -> None:
     def system(row: Any) -> System:
-        found = SAME.get((row.method, row.variant), (row.method, row.variant))
-        return SAME.get(found, found)
+        named_system = SAME.get((row.method, row.variant), (row.method, row.variant))
+        return SAME.get(named_system, named_system)
 
     rows = list(numbers.itertuples())
-    for one, other in product(rows, rows):
-        places = [(row.task, row.metric, *system(row)) for row in (one, other)]
-        if one.table == other.table or places[0] != places[1]:
+    for first, second in product(rows, rows):
+        places = [(row.task, row.metric, *system(row)) for row in (first, second)]
+        if first.table == second.table or places[0] != places[1]:
             continue
-        rounding = 0.05 + 1e-9 if one.metric == TIMES else 0  # a time may be printed to one decimal
-        named = re.search(rf"tables? [^;]*\b{other.table}\b[^;]* (has|have) {other.value}", one.note) is not None
-        assert named == (abs(one.value - other.value) > rounding), (one, other)
+        rounding = 0.05 + 1e-9 if first.metric == TIMES else 0  # a time may be printed to one decimal
+        named = re.search(rf"tables? [^;]*\b{second.table}\b[^;]* (has|have) {second.value}", first.note) is not None
+        assert named == (abs(first.value - second.value) > rounding), (first, second)
 
 
 def test_table_7_and_the_text_on_it_number_their_tasks_one_too_low(numbers: pd.DataFrame, claims: pd.DataFrame) -> None:
-    found = numbers["note"].str.extract(r"printed as task (\d+)")[0]
-    assert (found.notna() == (numbers["table"] == "7")).all()
-    printed, ours = found.dropna().astype(int), numbers["task"].str.removeprefix("task").astype(int)
+    printed_tasks = numbers["note"].str.extract(r"printed as task (\d+)")[0]
+    assert (printed_tasks.notna() == (numbers["table"] == "7")).all()
+    printed, ours = printed_tasks.dropna().astype(int), numbers["task"].str.removeprefix("task").astype(int)
     assert (printed + 1 == ours[printed.index]).all()
     full = numbers[(numbers["method"] == "dsadf") & (numbers["variant"] == "")].set_index(["table", "task", "metric"])
     for task, metric in product(["task5", "task6", "task7"], ["success_percent", TIMES]):
@@ -121,10 +121,11 @@ def test_no_time_reaches_the_cap_on_steps(numbers: pd.DataFrame, claims: pd.Data
 
 
 def _outcome(claim: Any, printed: Mapping[str, Mapping[System, float]]) -> tuple[str, set[float]]:
-    """What the tables make of a claim, and the numbers in its place; `printed`: task -> system -> value."""
+    """Return whether a claim follows from the tables, and their numbers; `printed`: task -> system -> value."""
 
     def others(cells: Mapping[System, float]) -> list[float]:
-        """The baselines' numbers, under the claim's variant if they have it; without a baseline, all but its own."""
+        """Return the baselines' numbers, under the claim's variant if they have it; without a baseline, all but the
+        method's own."""
         if not claim.baseline:
             return [value for system, value in cells.items() if system != (claim.method, claim.variant)]
         shared = "" if claim.baseline == claim.method else claim.variant
@@ -132,16 +133,16 @@ def _outcome(claim: Any, printed: Mapping[str, Mapping[System, float]]) -> tuple
 
     ours = [printed[task][claim.method, claim.variant] for task in claim.task.split(",")]
     theirs = [others(printed[task]) for task in claim.task.split(",")]
-    pairs = [(one, other) for one, rivals in zip(ours, theirs, strict=True) for other in rivals]
+    pairs = [(own_number, rival) for own_number, rivals in zip(ours, theirs, strict=True) for rival in rivals]
     decimals = len(repr(claim.value).split(".")[-1])
     sign = -1 if claim.metric == TIMES else 1
     match claim.formula:
         case "best":
-            worst = min(sign * (one - other) for one, other in pairs)
-            rivals = {other for one, other in pairs if sign * (one - other) <= 0}
+            worst = min(sign * (method - rival) for method, rival in pairs)
+            rivals = {rival for method, rival in pairs if sign * (method - rival) <= 0}
             return FOLLOWS if worst > 0 else TIES if worst == 0 else FAILS, rivals
         case "wins":
-            won = sum(sign * (one - other) > 0 for one, other in pairs)
+            won = sum(sign * (method - rival) > 0 for method, rival in pairs)
             return FOLLOWS if (won, len(pairs)) == (claim.value, claim.high) else FAILS, {float(won)}
         case "ordering":
             return FOLLOWS if all(list(row) == sorted(row, reverse=True) for row in theirs) else FAILS, set()
@@ -151,23 +152,23 @@ def _outcome(claim: Any, printed: Mapping[str, Mapping[System, float]]) -> tuple
             inside = claim.value < min(ours) <= max(ours) < claim.high
             return FOLLOWS if attained or (loose and inside) else FAILS, {min(ours), max(ours)}
         case "level":
-            found = ours
+            derived = ours
         case "difference":
-            found = [one - other for one, other in pairs]
+            derived = [method - rival for method, rival in pairs]
         case "relative_gain":
-            found = [100 * (one - other) / other for one, other in pairs]
+            derived = [100 * (method - rival) / rival for method, rival in pairs]
         case "relative_saving":
-            found = [100 * (other - one) / other for one, other in pairs]
+            derived = [100 * (rival - method) / rival for method, rival in pairs]
         case formula:
             raise AssertionError(formula)
     high = claim.value if math.isnan(claim.high) else claim.high
-    return FOLLOWS if all(claim.value <= round(value, decimals) <= high for value in found) else FAILS, set(found)
+    return FOLLOWS if all(claim.value <= round(value, decimals) <= high for value in derived) else FAILS, set(derived)
 
 
 def _names(note: str, values: set[float]) -> bool:
-    """Whether a note has one of the values, to the decimals it writes."""
-    written = re.findall(r"\d+\.\d+|\d+(?= %)", note)
-    rounded = {(text, f"{abs(value):.{len(text.partition('.')[2])}f}") for text in written for value in values}
+    """Return whether a note contains one of the values, rounded to the decimals that it writes."""
+    numbers = re.findall(r"\d+\.\d+|\d+(?= %)", note)
+    rounded = {(text, f"{abs(value):.{len(text.partition('.')[2])}f}") for text in numbers for value in values}
     return any(text == value for text, value in rounded)
 
 

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from tests.results.published.printed import Printed, listed, mean, rounded
+from tests.results.published.printed_numbers import PrintedNumbers, list_of_numbers, mean, round_half_up
 
-PRINTED = Printed("kagi")
+PRINTED = PrintedNumbers("kagi")
 CLAIMS = PRINTED.claims
 TASKS = ("cloth_covering", "almond_sweeping", "spatula_pick_place", "cube_stacking")
 TUNED, FEW, FEW_TUNED = (
@@ -22,7 +22,7 @@ COLUMNS = {
 
 
 def column(table: str, method: str, variant: str) -> list[Decimal]:
-    """Success of a method on the four tasks, in percent."""
+    """Return the success of a method on the four tasks, in percent."""
     return [PRINTED(table, task, method, variant) for task in TASKS]
 
 
@@ -65,7 +65,7 @@ def test_every_value_is_a_number_of_20_trials_and_table_3_repeats_table_1_s_kagi
 def test_wins_on_every_task(claim: str, ours: list[Decimal], theirs: list[Decimal]) -> None:
     by = minus(ours, theirs)
     assert sum(v > 0 for v in by) == CLAIMS[claim].value == CLAIMS[claim].high == 4
-    assert f"by {listed(by)} points" in CLAIMS[claim].note
+    assert f"by {list_of_numbers(by)} points" in CLAIMS[claim].note
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_wins_on_every_task(claim: str, ours: list[Decimal], theirs: list[Decima
 )
 def test_what_each_method_loses(claim: str, better: list[Decimal], worse: list[Decimal]) -> None:
     by = minus(better, worse)
-    assert min(by) > 0 and f"by {listed(by)} points" in CLAIMS[claim].note
+    assert min(by) > 0 and f"by {list_of_numbers(by)} points" in CLAIMS[claim].note
 
 
 def test_robofume_s_gain_over_offline_rl_is_in_points() -> None:
     claim, by = CLAIMS["robofume_over_offline_rl"], minus(ROBOFUME, OFFLINE)
-    assert (min(by), max(by)) == (claim.value, claim.high) and f"points: {listed(by)}" in claim.note
-    relative = [rounded(100 * gain / base, 0) for gain, base in zip(by, OFFLINE, strict=True)]
+    assert (min(by), max(by)) == (claim.value, claim.high) and f"points: {list_of_numbers(by)}" in claim.note
+    relative = [round_half_up(100 * gain / base, 0) for gain, base in zip(by, OFFLINE, strict=True)]
     assert f"relative gains are {min(relative)} to {max(relative)} %" in claim.note
 
 
@@ -92,30 +92,30 @@ def test_robofume_s_average_rises_by_half_with_few_demonstrations() -> None:
     few, all_, (few_tuned, tuned) = mean(OFFLINE_FEW), mean(OFFLINE), map(mean, (ROBOFUME_FEW, ROBOFUME))
     note = CLAIMS["robofume_over_offline_rl_with_fewer_demonstrations"].note
     assert few_tuned / few == Decimal("1.5")
-    said = [f"{rounded(v, 1)}" for v in (few, few_tuned, all_, tuned)]
-    assert "by half, from {} to {} (table I: {} to {})".format(*said) in note
+    averages = [f"{round_half_up(v, 1)}" for v in (few, few_tuned, all_, tuned)]
+    assert "by half, from {} to {} (table I: {} to {})".format(*averages) in note
 
 
 def test_kagi_is_never_below_robofume() -> None:
     by, note = minus(KAGI, ROBOFUME), CLAIMS["no_worse_than_robofume"].note
-    assert by[0] == 0 and "equal on cloth covering" in note and f"by {listed(by[1:])} points" in note
-    assert f"{rounded(mean(KAGI), 1)} against {rounded(mean(ROBOFUME), 1)} on average" in note
+    assert by[0] == 0 and "equal on cloth covering" in note and f"by {list_of_numbers(by[1:])} points" in note
+    assert f"{round_half_up(mean(KAGI), 1)} against {round_half_up(mean(ROBOFUME), 1)} on average" in note
 
 
 def test_kagi_loses_little_with_few_demonstrations() -> None:
     by = minus(KAGI_FEW, KAGI)
-    assert f"differ by {listed(by)} points" in CLAIMS["similar_with_fewer_demonstrations"].note
+    assert f"differ by {list_of_numbers(by)} points" in CLAIMS["similar_with_fewer_demonstrations"].note
     lost = minus(ROBOFUME, ROBOFUME_FEW)
-    said = f"it loses at most {-min(by):.0f} against table I, RoboFuME {min(lost):.0f} to {max(lost):.0f}"
-    assert said in CLAIMS["robust_to_fewer_demonstrations"].note
+    sentence = f"it loses at most {-min(by):.0f} against table I, RoboFuME {min(lost):.0f} to {max(lost):.0f}"
+    assert sentence in CLAIMS["robust_to_fewer_demonstrations"].note
 
 
 def test_moka_s_range_and_what_kagi_recovers_of_its_loss() -> None:
     claim = CLAIMS["moka_with_precise_resets"]
     assert (min(PRECISE), max(PRECISE)) == (claim.value, claim.high)
     gains, losses = minus(KAGI, IMPRECISE), minus(PRECISE, IMPRECISE)
-    shares = [rounded(100 * gain / loss, 0) for gain, loss in zip(gains, losses, strict=True)]
-    assert f"{listed(shares)} % of it" in CLAIMS["kagi_recovers_mokas_loss"].note
+    shares = [round_half_up(100 * gain / loss, 0) for gain, loss in zip(gains, losses, strict=True)]
+    assert f"{list_of_numbers(shares)} % of it" in CLAIMS["kagi_recovers_mokas_loss"].note
     short = [r for r in PRINTED.rows if "what MOKA loses" in r.note]
     assert [r.task for r in short] == [t for t, share in zip(TASKS, shares, strict=True) if share < 50]
     assert f"{min(shares)} % of what MOKA loses" in short[0].note

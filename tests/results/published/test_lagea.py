@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.results.published.printed import Printed, follows, listed, mean, rounded
+from tests.results.published.printed_numbers import PrintedNumbers, follows, list_of_numbers, mean, round_half_up
 
-PRINTED = Printed("lagea")
+PRINTED = PrintedNumbers("lagea")
 CLAIMS = PRINTED.claims
 TASKS = (
     *("button-press-topdown", "door-open", "drawer-close", "drawer-open", "peg-insert-side"),
@@ -31,7 +31,8 @@ ABLATIONS = (
 
 
 def ablated(ablation: str, table: str = "7") -> list[Decimal]:
-    """An ablation's values over `PAIRS`, as the means of three seeds with ten episodes each that the table rounds."""
+    """Return an ablation's values over `PAIRS`, exact, as means of three seeds with ten episodes each, which the table
+    rounds."""
     values = [PRINTED(table, task, "lagea", f"ablation={ablation}; {goal}") for task, goal in PAIRS]
     return [10 * Decimal(round(3 * value / 10)) / 3 for value in values]
 
@@ -40,7 +41,7 @@ FULL = [PRINTED("3", task, "lagea", goal) for task, goal in PAIRS]
 
 
 def above_furl(table: str, goal: str) -> dict[str, Decimal]:
-    """By how much LaGEA is above FuRL, for each task."""
+    """Return task -> LaGEA's number minus FuRL's."""
     return {t: PRINTED(table, t, "lagea", goal) - PRINTED(table, t, "furl", goal) for t in TASKS}
 
 
@@ -74,7 +75,8 @@ def test_table_1_is_of_one_episode_for_each_of_five_seeds_but_where_noted() -> N
 
 
 def attainable(seeds: int, deviation: Any) -> set[tuple[float, float]]:
-    """(mean, deviation) that so many seeds can give with ten episodes each, rounded as the tables round."""
+    """Return the pairs (mean, deviation) that `seeds` seeds with ten episodes each can have, rounded as the tables
+    round."""
     places = 1 if seeds == 5 else 2
     runs = combinations_with_replacement(range(0, 101, 10), seeds)
     return {(round(average(r), places), round(deviation(r), places)) for r in runs}
@@ -112,8 +114,8 @@ def test_average_gains_are_relative(claim: str, table: str, goal: str) -> None:
     assert sorted(averages, key=averages.__getitem__)[-2:] == ["furl", "lagea"] and CLAIMS[claim].variant == goal
     ours, furl = (PRINTED(table, "all", method, goal) for method in ("lagea", "furl"))
     gain = 100 * (ours - furl) / furl
-    assert rounded(gain, 1) == Decimal(str(CLAIMS[claim].value))
-    assert f"{ours - furl} points, {rounded(gain)} %" in CLAIMS[claim].note
+    assert round_half_up(gain, 1) == Decimal(str(CLAIMS[claim].value))
+    assert f"{ours - furl} points, {round_half_up(gain)} %" in CLAIMS[claim].note
     assert CLAIMS[claim.replace("gain", "level")].value == float(ours)
 
 
@@ -126,7 +128,7 @@ def test_what_the_text_counts_beside_furl(name: str, table: str, goal: str) -> N
     assert f"table {table} has it above on {more} of 10 tasks and equal on {same}" in claim.note
     tasks = notable.task.split(",")
     assert sum(by[t] > 0 for t in tasks) == notable.value == len(tasks)
-    assert f"by {listed(by[t] for t in tasks) if name == 'random' else '20 points each'}" in notable.note
+    assert f"by {list_of_numbers(by[t] for t in tasks) if name == 'random' else '20 points each'}" in notable.note
     assert name == "random" or {by[t] for t in tasks} == {Decimal(20)}
 
 
@@ -136,7 +138,7 @@ def test_furl_and_sac_succeed_where_the_text_denies_it() -> None:
     for method in claim.method.split(","):
         for table, goal in (("1", FIXED), ("2", RANDOM)):
             values = [PRINTED(table, t, method, goal) for t in tasks]
-            assert listed(values) in claim.note and max(values) > claim.high
+            assert list_of_numbers(values) in claim.note and max(values) > claim.high
     assert all(PRINTED("1", "peg-insert-side", m, FIXED) == 0 for m in TABLE_1)
     assert PRINTED("2", "peg-insert-side", "lagea", RANDOM) == CLAIMS["peg_insertion_unsolved"].value == 0
     picked = [PRINTED(table, "pick-place", "lagea", goal).normalize() for table, goal in (("1", FIXED), ("2", RANDOM))]
@@ -147,11 +149,14 @@ def test_furl_and_sac_succeed_where_the_text_denies_it() -> None:
 
 def test_the_synergy_gain_is_in_points_beside_the_best_reward_ablation() -> None:
     claim = CLAIMS["reward_synergy_gain"]
-    full, reward = rounded(mean(FULL)), [rounded(mean(ablated(a))) for a in ("no_adaptive_rho", "no_delta_reward")]
-    assert rounded(full - max(reward), 0) == claim.value and reward[0] == max(reward)
+    full, reward = (
+        round_half_up(mean(FULL)),
+        [round_half_up(mean(ablated(a))) for a in ("no_adaptive_rho", "no_delta_reward")],
+    )
+    assert round_half_up(full - max(reward), 0) == claim.value and reward[0] == max(reward)
     assert f"{full} (table 3) − {reward[0]} (mean of table 7's column) = {full - reward[0]}" in claim.note
-    assert f"relative {rounded(100 * (full - reward[0]) / reward[0])} %" in claim.note
-    averages = {a: rounded(mean(ablated(a))) for a in ABLATIONS}
+    assert f"relative {round_half_up(100 * (full - reward[0]) / reward[0])} %" in claim.note
+    averages = {a: round_half_up(mean(ablated(a))) for a in ABLATIONS}
     best = max(averages, key=averages.__getitem__)
     assert best == "no_feedback_alignment"
     assert f"{averages[best]}, which leaves {full - averages[best]} points" in claim.note
@@ -159,9 +164,9 @@ def test_the_synergy_gain_is_in_points_beside_the_best_reward_ablation() -> None
 
 def test_every_ablation_is_worse_on_average_though_many_values_are_equal() -> None:
     claim = CLAIMS["every_component_counts"]
-    averages = [rounded(mean(ablated(a))) for a in ABLATIONS]
-    assert max(averages) < rounded(mean(FULL)) and f"ablation={','.join(ABLATIONS)}; " in claim.variant
-    assert f"{', '.join(map(str, averages))} against {rounded(mean(FULL))}" in claim.note
+    averages = [round_half_up(mean(ablated(a))) for a in ABLATIONS]
+    assert max(averages) < round_half_up(mean(FULL)) and f"ablation={','.join(ABLATIONS)}; " in claim.variant
+    assert f"{', '.join(map(str, averages))} against {round_half_up(mean(FULL))}" in claim.note
     assert f"{sum(ablated(a).count(Decimal(100)) for a in ABLATIONS)} of its 36 values are 100" in claim.note
 
 
@@ -176,7 +181,7 @@ def test_the_key_frame_ablation_does_not_fail_in_table_7() -> None:
 
 
 def test_structured_feedback_gains_on_half_of_the_pairs() -> None:
-    gains = [rounded(full - free) for full, free in zip(FULL, ablated("free_form_feedback", "3"), strict=True)]
+    gains = [round_half_up(full - free) for full, free in zip(FULL, ablated("free_form_feedback", "3"), strict=True)]
     note = CLAIMS["structured_feedback_beats_free_form"].note
-    assert f"by {rounded(mean(gains))} points" in note and gains.count(Decimal(0)) == 3
-    assert f"by {listed(sorted((g for g in gains if g), reverse=True))}, the other three equal" in note
+    assert f"by {round_half_up(mean(gains))} points" in note and gains.count(Decimal(0)) == 3
+    assert f"by {list_of_numbers(sorted((g for g in gains if g), reverse=True))}, the other three equal" in note

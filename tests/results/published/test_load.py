@@ -35,9 +35,10 @@ CLAIM = {
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """`write(published.NUMBERS, row, row)`: a file of VLM-RB with these rows; fields that a row lacks are empty."""
+    """`write(published.NUMBERS, row, row)` writes a file of VLM-RB with these rows and returns its path; fields that a
+    row lacks are empty."""
 
-    def written(columns: dict[str, tuple[str, str]], *rows: dict[str, str], header: list[str] | None = None) -> Path:
+    def write_file(columns: dict[str, tuple[str, str]], *rows: dict[str, str], header: list[str] | None = None) -> Path:
         path = tmp_path / ("vlm_rb_claims.csv" if columns is published.CLAIMS else "vlm_rb.csv")
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -45,7 +46,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
             writer.writerows([row.get(name, "") for name in columns] for row in rows)
         return path
 
-    return written
+    return write_file
 
 
 def test_each_paper_has_its_numbers_and_claims_and_without_a_name_all_follow_one_another() -> None:
@@ -53,9 +54,9 @@ def test_each_paper_has_its_numbers_and_claims_and_without_a_name_all_follow_one
         together = load()
         assert list(together["paper"].unique()) == list(published.PAPERS) and together.index.is_unique
         for paper in published.PAPERS:
-            own = load(paper)
-            assert list(own) == list(columns) and set(own["paper"]) == {paper}
-            assert columns is published.CLAIMS or own["value"].notna().all()
+            paper_rows = load(paper)
+            assert list(paper_rows) == list(columns) and set(paper_rows["paper"]) == {paper}
+            assert columns is published.CLAIMS or paper_rows["value"].notna().all()
         with pytest.raises(UserError, match="unknown paper 'laega'; did you mean 'lagea'"):
             load("laega")
 
@@ -70,8 +71,8 @@ def test_the_files_are_plain_csv_with_quotes_only_where_needed(paper: str, tmp_p
 
 
 def test_missing_text_is_empty_and_missing_numbers_are_missing(write: Callable[..., Path]) -> None:
-    given = {**NUMBER, "task": "6x6", "error": "0.05", "error_kind": "sd", "seeds": "5"}
-    bare, full = published.read(write(published.NUMBERS, NUMBER, given), published.NUMBERS).itertuples(index=False)
+    complete = {**NUMBER, "task": "6x6", "error": "0.05", "error_kind": "sd", "seeds": "5"}
+    bare, full = published.read(write(published.NUMBERS, NUMBER, complete), published.NUMBERS).itertuples(index=False)
     assert (bare.note, bare.error_kind, bare.value) == ("", "", 0.62) and pd.isna(bare.error) and bare.seeds is pd.NA
     assert (full.error, full.error_kind, full.seeds) == (0.05, "sd", 5)
     claim = published.read(write(published.CLAIMS, CLAIM), published.CLAIMS).iloc[0]

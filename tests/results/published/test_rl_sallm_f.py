@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from tests.results.published.printed import Printed, follows, listed, mean, rounded
+from tests.results.published.printed_numbers import PrintedNumbers, follows, list_of_numbers, mean, round_half_up
 
-PRINTED = Printed("rl_sallm_f")
+PRINTED = PrintedNumbers("rl_sallm_f")
 CLAIMS = PRINTED.claims
 OURS = "rl_sallm_f"
 ABLATIONS = ("no_double_check", "no_llm_labels", "no_self_augmentation")
@@ -71,8 +71,8 @@ def test_averages_are_those_of_their_tasks_or_noted() -> None:
 def test_section_4_s_accuracies_are_table_1_s_of_button_press() -> None:
     checked, augmented = online("button-press", "no_self_augmentation"), online("button-press")
     raw, first, second = (CLAIMS[n] for n in ("raw_label_accuracy", "double_check_gain", "self_augmentation_gain"))
-    assert raw.value + first.value == pytest.approx(float(rounded(checked, 1))) == 64.8
-    assert raw.value + first.value + second.value == pytest.approx(float(rounded(augmented, 1))) == 72.3
+    assert raw.value + first.value == pytest.approx(float(round_half_up(checked, 1))) == 64.8
+    assert raw.value + first.value + second.value == pytest.approx(float(round_half_up(augmented, 1))) == 72.3
     assert CLAIMS["label_accuracy"].value == 72.3 and augmented == max(online(t) for t in ONLINE)
     assert f"{checked} and {augmented:.2f} on button press: {augmented - checked}" in second.note
     assert f"table 1's {checked} and {augmented:.2f}" in raw.note and f"table 1 has {checked}" in first.note
@@ -85,8 +85,8 @@ def test_the_full_method_s_labels_are_best_and_about_70_percent_right() -> None:
     assert all(online(t) > online(t, a) for t in ONLINE for a in ABLATIONS)
     assert "all four tasks" in CLAIMS["most_accurate_labels"].note
     values, claim = [online(t) for t in ONLINE], CLAIMS["seventy_percent_accuracy"]
-    assert rounded(mean(values), -1) == claim.value
-    assert f"mean is {rounded(mean(values), 1)}, from {min(values)} to {rounded(max(values))}" in claim.note
+    assert round_half_up(mean(values), -1) == claim.value
+    assert f"mean is {round_half_up(mean(values), 1)}, from {min(values)} to {round_half_up(max(values))}" in claim.note
 
 
 def test_the_offline_gain_is_larger_than_the_online_one() -> None:
@@ -97,8 +97,8 @@ def test_the_offline_gain_is_larger_than_the_online_one() -> None:
     note = CLAIMS["larger_gain_offline"].note
     assert min(after.values()) > 0 and "all three tasks" in CLAIMS["more_accurate_offline"].note
     assert mean(after.values()) > mean(before.values())
-    assert f"{rounded(mean(after.values()))} points on average ({printed} by the printed averages)" in note
-    assert f"table 1's {rounded(mean(before.values()))} over" in note
+    assert f"{round_half_up(mean(after.values()))} points on average ({printed} by the printed averages)" in note
+    assert f"table 1's {round_half_up(mean(before.values()))} over" in note
     assert " and ".join(f"{after[t]} against {before[t]}" for t in [t for t in OFFLINE if t in ONLINE]) in note
 
 
@@ -107,7 +107,7 @@ def test_drawer_close_is_the_one_task_where_baselines_are_ahead() -> None:
     ours, *others = (PRINTED("4", ",".join(SIX), m) for m in (OURS, *BASELINES))
     assert f"{ours} against {max(others)} at most" in claim.note and claim.task.split(",") == list(SIX)
     ahead = {t: {m: PRINTED("4", t, m) for m in BASELINES if PRINTED("4", t, m) >= PRINTED("4", t, OURS)} for t in SIX}
-    assert {t: set(found) for t, found in ahead.items() if found} == {"drawer-close": {"vlm_rm", "tadpole"}}
+    assert {t: set(methods) for t, methods in ahead.items() if methods} == {"drawer-close": {"vlm_rm", "tadpole"}}
     assert set(ahead["drawer-close"].values()) == {Decimal(100)}
     assert f"have 100, it {PRINTED('4', 'drawer-close', OURS)}" in claim.note
     noted = [(r.task, r.method) for r in PRINTED.rows if r.table == "4" and "against §B.5" in r.note]
@@ -124,16 +124,18 @@ def test_mazes_follow_the_text_on_average_only() -> None:
     assert behind == ["open"] and f"PEBBLE has {maze('open', 'pebble')}, it {maze('open', OURS)}" in above.note
     assert [(r.task, r.method) for r in PRINTED.rows if "against §B.6" in r.note] == [("open", OURS)]
     sparse, pebble = maze("umaze", "sac", "reward=sparse"), maze("umaze", "pebble")
-    assert sparse > pebble and f"has {rounded(sparse, 1)}, PEBBLE {rounded(pebble, 1)}" in poor.note
+    assert sparse > pebble and f"has {round_half_up(sparse, 1)}, PEBBLE {round_half_up(pebble, 1)}" in poor.note
 
 
 def test_every_cost_is_that_of_one_price_list() -> None:
     spent = {}
     for variant in ("", *(f"ablation={a}" for a in ABLATIONS)):
-        read, written, spent[variant] = (
+        input_tokens, output_tokens, spent[variant] = (
             PRINTED("7", "all", OURS, variant, metric) for metric in ("input_tokens", "output_tokens", "dollars")
         )
-        assert rounded((read * Decimal("0.15") + written * Decimal("0.60")) / 10**6) == spent[variant]
+        assert (
+            round_half_up((input_tokens * Decimal("0.15") + output_tokens * Decimal("0.60")) / 10**6) == spent[variant]
+        )
     assert "0.15 and 0.60" in next(r.note for r in PRINTED.rows if r.metric == "dollars")
     assert sum(cost < spent[""] for cost in spent.values()) == CLAIMS["ablations_cost_less"].value == 3
 
@@ -141,7 +143,11 @@ def test_every_cost_is_that_of_one_price_list() -> None:
 def test_the_larger_model_s_price_is_noted_for_both_price_lists() -> None:
     small, note = (Decimal("0.15"), Decimal("0.60")), CLAIMS["larger_model_price"].note
     later, earlier = (
-        [rounded(new / old, 1) for new, old in zip(prices, small, strict=True)]
+        [round_half_up(new / old, 1) for new, old in zip(prices, small, strict=True)]
         for prices in ((Decimal("2.50"), Decimal(10)), (Decimal(5), Decimal(15)))
     )
-    assert later[0] == later[1] and f"{later[0]} at 2.50 and 10" in note and f"{listed(earlier)} at 5 and 15" in note
+    assert (
+        later[0] == later[1]
+        and f"{later[0]} at 2.50 and 10" in note
+        and f"{list_of_numbers(earlier)} at 5 and 15" in note
+    )

@@ -20,7 +20,7 @@ VALUES = {(r.table, r.task, r.method, r.metric, *sorted(r.variant.items())): r.v
 CLAIMS = {row["claim"]: SimpleNamespace(**row) for row in published.claims("vlm_rb").to_dict("records")}
 TASKS = {"minigrid_doorkey": ("8x8", "12x12", "16x16"), "ogbench_scene": ("task3", "task4", "task5")}
 PLACES = {"best_success_rate": "0.01", "steps_to_baseline_best": "1000"}
-"""What values of tables 1, 4, 7 and 8 are printed to; their percentages are printed to 0.1."""
+"""Metric -> place to which its values in tables 1, 4, 7 and 8 are printed; percentages are printed to 0.1."""
 MODELS = {size: {"hardware": "RTX 4090", "model": f"perception_lm_{size}"} for size in ("1b", "3b", "8b")}
 SPEEDS = [{"hardware": hardware, "learner": "dqn"} for hardware in ("A100", "A40", "A4000")]
 
@@ -30,7 +30,7 @@ def number(table: str, task: str, method: str, metric: str, variant: dict[str, s
 
 
 def printed(table: str, metric: str) -> list[Decimal]:
-    """All values of VLM-RB in a table and metric, in its order."""
+    """Return all values of VLM-RB in a table and metric, in its order."""
     return [r.value for r in ROWS if (r.table, r.metric, r.method) == (table, metric, "vlm_rb")]
 
 
@@ -47,18 +47,18 @@ def rounded(value: Decimal, place: str) -> Decimal:
 
 
 def follows(row: Any, derived: Decimal, place: str, reach: tuple[Decimal, Decimal] | None = None) -> None:
-    """A printed number is the derived one, rounded. Else its note says what is derived, and the printed one lies in
-    `reach`, what the values before their rounding could give."""
-    said = re.search(r"printed values give (-?[\d.]+); unrounded ones may give (-?[\d.]+)", row.note)
-    if said is None:
+    """Check that a printed number is the derived one, rounded. Otherwise its note states the derived one, and the
+    printed one lies in `reach`, the range that the values before their rounding could give."""
+    noted = re.search(r"printed values give (-?[\d.]+); unrounded ones may give (-?[\d.]+)", row.note)
+    if noted is None:
         assert rounded(derived, place) == row.value
     else:
-        assert rounded(derived, place) == Decimal(said[1]) != row.value == Decimal(said[2])
+        assert rounded(derived, place) == Decimal(noted[1]) != row.value == Decimal(noted[2])
         assert reach is not None and rounded(reach[0], place) <= row.value <= rounded(reach[1], place)
 
 
 def of_table_7(row: Any, method: str, metric: str) -> Decimal:
-    """The mean of table 7 over the learners and tasks that a row of table 1 or 8 aggregates."""
+    """Return the mean of table 7 over the learners and tasks that a row of table 1 or 8 aggregates."""
     settings = product(row.variant["learner"].split(","), row.task.split(","))
     return mean(number("7", task, method, metric, {**row.variant, "learner": learner}) for learner, task in settings)
 
@@ -96,7 +96,7 @@ def test_tables_1_and_8_are_means_of_table_7_and_changes_of_1_4_7_and_8_those_of
 
 
 def both(row: Any, metric: str) -> tuple[Decimal, Decimal]:
-    """VLM-RB's and the baseline's value on a row's line."""
+    """Return VLM-RB's and the baseline's value on the line of a row."""
     of = (number(row.table, row.task, m, metric, row.variant) for m in ("vlm_rb", row.variant["baseline"]))
     return next(of), next(of)
 
@@ -126,7 +126,7 @@ def test_changes_of_tables_5_and_6_follow_from_their_values() -> None:
         metric = row.metric.removesuffix("_change_percent")
         model = {key: value for key, value in row.variant.items() if key != "baseline"}
         base = {**model, "model": row.variant["baseline"]}
-        large, small = (number("5", "", "vlm_rb", metric, each) for each in (model, base))
+        large, small = (number("5", "", "vlm_rb", metric, variant_) for variant_ in (model, base))
         follows(row, gain(large, small), "1", (gain(large - half, small + half), gain(large + half, small - half)))
     for model in MODELS.values():  # the time is that of one clip of 32 frames
         seconds, rate = (number("5", "", "vlm_rb", m, model) for m in ("seconds_per_clip", "frames_per_second"))
@@ -141,10 +141,10 @@ def test_changes_of_tables_5_and_6_follow_from_their_values() -> None:
     ("claim", "metric"), [("success_gain", "gain_percent"), ("step_saving", "step_saving_percent")]
 )
 def test_the_abstract_s_ranges_are_table_8_s(claim: str, metric: str) -> None:
-    found, single = printed("8", metric), printed("7", metric)
+    averages, single = printed("8", metric), printed("7", metric)
     of = CLAIMS[claim]
-    assert (rounded(min(found), "1"), rounded(max(found), "1")) == (of.value, of.high)
-    assert f"({min(found)} to {max(found)})" in of.note
+    assert (rounded(min(averages), "1"), rounded(max(averages), "1")) == (of.value, of.high)
+    assert f"({min(averages)} to {max(averages)})" in of.note
     assert f"span {min(single):g} to {max(single)} in table 7".replace("0.0 to", "0 to") in of.note
 
 

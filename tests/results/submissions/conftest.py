@@ -23,7 +23,7 @@ SEEDS = (0, 1)
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two seeds of one cell, as `bench run` leaves them; only to be read."""
+    """Train two seeds of one cell as `bench run` does; tests only read the study."""
     home = tmp_path_factory.mktemp("somebodys-home")
     words = ("suite=classic", "task=CartPole-v1", "method=uer", f"seeds={len(SEEDS)}")
     return trainer(home)(*words, packs=[SEEDS], directory=home / "cartpole")
@@ -31,25 +31,25 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def study(trained: Path, tmp_path: Path) -> Path:
-    """A copy of it that a test may change."""
+    """Copy the trained study, so that a test may change it."""
     return Path(shutil.copytree(trained, tmp_path / "study"))
 
 
 @pytest.fixture(scope="session")
 def cell(trained: Path) -> str:
-    """The directory of its cell, relative to the study."""
-    (entry,) = json.loads((trained / "study.json").read_text())["cells"].values()
-    return str(entry["directory"])
+    """Return the directory of the trained cell, relative to its study."""
+    (cell_entry,) = json.loads((trained / "study.json").read_text())["cells"].values()
+    return str(cell_entry["directory"])
 
 
 @pytest.fixture(scope="session")
 def archive(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Only to be read."""
+    """Pack the trained study as a submission; tests only read it."""
     return packing.pack(trained, tmp_path_factory.mktemp("packed") / "cartpole.zip", by="A. Reader").file
 
 
 def contents_of(file: Path) -> Contents:
-    """Path -> bytes of what is in an archive, the manifest left out."""
+    """Return path -> bytes of all files in an archive except the manifest."""
     with zipfile.ZipFile(file) as archive:
         return {name: archive.read(name) for name in archive.namelist() if name != MANIFEST}
 
@@ -60,7 +60,8 @@ def manifest_of(file: Path) -> Manifest:
 
 
 def forge(archive: Path, file: Path, change: Callable[[Contents], object], seal: bool = True, **claims: object) -> Path:
-    """Write an archive with its contents changed in place by `change(contents)` and, if sealed, its checksums right."""
+    """Write an archive whose contents `change` has changed in place, and return its path; if `seal`, its checksums are
+    right. `claims`: entries of the manifest to replace."""
     contents, manifest = contents_of(archive), manifest_of(archive)
     change(contents)
     contents = {path: contents[path] for path in sorted(contents)}
@@ -71,29 +72,29 @@ def forge(archive: Path, file: Path, change: Callable[[Contents], object], seal:
 
 @pytest.fixture
 def forged(archive: Path, tmp_path: Path) -> Callable[..., Path]:
-    """`forged(change)`: the archive changed so, with every checksum right."""
+    """`forged(change)` returns a copy of the archive that was changed so, with right checksums."""
     return lambda change, **claims: forge(archive, tmp_path / "forged.zip", change, **claims)
 
 
-def edited(path: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Contents], None]:
-    """A change to a JSON file."""
+def edit_json(path: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Contents], None]:
+    """Return a function that applies `change` to a JSON file of an archive."""
 
     def apply(contents: Contents) -> None:
-        content = json.loads(contents[path])
-        change(content)
-        contents[path] = json.dumps(content).encode()
+        document = json.loads(contents[path])
+        change(document)
+        contents[path] = json.dumps(document).encode()
 
     return apply
 
 
 def rows(path: str, change: Callable[[list[dict[str, Any]]], object]) -> Callable[[Contents], None]:
-    """A change to the rows of a Parquet file."""
+    """Return a function that applies `change` to the rows of a Parquet file of an archive."""
 
     def apply(contents: Contents) -> None:
         table = pq.read_table(io.BytesIO(contents[path]))
-        found = table.to_pylist()
-        change(found)
-        contents[path] = parquet(pa.Table.from_pylist(found, schema=table.schema))
+        table_rows = table.to_pylist()
+        change(table_rows)
+        contents[path] = parquet(pa.Table.from_pylist(table_rows, schema=table.schema))
 
     return apply
 

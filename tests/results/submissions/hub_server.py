@@ -18,25 +18,25 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @dataclass
 class Hub:
-    """What is on it, and what it was asked."""
+    """The repositories of a hub and the requests that it received."""
 
     repos: dict[str, dict[str, bytes]] = field(default_factory=dict)
     large: dict[str, bytes] = field(default_factory=dict)
-    """SHA-256 -> what was uploaded for it."""
-    asked: list[str] = field(default_factory=list)
-    """Method and path, ids of objects left out."""
+    """SHA-256 -> uploaded bytes."""
+    received: list[str] = field(default_factory=list)
+    """"METHOD path" of each request, with the ids of objects left out."""
     regular_up_to: int = 0
-    """Bytes of a file that goes into the commit itself rather than to the large-file storage."""
+    """Bytes up to which a file is part of the commit itself rather than of the large-file storage."""
     page: int = 2
-    """Entries of a page of a listing."""
+    """Number of entries of a page of a listing."""
     more: int = 0
-    """Bytes that a download brings beyond what was announced."""
+    """Number of bytes that a download sends beyond the announced length."""
     url: str = ""
 
 
 @contextmanager
 def serving() -> Iterator[Hub]:
-    """A hub that serves until the block ends."""
+    """Start a hub, and stop it when the block ends."""
     hub = Hub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": hub}))
     hub.url = f"http://127.0.0.1:{server.server_port}"
@@ -51,13 +51,13 @@ def serving() -> Iterator[Hub]:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request; the routes are the Hub's."""
+    """Answers one request by the routes of the Hub."""
 
     hub: Hub
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing on the screen: `Hub.asked` has it."""
+        """Print nothing; `Hub.received` has the requests."""
 
     def do_GET(self) -> None:
         self._route()
@@ -68,25 +68,25 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         path = unquote(url.path)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.hub.asked.append(f"{self.command} {re.sub('[0-9a-f]{40,64}', 'ID', path)}")
+        self.hub.received.append(f"{self.command} {re.sub('[0-9a-f]{40,64}', 'ID', path)}")
         writes = self.command in ("POST", "PUT") and not path.startswith("/storage/")
         if writes and self.headers.get("Authorization") != f"Bearer {TOKEN}":
             return self._json({"error": "Invalid username or password."}, 401)
         for pattern, answer in ROUTES:
-            if found := re.fullmatch(pattern, f"{self.command} {path}"):
-                known = found.groupdict()
-                if "repo" in known and known["repo"] not in self.hub.repos:
+            if match := re.fullmatch(pattern, f"{self.command} {path}"):
+                fields = match.groupdict()
+                if "repo" in fields and fields["repo"] not in self.hub.repos:
                     return self._json({"error": "Repository not found"}, 404, {"X-Error-Code": "RepoNotFound"})
-                return answer(self, body=body, query=parse_qs(url.query), **known)
+                return answer(self, body=body, query=parse_qs(url.query), **fields)
         return self._json({"error": f"the stand-in has no {self.command} {path}"}, 501)
 
     def create(self, body: bytes, **_: object) -> None:
-        asked = json.loads(body)
-        assert asked["type"] == "dataset", asked
-        name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+        request = json.loads(body)
+        assert request["type"] == "dataset", request
+        name = f"{request.get('organization') or 'me'}/{request['name']}"
         if name in self.hub.repos:
             return self._json({"error": "You already created this dataset repo", "url": self._home(name)}, 409)
-        assert asked.get("visibility") == "private" or asked.get("private"), asked
+        assert request.get("visibility") == "private" or request.get("private"), request
         self.hub.repos[name] = {}
         return self._json({"url": self._home(name)})
 
@@ -103,9 +103,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def batch(self, body: bytes, **_: object) -> None:
         objects = []
-        for wanted in json.loads(body)["objects"]:
-            upload = {"upload": {"href": f"{self.hub.url}/storage/{wanted['oid']}"}}
-            objects.append(wanted if wanted["oid"] in self.hub.large else {**wanted, "actions": upload})
+        for object_ in json.loads(body)["objects"]:
+            upload = {"upload": {"href": f"{self.hub.url}/storage/{object_['oid']}"}}
+            objects.append(object_ if object_["oid"] in self.hub.large else {**object_, "actions": upload})
         self._json({"transfer": "basic", "objects": objects})
 
     def store(self, body: bytes, oid: str, **_: object) -> None:
@@ -121,8 +121,8 @@ class Handler(BaseHTTPRequestHandler):
                     files[path] = base64.b64decode(content)
                 case {"key": "lfsFile", "value": {"path": path, "oid": oid}}:
                     files[path] = self.hub.large[oid]
-        told = {"commitOid": COMMIT, "commitUrl": f"{self._home(repo)}/commit/{COMMIT}"}
-        self._json({**told, "pullRequestUrl": None})
+        reply = {"commitOid": COMMIT, "commitUrl": f"{self._home(repo)}/commit/{COMMIT}"}
+        self._json({**reply, "pullRequestUrl": None})
 
     def info(self, repo: str, **_: object) -> None:
         self._json({"id": repo, "sha": COMMIT, "private": False, "siblings": [], "tags": []})
@@ -135,8 +135,8 @@ class Handler(BaseHTTPRequestHandler):
             for path, content in files[start : start + self.hub.page]
         ]
         rest = start + self.hub.page
-        where = f"{self.hub.url}/api/datasets/{repo}/tree/{COMMIT}?recursive=true&cursor={rest}"
-        self._json(listed, headers={"Link": f'<{where}>; rel="next"'} if rest < len(files) else {})
+        next_page = f"{self.hub.url}/api/datasets/{repo}/tree/{COMMIT}?recursive=true&cursor={rest}"
+        self._json(listed, headers={"Link": f'<{next_page}>; rel="next"'} if rest < len(files) else {})
 
     def resolve(self, repo: str, path: str, **_: object) -> None:
         content = self.hub.repos[repo].get(path)
@@ -153,16 +153,16 @@ class Handler(BaseHTTPRequestHandler):
     def content(self, oid: str, **_: object) -> None:
         self._answer(self.hub.large[oid] + b"x" * self.hub.more, 200, {"ETag": f'"{oid}"'})
 
-    def _json(self, content: object, status: int = 200, headers: dict[str, str] | None = None) -> None:
-        self._answer(json.dumps(content).encode(), status, {"Content-Type": "application/json", **(headers or {})})
+    def _json(self, document: object, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        self._answer(json.dumps(document).encode(), status, {"Content-Type": "application/json", **(headers or {})})
 
-    def _answer(self, content: bytes, status: int, headers: dict[str, str]) -> None:
+    def _answer(self, body: bytes, status: int, headers: dict[str, str]) -> None:
         self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(content)
+            self.wfile.write(body)
 
 
 _REPO = "(?P<repo>[^/]+/[^/]+)"

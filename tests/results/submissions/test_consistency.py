@@ -19,14 +19,14 @@ from guidebench.harness.records.schema import LEDGER, SCHEMA_VERSION
 from guidebench.reports.leaderboard import gathering
 from guidebench.results import submissions
 from guidebench.results.submissions import packing
-from tests.results.submissions.conftest import Contents, contents_of, edited, forge, parquet, rows
+from tests.results.submissions.conftest import Contents, contents_of, edit_json, forge, parquet, rows
 
 Forge = Callable[..., Path]
 Change = Callable[[str], Callable[[Contents], object]]
-"""Cell's directory -> a change of an archive's contents."""
+"""Function from a cell's directory to a change of an archive's contents."""
 
 
-def refused(file: Path, directory: Path, message: str) -> None:
+def check_add_refused(file: Path, directory: Path, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         submissions.add(file, directory)
     assert str(file) in str(caught.value) and "ask for the archive as `bench submit` made it" in str(caught.value)
@@ -66,11 +66,11 @@ def test_putting_it_together_again_unchanged_is_accepted(forged: Forge, archive:
 def test_rows_are_those_that_the_configuration_asks_for(
     forged: Forge, cell: str, tmp_path: Path, change: Callable[[list[dict[str, Any]]], object], message: str
 ) -> None:
-    refused(forged(rows(f"{cell}/seed-0/evaluations.parquet", change)), tmp_path / "board", message)
+    check_add_refused(forged(rows(f"{cell}/seed-0/evaluations.parquet", change)), tmp_path / "board", message)
 
 
 def test_a_run_that_is_left_out_stays_in_the_study(forged: Forge, cell: str, tmp_path: Path) -> None:
-    """The seed that does worst cannot be dropped but by saying that it was never planned."""
+    """The worst seed cannot be dropped except by claiming that it was never planned."""
 
     def drop(contents: Contents) -> None:
         for path in [path for path in contents if "/seed-1/" in path]:
@@ -79,7 +79,7 @@ def test_a_run_that_is_left_out_stays_in_the_study(forged: Forge, cell: str, tmp
     with submissions.unpacked(forged(drop)) as submission:
         assert [run.status for run in submission.study.runs] == ["finished", "waiting"]
     file = forged(lambda contents: contents.pop(f"{cell}/seed-1/evaluations.parquet"))
-    refused(file, tmp_path / "board", "it lacks .*seed-1/evaluations.parquet")
+    check_add_refused(file, tmp_path / "board", "it lacks .*seed-1/evaluations.parquet")
 
 
 @pytest.mark.parametrize(
@@ -107,56 +107,57 @@ def test_a_run_that_is_left_out_stays_in_the_study(forged: Forge, cell: str, tmp
 def test_a_configuration_is_the_one_that_its_id_stands_for(
     forged: Forge, cell: str, tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
-    refused(forged(edited(f"{cell}/cell.json", change)), tmp_path / "board", message)
+    check_add_refused(forged(edit_json(f"{cell}/cell.json", change)), tmp_path / "board", message)
 
 
-def reconfigured(cell: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Contents], None]:
-    """A change to a cell's configuration, with the id and the name that follow from it wherever they stand."""
+def reconfigure(cell: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Contents], None]:
+    """Return a function that changes a cell's configuration, and the id and name that follow from it wherever they
+    occur."""
 
     def apply(contents: Contents) -> None:
-        content = json.loads(contents[f"{cell}/cell.json"])
-        change(content)
-        old, content["cell"] = content["cell"], rehashed(content)
-        with suppress(UserError):  # another version's has no name here
-            content["variant"] = recorded(content).variant
-        contents[f"{cell}/cell.json"] = json.dumps(content).encode()
+        cell_record = json.loads(contents[f"{cell}/cell.json"])
+        change(cell_record)
+        old, cell_record["cell"] = cell_record["cell"], rehashed(cell_record)
+        with suppress(UserError):  # a cell of another version has no name here
+            cell_record["variant"] = recorded(cell_record).variant
+        contents[f"{cell}/cell.json"] = json.dumps(cell_record).encode()
         for path in list(contents):
             if path.endswith(".parquet"):
-                rows(path, lambda found: [row.update(cell=content["cell"]) for row in found])(contents)
+                rows(path, lambda table_rows: [row.update(cell=cell_record["cell"]) for row in table_rows])(contents)
             elif path.endswith("study.json"):
-                contents[path] = contents[path].replace(old.encode(), content["cell"].encode())
-            contents[path.replace(old, content["cell"])] = contents.pop(path)
+                contents[path] = contents[path].replace(old.encode(), cell_record["cell"].encode())
+            contents[path.replace(old, cell_record["cell"])] = contents.pop(path)
 
     return apply
 
 
 def test_a_configuration_of_another_version_is_taken_with_a_remark(forged: Forge, cell: str, tmp_path: Path) -> None:
-    """The id is recomputed from what is recorded; only whether it runs here cannot be seen."""
+    """The id is recomputed from the record; only whether the configuration runs here cannot be checked."""
     momentum = {"value": 0.9, "layer": "default", "source": ""}
-    file = forged(reconfigured(cell, lambda content: content["settings"].update({"learner.momentum": momentum})))
+    file = forged(reconfigure(cell, lambda content: content["settings"].update({"learner.momentum": momentum})))
     with pytest.warns(UserWarning, match=r"cannot be checked here, and its runs not be verified: .*learner\.momentum"):
         submissions.add(file, tmp_path / "board")
 
 
 @pytest.mark.parametrize(
-    ("where", "name", "value"),
+    ("section", "name", "value"),
     [("versions", "learner", 2), ("versions", "suite", 0), ("parts", "agent", {"kind": "agent", "name": "mine"})],
 )
 def test_settings_that_could_hide_in_a_configuration_are_never_ranked(
-    forged: Forge, cell: str, tmp_path: Path, where: str, name: str, value: object, monkeypatch: pytest.MonkeyPatch
+    forged: Forge, cell: str, tmp_path: Path, section: str, name: str, value: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever claims another version, or a part that is not installed here, need not state what else was changed."""
+    """A record that claims another version, or a part that is not installed here, could hide other changed settings."""
 
     def hidden(content: dict[str, Any]) -> None:
         content["settings"]["learner.lr"]["value"] = 0.125
-        content[where][name] = value
+        content[section][name] = value
 
-    if where == "parts":  # to make its id one needs the part
+    if section == "parts":  # rehashing needs the part, which is not installed
         monkeypatch.setattr(
             config, "cell_fields", lambda names: {kind: {} for kind in (*names.sections, *config.PLAIN)}
         )
         monkeypatch.setattr(config, "_excluded_roles", lambda names, values: set())
-    file = forged(reconfigured(cell, hidden))
+    file = forged(reconfigure(cell, hidden))
     monkeypatch.undo()
     with pytest.warns(UserWarning, match="cannot be checked here, and its runs not be verified"):
         submissions.add(file, tmp_path / "board")
@@ -173,9 +174,9 @@ def test_an_override_that_is_not_stated_is_refused_and_one_that_is_stated_taken(
         content["settings"]["learner.lr"]["value"] = 0.125
 
     message = "learner.lr is 0.125 and not .*, which its overrides do not say"
-    refused(forged(reconfigured(cell, tuned)), tmp_path / "board", message)
+    check_add_refused(forged(reconfigure(cell, tuned)), tmp_path / "board", message)
     stated = lambda content: (tuned(content), content["overrides"].update({"learner.lr": 0.125}))  # noqa: E731
-    with submissions.unpacked(forged(reconfigured(cell, stated))) as submission:
+    with submissions.unpacked(forged(reconfigure(cell, stated))) as submission:
         assert submission.study.cells[0].variant == "learner.lr=0.125"
 
 
@@ -195,7 +196,7 @@ def test_more_evaluations_than_any_run_has_are_never_listed(
         for name, value in (("evaluation.every", every), ("evaluation.episodes", episodes)):
             content["settings"][name]["value"] = content["overrides"][name] = value
 
-    refused(forged(reconfigured(cell, change)), tmp_path / "board", message)
+    check_add_refused(forged(reconfigure(cell, change)), tmp_path / "board", message)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,7 @@ def test_the_record_fits_its_schema_and_itself(
     forged: Forge, cell: str, tmp_path: Path, path: str, change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     place = path if path == "study.json" else f"{cell}/{path}"
-    refused(forged(edited(place, change)), tmp_path / "board", message)
+    check_add_refused(forged(edit_json(place, change)), tmp_path / "board", message)
 
 
 def header(content: bytes, size: int | None = None) -> bytes:
@@ -240,9 +241,9 @@ def header(content: bytes, size: int | None = None) -> bytes:
 
 def test_a_claim_to_be_verifiable_needs_every_checkpoint(forged: Forge, cell: str, tmp_path: Path) -> None:
     file = forged(lambda contents: contents.pop(f"{cell}/seed-0/policy.safetensors"))
-    refused(file, tmp_path / "board", "its manifest says verifiable: True, and its files say otherwise")
+    check_add_refused(file, tmp_path / "board", "its manifest says verifiable: True, and its files say otherwise")
     file = forged(lambda contents: None, verifiable=False)
-    refused(file, tmp_path / "board", "its manifest says verifiable: False, and its files say otherwise")
+    check_add_refused(file, tmp_path / "board", "its manifest says verifiable: False, and its files say otherwise")
 
 
 def test_files_of_nothing_in_the_study_are_refused(forged: Forge, cell: str, tmp_path: Path) -> None:
@@ -254,7 +255,7 @@ def test_files_of_nothing_in_the_study_are_refused(forged: Forge, cell: str, tmp
         f"{cell}/seed-7/frames/clip.png",
     ):
         file = forged(lambda contents, path=path: contents.update({path: contents[f"{cell}/cell.json"]}))
-        refused(file, tmp_path / "board", f"{path} belongs to no finished run or cell|{path} is")
+        check_add_refused(file, tmp_path / "board", f"{path} belongs to no finished run or cell|{path} is")
 
 
 def evaluations(cell: str, rows: int, **columns: Any) -> pa.Table:
@@ -277,31 +278,32 @@ def claimed(text: str) -> Change:
 
 
 def put(name: str, content: Any) -> Change:
-    """A file of the cell; `content`: bytes, a JSON object, or what makes bytes of the cell's directory."""
+    """Return a change that writes file `name` of the cell; `content`: bytes, a JSON object, or a function from the
+    cell's directory to bytes."""
 
     def of(cell: str) -> Callable[[Contents], None]:
-        made = content(cell) if callable(content) else content
+        file_content = content(cell) if callable(content) else content
         return lambda contents: contents.update(
-            {f"{cell}/{name}": made if isinstance(made, bytes) else json.dumps(made).encode()}
+            {f"{cell}/{name}": file_content if isinstance(file_content, bytes) else json.dumps(file_content).encode()}
         )
 
     return of
 
 
-def framed(content: bytes) -> Change:
-    """A sample frame of a task, whose study says that it has one."""
+def add_frame(content: bytes) -> Change:
+    """Return a change that adds a sample frame of a task, which the study declares."""
 
     def judged(study: dict[str, Any]) -> None:
         ((id, entry),) = study["cells"].items()
         entry["matrix"] = {"kind": "perturbation", "name": "standard", "reference": id}
 
     return lambda cell: lambda contents: (
-        edited("study.json", judged)(contents), contents.update({"frames/classic/CartPole-v1/standard.png": content})
+        edit_json("study.json", judged)(contents), contents.update({"frames/classic/CartPole-v1/standard.png": content})
     )  # fmt: skip
 
 
-def poisoned(cell: str) -> Callable[[Contents], None]:
-    """Parameters that are no numbers."""
+def poison_policy(cell: str) -> Callable[[Contents], None]:
+    """Return a change that sets one of the parameters to NaN."""
 
     def change(contents: Contents) -> None:
         arrays = {name: array.copy() for name, array in load(contents[f"{cell}/seed-0/policy.safetensors"]).items()}
@@ -311,9 +313,9 @@ def poisoned(cell: str) -> Callable[[Contents], None]:
     return change
 
 
-def copied(cell: str) -> Callable[[Contents], None]:
-    one, other = (f"{cell}/seed-{seed}/policy.safetensors" for seed in (0, 1))
-    return lambda contents: contents.update({other: contents[one]})
+def copy_policy(cell: str) -> Callable[[Contents], None]:
+    first, second = (f"{cell}/seed-{seed}/policy.safetensors" for seed in (0, 1))
+    return lambda contents: contents.update({second: contents[first]})
 
 
 LEDGER_ROW = {"step": 1, **{name: kind() for name, kind in LEDGER.items()}}
@@ -338,8 +340,8 @@ FORGERIES: list[tuple[Change, str]] = [
         header(b'{"w": {"dtype": "OBJECT", "shape": [1], "data_offsets": [0, 8]}}') + bytes(8),
         header(b'{"w": {"dtype": "F32", "shape": [4611686018427387904, 4], "data_offsets": [0, 0]}}'),
     )),
-    (poisoned, "holds numbers that are not finite"),
-    (copied, "seed-1 has the very parameters of .*seed-0, and no two seeds learn the same"),
+    (poison_policy, "holds numbers that are not finite"),
+    (copy_policy, "seed-1 has the very parameters of .*seed-0, and no two seeds learn the same"),
     # a gigabyte of rows is never unpacked
     *((put("seed-0/evaluations.parquet", content), message) for content, message in (
         (lambda cell: parquet(evaluations(cell, 300_000), compression="zstd"), "has 300,000 rows; at most"),
@@ -348,9 +350,9 @@ FORGERIES: list[tuple[Change, str]] = [
         (b"", "cannot be read as Parquet"),
         (lambda cell: parquet(evaluations(cell, 1, success="yes")), "rows were removed|column 'success'"),
     )),
-    (framed(b"\x80\x05."), "is not a PNG"),
-    (framed(b"<svg onload='alert(1)'>"), "is not a PNG"),
-    (framed(b"\x89PNG\r\n\x1a\n" + bytes(4) + b"IHDR" + (10**5).to_bytes(4, "big") * 2), "100,000 x 100,000 pixels"),
+    (add_frame(b"\x80\x05."), "is not a PNG"),
+    (add_frame(b"<svg onload='alert(1)'>"), "is not a PNG"),
+    (add_frame(b"\x89PNG\r\n\x1a\n" + bytes(4) + b"IHDR" + (10**5).to_bytes(4, "big") * 2), "100,000 x 100,000 pixels"),
     *((put(f"seed-0/frames/{name}", content), message) for name, content, message in (
         ("clip.png", b"<svg onload='alert(1)'>", "clip.png is not a PNG"),
         ("a.json", EPISODE | {"moves": -1}, "a.json, moves does not fit the schema"),
@@ -371,7 +373,7 @@ def test_what_no_program_of_ours_writes_is_refused_by_file(
 ) -> None:
     file = forged(change(cell))
     assert file.stat().st_size < 2**24
-    refused(file, tmp_path / "board", message)
+    check_add_refused(file, tmp_path / "board", message)
 
 
 def imported(tmp_path: Path, **settings: Any) -> Path:
@@ -388,19 +390,21 @@ def imported(tmp_path: Path, **settings: Any) -> Path:
     [
         (("cell.json", lambda c: c["settings"]["lr"].update(value=0.2)), "its names and settings make another cell"),
         (("cell.json", lambda c: c.update(steps=50)), "its names and settings make another cell|says finished"),
-        (("rows", lambda found: found.reverse()), "out of order"),
-        (("rows", lambda found: found.pop(0)), "out of order, without their first episode"),
+        (("rows", lambda logged: logged.reverse()), "out of order"),
+        (("rows", lambda logged: logged.pop(0)), "out of order, without their first episode"),
         (
-            ("rows", lambda found: found[-1].update(step=200)),
+            ("rows", lambda logged: logged[-1].update(step=200)),
             "out of order, without their first episode or after its end",
         ),
     ],
 )
 def test_runs_made_elsewhere_are_held_to_what_they_say(tmp_path: Path, change: Any, message: str) -> None:
     file = imported(tmp_path, lr=0.1)
-    what, edit = change
+    target, edit = change
     directory = next(path for path in contents_of(file) if path.endswith("cell.json")).removesuffix("/cell.json")
     apply = (
-        rows(f"{directory}/seed-0/evaluations.parquet", edit) if what == "rows" else edited(f"{directory}/{what}", edit)
+        rows(f"{directory}/seed-0/evaluations.parquet", edit)
+        if target == "rows"
+        else edit_json(f"{directory}/{target}", edit)
     )
-    refused(forge(file, tmp_path / "forged.zip", apply), tmp_path / "board", message)
+    check_add_refused(forge(file, tmp_path / "forged.zip", apply), tmp_path / "board", message)

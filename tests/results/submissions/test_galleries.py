@@ -17,66 +17,72 @@ from guidebench.results import galleries, submissions
 from guidebench.results.submissions import galleries as handed_in
 from guidebench.results.submissions.packing import pack
 from tests.results import animations
-from tests.results.submissions.conftest import Contents, contents_of, edited
-from tests.results.submissions.test_hostile import refused
+from tests.results.submissions.conftest import Contents, contents_of, edit_json
+from tests.results.submissions.test_hostile import check_add_refused
 
 Forge = Callable[..., Path]
-Whole = Callable[..., Contents]
-HERE: dict[str, Any] = {"suite": "classic", "task": "CartPole-v1", "measure": "return", "successes": 0}
+PackGallery = Callable[..., Contents]
+GALLERY_OF: dict[str, Any] = {"suite": "classic", "task": "CartPole-v1", "measure": "return", "successes": 0}
 
 
 def episode(number: int, **changes: Any) -> dict[str, Any]:
     return animations.episode(number, score=float(number), **changes)
 
 
-def shown(study: Path, cell: str, place: int = 0, *episodes: dict[str, Any], **changes: Any) -> Path:
+def write_gallery(study: Path, cell: str, place: int = 0, *episodes: dict[str, Any], **changes: Any) -> Path:
     """Write a gallery of a run, by default of six episodes."""
     return animations.write(
-        study / cell / f"seed-{place}", *(episodes or map(episode, range(6))), **{**HERE, "seed": 7, **changes}
+        study / cell / f"seed-{place}", *(episodes or map(episode, range(6))), **{**GALLERY_OF, "seed": 7, **changes}
     )
 
 
-def told(file: Path, cell: str, seed: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(contents_of(file)[f"{cell}/seed-{seed}/gallery/gallery.json"])
-    return found
+def gallery_description(file: Path, cell: str, seed: int = 0) -> dict[str, Any]:
+    description: dict[str, Any] = json.loads(contents_of(file)[f"{cell}/seed-{seed}/gallery/gallery.json"])
+    return description
 
 
 def test_of_each_cell_one_run_shows_its_first_episodes_and_its_last(study: Path, cell: str, tmp_path: Path) -> None:
-    shown(study, cell, 1)
-    home = shown(study, cell, 0)
-    made = pack(study, tmp_path / "a.zip")
-    contents = contents_of(made.file)
+    write_gallery(study, cell, 1)
+    home = write_gallery(study, cell, 0)
+    packed = pack(study, tmp_path / "a.zip")
+    contents = contents_of(packed.file)
     assert sorted(path for path in contents if "/gallery/" in path) == [
         f"{cell}/seed-0/gallery/{name}" for name in ("00.webp", "01.webp", "02.webp", "gallery.json")
     ]
-    assert [each["episode"] for each in told(made.file, cell)["episodes"]] == [0, 1, 5]
+    assert [shown_episode["episode"] for shown_episode in gallery_description(packed.file, cell)["episodes"]] == [
+        0,
+        1,
+        5,
+    ]
     assert contents[f"{cell}/seed-0/gallery/02.webp"] == (home / "05.webp").read_bytes()
-    assert any("3 episodes of 1 cell can be seen" in remark for remark in made.remarks)
-    found = galleries.read(submissions.add(made.file, tmp_path / "board") / cell / "seed-0")
-    assert found is not None and (found.played, len(found.episodes)) == (32, 3)
-    assert pack(study, tmp_path / "b.zip").file.read_bytes() == made.file.read_bytes()
+    assert any("3 episodes of 1 cell can be seen" in remark for remark in packed.remarks)
+    gallery = galleries.read(submissions.add(packed.file, tmp_path / "board") / cell / "seed-0")
+    assert gallery is not None and (gallery.played, len(gallery.episodes)) == (32, 3)
+    assert pack(study, tmp_path / "b.zip").file.read_bytes() == packed.file.read_bytes()
     assert not any("/gallery/" in path for path in contents_of(pack(study, tmp_path / "c.zip", gallery=False).file))
 
 
 def test_captions_tell_no_path_of_the_machine(study: Path, cell: str, tmp_path: Path) -> None:
     words = [{"step": 0, "text": f"see {Path.home()}/notes and http://me:pw@10.1.2.3/v1"}]
-    shown(study, cell, 0, episode(0, words=words), unjudged="judge at http://10.1.2.3/v1 is away")
-    about = told(pack(study, tmp_path / "a.zip").file, cell)
+    write_gallery(study, cell, 0, episode(0, words=words), unjudged="judge at http://10.1.2.3/v1 is away")
+    about = gallery_description(pack(study, tmp_path / "a.zip").file, cell)
     assert about["episodes"][0]["words"][0]["text"] == "see …/notes and …" and "10.1.2.3" not in about["unjudged"]
 
 
 def test_what_cannot_be_handed_in_is_told_and_the_next_run_s_is_taken(
     study: Path, cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown(study, cell, 0, task="Pendulum-v1")
-    shown(study, cell, 1)
-    made = pack(study, tmp_path / "a.zip")
-    assert len(told(made.file, cell, 1)["episodes"]) == 3
-    assert any("left out: the gallery of" in each and "it shows classic/Pendulum-v1" in each for each in made.remarks)
+    write_gallery(study, cell, 0, task="Pendulum-v1")
+    write_gallery(study, cell, 1)
+    packed = pack(study, tmp_path / "a.zip")
+    assert len(gallery_description(packed.file, cell, 1)["episodes"]) == 3
+    assert any(
+        "left out: the gallery of" in remark and "it shows classic/Pendulum-v1" in remark for remark in packed.remarks
+    )
     monkeypatch.setattr(handed_in, "TOGETHER", 100)
-    made = pack(study, tmp_path / "a.zip")
-    assert not any("/gallery/" in path for path in contents_of(made.file))
-    assert any("left out: the galleries of 1 cell" in remark for remark in made.remarks)
+    packed = pack(study, tmp_path / "a.zip")
+    assert not any("/gallery/" in path for path in contents_of(packed.file))
+    assert any("left out: the galleries of 1 cell" in remark for remark in packed.remarks)
 
 
 def test_bench_submit_draws_what_is_missing(
@@ -85,11 +91,11 @@ def test_bench_submit_draws_what_is_missing(
     pytest.importorskip("pygame")
     file = tmp_path / "a.zip"
     assert cli.main(["submit", str(study), "--output", str(file), "--gallery"]) == 0
-    said = capsys.readouterr()
-    assert "seed-0: gallery: 6 episodes in" in said.err and "3 episodes of 1 cell can be seen" in said.out
-    about = told(file, cell)
+    streams = capsys.readouterr()
+    assert "seed-0: gallery: 6 episodes in" in streams.err and "3 episodes of 1 cell can be seen" in streams.out
+    about = gallery_description(file, cell)
     assert about["played"] == 32 and about["measure"] == "return" and not about["own"]
-    scores = [each["score"] for each in about["episodes"]]
+    scores = [shown_episode["score"] for shown_episode in about["episodes"]]
     assert scores == sorted(scores)
     submissions.add(file, tmp_path / "board")
     assert cli.main(["submit", str(study), "--output", str(file), "--gallery"]) == 0
@@ -97,18 +103,18 @@ def test_bench_submit_draws_what_is_missing(
 
 
 @pytest.fixture(scope="module")
-def whole(trained: Path, cell: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Contents]:
-    """`whole(episode, …)`: the contents of a submission whose run shows these episodes, by default six; packed once."""
-    held: dict[str, Contents] = {}
+def packed_gallery(trained: Path, cell: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Contents]:
+    """`packed_gallery(episode, …)`: contents of a submission that shows these episodes, by default six; packed once."""
+    contents_by_episodes: dict[str, Contents] = {}
 
-    def made(*episodes: dict[str, Any]) -> Contents:
-        if (name := json.dumps(episodes)) not in held:
+    def pack_once(*episodes: dict[str, Any]) -> Contents:
+        if (name := json.dumps(episodes)) not in contents_by_episodes:
             study = shutil.copytree(trained, tmp_path_factory.mktemp("whole") / "study")
-            shown(Path(study), cell, 0, *episodes)
-            held[name] = contents_of(pack(study, study.with_name("whole.zip")).file)
-        return held[name]
+            write_gallery(Path(study), cell, 0, *episodes)
+            contents_by_episodes[name] = contents_of(pack(study, study.with_name("whole.zip")).file)
+        return contents_by_episodes[name]
 
-    return made
+    return pack_once
 
 
 def chunk(kind: bytes, content: bytes) -> bytes:
@@ -124,13 +130,13 @@ def canvas(width: int, height: int) -> bytes:
 
 
 def saved(kind: str, size: tuple[int, int] = (8, 6), mode: str = "RGB") -> bytes:
-    held = io.BytesIO()
-    Image.new(mode, size).save(held, kind)
-    return held.getvalue()
+    buffer = io.BytesIO()
+    Image.new(mode, size).save(buffer, kind)
+    return buffer.getvalue()
 
 
 def many_frames(number: int) -> bytes:
-    """An animation of one pixel whose frame is there so many times."""
+    """Return an animation with `number` frames of one pixel."""
     frame = chunk(b"ANMF", b"\0" * 16 + saved("WEBP", (1, 1))[12:])
     return riff(canvas(1, 1) + chunk(b"ANIM", b"\0" * 6) + frame * number)
 
@@ -167,21 +173,21 @@ def with_part(kind: bytes, content: bytes) -> bytes:
     ids=range(17),
 )
 def test_a_file_that_is_no_small_animation_is_refused_by_name(
-    whole: Whole, cell: str, forged: Forge, archive: Path, tmp_path: Path, content: bytes, message: str
+    packed_gallery: PackGallery, cell: str, forged: Forge, archive: Path, tmp_path: Path, content: bytes, message: str
 ) -> None:
     path = f"{cell}/seed-0/gallery/00.webp"
-    held = whole(episode(0, length=90, moves=90, frames=5))
-    file = forged(lambda contents: contents.update({**held, path: content}))
-    refused(file, archive, tmp_path / "board", f"{path}(: | has ).*({message})")
+    gallery_files = packed_gallery(episode(0, length=90, moves=90, frames=5))
+    file = forged(lambda contents: contents.update({**gallery_files, path: content}))
+    check_add_refused(file, archive, tmp_path / "board", f"{path}(: | has ).*({message})")
 
 
 def test_a_gif_of_a_hundred_thousand_frames_never_reaches_a_decoder(
-    whole: Whole, cell: str, forged: Forge, tmp_path: Path
+    packed_gallery: PackGallery, cell: str, forged: Forge, tmp_path: Path
 ) -> None:
-    """Under its own name, which no submission has, and disguised as WebP, where it is larger than any."""
+    """As 00.gif it is no file of a submission; disguised as WebP it is larger than any gallery may be."""
     gif = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff" + b"!\xf9\4\0\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0" * 10**5 + b";"
     for name, message in (("00.gif", "is no file of a submission"), ("00.webp", "at most 262,144 fit")):
-        changed = {**whole(episode(0)), f"{cell}/seed-0/gallery/{name}": gif}
+        changed = {**packed_gallery(episode(0)), f"{cell}/seed-0/gallery/{name}": gif}
         with pytest.raises(UserError, match=message):
             submissions.add(forged(lambda contents, changed=changed: contents.update(changed)), tmp_path / "board")
 
@@ -198,8 +204,8 @@ def test_other_names_and_places_are_no_files_of_a_submission(
 
 
 def about(change: Callable[[dict[str, Any]], object]) -> Callable[[str, Contents], None]:
-    """A change of what gallery.json says."""
-    return lambda cell, contents: edited(f"{cell}/seed-0/gallery/gallery.json", change)(contents)
+    """Return a change of the description gallery.json."""
+    return lambda cell, contents: edit_json(f"{cell}/seed-0/gallery/gallery.json", change)(contents)
 
 
 def doubled(cell: str, contents: Contents) -> None:
@@ -234,9 +240,14 @@ def doubled(cell: str, contents: Contents) -> None:
     ids=range(20),
 )
 def test_a_description_that_does_not_fit_its_run_is_refused(
-    whole: Whole, cell: str, forged: Forge, tmp_path: Path, change: Callable[[str, Contents], None], message: str
+    packed_gallery: PackGallery,
+    cell: str,
+    forged: Forge,
+    tmp_path: Path,
+    change: Callable[[str, Contents], None],
+    message: str,
 ) -> None:
-    file = forged(lambda contents: (contents.update(whole()), change(cell, contents)))
+    file = forged(lambda contents: (contents.update(packed_gallery()), change(cell, contents)))
     with pytest.raises(UserError, match=message):
         submissions.add(file, tmp_path / "board")
 
@@ -247,22 +258,24 @@ def test_the_run_s_own_episodes_are_those_of_its_evaluations(study: Path, cell: 
     rows = pq.read_table(study / cell / "seed-0" / "evaluations.parquet").to_pylist()
     last = [row for row in rows if row["step"] == rows[-1]["step"]]
     true = {"seed": 0, "own": True, "step": last[0]["step"], "played": len(last)}
-    own = episode(0, **{"return": last[0]["return"], "length": last[0]["length"], "moves": last[0]["length"]}, frames=2)
-    shown(study, cell, 0, own, **true)
+    own_episode = episode(
+        0, **{"return": last[0]["return"], "length": last[0]["length"], "moves": last[0]["length"]}, frames=2
+    )
+    write_gallery(study, cell, 0, own_episode, **true)
     (study / cell / "seed-0/gallery/00.webp").write_bytes(animations.webp(2))
     submissions.add(pack(study, tmp_path / "a.zip").file, tmp_path / "board")
-    shown(study, cell, 0, {**own, "return": last[0]["return"] + 1}, **true)
+    write_gallery(study, cell, 0, {**own_episode, "return": last[0]["return"] + 1}, **true)
     (study / cell / "seed-0/gallery/00.webp").write_bytes(animations.webp(2))
     with pytest.raises(UserError, match="episode 0 ended otherwise in the evaluations"):
         pack(study, tmp_path / "b.zip")
-    shown(study, cell, 0, own, **{**true, "played": len(last) + 1})
+    write_gallery(study, cell, 0, own_episode, **{**true, "played": len(last) + 1})
     with pytest.raises(UserError, match="its played is"):
         pack(study, tmp_path / "b.zip")
 
 
 def test_what_is_encoded_anew_holds_no_byte_that_was_handed_in() -> None:
-    made = galleries.remade(animations.webp(5), 5)
-    galleries.check(made, 5)
-    assert made != animations.webp(5) and made[:4] == b"RIFF"
+    encoded = galleries.remade(animations.webp(5), 5)
+    galleries.check(encoded, 5)
+    assert encoded != animations.webp(5) and encoded[:4] == b"RIFF"
     with pytest.raises(UserError, match="it is no WebP"):
         galleries.remade(SVG, 5)

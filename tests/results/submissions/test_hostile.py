@@ -24,8 +24,9 @@ from tests.results.submissions.conftest import Contents
 Forge = Callable[..., Path]
 
 
-def refused(file: Path, archive: Path, board: Path, message: str) -> None:
-    """`add` refuses the file by name; then there is nothing of it on the board, and a sound archive is added."""
+def check_add_refused(file: Path, archive: Path, board: Path, message: str) -> None:
+    """Check that `add` refuses the file by name, leaves nothing of it on the board, and then accepts a sound
+    archive."""
     with pytest.raises(UserError, match=message) as caught:
         submissions.add(file, board)
     assert str(file) in str(caught.value) and "ask for the archive as `bench submit` made it" in str(caught.value)
@@ -40,7 +41,7 @@ def replaced(contents: bytes, before: bytes, after: bytes) -> bytes:
 
 
 def repeated_column(content: bytes) -> bytes:
-    """Two columns of one name, of which a reader by name sees either."""
+    """Return Parquet bytes with two columns of one name, of which a reader by name takes either."""
     table = pq.read_table(io.BytesIO(content))
     sink = io.BytesIO()
     names = [*table.column_names, "step"]
@@ -49,12 +50,13 @@ def repeated_column(content: bytes) -> bytes:
 
 
 def put(path: str, content: bytes) -> Callable[[str], Callable[[Contents], object]]:
-    """A file in an archive's place; `path` is relative to the cell's directory, or begins with `/`."""
+    """Return a change that writes a file of the archive; `path` is relative to the cell's directory, or to the archive
+    if it begins with `/`."""
     return lambda cell: lambda contents: contents.update({path[1:] if path[0] == "/" else f"{cell}/{path}": content})
 
 
-def rewritten(change: Callable[[bytes], bytes]) -> Callable[[str], Callable[[Contents], object]]:
-    """Rows of the first run in other bytes."""
+def rewrite_evaluations(change: Callable[[bytes], bytes]) -> Callable[[str], Callable[[Contents], object]]:
+    """Return a change of the bytes of the first run's evaluations."""
     return lambda cell: edited_bytes(f"{cell}/seed-0/evaluations.parquet", change)
 
 
@@ -62,8 +64,8 @@ def edited_bytes(path: str, change: Callable[[bytes], bytes]) -> Callable[[Conte
     return lambda contents: contents.update({path: change(contents[path])})
 
 
-def copying(change: Callable[[bytes], bytes]) -> Callable[[str], Callable[[Contents], object]]:
-    """One checkpoint stands for one seed, whatever else its file holds."""
+def copy_policy(change: Callable[[bytes], bytes]) -> Callable[[str], Callable[[Contents], object]]:
+    """Return a change that stores the first seed's parameters, changed, as another seed's too."""
     return lambda cell: (
         lambda contents: contents.update(
             {f"{cell}/seed-1/policy.safetensors": change(contents[f"{cell}/seed-0/policy.safetensors"])}
@@ -72,7 +74,7 @@ def copying(change: Callable[[bytes], bytes]) -> Callable[[str], Callable[[Conte
 
 
 def tensors(*arrays: tuple[str, str, Any, int], metadata: dict[str, str] | None = None) -> bytes:
-    """A safetensors file of zeros: arrays as name, dtype, shape and bytes."""
+    """Return a safetensors file of zeros with these arrays, given as name, dtype, shape and number of bytes."""
     head: dict[str, Any] = {} if metadata is None else {"__metadata__": metadata}
     at = 0
     for name, dtype, shape, size in arrays:
@@ -86,27 +88,27 @@ def retold(content: bytes) -> bytes:
     return save(load(content), metadata={"trained": "really"})
 
 
-def reordered(content: bytes) -> bytes:
-    """The same arrays, the last first."""
+def reorder_arrays(content: bytes) -> bytes:
+    """Return safetensors bytes with the same arrays in reverse order."""
     length = int.from_bytes(content[:8], "little")
     head, body = json.loads(content[8 : 8 + length]), content[8 + length :]
-    found, parts, at = {}, [], 0
+    header, parts, at = {}, [], 0
     for name, entry in reversed(head.items()):
         start, end = entry["data_offsets"]
-        found[name] = {**entry, "data_offsets": [at, at + end - start]}
+        header[name] = {**entry, "data_offsets": [at, at + end - start]}
         parts.append(body[start:end])
         at += end - start
-    text = json.dumps(found).encode()
+    text = json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + b"".join(parts)
 
 
 def cassette(*calls: tuple[dict[str, Any], str]) -> bytes:
-    """A cassette whose rows fit each other, made of requests and what was answered."""
+    """Return a cassette with consistent rows for these pairs of request and answer."""
     with sqlite3.connect(":memory:") as db:
         for statement in cassette_file.LAYOUT:
             db.execute(statement)
-        for asked, answer in calls:
-            text = json.dumps({"model": {}, **asked})
+        for request, answer in calls:
+            text = json.dumps({"model": {}, **request})
             key = hashlib.sha256(text.encode()).hexdigest()
             db.execute("INSERT INTO requests VALUES (?, ?)", (key, text))
             row = (key, "cell/0", answer, "judge", "", 0, 0, "tiny", "{}", 1, 0, 0, 0, 0.0, 0.0)
@@ -116,15 +118,15 @@ def cassette(*calls: tuple[dict[str, Any], str]) -> bytes:
 
 
 def chat(schema: dict[str, Any], answer: Any) -> tuple[dict[str, Any], str]:
-    asked = {"kind": "chat", "messages": [], "schema": schema, "max_tokens": 9, "temperature": 0}
-    return asked, json.dumps({"object": answer})
+    request = {"kind": "chat", "messages": [], "schema": schema, "max_tokens": 9, "temperature": 0}
+    return request, json.dumps({"object": answer})
 
 
 DOUBLED = {
     "$ref": "#/$defs/0",
     "$defs": {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(60)} | {"60": {}},
 }
-"""Each part asks for the next one twice: 2**60 looks at the answer."""
+"""A schema whose parts each refer to the next one twice: 2**60 looks at the answer."""
 UNIQUE = {"properties": {"x": {"type": "array", "uniqueItems": True}}}
 
 
@@ -133,11 +135,11 @@ PLACE = "has no name, shape and place"
 HOSTILE: list[tuple[Callable[[str], Callable[[Contents], object]], str]] = [
     # One byte of the footer: the column is no longer optional, its values still have definition levels. The library
     # aborts the process on it.
-    (rewritten(lambda content: replaced(content, b"%\x02\x18\x04step", b"%\x00\x18\x04step")),
+    (rewrite_evaluations(lambda content: replaced(content, b"%\x02\x18\x04step", b"%\x00\x18\x04step")),
      "made its process end with exit"),
-    (rewritten(lambda content: replaced(content, b"\x18\x04step", b"\x18\x04st\xffp")),
+    (rewrite_evaluations(lambda content: replaced(content, b"\x18\x04step", b"\x18\x04st\xffp")),
      "evaluations.parquet cannot be read as"),
-    (rewritten(repeated_column), "evaluations.parquet has the column 'step' twice"),
+    (rewrite_evaluations(repeated_column), "evaluations.parquet has the column 'step' twice"),
     *((put("seed-0/policy.safetensors", content), f"seed-0/policy.safetensors is no safetensors file .*({message})")
       for content, message in (
         (tensors(("w", "F8_E4M3", [4], 4)), "is of dtype 'F8_E4M3'; expected F64"),
@@ -153,8 +155,8 @@ HOSTILE: list[tuple[Callable[[str], Callable[[Contents], object]], str]] = [
         ((200_000).to_bytes(8, "little") + b"[" * 200_000, "its table is nested too deep"),
         (b"\x1b\0\0\0\0\0\0\0" + b'{"__metadata__":{},"w":[1]}', "'w' is not described by dtype, shape"),
     )),
-    *((copying(copied), "seed-1 has the very parameters of .*seed-0, and no two seeds learn the same")
-      for copied in (retold, reordered, lambda content: save({**load(content), "more": np.ones(3, np.float32)}))),
+    *((copy_policy(copied), "seed-1 has the very parameters of .*seed-0, and no two seeds learn the same")
+      for copied in (retold, reorder_arrays, lambda content: save({**load(content), "more": np.ones(3, np.float32)}))),
     *((put("seed-0/ledger.jsonl", f"{json.dumps({**ROW, name: -0.5})}\n".encode()),
        rf"seed-0/ledger.jsonl, row 1, column '{name}': -0\.5; expected .* of at")
       for name in ("usd", "billed_usd", "seconds", "billed_seconds")),
@@ -175,7 +177,7 @@ def test_what_a_reader_cannot_bear_is_refused_and_the_next_one_gets_in(
     forged: Forge, archive: Path, cell: str, tmp_path: Path,
     change: Callable[[str], Callable[[Contents], object]], message: str,
 ) -> None:  # fmt: skip
-    refused(forged(change(cell)), archive, tmp_path / "board", message)
+    check_add_refused(forged(change(cell)), archive, tmp_path / "board", message)
 
 
 def test_what_takes_for_ever_is_ended(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

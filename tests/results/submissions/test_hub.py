@@ -33,21 +33,22 @@ def server() -> Iterator[Hub]:
         if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
             pytest.fail("huggingface_hub is missing; `make test` installs it")
         pytest.skip("huggingface_hub is missing; make extra E=hub")
-    with serving() as found:
-        yield found
+    with serving() as hub:
+        yield hub
 
 
 @pytest.fixture
 def settings(server: Hub, tmp_path: Path) -> dict[str, str]:
-    """The environment of a process whose client is pointed at the stand-in; it reads its settings when imported."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_OFFLINE")}
-    own = {"HF_ENDPOINT": server.url, "HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "hf")}
+    """Return the environment of a process whose Hub client uses the stand-in server; the client reads it when it is
+    imported."""
+    inherited = {name: value for name, value in os.environ.items() if not name.endswith("_OFFLINE")}
+    hub_settings = {"HF_ENDPOINT": server.url, "HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "hf")}
     off = dict.fromkeys(("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_TELEMETRY"), "1")
-    return {**kept, **own, **off, "NO_PROXY": "127.0.0.1,localhost"}
+    return {**inherited, **hub_settings, **off, "NO_PROXY": "127.0.0.1,localhost"}
 
 
 @pytest.fixture
-def submit(settings: dict[str, str], trained: Path, tmp_path: Path) -> Callable[..., programs.Done]:
+def submit(settings: dict[str, str], trained: Path, tmp_path: Path) -> Callable[..., programs.Exit]:
     """`submit("mine.zip")` packs the study into a file and pushes it to me/board."""
     return lambda file, **more: programs.bench(
         "submit", str(trained), "--output", file, "--push", "me/board", env={**settings, **more}, cwd=tmp_path
@@ -57,27 +58,30 @@ def submit(settings: dict[str, str], trained: Path, tmp_path: Path) -> Callable[
 @pytest.fixture
 def pulled(settings: dict[str, str], tmp_path: Path) -> Callable[..., dict[str, list]]:
     def run(repo: str = "me/board", **more: str) -> dict[str, list]:
-        done = programs.python(PULL, repo, str(tmp_path / "board"), env={**settings, **more}, cwd=tmp_path)
-        assert done.code == 0, done.err
-        found: dict[str, list] = json.loads(done.out.splitlines()[-1])
-        return found
+        process = programs.python(PULL, repo, str(tmp_path / "board"), env={**settings, **more}, cwd=tmp_path)
+        assert process.code == 0, process.err
+        outcome: dict[str, list] = json.loads(process.out.splitlines()[-1])
+        return outcome
 
     return run
 
 
 @pytest.mark.parametrize("regular_up_to", [0, 10**9], ids=["large", "regular"])
 def test_what_one_pushes_another_pulls(
-    server: Hub, submit: Callable[..., programs.Done], pulled: Callable[..., dict[str, list]], tmp_path: Path,
+    server: Hub, submit: Callable[..., programs.Exit], pulled: Callable[..., dict[str, list]], tmp_path: Path,
     regular_up_to: int,
 ) -> None:  # fmt: skip
     server.regular_up_to = regular_up_to
-    done = submit("mine.zip")
-    assert done.code == 0, done.err
-    assert f"pushed: {server.url}/datasets/me/board/commit/" in done.out
+    process = submit("mine.zip")
+    assert process.code == 0, process.err
+    assert f"pushed: {server.url}/datasets/me/board/commit/" in process.out
     name = manifest_of(tmp_path / "mine.zip").directory
     assert server.repos == {"me/board": {f"submissions/{name}.zip": (tmp_path / "mine.zip").read_bytes()}}
-    assert {"POST /api/repos/create", "POST /api/datasets/me/board/commit/main"} <= {*server.asked}
-    assert ("PUT /storage/ID" in server.asked) == (regular_up_to == 0) and pulled() == {"added": [name], "refused": []}
+    assert {"POST /api/repos/create", "POST /api/datasets/me/board/commit/main"} <= {*server.received}
+    assert ("PUT /storage/ID" in server.received) == (regular_up_to == 0) and pulled() == {
+        "added": [name],
+        "refused": [],
+    }
     assert (tmp_path / "board" / "submissions" / name / "study.json").is_file()
     assert submit("mine.zip").code == 0 and len(server.repos["me/board"]) == 1
 
@@ -91,9 +95,9 @@ def test_hostile_archives_are_named_and_the_rest_is_added(
         "README.md": b"# a board", "submissions/a.zip": bad, "submissions/b.zip": good, "submissions/c.zip": good[:-1],
         "submissions/<b>.zip": good, "submissions/d.zip/../../e.zip": good, "elsewhere/f.zip": b"PK", "g.pkl": b"\x80",
     }  # fmt: skip
-    found = pulled()
-    assert found["added"] == [manifest_of(archive).directory]
-    refused = dict(found["refused"])
+    outcome = pulled()
+    assert outcome["added"] == [manifest_of(archive).directory]
+    refused = dict(outcome["refused"])
     assert set(refused) == {
         "submissions/a.zip", "submissions/c.zip", "submissions/<b>.zip", "submissions/d.zip/../../e.zip",
         "elsewhere/f.zip",
@@ -111,11 +115,11 @@ def test_more_bytes_than_announced_are_not_taken(
 
 
 def test_a_repository_or_login_that_is_not_there_is_told(
-    server: Hub, submit: Callable[..., programs.Done], pulled: Callable[..., dict[str, list]], tmp_path: Path
+    server: Hub, submit: Callable[..., programs.Exit], pulled: Callable[..., dict[str, list]], tmp_path: Path
 ) -> None:
-    done = submit("a.zip", HF_TOKEN="hf_wrong")
-    assert done.code == 2 and "hf auth login" in done.err and "Traceback" not in done.err
-    assert "hf_wrong" not in done.err + done.out and (tmp_path / "a.zip").is_file()
+    process = submit("a.zip", HF_TOKEN="hf_wrong")
+    assert process.code == 2 and "hf auth login" in process.err and "Traceback" not in process.err
+    assert "hf_wrong" not in process.err + process.out and (tmp_path / "a.zip").is_file()
     nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9"}
     for repo, more in (("me/nothing", {}), ("me/board", {"HF_HUB_OFFLINE": "1"}), ("me/board", nowhere)):
         assert f"the Hub does not serve {repo}" in str(pulled(repo, **more)["error"])

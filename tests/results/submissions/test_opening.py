@@ -25,8 +25,8 @@ from tests.results.submissions.conftest import contents_of, manifest_of
 EVIL = 'study"><script>alert(1)</script>'
 
 
-def refused(file: Path, directory: Path, message: str) -> None:
-    """`add` refuses with a message that names the file and says what to do, and leaves nothing behind."""
+def check_add_refused(file: Path, directory: Path, message: str) -> None:
+    """Check that `add` refuses with a message that names the file and says what to do, and leaves nothing behind."""
     with pytest.raises(UserError, match=message) as caught:
         submissions.add(file, directory)
     assert str(file) in str(caught.value) and "\x1b" not in str(caught.value) and not directory.exists()
@@ -39,26 +39,27 @@ def entries_of(archive: Path) -> list[tuple[zipfile.ZipInfo, bytes]]:
 
 @pytest.fixture
 def hostile(archive: Path, tmp_path: Path) -> Callable[..., Path]:
-    """`hostile(change)`: the archive's entries, a list of (ZipInfo, bytes), changed in place and written by zipfile."""
+    """`hostile(change)` writes an archive with zipfile whose members, a list of (ZipInfo, bytes), `change` has changed
+    in place."""
 
     def write(change: Callable[[list[tuple[zipfile.ZipInfo, bytes]]], object]) -> Path:
-        entries = entries_of(archive)
-        change(entries)
+        members = entries_of(archive)
+        change(members)
         file = tmp_path / "hostile.zip"
         with zipfile.ZipFile(file, "w") as target:
-            for entry, content in entries:
-                target.writestr(entry, content)
+            for info, packed in members:
+                target.writestr(info, packed)
         return file
 
     return write
 
 
 def entry(name: str, mode: int = 0o100644, **fields: object) -> zipfile.ZipInfo:
-    found = zipfile.ZipInfo(name, packing.EPOCH)
-    found.external_attr, found.create_system = mode << 16, 3
+    member = zipfile.ZipInfo(name, packing.EPOCH)
+    member.external_attr, member.create_system = mode << 16, 3
     for key, value in fields.items():
-        setattr(found, key, value)
-    return found
+        setattr(member, key, value)
+    return member
 
 
 def test_a_submission_made_in_one_directory_is_added_in_another(archive: Path, trained: Path, tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_a_change_after_adding_is_noticed(
     assert str(added) in str(caught.value) and "delete the directory and add its archive anew" in str(caught.value)
 
 
-Entries = list[tuple[zipfile.ZipInfo, bytes]]
+Members = list[tuple[zipfile.ZipInfo, bytes]]
 OUTSIDE = (
     "../evil.json", "/etc/passwd", "C:/evil.json", "a\\b\\c\\cell.json", "a/../../cell.json", "a//b/cell.json",
     "./study.json", "frames/a/b/../c.png", "notes.txt", "inner.zip", "study.json/", "a/b/c/seed-0/model.pkl",
@@ -135,36 +136,36 @@ CLASHES = (
 )  # fmt: skip
 
 
-def more(*added: zipfile.ZipInfo) -> Callable[[Entries], object]:
-    return lambda entries: entries.extend((each, b"/etc/passwd") for each in added)
+def more(*added: zipfile.ZipInfo) -> Callable[[Members], object]:
+    return lambda members: members.extend((info, b"/etc/passwd") for info in added)
 
 
-def first(text: bytes) -> Callable[[Entries], object]:
-    """Another text in the manifest's place."""
-    return lambda entries: entries.__setitem__(0, (entry(MANIFEST), text))
+def first(text: bytes) -> Callable[[Members], object]:
+    """Return a change that replaces the text of the manifest."""
+    return lambda members: members.__setitem__(0, (entry(MANIFEST), text))
 
 
-def manifest(change: Callable[[Any], object], indent: int = 1) -> Callable[[Entries], object]:
-    def swap(entries: Entries) -> None:
-        content = json.loads(entries[0][1])
-        change(content)
-        first(f"{json.dumps(content, indent=indent, sort_keys=True)}\n".encode())(entries)
+def manifest(change: Callable[[Any], object], indent: int = 1) -> Callable[[Members], object]:
+    def swap(members: Members) -> None:
+        document = json.loads(members[0][1])
+        change(document)
+        first(f"{json.dumps(document, indent=indent, sort_keys=True)}\n".encode())(members)
 
     return swap
 
 
-def file(**values: Any) -> Callable[[Entries], object]:
-    """What the manifest says of study.json."""
-    return manifest(lambda content: content["files"]["study.json"].update(values))
+def file(**values: Any) -> Callable[[Members], object]:
+    """Return a change of the manifest's entry for study.json."""
+    return manifest(lambda document: document["files"]["study.json"].update(values))
 
 
-ENTRIES: list[tuple[Callable[[Entries], object], str]] = [
+ENTRIES: list[tuple[Callable[[Members], object], str]] = [
     *((more(entry(name)), "is no file of a submission, or lies outside it") for name in OUTSIDE),
     *((more(entry("x/y/z/cell.json", mode)), "entry 'x/y/z/cell.json' is no plain file") for mode in MODES),
     *((more(*map(entry, names)), "clashes with|is no file of a submission") for names in CLASHES),
     (more(entry("study.json/a/b/cell.json")), "'study.json/a/b/cell.json' clashes with 'study.json'"),
     (more(entry("study.json")), "entry 'study.json' is there twice"),
-    (lambda entries: entries.reverse(), "does not begin with one manifest.json"),
+    (lambda members: members.reverse(), "does not begin with one manifest.json"),
     (lambda entries: entries.__setitem__(slice(1, None), entries[:0:-1]), "the order of its entries"),
     (first(b" " * (2**24 + 1)), "'manifest.json' has 16,777,217 bytes; at most 16,777,216 fit"),
     (first(b"[" * 100_000), "is not plain JSON"),
@@ -196,55 +197,55 @@ ENTRIES: list[tuple[Callable[[Entries], object], str]] = [
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize(("change", "message"), ENTRIES, ids=range(len(ENTRIES)))
 def test_an_archive_of_other_entries_is_refused(
-    hostile: Callable[..., Path], tmp_path: Path, change: Callable[[Entries], object], message: str
+    hostile: Callable[..., Path], tmp_path: Path, change: Callable[[Members], object], message: str
 ) -> None:
-    refused(hostile(change), tmp_path / "board", message)
+    check_add_refused(hostile(change), tmp_path / "board", message)
 
 
-def put(content: bytes, at: int, value: bytes) -> bytes:
-    return content[:at] + value + content[at + len(value) :]
+def put(archive_bytes: bytes, at: int, value: bytes) -> bytes:
+    return archive_bytes[:at] + value + archive_bytes[at + len(value) :]
 
 
-def sized(offset: int, value: int) -> Callable[[bytes], bytes]:
-    """Another number in the index's last entry."""
-    return lambda content: put(content, content.rindex(b"PK\1\2") + offset, struct.pack("<I", value))
+def resize(offset: int, value: int) -> Callable[[bytes], bytes]:
+    """Return a change of a 32-bit number in the last entry of the index."""
+    return lambda archive_bytes: put(archive_bytes, archive_bytes.rindex(b"PK\1\2") + offset, struct.pack("<I", value))
 
 
-def encrypted(content: bytes) -> bytes:
-    at = content.rindex(b"PK\1\2") + 8
-    return put(content, at, bytes([content[at] | 1]))
+def encrypt(archive_bytes: bytes) -> bytes:
+    at = archive_bytes.rindex(b"PK\1\2") + 8
+    return put(archive_bytes, at, bytes([archive_bytes[at] | 1]))
 
 
-def shared(content: bytes) -> bytes:
-    """Two entries point at the same bytes, as in a bomb without compression's help."""
-    second = content.index(b"PK\1\2", content.index(b"PK\1\2") + 4)
-    return put(content, content.index(b"PK\1\2", second + 4) + 42, content[second + 42 : second + 46])
+def share_bytes(archive_bytes: bytes) -> bytes:
+    """Let two entries of an archive share the same bytes, as a bomb without compression does."""
+    second = archive_bytes.index(b"PK\1\2", archive_bytes.index(b"PK\1\2") + 4)
+    return put(archive_bytes, archive_bytes.index(b"PK\1\2", second + 4) + 42, archive_bytes[second + 42 : second + 46])
 
 
-def hiding(content: bytes) -> bytes:
-    """Bytes between the last entry and the index."""
-    start = struct.unpack("<I", content[-6:-2])[0] + len("hidden")
-    return put(content.replace(b"PK\1\2", b"hiddenPK\1\2", 1), len(content), struct.pack("<I", start))
+def hide_bytes(archive_bytes: bytes) -> bytes:
+    """Insert bytes between an archive's last entry and its index."""
+    start = struct.unpack("<I", archive_bytes[-6:-2])[0] + len("hidden")
+    return put(archive_bytes.replace(b"PK\1\2", b"hiddenPK\1\2", 1), len(archive_bytes), struct.pack("<I", start))
 
 
-def zip64(content: bytes) -> bytes:
-    """Its locator would let a small file name an index of any size."""
-    start = struct.unpack("<I", content[-6:-2])[0]
+def zip64(archive_bytes: bytes) -> bytes:
+    """Add a zip64 locator, with which a small file could name an index of any size."""
+    start = struct.unpack("<I", archive_bytes[-6:-2])[0]
     locator = struct.pack("<4sLQL", b"PK\6\7", 0, 0, 1)
-    length = len(content) - 22 - start + len(locator)
-    return content[:-22] + locator + content[-22:-10] + struct.pack("<LLH", length, start, 0)
+    length = len(archive_bytes) - 22 - start + len(locator)
+    return archive_bytes[:-22] + locator + archive_bytes[-22:-10] + struct.pack("<LLH", length, start, 0)
 
 
 UNOWNED = "no plain ZIP|no ZIP archive|hides something behind its last entry"
 LIES = "is compressed|overlaps another|is damaged|bytes; at most"
 BYTES: list[tuple[Callable[[bytes], bytes], str]] = [
-    (encrypted, "'study.json' is encrypted"),
+    (encrypt, "'study.json' is encrypted"),
     # of the last entry: compressed, real, where
-    *((sized(offset, value), LIES) for offset, value in ((20, 2**31), (24, 3), (24, 2**32 - 1), (42, 7))),
-    (shared, "overlaps another or hides something|is damaged"),
+    *((resize(offset, value), LIES) for offset, value in ((20, 2**31), (24, 3), (24, 2**32 - 1), (42, 7))),
+    (share_bytes, "overlaps another or hides something|is damaged"),
     (lambda content: b"#!/bin/sh\n" + content, UNOWNED),
     (lambda content: content + b"more", UNOWNED),
-    (hiding, UNOWNED),
+    (hide_bytes, UNOWNED),
     *((lambda content, cut=cut: content[: cut(len(content))], "is no ZIP archive, or it is cut short") for cut in (
         *(lambda size, length=length: length for length in (0, 1, 21, 22, 100)),
         lambda size: size // 2, lambda size: size - 1,
@@ -258,15 +259,15 @@ def test_an_archive_of_other_bytes_is_refused(
     archive: Path, tmp_path: Path, change: Callable[[bytes], bytes], message: str
 ) -> None:
     (tmp_path / "a.zip").write_bytes(change(archive.read_bytes()))
-    refused(tmp_path / "a.zip", tmp_path / "board", message)
+    check_add_refused(tmp_path / "a.zip", tmp_path / "board", message)
 
 
 def test_a_zip_bomb_is_refused_before_it_goes_off(hostile: Callable[..., Path], tmp_path: Path) -> None:
     bomb = entry("a/b/c/seed-0/ledger.jsonl", compress_type=zipfile.ZIP_DEFLATED)
-    file = hostile(lambda entries: entries.append((bomb, bytes(2**27))))
+    file = hostile(lambda members: members.append((bomb, bytes(2**27))))
     assert file.stat().st_size < 2**18
     tracemalloc.start()
-    refused(file, tmp_path / "board", "'a/b/c/seed-0/ledger.jsonl' is compressed; a submission's are stored")
+    check_add_refused(file, tmp_path / "board", "'a/b/c/seed-0/ledger.jsonl' is compressed; a submission's are stored")
     assert tracemalloc.get_traced_memory()[1] < 2**24
     tracemalloc.stop()
 
@@ -276,22 +277,22 @@ def test_a_compressed_manifest_is_not_even_read(archive: Path, tmp_path: Path, m
     file = tmp_path / "deflated.zip"
     with zipfile.ZipFile(file, "w", method) as target:
         target.writestr(entry(MANIFEST, compress_type=method), bytes(2**24))
-    refused(file, tmp_path / "board", "'manifest.json' is compressed")
+    check_add_refused(file, tmp_path / "board", "'manifest.json' is compressed")
 
 
 def test_a_bit_that_flipped_on_the_way_is_noticed_or_changes_nothing(archive: Path, tmp_path: Path) -> None:
-    content, digest = bytearray(archive.read_bytes()), manifest_of(archive).digest
-    for at in range(40, len(content), len(content) // 23):
-        content[at] ^= 1
-        (tmp_path / "a.zip").write_bytes(content)
+    archive_bytes, digest = bytearray(archive.read_bytes()), manifest_of(archive).digest
+    for at in range(40, len(archive_bytes), len(archive_bytes) // 23):
+        archive_bytes[at] ^= 1
+        (tmp_path / "a.zip").write_bytes(archive_bytes)
         try:
             added = submissions.add(tmp_path / "a.zip", tmp_path / "board")
         except UserError:
             assert not (tmp_path / "board").exists()
-        else:  # a field of the container that tells nothing, as the time in an entry's own header
+        else:  # the bit is in a field without effect, such as the time in an entry's local header
             assert submissions.opened(added).digest == digest
             shutil.rmtree(tmp_path / "board")
-        content[at] ^= 1
+        archive_bytes[at] ^= 1
 
 
 class Exploit:
@@ -302,25 +303,27 @@ class Exploit:
 def test_a_pickle_is_never_run(archive: Path, forged: Callable[..., Path], cell: str, tmp_path: Path) -> None:
     os.chdir(tmp_path)
     (tmp_path / "a.zip").write_bytes(pickle.dumps(Exploit()))
-    refused(tmp_path / "a.zip", tmp_path / "board", "is no ZIP archive")
+    check_add_refused(tmp_path / "a.zip", tmp_path / "board", "is no ZIP archive")
     saved = io.BytesIO()
     with zipfile.ZipFile(saved, "w") as torch_file:  # as torch.save writes it
         torch_file.writestr("archive/data.pkl", pickle.dumps(Exploit()))
     (tmp_path / "b.zip").write_bytes(saved.getvalue())
-    refused(tmp_path / "b.zip", tmp_path / "board", "does not begin with one manifest.json")
-    for content in (pickle.dumps(Exploit()), saved.getvalue()):
-        file = forged(lambda contents, c=content: contents.update({f"{cell}/seed-0/policy.safetensors": c}))
-        refused(file, tmp_path / "board", "seed-0/policy.safetensors is no safetensors file")
+    check_add_refused(tmp_path / "b.zip", tmp_path / "board", "does not begin with one manifest.json")
+    for pickled in (pickle.dumps(Exploit()), saved.getvalue()):
+        file = forged(lambda contents, c=pickled: contents.update({f"{cell}/seed-0/policy.safetensors": c}))
+        check_add_refused(file, tmp_path / "board", "seed-0/policy.safetensors is no safetensors file")
     assert not (tmp_path / "pwned").exists()
 
 
 def test_a_hundred_thousand_entries_are_not_read(tmp_path: Path) -> None:
-    one = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"x"
-    for count, told in ((65_534, 65_534), (100_000, 65_535), (100_000, 1)):
-        index = one * count
-        (tmp_path / "a.zip").write_bytes(index + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, told, told, len(index), 0, 0))
+    record = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"x"
+    for count, stated in ((65_534, 65_534), (100_000, 65_535), (100_000, 1)):
+        index = record * count
+        (tmp_path / "a.zip").write_bytes(
+            index + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, stated, stated, len(index), 0, 0)
+        )
         started = time.process_time()
-        refused(
+        check_add_refused(
             tmp_path / "a.zip", tmp_path / "board", "entries; a submission has at most|does not begin with|is damaged"
         )
         assert time.process_time() - started < 5
@@ -336,11 +339,11 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_a_directory_that_was_there_before_stays(hostile: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "board" / opening.SUBMISSIONS).mkdir(parents=True)
     with pytest.raises(UserError):
-        submissions.add(hostile(lambda entries: entries.append((entry("x"), b"x"))), tmp_path / "board")
+        submissions.add(hostile(lambda members: members.append((entry("x"), b"x"))), tmp_path / "board")
     assert list((tmp_path / "board" / opening.SUBMISSIONS).iterdir()) == []
 
 
 def test_a_refusal_late_in_the_archive_leaves_nothing(forged: Callable[..., Path], cell: str, tmp_path: Path) -> None:
     file = forged(lambda contents: contents.update({f"{cell}/seed-1/ledger.jsonl": b'{"step": "x"}\n' * 3}))
-    refused(file, tmp_path / "board", f"{cell}/seed-1/ledger.jsonl, row 1")
+    check_add_refused(file, tmp_path / "board", f"{cell}/seed-1/ledger.jsonl, row 1")
     assert contents_of(file)

@@ -24,7 +24,7 @@ from tests.reports.conftest import edit
 from tests.results.submissions.conftest import SEEDS, contents_of
 
 
-def test_it_holds_configuration_provenance_evaluations_cost_and_parameters_and_nothing_else(
+def test_an_archive_holds_configuration_provenance_evaluations_cost_and_parameters_and_nothing_else(
     archive: Path, trained: Path, cell: str, tmp_path: Path
 ) -> None:
     files = ("evaluations.parquet", "ledger.jsonl", "policy.safetensors", "run.json")
@@ -37,7 +37,7 @@ def test_it_holds_configuration_provenance_evaluations_cost_and_parameters_and_n
     assert json.loads((tmp_path / "by-hand" / "manifest.json").read_text())["by"] == "A. Reader"
 
 
-def test_nothing_in_it_tells_where_it_was_made(study: Path, cell: str, tmp_path: Path) -> None:
+def test_an_archive_does_not_tell_where_it_was_made(study: Path, cell: str, tmp_path: Path) -> None:
     home = str(Path.home())
     path = study / "study.json"
     command = [
@@ -50,8 +50,8 @@ def test_nothing_in_it_tells_where_it_was_made(study: Path, cell: str, tmp_path:
         f"OSError: no such file: '{home}/x' at http://user:pw@inner.example:8000/v1"
     )
     edit(study / cell / "seed-1" / "run.json", status="failed", error=trace)
-    made = pack(study, tmp_path / "a.zip")
-    contents = contents_of(made.file)
+    packed = pack(study, tmp_path / "a.zip")
+    contents = contents_of(packed.file)
     for secret in (home, "my runs", "/srv", "10.1.2.3", "/data", "c d", "inner.example", "pw", str(tmp_path)):
         assert not any(secret.encode() in content for content in contents.values()), secret
     assert json.loads(contents["study.json"])["command"] == [
@@ -67,27 +67,27 @@ def test_nothing_in_it_tells_where_it_was_made(study: Path, cell: str, tmp_path:
         "replay.alpha=0.5,0.7",
     ]
     assert json.loads(contents[f"{cell}/seed-1/run.json"])["error"] == "OSError: no such file: '…/x' at …"
-    assert any("hidden" in remark and "errors, the command" in remark for remark in made.remarks)
+    assert any("hidden" in remark and "errors, the command" in remark for remark in packed.remarks)
 
 
 def test_a_path_that_is_part_of_the_configuration_is_told(trained: Path, cell: str) -> None:
-    content = json.loads((trained / cell / "cell.json").read_text())
-    content["settings"]["judge.model"] = {"value": "/srv/me/weights", "layer": "command line", "source": ""}
-    content["settings"]["judge.base_url"] = {"value": "http://10.1.2.3/v1", "layer": "command line", "source": ""}
-    told = {
+    cell_record = json.loads((trained / cell / "cell.json").read_text())
+    cell_record["settings"]["judge.model"] = {"value": "/srv/me/weights", "layer": "command line", "source": ""}
+    cell_record["settings"]["judge.base_url"] = {"value": "http://10.1.2.3/v1", "layer": "command line", "source": ""}
+    settings = {
         "judge.prompt": "Is the door open?\nSee /srv/me/notes.txt, 1/2 or yes/no.",
         "suite.files": ["a", "~/weights"],
         "teacher.model": "https://me@inner.example/model",
         "chat.model": "org/name",
     }
-    content["settings"] |= {name: {"value": value, "layer": "", "source": ""} for name, value in told.items()}
-    assert dict(private.places_in(private.without_servers(content))) == {
+    cell_record["settings"] |= {name: {"value": value, "layer": "", "source": ""} for name, value in settings.items()}
+    assert dict(private.places_in(private.without_servers(cell_record))) == {
         "judge.model": "/srv/me/weights",
         "judge.prompt": "/srv/me/notes.txt",
         "suite.files": "~/weights",
         "teacher.model": "https://me@inner.example/model",
     }
-    assert private.without_servers(content)["settings"]["judge.base_url"]["value"] is None
+    assert private.without_servers(cell_record)["settings"]["judge.base_url"]["value"] is None
 
 
 def test_the_place_of_a_model_with_a_digest_is_replaced_by_its_name_and_the_id_stays(tmp_path: Path) -> None:
@@ -95,20 +95,20 @@ def test_the_place_of_a_model_with_a_digest_is_replaced_by_its_name_and_the_id_s
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     words = ["suite=minigrid_doorkey", "method=vlm_rb", "judge=transformers", f"judge.model={tmp_path}"]
     (planned,) = matrix.plan([*words, "task=5x5"]).cells
-    content = cells.record(planned)
-    named = content["parts"]["judge"]["model"]
-    told = json.loads(json.dumps(private.without_servers(content)))
-    assert named.startswith("local-") and str(tmp_path) not in json.dumps(told)
-    assert told["settings"]["judge.model"]["value"] == told["overrides"]["judge.model"] == named
-    again = cells.recorded(told)
-    assert cells.rehashed(told) == again.id == planned.id and cells.record(again)["parts"] == content["parts"]
+    cell_record = cells.record(planned)
+    named = cell_record["parts"]["judge"]["model"]
+    submitted = json.loads(json.dumps(private.without_servers(cell_record)))
+    assert named.startswith("local-") and str(tmp_path) not in json.dumps(submitted)
+    assert submitted["settings"]["judge.model"]["value"] == submitted["overrides"]["judge.model"] == named
+    again = cells.recorded(submitted)
+    assert cells.rehashed(submitted) == again.id == planned.id and cells.record(again)["parts"] == cell_record["parts"]
 
 
 def test_runs_that_are_not_finished_are_named_and_come_without_rows(study: Path, cell: str, tmp_path: Path) -> None:
     edit(study / cell / "seed-1" / "run.json", status="running", step=5, note="of another program")
-    made = pack(study, tmp_path / "a.zip")
-    assert any(f"left out: the rows of {cell}/seed-1, which is running at step 5" in note for note in made.remarks)
-    with submissions.unpacked(made.file) as submission:
+    packed = pack(study, tmp_path / "a.zip")
+    assert any(f"left out: the rows of {cell}/seed-1, which is running at step 5" in note for note in packed.remarks)
+    with submissions.unpacked(packed.file) as submission:
         assert [run.status for run in submission.study.runs] == ["finished", "running"]
         assert set(results.load(submission.study)["seed"]) == {0}
 
@@ -130,11 +130,11 @@ def test_the_same_study_gives_the_same_bytes_and_without_checkpoints_fewer_and_i
     for path in study.rglob("*"):
         os.utime(path, (10**9, 10**9))
         path.chmod(0o700)
-    first, whole = pack(trained, tmp_path / "a.zip"), pack(study, tmp_path / "b.zip")
-    assert first.file.read_bytes() == whole.file.read_bytes(), "wherever and whenever"
+    first, second = pack(trained, tmp_path / "a.zip"), pack(study, tmp_path / "b.zip")
+    assert first.file.read_bytes() == second.file.read_bytes(), "wherever and whenever"
     assert pack(study, tmp_path / "c.zip", by="somebody").manifest.digest != first.manifest.digest
     light = pack(study, tmp_path / "d.zip", checkpoints=False)
-    assert whole.manifest.verifiable and not light.manifest.verifiable and light.bytes < whole.bytes
+    assert second.manifest.verifiable and not light.manifest.verifiable and light.bytes < second.bytes
     assert any("can never be verified" in remark for remark in light.remarks)
     (study / cell / "seed-1" / "policy.safetensors").unlink()
     partly = pack(study, tmp_path / "c.zip")
@@ -148,9 +148,9 @@ def test_runs_made_elsewhere_are_taken_and_never_verifiable(tmp_path: Path) -> N
         with guidebench.Recorder(tmp_path / "theirs", **names, seed=seed, steps=100) as log:
             for step in (50, 100):
                 log.episode(step=step, ret=1.0, success=True)
-    made = pack(tmp_path / "theirs", tmp_path / "a.zip")
-    assert not made.manifest.verifiable and any("made elsewhere" in remark for remark in made.remarks)
-    with submissions.unpacked(made.file) as submission:
+    packed = pack(tmp_path / "theirs", tmp_path / "a.zip")
+    assert not packed.manifest.verifiable and any("made elsewhere" in remark for remark in packed.remarks)
+    with submissions.unpacked(packed.file) as submission:
         assert len(results.load(submission.study)) == 4
 
 
@@ -163,11 +163,11 @@ def test_frames_and_on_request_the_cassette_come_along(study: Path, cell: str, t
     imageio.imwrite(frame, np.zeros((8, 8, 3), np.uint8))
     (frame.parent / "other.png").write_bytes(b"nobody asked for this")
     record(study).close()
-    plain, whole = pack(study, tmp_path / "a.zip"), pack(study, tmp_path / "b.zip", cassette=True)
-    assert set(whole.manifest.files) - set(plain.manifest.files) == {"models/cassette.sqlite"}
+    plain, complete = pack(study, tmp_path / "a.zip"), pack(study, tmp_path / "b.zip", cassette=True)
+    assert set(complete.manifest.files) - set(plain.manifest.files) == {"models/cassette.sqlite"}
     assert "frames/classic/CartPole-v1/standard.png" in plain.manifest.files and len(plain.manifest.files) == 11
-    assert whole.file.read_bytes() == pack(study, tmp_path / "c.zip", cassette=True).file.read_bytes()
-    with submissions.unpacked(whole.file) as submission:
+    assert complete.file.read_bytes() == pack(study, tmp_path / "c.zip", cassette=True).file.read_bytes()
+    with submissions.unpacked(complete.file) as submission:
         assert exchange.stats(submission.directory).models[0].answers.calls == 4
         assert len(results.pictures(submission.study)) == 1
     with pytest.raises(UserError, match="holds no recorded calls"):
@@ -207,9 +207,9 @@ def test_a_study_that_would_be_refused_is_not_packed(study: Path, cell: str, tmp
 def test_a_study_with_stages_can_be_handed_in(tmp_path: Path) -> None:
     tiny = ("training.steps=300", "evaluation.every=100", "evaluation.episodes=2", "seeds=2", "report=false")
     words = ("suite=classic", "task=CartPole-v1", "profile=smoke", "method=uer", "pretraining=per", *tiny)
-    done = guidebench.run(*words, output=str(tmp_path / "study"))
-    assert done.finished
-    made = pack(done.directory, tmp_path / "a.zip")
-    with submissions.unpacked(made.file) as opened:
-        cells = {each.method: each for each in opened.study.cells}
+    process = guidebench.run(*words, output=str(tmp_path / "study"))
+    assert process.finished
+    packed = pack(process.directory, tmp_path / "a.zip")
+    with submissions.unpacked(packed.file) as opened:
+        cells = {cell.method: cell for cell in opened.study.cells}
     assert cells.keys() == {"per", "uer"} and cells["uer"].before == cells["per"].total == 600

@@ -17,7 +17,7 @@ MEASURED = Path(__file__).parents[3] / "results" / "measured"
 
 @pytest.fixture
 def cell() -> dict[str, Any]:
-    """A record of ours that declares judgements."""
+    """Return a cell record that declares the log of judgements."""
     (file,) = MEASURED.glob("doorkey_5x5/*/*/vlm_rb-*/cell.json")
     content: dict[str, Any] = json.loads(file.read_text())
     return content
@@ -29,14 +29,14 @@ def test_a_record_with_declared_logs_fits(cell: dict[str, Any]) -> None:
 
 
 def test_a_record_that_declares_more_or_other_things_does_not_fit(cell: dict[str, Any]) -> None:
-    one = cell["logs"]["judgements"]
-    column = one["columns"]["asked"]
+    log = cell["logs"]["judgements"]
+    column = log["columns"]["asked"]
     for declared in (
-        {f"log_{n}": one for n in range(33)},
-        {"a": {**one, "columns": {f"c{n}": column for n in range(65)}}},
-        {"a": {**one, "meaning": "x" * 301}},
-        {"a": {**one, "code": "x"}},
-        {"a": {**one, "columns": {"c": {**column, "kind": "object"}}}},
+        {f"log_{n}": log for n in range(33)},
+        {"a": {**log, "columns": {f"c{n}": column for n in range(65)}}},
+        {"a": {**log, "meaning": "x" * 301}},
+        {"a": {**log, "code": "x"}},
+        {"a": {**log, "columns": {"c": {**column, "kind": "object"}}}},
     ):
         with pytest.raises(UserError, match=r"^cell\.json, logs.* does not fit the schema"):
             fits({**cell, "logs": declared}, OF_CELL, "cell.json")

@@ -1,4 +1,4 @@
-"""Small real studies, handed in, and what one does to them who wants a better place."""
+"""Small real submissions, and ways to tamper with them for a better rank."""
 
 import hashlib
 import json
@@ -27,14 +27,14 @@ from guidebench.results.verification.playing import Played, Player, RunEvaluatio
 from guidebench.results.verification.record import CellVerdict, Verification
 
 SEED = 7
-"""Decides the runs that are played and their new layouts."""
+"""Seed of the choice of runs to play and of their new layouts."""
 FRESH = ("",)
-"""In the words' place: on layouts that the command draws."""
+"""Words of `verify` for layouts that the command draws itself."""
 
 
 @dataclass
-class Handed:
-    """An unpacked submission in a leaderboard's directory of its own."""
+class BoardSubmission:
+    """An unpacked submission, alone on a leaderboard."""
 
     directory: Path
     leaderboard: Path
@@ -44,11 +44,11 @@ class Handed:
 
     @property
     def id(self) -> str:
-        """Of the CartPole cell."""
+        """Return the id of the CartPole cell."""
         return self.cell().name.rpartition("-")[2]
 
     def seal(self) -> None:
-        """What whoever tampers does next: checksums that fit, and the name that follows from them."""
+        """Recompute the checksums and the name that follows from them, as somebody would who tampers."""
         manifest = read((self.directory / MANIFEST).read_bytes())
         paths = [path for path in self.directory.rglob("*") if path.is_file() and path.name != MANIFEST]
         files = {
@@ -70,47 +70,47 @@ class Handed:
         pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
 
     def edit_settings(self, consistently: bool = True, **settings: Any) -> None:
-        """Change settings (`learner_lr` is learner.lr) of the CartPole cell, with the overrides that say so and every
-        id that follows, or only in cell.json."""
+        """Change settings (`learner_lr` is learner.lr) of the CartPole cell; if `consistently`, with the overrides and
+        every id that follow from them, else only in cell.json."""
         old = self.cell()
-        content = json.loads((old / "cell.json").read_text())
+        cell_record = json.loads((old / "cell.json").read_text())
         for name, value in settings.items():
-            content["settings"][name.replace("_", ".", 1)]["value"] = value
-        before = content["cell"]
+            cell_record["settings"][name.replace("_", ".", 1)]["value"] = value
+        before = cell_record["cell"]
         if consistently:
-            content["overrides"] |= {name.replace("_", ".", 1): value for name, value in settings.items()}
-            content["variant"] = Cell(cells.names_of(content), {}, content["overrides"]).variant
-            content["cell"] = cells.rehashed(content)
-        (old / "cell.json").write_text(json.dumps(content))
+            cell_record["overrides"] |= {name.replace("_", ".", 1): value for name, value in settings.items()}
+            cell_record["variant"] = Cell(cells.names_of(cell_record), {}, cell_record["overrides"]).variant
+            cell_record["cell"] = cells.rehashed(cell_record)
+        (old / "cell.json").write_text(json.dumps(cell_record))
         if not consistently:
             return
-        new = old.rename(old.with_name(old.name.replace(before, content["cell"])))
+        new = old.rename(old.with_name(old.name.replace(before, cell_record["cell"])))
         listing = (self.directory / "study.json").read_text()
-        (self.directory / "study.json").write_text(listing.replace(before, content["cell"]))
+        (self.directory / "study.json").write_text(listing.replace(before, cell_record["cell"]))
         for path in new.glob("seed-*/evaluations.parquet"):
             rows = pq.read_table(path).to_pylist()
             schema = pq.read_schema(path)
             pq.write_table(
-                pa.Table.from_pylist([{**row, "cell": content["cell"]} for row in rows], schema=schema), path
+                pa.Table.from_pylist([{**row, "cell": cell_record["cell"]} for row in rows], schema=schema), path
             )
 
     def verify(self, *words: object) -> tuple[int, Verification]:
-        """`bench verify` with few episodes, on the same new layouts each time -> exit code, record."""
+        """Run `bench verify` with few episodes, on the same new layouts each time; return its exit code and record."""
         plain = ["verify", str(self.directory), "--leaderboard", str(self.leaderboard), "--episodes", "16"]
         plain += ["--seed", str(SEED)] if words != FRESH else []
         code = cli.main([*plain, *(map(str, words) if words != FRESH else [])])
-        found = record.read(self.leaderboard, read((self.directory / MANIFEST).read_bytes()).digest)
-        assert found is not None
-        return code, found
+        verification = record.read(self.leaderboard, read((self.directory / MANIFEST).read_bytes()).digest)
+        assert verification is not None
+        return code, verification
 
     def verdict(self, *words: object, task: str = "CartPole-v1") -> CellVerdict:
-        """Of the cell on a task."""
-        _, found = self.verify(*words)
-        return found.cells[self.cell(task).name.rpartition("-")[2]]
+        """Return the verdict on the cell of a task; `words` as in `verify`."""
+        _, verification = self.verify(*words)
+        return verification.cells[self.cell(task).name.rpartition("-")[2]]
 
 
 def trained(directory: Path, *overrides: str, seeds: int = 1) -> Path:
-    """Train `seeds` seeds in this process, each alone; the study's directory."""
+    """Train `seeds` seeds in this process, each alone; return the study's directory."""
     plan = matrix.plan([*overrides, "profile=smoke", f"seeds={seeds}", f"output={directory}"])
     study = StudyDirectory(directory)
     listed = {c.id: {"directory": c.directory, "seeds": list(plan.seeds), "label_variant": ""} for c in plan.cells}
@@ -125,58 +125,60 @@ def trained(directory: Path, *overrides: str, seeds: int = 1) -> Path:
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """DQN on CartPole, two seeds, and VLM-RB with its scripted judge on a grid, one seed, handed in; with as many
-    episodes as new layouts need to show anything."""
+    """Pack a study of DQN on CartPole, two seeds, and of VLM-RB with its scripted judge on a grid, one seed; it has as
+    many episodes as new layouts need for a verdict."""
     root = tmp_path_factory.mktemp("handed-in")
     trained(root / "study", "suite=classic", "task=CartPole-v1", "evaluation.episodes=16", seeds=2)
     trained(root / "study", "suite=minigrid_doorkey", "method=vlm_rb", "evaluation.episodes=32")
     return packing.pack(root / "study", root / "study.zip").file
 
 
-class Kept:
-    """A process that plays for several tests, and what it played: the same policies are played once."""
+class SharedPlayer:
+    """A player process that several tests share, with its outcomes: the same policy is played once."""
 
     def __init__(self, player: Player, played: dict[object, Played | Exception]) -> None:
         self.player, self.played = player, played
 
-    def __call__(self, wanted: RunEvaluations) -> Played:
-        files = (wanted.cell / "cell.json", wanted.cell / f"seed-{wanted.seed}" / "policy.safetensors")
-        key = (*wanted[1:7], str(wanted[7:]), *(path.read_bytes() if path.is_file() else b"" for path in files))
+    def __call__(self, question: RunEvaluations) -> Played:
+        files = (question.cell / "cell.json", question.cell / f"seed-{question.seed}" / "policy.safetensors")
+        key = (*question[1:7], str(question[7:]), *(path.read_bytes() if path.is_file() else b"" for path in files))
         if key not in self.played:
             try:
-                self.played[key] = self.player(wanted)
+                self.played[key] = self.player(question)
             except Exception as error:
                 self.played[key] = error
-        found = self.played[key]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        outcome = self.played[key]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def close(self) -> None:
-        """Another test may want it."""
+        """Keep the process for other tests."""
 
 
 @pytest.fixture(scope="session")
 def player() -> Iterator[Player]:
-    found = Player(600.0)
-    yield found
-    found.close()
+    process = Player(600.0)
+    yield process
+    process.close()
 
 
 @pytest.fixture(scope="session")
 def played() -> dict[object, Played | Exception]:
-    """What has been played in this session."""
+    """Return the outcomes of all policies played in this session, by question and files."""
     return {}
 
 
 @pytest.fixture
-def kept(player: Player, played: dict[object, Played | Exception], monkeypatch: pytest.MonkeyPatch) -> None:
-    """`bench verify` plays in the process that is there, unless a test is about its limit."""
-    monkeypatch.setattr(verifying, "Player", lambda limit: Kept(player, played) if limit >= 1 else Player(limit))
+def shared_player(player: Player, played: dict[object, Played | Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `bench verify` play in the shared process, unless the test sets a time limit below a second."""
+    monkeypatch.setattr(
+        verifying, "Player", lambda limit: SharedPlayer(player, played) if limit >= 1 else Player(limit)
+    )
 
 
 @pytest.fixture
-def handed(archive: Path, tmp_path: Path, kept: None) -> Iterator[Handed]:
+def submission(archive: Path, tmp_path: Path, shared_player: None) -> Iterator[BoardSubmission]:
     leaderboard = tmp_path / "leaderboard"
-    yield Handed(add(archive, leaderboard), leaderboard)
+    yield BoardSubmission(add(archive, leaderboard), leaderboard)
     shutil.rmtree(leaderboard)

@@ -20,17 +20,18 @@ Check = Callable[[dict[str, Any]], Cell]
 
 @pytest.fixture
 def checked(tmp_path: Path) -> Check:
-    """`configuration` of a record, written where it is looked for."""
+    """Return a function that writes a cell record to its file and checks it by `configuration`."""
 
-    def check(content: dict[str, Any]) -> Cell:
-        (tmp_path / "cell.json").write_text(json.dumps(content))
-        return configuration(tmp_path, content["cell"])
+    def check(cell_record: dict[str, Any]) -> Cell:
+        (tmp_path / "cell.json").write_text(json.dumps(cell_record))
+        return configuration(tmp_path, cell_record["cell"])
 
     return check
 
 
-def planned(*words: str) -> Iterator[Cell]:
-    """The cells of `bench run`, `bench ablate` and `bench perturb`; none where the words do not fit together."""
+def plan_cells(*words: str) -> Iterator[Cell]:
+    """Yield the cells of `bench run`, `bench ablate` and `bench perturb` with these words; none if the words do not fit
+    together."""
     try:
         plan = matrix.plan(words)
     except UserError:
@@ -44,15 +45,17 @@ def planned(*words: str) -> Iterator[Cell]:
 
 
 def test_every_method_ablation_and_perturbation_is_accepted(checked: Check) -> None:
-    """Each method on its own suite and on a third of the others, half of them in the smoke profile and half in the
-    paper's."""
+    """Each method is checked on its own suite and on a third of the others, half of them in the smoke profile and half
+    in the paper's."""
     methods = registry.names("method")
     cells = [
         cell
         for number, suite in enumerate(registry.names("suite"))
         for other, method in enumerate(methods)
         if suite == registry.get("method", method).suite or (number + other) % 3 == 0
-        for cell in planned(f"suite={suite}", f"method={method}", f"profile={('smoke', 'paper')[(number + other) % 2]}")
+        for cell in plan_cells(
+            f"suite={suite}", f"method={method}", f"profile={('smoke', 'paper')[(number + other) % 2]}"
+        )
     ]
     assert len(cells) > 100 and {cell.names.profile for cell in cells} == {"smoke", "paper"}
     assert len({cell.names.method for cell in cells}) > 0.9 * len(methods)
@@ -83,11 +86,11 @@ SERVED = ("judge=openai", "judge.model=org/name", "judge.base_url=http://localho
     ],
 )
 def test_what_the_command_line_gives_is_accepted(checked: Check, words: tuple[str, ...]) -> None:
-    cells = list(planned(*words))
+    cells = list(plan_cells(*words))
     assert cells
     for cell in cells:
-        content = private.without_servers(record(cell))  # as it is handed in
-        assert checked(content).id == cell.id
+        cell_record = private.without_servers(record(cell))  # as it is handed in
+        assert checked(cell_record).id == cell.id
 
 
 @pytest.mark.parametrize(
@@ -102,33 +105,36 @@ def test_what_the_command_line_gives_is_accepted(checked: Check, words: tuple[st
     ],
 )
 def test_an_override_left_unsaid_is_noticed(checked: Check, words: tuple[str, ...], message: str) -> None:
-    cell = next(planned(*words))
+    cell = next(plan_cells(*words))
     with pytest.raises(Altered, match=f"{message}.*which its overrides do not say"):
         checked({**record(cell), "overrides": {}, "variant": ""})
 
 
 def test_what_a_record_says_of_its_stage_is_checked_like_the_rest(checked: Check) -> None:
-    content = record(next(planned(*STAGED, "pretraining.replay.alpha=0.3")))
-    stage = content["stage"]
-    for told, changed in {
+    cell_record = record(next(plan_cells(*STAGED, "pretraining.replay.alpha=0.3")))
+    stage = cell_record["stage"]
+    for message, changed in {
         "make another cell": {**stage, "settings": {**stage["settings"], "replay.alpha": {"value": 0.4}}},
         "steps is 1, ": {**stage, "steps": 1},
         "variant is .*make it .*learner.lr=0.7": {**stage, "overrides": {**stage["overrides"], "learner.lr": 0.7}},
         "variant is .*make it .pretraining=per.$": {**stage, "overrides": {}, "variant": ""},
     }.items():
-        with pytest.raises((Altered, Unusable), match=told):
-            checked({**content, "stage": changed})
+        with pytest.raises((Altered, Unusable), match=message):
+            checked({**cell_record, "stage": changed})
     with pytest.raises(Altered, match="make another cell"):
-        checked({key: value for key, value in content.items() if key != "stage"})
-    told = {"overrides": {**stage["overrides"], "learner.lr": 0.7}, "variant": "learner.lr=0.7, replay.alpha=0.3"}
+        checked({key: value for key, value in cell_record.items() if key != "stage"})
+    stage_changes = {
+        "overrides": {**stage["overrides"], "learner.lr": 0.7},
+        "variant": "learner.lr=0.7, replay.alpha=0.3",
+    }
     variant = "pretraining=per, pretraining.learner.lr=0.7, pretraining.replay.alpha=0.3"
     with pytest.raises(Altered, match=r"says that learner\.lr was overridden"):
-        checked({**content, "variant": variant, "stage": {**stage, **told}})
+        checked({**cell_record, "variant": variant, "stage": {**stage, **stage_changes}})
 
 
 def test_a_record_names_no_file_that_is_opened_here(checked: Check) -> None:
-    """A suite's files have no part in a cell's id, so a stranger may write any path; none of them is kept."""
-    cell = next(planned("suite=housekeep", "task=task12", "profile=smoke", "suite.preferences=/etc/secret.csv"))
+    """A suite's files are not hashed into a cell's id, so a stranger may write any path; none of them is kept."""
+    cell = next(plan_cells("suite=housekeep", "task=task12", "profile=smoke", "suite.preferences=/etc/secret.csv"))
     assert private.without_servers(record(cell))["settings"]["suite.preferences"]["value"] is None
     assert private.without_servers(record(cell))["overrides"]["suite.preferences"] is None
     read = checked(record(cell))

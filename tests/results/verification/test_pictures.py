@@ -28,16 +28,16 @@ HOME = "minigrid_doorkey/5x5"
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of one run with a gallery; only to be read."""
+def drawn_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train a study of one run and draw its gallery; tests only read it."""
     study = trained(tmp_path_factory.mktemp("drawn") / "study", "suite=minigrid_doorkey", "method=uer")
     gallery.draw(run_of(study), episodes=4, seed=3)
     return study
 
 
 @pytest.fixture
-def study(drawn: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(drawn, tmp_path / "study"))
+def study(drawn_study: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(drawn_study, tmp_path / "study"))
 
 
 def run_of(study: Path) -> Path:
@@ -49,34 +49,36 @@ def differences(study: Path) -> dict[int, str]:
     return replayed(GalleryRun(run.parent, run.parent.name.rpartition("-")[2], 0))
 
 
-def described(study: Path, change: Callable[[Any], object]) -> None:
+def describe(study: Path, change: Callable[[Any], object]) -> None:
     file = run_of(study) / "gallery" / "gallery.json"
-    content = json.loads(file.read_text())
-    change(content)
-    file.write_text(json.dumps(content))
+    description = json.loads(file.read_text())
+    change(description)
+    file.write_text(json.dumps(description))
 
 
-def repainted(study: Path, by: int) -> None:
-    """Change the colours of a gallery's first animation, up to what its encoding changes besides."""
+def repaint(study: Path, by: int) -> None:
+    """Change the colours of a gallery's first animation by up to `by`, plus what its encoding changes."""
     file = run_of(study) / "gallery" / "00.webp"
     frames = galleries.pixels(file.read_bytes(), 60).astype(np.int16)
     file.write_bytes(animated([Image.fromarray(np.clip(frame + by, 0, 255).astype(np.uint8)) for frame in frames]))
 
 
 def test_the_checkpoint_takes_the_same_actions_and_its_frames_are_the_pictures(study: Path) -> None:
-    found = galleries.read(run_of(study))
-    assert found is not None and found.opengl == "" and len(found.episodes) == 4
-    assert all(len(episode.actions) == 64 for episode in found.episodes)
-    assert differences(study) == dict.fromkeys((episode.episode for episode in found.episodes), "")
+    shown_gallery = galleries.read(run_of(study))
+    assert shown_gallery is not None and shown_gallery.opengl == "" and len(shown_gallery.episodes) == 4
+    assert all(len(episode.actions) == 64 for episode in shown_gallery.episodes)
+    assert differences(study) == dict.fromkeys((episode.episode for episode in shown_gallery.episodes), "")
 
 
 def test_other_pictures_and_other_actions_are_noticed(study: Path) -> None:
-    repainted(study, 40)
+    repaint(study, 40)
     first, *others = differences(study).values()
     assert first.startswith("its frame 0 differs by up to") and not any(others)
-    described(study, lambda content: content["episodes"][1].update(actions=64 * "0"))
+    describe(study, lambda description: description["episodes"][1].update(actions=64 * "0"))
     assert list(differences(study).values())[1] == "played again, the policy takes other actions"
-    described(study, lambda content: content["episodes"][2].update(length=content["episodes"][2]["length"] - 1))
+    describe(
+        study, lambda description: description["episodes"][2].update(length=description["episodes"][2]["length"] - 1)
+    )
     assert list(differences(study).values())[2] == "played again it ends otherwise"
 
 
@@ -84,13 +86,13 @@ def test_a_colour_may_differ_by_two_of_255() -> None:
     frames = np.full((3, 6, 8, 3), 100, np.uint8)
 
     def lossless(number: int, by: int) -> bytes:
-        shown = frames.copy()
-        shown[:, 0, 0, 0] += np.arange(3, dtype=np.uint8) * 20  # neighbours that are equal would be one frame
-        shown[number, 3, 3, 1] += by
-        held = io.BytesIO()
-        first, *rest = [Image.fromarray(frame) for frame in shown]
-        first.save(held, "WEBP", save_all=True, append_images=rest, lossless=True)
-        return held.getvalue()
+        coloured = frames.copy()
+        coloured[:, 0, 0, 0] += np.arange(3, dtype=np.uint8) * 20  # neighbours that are equal would be one frame
+        coloured[number, 3, 3, 1] += by
+        buffer = io.BytesIO()
+        first, *rest = [Image.fromarray(frame) for frame in coloured]
+        first.save(buffer, "WEBP", save_all=True, append_images=rest, lossless=True)
+        return buffer.getvalue()
 
     assert pictures._differing(lossless(1, 2), lossless(1, 0), 3) == ""
     assert pictures._differing(lossless(1, 3), lossless(1, 0), 3).startswith("its frame 1 differs by up to 3 of 255")
@@ -99,18 +101,21 @@ def test_a_colour_may_differ_by_two_of_255() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda content: content.update(opengl="egl"), "it was drawn with egl, and this machine draws with no OpenGL"),
+        (
+            lambda description: description.update(opengl="egl"),
+            "it was drawn with egl, and this machine draws with no OpenGL",
+        ),
         (lambda content: content.pop("opengl"), "it does not say which actions it shows"),
-        (lambda content: content["episodes"][0].pop("actions"), "it does not say which actions it shows"),
+        (lambda description: description["episodes"][0].pop("actions"), "it does not say which actions it shows"),
     ],
 )
 def test_what_was_drawn_otherwise_is_not_played(study: Path, change: Callable[[Any], object], says: str) -> None:
-    described(study, change)
+    describe(study, change)
     with pytest.raises(UserError, match=says):
         differences(study)
 
 
-def verified(study: Path, leaderboard: Path, digest: str) -> Verification:
+def verify(study: Path, leaderboard: Path, digest: str) -> Verification:
     options = verifying.Options(1, episodes=2)
     return verifying.verify(store.study(study), digest, options, leaderboard, lambda done, text: None)
 
@@ -119,22 +124,22 @@ def test_a_submission_s_pictures_are_labelled_until_they_have_been_played_again(
     board = tmp_path / "board"
     directory = add(packing.pack(study, tmp_path / "study.zip").file, board)
 
-    def shown() -> tuple[str, str]:
-        made = gathering.gather([str(directory)], board)
-        (entry,), (details,) = made.entries, made.details.values()
+    def labels() -> tuple[str, str]:
+        gathered = gathering.gather([str(directory)], board)
+        (entry,), (details,) = gathered.entries, gathered.details.values()
         assert details.episodes is not None and details.episodes.pictures == entry.pictures
         return entry.pictures, details.episodes.verification[0]
 
-    assert shown() == (
+    assert labels() == (
         "pictures not verified",
         "5x5, seed 0: pictures not verified: `bench verify` has not played them again",
     )
     manifest = read((directory / MANIFEST).read_bytes())
-    found = verified(directory, board, manifest.digest)
-    (verdict,) = found.cells.values()
+    verification = verify(directory, board, manifest.digest)
+    (verdict,) = verification.cells.values()
     check = next(check for check in verdict.checks if check.what == "seed 0: pictures")
     assert check.passed and "played again: equal actions and pictures" in check.detail
-    assert shown()[0] == "pictures verified"
+    assert labels()[0] == "pictures verified"
 
 
 def test_pictures_made_with_other_packages_are_labelled_and_their_run_is_verified_as_before(
@@ -144,7 +149,7 @@ def test_pictures_made_with_other_packages_are_labelled_and_their_run_is_verifie
     content = json.loads(file.read_text())
     content["provenance"]["packages"]["torch"] = "0.1"
     file.write_text(json.dumps(content))
-    (verdict,) = verified(study, tmp_path, 64 * "0").cells.values()
+    (verdict,) = verify(study, tmp_path, 64 * "0").cells.values()
     check = next(check for check in verdict.checks if check.what == "seed 0: pictures")
     assert check.passed is None and "pictures not verified: the run was made with other packages" in check.detail
     assert "pictures" not in verdict.reason

@@ -45,35 +45,36 @@ AMPLE = Limits(calls=10_000)
 
 @contextmanager
 def judging(says: str) -> Iterator[str]:
-    """A server whose model answers every clip so."""
+    """Serve a model that answers every clip with `says`; yield the address."""
     with serving(lambda path, body, headers: (200, completion(f"Answer: {says}"))) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study whose judge was a served model that says yes."""
+    """Train a study whose judge is a served model that says yes."""
     with judging("Yes") as url:
         return trained(tmp_path_factory.mktemp("served") / "study", *STUDY, *SERVED, f"judge.base_url={url}")
 
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A study whose judge was a model with tiny random weights that ran here, and where they are."""
+    """Train a study whose judge is a local model with tiny random weights; return the study's and the model's
+    directory."""
     root = tmp_path_factory.mktemp("local")
     model = tiny_models.qwen_vl(root / "qwen_vl")
     judge = ("judge=transformers", "judge.dtype=float32", f"judge.model={model}")
     return trained(root / "study", *STUDY, *judge), model
 
 
-def asked(
-    study: Path, cassette: Path | None = None, count: int = 8, limits: Limits | None = AMPLE, **given: Any
+def check_of(
+    study: Path, cassette: Path | None = None, count: int = 8, limits: Limits | None = AMPLE, **judge_settings: Any
 ) -> Check:
-    """The check of `count` of the judge's calls, which may take `limits` together."""
+    """Return the check of `count` recorded calls of the judge, asked again within `limits` together."""
     study_models.settle(study_models.folder(study))
     path = next(study.glob("*/*/*/cell.json"))
     cell = configuration(path.parent, path.parent.name.rpartition("-")[2])
-    settings = {f"judge.{name}": value for name, value in given.items()}
+    settings = {f"judge.{name}": value for name, value in judge_settings.items()}
     file = cassette or study / "models" / "cassette.sqlite"
     with tempfile.TemporaryDirectory() as spent:
         account = None if limits is None else ReaskingCost(Path(spent) / "budget.json", limits)
@@ -85,20 +86,20 @@ Change = Callable[[sqlite3.Connection], object]
 
 
 def all_but_one(db: sqlite3.Connection) -> None:
-    """Images of other calls are not kept."""
+    """Delete the images of all calls but the first."""
     (text,) = db.execute("SELECT text FROM requests ORDER BY key").fetchone()
-    kept = [frame["image"] for frame in json.loads(text)["clip"]]
-    db.execute(f"DELETE FROM images WHERE digest NOT IN ({', '.join('?' * len(kept))})", kept)
+    digests = [frame["image"] for frame in json.loads(text)["clip"]]
+    db.execute(f"DELETE FROM images WHERE digest NOT IN ({', '.join('?' * len(digests))})", digests)
 
 
 def put_to(name: str, new: str) -> Change:
-    """Calls of another model, or with another prompt."""
+    """Return a change that makes all recorded requests name another model, or another prompt."""
 
     def change(db: sqlite3.Connection) -> None:
         for key, text in db.execute("SELECT key, text FROM requests").fetchall():
-            asked = json.loads(text)
-            (asked["model"] if name == "model" else asked)[name] = new
-            other = keys.CANONICAL.encode(asked)
+            request = json.loads(text)
+            (request["model"] if name == "model" else request)[name] = new
+            other = keys.CANONICAL.encode(request)
             db.execute("UPDATE requests SET key = ?, text = ? WHERE key = ?", (keys.key_of(other), other, key))
             db.execute("UPDATE answers SET key = ? WHERE key = ?", (keys.key_of(other), key))
 
@@ -134,32 +135,32 @@ def test_calls_of_a_served_model_agree_or_it_is_said_why_not(served: Path, tmp_p
         (change or id)(db)
     with judging(says or "Yes") as url:
         if says:
-            check = asked(served, cassette, base_url=url, count=count)
+            check = check_of(served, cassette, base_url=url, count=count)
     if not says:  # the server is gone
-        check = asked(served, cassette, count=count, **({} if says is None else {"base_url": url, "attempts": 1}))
+        check = check_of(served, cassette, count=count, **({} if says is None else {"base_url": url, "attempts": 1}))
     assert check.passed is passed and check.what == "model calls (judge)"
-    assert all(each in check.detail for each in words)
+    assert all(word in check.detail for word in words)
 
 
 def test_a_model_that_runs_here_agrees_where_its_weights_are_named_and_no_path_of_a_record_is_opened(
     local: tuple[Path, Path], tmp_path: Path
 ) -> None:
     study, model = local
-    check = asked(study, model=str(model))
+    check = check_of(study, model=str(model))
     assert check.passed is True and "8 of 8 answers agree within 0.05" in check.detail
-    check = asked(study)
+    check = check_of(study)
     assert check.passed is None and "say where it is with judge.model=PATH" in check.detail
     other = Path(shutil.copytree(model, tmp_path / "other"))
     (other / "chat_template.jinja").write_text("{{ messages }}")
-    check = asked(study, model=str(other))
+    check = check_of(study, model=str(other))
     assert check.passed is None and f"model={other}: its files have the digest" in check.detail
     cassette = Path(shutil.copy(study / "models" / "cassette.sqlite", tmp_path / "c.sqlite"))
     with closing(sqlite3.connect(cassette)) as db, db:
         db.execute("UPDATE answers SET value = 1.0")
-    check = asked(study, cassette, model=str(model))
+    check = check_of(study, cassette, model=str(model))
     assert check.passed is False and "0 of 8 answers agree" in check.detail, "answers that nobody gave are noticed"
     cassette.write_bytes(b"SQLite format 3" + bytes(100))
-    check = asked(study, cassette, model=str(model))
+    check = check_of(study, cassette, model=str(model))
     assert check.passed is None and "is no cassette" in check.detail
 
 
@@ -171,14 +172,14 @@ def test_no_server_is_asked_without_a_budget_nor_beyond_one(served: Path) -> Non
         return 200, completion("Answer: Yes")
 
     with serving(answers) as url:
-        check = asked(served, limits=None, base_url=url)
+        check = check_of(served, limits=None, base_url=url)
         assert not requests and check.passed is None and "say how much with models.budget_usd=AMOUNT" in check.detail
-        check = asked(served, limits=Limits(usd=1.0), base_url=url)
+        check = check_of(served, limits=Limits(usd=1.0), base_url=url)
         assert not requests and "what a-model costs is not known: give its judge.price_in" in check.detail
-        check = asked(served, limits=Limits(calls=3), base_url=url)
+        check = check_of(served, limits=Limits(calls=3), base_url=url)
         assert len(requests) == 3 and check.passed is None and "models.budget_calls=3 is reached" in check.detail
         priced = {"price_in": 1_000.0, "price_out": 1_000.0}
-        check = asked(served, limits=Limits(usd=0.001), base_url=url, **priced)
+        check = check_of(served, limits=Limits(usd=0.001), base_url=url, **priced)
         assert len(requests) == 3 and check.passed is None and "models.budget_usd=0.001 is reached" in check.detail
 
 
@@ -216,7 +217,7 @@ def test_no_address_of_a_record_is_ever_asked_and_what_to_pass_is_said(served: P
         content["overrides"]["judge.base_url"] = url
         path.write_text(json.dumps(content))
         try:
-            check = asked(served)
+            check = check_of(served)
         finally:
             path.write_text(before)
     assert not requests and check.passed is None
@@ -227,14 +228,14 @@ def test_a_submission_s_cassette_is_that_of_its_study(served: Path, tmp_path: Pa
     archive = packing.pack(served, tmp_path / "study.zip", cassette=True).file
     bare = packing.pack(served, tmp_path / "bare.zip").file
     with unpacked(archive) as submission, judging("Yes") as url:
-        assert asked(submission.directory, base_url=url).passed is True
+        assert check_of(submission.directory, base_url=url).passed is True
     with unpacked(bare) as submission:
-        check = asked(submission.directory)
+        check = check_of(submission.directory)
     assert check.passed is None and "holds no recorded calls" in check.detail
 
 
 def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_path: Path) -> None:
-    """But for a call whose schema has a pattern."""
+    """Only a call whose schema has a pattern does not come back."""
     image = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
     chat = ChatCall(
         (Message("system", ("be brief",)), Message("user", ("what is", image, "this?"))), {"type": "object"}, 64, 0.5
@@ -256,14 +257,14 @@ def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_p
     def sample(kind: str, run: int) -> Any:
         return reasking.sample(tmp_path / "c.sqlite", ["chat"], [kind], [f"cell/{run}"], 5, 0)
 
-    ((found,), total) = sample("chat", 3)
-    assert total == 1 and found.value == {"it": "noise"}
-    assert keys.call_key({}, found.call, None) == keys.call_key({}, chat, None)
-    ((found,), total) = sample("embed", 3)
-    assert total == 1 and found.value.tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert keys.call_key({}, found.call, None) == keys.call_key({}, embed, None)
-    ((found,), total) = sample("chat", 4)
-    assert (total, found.call) == (1, None) and sample("embed", 4) == ([], 0)
+    ((call_,), total) = sample("chat", 3)
+    assert total == 1 and call_.value == {"it": "noise"}
+    assert keys.call_key({}, call_.call, None) == keys.call_key({}, chat, None)
+    ((call_,), total) = sample("embed", 3)
+    assert total == 1 and call_.value.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert keys.call_key({}, call_.call, None) == keys.call_key({}, embed, None)
+    ((call_,), total) = sample("chat", 4)
+    assert (total, call_.call) == (1, None) and sample("embed", 4) == ([], 0)
 
 
 CHAT = ChatCall((Message("user", ("?",)),), temperature=0.0)
@@ -288,10 +289,10 @@ def test_what_counts_as_the_same_answer(call: Any, then: Any, now: Any, passed: 
 
 def test_a_tenth_of_the_answers_may_differ_and_less_than_half_of_the_sample_settle_nothing_unless_they_differ() -> None:
     recorded = [RecordedCall({}, CHAT, "a")] * 20
-    for drawn, asked, other, passed in (
+    for count, answered, other, passed in (
         (20, 20, 2, True), (20, 20, 3, False), (20, 10, 0, True), (20, 9, 0, None), (20, 9, 9, False)
     ):  # fmt: skip
-        answers = [CallResult("b")] * other + [CallResult("a")] * (asked - other)
-        check = reasking.compared("calls", drawn, recorded[:asked], answers, "")
+        answers = [CallResult("b")] * other + [CallResult("a")] * (answered - other)
+        check = reasking.compared("calls", count, recorded[:answered], answers, "")
         assert check.passed is passed
         assert ("fewer than half of the 20 that were drawn" in check.detail) == (passed is None)

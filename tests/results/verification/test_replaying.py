@@ -27,13 +27,13 @@ ELSEWHERE = "made on A, played on B"
 
 
 def replay(successes: int, others: int) -> Replay:
-    """Of 20 episodes, of which so many come out otherwise."""
+    """Return a replay of 20 episodes, of which `successes` differ in success and `others` in return or length alone."""
     numbers = tuple(range(20))
     return Replay(numbers[:successes], numbers[10:][:others], (), (), 20, "episode 0" if successes + others else "")
 
 
 @pytest.mark.parametrize(
-    ("where", "successes", "others", "tolerance", "passed"),
+    ("machines", "successes", "others", "tolerance", "passed"),
     [
         # every episode counts where everything is as it was
         ("", 0, 0, 0.0, True), ("", 1, 0, 0.0, False), ("", 0, 1, 0.0, False), ("", 1, 1, 0.1, True),
@@ -46,17 +46,17 @@ def replay(successes: int, others: int) -> Replay:
     ],
 )  # fmt: skip
 def test_elsewhere_a_few_successes_settle_nothing_and_many_returns_fail(
-    where: str, successes: int, others: int, tolerance: float, passed: bool | None
+    machines: str, successes: int, others: int, tolerance: float, passed: bool | None
 ) -> None:
-    check = replaying.judged(3, replay(successes, others), where, tolerance)
-    assert check.passed is passed and where in check.detail and ("--tolerance" in check.detail) == (passed is None)
+    check = replaying.judged(3, replay(successes, others), machines, tolerance)
+    assert check.passed is passed and machines in check.detail and ("--tolerance" in check.detail) == (passed is None)
 
 
 def test_one_episode_of_a_short_evaluation_is_within_what_may_differ_elsewhere() -> None:
-    one = replaying.compare(RECORDED, [AGAIN[0]._replace(success=False), AGAIN[1]])
-    assert replaying.judged(3, one, "made on A, played on B", 0.0).passed is None
-    one = replaying.compare(RECORDED, [AGAIN[0]._replace(length=6), AGAIN[1]])
-    assert replaying.judged(3, one, "made on A, played on B", 0.0).passed is True
+    replay_ = replaying.compare(RECORDED, [AGAIN[0]._replace(success=False), AGAIN[1]])
+    assert replaying.judged(3, replay_, "made on A, played on B", 0.0).passed is None
+    replay_ = replaying.compare(RECORDED, [AGAIN[0]._replace(length=6), AGAIN[1]])
+    assert replaying.judged(3, replay_, "made on A, played on B", 0.0).passed is True
 
 
 def test_fisher_s_exact_test_on_a_small_table() -> None:
@@ -91,11 +91,11 @@ def test_a_success_that_new_layouts_do_not_bear_out_fails_and_says_how_small_a_o
 @pytest.mark.parametrize(
     ("reported", "renewed", "cells", "passed"),
     [
-        (Tally(4, 4), Tally(1, 1), 1, None),  # no difference could be seen
-        (Tally(4, 4), Tally(64, 64), 1, None),  # only one of .72
-        (Tally(15, 30), Tally(48, 96), 100, True),  # one of .36
+        (Tally(4, 4), Tally(1, 1), 1, None),  # no difference could be significant
+        (Tally(4, 4), Tally(64, 64), 1, None),  # only a difference of .72 could
+        (Tally(15, 30), Tally(48, 96), 100, True),  # one of .36 could
         (Tally(15, 30), Tally(48, 96), 1_000, None),
-        (Tally(4, 4), Tally(0, 64), 1, False),  # what is seen counts all the same
+        (Tally(4, 4), Tally(0, 64), 1, False),  # a significant difference counts however small the sample
     ],
 )
 def test_new_layouts_that_could_show_little_count_for_nothing_unless_they_fail(
@@ -110,7 +110,7 @@ def test_without_success_the_episodes_above_the_median_are_counted() -> None:
     recorded = [RecordedEpisode(0.0, False, 5, value) for value in (1.0, 2.0, 3.0)]
     renewed = [Result(0, number, 0.0, False, 5, value) for number, value in enumerate((3.0, 8.0, 9.0))]
     assert replaying.outcomes(cost, recorded, renewed) == ([True, True, False], [False, False, False])
-    here, there = replaying.outcomes(SUCCESS, list(RECORDED.values()), AGAIN)
-    assert here == there == [True, False]
+    recorded_outcomes, renewed_outcomes = replaying.outcomes(SUCCESS, list(RECORDED.values()), AGAIN)
+    assert recorded_outcomes == renewed_outcomes == [True, False]
     check = replaying.renewal(Tally(30, 32), Tally(2, 32), 1e-6, 1, replaying.counted(cost))
     assert check.passed is False and check.detail.startswith("cost better than the median episode's 0.062 (2 of 32")

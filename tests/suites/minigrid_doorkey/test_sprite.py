@@ -8,8 +8,8 @@ import pytest
 from guidebench.suites.classic import Classic
 from guidebench.suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
 from guidebench.suites.minigrid_doorkey.task import TURN_LEFT, DoorKey
+from tests.cell_views import cell_view
 from tests.refusals import check_refused
-from tests.there import there
 
 SUITE = MiniGridDoorKey()
 DRAWER = DoorKeyDrawing(tile_size=8).spawn("8x8")
@@ -154,7 +154,7 @@ def test_clips_of_one_frame_or_none_have_an_answer(judge):
 
 
 def test_other_suites_are_refused_by_name():
-    assert Sprite().fits(there({"suite": SUITE})) == "" and "minigrid_doorkey" in Sprite().fits(
-        there({"suite": Classic()})
+    assert Sprite().fits(cell_view({"suite": SUITE})) == "" and "minigrid_doorkey" in Sprite().fits(
+        cell_view({"suite": Classic()})
     )
     check_refused("Classic control", Sprite().spawn, Classic(), "CartPole-v1")

@@ -13,8 +13,8 @@ from guidebench.suites.ogbench_scene import Motion, OgbenchScene, SceneDrawing, 
 from guidebench.suites.ogbench_scene.motion import MotionJudge  # noqa: E402
 from guidebench.suites.ogbench_scene.perturbations import LOCKED, UNLOCKED  # noqa: E402
 from guidebench.suites.ogbench_scene.task import SNAPSHOT, Scene  # noqa: E402
+from tests.cell_views import cell_view  # noqa: E402
 from tests.refusals import check_refused  # noqa: E402
-from tests.there import there  # noqa: E402
 
 LENGTH = 8
 SIX = [0, 1, 3, 4, 6, 7]
@@ -108,6 +108,6 @@ def test_it_recognises_no_motion_of_textured_objects(judge, opengl):
 
 
 def test_another_suite_and_other_frames_are_refused(judge):
-    assert Motion().fits(there({"suite": OgbenchScene()})) == ""
+    assert Motion().fits(cell_view({"suite": OgbenchScene()})) == ""
     check_refused("choose another judge=", Motion().spawn, MiniGridDoorKey(), "8x8")
     check_refused(r"uint8 \(4, 32, 48, 3\) given", judge, [np.zeros((4, 32, 48, 3), np.uint8)])

@@ -26,7 +26,7 @@ LEDGER = {"step": 60, "questions": 3, "calls": 2, "billed_calls": 2, "seconds": 
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of one run, which asked two questions."""
+    """Write a study of one run that asked two questions; return its directory."""
     study = tmp_path_factory.mktemp("reference") / "study"
     run = study / RUN
     run.mkdir(parents=True)
@@ -40,9 +40,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (study / "models").mkdir()
     cassette = Cassette([], study / "models" / "cassette.sqlite")
     for text in ("a", "b"):
-        asked = request({"model": "tiny"}, ChatCall((Message("user", (text,)),)), None)
-        told = CallResult(f"answer {text}", "", TOOK, TOOK, {})
-        cassette.record(CassetteEntry(asked, Asker(CELL_RUN, 0, 8, "chat"), "tiny", told, {}, TOOK))
+        question = request({"model": "tiny"}, ChatCall((Message("user", (text,)),)), None)
+        answer = CallResult(f"answer {text}", "", TOOK, TOOK, {})
+        cassette.record(CassetteEntry(question, Asker(CELL_RUN, 0, 8, "chat"), "tiny", answer, {}, TOOK))
     cassette.close()
     return study
 
@@ -142,5 +142,5 @@ def test_what_was_spent_agrees_with_the_server_the_answers_and_the_ledger(
 ) -> None:
     change_database(copy, f"UPDATE spent SET calls = {calls}")
     rewrite_ledger(copy, billed_calls=billed)
-    found = comparing.misspent(copy, received, cut_off)
-    assert says in found[0] if says else found == [], found
+    complaints = comparing.misspent(copy, received, cut_off)
+    assert says in complaints[0] if says else complaints == [], complaints

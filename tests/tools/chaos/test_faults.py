@@ -17,7 +17,7 @@ from guidebench.harness import registry
 from tests import guardian
 from tools.chaos import marker as marking
 from tools.chaos.disk import Memory, disk
-from tools.chaos.processes import COMMAND, FORK_SERVER, WORKER, Started, is_stopped, parent_of, send
+from tools.chaos.processes import COMMAND, FORK_SERVER, WORKER, RunningCommand, is_stopped, parent_of, send
 from tools.chaos.server import Server
 
 
@@ -109,7 +109,7 @@ def test_the_processes_of_a_command_are_told_apart_and_end_also_when_one_is_stop
         "run", "suite=classic", "task=CartPole-v1", "method=uer", "profile=smoke", "seeds=1", "training.steps=1000000",
         "evaluation.every=1000000", "report=false", "yes=true", f"output={tmp_path / 'study'}",
     ]  # fmt: skip
-    command = Started(words, tmp_path / "log", mark, set(), is_fresh=True)
+    command = RunningCommand(words, tmp_path / "log", mark, set(), is_fresh=True)
     try:
         (worker,) = until(lambda: command.targets(WORKER)) or pytest.fail(command.output)
         (fork_server,) = command.targets(FORK_SERVER)
@@ -119,4 +119,4 @@ def test_the_processes_of_a_command_are_told_apart_and_end_also_when_one_is_stop
         assert send(worker, signal.SIGSTOP) and until(lambda: is_stopped(worker))
     finally:
         command.end()
-    assert guardian.marked(mark) == [] and not guardian.command(worker)
+    assert guardian.marked_processes(mark) == [] and not guardian.command(worker)

@@ -16,7 +16,7 @@ from tools.chaos.rounds import Report, Unusable
 
 @pytest.fixture
 def rounds(monkeypatch: pytest.MonkeyPatch) -> list[Report | Exception]:
-    """What the rounds of the command return or raise, without any process."""
+    """Return the list of reports and exceptions that the rounds of the command return or raise, without any process."""
     outcomes: list[Report | Exception] = []
 
     @contextlib.contextmanager
@@ -59,9 +59,9 @@ def test_a_difference_ends_with_exit_code_1_and_what_is_kept(rounds, capsys: pyt
     assert chaos.main(["--seed", "7", "--rounds", "2", "--families", "offline,learner"]) == 1
     out = capsys.readouterr().out
     assert "FOUND policy.safetensors differs" in out and "1 rounds with findings" in out
-    kept = Path(out.rpartition("kept: ")[2].strip())
-    assert kept.is_dir()
-    shutil.rmtree(kept)
+    directory = Path(out.rpartition("kept: ")[2].strip())
+    assert directory.is_dir()
+    shutil.rmtree(directory)
 
 
 def test_a_family_that_fails_undisturbed_is_left_out_and_told(rounds, capsys: pytest.CaptureFixture[str]) -> None:

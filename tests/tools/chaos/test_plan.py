@@ -13,32 +13,32 @@ from tools.chaos.processes import FORK_SERVER, TASKS
 
 
 def test_a_round_follows_from_the_seed_and_its_number() -> None:
-    drawn = list(islice(plan.rounds(7, FAMILIES), 30))
-    assert drawn == list(islice(plan.rounds(7, FAMILIES), 30))
-    assert plan.draw(7, 29, FAMILIES) == drawn[29] == next(plan.rounds(7, FAMILIES, first=29))
-    assert drawn != list(islice(plan.rounds(8, FAMILIES), 30))
+    rounds = list(islice(plan.rounds(7, FAMILIES), 30))
+    assert rounds == list(islice(plan.rounds(7, FAMILIES), 30))
+    assert plan.draw(7, 29, FAMILIES) == rounds[29] == next(plan.rounds(7, FAMILIES, first=29))
+    assert rounds != list(islice(plan.rounds(8, FAMILIES), 30))
 
 
 def test_every_family_has_its_turn_before_one_comes_again() -> None:
     count = len(FAMILIES)
-    drawn = [round.family for round in islice(plan.rounds(7, FAMILIES), 2 * count)]
-    assert {*drawn[:count]} == {*drawn[count:]} == {*FAMILIES} and drawn[:count] != drawn[count:]
+    families = [round.family for round in islice(plan.rounds(7, FAMILIES), 2 * count)]
+    assert {*families[:count]} == {*families[count:]} == {*FAMILIES} and families[:count] != families[count:]
 
 
 def test_each_round_has_possible_faults_and_all_are_drawn() -> None:
-    drawn: dict[str, set[tuple[str, str]]] = {name: set() for name in FAMILIES}
+    kinds: dict[str, set[tuple[str, str]]] = {name: set() for name in FAMILIES}
     for round in islice(plan.rounds(7, FAMILIES), 60 * len(FAMILIES)):
         *disturbed, last = round.commands
         faults = [command.fault for command in disturbed if command.fault is not None]
         assert len(faults) == plan.DISTURBED and last.fault is None
         assert [fault.step for fault in faults] == sorted(fault.step for fault in faults)
         assert all(fault.step < FAMILIES[round.family].steps for fault in faults)
-        drawn[round.family] |= {(fault.kind, fault.target) for fault in faults}
+        kinds[round.family] |= {(fault.kind, fault.target) for fault in faults}
         for command in disturbed:
             assert command.fault is not None
             assert command.env_workers or command.fault.target != TASKS
             assert command.is_fresh or command.fault.target != FORK_SERVER
-    assert drawn == {name: {*plan.possible(family)} for name, family in FAMILIES.items()}
+    assert kinds == {name: {*plan.possible(family)} for name, family in FAMILIES.items()}
 
 
 def test_planning_registers_no_part() -> None:

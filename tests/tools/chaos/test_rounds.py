@@ -18,7 +18,8 @@ RUN = "point_maze/umaze/cal_ql-0123456789/seed-0"
 
 
 class Commands:
-    """Stands for real commands: each ends with the next code, and one that ends with 0 has written the next policy."""
+    """Stands in for real commands: each ends with the next exit code, and one that ends with 0 writes the next
+    policy."""
 
     def __init__(self, codes: Sequence[int], policies: Sequence[bytes]) -> None:
         self.codes, self.policies = iter([0, *codes]), iter(policies)
@@ -36,8 +37,8 @@ class Commands:
 
 @pytest.fixture
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """`report(codes, policies)`: what a round finds whose commands end so, and the commands. The first policy is the
-    reference's."""
+    """`report(codes, policies)` runs a round whose commands end with these codes, and returns its report and the
+    commands. The first policy is the reference's."""
     numbers = itertools.count()
     monkeypatch.setattr(comparing, "misspent", lambda *_: [])
     monkeypatch.setenv("GUIDEBENCH_CHAOS_HANG", "")
@@ -56,14 +57,14 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_a_study_that_finishes_early_is_equal(report: Any) -> None:
-    found, commands = report([0], [b"policy", b"policy"])
-    assert not found.failed and found.applied == ["kill worker (process 1)"]
+    round_report, commands = report([0], [b"policy", b"policy"])
+    assert not round_report.failed and round_report.applied == ["kill worker (process 1)"]
     assert commands.carried_out[0] == plan.UNDISTURBED and len(commands.carried_out) == 2
 
 
 def test_each_disturbed_command_is_followed_by_the_next_and_the_last_is_repeated(report: Any) -> None:
-    found, commands = report([1, -9, 130, 0], [b"policy", b"policy"])
-    assert not found.failed and len(found.applied) == 2
+    round_report, commands = report([1, -9, 130, 0], [b"policy", b"policy"])
+    assert not round_report.failed and len(round_report.applied) == 2
     _, *disturbed = commands.carried_out
     assert [(command.pack, command.workers, command.env_workers) for command in disturbed] == [
         (1, 1, 0), (2, 2, 1), (2, 1, 0), (2, 1, 0),
@@ -71,17 +72,17 @@ def test_each_disturbed_command_is_followed_by_the_next_and_the_last_is_repeated
 
 
 def test_a_difference_is_told_with_both_paths_which_are_kept(report: Any) -> None:
-    found, _ = report([0], [b"policy", b"another"])
-    differs, compare = found.differences
+    round_report, _ = report([0], [b"policy", b"another"])
+    differs, compare = round_report.differences
     assert differs == f"{RUN}/policy.safetensors differs"
-    reference, kept = (Path(word.rstrip(";")) for word in compare.split() if word.startswith("/") and "log" not in word)
+    reference, copy = (Path(word.rstrip(";")) for word in compare.split() if word.startswith("/") and "log" not in word)
     assert (reference / RUN / "policy.safetensors").read_bytes() == b"policy"
-    assert (kept / RUN / "policy.safetensors").read_bytes() == b"another"
+    assert (copy / RUN / "policy.safetensors").read_bytes() == b"another"
 
 
 def test_a_study_that_never_finishes_is_a_finding(report: Any) -> None:
-    found, commands = report([1] * 9, [b"policy"])
-    assert found.differences[0] == f"not finished after {REPEATS} commands without a fault; the last said: said"
+    round_report, commands = report([1] * 9, [b"policy"])
+    assert round_report.differences[0] == f"not finished after {REPEATS} commands without a fault; the last said: said"
     assert len(commands.carried_out) == 1 + 2 + REPEATS
 
 

@@ -14,7 +14,7 @@ from guidebench.harness import registry
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import BudgetReached, Stopped
 from guidebench.harness.interfaces import Coordinates
-from tests.logs import logged
+from tests.logs import log_rows
 
 COORDINATES = (
     Coordinates("tcp", "the hand", (2, 0)),
@@ -122,7 +122,7 @@ def test_a_run_stops_for_its_questions_and_ends_the_same_however_it_was_interrup
     stops = finish(lambda: train(*BOTH, packs=[(0, 1)], directory=uninterrupted), uninterrupted, capsys)
     assert stops == [6, 4]  # of either seed three, two, and none once the budget is spent
     for run in uninterrupted.glob("*/*/*/seed-*"):
-        rows = logged(run, "labels")
+        rows = log_rows(run, "labels")
         assert [(row["asked"], row["step"], row["query"]) for row in rows] == [
             (60, 61, 0), (60, 61, 1), (60, 61, 2), (100, 101, 3), (100, 101, 4),
         ]  # fmt: skip

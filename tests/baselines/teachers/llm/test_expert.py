@@ -9,8 +9,8 @@ from guidebench.baselines.preference.teaching import Pair
 from guidebench.baselines.teachers.llm import Llm
 from guidebench.baselines.teachers.llm.teacher import LlmTeacher, demonstrated
 from guidebench.harness.interfaces import Coordinates
+from tests.cell_views import cell_view
 from tests.refusals import check_refused
-from tests.there import there
 
 LENGTH = 4
 LABELLED = {"first": 2, "second": 1, "outcome": "labelled", "retries": 0}
@@ -83,13 +83,13 @@ def test_an_expert_that_succeeds_within_a_segment_is_refused_before_training() -
     message = (
         r"expert_episodes=5 .* line 10 succeeded and 0 took more than guide.segment=12 .*lower .* or guide.segment"
     )
-    check_refused(message, teacher.ready, there(parts, "line"))
-    Llm(expert_episodes=5).ready(there(parts, "line"))  # needs no expert
+    check_refused(message, teacher.ready, cell_view(parts, "line"))
+    Llm(expert_episodes=5).ready(cell_view(parts, "line"))  # needs no expert
 
 
 def test_a_suite_without_a_solver_is_refused_before_any_work() -> None:
     suite = SimpleNamespace(coordinates=Line().coordinates, horizon=lambda task: 20)
     parts = {"suite": suite, "guide": SimpleNamespace(segment=10)}
-    assert "none that demonstrates" in Llm(augment="decision_transformer").fits(there(parts, "line"))
+    assert "none that demonstrates" in Llm(augment="decision_transformer").fits(cell_view(parts, "line"))
     parts["guide"].segment = 20
-    assert "longer than guide.segment" in Llm(augment="decision_transformer").fits(there(parts, "line"))
+    assert "longer than guide.segment" in Llm(augment="decision_transformer").fits(cell_view(parts, "line"))

@@ -9,7 +9,7 @@ from guidebench.baselines.conversing import filled, misfit
 from guidebench.baselines.teachers.llm import Llm, prompts
 from guidebench.harness.interfaces import Coordinates
 from tests.baselines.teachers.llm.conversations import PUSH, REACH, Ask, pair, talk
-from tests.there import there
+from tests.cell_views import cell_view
 
 MAZE = (Coordinates("ball", "the ball", (0, 1)), Coordinates("target", "the goal", (2, 3), constant=True))
 
@@ -67,7 +67,7 @@ def test_a_plane_is_told_with_two_axes() -> None:
 
 def test_a_prompt_of_ones_own_is_filled_in_once() -> None:
     prompt = "{goal}? {trajectory_1} or {trajectory_2}? {not a placeholder}"
-    assert Llm(prompt=prompt).fits(there({"suite": CoordinateSuite(*PUSH)}, "push")) == ""
+    assert Llm(prompt=prompt).fits(cell_view({"suite": CoordinateSuite(*PUSH)}, "push")) == ""
     ask = Ask("0")
     talk(pair(), ask, Llm(prompt=prompt))
     assert ask.last_text(0).startswith("press the button? {\n") and ask.last_text(0).endswith("{not a placeholder}")
@@ -85,23 +85,23 @@ def test_a_prompt_of_ones_own_is_filled_in_once() -> None:
     ],
 )
 def test_a_prompt_that_cannot_work_is_refused_before_training(settings: Llm, says: str) -> None:
-    assert re.match(says, settings.fits(there({"suite": CoordinateSuite(*PUSH)}, "push")))
+    assert re.match(says, settings.fits(cell_view({"suite": CoordinateSuite(*PUSH)}, "push")))
 
 
 def test_a_teacher_that_keeps_nothing_is_refused() -> None:
     nothing = Llm(keep_sampled=False, augment="none")
-    assert "nothing to learn from" in nothing.fits(there({"suite": CoordinateSuite(*PUSH)}, "push"))
+    assert "nothing to learn from" in nothing.fits(cell_view({"suite": CoordinateSuite(*PUSH)}, "push"))
 
 
 @pytest.mark.parametrize(
     "suite", [object(), CoordinateSuite(), CoordinateSuite(PUSH[2])], ids=["none", "empty", "nothing moves"]
 )
 def test_a_suite_whose_states_cannot_be_told_in_words_is_refused(suite: Any) -> None:
-    assert "cannot be told in words" in Llm().fits(there({"suite": suite}, "push"))
+    assert "cannot be told in words" in Llm().fits(cell_view({"suite": suite}, "push"))
 
 
 def test_a_task_without_an_object_is_fine() -> None:
-    assert Llm(shots=1).fits(there({"suite": CoordinateSuite(*REACH)}, "reach")) == ""
+    assert Llm(shots=1).fits(cell_view({"suite": CoordinateSuite(*REACH)}, "reach")) == ""
 
 
 def test_our_own_prompts_hold_what_they_need_and_no_more() -> None:

@@ -20,8 +20,8 @@ from guidebench.harness.interfaces import Array, Coordinates
 from guidebench.harness.models.backends.scripted import ScriptedModel
 from guidebench.harness.models.calls import Call, CallResult, ChatCall, EmbedCall, Message
 from tests.baselines.teachers.llm.conversations import PUSH, REACH, pair, segment, talk
+from tests.cell_views import cell_view
 from tests.harness.models import dialogues
-from tests.there import there
 
 NOWHERE: Any = None
 """The suite that a scripted part is given; this one does not look at it."""
@@ -225,8 +225,8 @@ def test_behind_the_interface_of_a_model_it_answers_chats_alone() -> None:
 
 
 def test_it_reads_the_prompts_of_its_teacher_alone() -> None:
-    assert Scripted().fits(there({"teacher": Llm()}, "push")) == ""
-    assert "prompts of teacher 'llm'" in Scripted().fits(there({"teacher": object()}, "push"))
+    assert Scripted().fits(cell_view({"teacher": Llm()}, "push")) == ""
+    assert "prompts of teacher 'llm'" in Scripted().fits(cell_view({"teacher": object()}, "push"))
 
 
 def test_a_pair_of_walks_is_no_tie() -> None:

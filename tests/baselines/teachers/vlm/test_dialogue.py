@@ -12,8 +12,8 @@ from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Failure
 from tests.baselines.teachers.llm.conversations import Ask
+from tests.cell_views import cell_view
 from tests.harness.models.dialogues import unwrap_answer
-from tests.there import there
 
 TIMEOUT = Failure("timeout", "no answer")
 FRAMES = np.stack([np.full((4, 6, 3), 10, np.uint8), np.full((4, 6, 3), 200, np.uint8)])
@@ -122,8 +122,8 @@ def test_prompts_of_ones_own_are_filled_in() -> None:
     ],
 )
 def test_a_prompt_that_cannot_work_is_refused_before_training(settings: dict[str, Any], says: str) -> None:
-    assert Vlm(**settings).fits(there({"drawing": object()}, "push")) == says
+    assert Vlm(**settings).fits(cell_view({"drawing": object()}, "push")) == says
 
 
 def test_where_no_frames_are_drawn_it_cannot_teach() -> None:
-    assert Vlm().fits(there({"drawing": None}, "push")) == "it shows frames, and the suite draws none"
+    assert Vlm().fits(cell_view({"drawing": None}, "push")) == "it shows frames, and the suite draws none"

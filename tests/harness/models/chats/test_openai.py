@@ -12,9 +12,9 @@ from guidebench.harness.execution import Models
 from guidebench.harness.models import study_models
 from guidebench.harness.models.calls import Asker, Call, CallResult, ChatCall, EmbedCall, Message
 from guidebench.harness.models.chats.openai_ import OpenAI
+from tests.cell_views import cell_view
 from tests.conftest import require
 from tests.harness.models.canned import completion, serving
-from tests.there import there
 
 require("openai")
 CALL = ChatCall((Message("user", ("Which is better?",)),))
@@ -31,9 +31,9 @@ def test_it_writes_as_its_settings_say_and_leaves_other_calls_alone() -> None:
 
 
 def test_a_model_that_answers_no_chats_is_refused() -> None:
-    assert OpenAI().fits(there()) == OpenAI(model="gpt-4o-mini-2024-07-18").fits(there()) == ""
-    assert OpenAI(model="someones-own").fits(there()) == ""
-    assert "Sentence-BERT" in OpenAI(model="sbert").fits(there())
+    assert OpenAI().fits(cell_view()) == OpenAI(model="gpt-4o-mini-2024-07-18").fits(cell_view()) == ""
+    assert OpenAI(model="someones-own").fits(cell_view()) == ""
+    assert "Sentence-BERT" in OpenAI(model="sbert").fits(cell_view())
 
 
 def test_without_a_key_it_says_what_to_set_and_what_else_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

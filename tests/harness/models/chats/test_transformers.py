@@ -12,12 +12,12 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import ChatCall, Message
 from guidebench.harness.models.chats.transformers_ import Transformers
-from tests.there import there
+from tests.cell_views import cell_view
 
 
 def test_a_model_that_answers_no_chats_or_is_not_there_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    assert "GPT-2" in Transformers(model="gpt2").fits(there()) and Transformers().fits(there()) == ""
+    assert "GPT-2" in Transformers(model="gpt2").fits(cell_view()) and Transformers().fits(cell_view()) == ""
     with pytest.raises(UserError, match="nothing"):
         Transformers(model=str(tmp_path / "nothing")).ready()
 

@@ -7,13 +7,13 @@ import pytest
 
 from guidebench.harness import registry
 from guidebench.harness.models.embedders.transformers_ import Transformers
-from tests.there import there
+from tests.cell_views import cell_view
 
 
 def test_it_is_registered_and_refuses_a_model_that_embeds_nothing() -> None:
     assert registry.get("embedder", "transformers") is Transformers
-    assert Transformers().fits(there()) == "" == Transformers(model="an/unknown-one").fits(there())
-    refusal = Transformers(model="perception_lm_1b").fits(there())
+    assert Transformers().fits(cell_view()) == "" == Transformers(model="an/unknown-one").fits(cell_view())
+    refusal = Transformers(model="perception_lm_1b").fits(cell_view())
     assert "embeds nothing" in refusal and "embedder.model" in refusal
 
 

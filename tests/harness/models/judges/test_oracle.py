@@ -15,7 +15,7 @@ from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.plan import matrix
 from guidebench.harness.streams import Streams
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
-from tests.logs import logged
+from tests.logs import log_rows
 
 SUITE = MiniGridDoorKey()
 JUDGED = ("method=vlm_rb", "judge=oracle", "replay.clip_length=8")
@@ -168,7 +168,7 @@ def test_a_run_draws_no_frame_and_its_judgements_err_both_ways_after_their_delay
         "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16", "learner.learning_starts=64",
     )  # fmt: skip
     study = train(*settings, packs=[(0, 1, 2)])
-    judged = [row for run in study.glob("*/*/*/seed-*") for row in logged(run, "judgements")]
+    judged = [row for run in study.glob("*/*/*/seed-*") for row in log_rows(run, "judgements")]
     assert len(judged) >= 3 * 200 // 8 and {row["score"] for row in judged} == {0.0, 1.0}
     assert {row["applied"] - row["asked"] for row in judged} == {40}
     assert {(row["score"], row["events"] > 0) for row in judged} == {(0, False), (1, False), (0, True), (1, True)}

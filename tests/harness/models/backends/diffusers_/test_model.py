@@ -17,9 +17,9 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models import checkup
 from guidebench.harness.models.calls import DenoiseCall, EmbedCall
 from guidebench.harness.models.embedders.diffusers_ import Diffusers
+from tests.cell_views import cell_view
 from tests.conftest import require
 from tests.harness.models.test_convert import WritesOnLoad
-from tests.there import there
 
 require("diffusers")
 
@@ -127,8 +127,8 @@ def test_what_is_not_here_is_said_before_a_run(monkeypatch: pytest.MonkeyPatch, 
 
 def test_it_is_registered_and_refuses_a_model_that_denoises_nothing() -> None:
     assert registry.get("embedder", "diffusers") is Diffusers and Diffusers.answers == ("denoise",)
-    assert Diffusers().fits(there()) == "" == Diffusers(model="an/unknown-one").fits(there())
-    assert "is no diffusion model; choose sd-2.1-base" in Diffusers(model="clip").fits(there())
+    assert Diffusers().fits(cell_view()) == "" == Diffusers(model="an/unknown-one").fits(cell_view())
+    assert "is no diffusion model; choose sd-2.1-base" in Diffusers(model="clip").fits(cell_view())
 
 
 def test_a_checkup_loads_it_and_makes_a_small_call(tiny: Callable[..., Path]) -> None:

@@ -20,9 +20,9 @@ from guidebench.harness.models.calls import Call, EmbedCall, SegmentCall, TrackC
 from guidebench.harness.models.calls.segment import mask_of, overlap
 from guidebench.harness.models.calls.track import track_of_masks
 from guidebench.harness.models.embedders.transformers_segmenter import Segmenter, Tracker
+from tests.cell_views import cell_view
 from tests.conftest import require
 from tests.harness.models.test_convert import WritesOnLoad
-from tests.there import there
 
 require("transformers")
 
@@ -146,8 +146,8 @@ def test_what_is_not_here_is_said_before_a_run(tmp_path: Path) -> None:
 def test_the_roles_mean_them_and_other_models_do_not_fit() -> None:
     assert registry.meant("embedder", "transformers", "segmenter") == "transformers_segmenter"
     assert registry.meant("embedder", "transformers", "tracker") == "transformers_tracker"
-    assert Segmenter().fits(there()) == "" == Tracker(model="an/unknown-one").fits(there())
-    assert "answers no call of kind 'track'; choose sam2" in Tracker(model="clip").fits(there())
+    assert Segmenter().fits(cell_view()) == "" == Tracker(model="an/unknown-one").fits(cell_view())
+    assert "answers no call of kind 'track'; choose sam2" in Tracker(model="clip").fits(cell_view())
 
 
 def test_a_checkup_loads_them_and_makes_a_small_call(tiny: Callable[..., Path]) -> None:

@@ -1,12 +1,10 @@
-"""Imported into the interpreter from which the tests' processes fork: they neither wait for disks nor time updates.
+"""Preloads the interpreter from which the tests' processes are forked: they neither wait for disks nor time updates.
 
-No test cuts the power, so none needs what was written to be on a disk; only tests of estimates need timings. What a
-process that trains would import or compile is imported and compiled here, once for all of them. What a process imports
-that loads a model of transformers, or asks a server, is imported here as well; the client of the Hub, which reads its
-settings from the environment when it is imported, is imported anew by a program that is pointed at another Hub
-(`tests.programs`). The model of bin_sorting takes a second to compile, and each run has several processes that draw it,
-so it is compiled here.
-"""
+No test cuts the power, so none needs what was written to be on a disk; only tests of estimates need timings. Whatever a
+process that trains, loads a model of transformers or asks a server would import or compile is imported and compiled
+here, once for all. The client of the Hub reads its settings from the environment when it is imported, so a program that
+is pointed at another Hub imports it anew (`tests.programs`). The model of bin_sorting takes a second to compile, and
+each run has several processes that draw it, so it is compiled here."""
 
 import contextlib
 import importlib
@@ -39,22 +37,24 @@ for name in (
     "transformers.models.clip.image_processing_clip",
     "gymnasium.envs.mujoco", "gymnasium_robotics", "metaworld", "crafter", "minigrid", "ogbench.manipspace",
 ):  # fmt: skip
-    with contextlib.suppress(ImportError):  # of an extra that is missing
+    with contextlib.suppress(ImportError):  # its extra is not installed
         importlib.import_module(name)
 for package in (baselines, methods, suites, backends):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        with contextlib.suppress(ImportError):  # of an extra that is missing
+        with contextlib.suppress(ImportError):  # its extra is not installed
             importlib.import_module(module.name)
 for kind in registry.KINDS:
     for name in registry.names(kind):
         part = registry.get(kind, name)
-        settings.fields(part if isinstance(part, type) else type(part))  # plans read them from the source
+        settings.fields(
+            part if isinstance(part, type) else type(part)
+        )  # plans read the fields' docstrings from the source
 with contextlib.suppress(ImportError):
     from guidebench.suites.bin_sorting import dynamics
 
-    dynamics.model()  # compiled once, for all who copy it
+    dynamics.model()  # compiled once for all forked processes
 tree = MaxSumTree(1, 2)
 tree.set(np.zeros((1, 1), np.int64), np.ones((1, 1)))
 tree.sample(np.zeros((1, 1)))
 for fault in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGQUIT):
-    signal.signal(fault, signal.SIG_DFL)  # pygame has handlers, by which a crash ends with another signal
+    signal.signal(fault, signal.SIG_DFL)  # pygame's handlers would change the signal that ends a crash

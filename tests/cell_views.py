@@ -1,4 +1,4 @@
-"""Cells as their parts see them, for tests of parts that say whether they fit."""
+"""Views of cells, for tests of parts that say whether they fit a cell."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +10,11 @@ VECTOR = Observations((4,), "float32")
 CHOICE = Actions(count=2)
 
 
-def there(
+def cell_view(
     parts: Mapping[str, Any] | None = None,
     task: str = "",
     observations: Observations = VECTOR,
     actions: Actions = CHOICE,
 ) -> CellView:
-    """A cell of these parts (section -> built configuration), on a task of these spaces."""
+    """Return the view of a cell with these parts (section -> built configuration), on a task with these spaces."""
     return CellView(parts or {}, task, observations, actions)

@@ -1,4 +1,5 @@
-"""A paper's printed numbers by what identifies them, exact, for tests that recompute what the paper derives of them."""
+"""A paper's printed numbers, exact and by what identifies them, for tests that recompute what the paper derives from
+them."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +9,7 @@ from typing import Any
 from guidebench.results import published
 
 
-class Printed:
+class PrintedNumbers:
     """The numbers of one paper, looked up by table, task, method, variant and metric, and its claims by name."""
 
     def __init__(self, paper: str) -> None:
@@ -19,15 +20,16 @@ class Printed:
     def __call__(
         self, table: str, task: str, method: str, variant: str = "", metric: str = "success_percent"
     ) -> Decimal:
-        """The one number so identified."""
+        """Return the one number with this table, task, method, variant and metric."""
         return self._values[table, task, method, variant, metric]
 
     def averages(self) -> list[Any]:
-        """The rows that average others."""
+        """Return the rows that are averages of other rows."""
         return [row for row in self.rows if _several(row) and self.parts(row)]
 
     def parts(self, row: Any) -> list[Decimal]:
-        """What a row averages: its table's rows of single tasks that are alike but for the goal."""
+        """Return the numbers that a row averages: those of its table's single-task rows that differ from it only in
+        task and goal."""
         return [
             Decimal(str(part.value))
             for part in self.rows
@@ -50,11 +52,11 @@ def mean(values: Iterable[Decimal]) -> Decimal:
     return sum(numbers, Decimal(0)) / len(numbers)
 
 
-def rounded(value: Decimal, places: int = 2) -> Decimal:
+def round_half_up(value: Decimal, places: int = 2) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
 
 
-def listed(values: Iterable[Decimal | int]) -> str:
+def list_of_numbers(values: Iterable[Decimal | int]) -> str:
     """Numbers as a note lists them.
 
     >>> listed([30, -5, 0])
@@ -65,7 +67,7 @@ def listed(values: Iterable[Decimal | int]) -> str:
 
 
 def follows(row: Any, derived: Decimal, places: int) -> None:
-    """A printed number is the derived one, rounded; or else its note says what its parts give."""
-    said = re.search(r" give (-?[\d.]+)", row.note)
-    value, given = Decimal(str(row.value)), rounded(derived, places)
-    assert given == (Decimal(said[1]) if said else value) and (not said or given != value)
+    """Check that a printed number is the derived one, rounded, or that its note states what its parts give."""
+    noted = re.search(r" give (-?[\d.]+)", row.note)
+    value, expected = Decimal(str(row.value)), round_half_up(derived, places)
+    assert expected == (Decimal(noted[1]) if noted else value) and (not noted or expected != value)

@@ -1,6 +1,6 @@
 """Compile the test modules as pytest does, with its rewritten assertions, once for all its processes.
 
-    python -m tests.rewritten
+    python -m tests.assertion_rewriting
 
 Rewriting takes half of the time in which tests are collected. Each process of pytest would do it anew in a fresh clone,
 and at every start where PYTHONDONTWRITEBYTECODE is set. What is written is where pytest looks for it.
@@ -17,7 +17,7 @@ HOME = Path(__file__).parent
 
 
 def compile_(path: Path) -> bool:
-    """Write the bytecode of a module unless that of its present text is there; return whether it was written."""
+    """Write the bytecode of a test module unless it is up to date; return whether it was written."""
     directory = rewrite.get_cache_dir(path)
     target = directory / (path.stem + rewrite.PYC_TAIL)
     if rewrite._read_pyc(path, target) is not None:
@@ -30,8 +30,8 @@ def compile_(path: Path) -> bool:
 def main() -> None:
     modules = [path for path in HOME.rglob("*.py") if path.stem == "conftest" or path.stem.startswith("test_")]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        written = sum(pool.map(compile_, modules, chunksize=16))
-    print(f"{written} of {len(modules)} test modules compiled")
+        count = sum(pool.map(compile_, modules, chunksize=16))
+    print(f"{count} of {len(modules)} test modules compiled")
 
 
 if __name__ == "__main__":

@@ -19,11 +19,11 @@ PROVENANCE = {"commit": "abc123", "dirty": False, "packages": {}, "hardware": {"
 
 
 unrendered_module = pytest.fixture(scope="module", autouse=True)(without_pictures)
-"""Figures are not rendered in the tests of a module that imports it, nor for what they share."""
+"""Import this fixture to leave figures unrendered in a module's tests and in its module fixtures."""
 
 
 def entries(plan: Plan, seeds: Sequence[int]) -> dict[str, Any]:
-    """What study.json says of a plan's cells and their stages."""
+    """Return the entries of study.json for a plan's cells and their stages."""
     return {
         cell.id: {
             "directory": cell.directory,
@@ -53,15 +53,15 @@ def _write_run(cell: Cell, seed: int, run: Path, completed: float) -> None:
     state = {"schema": schema.SCHEMA_VERSION, "status": "finished", "seed": seed, "step": cell.steps,
              "steps": cell.steps, "error": None, "provenance": PROVENANCE}  # fmt: skip
     (run / "run.json").write_text(json.dumps(state))
-    content = record(cell)
-    names: dict[str, Any] = {key: content[key] for key in schema.EVALUATION if key in content}
-    rows, told = [], []
+    cell_record = record(cell)
+    names: dict[str, Any] = {key: cell_record[key] for key in schema.EVALUATION if key in cell_record}
+    rows, outcomes = [], []
     for episode, (success, length) in enumerate(((True, 100), (False, 300))):
         row = {**dict.fromkeys(schema.EVALUATION), **names, "study": "s", "seed": seed, "step": cell.steps,
                "episode": episode, "return": float(success), "success": success, "length": length}  # fmt: skip
         rows.append({**row, schema.SCORE: completed} if cell.score.recorded else row)
         for outcome, value in (("completion", completed), ("alive", 1.0 - episode)):
-            told.append({"step": cell.steps, "episode": episode, "outcome": outcome, "value": value})
+            outcomes.append({"step": cell.steps, "episode": episode, "outcome": outcome, "value": value})
     write_rows(run, "evaluations", rows, parquet=True)
-    write_rows(run, "outcomes", told)
+    write_rows(run, "outcomes", outcomes)
     write_rows(run, "timings", [{"step": cell.steps, "seconds": 90.0, "evaluation_seconds": 8.0, "seeds": 1}])
