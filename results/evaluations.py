@@ -62,7 +62,7 @@ def evaluations(study: StudyRecord) -> dict[tuple[str, int], Evaluations]:
         names = ("step", "episode", "return", "success", "length", schema.SCORE)
         for run in unfinished:
             part = lines[lines["directory"] == run.directory]
-            curves[run.cell.id, run.seed] = _evaluations(*(part[name].to_numpy() for name in names))
+            curves[run.cell.id, run.seed] = _averages(study, run, *(part[name].to_numpy() for name in names))
     if (count := sum(len(curve.steps) for curve in curves.values())) > MOST:
         raise UserError(f"{study.directory} has {count:,} evaluations; at most {MOST:,} are read")
     keys = ((run.cell.id, run.seed) for run in study.runs)
@@ -115,7 +115,16 @@ def _of_file(study: StudyRecord, path: Path, footer: Any, run: RunRecord) -> Eva
         or _has_repetitions(steps, episodes)
     ):
         _refuse(study, run)
-    return _evaluations(steps, episodes, returns, success, lengths, scores)
+    return _averages(study, run, steps, episodes, returns, success, lengths, scores)
+
+
+def _averages(study: StudyRecord, run: RunRecord, *columns: NDArray[Any]) -> Evaluations:
+    """Return the evaluations of a run's episodes; refuse sums beyond all numbers."""
+    with np.errstate(over="ignore"):
+        curve = _evaluations(*columns)
+    if not np.isfinite(curve.returns + curve.scores).all():
+        _refuse(study, run)
+    return curve
 
 
 def _has_repetitions(steps: NDArray[Any], episodes: NDArray[Any]) -> bool:
