@@ -317,12 +317,12 @@ def test_a_foundation_model_is_asked_only_when_told_and_then_replayed(
 def test_what_a_model_answered_while_the_agent_acted_stands_from_there_on() -> None:
     def words(*answers: tuple[int, Any]) -> dict[int, str]:
         recording = object.__new__(gallery.Gallery)
-        recording._said, recording._steps = {}, {0: 0}
+        recording._captions, recording._steps = {}, {0: 0}
         for step, answer in answers:
             recording._steps[0] = step
             question = Question(0, np.zeros(0, np.int64), None, np.zeros((0, 0), bool), "", "planner")
             recording.heard([question], [answer])
-        return gallery.together(recording._said.get(0, {}), {3: ["judge: P(yes) 0.50"]})
+        return gallery.together(recording._captions.get(0, {}), {3: ["judge: P(yes) 0.50"]})
 
     assert words((0, "find a tree"), (5, {"goal": "cut it", "boxes": [[1, 2]]})) == {
         0: "planner: find a tree",
