@@ -64,6 +64,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.names
 
 # The documentation as a site, in build/site. Generated pages import this checkout, so mkdocs starts as a module.
 docs: $(STAMP)

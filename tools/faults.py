@@ -78,7 +78,7 @@ NAMED = (
     Fault(
         "bound_not_checked",
         "results/limits.py",
-        "if found > most:",
+        "if total > most:",
         "if False:",
         "A stranger's files may be of any size.",
     ),

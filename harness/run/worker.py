@@ -80,10 +80,16 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameter codes of glibc's mallopt: trim threshold, mmap threshold."""
 
 
-def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> None:
+def work(
+    job: Job,
+    tell: Callable[[dict[str, Any]], None],
+    stop: Callable[[], bool],
+    attach: Callable[[Loop], Callable[[], None]] | None = None,
+) -> None:
     """Train the job's seeds to the end, as many at the same time as the job says or as fit into the GPU's memory. An
     error of seeds that train together is raised when the others have trained. Raise Full at once if they do not fit
-    after all, and Stopped if `stop` returns True."""
+    after all, and Stopped if `stop` returns True. `attach` gets each loop before it runs, such as to time it, and
+    returns the function that detaches it."""
     import torch
 
     torch.set_num_threads(job.threads)
@@ -98,7 +104,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
     for seeds in groups:
         group = replace(job, seeds=seeds)
         try:
-            trained += _train(group, cell, tell, stop)
+            trained += _train(group, cell, tell, stop, attach)
             if len(groups) > 1:
                 tell({"event": "trained", "seeds": seeds})
         except Stopped:
@@ -150,7 +156,13 @@ def _groups(job: Job, cell: Cell) -> list[tuple[int, ...]]:
     ]  # fmt: skip
 
 
-def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> int:
+def _train(
+    job: Job,
+    cell: Cell,
+    tell: Callable[[dict[str, Any]], None],
+    stop: Callable[[], bool],
+    attach: Callable[[Loop], Callable[[], None]] | None,
+) -> int:
     """Train seeds together to the end, and return how many were trained. Raise Stopped if `stop` returns True."""
     held = _take(job, cell, tell)
     if not held:
@@ -241,7 +253,10 @@ def _train(job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None], stop: C
             new = [row for row, offset in enumerate(offsets) if not offset.get("probes")]
             judge = cell.judge if cell.judge in question_roles else ""
             probes.describe(new, backends.get(judge), stopping, judge)
-            loop.run()
+            with contextlib.ExitStack() as attached:
+                if attach is not None:
+                    attached.callback(attach(loop))
+                loop.run()
         except Stopped as stopped:
             journal.stopped(str(stopped))
             raise

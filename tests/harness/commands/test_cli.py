@@ -83,7 +83,7 @@ def test_one_kind_can_be_listed_in_the_singular_or_plural(bench) -> None:
 def test_help_names_every_command_and_shows_examples(bench) -> None:
     commands = [line.split()[0] for line in bench("--help")[1].splitlines() if re.match(r" {4}[a-z]", line)]
     documented = ("cite", "compare", "export", "import")
-    others = ("dataset", "label", "leaderboard", "report", "submit", "verify", "watch")
+    others = ("dataset", "label", "leaderboard", "profile", "report", "submit", "verify", "watch")
     assert set(commands) == {*cli.COMMANDS, *documented, *others}
     for command in documented:
         assert f"\n  bench {command} " in bench(command, "--help")[1]
