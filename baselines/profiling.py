@@ -205,7 +205,7 @@ class Profiler:
             self._count_updates(learner)
             put(learner, ["update"], "forward")
         for experience in getattr(agent, "experiences", {}).values():
-            for stream in getattr(experience, "each", [experience]):
+            for stream in getattr(experience, "by_seed", [experience]):
                 put(stream, ["add"], "storage")
                 put(stream, ["sample", "feedback"], "sampling")
                 put(stream, ["metrics", "spread"], "log")
@@ -332,9 +332,9 @@ def _products(operation: Any, args: Sequence[Any], outputs: Any) -> Iterator[Pro
                 yield product
 
 
-def _product(left: Any, right: Any) -> Product:
-    *batch, rows, inner = left.shape
-    return Product(int(np.prod(batch)), rows, inner, right.shape[-1])
+def _product(first: Any, second: Any) -> Product:
+    *batch, rows, inner = first.shape
+    return Product(int(np.prod(batch)), rows, inner, second.shape[-1])
 
 
 def _convolution(inputs: Any, weight: Any, outputs: Any) -> Product:
@@ -349,13 +349,13 @@ def product_rate(product: Product, seconds: float = 0.5) -> float:
     the fastest of the turns that `seconds` hold."""
     import torch
 
-    left = torch.randn(product.batch, product.rows, product.inner)
-    right = torch.randn(product.batch, product.inner, product.columns)
+    first = torch.randn(product.batch, product.rows, product.inner)
+    second = torch.randn(product.batch, product.inner, product.columns)
     until, fastest = time.perf_counter() + seconds, np.inf
     repeats = max(1, int(1e8 / product.flops))
     while time.perf_counter() < until:
         started = time.perf_counter()
         for _ in range(repeats):
-            torch.bmm(left, right) if product.batch > 1 else torch.mm(left[0], right[0])
+            torch.bmm(first, second) if product.batch > 1 else torch.mm(first[0], second[0])
         fastest = min(fastest, (time.perf_counter() - started) / repeats)
     return product.flops / fastest

@@ -50,8 +50,8 @@ class SegmentCall(Call):
     @classmethod
     def read(cls, form: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
         match form:
-            case {"image": dict() as image_form, "points": list(points), "text": str(text)} if len(points) <= MOST_POINTS:
-                return cls(np.asarray(part(image_form, image)), tuple(point_of(point) for point in points), text)
+            case {"image": dict() as stored, "points": list(points), "text": str(text)} if len(points) <= MOST_POINTS:
+                return cls(np.asarray(part(stored, image)), tuple(point_of(point) for point in points), text)
         raise ValueError(f"a call to segment has an image, at most {MOST_POINTS} points, and a text")
 
     @classmethod
