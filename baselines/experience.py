@@ -216,7 +216,7 @@ class Uneven:
     @property
     def stored(self) -> Array:
         """Number of transitions that may be drawn, int [S]."""
-        return np.concatenate([experience.stored for experience in self.by_seed])
+        return np.concatenate([seed_experience.stored for seed_experience in self.by_seed])
 
     def cut(self) -> None:
         """Mark for every seed that its next stored transition does not follow its last one."""
@@ -351,8 +351,8 @@ def _of(transition: Transition, row: int) -> Transition:
     fields: dict[str, Any] = {
         name: None if values is None else values[row : row + 1] for name, values in transition._asdict().items()
     }
-    texts = transition.words
-    return Transition(**fields | {"words": texts and StepWords(*(words[row : row + 1] for words in texts))})
+    step_words = transition.words
+    return Transition(**fields | {"words": step_words and StepWords(*(words[row : row + 1] for words in step_words))})
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:

@@ -53,7 +53,7 @@ class Frames:
         return following
 
     def fill(self, observations: Array, newest: Array, opening: Array, earlier: Array, since: Array) -> None:
-        """Write the observations at slots `earlier` [B, 0] of one seed into `whole` [B].
+        """Write the observations at slots `earlier` [B, 0] of one seed into `observations` [B].
 
         `newest` [slots] are the stored frames. `opening` [slots] are whole observations at which a stack starts anew.
         `earlier` [B, k] holds each slot and those before it. `since` [B] is the number of steps since the stack started

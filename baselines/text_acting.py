@@ -121,8 +121,8 @@ class TextAgent(RecallingAgent):
         return [sentence.tobytes().rstrip(b"\0") for sentence in observation[TEXT]]
 
     def read(self, observation: Array, places: Sequence[Place], ctx: Context) -> Array:
-        """Return the learner's observations for the task's, [n, …], which were made at these places; ask the model
-        about new texts."""
+        """Return the learner's observations for the task's, [n, …], after asking the model about texts that are new.
+        `places`: the seed and the episode in which each was made."""
         texts = self.texts(observation, [place.row for place in places])
         return self.join_arrays(
             observation, self.text_arrays.of(texts, [*places] * (len(texts) // len(places)), self.active, ctx)

@@ -138,9 +138,9 @@ def peer_update(suite_task: SuiteTask, learner: str, device: str) -> Update:
     return lambda: model.train(1, settings["batch_size"])
 
 
-def our_update(suite_task: SuiteTask, learner: str, seeds: int, device: str) -> Update:
+def our_update(task_names: SuiteTask, learner: str, seeds: int, device: str) -> Update:
     """Return a function that makes a gradient step of `seeds` learners together on a fixed batch."""
-    return update_of(*our_learner(suite_task, learner, seeds, device))
+    return update_of(*our_learner(task_names, learner, seeds, device))
 
 
 def our_learner(

@@ -129,8 +129,8 @@ def learnt(data: Data, replay: str, settings: dict[str, Any], seeds: int, update
     looks = []
     with tempfile.TemporaryDirectory() as directory:
         build = make_build(cell, range(seeds), "cpu", [Path(directory) / str(seed) for seed in range(seeds)])
-        observations = Observations(data.observation.shape[1:], "float32")
-        build = dataclasses.replace(build, observations=observations, slots=total)
+        observation_space = Observations(data.observation.shape[1:], "float32")
+        build = dataclasses.replace(build, observations=observation_space, slots=total)
         learner, sampler = build.parts["learner"].spawn(build), build.parts["replay"].spawn(build)
         for index in range(total):
             sampler.added(index, Span(0, index + 1, total), None)
@@ -173,8 +173,12 @@ def errors(learner: Any, data: Data, seeds: int) -> dict[str, list[float]]:
 
 def floor(sampler: Any, step: int) -> dict[str, list[float]]:
     """Return for each seed the share of transitions at the smallest possible priority; empty without priorities."""
-    metrics = sampler.metrics(step)
-    return {"floor_share": metrics["replay/floor_share"].tolist()} if "replay/floor_share" in metrics else {}
+    sampler_metrics = sampler.metrics(step)
+    return (
+        {"floor_share": sampler_metrics["replay/floor_share"].tolist()}
+        if "replay/floor_share" in sampler_metrics
+        else {}
+    )
 
 
 def measure(seeds: int, updates: int, transitions: int, variants: dict[str, Any]) -> Iterator[dict[str, Any]]:

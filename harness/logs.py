@@ -195,7 +195,7 @@ def together(declared: Iterable[tuple[str, Mapping[str, Log]]], reserved: Iterab
     A part may add optional columns to a log that another part declares.
     Raise UserError for an invalid log or column, and for parts that contradict each other.
     """
-    merged: dict[str, Log] = {}
+    declared_logs: dict[str, Log] = {}
     owners: dict[tuple[str, str], str] = {}
     for part, logs in declared:
         for name, log in logs.items():
@@ -206,12 +206,14 @@ def together(declared: Iterable[tuple[str, Mapping[str, Log]]], reserved: Iterab
             if STEP in log.columns:
                 raise UserError(f"{subject} with the column {STEP!r}, which is written with every row; leave it out")
             with_step = Log(log.meaning, {STEP: count("environment step at which the row was written"), **log.columns})
-            merged[name] = _merged(name, merged[name], with_step, subject, owners) if name in merged else with_step
+            declared_logs[name] = (
+                _merged(name, declared_logs[name], with_step, subject, owners) if name in declared_logs else with_step
+            )
             for column in with_step.columns:
                 owners.setdefault((name, column), part)
-    if len(merged) > LOGS:
-        raise UserError(f"the parts of a cell declare {len(merged)} logs; at most {LOGS} are kept")
-    return merged
+    if len(declared_logs) > LOGS:
+        raise UserError(f"the parts of a cell declare {len(declared_logs)} logs; at most {LOGS} are kept")
+    return declared_logs
 
 
 def _merged(name: str, one: Log, other: Log, subject: str, owners: Mapping[tuple[str, str], str]) -> Log:

@@ -115,8 +115,8 @@ class RowLog:
             raise UserError(f"{place}{wrong}; {rows.ADVICE}")
         for name, expected in self._claims.items():
             if row[name] != expected:
-                claim = f"{str(row[name])[:80]!r}, but it lies in the directory of {name} {expected!r}"
-                raise UserError(f"{place}, column {name!r}: {claim}")
+                contradiction = f"{str(row[name])[:80]!r}, but it lies in the directory of {name} {expected!r}"
+                raise UserError(f"{place}, column {name!r}: {contradiction}")
         for name in ("step", "episode", "length"):
             if row[name] < 0:
                 raise UserError(f"{place}, column {name!r}: {row[name]}; expected a whole number of at least 0")

@@ -168,10 +168,10 @@ def joined(batches: list[Batch]) -> Batch:
     return first._replace(**{**fields, "columns": columns, "number": None})
 
 
-def part(update: Update, span: slice) -> Update:
+def part(update: Update, batch_slice: slice) -> Update:
     """Return the part of an update that concerns the transitions `span` of its batch."""
-    less = None if update.reducible is None else update.reducible[:, span]
-    return Update(update.td_error[:, span], update.metrics, less)
+    less = None if update.reducible is None else update.reducible[:, batch_slice]
+    return Update(update.td_error[:, batch_slice], update.metrics, less)
 
 
 SMOKE: Layer = {

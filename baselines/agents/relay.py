@@ -257,9 +257,9 @@ class RelayAgent(StandardAgent):
         if not relaying.any():
             return drawn, metrics
         # an update draws the random numbers of all seeds; those whose relay is over get theirs back
-        stream_states = {row: self._branches[row].state() for row in np.flatnonzero(~relaying).tolist()}
+        random_states = {row: self._branches[row].state() for row in np.flatnonzero(~relaying).tolist()}
         update = self.learn_from(self.explorer, drawn.shaped(self.guide.unguided), relaying, ctx.step)
-        for row, state in stream_states.items():
+        for row, state in random_states.items():
             self._branches[row].load_state(state)
         explorer_metrics = {
             f"explorer/{name}": np.where(relaying, values, np.nan) for name, values in update.metrics.items()

@@ -258,7 +258,8 @@ def _methods(number: Any) -> list[str]:
     else:
         variant = published.variant(number.variant)
         meant = [
-            reading.method for reading in about.reads(about.tasks.get(number.task, number.task), number.method, variant)
+            possible_configuration.method
+            for possible_configuration in about.reads(about.tasks.get(number.task, number.task), number.method, variant)
         ]
     return [method for method in meant if method in _registered_names("method")]
 

@@ -108,26 +108,26 @@ def levels(imports: Mapping[str, frozenset[str]]) -> dict[str, int]:
     return {name: level(name) for name in imports}
 
 
-def draw_folders(folders: Mapping[str, Folder]) -> str:
+def draw_folders(folders_by_name: Mapping[str, Folder]) -> str:
     """Return an SVG with a box for each package above those that it imports, and arrows to the nearest of them."""
-    imports = {name: folder.imports for name, folder in folders.items()}
+    imports = {name: folder.imports for name, folder in folders_by_name.items()}
     level, arrows = levels(imports), nearest(imports)
     columns, place = 3, dict[str, int]()
-    for name in sorted(folders, key=lambda name: (level[name], name)):
+    for name in sorted(folders_by_name, key=lambda name: (level[name], name)):
         below = [place[other] for other in sorted(arrows[name]) if level[other]]
         occupied = {place[other] for other in place if level[other] == level[name]}
-        place[name] = next(column for column in [*below, *range(len(folders))] if column not in occupied)
+        place[name] = next(column for column in [*below, *range(len(folders_by_name))] if column not in occupied)
     wide, margin, gap = (WIDTH - 40) / columns - 20, 20.0, 46.0
     boxes, top = dict[str, tuple[float, float, float, float]](), 20.0
     texts: dict[str, list[str]] = {}
     for step in range(max(level.values()), -1, -1):
-        names = [name for name in folders if level[name] == step]
+        names = [name for name in folders_by_name if level[name] == step]
         for name in names:
             alone = len(names) == 1 and step == 0
             width = WIDTH - 2 * margin if alone else wide
-            inside = ", ".join(folders[name].within)
+            inside = ", ".join(folders_by_name[name].within)
             texts[name] = [
-                *textwrap.wrap(folders[name].purpose, int((width - 24) / 7)),
+                *textwrap.wrap(folders_by_name[name].purpose, int((width - 24) / 7)),
                 "",
                 *textwrap.wrap(inside, int((width - 24) / 8)),
             ]

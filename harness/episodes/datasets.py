@@ -47,7 +47,8 @@ class Dataset(NamedTuple):
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """Identifies a dataset: the part in a role, for a task of a configured suite."""
+    """Identifies a dataset: the part of kind `dataset` that fills a role of the cell, and the suite and task whose
+    transitions it holds."""
 
     role: str
     part: Any

@@ -102,15 +102,16 @@ def spec(cell: Cell, seed: int) -> DemonstrationSpec | None:
 def prepare(cell: Cell, seed: int, tell: Tell = lambda successes, attempts: None) -> Demonstrations:
     """Return the demonstrations that the run of `cell` with this seed begins with. Raise UserError if its replay cannot
     hold them."""
-    run_spec = spec(cell, seed)
-    if run_spec is None:
+    demonstration_spec = spec(cell, seed)
+    if demonstration_spec is None:
         return Demonstrations((), "")
-    demonstrations = obtain(run_spec, tell)
+    demonstrations = obtain(demonstration_spec, tell)
     capacity = cell.section("training").capacity
     if demonstrations.length > capacity:
         raise UserError(
-            f"training.capacity={capacity} is smaller than the {run_spec.count} demonstrations of {run_spec}, which "
-            f"are {demonstrations.length} transitions: raise training.capacity or lower training.demonstrations"
+            f"training.capacity={capacity} is smaller than the {demonstration_spec.count} demonstrations of "
+            f"{demonstration_spec}, which are {demonstrations.length} transitions: raise training.capacity or "
+            f"lower training.demonstrations"
         )
     return demonstrations
 

@@ -62,5 +62,5 @@ def ring_slots(cell: Cell) -> int:
 
 
 def checkpoint_spacing(cell: Cell, every: int) -> int:
-    """Return the steps between checkpoints: `asked`, limited by the ring of a long run."""
+    """Return the steps between checkpoints: `every`, limited by the ring of a long run."""
     return min(every, SPACING) if most_stored(cell) > ring_slots(cell) else every

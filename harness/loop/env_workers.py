@@ -296,7 +296,8 @@ class _HeldTask:
         return methods, self._task.instruction, self._task.max_steps
 
     def call(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, dict[str, Any], str]:
-        """Call a method; return its value, and the wanted readings and the episode's instruction after it."""
+        """Call a method of the task that this process holds; return its value and, after it, the readings that were
+        ever called (`READINGS`) and the episode's instruction."""
         value = getattr(self._task, method)(*arguments)
         if method in READINGS:
             self._read_methods = tuple(dict.fromkeys((*self._read_methods, method)))

@@ -210,8 +210,8 @@ class Loop:
 
     def consult(self, questions: Sequence[Question]) -> list[Any]:
         """Return the answers to questions of training synchronously."""
-        placed_questions = [placed(question, self.tasks[question.row]) for question in questions]
-        return self._consult(placed_questions, [""] * len(placed_questions))
+        completed_questions = [placed(question, self.tasks[question.row]) for question in questions]
+        return self._consult(completed_questions, [""] * len(completed_questions))
 
     def _consult(self, questions: Sequence[Question], scopes: Sequence[str]) -> list[Any]:
         """Return the answer to each question, in order; None for a stopped seed, whose question is not sent."""

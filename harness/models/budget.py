@@ -98,7 +98,8 @@ class Budget:
             account["spent"], account["grants"] = plus(account["spent"], spent), grants
 
     def rest(self) -> None:
-        """Do nothing: other workers may use the unreserved part of the budget at any time."""
+        """Release what this worker does not need while it waits. Nothing is to be done here, since workers share the
+        unreserved part of this budget at any time."""
 
     def close(self) -> None:
         os.close(self._file)

@@ -188,11 +188,11 @@ def settle(folder: Path, account: Path) -> bool:
         return True
     if any(leases.holder(path) is not None for path in folder.iterdir() if path.is_dir()):
         return False
-    counted = budget.spent(account)[1]
-    number, spent = counted, NOTHING
+    last_counted_grant = budget.spent(account)[1]
+    number, spent = last_counted_grant, NOTHING
     while (grant := _read(folder, number + 1)) is not None:
         number, spent = number + 1, plus(spent, grant.spent or grant.amounts)
-    if number > counted:
+    if number > last_counted_grant:
         counting = Budget(account, Limits())
         counting.count(number, spent)
         counting.close()

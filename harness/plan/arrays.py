@@ -104,9 +104,11 @@ def fitted(value: Any, declared: Declared, keys: int) -> tuple[Array | None, str
     has another shape, since every further answer would fail as well."""
     spec, shape = declared.spec, (keys, *declared.spec.shape)
     if not (isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.shape == shape):
-        form = f"{value.dtype} {[*value.shape]}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+        returned_form = (
+            f"{value.dtype} {[*value.shape]}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+        )
         raise UserError(
-            f"{declared}, and its dialogue returned {form} for a question of {keys} keys; expected "
+            f"{declared}, and its dialogue returned {returned_form} for a question of {keys} keys; expected "
             f"{[*shape]}; correct the declaration (`array`) or the dialogue, or choose a model whose answers "
             f"have that shape with {declared.role}.model=…"
         )

@@ -376,7 +376,7 @@ def stage_identity(stage: str, keeps: Sequence[str]) -> str:
 
 def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any], stage: str = "") -> str:
     """Return the id of a cell, computed identically from a plan and from a record. `values`: all of its settings;
-    `stage`: `begun` of its pre-training stage, or ""."""
+    `stage`: `stage_identity` of its pre-training stage, or ""."""
     excluded = _excluded_roles(names, values)
     content = {
         "schema": SCHEMA,

@@ -210,8 +210,8 @@ def _words(by_key: Mapping[str, Override], others: Sequence[str] = (), prefix: s
             raise UserError(f"{prefix}seeds= is given, but a stage has the seeds of the runs after it; leave it out")
         else:
             words = dict.fromkeys((*NAME_KEYS, *KINDS, *registry.roles(), *others))
-            title = f"setting{' of a stage' if prefix else ''}"
-            raise unknown_words.key(key, override.values, words, [] if prefix else _present(by_key), title, prefix)
+            key_noun = f"setting{' of a stage' if prefix else ''}"
+            raise unknown_words.key(key, override.values, words, [] if prefix else _present(by_key), key_noun, prefix)
     return Words(names, parts, setting_words, _words(before, (), f"{prefix}{PREFIX}") if before else None)
 
 
@@ -392,8 +392,8 @@ def _cells_of(
     command_words: frozenset[str],
     after: Sequence[str] = (),
 ) -> Iterable[Cell]:
-    """Yield the cells of these combinations of parts, each with its stages. `own`: the words that set something in a
-    cell of the command itself; `after`: what follows a stage, as method and task."""
+    """Yield the cells of these combinations of parts, each with its stages. `command_words`: those that set something
+    in a cell of the command itself; `after`: what follows a stage, as method and task."""
     for combination in named:
         names = combination.names
         place = f"{names.method} on {names.suite}/{names.task}"

@@ -206,8 +206,8 @@ def _either(names: Sequence[str], prefix: str = "") -> str:
 
 
 def twice(word: str, values: Sequence[Any]) -> UserError:
-    """Return the error for a word that a command holds twice, with all of its values; one of them may be the name of
-    another kind."""
+    """Return the error for `word=` typed twice with `values`. If one of the values is the name of another kind of part,
+    the error says how to write that part."""
     once = f"{word}= is given twice; name it once, with commas for several values"
     names = meanings.names_for(word)
     kind = next((kind for kind in meanings.KINDS if meanings.word(kind) == word), word)

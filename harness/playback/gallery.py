@@ -143,8 +143,8 @@ class Gallery:
         """Record the models' answers to the agent as captions from the present step of each episode on."""
         for question, answer in zip(questions, answers, strict=True):
             if words := in_words(answer):
-                captions = self._captions.setdefault(question.episode, {})
-                captions.setdefault(self._steps.get(question.episode, 0), []).append(f"{question.to}: {words}")
+                captions_by_step = self._captions.setdefault(question.episode, {})
+                captions_by_step.setdefault(self._steps.get(question.episode, 0), []).append(f"{question.to}: {words}")
 
     def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
         """Draw and write the episodes to show; `message` says which, or why there are none."""

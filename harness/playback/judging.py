@@ -100,8 +100,8 @@ def _on_record(run: Path, models: Models) -> bool:
 
 
 def _scores_of(queue: QuestionQueue, judge_title: str, seed: int, chosen_clips: Sequence[Clip]) -> ClipScores:
-    """Return the judge's scores of the clips; all questions are sent before the first wait. `who`: the judge, for
-    messages."""
+    """Return the judge's scores of the clips; all questions are sent before the first wait. `judge_title`: the
+    judge in messages."""
     questions = [
         (
             Question(0, np.zeros(0, np.int64), clip.snapshots, clip.events, to=queue.role, episode=clip.episode),

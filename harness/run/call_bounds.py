@@ -58,9 +58,9 @@ def conversations(cell: Cell, role: str) -> list[Most] | None:
 
 
 def clips(cell: Cell, view: CellView, role: str) -> Iterator[Most]:
-    """Yield upper bounds of the clips that replays and probes send to the judge in a role: those of demonstrations and
-    of what a run collects, cut short by the ends of episodes, and those of the reference episode. A clip that is cut
-    short is filled up to its full length."""
+    """Yield upper bounds of the clips that are sent to the judge in a role: those of each replay, and those that probes
+    make of the reference episode. Episodes end within clips, so there may be more clips than steps allow at full
+    length; each is counted with the frames of a full one."""
     needing = [other for other in cell.sections.values() if isinstance(other, ReplayPart) and role in other.needs]
     longest = max((other.judged_transitions for other in needing), default=0)
     if not longest:
@@ -103,8 +103,12 @@ def first_calls(cells: Sequence[Cell]) -> dict[str, Usage]:
             contacts.append(contact.StudyModel(part.role, part.kind, model))
             named[id(model)] = cell.called(part)
     totals: dict[str, Usage] = {}
-    for first_call in contact.distinct(contacts):
-        name, model, call = named[id(first_call.config)], first_call.config, tiny(first_call.config, first_call.kind)
+    for study_model in contact.distinct(contacts):
+        name, model, call = (
+            named[id(study_model.config)],
+            study_model.config,
+            tiny(study_model.config, study_model.kind),
+        )
         times = min(contact.ATTEMPTS, model.policy().attempts) + OPTIONAL_FIELDS
         usage = Usage(times)
         if isinstance(call, ChatCall):

@@ -158,8 +158,8 @@ def cached_costs(plan: Plan, places: Sequence[Slot]) -> dict[str, Cost]:
 
 
 def completed(plan: Plan, costs_by_id: Mapping[str, Cost]) -> list[Cost]:
-    """Return the cost of each cell of a plan: the one in `known`, else by operation counts, scaled by those of similar
-    cells in `known`."""
+    """Return the cost of each cell of a plan: the one in `costs_by_id`, else by operation counts, scaled by those of
+    similar cells in `costs_by_id`."""
     ratios: dict[Any, list[float]] = {}
     for cell in plan.trained:
         if cell.id in costs_by_id:

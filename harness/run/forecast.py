@@ -27,11 +27,15 @@ class Forecast:
     """The hours of a study's unfinished runs from its beginning, corrected as its cells are timed."""
 
     def __init__(
-        self, plan: Plan, places: Sequence[Slot], costs_by_id: Mapping[str, Cost], shares: Mapping[str, float]
+        self,
+        plan: Plan,
+        places: Sequence[Slot],
+        costs_by_id: Mapping[str, Cost],
+        unfinished_shares: Mapping[str, float],
     ) -> None:
         """`costs_by_id`: cell id -> cost, of the cells whose cost is better known than by operation counts; `shares`:
         cell id -> share of its steps that are not done, 1 if it is missing."""
-        self._plan, self._places, self._shares = plan, places, shares
+        self._plan, self._places, self._shares = plan, places, unfinished_shares
         self._costs_by_id = dict(costs_by_id)
         self.costs: list[Cost] = []
         """Cost of a whole job of each cell."""

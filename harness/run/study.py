@@ -490,8 +490,8 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
 
 def _settle(plan: Plan, study: StudyDirectory) -> None:
     """Merge the recorded answers of the study's models; delete array answers of finished runs if
-    models.keep_arrays=finished. Do nothing while a scheduler's workers use them, on machines whose locks nobody
-    sees."""
+    models.keep_arrays=finished. Do nothing while workers of a scheduler run, since locks of the database do not reach
+    their machines."""
 
     def alone() -> bool:
         return not job_files.launchers(study.path) or leases.all_over(run.home for _, run in study.runs())

@@ -43,7 +43,8 @@ class Interval(NamedTuple):
 
 
 class Resamples(NamedTuple):
-    """Counts [tasks, runs, n] of how often each run was drawn, and how often each of the n was drawn; None: once."""
+    """Bootstrap resamples of runs: for each of n distinct resamples, how often it holds each run [tasks, runs, n], and
+    how often that resample was drawn; None if each was drawn once."""
 
     counts: Array
     times: Array | None

@@ -80,10 +80,10 @@ class FollowedRun:
     def settings(self) -> dict[str, Any]:
         """Return the cell record in a form for comparing runs: names, seed, steps, and the value of each setting."""
         names = ("cell", "suite", "task", "method", "learner", "backend", "model", "profile", "variant", "steps")
-        setting_records = self.cell.get("settings")
+        recorded_settings = self.cell.get("settings")
         values = {
             str(name): setting.get("value") if isinstance(setting, Mapping) else setting
-            for name, setting in (setting_records.items() if isinstance(setting_records, Mapping) else ())
+            for name, setting in (recorded_settings.items() if isinstance(recorded_settings, Mapping) else ())
         }
         return {**{name: self.cell[name] for name in names if name in self.cell}, "seed": self.seed, **values}
 

@@ -163,7 +163,7 @@ def _offline() -> bool:
 
 
 def _closed(folder: Path) -> int | None:
-    """Return the last step of an offline run's folder that was closed, else None."""
+    """Return the last step that an offline run's folder holds if its writer has ended it properly, else None."""
     try:
         return int(read_regular(folder / CLOSED))
     except (OSError, ValueError):

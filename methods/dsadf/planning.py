@@ -80,8 +80,8 @@ class PlannerDialogue:
         if outcome.fault == "failed":
             return None
         plan, thoughts = outcome.value or ((), "")
-        answer = {"plan": stored(plan), "thoughts": thoughts, "fault": outcome.fault, "retries": outcome.retries}
-        return Unusable(answer) if outcome.fault else answer
+        plan_record = {"plan": stored(plan), "thoughts": thoughts, "fault": outcome.fault, "retries": outcome.retries}
+        return Unusable(plan_record) if outcome.fault else plan_record
 
     async def _inferred(self, message: Message, ask: AskModel) -> dict[str, Any] | Unusable | None:
         outcome = await converse(ask, (message,), target, prompts.target_reminder, self._retries)

@@ -70,13 +70,13 @@ class PromptReader:
         verbs, nouns, alone = (_listed(prompt, begin) for begin in (VERBS, NOUNS, ALONE))
         states = _lines(prompt, STATE)
         state = states[-1] if states else ""
-        conditions = {part: _named(state, begin) for part, begin in PARTS.items()}
+        names_by_part = {part: _named(state, begin) for part, begin in PARTS.items()}
         wild = [f"{verb} {noun}" for verb in verbs for noun in nouns if f"{verb} {noun}" not in NEEDS]
         goals = []
         for goal, needs in NEEDS.items():
             verb, _, noun = goal.partition(" ")
             worded = (verb in verbs and noun in nouns) or goal in alone
-            if worded and all(set(getattr(needs, part)) <= conditions[part] for part in PARTS):
+            if worded and all(set(getattr(needs, part)) <= names_by_part[part] for part in PARTS):
                 spoilt = wild and chance(state, goal) < self._senseless
                 goals.append(wild[int(len(wild) * chance(state, goal, "which"))] if spoilt else goal)
         return {"goals": [*dict.fromkeys(goals)]}

@@ -120,14 +120,14 @@ def codes(rows: pd.DataFrame, steps: int) -> tuple[dict[str, tuple[float, ...]],
     with_code = rows[rows["code"] != ""]
     third = np.minimum(3 * with_code["step"].to_numpy() // max(steps, 1), 2)
     counts = [int((third == part).sum()) for part in range(3)]
-    shares = {}
+    shares_by_third = {}
     for code in with_code["code"].value_counts().index:
         has_code = (with_code["code"] == code).to_numpy()
-        shares[str(code)] = tuple(
+        shares_by_third[str(code)] = tuple(
             float((has_code & (third == part)).sum() / counts[part]) if counts[part] else float("nan")
             for part in range(3)
         )
-    return shares, tuple(counts)
+    return shares_by_third, tuple(counts)
 
 
 def tables(feedback_rows: Sequence[Feedback]) -> list[Grid]:

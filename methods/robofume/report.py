@@ -75,8 +75,12 @@ def _share(part: float, total: float) -> float:
 def listings(error_rates: Sequence[ErrorRates]) -> list[Listing]:
     """Return a table for the page of how often each row's classifier was wrong."""
     lines = [
-        (rates.label, rates.row.task_id, *(tables.spread(interval) for interval in rates.rates.values()))
-        for rates in sorted(error_rates, key=lambda rates: rates.row.task_id)
+        (
+            row_error_rates.label,
+            row_error_rates.row.task_id,
+            *(tables.spread(interval) for interval in row_error_rates.rates.values()),
+        )
+        for row_error_rates in sorted(error_rates, key=lambda row_error_rates: row_error_rates.row.task_id)
     ]
     return [Listing("The success classifier", ("task", *RATES), lines, on="page", words=1, note=NOTE)] if lines else []
 

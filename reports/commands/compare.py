@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 def check(against: str, records: Iterable[Mapping[str, Any]], output: Path) -> None:
     """Raise UserError if no run planned for `output` could be compared with any run in `against`, a study's directory
-    or `measured`.
+    or `measured`; for a study also if those of a shared task cannot, where for `measured` a note is printed.
 
     `records` holds the record of each planned cell, as in cell.json.
     """

@@ -269,10 +269,10 @@ def _check_entries(members: list[zipfile.ZipInfo], end: int) -> None:
 def _check_listed(members: list[zipfile.ZipInfo], manifest: Manifest) -> None:
     """Raise UserError unless an archive contains exactly the files of its manifest, in order and with the stated
     sizes."""
-    stored = [(member.filename, member.file_size) for member in members]
+    archived_sizes = [(member.filename, member.file_size) for member in members]
     listed = sorted((path, packed.bytes) for path, packed in manifest.files.items())
-    if stored != listed:
-        differs = min({*stored} ^ {*listed}, default=("", 0))[0]
+    if archived_sizes != listed:
+        differs = min({*archived_sizes} ^ {*listed}, default=("", 0))[0]
         raise UserError(f"{printable(differs) or 'the order of its entries'} is not as its manifest lists it")
 
 

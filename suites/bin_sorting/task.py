@@ -42,7 +42,7 @@ BESIDE = np.array([0.275, 0.0])
 
 
 def is_at(position: Array, place: str) -> bool:
-    """Return whether a block at `position` [3] lies at one of `words.PLACES`."""
+    """Return whether a block at `position` [3] lies at `place`, one of `words.PLACES`."""
     if place.endswith("bin"):
         return layout.bin_of(position) == place.removesuffix(" bin")
     if place == "tray":

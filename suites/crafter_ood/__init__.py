@@ -144,7 +144,8 @@ class CrafterOod(WorldSettings, SuitePart):
         return DEEDS
 
     def measures(self, task: str) -> Mapping[str, str]:
-        """Return what the tasks measure: which deeds the player could do next."""
+        """Return name -> meaning of the measures that oracles read after each step: which deeds the player could do
+        next."""
         check(task)
         return MEASURES
 

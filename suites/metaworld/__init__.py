@@ -427,8 +427,8 @@ def parts(task: str) -> tuple[str, ...]:
 
 
 def entries(task: str, state: str, several: bool) -> tuple[int, ...]:
-    """Return which of the package's 39 observation entries an observation holds; all alternating tasks have the same
-    number."""
+    """Return the indices of the package's 39 observation entries that a task's observation holds. With `several`, as
+    many for every task, since tasks that alternate within a run need observations of one shape."""
     if state == "full":
         return tuple(range(39))
     return HAND if task == "reach" and not several else REDUCED

@@ -47,7 +47,7 @@ STEADY = 5
 
 
 class SlideMotion(NamedTuple):
-    """One slide in L frames."""
+    """What each of L frames shows of one drawer or window: position, lock and red pixels."""
 
     position: Array  # float [L], metres, NaN where it is not visible
     lock: Array  # float [L], 0 locked, 1 unlocked, NaN where neither is visible

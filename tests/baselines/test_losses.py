@@ -140,10 +140,10 @@ def test_a_term_of_zero_changes_no_bit(kind: str) -> None:
     config, _, nothing = KINDS[kind]
     plain, added = learners(config, (0, 1)), learners(config, (0, 1))
     for step in range(20, 26):
-        joint = beside(batch_of(config, step), batch_of(config, 50 + step))
+        joint_batch = beside(batch_of(config, step), batch_of(config, 50 + step))
         first, second = (
-            plain.update(joint, BOTH_ACTIVE, step, "error"),
-            added.update(joint, BOTH_ACTIVE, step, "error", nothing),
+            plain.update(joint_batch, BOTH_ACTIVE, step, "error"),
+            added.update(joint_batch, BOTH_ACTIVE, step, "error", nothing),
         )
         assert np.array_equal(first.td_error, second.td_error) and np.array_equal(first.reducible, second.reducible)
         assert all(np.array_equal(first.metrics[name], second.metrics[name]) for name in first.metrics)
@@ -168,18 +168,18 @@ def test_the_batch_of_a_loss_is_that_of_its_seeds() -> None:
         return networks.q(batch.observation).mean((1, 2))
 
     learner = make(Dqn(**SMALL), VECTOR, 2, (0, 1))
-    joint = beside(*(batches(VECTOR, seed, 16, 2, 1)[0] for seed in (0, 1)))
-    joint = joint._replace(columns={"mark": np.arange(32).reshape(2, 16)}, success=joint.terminated)
-    joint = joint._replace(task_reward=joint.reward, reward=joint.reward + 1)
-    learner.update(joint, BOTH_ACTIVE, 1, None, q(look))
+    joint_batch = beside(*(batches(VECTOR, seed, 16, 2, 1)[0] for seed in (0, 1)))
+    joint_batch = joint_batch._replace(columns={"mark": np.arange(32).reshape(2, 16)}, success=joint_batch.terminated)
+    joint_batch = joint_batch._replace(task_reward=joint_batch.reward, reward=joint_batch.reward + 1)
+    learner.update(joint_batch, BOTH_ACTIVE, 1, None, q(look))
     assert [rows for rows, _ in calls] == [slice(0, 1), slice(1, 2)]
     for row, (_, part) in enumerate(calls):
         assert part.columns["mark"].tolist() == [list(range(16 * row, 16 * row + 16))]
         assert (
             torch.equal(part.reward, part.task_reward + 1)
-            and part.task_reward[0].tolist() == joint.task_reward[row].tolist()
+            and part.task_reward[0].tolist() == joint_batch.task_reward[row].tolist()
         )
-        assert part.success[0].tolist() == joint.terminated[row].tolist()
+        assert part.success[0].tolist() == joint_batch.terminated[row].tolist()
 
 
 def test_two_losses_of_a_group_add_up() -> None:

@@ -45,8 +45,8 @@ class Number:
     calls = 1
 
     async def __call__(self, content, frames, ask):
-        answer = await ask(ChatCall((Message("user", (content,)),)))
-        return None if answer.failure else int(answer.value)
+        call_result = await ask(ChatCall((Message("user", (content,)),)))
+        return None if call_result.failure else int(call_result.value)
 
 
 class Agent(BaseAgent):

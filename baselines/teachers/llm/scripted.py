@@ -54,7 +54,7 @@ class PromptTrajectory(NamedTuple):
 
 
 class ScriptedReader:
-    """Answers the last question of a conversation."""
+    """A hand-written stand-in for the language model: answers the last question of a conversation."""
 
     def __init__(self, settings: Scripted) -> None:
         self._settings = settings

@@ -45,10 +45,10 @@ def test_a_wheel_loses_what_no_step_reads_and_says_so_in_its_record(tmp_path: Pa
     (tmp_path / "wheels").mkdir()
     path = wheel(tmp_path / "wheels" / "demo-1-py3-none-any.whl", *packed_files, *lost)
     before = path.read_bytes()
-    packed = packing.pack(tmp_path / "wheels")
+    packed_folder = packing.pack(tmp_path / "wheels")
     assert path.read_bytes() == before
-    assert packed.archive == tmp_path / "wheels.tar.xz" and {*packed.missing} == {*packing.packages()}
-    with tarfile.open(packed.archive) as archive:
+    assert packed_folder.archive == tmp_path / "wheels.tar.xz" and {*packed_folder.missing} == {*packing.packages()}
+    with tarfile.open(packed_folder.archive) as archive:
         archive.extractall(tmp_path / "there", filter="data")
     with zipfile.ZipFile(tmp_path / "there" / "wheels" / path.name) as smaller_wheel:
         assert smaller_wheel.testzip() is None and {*smaller_wheel.namelist()} == {

@@ -384,7 +384,7 @@ def test_what_cannot_be_waited_for_is_refused_before_anything_runs(
 def test_a_question_that_is_not_json_is_told_by_who_asks_it(
     planner: Planner, plugin: Callable[..., Path], train: Callable[..., Path]
 ) -> None:
-    bare = PLANNING.replace("""f'"{where}, step {ctx.step}"'""", 'f"{where}, step {ctx.step}"')
+    bare = PLANNING.replace("""f'"{phase}, step {ctx.step}"'""", 'f"{phase}, step {ctx.step}"')
     plugin("bare_module", bare.replace('("planning")', '("bare")').replace('agent="planning"', 'agent="bare"'),
            {"agent": "bare", "method": "bare"})  # fmt: skip
     says = (

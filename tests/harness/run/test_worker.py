@@ -187,8 +187,8 @@ def test_a_gpu_too_small_for_the_seeds_lowers_their_number_or_ends_the_job_with_
 
 @pytest.fixture
 def train_groups(job: Job, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, ...]]]:
-    """Return a function: `trained(seeds, pack, failing)` returns the groups that a worker trains; groups with a failing
-    seed raise."""
+    """Return a function: `train_groups(seeds, pack, failing)` returns the groups that a worker trains; groups with a
+    failing seed raise."""
 
     def run(seeds: Sequence[int], pack: int, failing: Collection[int] = ()) -> list[tuple[int, ...]]:
         groups: list[tuple[int, ...]] = []

@@ -63,8 +63,8 @@ def test_steps_are_repeated_until_they_provide_what_the_rest_uses() -> None:
 def test_a_count_that_is_no_whole_number_from_1_on_is_left_out_and_refused_in_a_setting(wrong: str) -> None:
     hint = f"{HINT}\n- chop tree: gives {wrong}"
     assert read(hint)["chop tree"].gives == {} and miscounted(hint) == wrong
-    steps = plan("chop tree", "place crafting table")
-    assert supplied(steps, read(hint), START) == tuple(steps), "nothing gives wood"
+    planned_subgoals = plan("chop tree", "place crafting table")
+    assert supplied(planned_subgoals, read(hint), START) == tuple(planned_subgoals), "nothing gives wood"
     with pytest.raises(UserError, match=r"agent\.hint has a rule with"):
         ModelWithPlanner(hint=hint)
 

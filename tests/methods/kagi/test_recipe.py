@@ -56,7 +56,7 @@ def test_a_plan_tells_how_often_each_model_is_asked() -> None:
         by_role = [
             cell_view["guide"].expected_usage(cell_view, role) for role in ("segmenter", "waypoints", "classifier")
         ]
-        usages.append([(usage.calls, usage.images) for usage in by_role])
+        usages.append([(role_usage.calls, role_usage.images) for role_usage in by_role])
     assert usages == [[(19, 19), (19, 38), (60, 60)], [(19, 19), (19, 19), (36, 36)]]
     cell_view = config.cell_view(cell("method=kagi", *SCRIPTED, *run, "guide.object=true", "tracker=scripted"))
     tracked = cell_view["guide"].expected_usage(cell_view, "tracker")

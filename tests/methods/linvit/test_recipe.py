@@ -24,8 +24,8 @@ def test_it_fits_every_profile_of_the_suites_that_tell_sentences(suite: str, pro
     for cell in matrix.plan([f"suite={suite}", "method=linvit", f"profile={profile}"]).cells:
         backend = "transformers" if profile == "paper" else "scripted"
         assert cell.section("prior").backend == backend and cell.learner == "prior_dqn"
-        observation = "grey_text" if (profile, suite[:7]) == ("paper", "crafter") else "text"
-        assert cell.section("suite").observation == observation
+        observation_setting = "grey_text" if (profile, suite[:7]) == ("paper", "crafter") else "text"
+        assert cell.section("suite").observation == observation_setting
         parts = config.cell_view(cell).observations.parts
         assert "text" not in parts and parts["prior"].shape == (config.cell_view(cell).actions.count,)
 

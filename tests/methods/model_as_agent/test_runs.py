@@ -108,13 +108,13 @@ def test_equal_prompts_are_answered_once_at_temperature_0(server: Server, train:
     words = (*WORLD, *SHORT, "seeds=[0]", "method=model_as_agent", "agent.recent=0", *at(server, "performer"))
     study = train(*words, packs=[(0,)])
     trials, ledger = results.load(study, log="trials"), results.load(study, log="ledger")
-    questions = trials[["performed", "fallback"]].sum().sum()
+    question_count = trials[["performed", "fallback"]].sum().sum()
     calls = len(server.heard)
-    assert len(set(server.heard)) < questions and calls < questions + trials["unknown"].sum(), (
+    assert len(set(server.heard)) < question_count and calls < question_count + trials["unknown"].sum(), (
         "several steps share a prompt"
     )
     last = ledger.sort_values("step").iloc[-1]
-    assert last["questions"] == questions and last["failures"] == trials["fallback"].sum()
+    assert last["questions"] == question_count and last["failures"] == trials["fallback"].sum()
     replay = {"mode": "replay", "cassette": str(study)}
     assert (
         read_files(train(*words, packs=[(0,)], models=replay), LOGS) == read_files(study, LOGS)

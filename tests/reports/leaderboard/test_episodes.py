@@ -40,19 +40,19 @@ def test_the_first_run_with_a_gallery_shows_its_first_episodes_and_its_last(
     gallery(root / "seed-2")
     home = gallery(root / "seed-1")
     board = gather_board(writer, tmp_path)
-    films = only_details(board).episodes
-    assert films is not None and board.without_episodes == 0
-    assert [film.title for film in films.films] == ["Failure after 9 steps"] * 2 + ["Success after 9 steps"]
-    assert [film.about.split(";")[0] for film in films.films] == [
+    entry_films = only_details(board).episodes
+    assert entry_films is not None and board.without_episodes == 0
+    assert [film.title for film in entry_films.films] == ["Failure after 9 steps"] * 2 + ["Success after 9 steps"]
+    assert [film.about.split(";")[0] for film in entry_films.films] == [
         f"8x8, seed 1, episode {number}" for number in (0, 1, 5)
     ]
-    assert films.films[0].words == ((2, "open the door"),)
-    (caption,) = films.told
+    assert entry_films.films[0].words == ((2, "open the door"),)
+    (caption,) = entry_films.told
     assert caption.startswith(
         "8x8, seed 1: 3 of 32 episodes of an evaluation of the final policy on new layouts of grid/8x8"
     )
     assert "20 of its 32 episodes succeeded" in caption and "is no rate" in caption
-    for film, name in zip(films.films, ("00", "01", "05"), strict=True):
+    for film, name in zip(entry_films.films, ("00", "01", "05"), strict=True):
         webp = base64.b64decode(film.webp)
         galleries.check(webp, 5)
         assert webp != (home / f"{name}.webp").read_bytes() and film.webp in render(board)

@@ -92,10 +92,10 @@ def test_a_target_that_resamples_miss_is_infinitely_far(setting: Callable[..., S
 
 def test_a_row_at_a_bound_is_read_with_one_more_seed_at_the_other(setting: Callable[..., Setting]) -> None:
     ones = {seed: {100: 0.0, 200: 1.0} for seed in range(5)}
-    rate = estimator()("success_rate", [setting(ours=ones)])
-    assert rate.tested.value.tolist() == pytest.approx([1, 5 / 6])
-    assert rate.tested.error.tolist() == pytest.approx([0, 1 / 6], rel=0.1)
-    assert float(rate.interval.high) == 1 and 0.3 < float(rate.interval.low) < 0.5
+    estimated_rate = estimator()("success_rate", [setting(ours=ones)])
+    assert estimated_rate.tested.value.tolist() == pytest.approx([1, 5 / 6])
+    assert estimated_rate.tested.error.tolist() == pytest.approx([0, 1 / 6], rel=0.1)
+    assert float(estimated_rate.interval.high) == 1 and 0.3 < float(estimated_rate.interval.low) < 0.5
     both = estimator()("time_saving_percent", [setting(ours=ones, theirs=ones)]).tested
     assert len(both.value) == 3, "one in the method's row, one in the baseline's"
 

@@ -120,8 +120,8 @@ def test_fewer_than_five_seeds_are_inconclusive_and_say_so(
         add(method, {seed: {END: 0.8} for seed in range(4)}, method=method)
     paper_tables = tables(shelf())
     (line,) = [line for line in paper_tables["7"].lines if line.names == ("dqn", "8x8", "uer")]
-    number = line.cells[0][-1]
-    assert number.number.method == "uer" and number.verdict == verdicts.INCONCLUSIVE
-    assert number.reasons == ("fewer than five seeds",) and "fewer than five seeds" in text.letters(
+    published_entry = line.cells[0][-1]
+    assert published_entry.number.method == "uer" and published_entry.verdict == verdicts.INCONCLUSIVE
+    assert published_entry.reasons == ("fewer than five seeds",) and "fewer than five seeds" in text.letters(
         paper_tables.values(), []
     )

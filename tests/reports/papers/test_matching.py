@@ -95,9 +95,9 @@ def test_what_differs_from_the_paper_is_a_reason(
         **changes,
     )
     add("uer", {0: {1_000_000: 0.5}, 1: {1_000_000: 0.5}}, method="uer")
-    rows = shelf()
-    assert check_match(rows.match(number()), "ours").reasons == (reason,)
-    assert check_match(rows.match(number("uer")), "uer").reasons == (), (
+    study_shelf = shelf()
+    assert check_match(study_shelf.match(number()), "ours").reasons == (reason,)
+    assert check_match(study_shelf.match(number("uer")), "uer").reasons == (), (
         "nothing differs in the paper's own configuration"
     )
 

@@ -107,8 +107,10 @@ def test_a_worded_table_compiles_and_each_table_can_be_referred_to(
     )
     labels = re.findall(r"\\label\{(.*)\}", table)
     assert labels == ["tab:main_1", "tab:main_1-aggregates", "tab:main_1-differences"]
-    output = typeset(table + "".join(rf"\ref{{{label}}}" for label in labels), ["booktabs", "tabularx", "siunitx"])
-    assert "multiply defined" not in output
+    pdflatex_output = typeset(
+        table + "".join(rf"\ref{{{label}}}" for label in labels), ["booktabs", "tabularx", "siunitx"]
+    )
+    assert "multiply defined" not in pdflatex_output
 
 
 def test_the_python_function_writes_what_the_command_writes(writer: Writer) -> None:

@@ -23,8 +23,8 @@ def _summary(name: str) -> Summary:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_measured_study_has_tables_by_every_kind_of_statistics(name: str) -> None:
-    ours = _summary(name)
-    for summary in (ours, engines.with_rliable_s(ours, FEW)):
+    own_engine_summary = _summary(name)
+    for summary in (own_engine_summary, engines.with_rliable_s(own_engine_summary, FEW)):
         assert tables.terminal(summary) and latex.latex(summary)
         headings = [overview.scores.heading for overview in summary.overviews]
         assert len(set(headings)) == len(headings), "headings are unique"

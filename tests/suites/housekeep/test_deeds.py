@@ -100,18 +100,18 @@ def test_a_full_receptacle_is_passed_over_by_the_task_alone():
     task.reset(0)
     for _ in range(2_000):
         observation = task.step(task.expert()).observation
-        (deeds,) = suite.doable("adjustment_1", observation[None])
-        if task.held >= 0 and deeds:
+        (action_by_deed,) = suite.doable("adjustment_1", observation[None])
+        if task.held >= 0 and action_by_deed:
             break
-    (name,) = deeds
+    (name,) = action_by_deed
     at = task.floor.names.index(name.split(" on ")[1])
     others = [thing for thing in range(len(OBJECTS)) if thing != task.held][:12]
     for slot, thing in enumerate(others):
         task.put(thing, at, slot)
     task._update_sight(), task._update_view()
-    (deeds,) = suite.doable("adjustment_1", task._observation()[None])
+    (action_by_deed,) = suite.doable("adjustment_1", task._observation()[None])
     task.step(GRAB_RELEASE)
-    assert [*deeds] == [name] and task.caption() != name
+    assert [*action_by_deed] == [name] and task.caption() != name
 
 
 def test_captions_say_what_the_last_step_did():

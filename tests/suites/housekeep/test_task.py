@@ -254,7 +254,7 @@ def test_the_text_says_what_is_in_view_and_held():
     task.put(thing, table, 0)
     stand_before(task, thing, 1.0)
     task.tilts = -4
-    task._turned()
+    task._update_view()
     description = task.text()
     assert (
         "plant on table (1.0 m ahead)." in description and "you hold nothing. you look 40 degrees down." in description

@@ -40,9 +40,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (study / "models").mkdir()
     cassette = Cassette([], study / "models" / "cassette.sqlite")
     for text in ("a", "b"):
-        question = request({"model": "tiny"}, ChatCall((Message("user", (text,)),)), None)
+        recorded_request = request({"model": "tiny"}, ChatCall((Message("user", (text,)),)), None)
         answer = CallResult(f"answer {text}", "", TOOK, TOOK, {})
-        cassette.record(CassetteEntry(question, Asker(CELL_RUN, 0, 8, "chat"), "tiny", answer, {}, TOOK))
+        cassette.record(CassetteEntry(recorded_request, Asker(CELL_RUN, 0, 8, "chat"), "tiny", answer, {}, TOOK))
     cassette.close()
     return study
 

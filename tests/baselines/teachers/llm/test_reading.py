@@ -59,10 +59,12 @@ def changed(**points: object) -> str:
     ],
 )
 def test_a_trajectory_is_found_whatever_stands_around_it(answer: str) -> None:
-    trajectory = read(answer)
-    assert np.allclose(trajectory["tcp"], TRAJECTORY["tcp"], atol=1e-3) and trajectory["tcp"].shape == (3, 3)
-    assert np.array_equal(trajectory["obj"], np.full((3, 3), 3.0)) and np.array_equal(
-        trajectory["target"], np.full(3, 4.0)
+    positions_by_object = read(answer)
+    assert np.allclose(positions_by_object["tcp"], TRAJECTORY["tcp"], atol=1e-3) and positions_by_object[
+        "tcp"
+    ].shape == (3, 3)
+    assert np.array_equal(positions_by_object["obj"], np.full((3, 3), 3.0)) and np.array_equal(
+        positions_by_object["target"], np.full(3, 4.0)
     )
 
 
