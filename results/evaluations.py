@@ -62,7 +62,7 @@ def evaluations(study: StudyRecord) -> dict[tuple[str, int], Evaluations]:
         names = ("step", "episode", "return", "success", "length", schema.SCORE)
         for run in unfinished:
             part = lines[lines["directory"] == run.directory]
-            curves[run.cell.id, run.seed] = _averages(study, run, *(part[name].to_numpy() for name in names))
+            curves[run.cell.id, run.seed] = _evaluations(study, run, *(part[name].to_numpy() for name in names))
     if (count := sum(len(curve.steps) for curve in curves.values())) > MOST:
         raise UserError(f"{study.directory} has {count:,} evaluations; at most {MOST:,} are read")
     keys = ((run.cell.id, run.seed) for run in study.runs)
@@ -115,16 +115,7 @@ def _of_file(study: StudyRecord, path: Path, footer: Any, run: RunRecord) -> Eva
         or _has_repetitions(steps, episodes)
     ):
         _refuse(study, run)
-    return _averages(study, run, steps, episodes, returns, success, lengths, scores)
-
-
-def _averages(study: StudyRecord, run: RunRecord, *columns: NDArray[Any]) -> Evaluations:
-    """Return the evaluations of a run's episodes; refuse sums beyond all numbers."""
-    with np.errstate(over="ignore"):
-        curve = _evaluations(*columns)
-    if not np.isfinite(curve.returns + curve.scores).all():
-        _refuse(study, run)
-    return curve
+    return _evaluations(study, run, steps, episodes, returns, success, lengths, scores)
 
 
 def _has_repetitions(steps: NDArray[Any], episodes: NDArray[Any]) -> bool:
@@ -134,6 +125,8 @@ def _has_repetitions(steps: NDArray[Any], episodes: NDArray[Any]) -> bool:
 
 
 def _evaluations(
+    study: StudyRecord,
+    run: RunRecord,
     steps: NDArray[Any],
     episodes: NDArray[Any],
     returns: NDArray[Any],
@@ -141,20 +134,22 @@ def _evaluations(
     lengths: NDArray[Any],
     scores: NDArray[Any],
 ) -> Evaluations:
-    """Return the evaluations of episodes, arrays [n]."""
+    """Return the evaluations of a run's episodes, arrays [n]; refuse sums beyond all numbers."""
     at, index, counts = np.unique(steps.astype(np.int64), return_inverse=True, return_counts=True)
     scores = scores.astype(float)
 
     def means(per_episode: NDArray[Any]) -> NDArray[np.float64]:
         return np.bincount(index, per_episode.astype(float), len(at)) / counts
 
-    score_means = means(scores)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        score_means, return_means = means(scores), means(returns)
         squares = np.where(np.abs(scores) < LARGEST, (scores - score_means[index]) ** 2, np.nan)
         variances = np.bincount(index, squares, len(at)) / (counts - 1) / counts
+    if not np.isfinite(return_means + score_means).all():
+        _refuse(study, run)
     account = np.zeros(len(at), np.uint64)
     np.bitwise_xor.at(account, index, _hashes(episodes, returns, success, lengths))
-    return Evaluations(at, means(success), means(returns), score_means, variances, counts.astype(np.int64), account)
+    return Evaluations(at, means(success), return_means, score_means, variances, counts.astype(np.int64), account)
 
 
 def _hashes(*columns: NDArray[Any]) -> NDArray[np.uint64]:

@@ -338,6 +338,8 @@ def _undeclared_column(values: Sequence[Any]) -> Any:
     import pyarrow as pa
 
     kinds = {type(value) for value in values} - {type(None)}
+    if not kinds:
+        return pa.nulls(len(values))
     if kinds <= {int, float}:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if kinds == {bool}:
@@ -349,21 +351,20 @@ def _undeclared_types(tables: Sequence[Any], declared: Collection[str]) -> dict[
     """Return undeclared column -> Arrow type that fits its values in all tables: number, truth value or text."""
     import pyarrow as pa
 
-    kinds: dict[str, set[str]] = {}
+    def common(one: Any) -> Any:
+        """Return the type that holds values of a column's type in one table."""
+        if pa.types.is_integer(one) or pa.types.is_floating(one):
+            return pa.float64()
+        return pa.bool_() if pa.types.is_boolean(one) else pa.string()
+
+    types: dict[str, set[Any]] = {}
     for table in tables:
         for field in table.schema:
             if field.name not in declared and _may_be_column(field.name):
-                of = field.type
-                number = pa.types.is_integer(of) or pa.types.is_floating(of)
-                kinds.setdefault(field.name, set()).add("number" if number else str(of))
-    return {
-        name: pa.float64()
-        if column_kinds <= {"number", "null"}
-        else pa.bool_()
-        if column_kinds == {"bool"}
-        else pa.string()
-        for name, column_kinds in sorted(kinds.items())
-    }
+                of = types.setdefault(field.name, set())
+                of |= set() if pa.types.is_null(field.type) else {common(field.type)}
+    several, none = pa.string(), pa.float64()
+    return {name: next(iter(of), none) if len(of) < 2 else several for name, of in sorted(types.items())}
 
 
 def _with_types(path: str, table: Any, types: Mapping[str, Any]) -> Any:
@@ -374,7 +375,7 @@ def _with_types(path: str, table: Any, types: Mapping[str, Any]) -> Any:
     for name, of in types.items():
         try:
             columns[name] = table[name].cast(of) if name in table.column_names else pa.nulls(len(table), of)
-        except (pa.ArrowException, NotImplementedError) as error:
+        except pa.ArrowException as error:
             problem = str(error).splitlines()[0][:200]
             raise UserError(f"{path}: column {name!r} cannot be read ({problem}); {ADVICE}") from None
     return pa.table(columns)

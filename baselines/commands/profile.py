@@ -3,9 +3,10 @@
   bench profile suite=minigrid_doorkey method=vlm_rb profile=quick
   bench profile suite=metaworld_mt10 method=lagea profile=quick --steps 3000 --json
 
-The steps before the first gradient step, and those that compile, are not timed. Nothing is kept. The table also gives
-the share of the floating-point limit: the time that the matrix products would take at the speed of the largest of them,
-divided by the time that acting, learner and guide take.
+The steps before the first gradient step, and those that compile, are not timed. Nothing is kept. The
+models of the method are asked as in a run, within the limits that the command sets (`models.budget_usd=…`). The table
+also gives the share of the floating-point limit: the time that the matrix products would take at the speed of the
+largest of them, divided by the time that acting, learner and guide take.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ def run(args: argparse.Namespace) -> int:
     """Profile the one cell of a command. Raise UserError for several cells, and for too few steps."""
     from guidebench.baselines.profiling import Profiler
     from guidebench.harness.errors import Stopped, UserError
-    from guidebench.harness.execution import Models
     from guidebench.harness.identity.cells import record
     from guidebench.harness.loop.job import Job
     from guidebench.harness.plan import matrix
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             record(cell),
             (plan.seeds[0],),
             "cpu",
-            models=asdict(Models(mode="live")),
+            models=asdict(plan.execution.models),
             env_workers=0,
         )
         with contextlib.suppress(Stopped):

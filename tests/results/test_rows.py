@@ -243,6 +243,25 @@ def test_logs_get_the_identity_of_their_run_and_keep_further_columns(directory: 
     assert metrics["episode/return"][1] == 1.0
 
 
+def test_an_undeclared_column_has_the_type_that_holds_its_values_in_all_files(directory: Path) -> None:
+    columns = {"number": (1, 2.5), "truth": (True, None), "mixed": (1, "two"), "nested": ([1, 2], None)}
+    for seed in range(2):
+        values = {name: pair[seed] for name, pair in columns.items()}
+        write_rows(directory / f"seed-{seed}", "metrics", [{"step": 1, **values}])
+    metrics = results.load(_study(directory), log="metrics")
+    assert metrics["number"].tolist() == [1.0, 2.5]
+    assert metrics["truth"][0] is True and metrics["truth"].isna().tolist() == [False, True]
+    assert metrics["mixed"].tolist() == ["1", "two"]
+    assert metrics["nested"][0] == "[1, 2]"
+
+
+def test_a_column_of_lists_in_parquet_is_refused_by_name(directory: Path) -> None:
+    finished = directory / "seed-0" / "metrics.parquet"
+    pd.DataFrame({"step": [1], "nested": [[1, 2]]}).to_parquet(finished, index=False)
+    with pytest.raises(UserError, match=r"metrics\.parquet: column 'nested' cannot be read"):
+        results.load(_study(directory), log="metrics")
+
+
 def test_rows_of_many_files_stand_in_the_order_in_which_each_was_written(writer: Writer) -> None:
     root = writer.cell("a", {seed: {100: [1]} for seed in range(16)})
     for seed in range(16):
