@@ -22,7 +22,7 @@ from guidebench.harness.texts import one_line, printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from guidebench.reports.leaderboard.board import Board, Entry, Measure
+    from guidebench.reports.leaderboard.board import Board, Entry
 
 COLUMNS = ("rank", "row", "IQM", "seeds", "standing", "source")
 MOST = 30
@@ -113,28 +113,30 @@ def _print(board: Board, written: list[Path]) -> None:
         suites.setdefault((row.suite, row.tab), []).append(row)
     for (suite, tab), rows in suites.items():
         print(f"{titles[suite]}, {tab}: {TABS[rows[0].tab]}")
-        boards: dict[tuple[str, str, Measure, str], list[Entry]] = {}
-        ranked_rows = {row.id: row for row in rows if row.rank is not None}
+        by_id = {row.id: row for row in rows}
+        boards: dict[tuple[object, ...], list[Entry]] = {}
         for row in rows:
-            home = ranked_rows.get(row.beneath or row.id)
-            if home is not None:
-                boards.setdefault((home.profile, home.board, home.measure, home.conditions), []).append(row)
-        for (profile, alone, measure, conditions), ranked in boards.items():
+            boards.setdefault(row.table(by_id.get(row.beneath)), []).append(row)
+        apart = [row for (is_ranked, *_), members in boards.items() if not is_ranked for row in members]
+        for ranked in (members for (is_ranked, *_), members in boards.items() if is_ranked):
+            first = by_id.get(ranked[0].beneath, ranked[0])
+            measure = first.measure
             lower = " (lower is better)" if measure.direction == "lower" else ""
             by = "" if measure.name == "success" else f"by {measure.name}{lower}"
-            parts = [f"{profile} profile", f"on {alone} alone" if alone else "", by, conditions]
+            alone = f"on {first.board} alone" if first.board else ""
+            parts = [f"{first.profile} profile", alone, by, first.conditions, _shared(first)]
             title = ", ".join(filter(None, parts))
             table = Table(*COLUMNS, box=None, pad_edge=False, title=Text(title), title_justify="left")
             for row in ranked[:MOST]:
-                label = f"  {row.relation}: {row.label}" if row.beneath else row.label
+                label = f"  {row.relation}: {_name(row)}" if row.beneath else _name(row)
                 texts = (_rank(row), label, _score(row), str(len(row.seeds)), row.standing, row.source)
                 table.add_row(*map(Text, texts))
             screen.print(table)
             _more(ranked)
-        apart = [row for row in rows if (row.beneath or row.id) not in ranked_rows]
+        if apart:
+            print(", ".join(filter(None, ["Listed apart", _shared(apart[0])])))
         for row in apart[:MOST]:
-            words = f"{row.label} ({row.source}), {_score(row)} on {', '.join(row.tasks)}"
-            print(f"- listed apart: {words}: {row.apart}")
+            print(f"- {_name(row)} ({row.source}), {_score(row)} on {', '.join(row.tasks)}: {row.apart}")
         _more(apart)
         print()
     if board.refused:
@@ -142,6 +144,14 @@ def _print(board: Board, written: list[Path]) -> None:
         for refusal in board.refused:
             print(f"- {one_line(refusal.source)}: {printable(refusal.reason)}")
     tell(board.notes, written)
+
+
+def _name(row: Entry) -> str:
+    return row.name or row.label
+
+
+def _shared(row: Entry) -> str:
+    return f"all with {row.shared}" if row.shared else ""
 
 
 def _more(rows: Sequence[Entry]) -> None:

@@ -106,6 +106,18 @@ class Entry:
     pictures: Pictures = ""
     """Whether a verification has played all episodes that the row shows again; empty for a row that shows none, and for
     one of a study here, whose pictures nobody handed in."""
+    name: str = ""
+    """Name in its table, which says only what differs between the rows there; empty where that is the label."""
+    shared: str = ""
+    """Overrides that all rows of its table have and neither their names nor `conditions` repeat."""
+
+    def table(self, home: Entry | None) -> tuple[object, ...]:
+        """Return what the rows of one table of the page have in common, (whether they are ranked, …). `home`: the row
+        that this one stands beneath, if any."""
+        head = home or self
+        if head.rank is None:
+            return False, self.suite, self.tab
+        return True, head.suite, head.tab, head.profile, head.board, head.measure, head.conditions
 
 
 @dataclass(frozen=True)

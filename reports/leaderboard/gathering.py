@@ -3,6 +3,7 @@ list it unranked."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from guidebench.reports.leaderboard.episodes import Screening
 from guidebench.reports.leaderboard.frames import Samples
 from guidebench.reports.leaderboard.rows import Measured, Member, Peers, RankedRow
 from guidebench.reports.leaderboard.sources import Source, clean
-from guidebench.reports.summary import comparability, ledger, registered
+from guidebench.reports.summary import comparability, ledger, names, registered
 from guidebench.results.verification.record import Standing
 
 TITLE = "guidebench leaderboard"
@@ -45,13 +46,13 @@ class _Scored(NamedTuple):
         return details.estimate(self.interval)
 
 
-def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
-    """Return the board of the studies `names` and the submissions in a leaderboard's directory.
+def gather(studies: Sequence[str], directory: Path, title: str = TITLE) -> Board:
+    """Return the board of `studies` and the submissions in a leaderboard's directory.
 
     What cannot be read is named in `refused`, and the rest is shown. Raises UserError if nothing is left to show.
     """
     registered.installed.cache_clear()
-    gathered = sources.gather(names, directory)
+    gathered = sources.gather(studies, directory)
     refused, notes = list(gathered.refused), list(gathered.notes)
     everything: list[RankedRow] = []
     measured_sources: list[tuple[Source, list[Measured]]] = []
@@ -105,7 +106,8 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
     screening, rows_of = Screening(), {row.id: row.full_row for row in scored}
     for entry in sorted(ordered, key=claim):
         opened[entry.id] = replace(opened[entry.id], episodes=screening.of(rows_of[entry.id]))
-    labelled = [replace(entry, pictures=_pictures(opened[entry.id])) for entry in ordered]
+    named = _named(ordered, rows_of)
+    labelled = [replace(entry, pictures=_pictures(opened[entry.id])) for entry in named]
     return Board(
         title,
         _commit(),
@@ -277,6 +279,29 @@ def _entry(
         measure=details.measure(row.score),
         conditions=clean(comparability.words(full_row.conditions), 300),
     )
+
+
+def _named(entries: Sequence[Entry], rows_of: Mapping[str, RankedRow]) -> list[Entry]:
+    """Return the entries with names that say only what differs between the rows of a table. Rows of one source and of
+    the same tasks that would have one name keep their labels."""
+    by_id, tables = {entry.id: entry for entry in entries}, dict[tuple[object, ...], list[Entry]]()
+    for entry in entries:
+        tables.setdefault(entry.table(by_id.get(entry.beneath)), []).append(entry)
+    named = {}
+    for (is_ranked, *_), members in tables.items():
+        cells = [rows_of[entry.id].first for entry in members]
+        brief = names.brief(list({cell.id: cell for cell in cells}.values()), [])
+        conditions = {name for name, _ in rows_of[members[0].id].conditions} if is_ranked else set()
+        shared = ", ".join(override for override in brief.shared if override.partition("=")[0] not in conditions)
+        changed = [
+            replace(entry, name=clean(brief.labels[cell.id], 400), shared=clean(shared, 400))
+            for entry, cell in zip(members, cells, strict=True)
+        ]
+        uses = Counter((entry.name, entry.source, entry.tasks) for entry in changed)
+        for entry in changed:
+            is_distinct = uses[entry.name, entry.source, entry.tasks] == 1
+            named[entry.id] = entry if is_distinct and entry.name != entry.label else replace(entry, name="")
+    return [named[entry.id] for entry in entries]
 
 
 def _pictures(row_details: Details) -> Pictures:

@@ -19,6 +19,7 @@ from guidebench.harness.records.schema import STATUSES
 from guidebench.harness.texts import duration, one_line, printable
 from guidebench.reports.live.remaking import run_link
 from guidebench.reports.rendering import figures, legends, page, tables
+from guidebench.reports.rendering.notes import arranged
 from guidebench.reports.summary import bounding, names, scoring, summaries
 from guidebench.reports.summary.comparability import Place
 from guidebench.reports.summary.rows import ReportRow
@@ -134,7 +135,7 @@ class Contents:
             directory=str(self._following.directory),
             faults=[printable(fault) for fault in self._following.faults if study or self._following.problem != fault],
             problem=printable(self._following.problem),
-            notes=notes,
+            notes=arranged(notes),
         )
 
     def _rows(

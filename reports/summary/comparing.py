@@ -49,8 +49,8 @@ def compare(
     notes: list[str] = []
     new = {id for name in new for id in joined.members.get(name, ())}
     stored = {id for name in stored for id in joined.members.get(name, ())}
-    labels = names.full(joined.study.cells, notes).labels
-    rows = summaries.evaluated(joined.study, joined.evaluations, notes, reps, labels, seed)
+    named = names.brief([cell for cell in joined.study.cells if cell.id in new | stored], notes)
+    rows = summaries.evaluated(joined.study, joined.evaluations, notes, reps, named.labels, seed)
     references = [row for row in rows if row.cell.id in stored]
     if not every:
         references = _baselines(references)
@@ -97,6 +97,7 @@ def compare(
             table._replace(lines=tuple(line._replace(name=row_names[line.row.cell.id]) for line in table.lines))
             for table in tables
         ),
+        shared=named.shared,
     )
     row_of = {row.cell.id: row for row in summary.rows}
     pairs = (pair._replace(original=row_of[pair.original.cell.id], row=row_of[pair.row.cell.id]) for pair in repeated)
@@ -263,6 +264,7 @@ def plain(comparison: Compared) -> dict[str, Any]:
         "complete": comparison.summary.complete,
         "resamples": comparison.summary.reps,
         "level": statistics.LEVEL,
+        "shared": list(comparison.summary.shared),
         "notes": list(comparison.summary.notes),
         "replications": [
             {

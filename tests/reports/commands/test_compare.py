@@ -38,12 +38,29 @@ def test_the_comparison_is_printed_and_written_beside_the_report(
     mine, theirs = two
     assert compare(mine, "--against", theirs) == 0
     out = capsys.readouterr().out
-    assert "grid/8x8: beside uer · quick" in out and "grid/8x8: beside per · quick" in out
+    assert "grid/8x8: beside uer " in out and "grid/8x8: beside per " in out
     assert "0.25 (2 seeds cannot tell)" in out and "Seeds needed: the fewest a side" in " ".join(out.split())
     files = {path.name for path in (Path(mine) / "comparison").iterdir()}
     assert files == {"comparison.json", "table.tex", "curves-grid-8x8.png", "curves-grid-8x8.pdf"}
     assert all(str(Path(mine) / "comparison" / name) in out for name in files)
     assert r"\begin{table}" in (Path(mine) / "comparison" / "table.tex").read_text()
+
+
+def test_rows_say_what_differs_and_what_all_share_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, rate in (("mine", "0.1"), ("theirs", "0.2")):
+        writer = Writer(tmp_path / name)
+        words = f"learner.rate={rate}, learner.batch=8"
+        settings = {key: {"value": value} for key, value in (("learner.rate", rate), ("learner.batch", 8))}
+        writer.cell(name, ends(0, 1), variant=words, record={"settings": settings})
+        writer.finish()
+    assert compare(str(tmp_path / "mine"), str(tmp_path / "theirs"), "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    (table,) = document["tables"]
+    labels = [row["label"] for row in (table["reference"], *table["rows"])]
+    assert labels == ["uer (learner.rate=0.1)", "uer (learner.rate=0.2)"]
+    assert document["shared"] == ["learner.batch=8"]
 
 
 def test_methods_and_tasks_narrow_both_sides(two: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +113,7 @@ def test_measured_studies_are_compared_from_anywhere_and_not_with_themselves(
     monkeypatch.chdir(tmp_path)
     assert compare("measured", "--task", "5x5", "--json") == 0
     (table,) = json.loads(capsys.readouterr().out)["tables"]
-    assert table["reference"]["label"] == "uer · quick" and table["reference"]["studies"] == ["measured/doorkey_5x5"]
+    assert table["reference"]["label"] == "uer" and table["reference"]["studies"] == ["measured/doorkey_5x5"]
     assert (tmp_path / "comparison" / "comparison.json").is_file()
     study = str(Path(results.__file__).parent / "measured" / "doorkey_6x6_lambda_max")
     assert compare(study, *["--against", "measured", "--task", "6x6", "--output", str(tmp_path), "--json"]) == 0
@@ -129,7 +146,7 @@ def test_a_run_ends_with_its_comparison_and_its_cells_do_not_depend_on_it(
     words = ["run", "suite=classic", "method=uer,per", "profile=smoke", "seeds=1", "report=false"]
     assert cli.main([*words, f"output={new}", f"against={stored}"]) == 0
     out = capsys.readouterr().out
-    assert "classic/CartPole-v1: beside uer · smoke" in out and "its runs are pooled" in out
+    assert "classic/CartPole-v1: beside uer" in out and "its runs are pooled" in out
     assert (new / "comparison" / "comparison.json").is_file()
     uer = next(path.parent.name for path in stored.glob("*/*/uer-*/cell.json"))
     assert (new / "classic" / "CartPole-v1" / uer).is_dir(), "what it is compared with is no part of a cell"

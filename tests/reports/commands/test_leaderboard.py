@@ -49,7 +49,7 @@ def test_the_command_ranks_writes_page_csv_and_json_and_names_what_is_listed_apa
     assert leaderboard(study, broken, "--output", tmp_path / "lb", "--title", "Ours") == 0
     out = capsys.readouterr().out
     assert "grid, quick: shortened budgets" in out and "1.00 [1.00, 1.00]" in out
-    assert f"- listed apart: sac · quick ({study}), 1.00 on 8x8: 1 seed; 3 are needed" in out
+    assert f"Listed apart\n- sac · quick ({study}), 1.00 on 8x8: 1 seed; 3 are needed" in out
     assert f"Refused:\n- {broken}: " in out
     assert [(row["method"], row["rank"]) for row in rows(tmp_path / "lb")] == [("uer", "1"), ("per", "2"), ("sac", "")]
     board = json.loads((tmp_path / "lb" / "leaderboard.json").read_text())

@@ -98,6 +98,33 @@ def test_a_score_is_the_iqm_of_final_success_and_rows_are_ranked_by_what_is_sure
     assert task.curve.value == pytest.approx((0.0, 0.15))
 
 
+def test_names_of_a_table_say_what_differs_between_its_rows_and_what_all_share_is_said_once(
+    study: Study, gather: Any
+) -> None:
+    cells = {
+        f"{method}{rate}": (
+            SOLVED,
+            {
+                "method": method,
+                "variant": f"learner.rate={rate}, training.steps=300",
+                "record": settings_record(learner__rate=rate, training__steps=300),
+            },
+        )
+        for method, rate in (("uer", 0.1), ("uer", 0.2), ("per", 0.1))
+    }
+    alone = {"alone": (SOLVED, {"method": "sac", "profile": "paper"})}
+    entries = gather(study("a", **cells, **alone)).entries
+    assert {entry.label: entry.name for entry in entries} == {
+        "uer (learner.rate=0.1, training.steps=300) · quick": "uer (learner.rate=0.1)",
+        "uer (learner.rate=0.2, training.steps=300) · quick": "uer (learner.rate=0.2)",
+        "per (learner.rate=0.1, training.steps=300) · quick": "per (learner.rate=0.1)",
+        "sac · paper": "",
+    }
+    assert {entry.name: entry.shared for entry in entries if entry.profile == "quick"} == dict.fromkeys(
+        ["uer (learner.rate=0.1)", "uer (learner.rate=0.2)", "per (learner.rate=0.1)"], "training.steps=300"
+    )
+
+
 def test_scores_agree_with_the_statistics(study: Study, gather: Any) -> None:
     rates = (0.1, 0.3, 0.4, 0.8, 0.9)
     (row,) = gather(study("a", uer=ends(*rates))).entries

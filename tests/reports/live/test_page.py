@@ -123,6 +123,17 @@ def test_of_many_runs_those_that_need_a_reader_are_listed_and_the_others_counted
     lease.release()
 
 
+def test_notes_of_several_rows_are_one_line_and_all_are_folded_below(
+    opened: Callable[..., Page], writer: Writer
+) -> None:
+    for number in range(4):
+        writer.cell(f"c{number}", {0: {100: [1]}, 1: {}}, method=f"m{number}", status={0: "finished", 1: "failed"})
+    writer.finish()
+    notes = opened(writer.directory).locator("#state .notes")
+    expect(notes.locator("> ul > li", has_text="and 2 more: ").first).to_be_visible()
+    expect(notes.locator("details summary")).to_have_text(re.compile(r"All \d+ notes in full"))
+
+
 def test_what_a_reader_did_stays_when_rows_arrive(opened: Callable[..., Page], writer: Writer) -> None:
     for number, success in enumerate((1, 0, 1, 0)):
         writer.cell(

@@ -18,7 +18,7 @@ function rowCell(entry) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     go({ open: entry.id });
-  } }, entry.label);
+  } }, entry.name || entry.label);
   const tasks = entry.tasks.length > 3 ? count(entry.tasks.length, "task") : entry.tasks.join(", ");
   return make("div", { class: "row" }, box, make("div", {}, link, make("div", { class: "soft" }, `${entry.relation ? `${entry.relation}, ` : ""}${entry.learner} on ${tasks}`)));
 }
@@ -60,7 +60,7 @@ const OTHERS = [
   { id: "protocol", title: "Protocol", text: true, key: (entry) => entry.protocol, cell: (entry) => entry.protocol },
   { id: "source", title: "Source", text: true, key: (entry) => entry.source, cell: (entry) => make("span", { class: "small" }, entry.source) },
 ];
-const ROW = { id: "row", title: "Row", text: true, row: true, key: (entry) => entry.label, cell: rowCell };
+const ROW = { id: "row", title: "Row", text: true, row: true, key: (entry) => entry.name || entry.label, cell: rowCell };
 const COLUMNS = { ranked: [RANK, ROW, ...OTHERS], apart: [ROW, ...OTHERS.slice(0, 3), APART, ...OTHERS.slice(3)] };
 
 // The columns of a table of these entries: those in which at least one entry has something.

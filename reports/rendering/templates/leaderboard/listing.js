@@ -40,7 +40,9 @@ function listed(kind, title, suite, entries) {
   const body = make("tbody", { role: "rowgroup" }, rows.map(({ element }) => element));
   const name = `${suite.title}: ${title}`;
   const head = make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, heads));
-  const whole = make("table", { class: `board ${kind} ${entries.length > LONG ? "long" : ""}`, role: "table", "aria-label": name }, make("caption", {}, title), head, body);
+  const [{ shared: settings }] = entries;
+  const shared = settings ? make("span", { class: "soft" }, `, all with ${settings}`) : null;
+  const whole = make("table", { class: `board ${kind} ${entries.length > LONG ? "long" : ""}`, role: "table", "aria-label": name }, make("caption", {}, title, shared), head, body);
   const widths = columns.map(({ id }) => `var(--${id})`);
   whole.style.setProperty("--columns", `${widths.slice(0, -1).join(" ")} minmax(${widths.at(-1)}, 1fr)`);
   whole.style.setProperty("--width", `calc(${widths.join(" + ")})`);
