@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.records.clips import Clip, Gallery, read_gallery
 from guidebench.results import galleries
-from guidebench.results.galleries import Episode, Gallery
 from guidebench.results.verification.record import UNVERIFIED, Check, gallery_check
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def replayed(gallery_run: GalleryRun) -> dict[int, str]:
     torch.set_num_threads(1)  # as where it was drawn, so that sums round equally
     cell = configuration(gallery_run.cell, gallery_run.id)
     run = RunDirectory(gallery_run.cell / f"seed-{gallery_run.seed}")
-    gallery = galleries.read(run.path)
+    gallery = read_gallery(run.path)
     if gallery is None:
         raise UserError("the run has no gallery")
     suite, task = cell.section("suite").of_run(gallery_run.seed).in_evaluation(), cell.names.task
@@ -136,7 +136,7 @@ class Watched:
             self._reels[number].add(self._steps[number], task.snapshot())
             self._actions[number].update(action_bytes(action))
 
-    def difference(self, episode: Episode, result: Result, run: Path, drawing: Any, task: str) -> str:
+    def difference(self, episode: Clip, result: Result, run: Path, drawing: Any, task: str) -> str:
         """Return how an episode of a run's gallery differs from the one that was watched, or ""."""
         from guidebench.harness.playback.gallery import film
 
@@ -148,9 +148,9 @@ class Watched:
             return "played again, the policy takes other actions"
         if episode.left_out:
             return "some of its captions are left out, so it cannot be drawn again"
-        animation, frames = film(drawing, task, self._reels[number].all_moments, dict(episode.words))
-        if frames != episode.frames:
-            return f"it has {episode.frames:,} frames, and drawn again {frames:,}"
+        animation, frames = film(drawing, task, self._reels[number].all_moments, episode.captions)
+        if frames != episode.drawn:
+            return f"it has {episode.drawn:,} frames, and drawn again {frames:,}"
         return _differing(galleries.animation(run, episode.file), animation, frames)
 
 
