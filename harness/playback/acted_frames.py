@@ -21,7 +21,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Drawer, Task
 from guidebench.harness.logs import Column, Log, count, shown_trials, tells_actions
 from guidebench.harness.playback import log_clips
-from guidebench.harness.playback.log_clips import RunLog, rows_of
+from guidebench.harness.playback.log_clips import RunLog, evenly, rows_of
 from guidebench.harness.playback.reevaluation import load_run
 from guidebench.harness.records.clips import Clip
 from guidebench.harness.records.study import ACTED
@@ -114,24 +114,18 @@ def moments(rows: Sequence[Mapping[str, Any]]) -> list[int]:
     changes = [
         row["first"] for before, row in itertools.pairwise(rows) if row.get("subgoal", "") != before.get("subgoal", "")
     ]
-    first = _thinned(sorted({0, end, *changes}), FRAMES)
+    first = evenly(sorted({0, end, *changes}), FRAMES)
     others = sorted({row["first"] for row in rows} - {*first})
-    sampled = {*first, *_thinned(others, FRAMES - len(first))}
-    return sorted(sampled | {*(_thinned(range(end + 1), SPREAD) if len(sampled) < SPREAD else ())})
+    sampled = {*first, *evenly(others, FRAMES - len(first))}
+    return sorted(sampled | {*(evenly(range(end + 1), SPREAD) if len(sampled) < SPREAD else ())})
 
 
-def _thinned(steps: Sequence[int], most: int) -> list[int]:
-    """Return at most `most` of the steps, evenly spaced, with the first and the last."""
-    indices = np.unique(np.linspace(0, len(steps) - 1, max(0, min(most, len(steps)))).round().astype(int))
-    return [steps[index] for index in indices.tolist()]
-
-
-def replay(episode: Episode) -> Iterator[tuple[int, Task]]:
-    """Play an episode again; yield the number of steps and the task at its begin and after each step. Raise UserError
-    if the actions do not lead to the recorded end."""
+def replay(episode: Episode) -> Iterator[tuple[int | None, Task]]:
+    """Play an episode again; yield the last action, None at its begin, and the task at its begin and after each step.
+    Raise UserError if the actions do not lead to the recorded end."""
     task, evaluation = episode.begun, episode.result
     steps, ret, ended, success = 0, 0.0, False, False
-    yield steps, task
+    yield None, task
     for row in episode.rows:
         if row["first"] != steps:
             raise UserError(f"{episode}: its rows go from step {steps} to {row['first']}")
@@ -140,10 +134,11 @@ def replay(episode: Episode) -> Iterator[tuple[int, Task]]:
         for _ in range(row["steps"]):
             if ended:
                 raise UserError(f"{episode}: played again it ends after {steps} steps, and more are logged")
-            step = task.step(episode.actions[row["action"]])
+            action = episode.actions[row["action"]]
+            step = task.step(action)
             steps, ret = steps + 1, ret + float(step.reward)
             ended, success = step.terminated or step.truncated, bool(step.success)
-            yield steps, task
+            yield action, task
     end = (steps, success, ret)
     if (ended and end != (evaluation["length"], evaluation["success"], evaluation["return"])) or (
         not ended and steps >= evaluation["length"]
@@ -154,7 +149,7 @@ def replay(episode: Episode) -> Iterator[tuple[int, Task]]:
 def _drawn(episode: Episode, draw: Drawer) -> Clip:
     frame_steps, evaluation = moments(episode.rows), episode.result
     snapshots, steps = [], 0
-    for steps, task in replay(episode):
+    for steps, (_, task) in enumerate(replay(episode)):
         if steps in frame_steps:
             snapshots.append(task.snapshot().copy())
     name = f"{episode.log}-{evaluation['step']:05d}-{evaluation['episode']:05d}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.loop.probes import STRETCH
 from guidebench.harness.plan.names import Names
 from guidebench.harness.playback import judging, log_clips
+from guidebench.harness.playback.log_clips import evenly, frames_of
 from guidebench.harness.playback.reevaluation import load_run
 from guidebench.harness.playback.sample_frames import strip
 from guidebench.harness.records import clips
@@ -30,8 +31,6 @@ MOMENTS = 8
 """Frames per strip."""
 CLIPS = 48
 """Maximum strips per episode; a longer episode is sampled evenly."""
-
-Sampled = TypeVar("Sampled")
 
 
 class Filmstrips:
@@ -65,12 +64,12 @@ class Filmstrips:
         draw = (drawing or suite.drawing()).spawn(task)
         length = judging.length_of(cell) or STRETCH
         name = f"{names.suite}-{task}-seed{self._seed}"
-        sampled_clips = _evenly(list(judging.clips(0, self._snapshots, self._events, length)))
+        sampled_clips = evenly(list(judging.clips(0, self._snapshots, self._events, length)), CLIPS)
         scores, unjudged = judging.judge_clips(self._run, suite, names, self._seed, sampled_clips, self._models)
         frames = []
         for clip, score in zip(sampled_clips, scores, strict=True):
-            indices = np.unique(np.linspace(0, len(clip.snapshots) - 1, MOMENTS).round().astype(int))
-            (frame,) = log_clips.frames_of(name, [clip.first], [strip(draw(clip.snapshots[indices]))])
+            snapshots = np.stack(evenly(list(clip.snapshots), MOMENTS))
+            (frame,) = frames_of(name, [clip.first], [strip(draw(snapshots))])
             events = tuple(suite.events[event] for event in np.flatnonzero(clip.events.any(0)))
             frames.append(frame._replace(last=clip.first + len(clip.snapshots) - 1, events=events, score=score))
         result, judge = results[0], cell.names.part(cell.judge)
@@ -82,9 +81,3 @@ class Filmstrips:
         judge_note = unjudged or (f"judged by {judge}" if cell.judge else "the run has no judge")
         frames_note = f"frames: {self._run / FRAMES / name}.json, {count(len(frames), 'clip')}, {judge_note}"
         self.message = "\n".join(filter(None, [frames_note, log_clips.write(self._run, cell)]))
-
-
-def _evenly(clips: Sequence[Sampled]) -> list[Sampled]:
-    """Return at most `CLIPS` of the clips, evenly spaced, with the first and the last."""
-    indices = np.unique(np.linspace(0, len(clips) - 1, min(CLIPS, len(clips))).round().astype(int))
-    return [clips[index] for index in indices.tolist()]

@@ -29,7 +29,7 @@ from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.plan import config
 from guidebench.harness.plan.names import Names
 from guidebench.harness.playback import acted_frames, judging
-from guidebench.harness.playback.log_clips import RunLog, rows_of
+from guidebench.harness.playback.log_clips import RunLog, evenly, rows_of
 from guidebench.harness.playback.reevaluation import evaluate_run, load_run
 from guidebench.harness.records.clips import Caption, Clip, Gallery, Undrawn, plain_gallery
 from guidebench.harness.records.files import write_bytes, write_json
@@ -89,19 +89,29 @@ class GalleryOutcome(NamedTuple):
 
 
 class Reel:
-    """Moments of an episode, at most twice as many as are drawn: of a longer one every second, fourth, … step."""
+    """An episode as far as it is played: its moments, at most twice as many as are drawn (of a longer one every second,
+    fourth, … step), and its actions."""
 
     def __init__(self) -> None:
         self.moments: list[Moment] = []
-        self._every, self._last = 1, Moment(0, np.zeros(0, np.uint8))
+        self.steps = -1
+        """Steps of the last moment; -1 before the first."""
+        self._every, self._last, self._actions = 1, Moment(0, np.zeros(0, np.uint8)), hashlib.sha256()
 
-    def add(self, step: int, snapshot: Array) -> None:
-        """Add the next step of the episode."""
-        self._last = Moment(step, snapshot.copy())
-        if step % self._every == 0:
+    def add(self, snapshot: Array, action: Any = None) -> None:
+        """Add the next step of the episode: its action, None at the begin, and the state after it."""
+        self.steps += 1
+        self._actions.update(action_bytes(action))
+        self._last = Moment(self.steps, snapshot.copy())
+        if self.steps % self._every == 0:
             self.moments.append(self._last)
         if len(self.moments) > 2 * SIZES[0][0]:
             self.moments, self._every = self.moments[::2], 2 * self._every
+
+    @property
+    def actions(self) -> str:
+        """Return the SHA-256 of the actions in hexadecimal digits."""
+        return self._actions.hexdigest()
 
     @property
     def all_moments(self) -> list[Moment]:
@@ -118,19 +128,14 @@ class GalleryRecording:
         self._cell = load_run(run).cell
         self._run, self._seed, self._models = run, seed, models or Models(mode="replay")
         self._reels: dict[int, Reel] = {}
-        self._steps: dict[int, int] = {}
         self._captions: dict[int, dict[int, list[str]]] = {}
         self._clip = judging.length_of(self._cell)
         self._moves: dict[int, list[tuple[Array, Array]]] = {}
-        self._actions: dict[int, Any] = {}
-        """Episode -> SHA-256 of its actions so far."""
         self.message, self.empty = "", False
 
     def __call__(self, number: int, task: Task, action: Any) -> None:
-        self._actions.setdefault(number, hashlib.sha256()).update(action_bytes(action))
-        step = self._steps[number] = self._steps.get(number, -1) + 1
         snapshot = task.snapshot()
-        self._reels.setdefault(number, Reel()).add(step, snapshot)
+        self._reels.setdefault(number, Reel()).add(snapshot, action)
         if self._clip:
             self._moves.setdefault(number, []).append((snapshot.copy(), task.events().copy()))
 
@@ -138,8 +143,9 @@ class GalleryRecording:
         """Record the models' answers to the agent as captions from the present step of each episode on."""
         for question, answer in zip(questions, answers, strict=True):
             if words := in_words(answer):
+                step = self._reels[question.episode].steps if question.episode in self._reels else 0
                 captions_by_step = self._captions.setdefault(question.episode, {})
-                captions_by_step.setdefault(self._steps.get(question.episode, 0), []).append(f"{question.to}: {words}")
+                captions_by_step.setdefault(step, []).append(f"{question.to}: {words}")
 
     def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
         """Draw and write the episodes to show; `message` says which, or why there are none."""
@@ -151,7 +157,7 @@ class GalleryRecording:
         for result in episodes:
             clip = Clip(
                 episode=result.episode, success=result.success, ret=result.ret, length=result.length,
-                score=result.score, actions=self._actions[result.episode].hexdigest(),
+                score=result.score, actions=self._reels[result.episode].actions,
                 captions=together(self._captions.get(result.episode, {}), scores.get(result.episode, {})),
             )  # fmt: skip
             films.append(Film(clip, self._reels[result.episode].all_moments))
@@ -289,15 +295,13 @@ def replayed(log: RunLog) -> list[Film]:
     words of the log."""
     films = []
     for episode in acted_frames.recorded_episodes(log):
-        reel, digest, evaluation = Reel(), hashlib.sha256(), episode.result
-        for step, begun in acted_frames.replay(episode):
-            reel.add(step, begun.snapshot())
-        for row in episode.rows:
-            digest.update(action_bytes(episode.actions[row["action"]]) * row["steps"])
+        reel, evaluation = Reel(), episode.result
+        for action, begun in acted_frames.replay(episode):
+            reel.add(begun.snapshot(), action)
         success = bool(evaluation["success"])
         clip = Clip(
             episode=evaluation["episode"], success=success, ret=evaluation["return"], length=evaluation["length"],
-            score=float(success), actions=digest.hexdigest(), captions=_spoken_at(episode.rows),
+            score=float(success), actions=reel.actions, captions=_spoken_at(episode.rows),
         )  # fmt: skip
         films.append(Film(clip, reel.all_moments))
     return films
@@ -365,8 +369,7 @@ def film(drawing: Any, task: str, moments: Sequence[Moment], captions: Sequence[
     enough."""
     draw = drawing.spawn(task)
     for most, width in SIZES:
-        indices = np.unique(np.linspace(0, len(moments) - 1, min(most, len(moments))).round().astype(int))
-        drawn_moments = [moments[index] for index in indices.tolist()]
+        drawn_moments = evenly(moments, most)
         frames = draw(np.stack([moment.snapshot for moment in drawn_moments]))
         texts = [f"{moment.step}  {said_at(captions, moment.step)}".strip() for moment in drawn_moments]
         content = animated([_captioned(frame, text, width) for frame, text in zip(frames, texts, strict=True)])

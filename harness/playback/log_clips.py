@@ -21,7 +21,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -56,6 +56,8 @@ FRAMES, MOST = 32, 8
 episodes as a run's page shows)."""
 PATIENCE = 300.0
 """Seconds for reading, playing and drawing."""
+
+Element = TypeVar("Element")
 
 
 class RunLog(NamedTuple):
@@ -159,10 +161,9 @@ def question_clips(log: RunLog) -> list[Clip]:
     """Return the questions to show, read and drawn in this process. Raise UserError for a log that does not fit."""
     rows = sorted(log.rows(log.name), key=lambda row: (row[EPISODE], row[ROLE]))
     descriptions = log.descriptions()
-    indices = np.unique(np.linspace(0, len(rows) - 1, min(MOST, len(rows))).round().astype(int))
     draw, expected = log.drawing.spawn(log.task), size_of(log.suite, log.task) if rows else 0
     by_name: dict[str, Clip] = {}
-    for row in (rows[number] for number in indices.tolist()):
+    for row in evenly(rows, MOST):
         role, episode = row[ROLE], row[EPISODE]
         subject = f"the log {log.name!r}, episode {episode}"
         if role not in log.askers:
@@ -181,6 +182,12 @@ def question_clips(log: RunLog) -> list[Clip]:
             captions=tuple(Caption(text, column) for column, text in answers.items()),
         )  # fmt: skip
     return [*by_name.values()]
+
+
+def evenly(elements: Sequence[Element], most: int) -> list[Element]:
+    """Return at most `most` of the elements, evenly spaced, with the first and the last."""
+    indices = np.unique(np.linspace(0, len(elements) - 1, min(most, len(elements))).round().astype(int))
+    return [elements[index] for index in indices.tolist()]
 
 
 def frames_of(name: str, steps: Sequence[int], pictures: Iterable[Array]) -> list[Frame]:

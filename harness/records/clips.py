@@ -260,10 +260,12 @@ FORMS: Mapping[str, Form] = {
     },
 }  # fmt: skip
 """Folder of a run -> the form of its descriptions."""
+_WORDS = _Several(Caption, _same(step=_count, text=_text(2 * CAPTION)), CAPTIONS)
 _ANIMATED: Form = {
-    **_same(episode=_count), **_ENDING, **_same(score=_number, moves=_count), "frames": ("drawn", _count),
-    "file": ("file", _NAME), "words_left_out": ("left_out", _count), "actions?": ("actions", _text(64)),
-    "words": ("captions", _Several(Caption, _same(step=_count, text=_text(2 * CAPTION)), CAPTIONS)),
+    "episode": ("episode", _count), "success": ("success", _flag), "return": ("ret", _number),
+    "length": ("length", _count), **_same(score=_number, moves=_count), "frames": ("drawn", _count),
+    "file": ("file", _NAME), "words": ("captions", _WORDS),
+    "words_left_out": ("left_out", _count), "actions?": ("actions", _text(64)),
 }  # fmt: skip
 _EMPTY: Form = {
     "episodes": ("episodes", _Several(Clip, _ANIMATED, EPISODES)),

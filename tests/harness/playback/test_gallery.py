@@ -121,7 +121,7 @@ def test_failures_come_first_and_a_success_last() -> None:
 def test_a_long_episode_is_kept_thinned_with_its_end() -> None:
     reel = Reel()
     for step in range(1_001):
-        reel.add(step, np.zeros(1, np.uint8))
+        reel.add(np.zeros(1, np.uint8), step)
     steps = [moment.step for moment in reel.all_moments]
     assert steps[0] == 0 and steps[-1] == 1_000 and 60 <= len(steps) <= 121
     assert len(set(np.diff(steps[:-1]).tolist())) == 1
@@ -318,9 +318,9 @@ def test_a_foundation_model_is_asked_only_when_told_and_then_replayed(
 def test_what_a_model_answered_while_the_agent_acted_stands_from_there_on() -> None:
     def words(*answers: tuple[int, Any]) -> dict[int, str]:
         recording = object.__new__(gallery.GalleryRecording)
-        recording._captions, recording._steps = {}, {0: 0}
+        recording._captions, recording._reels = {}, {0: Reel()}
         for step, answer in answers:
-            recording._steps[0] = step
+            recording._reels[0].steps = step
             question = Question(0, np.zeros(0, np.int64), None, np.zeros((0, 0), bool), "", "planner")
             recording.heard([question], [answer])
         captions = gallery.together(recording._captions.get(0, {}), {3: ["judge: P(yes) 0.50"]})
