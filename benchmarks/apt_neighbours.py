@@ -16,12 +16,13 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.table import Line
 from guidebench.baselines.guides.apt.entropy import nearest, not_counted, reward
 from guidebench.harness.interfaces import Array
 
@@ -76,6 +77,14 @@ def measure(rounds: int) -> dict[str, Any]:
             "ratio": statistics.median(ratios), "lowest": ratios[0], "highest": ratios[-1],
         })  # fmt: skip
     return {"rounds": rounds, "neighbours": K, "load": [load, os.getloadavg()[0]], "rows": rows}
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for row in figures["rows"]:
+        rates = [f"{row[f'{way}_per_second']:,.0f}/s" for way in ("ours", "loop")]
+        label = f"APT's reward, {row['points']} points of {row['features']} among {row['among']:,}: a loop over points"
+        yield Line(label, *rates, row["ratio"], "5")
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import Pipe
 from multiprocessing.reduction import ForkingPickler
@@ -29,6 +29,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from benchmarks.table import Line
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Actions, Array, ArraySpec, Build, Observations, Transition, TransitionColumn
 from guidebench.harness.loop import checkpoints
@@ -227,6 +228,22 @@ def measure(numbers: int, stretch: int, questions: int, transitions: int, seeds:
         "numbers": numbers, "answers": rows, "ratios": ratios,
         "checkpoint": checkpoint(numbers, transitions, seeds, repeats),
     }  # fmt: skip
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    wording = {"live": "asked, recorded and stored", "replay": "from the cassette and stored"}
+    for way in ("float16", "float32"):
+        for label, words in wording.items():
+            microseconds = [
+                f"{figures['answers'][encoding][f'{label}_microseconds']:,.0f} µs" for encoding in (way, "JSON")
+            ]
+            ratio = figures["ratios"][way][f"{label}_microseconds"]
+            yield Line(f"an answer of {figures['numbers']:,} {way}, {words}: JSON", *microseconds, ratio, "")
+    row = figures["checkpoint"]
+    label = f"checkpoint of {row['seeds']} × {row['transitions']:,} answers of {row['numbers']:,} float16: in JSON"
+    times = f"{row['late_column_seconds']:.2f} s", f"{row['json_seconds']:,.0f} s"
+    yield Line(label, *times, row["json_seconds"] / row["late_column_seconds"], "")
 
 
 def main() -> None:

@@ -14,11 +14,13 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from benchmarks.housekeep_steps import spread
+from benchmarks.table import Line
 from guidebench.suites.bin_sorting import BinDrawing, BinSorting
 from guidebench.suites.mujoco import gl
 
@@ -63,6 +65,17 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
         "kinds": {name: spread(kind_rates) for name, kind_rates in rates.items()},
         "reset_seconds": statistics.median(resets),
     }
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for kind, label, goal in (
+        ("random", "steps a second at 10 Hz, random actions", "250"),
+        ("policy", "steps a second at 10 Hz, scripted policy", "250"),
+        ("coarse_meshes", "frames a second, 100 px", ""),
+    ):
+        rate = figures["kinds"][kind]["per_second"]
+        yield Line(f"bin sorting, {label}", f"{rate:,.0f}/s", "", rate, goal)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.distributions import Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
 
+from benchmarks.table import Line
 from guidebench.baselines.encoders.image import layers
 from guidebench.baselines.learners.actor_critic import SIZES
 from guidebench.baselines.learners.cal_ql import CalQl
@@ -209,6 +210,13 @@ def row(name: str, config: CalQl, space: Observations, actions: int, rounds: int
         "ratio_lowest": speedups[0],
         "ratio_highest": speedups[-1],
     }
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for row in figures["rows"]:
+        rates = [f"{row[f'{who}_per_second']:.1f} updates/s" for who in ("ours", "plain")]
+        yield Line(f"Cal-QL, {row['observations']}: plain PyTorch", *rates, row["ratio"], "1.2")
 
 
 def main() -> None:

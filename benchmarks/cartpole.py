@@ -23,9 +23,10 @@ import importlib.util
 import json
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from benchmarks.table import Line
 from benchmarks.turns import Contender, Turns, cell_arguments, interleave, rate, ratios, tell
 from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.names import Names
@@ -136,6 +137,12 @@ def returns(
 
     with record:
         model.learn(total, callback=after_each_step(look))
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    rates = [f"{figures[f'{name}_steps_per_second']:,.0f} steps/s" for name in ("ours", "peer")]
+    yield Line("DQN on CartPole: Stable-Baselines3", *rates, figures["ratio"], "1.5")
 
 
 def main() -> None:

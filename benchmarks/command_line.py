@@ -13,10 +13,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks import benchmark_process
+from benchmarks.table import Line
 
 
 def matrix(cells: int) -> list[str]:
@@ -49,6 +50,13 @@ def measure(repeats: int, cells: int) -> dict[str, Any]:
         "dry_run_cells": cells,
         "dry_run_seconds": seconds(matrix(cells), max(1, repeats // 3)),
     }
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for name, goal in (("help", "<0.25"), ("dry_run", "<2")):
+        taken = figures[f"{name}_seconds"]
+        yield Line(f"bench --{name.replace('_', '-')}, seconds", f"{taken:.3f} s", "", taken, goal)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import itertools
 import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.judged_training import served
+from benchmarks.table import Line
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Question
 from guidebench.harness.models import study_models
@@ -96,6 +97,13 @@ def measure(episodes: int, steps: int, latency: float) -> dict[str, Any]:
                 figures[f"{name}_seconds"] = time.perf_counter() - started
                 process.close()
     return figures | {"ratio": figures["one_by_one_seconds"] / figures["batch_seconds"]}
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    size = f"{figures['episodes']} episodes, {figures['latency']:g} s an answer"
+    ways = [f"{figures[f'{way}_seconds']:.2f} s" for way in ("batch", "one_by_one")]
+    yield Line(f"an evaluation that asks at each step ({size}): one by one", *ways, figures["ratio"], "8")
 
 
 def main() -> None:

@@ -29,12 +29,13 @@ import itertools
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from benchmarks.cartpole import PEER, after_each_step, returns
+from benchmarks.table import Line
 from benchmarks.turns import Contender, Turns, cell_arguments, interleave, ratios, tell
 from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.names import Names
@@ -266,6 +267,15 @@ def train_peer(suite_task: SuiteTask, learner: str, start: int, turn: int, devic
     model, settings = peer(suite_task, learner, 0, device)
     model.learn(settings["steps"], callback=after_each_step(Turns(start, turn)))
     tell({})
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    place = "MetaWorld" if figures.get("where", {}).get("suite", "").startswith("metaworld") else "Pendulum"
+    for row in figures["rows"]:
+        rates = [f"{row[f'{who}_per_second']:,.0f}/s" for who in ("ours", "peer")]
+        label = f"{row['learner']} on {place}, {row['what']} of {row['seeds']} seeds: Stable-Baselines3"
+        yield Line(label, *rates, row["ratio"], "1.2" if row["seeds"] == 1 else "1.4")
 
 
 def main() -> None:

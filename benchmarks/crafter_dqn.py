@@ -19,7 +19,7 @@ import json
 import os
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from benchmarks.cartpole import after_each_step
+from benchmarks.table import Line
 from benchmarks.turns import Contender, Turns, interleave, rate, ratios, tell, train
 from guidebench.harness.interfaces import Actions, Array, Observations, RunPhase, Step
 from guidebench.harness.loop import training
@@ -238,6 +239,13 @@ def measure(rounds: int, start: int, turn: int, names: list[str]) -> dict[str, A
             "processor": statistics.median(ratios(*pair, "processor")),
         }  # fmt: skip
     return figures
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for pair, row in figures["ratios"].items():
+        rates = [f"{figures['steps_per_second'][who]:,.0f} steps/s" for who in pair.split(" / ")]
+        yield Line(f"DQN on Crafter: {pair}", *rates, row["ratio"], "1.2" if pair.endswith("peer") else "")
 
 
 def main() -> None:

@@ -13,11 +13,13 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import crafter
 import numpy as np
 
+from benchmarks.table import Line
 from guidebench.suites.crafter import Crafter
 from guidebench.suites.crafter.captions import before, caption
 from guidebench.suites.crafter.drawing import CrafterDrawer
@@ -99,6 +101,19 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
         "reset_seconds": statistics.median(seconds(task.reset, 2) for _ in range(rounds)),
         "transition_bytes": {kind: int(np.prod(space.shape)) * space.numpy.itemsize for kind, space in spaces.items()},
     }
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for kind, goal in (("symbols", "4"), ("pixels", ""), ("pictures", "1.5")):
+        row = figures["kinds"][kind]
+        yield Line(
+            f"Crafter, steps with {kind}: package",
+            f"{row['per_second']:,.0f}/s",
+            f"{figures['package_per_second']:,.0f}/s",
+            row["ratio"],
+            goal,
+        )
 
 
 def main() -> None:

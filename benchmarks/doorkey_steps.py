@@ -13,13 +13,14 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from minigrid.envs.doorkey import DoorKeyEnv
 from minigrid.wrappers import FullyObsWrapper
 
+from benchmarks.table import Line
 from guidebench.suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
 from guidebench.suites.minigrid_doorkey.task import DoorKey
 
@@ -93,6 +94,15 @@ def frames(size: int, rounds: int) -> dict[str, float]:
     )
     seconds = statistics.median(1 / rate(lambda: judge([drawn]), 1) for _ in range(3 * rounds))
     return {**figures, "sprite_seconds_per_clip": seconds}
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for name, entry in figures["sizes"].items():
+        for kind, goal in (("steps", "15"), ("frames", "")):
+            row = entry[kind]
+            rates = [f"{row[key]:,.0f}/s" for key in ("ours_per_second", "peer_per_second")]
+            yield Line(f"DoorKey {name}, {kind}: MiniGrid", *rates, row["ratio"], goal)
 
 
 def main() -> None:

@@ -16,10 +16,12 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.judged_training import served
 from benchmarks.model_as_agent import Performer, evaluated, tell
+from benchmarks.table import Line
 from guidebench.methods.dsadf.course import Course
 from guidebench.methods.dsadf.memory import Memory
 from guidebench.methods.dsadf.plans import Subgoal
@@ -86,6 +88,17 @@ def measure(episodes: int, steps: int, latency: float, subgoals: int, rounds: in
             seconds, _ = evaluated(episodes, steps, server_settings["judge.base_url"], alone, *words)
             figures |= {f"{name}_seconds": seconds, f"{name}_per_minute": 60 * episodes / seconds}
     return figures | {"ratio": figures["one_by_one_seconds"] / figures["batch_seconds"]}
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for name, words in (("routing", "evaluations"), ("remembering", "training")):
+        took = figures[f"{name}_microseconds"]
+        label = f"DSADF's routing and memory, {figures['subgoals']} sub-goals, µs per step of {words}"
+        yield Line(label, f"{took:.1f} µs", "", took, "<100")
+    size = f"{figures['episodes']} episodes, {figures['latency']:g} s an answer"
+    ways = [f"{figures[f'{way}_per_minute']:,.0f} episodes/min" for way in ("batch", "one_by_one")]
+    yield Line(f"dsadf on Crafter, each step the performer's ({size}): one by one", *ways, figures["ratio"], "8")
 
 
 def main() -> None:

@@ -14,10 +14,12 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from benchmarks.table import Line
 from benchmarks.turns import Contender, interleave, rate, ratios
 from guidebench.harness import registry
 from guidebench.harness.interfaces import Actions, Task
@@ -93,6 +95,16 @@ def played(tasks: list[Task], actions: Actions, steps: int, seed: int) -> float:
         ended = [task for task, step in zip(tasks, steps_taken, strict=True) if step.terminated or step.truncated]
         at_once(ended, "reset", [()] * len(ended))
     return taken
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    cores = f"{figures['processes'] + 1} processes step its tasks"
+    for kind, tasks in (("training", f"{figures['seeds']} seeds"), ("evaluation", f"{figures['episodes']} episodes")):
+        for row in figures[kind]:
+            rates = [f"{rate:,.0f} steps/s" for rate in reversed(row["steps_per_second"])]
+            label = f"{kind} of {tasks}, {row['suite']} {row['task']}, {cores}: one"
+            yield Line(label, *rates, row["ratio"], "")
 
 
 def main() -> None:

@@ -13,11 +13,13 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import mujoco
 import numpy as np
 
+from benchmarks.table import Line
 from guidebench.suites.mujoco import gl
 from guidebench.suites.ogbench_scene import SceneDrawing
 from guidebench.suites.ogbench_scene.task import Scene
@@ -66,6 +68,13 @@ def measure(rounds: int, size: int, moments: int) -> dict[str, Any]:
 
 def _clocks() -> Any:
     return np.array([time.perf_counter(), time.process_time()])
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    times = [f"{1e3 * figures[f'{name}_seconds']:.0f} ms" for name in ("ours", "peer")]
+    label = f"OGBench frame from a snapshot, {figures['size']} px, {figures['opengl']}: env.render()"
+    yield Line(label, *times, figures["ratio"], "8")
 
 
 def main() -> None:

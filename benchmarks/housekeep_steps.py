@@ -13,11 +13,12 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from benchmarks.table import Line
 from guidebench.suites.housekeep import Housekeep, HousekeepDrawing
 
 TASK = "adjustment_1"
@@ -78,6 +79,13 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
         },
         "transition_bytes": Housekeep().spaces(TASK)[0].numpy.itemsize,
     }
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for kind, goal in (("symbols", "20000"), ("text", ""), ("agent", "")):
+        row = figures["kinds"][kind]
+        yield Line(f"Housekeep, steps a second with {kind}", f"{row['per_second']:,.0f}/s", "", row["per_second"], goal)
 
 
 def main() -> None:

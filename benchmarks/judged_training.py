@@ -24,6 +24,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+from benchmarks.table import Line
 from benchmarks.turns import Contender, cell_arguments, interleave
 
 METHODS = ("uer", "vlm_rb")
@@ -120,6 +121,12 @@ def measure(
 
 def _median(rows: list[dict[str, Any]], name: str) -> float:
     return statistics.median(row[name] for row in rows)
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    rates = [f"{figures[f'{name}_steps_per_second']:.0f} steps/s" for name in ("vlm_rb", "uer")]
+    yield Line(f"DoorKey {figures['task']}, vlm_rb + sprite: uer", *rates, figures["ratio"], "0.98")
 
 
 def main() -> None:

@@ -20,13 +20,14 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.table import Line
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import JudgeCall
 from guidebench.suites.minigrid_doorkey import PROMPT, DoorKeyDrawing
@@ -151,6 +152,16 @@ def _clocks(device: str) -> Any:
     if device.startswith("cuda"):
         torch.cuda.synchronize()
     return np.array([time.perf_counter(), time.process_time()])
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for of in figures["runs"]:
+        best = {row["clips"]: row for row in sorted(of["rows"], key=lambda row: row["ratio"])}
+        for row in best.values():
+            rates = [f"{1 / row[f'{name}seconds_per_clip']:.1f} clips/s" for name in ("", "plain_")]
+            label = f"{of['model']} judging {row['clips']}, {row['batch']} clips at a time: a loop over generate"
+            yield Line(label, *rates, row["ratio"], "5")
 
 
 def main() -> None:

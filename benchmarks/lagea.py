@@ -21,6 +21,7 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.table import Line
 from benchmarks.turns import Contender, cell_arguments, interleave, rate
 from guidebench.baselines.frame_vectors import FRAME
 from guidebench.baselines.storage import Storage
@@ -164,6 +166,18 @@ def relabelling(width: int, episodes: int, rounds: int) -> dict[str, float]:
             "episodes_per_second": count / seconds["episodes"], "batches_per_second": count / seconds["batches"],
             "ratio": seconds["batches"] / seconds["episodes"],
         }  # fmt: skip
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for width, rows in figures["training"].items():
+        rates = [f"{rows[method]['steps_per_second']:.1f} steps/s" for method in ("lagea", "sac")]
+        yield Line(f"LaGEA, vectors of {width}: sac", *rates, rows["lagea"]["ratio"], "0.8")
+    for width, row in figures["relabelling"].items():
+        rates = [f"{row[f'{way}_per_second']:,.0f}/s" for way in ("episodes", "batches")]
+        yield Line(f"LaGEA's rewards anew, vectors of {width}: loop over batches", *rates, row["ratio"], "5")
+    for count, speed in figures["frames_per_second"].items():
+        yield Line(f"frames drawn and embedded, {count} at once", f"{speed:.0f}/s", "", speed, "")
 
 
 def main() -> None:

@@ -14,12 +14,14 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.leaderboard_browser import browser_times
+from benchmarks.table import Line
 from guidebench.harness.records import schema
 
 BENCH = Path(sys.executable).with_name("bench")
@@ -163,6 +165,18 @@ def measure(methods: int, suites: int, seeds: int, evaluations: int, episodes: i
             "page_bytes": page.stat().st_size,
             "browser": browser_times(page, repeats),
         }
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    label = f"bench leaderboard, {figures['rows']:,} rows of {figures['runs']:,} runs"
+    size = f"{figures['peak_bytes'] / 2**30:.1f} GiB"
+    yield Line(f"{label}, seconds ({size} at most)", f"{figures['seconds']:.1f} s", "", figures["seconds"], "<30")
+    megabytes = figures["page_bytes"] / 10**6
+    yield Line("its page, megabytes", f"{megabytes:.1f} MB", "", megabytes, "<5")
+    for name, value in figures["browser"].items():
+        goal = "<1000" if name.startswith("usable") else "<100"
+        yield Line(f"in Chromium, ms: {name.replace('_', ' ')}", f"{value:.0f} ms", "", value, goal)
 
 
 def main() -> None:

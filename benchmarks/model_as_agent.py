@@ -17,11 +17,12 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.judged_training import served
+from benchmarks.table import Line
 from guidebench.harness.identity.cells import record
 from guidebench.harness.interfaces import Question
 from guidebench.harness.loop import asking
@@ -121,6 +122,13 @@ def tell(figures: Mapping[str, Any]) -> None:
     for name, mode in (("batch", "one batch a step"), ("one_by_one", "one by one")):
         print(f"{mode}: {figures[f'{name}_seconds']:.2f} s, {figures[f'{name}_per_minute']:,.0f} episodes a minute")
     print(f"ratio {figures['ratio']:.1f}")
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    size = f"{figures['episodes']} episodes, {figures['latency']:g} s an answer"
+    ways = [f"{figures[f'{way}_per_minute']:,.0f} episodes/min" for way in ("batch", "one_by_one")]
+    yield Line(f"model_as_agent on Crafter ({size}): one by one", *ways, figures["ratio"], "8")
 
 
 def main() -> None:

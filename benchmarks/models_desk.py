@@ -24,6 +24,7 @@ from unittest import mock
 
 import numpy as np
 
+from benchmarks.table import Line
 from guidebench.harness import settings
 from guidebench.harness.models import desk as desks
 from guidebench.harness.models import keys
@@ -152,6 +153,19 @@ def measure(calls: int, large_calls: int) -> dict[str, Any]:
     for (length, tile), count in zip(CLIPS, (calls, large_calls), strict=True):
         rows.append(row(f"clip of {length} frames of {8 * tile} px", clips(count, length, tile)))
     return {"rows": rows}
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for row in figures["rows"]:
+        small = row["bytes"] < 2**17  # larger frames are hashed and packed by other threads
+        took, again = row["live"], row["replay"]
+        parts = f"{took['total']:,.0f} µs, {took['hash']:,.0f} hashing, {took['png']:,.0f} PNG"
+        label = f"model call asked and recorded, {row['what']}, µs beyond hashing and PNG"
+        yield Line(label, parts, "", took["beyond"], "<200" if small else "")
+        label = f"model calls from the cassette, {row['what']}, per second beyond hashing"
+        rate = f"{again['calls_per_second']:,.0f}/s"
+        yield Line(label, rate, "", again["beyond_hashing"], "5000" if small else "")
 
 
 def main() -> None:

@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from benchmarks.table import Line
 from benchmarks.turns import Contender, Turns, interleave, rate, ratios, tell, train
 from guidebench.harness.interfaces import Actions, Array, Observations, Step
 from guidebench.harness.registry import register
@@ -82,6 +84,12 @@ def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
         "ratio_highest": speedups[-1],
         "processor_ratio": statistics.median(ratios(array, record, "processor")),
     }
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    rates = [f"{figures[f'{kind}_steps_per_second']:,.0f} steps/s" for kind in ("record", "array")]
+    yield Line("DQN on CartPole, one named part: an array", *rates, figures["ratio"], "0.97")
 
 
 def main() -> None:

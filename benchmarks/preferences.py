@@ -17,10 +17,11 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.table import Line
 from benchmarks.turns import Contender, cell_arguments, interleave
 
 METHODS = ("sac", "pebble")
@@ -151,6 +152,20 @@ def _seconds(work: Any) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    row = figures["training"]
+    rates = [f"{row[f'{method}_steps_per_second']:.0f} steps/s" for method in ("pebble", "sac")]
+    yield Line(f"MetaWorld {row['task']}, pebble with a session a turn: sac", *rates, row["ratio"], "0.85")
+    row = figures["updates"]
+    times = f"{1e3 * row['ours_seconds']:.0f} ms", f"{1e3 * row['loop_seconds']:.0f} ms"
+    label = f"reward ensemble, an epoch over {row['labels']:,} labels: a loop over its members"
+    yield Line(label, *times, row["ratio"], "2")
+    row = figures["relabelling"]
+    label = f"relabelling {row['transitions']:,} transitions, seconds a member"
+    yield Line(label, f"{row['per_member']:.2f} s", "", row["per_member"], "<2")
 
 
 def main() -> None:

@@ -28,10 +28,12 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
+from benchmarks.table import Line
 from guidebench.baselines.replay.per import Per
 from guidebench.baselines.replay.per.sampler import PerSampler
 from guidebench.harness.interfaces import Moment, Span, Update
@@ -164,6 +166,17 @@ def measure(rounds: dict[str, tuple[str, Round]], turns: int, repeats: int) -> d
             if turn >= 0:
                 times[name][turn] = (time.perf_counter() - start) / repeats
     return times
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    ours = {row["compares"]: row for row in figures["rows"] if row["contender"].startswith("guidebench")}
+    for row in figures["rows"]:
+        if not row["contender"].startswith("guidebench"):
+            goal = "5" if row["contender"].startswith("TorchRL") else "2"
+            mine = ours[row["compares"]]["microseconds"]
+            label = f"sample + update, {figures['size']:,}, {row['compares']}: {row['contender']}"
+            yield Line(label, f"{mine:.0f} µs", f"{row['microseconds']:.0f} µs", row["ratio"], goal)
 
 
 def main() -> None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from benchmarks.table import Line
 from benchmarks.turns import Contender, cell_arguments, interleave, rate, ratios
 from guidebench.harness import registry
 
@@ -45,6 +46,13 @@ def measure(rounds: int, start: int, turn: int, profile: str, task: str, replays
         for contender in contenders.values():
             contender.close()
     return {"task": task, "profile": profile, "rounds": rounds, "turn": turn, "rows": rows}
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for row in figures["rows"]:
+        label = f"{row['learner']} on DoorKey {figures['task']}, {row['replay']}: uer"
+        yield Line(label, f"{row['steps_per_second']:.0f} steps/s", "", row["ratio"], "")
 
 
 def main() -> None:

@@ -14,11 +14,13 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.table import Line
 from guidebench.harness.records import schema
 
 BENCH = Path(sys.executable).with_name("bench")
@@ -93,6 +95,13 @@ def measure(methods: int, tasks: int, seeds: int, evaluations: int, repeats: int
 def _json(path: Path, content: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content))
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    size = f"{figures['peak_bytes'] / 2**30:.1f} GiB"
+    label = f"bench report, {figures['runs']:,} runs of {figures['rows_per_run']} rows, seconds"
+    yield Line(f"{label} ({size} at most)", f"{figures['seconds']:.1f} s", "", figures["seconds"], "<10")
 
 
 def main() -> None:

@@ -15,12 +15,13 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.table import Line
 from guidebench.harness import registry
 from guidebench.harness.interfaces import Moment, Transition, Update
 from guidebench.harness.loop.building import make_build
@@ -94,6 +95,13 @@ def measure(replays: Sequence[str], size: int, batch: int, rounds: int) -> dict[
             taken = round_seconds(replay, seeds, size, batch, rounds + 5)[5:]  # the first ones warm up
             rows.append({"replay": replay, "seeds": seeds, "microseconds": 1e6 * statistics.median(taken)})
     return {"size": size, "batch": batch, "rounds": rounds, "rows": rows}
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    for row in figures["rows"]:
+        label = f"draw + feedback, {figures['size']:,}, S = {row['seeds']}: {row['replay']}"
+        yield Line(label, f"{row['microseconds']:.0f} µs", "", row["microseconds"], "")
 
 
 def main() -> None:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
+from benchmarks.table import Line
 from guidebench.harness import statistics
 from guidebench.reports.statistics import aggregate
 
@@ -65,6 +67,19 @@ def rliable(work: str, curves: Scores, reps: int) -> object:
     return library.get_interval_estimates(
         pairs, lambda x, y: np.array([metrics.probability_of_improvement(x, y)]), reps=reps
     )
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    wording = {
+        "aggregates": "four aggregates",
+        "curves": "IQM curves of 50 points",
+        "improvement": "P(improvement), pairs",
+    }
+    for work, row in figures["rows"].items():
+        times = f"{row['ours_seconds']:.2f} s", f"{row['rliable_seconds']:,.0f} s"
+        label = f"{wording[work]}, {figures['reps']:,} resamples: rliable"
+        yield Line(label, *times, row["ratio"], "50" if work == "aggregates" else "200")
 
 
 def main() -> None:

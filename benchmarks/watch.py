@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from benchmarks import benchmark_process, report
+from benchmarks.table import Line
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -155,6 +156,15 @@ def measure(methods: int, tasks: int, seeds: int, rows: int) -> dict[str, Any]:
         **{f"{name}_seconds": statistics.median(waits) for name, waits in taken.items() if waits},
         **{f"{name}_worst_seconds": max(waits) for name, waits in taken.items() if waits},
     }
+
+
+def lines(figures: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of the table of all benchmarks."""
+    label = f"bench watch, {figures['runs']:,} runs, seconds from a row on disk"
+    for name, place in (("client", "to a client"), ("page", "to the page"), ("curve", "to its curve")):
+        if (took := figures.get(f"{name}_seconds")) is not None:
+            worst = figures[f"{name}_worst_seconds"]
+            yield Line(f"{label} {place}", f"{took:.2f} s, at most {worst:.2f} s", "", worst, "<2")
 
 
 def main() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 DEEPEST = 100
 """Maximum nesting of lists and objects in a JSON value; deeper nesting could exhaust the stack of recursive code."""
+LONGEST = 4_000
+"""Most characters that `brief` shows, where no other number is given."""
 REPLACEMENT = "\ufffd"
 """Unicode's replacement character."""
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -66,6 +68,20 @@ def control_characters(text: str) -> str:
 def one_line(text: Any) -> str:
     """Return the text on one line: as `printable`, with tabs and newlines escaped too."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(text))
+
+
+def brief(text: str, most: int = LONGEST) -> str:
+    """Return a text for display: characters that control a terminal or the direction of writing are made visible, and
+    characters beyond `most` are counted instead."""
+    visible = "".join(_visible(letter) for letter in text[:most])
+    return visible if len(text) <= most else f"{visible} … ({len(text) - most:,} characters left out)"
+
+
+def _visible(letter: str) -> str:
+    if letter.isprintable() or letter in "\n\t":
+        return letter
+    code = ord(letter)
+    return chr(0x2400 + code) if code < 0x20 else f"\\u{{{code:x}}}"
 
 
 def each_text(value: Any, change: Callable[[str], str], deepest: int = DEEPEST) -> Any:

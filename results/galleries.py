@@ -1,4 +1,4 @@
-"""The gallery of a run (`bench eval RUN --gallery`), untrusted like all its files: gallery.json, and animations.
+"""The animations of a run's gallery (`bench eval RUN --gallery`), untrusted like all its files.
 
 `check` and `remade` decode an animation completely with Pillow, so call them in a separate process
 (`guidebench.harness.reader_process`).
@@ -7,33 +7,19 @@
 from __future__ import annotations
 
 import io
-import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.records.files import open_regular
-from guidebench.harness.records.galleries import (
-    CAPTION,
-    CAPTIONS,
-    CONTENTS,
-    EPISODES,
-    LARGEST,
-    QUALITY,
-    SIZES,
-    animated,
-)
+from guidebench.harness.records.files import content_of, is_within
+from guidebench.harness.records.galleries import LARGEST, QUALITY, SIZES, animated
 from guidebench.harness.records.study import GALLERY
-from guidebench.results.fields import field, number
 
-DOCUMENT = 2**20
-"""Most bytes of gallery.json."""
 WIDEST, HIGHEST = SIZES[0][1], 512
 """Most pixels of an animation's width and height."""
 FRAMES = SIZES[0][0]
@@ -42,117 +28,13 @@ _CHUNKS = {b"VP8X", b"ANIM", b"ANMF", b"VP8 ", b"VP8L", b"ALPH"}
 """Parts of an animation that hold pictures; others, such as EXIF and XMP, hold data that nobody sees."""
 
 
-class Episode(NamedTuple):
-    """An episode of a gallery."""
-
-    episode: int
-    success: bool
-    ret: float
-    length: int
-    score: float
-    """Its score, as the gallery's `measure` names it."""
-    moves: int
-    """Steps that were played; fewer than its length if the policy repeated a position and was stopped."""
-    frames: int
-    """Frames that are drawn of its moves + 1."""
-    file: str
-    words: tuple[tuple[int, str], ...]
-    """(step, caption): the caption that is shown from this step on."""
-    left_out: int
-    """Captions left out for lack of room."""
-    actions: str = ""
-    """SHA-256 of its actions in hexadecimal digits; "" if the gallery does not say it."""
-
-
-class Gallery(NamedTuple):
-    """Content of a run's gallery.json."""
-
-    suite: str
-    task: str
-    seed: int
-    """Seed of the run, or that of the new layouts."""
-    from_run: bool
-    """Whether the episodes are from the run's own last evaluation; else they were played for the gallery."""
-    step: int
-    """Environment step of the run's own evaluation."""
-    played: int
-    """Episodes of the evaluation that these are chosen from, and how many of them succeeded."""
-    successes: int
-    measure: str
-    """The score by which they are chosen: failures first under `success`, else the worst first."""
-    unjudged: str
-    """Why clips have no score of the run's judge; "" if all have one, or there is none."""
-    episodes: tuple[Episode, ...]
-    undrawn: tuple[tuple[int, str], ...]
-    """Episodes that could not be drawn, and why."""
-    reason: str
-    """Why there is no episode at all, or ""."""
-    opengl: str | None = None
-    """OpenGL backend that drew it, "" for none; None if the gallery does not say it."""
-
-
-def directory(run: Path) -> Path:
-    """Return the directory of a run's gallery."""
-    return run / GALLERY
-
-
-def read(run: Path) -> Gallery | None:
-    """Return a run's gallery, read in the separate process; None if it has none. Raise UserError for a file that does
-    not fit the schema."""
-    if not (directory(run) / CONTENTS).is_file():
-        return None
-    return reader_process.call(f"{CONTENTS}: reading it", reader_process.SECONDS, _read, run)
-
-
-def _read(run: Path) -> Gallery:
-    file = directory(run) / CONTENTS
-    if not file.resolve().is_relative_to(run.resolve()):
-        raise UserError(f"{CONTENTS} lies outside the run")
-    with open_regular(file) as stream:
-        content = stream.read(DOCUMENT + 1)
-    if len(content) > DOCUMENT:
-        raise UserError(f"{CONTENTS} has more than {DOCUMENT:,} bytes")
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{CONTENTS} cannot be read as JSON ({error})") from None
-    if not isinstance(document, dict):
-        raise UserError(f"{CONTENTS} holds {type(document).__name__}; expected a JSON object")
-    return parsed(document)
-
-
-def parsed(document: Mapping[str, Any]) -> Gallery:
-    """Return the gallery that a JSON object describes; raise UserError for entries of another kind."""
-    if reason := field(document, "reason", str):
-        return Gallery("", "", 0, False, 0, 0, 0, "success", "", (), (), reason[:1_000])
-    episodes = field(document, "episodes", list)
-    undrawn = [
-        (_count(record, "episode"), field(record, "reason", str)[:1_000]) for record in _objects(document, "undrawn")
-    ]
-    if len(episodes) > EPISODES or len(undrawn) > EPISODES:
-        raise UserError(f"it names {max(len(episodes), len(undrawn)):,} episodes; at most {EPISODES} fit")
-    return Gallery(
-        suite=field(document, "suite", str)[:200], task=field(document, "task", str)[:200],
-        seed=_count(document, "seed"), from_run=field(document, "own", bool), step=_count(document, "step"),
-        played=_count(document, "played"),
-        successes=_count(document, "successes"), measure=field(document, "measure", str)[:60],
-        unjudged=field(document, "unjudged", str)[:1_000], undrawn=tuple(undrawn), reason="",
-        episodes=tuple(_episode(record) for record in _objects(document, "episodes")),
-        opengl=field(document, "opengl", str)[:60] if "opengl" in document else None,
-    )  # fmt: skip
-
-
 def animation(run: Path, file: str) -> bytes:
     """Return the bytes of an animation of a run's gallery. Raise UserError unless it is a file of the gallery of at
     most `LARGEST` bytes."""
-    path = directory(run) / file
-    if Path(file).name != file or not path.is_file() or not path.resolve().is_relative_to(run.resolve()):
+    path = run / GALLERY / file
+    if Path(file).name != file or not is_within(run, path):
         raise UserError(f"there is no file {file[:60]!r} in the gallery")
-    with open_regular(path) as stream:
-        webp = stream.read(LARGEST + 1)
-    if len(webp) > LARGEST:
-        raise UserError(f"{file[:60]!r} has more than {LARGEST:,} bytes")
-    return webp
+    return content_of(path, LARGEST)
 
 
 def check(webp: bytes, frames: int) -> None:
@@ -216,30 +98,3 @@ def _check_parts(webp: bytes) -> None:
         at += 8 + size + size % 2
     if at != len(webp):
         raise UserError("it is cut short")
-
-
-def _episode(record: Mapping[str, Any]) -> Episode:
-    words = tuple(
-        (_count(caption, "step"), field(caption, "text", str)[: 2 * CAPTION]) for caption in _objects(record, "words")
-    )
-    return Episode(
-        _count(record, "episode"), field(record, "success", bool), number(record, "return"), _count(record, "length"),
-        number(record, "score"), _count(record, "moves"), _count(record, "frames"), field(record, "file", str),
-        words[:CAPTIONS], _count(record, "words_left_out") + len(words[CAPTIONS:]),
-        field(record, "actions", str)[:64] if "actions" in record else "",
-    )  # fmt: skip
-
-
-def _objects(content: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    objects = field(content, name, list)
-    for element in objects:
-        if not isinstance(element, dict):
-            raise UserError(f"{name} has an entry {str(element)[:80]!r}; expected a JSON object")
-    return list(objects)
-
-
-def _count(content: Mapping[str, Any], name: str) -> int:
-    value = field(content, name, int)
-    if not 0 <= value <= 2**53:
-        raise UserError(f"{name} is {str(value)[:80]}; expected a count")
-    return int(value)

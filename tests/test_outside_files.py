@@ -18,6 +18,7 @@ import pytest
 import guidebench
 from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
+from guidebench.harness.records.clips import FORMS
 from tests.outside_readers import READERS
 
 ROOT = Path(guidebench.__file__).parent.parent
@@ -167,15 +168,15 @@ def _evaluated(directory: Path) -> object:
 
 
 def _gallery(directory: Path) -> object:
-    from guidebench.results import galleries
+    from guidebench.harness.records import clips
 
-    return galleries.read(directory)
+    return clips.read_gallery(directory)
 
 
-def _page(directory: Path) -> object:
-    from guidebench.reports.runs.reading import document
+def _clip(folder: str) -> Callable[[Path], object]:
+    from guidebench.harness.records import clips
 
-    return document(directory / "about.json")
+    return lambda directory: clips.read(directory, folder, "0.json")
 
 
 def _configuration(directory: Path) -> object:
@@ -310,7 +311,7 @@ READ_DOCUMENTS: dict[str, Callable[[Path, bytes], object]] = {
     "the state of a run": _in(f"{RUN}/seed-0/run.json", _run, f"{RUN}/cell.json", "study.json"),
     "a run to play": _in(f"{RUN}/seed-0/run.json", _evaluated, f"{RUN}/cell.json"),
     "a gallery": _in("gallery/gallery.json", _gallery),
-    "a page's document": _in("about.json", _page),
+    **{f"a clip in {folder}": _in(f"{folder}/0.json", _clip(folder)) for folder in FORMS},
     "a configuration": _in("cell.json", _configuration),
     "a verification": _in(f"verifications/{'0' * 64}.json", _verification),
     "a submission": _in("manifest.json", _submission),

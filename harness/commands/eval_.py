@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     if spoken:
         print(spoken.message, file=sys.stderr if args.json or spoken.empty else sys.stdout)
     elif args.gallery:
-        gallery_recording = gallery.Gallery(args.run, args.seed, models)
+        gallery_recording = gallery.GalleryRecording(args.run, args.seed, models)
         recordings.append(gallery_recording)
     results = reevaluation.evaluate_run(
         args.run,

@@ -16,22 +16,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import reader_process
 from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Drawer, Task
 from guidebench.harness.logs import Column, Log, count, shown_trials, tells_actions
-from guidebench.harness.playback.logged_frames import encoded, rows_of
+from guidebench.harness.playback import log_clips
+from guidebench.harness.playback.log_clips import RunLog, evenly, rows_of
 from guidebench.harness.playback.reevaluation import load_run
-from guidebench.harness.records.files import write_bytes, write_json
-from guidebench.harness.records.schema import SCHEMA_VERSION
+from guidebench.harness.records.clips import Clip
 from guidebench.harness.records.study import ACTED
 from guidebench.harness.streams import Streams
 
 FRAMES, SPREAD = 40, 12
 """Most frames of an episode, and how many are spread evenly over it if nothing else asks for as many."""
-PATIENCE = 300.0
-"""Seconds for playing and drawing."""
 RESULTS = Log(
     "one evaluation episode",
     {
@@ -41,42 +38,22 @@ RESULTS = Log(
 )  # fmt: skip
 
 
-class ReplayedEpisode(NamedTuple):
-    """An episode of an evaluation, played again."""
-
-    about: dict[str, Any]
-    """Content of its JSON file."""
-    pictures: tuple[bytes, ...]
-    """PNG of each frame."""
-
-
 def write(run: Path) -> str:
     """Draw episodes of the last evaluation of a finished run, failures first, for each log that tells actions; return a
     message on what was written or refused, "" without such a log. Raise UserError if a file cannot be written."""
+    return "\n".join(log_clips.write_clips(log, ACTED, "frames", acted_clips) for log in logs_of_actions(run))
+
+
+def logs_of_actions(run: Path) -> list[RunLog]:
+    """Return the logs of a finished run that tell actions of evaluation episodes."""
     cell, _, seed = load_run(run)
-    task = cell.names.task
     suite = cell.section("suite").of_run(seed).in_evaluation()
     drawing = cell.section("drawing") or suite.drawing()
-    messages = []
-    for log, declared in cell.logs.items():
-        if not tells_actions(declared):
-            continue
-        description = f"{run}: drawing the episodes of its log {log!r}"
-        try:
-            episodes = reader_process.call(description, PATIENCE, drawn, run, log, declared, suite, drawing, task, seed)
-        except UserError as error:
-            messages.append(f"log {log}: no episodes drawn ({error})")
-            continue
-        for episode in episodes:
-            _save(run / ACTED, episode)
-        numbers = ", ".join(str(episode.about["episode"]) for episode in episodes)
-        step = f"{episodes[0].about['step']:,}" if episodes else ""
-        messages.append(
-            f"log {log}: episodes {numbers} of the evaluation at step {step}, in {run / ACTED}"
-            if episodes
-            else f"log {log}: no episodes"
-        )
-    return "\n".join(messages)
+    return [
+        RunLog(run, name, dict(cell.logs), suite, drawing, cell.names.task, seed=seed)
+        for name, declared in cell.logs.items()
+        if tells_actions(declared)
+    ]
 
 
 class Episode(NamedTuple):
@@ -98,31 +75,32 @@ class Episode(NamedTuple):
         )
 
 
-def drawn(run: Path, log: str, declared: Log, suite: Any, drawing: Any, task: str, seed: int) -> list[ReplayedEpisode]:
+def acted_clips(log: RunLog) -> list[Clip]:
     """Return the episodes to show, played and drawn in this process. Raise UserError for a log that does not fit, or
     whose actions do not lead to the recorded end."""
-    draw = drawing.spawn(task)
-    return [_drawn(episode, draw) for episode in recorded_episodes(run, log, declared, suite, task, seed)]
+    draw = log.drawing.spawn(log.task)
+    return [_drawn(episode, draw) for episode in recorded_episodes(log)]
 
 
-def recorded_episodes(run: Path, log: str, declared: Log, suite: Any, task: str, seed: int) -> list[Episode]:
+def recorded_episodes(log: RunLog) -> list[Episode]:
     """Return the episodes of the last evaluation to show, failures first. Raise UserError for a log that does not
     fit."""
+    suite, task = log.suite, log.task
     actions = suite.action_names(task) if isinstance(suite, NamesActions) else ()
     if not actions:
         raise UserError("the suite's actions have no names")
-    evaluations = {(row["step"], row["episode"]): row for row in rows_of(run, "evaluations", RESULTS)}
+    evaluations = {(row["step"], row["episode"]): row for row in rows_of(log.run, "evaluations", RESULTS)}
     acted: dict[tuple[int, int], list[dict[str, Any]]] = {}
-    for row in rows_of(run, log, declared):
+    for row in log.rows(log.name):
         acted.setdefault((row["step"], row["trial"]), []).append(row)
     trials = [(*key, bool(evaluation["success"])) for key, evaluation in evaluations.items() if key in acted]
     names = {name: number for number, name in enumerate(actions)}
     episodes = []
     for step, episode in shown_trials(trials):
         fresh_task = suite.make(task)
-        fresh_task.reset(Streams(seed).evaluation_seed(step, episode))
+        fresh_task.reset(Streams(log.seed).evaluation_seed(step, episode))
         rows = sorted(acted[step, episode], key=lambda row: row["first"])
-        episodes.append(Episode(log, fresh_task, names, rows, evaluations[step, episode]))
+        episodes.append(Episode(log.name, fresh_task, names, rows, evaluations[step, episode]))
     return episodes
 
 
@@ -136,24 +114,18 @@ def moments(rows: Sequence[Mapping[str, Any]]) -> list[int]:
     changes = [
         row["first"] for before, row in itertools.pairwise(rows) if row.get("subgoal", "") != before.get("subgoal", "")
     ]
-    first = _thinned(sorted({0, end, *changes}), FRAMES)
+    first = evenly(sorted({0, end, *changes}), FRAMES)
     others = sorted({row["first"] for row in rows} - {*first})
-    sampled = {*first, *_thinned(others, FRAMES - len(first))}
-    return sorted(sampled | {*(_thinned(range(end + 1), SPREAD) if len(sampled) < SPREAD else ())})
+    sampled = {*first, *evenly(others, FRAMES - len(first))}
+    return sorted(sampled | {*(evenly(range(end + 1), SPREAD) if len(sampled) < SPREAD else ())})
 
 
-def _thinned(steps: Sequence[int], most: int) -> list[int]:
-    """Return at most `most` of the steps, evenly spaced, with the first and the last."""
-    indices = np.unique(np.linspace(0, len(steps) - 1, max(0, min(most, len(steps)))).round().astype(int))
-    return [steps[index] for index in indices.tolist()]
-
-
-def replay(episode: Episode) -> Iterator[tuple[int, Task]]:
-    """Play an episode again; yield the number of steps and the task at its begin and after each step. Raise UserError
-    if the actions do not lead to the recorded end."""
+def replay(episode: Episode) -> Iterator[tuple[int | None, Task]]:
+    """Play an episode again; yield the last action, None at its begin, and the task at its begin and after each step.
+    Raise UserError if the actions do not lead to the recorded end."""
     task, evaluation = episode.begun, episode.result
     steps, ret, ended, success = 0, 0.0, False, False
-    yield steps, task
+    yield None, task
     for row in episode.rows:
         if row["first"] != steps:
             raise UserError(f"{episode}: its rows go from step {steps} to {row['first']}")
@@ -162,10 +134,11 @@ def replay(episode: Episode) -> Iterator[tuple[int, Task]]:
         for _ in range(row["steps"]):
             if ended:
                 raise UserError(f"{episode}: played again it ends after {steps} steps, and more are logged")
-            step = task.step(episode.actions[row["action"]])
+            action = episode.actions[row["action"]]
+            step = task.step(action)
             steps, ret = steps + 1, ret + float(step.reward)
             ended, success = step.terminated or step.truncated, bool(step.success)
-            yield steps, task
+            yield action, task
     end = (steps, success, ret)
     if (ended and end != (evaluation["length"], evaluation["success"], evaluation["return"])) or (
         not ended and steps >= evaluation["length"]
@@ -173,26 +146,14 @@ def replay(episode: Episode) -> Iterator[tuple[int, Task]]:
         raise UserError(f"{episode}: played again it ends otherwise than its record says; were its files changed?")
 
 
-def _drawn(episode: Episode, draw: Drawer) -> ReplayedEpisode:
-    frame_steps, evaluation = {*moments(episode.rows)}, episode.result
+def _drawn(episode: Episode, draw: Drawer) -> Clip:
+    frame_steps, evaluation = moments(episode.rows), episode.result
     snapshots, steps = [], 0
-    for steps, task in replay(episode):
+    for steps, (_, task) in enumerate(replay(episode)):
         if steps in frame_steps:
             snapshots.append(task.snapshot().copy())
     name = f"{episode.log}-{evaluation['step']:05d}-{evaluation['episode']:05d}"
-    frames = [{"file": f"{name}-{step:05d}.png", "frame": step} for step in sorted(frame_steps)]
-    about = {
-        "schema": SCHEMA_VERSION, "name": name, "log": episode.log, "step": evaluation["step"],
-        "episode": evaluation["episode"], "played": steps, "frames": frames,
-    }  # fmt: skip
-    return ReplayedEpisode(about, tuple(encoded(frame) for frame in draw(np.stack(snapshots))))
-
-
-def _save(directory: Path, episode: ReplayedEpisode) -> None:
-    about = {name: value for name, value in episode.about.items() if name != "name"}
-    try:
-        for frame, png in zip(about["frames"], episode.pictures, strict=True):
-            write_bytes(directory / frame["file"], png)
-        write_json(directory / f"{episode.about['name']}.json", about)
-    except OSError as error:
-        raise UserError(f"{directory} cannot be written ({error.strerror or error})") from None
+    return Clip(
+        name, episode.log, step=evaluation["step"], episode=evaluation["episode"], moves=steps,
+        frames=tuple(log_clips.frames_of(name, frame_steps, draw(np.stack(snapshots)))),
+    )  # fmt: skip

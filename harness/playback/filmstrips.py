@@ -2,36 +2,35 @@
 
 They are written to RUN/frames, for the run's page: NAME-00017.png is the clip whose first frame follows the 17th move,
 and NAME.json describes the clips. Where a log of the run shows frames or questions to models, these are drawn too
-(`logged_frames`, `asked_frames`).
+(`log_clips`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import count
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Question, Task
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.loop.probes import STRETCH
 from guidebench.harness.plan.names import Names
-from guidebench.harness.playback import asked_frames, judging, logged_frames
+from guidebench.harness.playback import judging, log_clips
+from guidebench.harness.playback.log_clips import evenly, frames_of
 from guidebench.harness.playback.reevaluation import load_run
 from guidebench.harness.playback.sample_frames import strip
-from guidebench.harness.records.files import write_bytes, write_json
-from guidebench.harness.records.schema import SCHEMA_VERSION
+from guidebench.harness.records import clips
+from guidebench.harness.records.clips import Clip
 from guidebench.harness.records.study import FRAMES
 
 MOMENTS = 8
 """Frames per strip."""
 CLIPS = 48
 """Maximum strips per episode; a longer episode is sampled evenly."""
-
-Sampled = TypeVar("Sampled")
 
 
 class Filmstrips:
@@ -44,7 +43,7 @@ class Filmstrips:
         """`seed`: seed of the evaluation; `models`: whether the run's judge, if it is a foundation model, is asked.
         Raise UserError if `run` is not a finished run."""
         self._cell = load_run(run).cell
-        self._run, self._directory, self._seed = run, run / FRAMES, seed
+        self._run, self._seed = run, seed
         self._models = models or Models(mode="replay")
         self.message = ""
         self._snapshots: list[Array] = []
@@ -65,47 +64,20 @@ class Filmstrips:
         draw = (drawing or suite.drawing()).spawn(task)
         length = judging.length_of(cell) or STRETCH
         name = f"{names.suite}-{task}-seed{self._seed}"
-        sampled_clips = _evenly(list(judging.clips(0, self._snapshots, self._events, length)))
+        sampled_clips = evenly(list(judging.clips(0, self._snapshots, self._events, length)), CLIPS)
         scores, unjudged = judging.judge_clips(self._run, suite, names, self._seed, sampled_clips, self._models)
-        clips: list[dict[str, Any]] = []
+        frames = []
         for clip, score in zip(sampled_clips, scores, strict=True):
-            frame_indices = np.unique(np.linspace(0, len(clip.snapshots) - 1, MOMENTS).round().astype(int))
-            file = f"{name}-{clip.first:05d}.png"
-            self._save(file, strip(draw(clip.snapshots[frame_indices])))
-            happened = [suite.events[event] for event in np.flatnonzero(clip.events.any(0))]
-            last = clip.first + len(clip.snapshots) - 1
-            clips.append({"file": file, "first": clip.first, "last": last, "events": happened})
-            clips[-1] |= {} if score is None else {"score": score}
-        result = results[0]
-        about = {
-            "schema": SCHEMA_VERSION,
-            "suite": names.suite,
-            "task": task,
-            "seed": self._seed,
-            "moves": len(self._snapshots) - 1,
-            "length": result.length,
-            "return": result.ret,
-            "success": result.success,
-            "judge": cell.names.part(cell.judge),
-            "unjudged": unjudged,
-            "clips": clips,
-        }
-        write_json(self._directory / f"{name}.json", about)
-        judge_note = unjudged or (f"judged by {cell.names.part(cell.judge)}" if cell.judge else "the run has no judge")
-        frames_note = f"frames: {self._directory / name}.json, {len(clips)} clip{'s' * (len(clips) != 1)}, {judge_note}"
-        more = [logged_frames.write(self._run, cell), asked_frames.write(self._run, cell)]
-        self.message = "\n".join(filter(None, [frames_note, *more]))
-
-    def _save(self, name: str, image: Array) -> None:
-        import imageio.v2 as imageio
-
-        try:
-            write_bytes(self._directory / name, imageio.imwrite("<bytes>", image, format="png"))
-        except OSError as error:
-            raise UserError(f"{self._directory / name} cannot be written ({error.strerror or error})") from None
-
-
-def _evenly(clips: Sequence[Sampled]) -> list[Sampled]:
-    """Return at most `CLIPS` of the clips, evenly spaced, with the first and the last."""
-    indices = np.unique(np.linspace(0, len(clips) - 1, min(CLIPS, len(clips))).round().astype(int))
-    return [clips[index] for index in indices.tolist()]
+            snapshots = np.stack(evenly(list(clip.snapshots), MOMENTS))
+            (frame,) = frames_of(name, [clip.first], [strip(draw(snapshots))])
+            events = tuple(suite.events[event] for event in np.flatnonzero(clip.events.any(0)))
+            frames.append(frame._replace(last=clip.first + len(clip.snapshots) - 1, events=events, score=score))
+        result, judge = results[0], cell.names.part(cell.judge)
+        episode = Clip(
+            name, suite=names.suite, task=task, seed=self._seed, moves=len(self._snapshots) - 1, length=result.length,
+            ret=result.ret, success=result.success, judge=judge, unjudged=unjudged, frames=tuple(frames),
+        )  # fmt: skip
+        clips.write(self._run / FRAMES, FRAMES, episode)
+        judge_note = unjudged or (f"judged by {judge}" if cell.judge else "the run has no judge")
+        frames_note = f"frames: {self._run / FRAMES / name}.json, {count(len(frames), 'clip')}, {judge_note}"
+        self.message = "\n".join(filter(None, [frames_note, log_clips.write(self._run, cell)]))

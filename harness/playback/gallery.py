@@ -25,13 +25,13 @@ from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError, count
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Question, Task
-from guidebench.harness.logs import tells_actions
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.plan import config
 from guidebench.harness.plan.names import Names
 from guidebench.harness.playback import acted_frames, judging
-from guidebench.harness.playback.logged_frames import rows_of
+from guidebench.harness.playback.log_clips import RunLog, evenly, rows_of
 from guidebench.harness.playback.reevaluation import evaluate_run, load_run
+from guidebench.harness.records.clips import Caption, Clip, Gallery, Undrawn, plain_gallery
 from guidebench.harness.records.files import write_bytes, write_json
 from guidebench.harness.records.galleries import (
     CAPTION,
@@ -43,7 +43,6 @@ from guidebench.harness.records.galleries import (
     animated,
     undrawn,
 )
-from guidebench.harness.records.schema import SCHEMA_VERSION
 from guidebench.harness.records.study import GALLERY
 from guidebench.harness.texts import one_line
 
@@ -71,18 +70,14 @@ class Moment(NamedTuple):
 class Film(NamedTuple):
     """An episode to draw."""
 
-    about: Mapping[str, Any]
-    """Its number, success, return, length and score, and the digest of its actions."""
+    clip: Clip
     moments: Sequence[Moment]
-    words: Mapping[int, str]
-    """Step -> what is said from there on, in order."""
 
 
 class Cast(NamedTuple):
-    """The episodes to draw, and the evaluation that they were chosen from."""
+    """The episodes to draw, and the gallery without them."""
 
-    about: Mapping[str, Any]
-    """Entries of gallery.json: suite, task, seed, own, step, played, successes, measure, unjudged, opengl."""
+    gallery: Gallery
     films: Sequence[Film]
 
 
@@ -94,19 +89,29 @@ class GalleryOutcome(NamedTuple):
 
 
 class Reel:
-    """Moments of an episode, at most twice as many as are drawn: of a longer one every second, fourth, … step."""
+    """An episode as far as it is played: its moments, at most twice as many as are drawn (of a longer one every second,
+    fourth, … step), and its actions."""
 
     def __init__(self) -> None:
         self.moments: list[Moment] = []
-        self._every, self._last = 1, Moment(0, np.zeros(0, np.uint8))
+        self.steps = -1
+        """Steps of the last moment; -1 before the first."""
+        self._every, self._last, self._actions = 1, Moment(0, np.zeros(0, np.uint8)), hashlib.sha256()
 
-    def add(self, step: int, snapshot: Array) -> None:
-        """Add the next step of the episode."""
-        self._last = Moment(step, snapshot.copy())
-        if step % self._every == 0:
+    def add(self, snapshot: Array, action: Any = None) -> None:
+        """Add the next step of the episode: its action, None at the begin, and the state after it."""
+        self.steps += 1
+        self._actions.update(action_bytes(action))
+        self._last = Moment(self.steps, snapshot.copy())
+        if self.steps % self._every == 0:
             self.moments.append(self._last)
         if len(self.moments) > 2 * SIZES[0][0]:
             self.moments, self._every = self.moments[::2], 2 * self._every
+
+    @property
+    def actions(self) -> str:
+        """Return the SHA-256 of the actions in hexadecimal digits."""
+        return self._actions.hexdigest()
 
     @property
     def all_moments(self) -> list[Moment]:
@@ -114,7 +119,7 @@ class Reel:
         return [*self.moments, *([self._last] if self.moments and self._last.step > self.moments[-1].step else [])]
 
 
-class Gallery:
+class GalleryRecording:
     """Records the episodes of an evaluation and writes the gallery of a run."""
 
     def __init__(self, run: Path, seed: int, models: Models | None = None) -> None:
@@ -123,19 +128,14 @@ class Gallery:
         self._cell = load_run(run).cell
         self._run, self._seed, self._models = run, seed, models or Models(mode="replay")
         self._reels: dict[int, Reel] = {}
-        self._steps: dict[int, int] = {}
         self._captions: dict[int, dict[int, list[str]]] = {}
         self._clip = judging.length_of(self._cell)
         self._moves: dict[int, list[tuple[Array, Array]]] = {}
-        self._actions: dict[int, Any] = {}
-        """Episode -> SHA-256 of its actions so far."""
         self.message, self.empty = "", False
 
     def __call__(self, number: int, task: Task, action: Any) -> None:
-        self._actions.setdefault(number, hashlib.sha256()).update(action_bytes(action))
-        step = self._steps[number] = self._steps.get(number, -1) + 1
         snapshot = task.snapshot()
-        self._reels.setdefault(number, Reel()).add(step, snapshot)
+        self._reels.setdefault(number, Reel()).add(snapshot, action)
         if self._clip:
             self._moves.setdefault(number, []).append((snapshot.copy(), task.events().copy()))
 
@@ -143,8 +143,9 @@ class Gallery:
         """Record the models' answers to the agent as captions from the present step of each episode on."""
         for question, answer in zip(questions, answers, strict=True):
             if words := in_words(answer):
+                step = self._reels[question.episode].steps if question.episode in self._reels else 0
                 captions_by_step = self._captions.setdefault(question.episode, {})
-                captions_by_step.setdefault(self._steps.get(question.episode, 0), []).append(f"{question.to}: {words}")
+                captions_by_step.setdefault(step, []).append(f"{question.to}: {words}")
 
     def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
         """Draw and write the episodes to show; `message` says which, or why there are none."""
@@ -153,25 +154,24 @@ class Gallery:
         episodes = chosen_results(results, score.name, score.sign)
         scores, unjudged = self._judged(suite, names, [result.episode for result in episodes])
         films = []
-        about: dict[str, Any]
         for result in episodes:
-            about = {
-                "episode": result.episode, "success": result.success, "return": result.ret, "length": result.length,
-                "score": result.score, "actions": self._actions[result.episode].hexdigest(),
-            }  # fmt: skip
-            captions = together(self._captions.get(result.episode, {}), scores.get(result.episode, {}))
-            films.append(Film(about, self._reels[result.episode].all_moments, captions))
-        about = {
-            "suite": names.suite, "task": names.task, "seed": self._seed, "own": False, "step": 0,
-            "played": len(results), "successes": sum(result.success for result in results),
-            "measure": measure(results, score.name), "unjudged": unjudged, "opengl": _opengl(drawing, names.task),
-        }  # fmt: skip
-        self.message, self.empty = _write(self._run / GALLERY, drawing, names.task, lambda: Cast(about, films))
+            clip = Clip(
+                episode=result.episode, success=result.success, ret=result.ret, length=result.length,
+                score=result.score, actions=self._reels[result.episode].actions,
+                captions=together(self._captions.get(result.episode, {}), scores.get(result.episode, {})),
+            )  # fmt: skip
+            films.append(Film(clip, self._reels[result.episode].all_moments))
+        gallery = Gallery(
+            names.suite, names.task, self._seed, played=len(results),
+            successes=sum(result.success for result in results), measure=measure(results, score.name),
+            unjudged=unjudged, opengl=_opengl(drawing, names.task),
+        )  # fmt: skip
+        self.message, self.empty = _write(self._run / GALLERY, drawing, names.task, lambda: Cast(gallery, films))
 
     def _judged(self, suite: Any, names: Names, episodes: Sequence[int]) -> tuple[dict[int, dict[int, list[str]]], str]:
         """Return episode -> first move of a clip -> captions with the judge's score of it; and why some clips have no
         score, or ""."""
-        clips: list[judging.Clip] = []
+        clips: list[judging.JudgedClip] = []
         for episode in episodes if self._clip else ():
             snapshots, events = zip(*self._moves[episode], strict=True)
             clips += judging.clips(episode, snapshots, events, self._clip)
@@ -191,7 +191,7 @@ def draw(run: Path, episodes: int = 32, seed: int = 0, models: Models | None = N
     """Write the gallery of a finished run. Raise UserError if it cannot be evaluated."""
     if spoken := write_spoken(run):
         return spoken
-    recording = Gallery(run, seed, models)
+    recording = GalleryRecording(run, seed, models)
     evaluate_run(run, None, None, episodes=episodes, seed=seed, recordings=[recording], models=models)
     return GalleryOutcome(recording.message, recording.empty)
 
@@ -199,73 +199,54 @@ def draw(run: Path, episodes: int = 32, seed: int = 0, models: Models | None = N
 def write_spoken(run: Path) -> GalleryOutcome | None:
     """Write the gallery of a finished run from episodes of its own last evaluation, if a log tells their actions;
     return None without such a log."""
-    cell, _, seed = load_run(run)
-    acted_logs = {log: declared for log, declared in cell.logs.items() if tells_actions(declared)}
-    if not acted_logs:
+    logs = acted_frames.logs_of_actions(run)
+    if not logs:
         return None
-    task = cell.names.task
-    suite = cell.section("suite").of_run(seed).in_evaluation()
-    drawing = cell.section("drawing") or suite.drawing()
+    suite, drawing, task, seed = load_run(run).cell.names.suite, logs[0].drawing, logs[0].task, logs[0].seed
 
     def cast() -> Cast:
         films: list[Film] = []
         evaluations = reader_process.call(f"{run}: reading its evaluations", PATIENCE, last_results, run)
-        for log, declared in acted_logs.items():
-            description = f"{run}: playing the episodes of its log {log!r}"
-            for evaluation, moments, words in reader_process.call(
-                description, PATIENCE, replayed, run, log, declared, suite, task, seed
-            ):
-                about = {key: evaluation[key] for key in ("episode", "success", "return", "length", "actions")}
-                films.append(Film({**about, "score": float(evaluation["success"])}, moments, words))
-        about = {
-            "suite": cell.names.suite, "task": task, "seed": seed, "own": True,
-            "step": max((row["step"] for row in evaluations), default=0), "played": len(evaluations),
-            "successes": sum(row["success"] for row in evaluations), "measure": "success", "unjudged": "",
-            "opengl": _opengl(drawing, task),
-        }  # fmt: skip
-        return Cast(about, films)
+        for log in logs:
+            films += reader_process.call(
+                f"{run}: playing the episodes of its log {log.name!r}", PATIENCE, replayed, log
+            )
+        last = max((row["step"] for row in evaluations), default=0)
+        successes = sum(row["success"] for row in evaluations)
+        opengl = _opengl(drawing, task)
+        return Cast(Gallery(suite, task, seed, True, last, len(evaluations), successes, opengl=opengl), films)
 
     return _write(run / GALLERY, drawing, task, cast)
 
 
 def _write(home: Path, drawing: Any, task: str, cast: Callable[[], Cast]) -> GalleryOutcome:
     """Draw the episodes and replace the gallery; an episode that cannot be drawn is named in it with the reason."""
-    contents: dict[str, Any] = {"schema": SCHEMA_VERSION, "episodes": [], "undrawn": [], "reason": ""}
-    animations: dict[str, bytes] = {}
     try:
-        about, films = cast()
+        gallery, films = cast()
     except UserError as error:
         reason = " ".join(str(error).split())
-        _save(home, {**contents, "reason": reason}, {})
+        _save(home, Gallery(reason=reason))
         return GalleryOutcome(f"gallery: no episode is drawn: {reason}", True)
-    reasons: list[str] = []
-    for order, episode in enumerate(films):
-        if len(reasons) >= 2 and reasons[-1] == reasons[-2]:  # a third attempt would only take longer
-            reasons.append(reasons[-1])
-        else:
+    clips: list[Clip] = []
+    failures: list[Undrawn] = []
+    for order, (clip, moments) in enumerate(films):
+        reasons = [failure.reason for failure in failures[-2:]]
+        if len(reasons) < 2 or reasons[0] != reasons[1]:  # a third attempt would only take longer
             try:
-                content, frames = _drawn(drawing, task, episode)
+                content, frames = _drawn(drawing, task, clip, moments)
             except UserError as error:
                 reasons.append(" ".join(str(error).split()))
             else:
-                name = f"{order:02d}.webp"
-                animations[name] = content
-                drawn_of = {"moves": episode.moments[-1].step, "frames": frames}
-                contents["episodes"].append({**episode.about, "file": name, **drawn_of, **_captions(episode.words)})
+                captions, left_out = clip.captions[:CAPTIONS], len(clip.captions[CAPTIONS:])
+                clip = clip._replace(captions=captions, left_out=left_out, moves=moments[-1].step, drawn=frames)
+                clips.append(clip._replace(file=f"{order:02d}.webp", content=content))
                 continue
-        contents["undrawn"].append({"episode": episode.about["episode"], "reason": reasons[-1]})
-    _save(home, {**contents, **about}, animations)
-    animation_count = len(animations)
-    leading = "failures" if about.get("measure", "success") == "success" else "the worst"
-    messages = (
-        [f"gallery: {count(animation_count, 'episode')} in {home}, {leading} first"]
-        if animation_count or not films
-        else []
-    )
-    failed = [(missing["episode"], missing["reason"]) for missing in contents["undrawn"]]
-    messages += [f"gallery: {words}" for words in undrawn(failed)]
-    messages += [f"gallery: {about['unjudged']}"] if about["unjudged"] else []
-    return GalleryOutcome("\n".join(messages), not animation_count)
+        failures.append(Undrawn(clip.episode, reasons[-1]))
+    _save(home, gallery._replace(episodes=tuple(clips), undrawn=tuple(failures)))
+    leading = "failures" if gallery.measure == "success" else "the worst"
+    messages = [f"{count(len(clips), 'episode')} in {home}, {leading} first"] if clips or not films else []
+    messages += [*undrawn(failures), *([gallery.unjudged] if gallery.unjudged else [])]
+    return GalleryOutcome("\n".join(f"gallery: {message}" for message in messages), not clips)
 
 
 def _opengl(drawing: Any, task: str) -> str:
@@ -276,19 +257,13 @@ def _opengl(drawing: Any, task: str) -> str:
         return ""
 
 
-def _drawn(drawing: Any, task: str, episode: Film) -> tuple[bytes, int]:
+def _drawn(drawing: Any, task: str, clip: Clip, moments: Sequence[Moment]) -> tuple[bytes, int]:
     """Return the result of `film`, called in a separate process. Raise UserError, with what to do, if that dies."""
     try:
-        return reader_process.call(
-            f"drawing episode {episode.about['episode']}", PATIENCE, film, drawing, task, episode.moments, episode.words
-        )
+        description = f"drawing episode {clip.episode}"
+        return reader_process.call(description, PATIENCE, film, drawing, task, moments, clip.captions)
     except reader_process.Broken as error:
         raise UserError(f"{error}{CRASHED}") from None
-
-
-def _captions(words: Mapping[int, str]) -> dict[str, Any]:
-    listed = [{"step": step, "text": text} for step, text in words.items()]
-    return {"words": listed[:CAPTIONS], "words_left_out": len(listed[CAPTIONS:])}
 
 
 def chosen_results(results: Sequence[Result], score: str = "success", sign: int = 1) -> list[Result]:
@@ -315,20 +290,21 @@ def last_results(run: Path) -> list[dict[str, Any]]:
     return [row for row in rows if row["step"] == last]
 
 
-def replayed(
-    run: Path, log: str, declared: Any, suite: Any, task: str, seed: int
-) -> list[tuple[dict[str, Any], list[Moment], dict[int, str]]]:
-    """Return the records, with the digests of actions, moments and words of a run's own evaluation episodes, whose
-    actions a log tells."""
-    episodes = []
-    for episode in acted_frames.recorded_episodes(run, log, declared, suite, task, seed):
-        reel, digest = Reel(), hashlib.sha256()
-        for step, begun in acted_frames.replay(episode):
-            reel.add(step, begun.snapshot())
-        for row in episode.rows:
-            digest.update(action_bytes(episode.actions[row["action"]]) * row["steps"])
-        episodes.append(({**episode.result, "actions": digest.hexdigest()}, reel.all_moments, _spoken_at(episode.rows)))
-    return episodes
+def replayed(log: RunLog) -> list[Film]:
+    """Return a run's own evaluation episodes, whose actions a log tells, with the digests of their actions and with the
+    words of the log."""
+    films = []
+    for episode in acted_frames.recorded_episodes(log):
+        reel, evaluation = Reel(), episode.result
+        for action, begun in acted_frames.replay(episode):
+            reel.add(begun.snapshot(), action)
+        success = bool(evaluation["success"])
+        clip = Clip(
+            episode=evaluation["episode"], success=success, ret=evaluation["return"], length=evaluation["length"],
+            score=float(success), actions=reel.actions, captions=_spoken_at(episode.rows),
+        )  # fmt: skip
+        films.append(Film(clip, reel.all_moments))
+    return films
 
 
 def action_bytes(action: Any) -> bytes:
@@ -340,15 +316,15 @@ def action_bytes(action: Any) -> bytes:
     return array.astype("<i8" if array.dtype.kind in "iub" else "<f4").tobytes()
 
 
-def _spoken_at(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Return step -> caption of the logged row whose action leads to that step (the first row's at step 0), only for
-    steps at which the caption changes."""
-    captions: dict[int, str] = {}
+def _spoken_at(rows: Sequence[Mapping[str, Any]]) -> tuple[Caption, ...]:
+    """Return the captions of the logged rows, each at the step that its action leads to (the first row's at step 0),
+    only for steps at which the caption changes."""
+    captions: list[Caption] = []
     for row in rows:
         text = caption(": ".join(dict.fromkeys(str(row[name]) for name in reversed(WORDS) if row.get(name))))
-        if not captions or text != next(reversed(captions.values())):
-            captions[row["first"] + bool(row["first"])] = text
-    return captions
+        if not captions or text != captions[-1].text:
+            captions.append(Caption(text, step=row["first"] + bool(row["first"])))
+    return tuple(captions)
 
 
 def in_words(answer: Any) -> str:
@@ -374,29 +350,28 @@ def caption(text: str) -> str:
     return line if len(line) <= CAPTION else f"{line[: CAPTION - 2]} …"
 
 
-def together(*sources: Mapping[int, Sequence[str]]) -> dict[int, str]:
-    """Return step -> the captions of all sources joined; a source's caption holds until its next one.
+def together(*sources: Mapping[int, Sequence[str]]) -> tuple[Caption, ...]:
+    """Return the captions of all sources joined by step; a source's caption holds until its next one.
 
-    >>> together({0: ["planner: find a tree"]}, {1: ["judge: P(yes) 0.20"]})
-    {0: 'planner: find a tree', 1: 'planner: find a tree · judge: P(yes) 0.20'}
+    >>> [tuple(caption) for caption in together({0: ["planner: find a tree"]}, {1: ["judge: P(yes) 0.20"]})]
+    [('planner: find a tree', '', '', 0), ('planner: find a tree · judge: P(yes) 0.20', '', '', 1)]
     """
-    merged, standing = {}, [""] * len(sources)
+    captions, standing = {}, [""] * len(sources)
     for step in sorted(itertools.chain.from_iterable(sources)):
         for number, source in enumerate(sources):
             standing[number] = " · ".join(source[step]) if step in source else standing[number]
-        merged[step] = caption(" · ".join(filter(None, standing)))
-    return merged
+        captions[step] = Caption(caption(" · ".join(filter(None, standing))), step=step)
+    return tuple(captions.values())
 
 
-def film(drawing: Any, task: str, moments: Sequence[Moment], words: Mapping[int, str]) -> tuple[bytes, int]:
+def film(drawing: Any, task: str, moments: Sequence[Moment], captions: Sequence[Caption]) -> tuple[bytes, int]:
     """Return an animated WebP of at most `LARGEST` bytes, and its number of frames. Raise UserError if none is small
     enough."""
     draw = drawing.spawn(task)
     for most, width in SIZES:
-        indices = np.unique(np.linspace(0, len(moments) - 1, min(most, len(moments))).round().astype(int))
-        drawn_moments = [moments[index] for index in indices.tolist()]
+        drawn_moments = evenly(moments, most)
         frames = draw(np.stack([moment.snapshot for moment in drawn_moments]))
-        texts = [f"{moment.step}  {said_at(words, moment.step)}".strip() for moment in drawn_moments]
+        texts = [f"{moment.step}  {said_at(captions, moment.step)}".strip() for moment in drawn_moments]
         content = animated([_captioned(frame, text, width) for frame, text in zip(frames, texts, strict=True)])
         if len(content) <= LARGEST:
             return content, len(drawn_moments)
@@ -406,9 +381,13 @@ def film(drawing: Any, task: str, moments: Sequence[Moment], words: Mapping[int,
     )
 
 
-def said_at(words: Mapping[int, str], step: int) -> str:
+def said_at(captions: Sequence[Caption], step: int) -> str:
     """Return the caption that holds at a step: the last one up to it, or ""."""
-    return words.get(max((at for at in words if at <= step), default=-1), "")
+    return max((caption for caption in captions if caption.step <= step), key=_step, default=Caption("")).text
+
+
+def _step(caption: Caption) -> int:
+    return caption.step
 
 
 def _captioned(frame: Array, text: str, width: int) -> Any:
@@ -424,12 +403,12 @@ def _captioned(frame: Array, text: str, width: int) -> Any:
     return canvas
 
 
-def _save(home: Path, contents: Mapping[str, Any], animations: Mapping[str, bytes]) -> None:
+def _save(home: Path, gallery: Gallery) -> None:
     """Replace a gallery; its description is written last."""
     shutil.rmtree(home, ignore_errors=True)
     try:
-        for name, content in animations.items():
-            write_bytes(home / name, content)
-        write_json(home / CONTENTS, contents)
+        for clip in gallery.episodes:
+            write_bytes(home / clip.file, clip.content)
+        write_json(home / CONTENTS, plain_gallery(gallery))
     except OSError as error:
         raise UserError(f"{home} cannot be written ({error.strerror or error})") from None

@@ -31,7 +31,7 @@ from guidebench.harness.playback.reevaluation import EVAL_FOLDER, load_run
 RECORDING = "`bench eval` with models.mode=record asks it"
 
 
-class Clip(NamedTuple):
+class JudgedClip(NamedTuple):
     """L consecutive moves of an episode."""
 
     episode: int
@@ -50,12 +50,12 @@ class ClipScores(NamedTuple):
     reason: str = ""
 
 
-def clips(episode: int, snapshots: Sequence[Array], events: Sequence[Array], length: int) -> Iterable[Clip]:
+def clips(episode: int, snapshots: Sequence[Array], events: Sequence[Array], length: int) -> Iterable[JudgedClip]:
     """Yield an episode cut into clips of `length` moves; the last one may be shorter. `snapshots` and `events`: of the
     reset and of each move."""
     for first in range(1, len(snapshots), length):
         moves = slice(first, first + length)
-        yield Clip(episode, first, np.stack(snapshots[moves]), np.stack(events[moves]))
+        yield JudgedClip(episode, first, np.stack(snapshots[moves]), np.stack(events[moves]))
 
 
 def length_of(cell: Cell) -> int:
@@ -64,7 +64,7 @@ def length_of(cell: Cell) -> int:
 
 
 def judge_clips(
-    run: Path, suite: Any, names: Names, seed: int, chosen_clips: Sequence[Clip], models: Models
+    run: Path, suite: Any, names: Names, seed: int, chosen_clips: Sequence[JudgedClip], models: Models
 ) -> ClipScores:
     """Return the scores that the judge of a finished run gives to clips of evaluation episodes on the task of `names`
     in `suite`. `seed`: seed of the evaluation. Raise UserError if `run` is not a finished run."""
@@ -99,7 +99,7 @@ def _on_record(run: Path, models: Models) -> bool:
     return bool(study_models.sources(models, study_models.folder(run / EVAL_FOLDER)))
 
 
-def _scores_of(queue: QuestionQueue, judge_title: str, seed: int, chosen_clips: Sequence[Clip]) -> ClipScores:
+def _scores_of(queue: QuestionQueue, judge_title: str, seed: int, chosen_clips: Sequence[JudgedClip]) -> ClipScores:
     """Return the judge's scores of the clips; all questions are sent before the first wait. `judge_title`: the
     judge in messages."""
     questions = [

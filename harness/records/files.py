@@ -60,6 +60,20 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
+def content_of(path: Path, most: int) -> bytes:
+    """Return the content of a regular file; raise UserError if it has more than `most` bytes."""
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise UserError(f"{path.name} has {path.stat().st_size:,} bytes; at most {most:,} are read")
+    return content
+
+
+def is_within(root: Path, path: Path) -> bool:
+    """Return whether a path is a file below `root` after following links."""
+    return path.is_file() and path.resolve().is_relative_to(root.resolve())
+
+
 def refresh(directory: Path) -> None:
     """Make this machine see the present names of a directory. An NFS client caches for up to a minute which names exist
     and which do not, unless it sees the directory's mtime change, which creating a file does (nfs(5), "Directory entry

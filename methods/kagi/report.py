@@ -12,6 +12,8 @@ import numpy as np
 from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
+from guidebench.harness.records.study import QUESTIONS
+from guidebench.harness.texts import brief
 from guidebench.methods.kagi import fields
 from guidebench.methods.kagi.blocks import FEWEST, MOST
 from guidebench.methods.kagi.rewards import Shape, dense
@@ -20,7 +22,7 @@ from guidebench.methods.kagi.waypoints import POINTS
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal
 from guidebench.reports.runs import episodes
-from guidebench.reports.runs.reading import brief, pixels
+from guidebench.reports.runs.reading import pixels
 from guidebench.reports.sections import Section, Source
 
 if TYPE_CHECKING:
@@ -177,13 +179,9 @@ def _frames(source: Source, cell: str, seed: int) -> dict[int, bytes]:
     run = next((run for run in source.study.runs if run.cell.id == cell and run.seed == seed), None)
     if run is None:
         return {}
-    framed_questions, notes = episodes.questions(source.study.directory / run.directory)
+    clips, notes = episodes.folder_clips(source.study.directory / run.directory, QUESTIONS)
     source.notes.extend(notes)
-    return {
-        question.episode: question.frame
-        for question in framed_questions
-        if (question.log, question.role) == ("questions", "waypoints")
-    }
+    return {clip.episode: clip.content for clip in clips if (clip.log, clip.role) == ("questions", "waypoints")}
 
 
 def _decoded(png: bytes) -> Array:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError, count
+from guidebench.harness.records.clips import Clip, Gallery, read_gallery
 from guidebench.reports.leaderboard.board import Film, Films, Pictures
 from guidebench.reports.leaderboard.rows import RankedRow
 from guidebench.reports.leaderboard.sources import clean
 from guidebench.reports.rendering import animations
 from guidebench.results import RunRecord, galleries
-from guidebench.results.galleries import Episode, Gallery
 from guidebench.results.verification.record import UNVERIFIED, gallery_check
 
 MOST = 3
@@ -71,7 +71,7 @@ class Screening:
         for task, measured in list(row.tasks.items())[:MOST]:
             for run in measured.runs:
                 try:
-                    gallery = galleries.read(row.source.study.directory / run.directory)
+                    gallery = read_gallery(row.source.study.directory / run.directory)
                 except (UserError, OSError) as error:
                     self._note(row, f"the gallery of {run.directory} is not shown: {error}")
                     continue
@@ -80,7 +80,7 @@ class Screening:
                     break
 
     def _films(
-        self, row: RankedRow, task: str, run: RunRecord, gallery: Gallery, episodes: Iterable[Episode]
+        self, row: RankedRow, task: str, run: RunRecord, gallery: Gallery, episodes: Iterable[Clip]
     ) -> Iterator[tuple[bool, Film]]:
         """Yield (whether the episode counts as a success, its film) for the episodes that can be decoded; others become
         notes."""
@@ -89,21 +89,21 @@ class Screening:
             description = f"decoding {episode.file[:60]}"
             try:
                 webp = galleries.animation(home, episode.file)
-                encoded = reader_process.call(description, SECONDS, galleries.remade, webp, episode.frames)
+                encoded = reader_process.call(description, SECONDS, galleries.remade, webp, episode.drawn)
             except (UserError, OSError) as error:
                 self._note(row, f"episode {episode.episode} of {run.directory} is not shown: {error}")
                 continue
             title = f"{animations.outcome(gallery, episode)} after {count(episode.length, 'step')}"
             about = f"{task}, seed {run.seed}, episode {episode.episode}"
-            frames_text = f"{episode.frames:,} of {count(episode.moves + 1, 'frame')}"
+            frames_text = f"{episode.drawn:,} of {count(episode.moves + 1, 'frame')}"
             if episode.moves < episode.length:
                 frames_text += f", from step {episode.moves:,} on it goes round in circles"
-            words = tuple((step, clean(text, CAPTION)) for step, text in episode.words[:CAPTIONS])
+            words = tuple((caption.step, clean(caption.text, CAPTION)) for caption in episode.captions[:CAPTIONS])
             film = Film(
                 clean(title, 100), clean(f"{about}; return {episode.ret:,.4g}; {frames_text}", 400), words,
-                len(episode.words) - len(words) + episode.left_out, base64.b64encode(encoded).decode("ascii"),
+                len(episode.captions) - len(words) + episode.left_out, base64.b64encode(encoded).decode("ascii"),
             )  # fmt: skip
-            yield gallery.measure == "success" and episode.success, film
+            yield gallery.measure == "success" and bool(episode.success), film
 
     def _note(self, row: RankedRow, text: str) -> None:
         self.notes.append(clean(f"{row.source.name}: {text}", 600))
@@ -120,7 +120,7 @@ def _verified(row: RankedRow, task: str, run: RunRecord) -> tuple[bool, str]:
     return check.passed is True, clean(f"{task}, seed {run.seed}: {check.detail}", 600)
 
 
-def _chosen(gallery: Gallery, most: int) -> list[Episode]:
+def _chosen(gallery: Gallery, most: int) -> list[Clip]:
     """Return at most `most` episodes of a gallery: the first ones and the last."""
     episodes = list(gallery.episodes)
     return episodes if len(episodes) <= most else [*episodes[: max(1, most - 1)], *([episodes[-1]] if most > 1 else [])]

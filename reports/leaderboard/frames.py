@@ -13,10 +13,12 @@ import numpy as np
 from guidebench import results
 from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
+from guidebench.harness.records.clips import Clip, Frame
+from guidebench.harness.records.study import FRAMES
 from guidebench.reports.leaderboard.board import Frames
 from guidebench.reports.leaderboard.rows import Member, RankedRow
 from guidebench.reports.leaderboard.sources import Source, clean
-from guidebench.reports.runs.episodes import ClipStrip, EpisodeStrips, strips
+from guidebench.reports.runs.episodes import folder_clips
 from guidebench.results import Picture
 from guidebench.results.images import size
 
@@ -81,13 +83,15 @@ class Samples:
         has any."""
         clips_per_task = max(1, CLIPS // len(row.tasks))
         for measured in list(row.tasks.values())[:CLIPS] if self._room else ():
-            by_run = ((run, strips(row.source.study.directory / run.directory, 1)) for run in measured.runs)
+            by_run = (
+                (run, folder_clips(row.source.study.directory / run.directory, FRAMES, 1)) for run in measured.runs
+            )
             run, (episodes, notes) = next(((run, pair) for run, pair in by_run if any(pair)), (None, ((), ())))
             self.notes += [clean(f"{row.source.name}: {note}", 600) for note in notes]
             if run and episodes:
-                for clip in _evenly(episodes[0].clips, clips_per_task):
-                    words = _described(episodes[0], clip)
-                    yield row.source.name, f"{measured.cell.task}, seed {run.seed}: {words}", clip.png
+                for frame in _evenly(episodes[0].frames, clips_per_task):
+                    words = _described(episodes[0], frame)
+                    yield row.source.name, f"{measured.cell.task}, seed {run.seed}: {words}", frame.content
 
     def _pictures(self, source: Source) -> list[Picture]:
         if source.name not in self._of:
@@ -131,15 +135,15 @@ def _shrunk(png: bytes) -> bytes:
     return b""
 
 
-def _evenly(clips: Sequence[ClipStrip], most: int) -> list[ClipStrip]:
-    """Return at most `most` of the clips, evenly spaced, including the first and the last."""
-    indices = np.linspace(0, len(clips) - 1, min(most, len(clips))).round().astype(int)
-    return [clips[index] for index in indices]
+def _evenly(frames: Sequence[Frame], most: int) -> list[Frame]:
+    """Return at most `most` of the frames, evenly spaced, including the first and the last."""
+    indices = np.linspace(0, len(frames) - 1, min(most, len(frames))).round().astype(int)
+    return [frames[index] for index in indices]
 
 
-def _described(episode: EpisodeStrips, clip: ClipStrip) -> str:
-    """Return a caption of a clip: its moves, how the episode ended, the judge's score and the events."""
-    score_text = "" if clip.score is None else f", {episode.judge}: {clip.score:.2f}"
-    event_text = f", {', '.join(clip.events)}" if clip.events else ""
+def _described(episode: Clip, frame: Frame) -> str:
+    """Return a caption of a strip: its moves, how the episode ended, the judge's score and the events."""
+    score_text = "" if frame.score is None else f", {episode.judge}: {frame.score:.2f}"
+    event_text = f", {', '.join(frame.events)}" if frame.events else ""
     ending = "success" if episode.success else "no success"
-    return f"moves {clip.first}–{clip.last} of {episode.moves} ({ending}){score_text}{event_text}"
+    return f"moves {frame.first}–{frame.last} of {episode.moves} ({ending}){score_text}{event_text}"

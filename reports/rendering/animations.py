@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from guidebench.harness.errors import count
-from guidebench.results.galleries import Episode, Gallery
+from guidebench.harness.records.clips import Clip, Gallery
 
 
 def chosen(gallery: Gallery, number: int) -> str:
@@ -25,7 +25,7 @@ def chosen(gallery: Gallery, number: int) -> str:
     return f"{number} of {count(gallery.played, 'episode')} of {of}: {among}. {order}{rate}."
 
 
-def outcome(gallery: Gallery, episode: Episode) -> str:
+def outcome(gallery: Gallery, episode: Clip) -> str:
     """Return how an episode ended: success or failure, or the score if the suite measures another."""
     if gallery.measure == "success":
         return "Success" if episode.success else "Failure"

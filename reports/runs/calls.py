@@ -21,7 +21,10 @@ from guidebench.harness.models import cassette, study_models
 from guidebench.harness.models.calls import Usage
 from guidebench.harness.models.cassette_checks import CHECKS, kind_of
 from guidebench.harness.models.cassette_file import COLUMNS, STRANGERS, NotKept, faults_of, opened, read
-from guidebench.reports.runs.reading import brief, pixels, within
+from guidebench.harness.records.clips import ShownMessage, ShownPiece
+from guidebench.harness.records.files import is_within
+from guidebench.harness.texts import brief
+from guidebench.reports.runs.reading import pixels
 
 MOST = 50
 """Calls to show of each kind: the first failures, the first answers and the last answers."""
@@ -41,20 +44,6 @@ PIXELS, PICTURE, PICTURES = 2**20, 2**18, 2**22
 
 WRONG = (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
 """Exceptions that a value of a wrong type or size raises."""
-
-
-class ShownPiece(NamedTuple):
-    """A piece of a message: text, or an image as PNG."""
-
-    text: str = ""
-    png: bytes = b""
-
-
-class ShownMessage(NamedTuple):
-    """One message of a chat, or a part of another call's request, such as the frames of a clip."""
-
-    role: str
-    parts: tuple[ShownPiece, ...]
 
 
 class ShownCall(NamedTuple):
@@ -94,7 +83,7 @@ def recorded(study: Path, run: str) -> Calls:
     calls, answered, failed = list[ShownCall](), 0, 0
     album = _Album()
     for file in [directory / cassette.MERGED, *shards[:FILES]]:
-        if not within(study, file):
+        if not is_within(study, file):
             continue
         if any(file.with_name(f"{file.name}{end}").exists() for end in ("-wal", "-journal")):
             notes.append(f"{file.name}: a process is writing it; its calls are shown once it has ended")
@@ -187,7 +176,7 @@ class _Album:
             elif number in chosen:
                 image = self._image(db, str(part["image"]))
                 missing += not image
-                pieces += [ShownPiece(png=image)] if image else []
+                pieces += [ShownPiece(content=image)] if image else []
         return (
             *pieces,
             *([ShownPiece(f"({missing} of {len(chosen)} images: not kept, or no room)")] if missing else []),

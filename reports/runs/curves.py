@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from guidebench.reports.runs.reading import brief
+from guidebench.harness.texts import brief
 from guidebench.reports.runs.record import Record
 from guidebench.reports.sections import probes, rewards
 

@@ -13,13 +13,14 @@ from guidebench.harness.models.calls import Usage
 from guidebench.harness.records import schema
 from guidebench.harness.records.galleries import undrawn
 from guidebench.harness.records.parts import RecordedPart
+from guidebench.harness.records.study import QUESTIONS
 from guidebench.harness.settings import DIGEST, SHA256
+from guidebench.harness.texts import brief
 from guidebench.reports.rendering import animations, charts, inline
 from guidebench.reports.rendering import page as report_page
 from guidebench.reports.rendering.page import environment
 from guidebench.reports.runs import curves
 from guidebench.reports.runs.calls import MOST
-from guidebench.reports.runs.reading import brief
 from guidebench.reports.runs.record import Record, provenance, settings
 from guidebench.reports.runs.transcripts import transcripts
 from guidebench.reports.summary import judges, ledger
@@ -118,7 +119,7 @@ def render(record: Record, home: str = "") -> str:
             outcome=animations.outcome,
             undrawn=[brief(reason, 1_000) for reason in undrawn(gallery.undrawn if gallery else ())],
             brief=brief,
-            unasked=not record.episodes.questions and any(shows_questions(log) for log in cell.logs.values()),
+            unasked=not record.episodes.clips[QUESTIONS] and any(shows_questions(log) for log in cell.logs.values()),
             base64=lambda content: base64.b64encode(content).decode("ascii"),
         )
     )

@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
-from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.files import open_regular
+from guidebench.harness.texts import brief
 from guidebench.results.images import size
 
-DOCUMENT = 2**20
-"""Most bytes of a JSON document."""
 TAIL = 2**18
 """Bytes at a log's end that are read."""
 LINE = 2_000
 """Most characters of a line of a log."""
-TEXT = 4_000
-"""Most characters of any other text."""
-
-
-def within(root: Path, path: Path) -> bool:
-    """Return whether a path is a file below `root` after following links."""
-    return path.is_file() and path.resolve().is_relative_to(root.resolve())
-
-
-def content(path: Path, most: int) -> bytes:
-    """Read a file; raise UserError if it has more than `most` bytes."""
-    with open_regular(path) as file:
-        raw = file.read(most + 1)
-    if len(raw) > most:
-        raise UserError(f"{path.name} has {path.stat().st_size:,} bytes and at most {most:,} are shown")
-    return raw
-
-
-def document(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file, parsed in a separate process; raise UserError if the file contains anything
-    else."""
-    return reader_process.call(f"{path.name}: reading it", reader_process.SECONDS, _document, path)
-
-
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(content(path, DOCUMENT))
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path.name} cannot be read as JSON ({error})") from None
-    if not isinstance(document, dict):
-        raise UserError(f"{path.name} holds {type(document).__name__}; expected a JSON object")
-    return document
 
 
 def pixels(png: bytes) -> int:
@@ -71,20 +35,6 @@ def tail(path: Path, lines: int) -> tuple[str, int]:
     ending = b"".join(raw.splitlines(keepends=True)[-lines:])
     text = ending.decode("utf-8", "replace")
     return "\n".join(brief(line, LINE) for line in text.splitlines()), size - len(ending)
-
-
-def brief(text: str, most: int = TEXT) -> str:
-    """Return a text for display: characters that control a terminal or the direction of writing are made visible, and
-    characters beyond `most` are counted instead."""
-    visible = "".join(_visible(letter) for letter in text[:most])
-    return visible if len(text) <= most else f"{visible} … ({len(text) - most:,} characters left out)"
-
-
-def _visible(letter: str) -> str:
-    if letter.isprintable() or letter in "\n\t":
-        return letter
-    code = ord(letter)
-    return chr(0x2400 + code) if code < 0x20 else f"\\u{{{code:x}}}"
 
 
 def names(directory: Path, endings: tuple[str, ...], most: int) -> tuple[list[str], int]:

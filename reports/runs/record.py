@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from guidebench import results
 from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
+from guidebench.harness.records.files import is_within
+from guidebench.harness.texts import brief
 from guidebench.reports.runs import calls, episodes
-from guidebench.reports.runs.reading import brief, names, tail, within
+from guidebench.reports.runs.reading import names, tail
 from guidebench.results import CellRecord, RunRecord, StudyRecord, limits
 from guidebench.results.rows import EVALUATIONS, undeclared
 
@@ -133,7 +135,7 @@ def _bare(study: StudyRecord) -> StudyRecord:
 def _rows(study: StudyRecord, home: Path, log: str) -> pd.DataFrame | None:
     """Read the records of a log; raise UserError if the file is too large or does not fit its schema."""
     for path in _files(home, log):
-        if path.exists() and not within(study.directory, path):
+        if path.exists() and not is_within(study.directory, path):
             raise UserError(f"{path} is no file of the study")
         if path.is_file() and (size := path.stat().st_size) > ROWS:
             raise UserError(f"{path} has {size:,} bytes; at most {ROWS:,} are read")
@@ -151,7 +153,7 @@ def _log(study: Path, run: RunRecord) -> WorkerLog | None:
     begin = f"{run.cell.method}-{run.cell.id}-"
     log_names, _ = names(study / "logs", (".log",), LOGS)
     files = [study / "logs" / name for name in log_names if name.startswith(begin) and run.seed in _seeds(name, begin)]
-    nonempty = [path for path in files if within(study, path) and path.stat().st_size]
+    nonempty = [path for path in files if is_within(study, path) and path.stat().st_size]
     if not nonempty:
         return None
     newest = max(nonempty, key=lambda path: path.stat().st_mtime)

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.errors import count
 from guidebench.harness.logs import shown_trials
-from guidebench.reports.runs.reading import brief
+from guidebench.harness.records import study
+from guidebench.harness.records.clips import Frame
+from guidebench.harness.texts import brief
 
 if TYPE_CHECKING:
     from guidebench.reports.runs.record import Record
@@ -119,7 +121,7 @@ class Part(NamedTuple):
     lines: tuple[Line, ...]
     left_out: int
     """Lines left out for lack of room."""
-    frames: tuple[tuple[int, bytes], ...]
+    frames: tuple[Frame, ...]
 
 
 class Transcript(NamedTuple):
@@ -158,9 +160,7 @@ def transcripts(record: Record) -> tuple[tuple[Transcript, ...], tuple[str, ...]
         acted = {(step, trial) for step, trial in rows_of[ACTED]}
         chosen = shown_trials((*key, bool(row["success"])) for key, row in evaluations.items() if key in acted)
         frames = {
-            (shown_frames.step, shown_frames.episode): shown_frames.frames
-            for shown_frames in record.episodes.acted
-            if shown_frames.log == ACTED
+            (clip.step, clip.episode): clip.frames for clip in record.episodes.clips[study.ACTED] if clip.log == ACTED
         }
         episodes = [
             _transcript(
@@ -204,7 +204,7 @@ def _transcript(
     episode: int,
     evaluation: Mapping[Any, Any],
     rows: Mapping[str, Sequence[Mapping[str, Any]]],
-    frames: Sequence[tuple[int, bytes]],
+    frames: Sequence[Frame],
 ) -> Transcript:
     actions = sorted(rows[ACTED], key=lambda row: int(row["first"]))
     logged_steps = max((int(row["first"]) + int(row["steps"]) for row in actions), default=0)
@@ -218,8 +218,8 @@ def _transcript(
         lines = lines[: max(0, room)]
         room -= len(lines)
         part_frames = tuple(
-            (at, png) for at, png in frames
-            if part.first < at <= part.first + part.steps or (at == 0 and part is parts[0])
+            frame for frame in frames
+            if part.first < frame.first <= part.first + part.steps or (frame.first == 0 and part is parts[0])
         )  # fmt: skip
         shown_parts.append(part._replace(lines=lines, left_out=len(part.lines) - len(lines), frames=part_frames))
     return Transcript(

@@ -105,10 +105,10 @@ def _drawn(directory: Path) -> Iterator[str]:
 
 
 def _has_episodes(run: Path) -> bool:
-    from guidebench.results import galleries
+    from guidebench.harness.records.clips import read_gallery
 
     try:
-        gallery = galleries.read(run)
+        gallery = read_gallery(run)
     except (UserError, OSError):
         return False
     return bool(gallery and gallery.episodes)

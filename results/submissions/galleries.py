@@ -14,11 +14,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from guidebench.harness.errors import UserError, count
+from guidebench.harness.records import clips
+from guidebench.harness.records.clips import Gallery
 from guidebench.harness.records.galleries import CONTENTS
-from guidebench.harness.records.schema import SCHEMA_VERSION
 from guidebench.harness.records.study import GALLERY
 from guidebench.results import galleries
-from guidebench.results.galleries import Episode, Gallery
 from guidebench.results.store import CellRecord, RunRecord, StudyRecord
 from guidebench.results.submissions import private, schemas
 from guidebench.results.submissions.strict import printable
@@ -63,7 +63,7 @@ def packed(study: StudyRecord, remarks: list[str]) -> dict[str, bytes]:
 
 def _files(root: Path, run: RunRecord) -> dict[str, bytes]:
     home = root / run.directory
-    gallery = galleries.read(home)
+    gallery = clips.read_gallery(home)
     if gallery is None or not gallery.episodes:
         return {}
     if (gallery.suite, gallery.task) != (run.cell.suite, run.cell.task):
@@ -72,28 +72,15 @@ def _files(root: Path, run: RunRecord) -> dict[str, bytes]:
     chosen = list(gallery.episodes)
     if len(chosen) > EPISODES:
         chosen = [*chosen[: EPISODES - 1], chosen[-1]]
-    contents, episode_records = {}, []
+    contents, episodes = {}, []
     for order, episode in enumerate(chosen):
         content, name = galleries.animation(home, episode.file), f"{order:02d}.webp"
         contents[f"{run.directory}/{GALLERY}/{name}"] = content
-        episode_records.append(_plain(episode, name))
-    about = {
-        "schema": SCHEMA_VERSION, "suite": gallery.suite, "task": gallery.task, "seed": gallery.seed,
-        "own": gallery.from_run, "step": gallery.step, "played": gallery.played, "successes": gallery.successes,
-        "measure": gallery.measure, "unjudged": _public(gallery.unjudged), "episodes": episode_records, "undrawn": [],
-        "reason": "", **({} if gallery.opengl is None else {"opengl": gallery.opengl}),
-    }  # fmt: skip
-    content = f"{json.dumps(about, indent=1, ensure_ascii=False)}\n".encode()
+        captions = tuple(caption._replace(text=_public(caption.text)) for caption in episode.captions)
+        episodes.append(episode._replace(file=name, captions=captions))
+    public = gallery._replace(unjudged=_public(gallery.unjudged), episodes=tuple(episodes), undrawn=())
+    content = f"{json.dumps(clips.plain_gallery(public), indent=1, ensure_ascii=False)}\n".encode()
     return {f"{run.directory}/{GALLERY}/{CONTENTS}": content, **contents}
-
-
-def _plain(episode: Episode, name: str) -> dict[str, Any]:
-    return {
-        "episode": episode.episode, "success": episode.success, "return": episode.ret, "length": episode.length,
-        "score": episode.score, "moves": episode.moves, "frames": episode.frames, "file": name,
-        "words": [{"step": step, "text": _public(text)} for step, text in episode.words],
-        "words_left_out": episode.left_out, **({"actions": episode.actions} if episode.actions else {}),
-    }  # fmt: skip
 
 
 def _public(text: str) -> str:
@@ -112,7 +99,7 @@ def check(study: StudyRecord, files: Iterable[str]) -> None:
         if run.cell.id in by_cell:
             raise UserError(f"{path}: another run of its cell has a gallery too ({by_cell[run.cell.id]})")
         by_cell[run.cell.id] = path
-        gallery = galleries.parsed(json.loads((study.directory / path).read_bytes()))
+        gallery = clips.gallery_of(json.loads((study.directory / path).read_bytes()))
         _check_claims(gallery, run, study.directory, path)
         for episode in gallery.episodes:
             name = str(PurePosixPath(path).parent / episode.file)
@@ -124,7 +111,7 @@ def check(study: StudyRecord, files: Iterable[str]) -> None:
             if together > TOGETHER:
                 raise UserError(f"its animations together have more than {TOGETHER:,} bytes")
             try:
-                galleries.check(webp, episode.frames)
+                galleries.check(webp, episode.drawn)
             except UserError as error:
                 raise UserError(f"{name}: {error}") from None
     if besides := [path for path in listed if schemas.kind_of(path) == "animation"]:
@@ -141,7 +128,7 @@ def _check_claims(gallery: Gallery, run: RunRecord, root: Path, path: str) -> No
     if gallery.measure not in ("success", cell.score.name):
         raise UserError(f"{path}: its episodes are chosen by {gallery.measure!r}, which is not the score of the task")
     numbers = [episode.episode for episode in episodes]
-    successes = sum(episode.success for episode in episodes)
+    successes = sum(bool(episode.success) for episode in episodes)
     if len(set(numbers)) < len(numbers) or max(numbers) >= gallery.played:
         raise UserError(f"{path} shows episodes {numbers} of {gallery.played:,}, each of which is there once")
     if not successes <= gallery.successes <= gallery.played - (len(episodes) - successes):
@@ -150,7 +137,7 @@ def _check_claims(gallery: Gallery, run: RunRecord, root: Path, path: str) -> No
         )
     if sorted(episodes, key=_order(gallery, cell)) != list(episodes):
         raise UserError(f"{path}: its failures do not come first")
-    if any(not episode.frames - 1 <= episode.moves <= episode.length for episode in episodes):
+    if any(not episode.drawn - 1 <= episode.moves <= episode.length for episode in episodes):
         raise UserError(f"{path}: an episode has more frames than steps")
     if gallery.from_run:
         _check_own(gallery, run, root, path)

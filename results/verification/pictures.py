@@ -8,7 +8,6 @@ the process that plays policies (`playing.Player`).
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -18,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.records.clips import Clip, Gallery, read_gallery
 from guidebench.results import galleries
-from guidebench.results.galleries import Episode, Gallery
 from guidebench.results.verification.record import UNVERIFIED, Check, gallery_check
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def replayed(gallery_run: GalleryRun) -> dict[int, str]:
     torch.set_num_threads(1)  # as where it was drawn, so that sums round equally
     cell = configuration(gallery_run.cell, gallery_run.id)
     run = RunDirectory(gallery_run.cell / f"seed-{gallery_run.seed}")
-    gallery = galleries.read(run.path)
+    gallery = read_gallery(run.path)
     if gallery is None:
         raise UserError("the run has no gallery")
     suite, task = cell.section("suite").of_run(gallery_run.seed).in_evaluation(), cell.names.task
@@ -125,32 +124,25 @@ class Watched:
         from guidebench.harness.playback.gallery import Reel
 
         self._reels = {episode: Reel() for episode in episodes}
-        self._actions = {episode: hashlib.sha256() for episode in episodes}
-        self._steps = dict.fromkeys(episodes, -1)
 
     def __call__(self, number: int, task: Task, action: Any) -> None:
-        from guidebench.harness.playback.gallery import action_bytes
-
         if number in self._reels:
-            self._steps[number] += 1
-            self._reels[number].add(self._steps[number], task.snapshot())
-            self._actions[number].update(action_bytes(action))
+            self._reels[number].add(task.snapshot(), action)
 
-    def difference(self, episode: Episode, result: Result, run: Path, drawing: Any, task: str) -> str:
+    def difference(self, episode: Clip, result: Result, run: Path, drawing: Any, task: str) -> str:
         """Return how an episode of a run's gallery differs from the one that was watched, or ""."""
         from guidebench.harness.playback.gallery import film
 
-        number = episode.episode
-        claimed = episode.success, episode.length, episode.moves
-        if (result.success, result.length, self._steps[number]) != claimed:
+        reel = self._reels[episode.episode]
+        if (result.success, result.length, reel.steps) != (episode.success, episode.length, episode.moves):
             return "played again it ends otherwise"
-        if self._actions[number].hexdigest() != episode.actions:
+        if reel.actions != episode.actions:
             return "played again, the policy takes other actions"
         if episode.left_out:
             return "some of its captions are left out, so it cannot be drawn again"
-        animation, frames = film(drawing, task, self._reels[number].all_moments, dict(episode.words))
-        if frames != episode.frames:
-            return f"it has {episode.frames:,} frames, and drawn again {frames:,}"
+        animation, frames = film(drawing, task, reel.all_moments, episode.captions)
+        if frames != episode.drawn:
+            return f"it has {episode.drawn:,} frames, and drawn again {frames:,}"
         return _differing(galleries.animation(run, episode.file), animation, frames)
 
 

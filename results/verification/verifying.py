@@ -30,7 +30,8 @@ from guidebench.harness.models import study_models
 from guidebench.harness.models.budget import Limits
 from guidebench.harness.models.cassette import MERGED
 from guidebench.harness.plan.config import Cell as Configured
-from guidebench.results import galleries, limits
+from guidebench.harness.records.clips import read_gallery
+from guidebench.results import limits
 from guidebench.results.joining import select
 from guidebench.results.rows import file_of, load
 from guidebench.results.store import CellRecord, RunRecord, StudyRecord
@@ -303,7 +304,7 @@ def _pictures(
     so it never decides the standing of its cell."""
     name = record.gallery_check(run.seed)
     try:
-        gallery = galleries.read(study.directory / run.directory)
+        gallery = read_gallery(study.directory / run.directory)
         if gallery is None or not gallery.episodes:
             return None
         if not _playable(study, run):

@@ -14,6 +14,7 @@ import argparse
 import math
 import pickletools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,174 +82,128 @@ class Annotations(NamedTuple):
     room_receptacles: list[str]
 
 
-class Reader:
-    """Interprets the instructions of one pickle."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._stack: list[Any] = []
-        self._marks: list[int] = []
-        self._memo: dict[int, Any] = {}
-
-    def read(self) -> Any:
-        """Return the value that the pickle describes; UserError for an instruction or a name that is not known."""
-        for opcode, argument, _ in pickletools.genops(self._content):
-            name = opcode.name
-            if name in PUSHED:
-                self._stack.append(argument)
-            elif name == "STOP":
-                return self._pop()
-            else:
-                step = getattr(self, f"_on_{name.lower()}", None)
-                if step is None:
-                    raise UserError(
-                        f"its pickle uses the instruction {name}, which Housekeep's annotations do not need"
-                    )
-                step(argument)
-        raise UserError("its pickle has no end")
-
-    def _pop(self) -> Any:
-        if len(self._stack) <= (self._marks[-1] if self._marks else 0):
+def interpret(pickled: bytes) -> Any:
+    """Return the value that a pickle describes; UserError for an instruction or a name that is not known."""
+    stack: list[Any] = []
+    below_marks: list[list[Any]] = []
+    memo: dict[int, Any] = {}
+    for opcode, argument, _ in pickletools.genops(pickled):
+        name = opcode.name
+        if name in ("PROTO", "FRAME"):
+            continue
+        if name == "MARK":
+            below_marks.append(stack)
+            stack = []
+            continue
+        if name in RECALLED:
+            if argument not in memo:
+                raise UserError("its pickle recalls a value that it never kept")
+            stack.append(memo[argument])
+            continue
+        if name not in OPCODES and name not in KEPT_IN_MEMO and name != "STOP":
+            raise UserError(f"its pickle uses the instruction {name}, which Housekeep's annotations do not need")
+        takes, to_mark, step = OPCODES.get(name, (1, False, _same))
+        marked = stack
+        if to_mark:
+            if not below_marks:
+                raise UserError("its pickle takes values back to a mark that it never set")
+            stack = below_marks.pop()
+        if len(stack) < takes:
             raise UserError("its pickle takes more values than it has")
-        return self._stack.pop()
+        taken = stack[len(stack) - takes :]
+        del stack[len(stack) - takes :]
+        stack.append(step(argument, *taken, *((marked,) if to_mark else ())))
+        if name == "STOP":
+            return stack[-1]
+        if name in KEPT_IN_MEMO:
+            memo[len(memo) if argument is None else argument] = stack[-1]
+    raise UserError("its pickle has no end")
 
-    def _since_mark(self) -> list[Any]:
-        if not self._marks:
-            raise UserError("its pickle takes values back to a mark that it never set")
-        start = self._marks.pop()
-        arguments = self._stack[start:]
-        del self._stack[start:]
-        return arguments
 
-    # Instructions: `_on_` and the name that `pickletools` gives them, in lower case
+def _same(argument: Any, value: Any) -> Any:
+    return value
 
-    def _on_proto(self, argument: Any) -> None:
-        pass
 
-    _on_frame = _on_proto
+def _extended(argument: Any, target: Any, elements: list[Any]) -> Any:
+    if not isinstance(target, list):
+        raise UserError("its pickle puts something into what is no list")
+    target.extend(elements)
+    return target
 
-    def _on_mark(self, argument: Any) -> None:
-        self._marks.append(len(self._stack))
 
-    def _on_none(self, argument: Any) -> None:
-        self._stack.append(None)
+def _filled(argument: Any, target: Any, pairs: list[Any]) -> Any:
+    """Put keys and values, one after the other, into a dictionary."""
+    if not isinstance(target, dict):
+        raise UserError("its pickle puts something into what is no dict")
+    for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+        if not isinstance(key, str):
+            raise UserError(f"its pickle has a dictionary whose key is of type {type(key).__name__}; expected texts")
+        target[key] = value
+    return target
 
-    def _on_newtrue(self, argument: Any) -> None:
-        self._stack.append(True)
 
-    def _on_newfalse(self, argument: Any) -> None:
-        self._stack.append(False)
+def _named(argument: Any, module: Any, name: Any) -> Name:
+    if (module, name) not in GLOBALS:
+        raise UserError(
+            f"its pickle names {str(module)[:80]}.{str(name)[:80]}, which Housekeep's annotations do not need; "
+            f"opening it could run code of its author's"
+        )
+    return Name(GLOBALS[module, name])
 
-    def _on_empty_list(self, argument: Any) -> None:
-        self._stack.append([])
 
-    def _on_empty_dict(self, argument: Any) -> None:
-        self._stack.append({})
+def _called(argument: Any, name: Any, arguments: Any) -> Any:
+    match name, arguments:
+        case Name("blank"), (Name("array"), *_):
+            return Array()
+        case Name("dtype"), (str(text), *_):
+            return Dtype("O" if text == "O8" else text)
+        case Name("encode"), (str(text), "latin1"):
+            return text.encode("latin1")
+        case Name("scalar"), (Dtype() as dtype, bytes(content)):
+            return _numbers(dtype, content, ()).item()
+    raise UserError("its pickle calls something other than the parts of an array")
 
-    def _on_empty_tuple(self, argument: Any) -> None:
-        self._stack.append(())
 
-    def _on_tuple(self, argument: Any) -> None:
-        self._stack.append(tuple(self._since_mark()))
+def _built(argument: Any, target: Any, state: Any) -> Any:
+    match target, state:
+        case Dtype(), (_, str(order), *_):
+            target.order = "<" if order in ("|", "=") else order
+        case Array(), (_, tuple(shape), Dtype() as dtype, False, list() | bytes() as content):
+            if not all(type(side) is int and 0 <= side <= MOST_BYTES for side in shape):
+                raise UserError(f"its pickle has an array of the shape {str(shape)[:80]}")
+            if isinstance(content, list) and len(content) != math.prod(shape):
+                raise UserError(f"its pickle has an array of the shape {shape} with {len(content)} items")
+            target.shape, target.dtype, target.content = shape, dtype, content
+        case _:
+            raise UserError("its pickle fills something other than an array in C order")
+    return target
 
-    def _on_tuple1(self, argument: Any) -> None:
-        self._stack.append((self._pop(),))
 
-    def _on_tuple2(self, argument: Any) -> None:
-        last = self._pop()
-        self._stack.append((self._pop(), last))
-
-    def _on_tuple3(self, argument: Any) -> None:
-        last, middle = self._pop(), self._pop()
-        self._stack.append((self._pop(), middle, last))
-
-    def _on_append(self, argument: Any) -> None:
-        element = self._pop()
-        self._top(list).append(element)
-
-    def _on_appends(self, argument: Any) -> None:
-        elements = self._since_mark()
-        self._top(list).extend(elements)
-
-    def _on_setitem(self, argument: Any) -> None:
-        value = self._pop()
-        self._put([self._pop(), value])
-
-    def _on_setitems(self, argument: Any) -> None:
-        self._put(self._since_mark())
-
-    def _put(self, pairs: list[Any]) -> None:
-        dictionary = self._top(dict)
-        for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-            if not isinstance(key, str):
-                raise UserError(
-                    f"its pickle has a dictionary whose key is of type {type(key).__name__}; expected texts"
-                )
-            dictionary[key] = value
-
-    def _top(self, kind: type) -> Any:
-        if not self._stack or not isinstance(self._stack[-1], kind):
-            raise UserError(f"its pickle puts something into what is no {kind.__name__}")
-        return self._stack[-1]
-
-    def _on_memoize(self, argument: Any) -> None:
-        self._memo[len(self._memo)] = self._top(object)
-
-    def _on_binput(self, argument: int) -> None:
-        self._memo[argument] = self._top(object)
-
-    _on_long_binput = _on_binput
-
-    def _on_binget(self, argument: int) -> None:
-        if argument not in self._memo:
-            raise UserError("its pickle recalls a value that it never kept")
-        self._stack.append(self._memo[argument])
-
-    _on_long_binget = _on_binget
-
-    def _on_global(self, argument: str) -> None:
-        module, _, name = argument.partition(" ")
-        self._name(module, name)
-
-    def _on_stack_global(self, argument: Any) -> None:
-        name = self._pop()
-        self._name(self._pop(), name)
-
-    def _name(self, module: Any, name: Any) -> None:
-        if (module, name) not in GLOBALS:
-            raise UserError(
-                f"its pickle names {str(module)[:80]}.{str(name)[:80]}, which Housekeep's annotations do not need; "
-                f"opening it could run code of its author's"
-            )
-        self._stack.append(Name(GLOBALS[module, name]))
-
-    def _on_reduce(self, argument: Any) -> None:
-        arguments, name = self._pop(), self._pop()
-        match name, arguments:
-            case Name("blank"), (Name("array"), *_):
-                self._stack.append(Array())
-            case Name("dtype"), (str(text), *_):
-                self._stack.append(Dtype("O" if text == "O8" else text))
-            case Name("encode"), (str(text), "latin1"):
-                self._stack.append(text.encode("latin1"))
-            case Name("scalar"), (Dtype() as dtype, bytes(content)):
-                self._stack.append(_numbers(dtype, content, ()).item())
-            case _:
-                raise UserError("its pickle calls something other than the parts of an array")
-
-    def _on_build(self, argument: Any) -> None:
-        state, target = self._pop(), self._stack[-1] if self._stack else None
-        match target, state:
-            case Dtype(), (_, str(order), *_):
-                target.order = "<" if order in ("|", "=") else order
-            case Array(), (_, tuple(shape), Dtype() as dtype, False, list() | bytes() as content):
-                if not all(type(side) is int and 0 <= side <= MOST_BYTES for side in shape):
-                    raise UserError(f"its pickle has an array of the shape {str(shape)[:80]}")
-                if isinstance(content, list) and len(content) != math.prod(shape):
-                    raise UserError(f"its pickle has an array of the shape {shape} with {len(content)} items")
-                target.shape, target.dtype, target.content = shape, dtype, content
-            case _:
-                raise UserError("its pickle fills something other than an array in C order")
+OPCODES: dict[str, tuple[int, bool, Callable[..., Any]]] = {
+    **{name: (0, False, lambda argument: argument) for name in PUSHED},
+    "NONE": (0, False, lambda argument: None),
+    "NEWTRUE": (0, False, lambda argument: True),
+    "NEWFALSE": (0, False, lambda argument: False),
+    "EMPTY_LIST": (0, False, lambda argument: []),
+    "EMPTY_DICT": (0, False, lambda argument: {}),
+    "EMPTY_TUPLE": (0, False, lambda argument: ()),
+    **{f"TUPLE{number}": (number, False, lambda argument, *values: values) for number in (1, 2, 3)},
+    "TUPLE": (0, True, lambda argument, marked: tuple(marked)),
+    "APPEND": (2, False, lambda argument, target, element: _extended(argument, target, [element])),
+    "APPENDS": (1, True, _extended),
+    "SETITEM": (3, False, lambda argument, target, *pair: _filled(argument, target, [*pair])),
+    "SETITEMS": (1, True, _filled),
+    "GLOBAL": (0, False, lambda argument: _named(argument, *argument.partition(" ")[::2])),
+    "STACK_GLOBAL": (2, False, _named),
+    "REDUCE": (2, False, _called),
+    "BUILD": (2, False, _built),
+}
+"""Instruction -> how many values it takes from the stack, whether it also takes those since the last mark, as a list,
+and the function of its argument and of these values that returns what it pushes."""
+KEPT_IN_MEMO = ("MEMOIZE", "BINPUT", "LONG_BINPUT")
+"""Instructions that keep the value on top of the stack."""
+RECALLED = ("BINGET", "LONG_BINGET")
+"""Instructions that push a value that was kept."""
 
 
 def _numbers(dtype: Dtype, content: bytes, shape: tuple[int, ...]) -> Any:
@@ -282,7 +237,7 @@ def opened(path: Path) -> Annotations:
     if shape != () or kind != np.dtype(object):
         raise UserError(f"{path} is an array of {kind} of shape {shape}; expected one pickled dictionary")
     try:
-        outer = Reader(content).read()
+        outer = interpret(content)
         if not isinstance(outer, Array) or outer.shape != () or not isinstance(outer.content, list):
             raise UserError("it holds no array with one dictionary")
         return _annotations(outer.content[0])

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(
     path.stem
     for path in (ROOT / "benchmarks").glob("*.py")
-    if path.stem not in ("__init__", "__main__", "benchmark_process")
+    if path.stem not in ("__init__", "__main__", "benchmark_process", "table")
 )
 
 

@@ -70,7 +70,7 @@ def run(study: Path, tmp_path: Path) -> Path:
 def test_frames_are_those_of_the_recorded_episode_by_step(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["eval", str(run), "--frames", "--episodes", "1", "--json"]) == 0
     captured = capsys.readouterr()
-    assert "evaluation at step 40" in captured.err and len(json.loads(captured.out)) == 1
+    assert "frames of episodes 0, 1 up to step 40 in" in captured.err and len(json.loads(captured.out)) == 1
     files = sorted((run / "acted").glob("*.json"))
     assert [file.name for file in files] == ["actions-00040-00000.json", "actions-00040-00001.json"]
     suite = registry.get("suite", "crafter_ood")(
@@ -111,7 +111,7 @@ def test_a_log_that_was_changed_is_refused(run: Path, change: Callable[[Any], An
     (run / "actions.parquet").unlink()
     (run / "actions.jsonl").write_text("".join(json.dumps(change(row)) + "\n" for row in rows))
     message = acted_frames.write(run)
-    assert message.startswith("log actions: no episodes drawn (") and reason in message and not (run / "acted").exists()
+    assert message.startswith("log actions: no frames drawn (") and reason in message and not (run / "acted").exists()
 
 
 def test_an_episode_whose_log_is_cut_is_drawn_as_far_as_it_goes(run: Path) -> None:

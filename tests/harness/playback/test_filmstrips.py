@@ -10,7 +10,8 @@ import numpy as np
 from guidebench.harness import registry
 from guidebench.harness.commands import cli
 from guidebench.harness.loop.probes import STRETCH
-from guidebench.harness.playback.filmstrips import CLIPS, _evenly
+from guidebench.harness.playback.filmstrips import CLIPS
+from guidebench.harness.playback.log_clips import evenly
 from guidebench.harness.playback.reevaluation import SHIFT
 from guidebench.harness.playback.sample_frames import GAP
 from guidebench.harness.streams import Streams
@@ -69,7 +70,7 @@ def test_a_foundation_model_is_not_asked_for_a_picture(train: Callable[..., Path
 
 
 def test_of_a_long_episode_the_clips_are_spread_evenly() -> None:
-    firsts = _evenly(range(1, 10_001, 10))
+    firsts = evenly(range(1, 10_001, 10), CLIPS)
     assert len(firsts) == CLIPS and firsts[0] == 1 and firsts[-1] == 9991
     assert max(np.diff(firsts)) - min(np.diff(firsts)) <= 10
 

@@ -21,6 +21,7 @@ from guidebench.harness.interfaces import Array, Question
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.playback import gallery
 from guidebench.harness.playback.gallery import Moment, Reel
+from guidebench.harness.records.clips import Clip, Gallery
 from guidebench.harness.records.galleries import CAPTION, EPISODES, LARGEST, SIZES
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests import programs
@@ -120,25 +121,25 @@ def test_failures_come_first_and_a_success_last() -> None:
 def test_a_long_episode_is_kept_thinned_with_its_end() -> None:
     reel = Reel()
     for step in range(1_001):
-        reel.add(step, np.zeros(1, np.uint8))
+        reel.add(np.zeros(1, np.uint8), step)
     steps = [moment.step for moment in reel.all_moments]
     assert steps[0] == 0 and steps[-1] == 1_000 and 60 <= len(steps) <= 121
     assert len(set(np.diff(steps[:-1]).tolist())) == 1
 
 
 def test_an_animation_has_as_many_frames_as_fit() -> None:
-    content, frames = gallery.film(Noise(4), "x", moments(30), {})
+    content, frames = gallery.film(Noise(4), "x", moments(30), ())
     assert frames == 30 and len(content) <= LARGEST
     with Image.open(io.BytesIO(content)) as image:
         assert (image.format, image.n_frames, image.width) == ("WEBP", 30, SIZES[0][1])
-    smaller, fewer = gallery.film(Noise(192), "x", moments(60), {})
+    smaller, fewer = gallery.film(Noise(192), "x", moments(60), ())
     assert fewer < 60 and len(smaller) <= LARGEST
 
 
 def test_an_episode_too_large_at_any_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gallery, "LARGEST", 100)
     with pytest.raises(UserError, match="an episode of 12 frames 96 pixels wide has more than 100 bytes"):
-        gallery.film(Noise(64), "x", moments(30), {})
+        gallery.film(Noise(64), "x", moments(30), ())
 
 
 def test_words_stand_below_the_frame() -> None:
@@ -218,8 +219,8 @@ def test_a_process_that_dies_while_it_draws_is_named_with_a_way_out(
 
 
 def test_an_episode_that_cannot_be_drawn_does_not_cost_the_others(tmp_path: Path) -> None:
-    films = [gallery.Film({"episode": number}, moments(number + 2), {}) for number in range(3)]
-    cast = gallery.Cast({"unjudged": ""}, films)
+    films = [gallery.Film(Clip(episode=number, success=False), moments(number + 2)) for number in range(3)]
+    cast = gallery.Cast(Gallery(), films)
     message, empty = gallery._write(tmp_path / "gallery", Picky(3, Noise(8)), "x", lambda: cast)
     assert not empty and "2 episodes in" in message
     assert "gallery: episode 1 is not drawn: this episode cannot be drawn" in message
@@ -316,13 +317,14 @@ def test_a_foundation_model_is_asked_only_when_told_and_then_replayed(
 
 def test_what_a_model_answered_while_the_agent_acted_stands_from_there_on() -> None:
     def words(*answers: tuple[int, Any]) -> dict[int, str]:
-        recording = object.__new__(gallery.Gallery)
-        recording._captions, recording._steps = {}, {0: 0}
+        recording = object.__new__(gallery.GalleryRecording)
+        recording._captions, recording._reels = {}, {0: Reel()}
         for step, answer in answers:
-            recording._steps[0] = step
+            recording._reels[0].steps = step
             question = Question(0, np.zeros(0, np.int64), None, np.zeros((0, 0), bool), "", "planner")
             recording.heard([question], [answer])
-        return gallery.together(recording._captions.get(0, {}), {3: ["judge: P(yes) 0.50"]})
+        captions = gallery.together(recording._captions.get(0, {}), {3: ["judge: P(yes) 0.50"]})
+        return {caption.step: caption.text for caption in captions}
 
     assert words((0, "find a tree"), (5, {"goal": "cut it", "boxes": [[1, 2]]})) == {
         0: "planner: find a tree",

@@ -12,7 +12,7 @@ import pytest
 
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Actions, Build, Observations, Question, Response, Transition
-from guidebench.harness.playback import logged_frames
+from guidebench.harness.playback import log_clips
 from guidebench.harness.streams import Streams
 from guidebench.methods.kagi.guide import WaypointGuide, WaypointSettings
 from guidebench.methods.kagi.rewards import Shape
@@ -400,7 +400,7 @@ def test_of_traced_episodes_the_question_and_the_grippers_path_are_logged(tmp_pa
         (2, 6, "waypoints"),
     ]
     assert json.loads(first_seed[0]["asked"])["instruction"] == "go to 7"
-    assert logged_frames.unpacked(first_seed[0]["snapshot"], 2, "here").tolist() == [7, 0]
+    assert log_clips.unpacked(first_seed[0]["snapshot"], 2, "here").tolist() == [7, 0]
     above, side = np.array(json.loads(first_seed[0]["cameras"]))
     point = np.array([20.0, 30, 40, 1])
     assert (above @ point / (above @ point)[2])[:2] == pytest.approx([0.2, 0.3])

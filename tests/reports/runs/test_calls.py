@@ -28,10 +28,10 @@ def test_prompt_images_and_answer_of_each_kind_are_told_failures_first(
     failed, clip, chat, plan, embedded = recorded.sample
     assert (failed.ordinal, failed.failure, failed.answer) == (4, "timeout", "")
     assert clip.answer == "P(yes) 0.250" and [message.role for message in clip.messages] == ["frames", "prompt"]
-    assert len([part for part in clip.messages[0].parts if part.png]) == len(CLIP)
+    assert len([part for part in clip.messages[0].parts if part.content]) == len(CLIP)
     assert "␛[31m" in clip.messages[1].parts[0].text and "\x1b" not in chat.answer
     assert [message.role for message in chat.messages] == ["system", "user"]
-    assert chat.messages[1].parts[0].text == "why?" and chat.messages[1].parts[1].png
+    assert chat.messages[1].parts[0].text == "why?" and chat.messages[1].parts[1].content
     assert '"door"' in plan.answer and embedded.answer == "2 vectors of 3 numbers"
     assert clip.took.tokens_in == 70 and clip.took.usd == 0.5 and clip.step == 0
     for directory, run in ((study, "cell/1"), (study / "absent", "cell/0")):

@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.texts import brief
 from guidebench.reports.runs import page, record
-from guidebench.reports.runs.reading import LINE, TAIL, brief, tail
+from guidebench.reports.runs.reading import LINE, TAIL, tail
 from guidebench.results import limits
 from tests.reports.conftest import edit
 

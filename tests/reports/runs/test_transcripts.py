@@ -14,10 +14,11 @@ import pytest
 
 from guidebench.harness import logs
 from guidebench.harness.commands import cli
+from guidebench.harness.records.clips import Clip, Frame
 from guidebench.methods.dsadf.dual_system import DualSystem
 from guidebench.methods.dsadf.slow_system import Performs, Plans
 from guidebench.reports.runs import transcripts
-from guidebench.reports.runs.episodes import ActedFrames, Episodes
+from guidebench.reports.runs.episodes import Episodes
 from guidebench.reports.runs.transcripts import ENDS, LINES, PARTS, Line, Transcript
 from tests.logs import log_rows
 from tests.reports.runs.conftest import EVIL
@@ -73,10 +74,11 @@ def transcripts_of(
     frames_by_log = {
         log: pd.DataFrame([{"step": 100, **row} for row in log_rows_]) for log, log_rows_ in rows.items() if log_rows_
     }
-    acted = (ActedFrames("actions", 100, 0, tuple((at, b"png") for at in frames)),) if frames else ()
+    shown_frames = tuple(Frame(f"{at}.png", at, content=b"png") for at in frames)
+    acted = (Clip(log="actions", step=100, frames=shown_frames),) if frames else ()
     record: Any = SimpleNamespace(
         rows={"evaluations": pd.DataFrame(evaluations), **frames_by_log}, cell=SimpleNamespace(logs=declared),
-        episodes=Episodes(acted=acted),
+        episodes=Episodes({"acted": acted}),
     )  # fmt: skip
     return transcripts.transcripts(record)
 
@@ -98,7 +100,7 @@ def test_each_step_stands_with_its_sub_goal_and_who_acted() -> None:
         Line(6, 7, 2, "chop tree", "performer", False, ""), Line(8, 8, 1, "sleep", "only action", False, "")
     )  # fmt: skip
     assert (first.proficiency, second.ended) == (None, "the episode ended as a failure")
-    assert [[at for at, _ in part.frames] for part in episode.parts] == [[0, 2, 4], [5], [9]]
+    assert [[frame.first for frame in part.frames] for part in episode.parts] == [[0, 2, 4], [5], [9]]
     assert episode.counts == (
         "3 steps of System 1", "5 of the performer", "0 of the fallback (drawn by chance)",
             "1 with one possible action", "1 emergency",

@@ -13,6 +13,7 @@ from PIL import Image
 
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
+from guidebench.harness.records.clips import read_gallery
 from guidebench.results import galleries, submissions
 from guidebench.results.submissions import galleries as handed_in
 from guidebench.results.submissions.packing import pack
@@ -56,7 +57,7 @@ def test_of_each_cell_one_run_shows_its_first_episodes_and_its_last(study: Path,
     ]
     assert contents[f"{cell}/seed-0/gallery/02.webp"] == (home / "05.webp").read_bytes()
     assert any("3 episodes of 1 cell can be seen" in remark for remark in packed.remarks)
-    gallery = galleries.read(submissions.add(packed.file, tmp_path / "board") / cell / "seed-0")
+    gallery = read_gallery(submissions.add(packed.file, tmp_path / "board") / cell / "seed-0")
     assert gallery is not None and (gallery.played, len(gallery.episodes)) == (32, 3)
     assert pack(study, tmp_path / "b.zip").file.read_bytes() == packed.file.read_bytes()
     assert not any("/gallery/" in path for path in contents_of(pack(study, tmp_path / "c.zip", gallery=False).file))

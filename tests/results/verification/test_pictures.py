@@ -13,6 +13,7 @@ from PIL import Image
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.playback import gallery
+from guidebench.harness.records.clips import read_gallery
 from guidebench.harness.records.galleries import animated
 from guidebench.reports.leaderboard import gathering
 from guidebench.results import galleries, store
@@ -64,7 +65,7 @@ def repaint(study: Path, by: int) -> None:
 
 
 def test_the_checkpoint_takes_the_same_actions_and_its_frames_are_the_pictures(study: Path) -> None:
-    shown_gallery = galleries.read(run_of(study))
+    shown_gallery = read_gallery(run_of(study))
     assert shown_gallery is not None and shown_gallery.opengl == "" and len(shown_gallery.episodes) == 4
     assert all(len(episode.actions) == 64 for episode in shown_gallery.episodes)
     assert differences(study) == dict.fromkeys((episode.episode for episode in shown_gallery.episodes), "")

@@ -8,7 +8,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.suites.housekeep import TABLE, Housekeep
-from guidebench.suites.housekeep.convert import Reader, convert, opened
+from guidebench.suites.housekeep.convert import convert, interpret, opened
 from guidebench.suites.housekeep.preferences import ours, read
 from tests import programs
 from tests.refusals import check_refused
@@ -37,7 +37,7 @@ def test_arrays_of_texts_and_other_numbers_are_read(published, annotations):
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_every_binary_protocol_is_read(protocol):
     value = {"a": [1, -2, 3.5, None, True, False, 10**12, "ä", (1, 2), (1, 2, 3), (4,), (), b"x\xff"], "b": {"c": []}}
-    assert Reader(pickle.dumps(value, protocol)).read() == value
+    assert interpret(pickle.dumps(value, protocol)) == value
 
 
 class Harmful:

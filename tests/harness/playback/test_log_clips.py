@@ -17,8 +17,9 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.logs import Column, Log, count, describes_episodes, shows_frames
-from guidebench.harness.playback import logged_frames
-from guidebench.harness.playback.logged_frames import unpacked
+from guidebench.harness.playback import log_clips
+from guidebench.harness.playback.log_clips import RunLog, unpacked
+from guidebench.harness.records.clips import FORMS, Clip, plain
 
 FRAME_LOG = Log("one frame", {"step": count("s"), "episode": count("e"), "frame": count("f"),
                          "weight": Column(float, "w"), "snapshot": Column(str, "s", optional=True)})  # fmt: skip
@@ -60,9 +61,9 @@ def write(run: Path, log: str, content: list[dict[str, Any]]) -> None:
     (run / f"{log}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in content))
 
 
-def draw_episodes(run: Path) -> list[logged_frames.LoggedEpisode]:
+def draw_episodes(run: Path) -> list[Clip]:
     suite = registry.get("suite", "minigrid_doorkey")()
-    return logged_frames.logged_episodes(run, "moments", DECLARED, suite, suite.drawing(), "5x5")
+    return log_clips.frame_clips(RunLog(run, "moments", DECLARED, suite, suite.drawing(), "5x5"))
 
 
 def test_a_log_shows_frames_by_its_columns_and_not_by_its_name() -> None:
@@ -77,23 +78,21 @@ def test_of_the_last_episode_and_the_last_success_each_frame_is_drawn_from_its_s
         tmp_path, "told", [episode_row(0, True), episode_row(10, True), episode_row(11, True), episode_row(20, False)]
     )
     last, success = draw_episodes(tmp_path)
-    assert [(episode.about["episode"], episode.about["success"]) for episode in (last, success)] == [
-        (20, False),
-        (10, True),
-    ]
-    assert last.about["frames"][1] == {"file": "moments-00020-00002.png", "frame": 2, "numbers": {"weight": 1.0}}
-    assert last.about["told"] == [{"log": "told", "name": "fix", "text": "fix <20>"}]
+    assert [(clip.episode, clip.success) for clip in (last, success)] == [(20, False), (10, True)]
+    about = plain(last, FORMS["logged"])
+    assert about["frames"][1] == {"file": "moments-00020-00002.png", "frame": 2, "numbers": {"weight": 1.0}}
+    assert about["told"] == [{"log": "told", "name": "fix", "text": "fix <20>"}]
     suite = registry.get("suite", "minigrid_doorkey")()
     expected = suite.drawing().spawn("5x5")(np.stack(snapshots(4)))
-    for png, frame in zip(last.pictures, (0, 2, 3), strict=True):
-        np.testing.assert_array_equal(imageio.imread(png), expected[frame])
+    for picture, frame in zip(last.frames, (0, 2, 3), strict=True):
+        np.testing.assert_array_equal(imageio.imread(picture.content), expected[frame])
     assert (expected[0] != expected[2]).any(), "the frames differ"
 
 
 def test_a_success_that_is_the_last_episode_is_drawn_once(tmp_path: Path) -> None:
     write(tmp_path, "moments", rows(5))
     write(tmp_path, "told", [episode_row(5, True)])
-    assert [episode.about["episode"] for episode in draw_episodes(tmp_path)] == [5]
+    assert [clip.episode for clip in draw_episodes(tmp_path)] == [5]
 
 
 def test_a_log_without_snapshots_shows_nothing(tmp_path: Path) -> None:
@@ -102,10 +101,10 @@ def test_a_log_without_snapshots_shows_nothing(tmp_path: Path) -> None:
 
 
 def test_more_frames_than_a_page_shows_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logged_frames, "FRAMES", 2)
+    monkeypatch.setattr(log_clips, "FRAMES", 2)
     write(tmp_path, "moments", rows(0))
     (only,) = draw_episodes(tmp_path)
-    assert (len(only.pictures), only.about["left_out"], only.about["success"]) == (2, 1, None)
+    assert (len(only.frames), only.left_out, only.success) == (2, 1, None)
 
 
 PLACE = "the log 'x', episode 1, frame 2"
@@ -155,7 +154,7 @@ def test_a_log_that_does_not_fit_is_refused(tmp_path: Path, row: dict[str, Any],
 
 def test_a_large_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "moments", rows(0))
-    monkeypatch.setattr(logged_frames, "FILE", 100)
+    monkeypatch.setattr(log_clips, "FILE", 100)
     with pytest.raises(UserError, match="at most 100 are read"):
         draw_episodes(tmp_path)
 

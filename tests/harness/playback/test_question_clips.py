@@ -12,8 +12,9 @@ from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.logs import Column, Log, count, describes_episodes, packed, shows_questions
 from guidebench.harness.models.calls import ChatCall, Message
-from guidebench.harness.playback import asked_frames
-from tests.harness.playback.test_logged_frames import snapshots, write
+from guidebench.harness.playback.log_clips import RunLog, question_clips
+from guidebench.harness.records.clips import FORMS, Clip, plain
+from tests.harness.playback.test_log_clips import snapshots, write
 
 QUESTION_LOG = Log("a question", {"step": count("s"), "episode": count("e"), "role": Column(str, "r"),
                            "asked": Column(str, "a"), "snapshot": Column(str, "s")})  # fmt: skip
@@ -39,9 +40,10 @@ def rows(episode: int) -> dict[str, Any]:
             "snapshot": packed(snapshots(1)[0].tobytes())}  # fmt: skip
 
 
-def draw_episodes(run: Path) -> list[asked_frames.AskedEpisode]:
+def draw_questions(run: Path, asker: Any = None) -> list[Clip]:
     suite = registry.get("suite", "minigrid_doorkey")()
-    return asked_frames.asked_episodes(run, "questions", LOGS, suite, suite.drawing(), "5x5", {"planner": Asker()})
+    askers = {"planner": asker or Asker()}
+    return question_clips(RunLog(run, "questions", LOGS, suite, suite.drawing(), "5x5", askers))
 
 
 def test_a_log_shows_questions_by_its_columns() -> None:
@@ -53,29 +55,30 @@ def test_the_first_call_of_the_dialogue_is_shown_with_its_images_and_what_became
     write(tmp_path, "questions", [rows(3), rows(1)])
     answer = {"step": 31, "episode": 3, "plan": "left", "failed": False, "n": 2}
     write(tmp_path, "plans", [answer, {**answer, "plan": "right"}, {"step": 5, "plan": "x", "failed": True, "n": 0}])
-    first, second = draw_episodes(tmp_path)
-    assert (first.about["episode"], first.about["told"]) == (1, [])
-    assert second.about["step"] == 30 and second.about["told"] == [
+    first, second = draw_questions(tmp_path)
+    assert (first.episode, first.captions) == (1, ())
+    about = plain(second, FORMS["questions"])
+    assert about["step"] == 30 and about["told"] == [
         {"name": "plan", "text": "right"}, {"name": "failed", "text": "no"},
     ]  # fmt: skip
     parts = [{"text": "planner: go 3"}, *({"file": f"questions-planner-00003-{number}.png"} for number in (0, 1))]
-    assert second.about["messages"] == [{"role": "user", "parts": parts}]
+    assert about["messages"] == [{"role": "user", "parts": parts}]
     suite = registry.get("suite", "minigrid_doorkey")()
     (frame,) = suite.drawing().spawn("5x5")(snapshots(1)[0][None])
-    images = [np.asarray(imageio.imread(second.pictures[part["file"]])) for part in parts[1:]]
+    images = [np.asarray(imageio.imread(piece.content)) for piece in second.messages[0].parts[1:]]
     np.testing.assert_array_equal(images[0], frame)
     np.testing.assert_array_equal(images[1], frame[:, ::-1])
-    np.testing.assert_array_equal(imageio.imread(second.pictures[second.about["frame"]]), frame)
+    np.testing.assert_array_equal(imageio.imread(second.content), frame)
 
 
 def test_of_many_questions_some_are_drawn_with_the_first_and_the_last(tmp_path: Path) -> None:
     write(tmp_path, "questions", [rows(number) for number in range(20)])
-    episodes = [episode.about["episode"] for episode in draw_episodes(tmp_path)]
+    episodes = [clip.episode for clip in draw_questions(tmp_path)]
     assert len(episodes) == 8 and episodes[0] == 0 and episodes[-1] == 19
 
 
 def test_a_run_without_questions_shows_none(tmp_path: Path) -> None:
-    assert draw_episodes(tmp_path) == []
+    assert draw_questions(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -92,14 +95,14 @@ def test_a_run_without_questions_shows_none(tmp_path: Path) -> None:
 def test_a_log_that_does_not_fit_is_refused_by_name(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
     write(tmp_path, "questions", [rows(0) | changes])
     with pytest.raises(UserError) as raised:
-        draw_episodes(tmp_path)
+        draw_questions(tmp_path)
     assert says in str(raised.value) and "the log 'questions'" in str(raised.value)
 
 
 def test_a_question_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "questions", [rows(2), rows(2)])
     with pytest.raises(UserError, match="episode 2: the question in the role 'planner' is there twice"):
-        draw_episodes(tmp_path)
+        draw_questions(tmp_path)
 
 
 def test_a_part_that_makes_no_call_is_refused(tmp_path: Path) -> None:
@@ -111,6 +114,5 @@ def test_a_part_that_makes_no_call_is_refused(tmp_path: Path) -> None:
             return nothing
 
     write(tmp_path, "questions", [rows(0)])
-    suite = registry.get("suite", "minigrid_doorkey")()
     with pytest.raises(UserError, match="makes no call"):
-        asked_frames.asked_episodes(tmp_path, "questions", LOGS, suite, suite.drawing(), "5x5", {"planner": Silent()})
+        draw_questions(tmp_path, Silent())
