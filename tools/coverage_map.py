@@ -39,6 +39,8 @@ FOLDER_SUMS = Path(__file__).with_name("folders.json")
 """Sums of an earlier map, for comparison: folder -> (executed statements and branches, all)."""
 SELECTION = "GUIDEBENCH_SELECTION"
 """Environment variable with the folder from which `pytest_selection` reads the names of the tests to keep."""
+EVERY_TEST = ("-m", "release or not release")
+"""Options of pytest with which rehearsals run, too."""
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -126,7 +128,7 @@ def record(tree: Path, output: Path, directory: Path, python: str, words: Sequen
         recorder.TREE: str(tree),
     }
     commit = current_commit(tree)
-    command = [python, "-m", "pytest", "-p", "pytest_recorder", "-p", "no:cacheprovider", *words]
+    command = [python, "-m", "pytest", "-p", "pytest_recorder", "-p", "no:cacheprovider", *EVERY_TEST, *words]
     code = subprocess.run(command, cwd=tree, env=environment).returncode
     collect(tree, directory, commit).write(output)
     return code

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 LIST = Path("tests/not_quick.txt")
-MARKERS = ("slow", "waits", "gpu")
+MARKERS = ("slow", "waits", "gpu", "release")
 _listed: set[str] = set()
 _tried: list[str] = []
 """Forbidden actions that the running test has tried."""
