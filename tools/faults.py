@@ -356,7 +356,13 @@ def judge_all(
                 break
             copy = copies.get()
             outcome = run_tests(
-                copy.directory, tests, (), python, ["-q", "-p", "no:cacheprovider", *EVERY_TEST], None, subprocess.DEVNULL
+                copy.directory,
+                tests,
+                (),
+                python,
+                ["-q", "-p", "no:cacheprovider", *EVERY_TEST],
+                None,
+                subprocess.DEVNULL,
             )
             copies.put(copy)
             wrong = {*outcome.failed} & {*tests}

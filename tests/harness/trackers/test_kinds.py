@@ -118,10 +118,7 @@ def check_single_run(runs: list[TrackedRun], points: dict[str, list[tuple[int, f
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.release) if name in HEAVY else name
-        for name in registry.names("tracker")
-    ],
+    [pytest.param(name, marks=pytest.mark.release) if name in HEAVY else name for name in registry.names("tracker")],
 )
 def test_a_run_that_was_killed_and_resumed_has_each_point_once(
     train, store_directory: Path, tmp_path: Path, name: str

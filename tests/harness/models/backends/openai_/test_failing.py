@@ -81,9 +81,7 @@ def test_with_a_third_of_calls_failing_all_end_and_the_ledger_adds_up(proxy, can
     )
 
 
-def test_the_key_is_in_nothing_that_is_kept_or_said(
-    proxy: Proxy, canned, tmp_path, monkeypatch, caplog
-) -> None:
+def test_the_key_is_in_nothing_that_is_kept_or_said(proxy: Proxy, canned, tmp_path, monkeypatch, caplog) -> None:
     monkeypatch.setenv("SOME_KEY", KEY)
     caplog.set_level(logging.DEBUG)
     proxy.plan = lambda number: [*FAULTS, PASSED][number % (len(FAULTS) + 1)] if number % 13 != 10 else PASSED

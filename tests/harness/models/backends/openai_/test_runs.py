@@ -21,9 +21,7 @@ def command(model: str, url: str, timeout: float) -> tuple[str, ...]:
     return (*plain, *length, *SERVED, f"judge.model={model}", f"judge.base_url={url}", f"judge.timeout={timeout}")
 
 
-def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
-    train, proxy, canned, tmp_path: Path
-) -> None:
+def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(train, proxy, canned, tmp_path: Path) -> None:
     proxy.plan = random_plan(0.3, seed=5, faults=[fault for fault in FAULTS if fault != "hang"])
     study, stop = tmp_path / "failing", (call == 130 for call in range(1, 10_000)).__next__
     words = command(canned.name, proxy.url, 60)
