@@ -121,16 +121,16 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out rehearsals that the command does not name. Put files with slow tests first, so that no process begins a
-    long one when the others are about to end, and tests that any process may run last."""
+    """Leave out rehearsals that the command does not name. Put files with slow tests and rehearsals first, so that no
+    process begins a long one when the others are about to end, and tests that any process may run last."""
     if not includes_rehearsals(config):
-        rehearsals = [item for item in items if item.get_closest_marker("release") and not is_named(config, item)]
-        config.hook.pytest_deselected(items=rehearsals)
-        items[:] = [item for item in items if item not in {*rehearsals}]
+        rehearsals = {item for item in items if item.get_closest_marker("release") and not is_named(config, item)}
+        config.hook.pytest_deselected(items=[*rehearsals])
+        items[:] = [item for item in items if item not in rehearsals]
     for item in items:
         if not WAITING.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("waits")
-    slow = Counter(item.path for item in items if item.get_closest_marker("slow") is not None)
+    slow = Counter(item.path for item in items if any(map(item.get_closest_marker, ("slow", "release"))))
     items.sort(key=lambda item: (item.get_closest_marker("alone") is not None, -slow[item.path]))
     if hasattr(config, "workerinput"):
         scheduling.note(config, items)
