@@ -41,6 +41,8 @@ SELECTION = "GUIDEBENCH_SELECTION"
 """Environment variable with the folder from which `pytest_selection` reads the names of the tests to keep."""
 EVERY_TEST = ("-m", "release or not release")
 """Options of pytest with which rehearsals run, too."""
+NOTHING = 5
+"""pytest's exit code where it runs no test, as where a change concerns rehearsals alone."""
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -478,7 +480,8 @@ def main(words: Sequence[str]) -> int:
     if options.list or not (selection.tests or selection.files):
         print(*selection.tests, sep="\n")
         return 0
-    return run_tests(ROOT, selection.tests, selection.files, sys.executable, rest).code or 0
+    code = run_tests(ROOT, selection.tests, selection.files, sys.executable, rest).code or 0
+    return 0 if code == NOTHING else code
 
 
 if __name__ == "__main__":

@@ -271,7 +271,8 @@ MORE: Mapping[str, Row] = {
 
 REHEARSED = (
     "apt_exploration", "dsadf_transfer", "ellm", "furl_no_goal", "lagea_released", "liv", "model_as_agent",
-    "pebble_llm", "relay", "robofume", "symbols", "hidden goals", "dense rewards", "demonstrations",
+    "pebble_llm", "relay", "robofume", "symbols", "hidden goals", "tasks by turns", "dense rewards",
+    "demonstrations",
     "data of pictures", "an object that is followed", "a room", "frames and captions", "sentences",
 )  # fmt: skip
 """Rows whose parts are those of other rows with other settings, or have tests of their own for kills and states: only
