@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 SUITES := $(VENV)/.suites
 PEERS := .peers
 
-.PHONY: run shell extra test test-quick test-changed coverage faults fresh chaos lint docs bench clean
+.PHONY: run shell extra test release-test test-quick test-changed coverage faults fresh chaos lint docs bench clean
 
 run: $(SUITES)
 	$(BIN)/bench run suite=minigrid_doorkey task=5x5 method=uer,per,vlm_rb profile=quick seeds=3 output=runs/doorkey
@@ -26,10 +26,15 @@ extra: $(SUITES)
 
 # Compiled once, also where PYTHONDONTWRITEBYTECODE is set: the tests start hundreds of processes, and each process of
 # pytest would rewrite the assertions of its plug-ins anew.
+COMPILED = $(BIN)/python -m compileall -q guidebench harness suites baselines methods results reports tests && \
+	$(BIN)/python -m tests.assertion_rewriting && PYTHONDONTWRITEBYTECODE=
+
+# All tests but the rehearsals of whole product paths, which have a target of their own.
 test: $(STAMP)
-	$(BIN)/python -m compileall -q guidebench harness suites baselines methods results reports tests
-	$(BIN)/python -m tests.assertion_rewriting
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(COMPILED) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+release-test: $(STAMP)
+	$(COMPILED) $(BIN)/python -m pytest -m release $(PYTEST_ARGS)
 
 # Units only: no test that starts a process or trains.
 test-quick: $(STAMP)

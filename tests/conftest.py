@@ -100,14 +100,37 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def includes_rehearsals(config: pytest.Config) -> bool:
+    """Return whether `-m` says which of the tests marked `release` run."""
+    return "release" in config.option.markexpr
+
+
+def is_named(config: pytest.Config, item: pytest.Item) -> bool:
+    """Return whether the command names this test, by FILE::TEST."""
+    test = item.nodeid.partition("::")[2]
+    for word in config.args:
+        file, _, name = word.partition("::")
+        if name and (test == name or test.startswith((f"{name}[", f"{name}::"))):
+            return (config.invocation_params.dir / file).resolve() == item.path.resolve()
+    return False
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return None if includes_rehearsals(config) else "left out: tests marked release; -m release or FILE::TEST runs them"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put files with slow tests first, so that no process begins a long one when the others are about to end, and tests
-    that any process may run last."""
+    """Leave out rehearsals that the command does not name. Put files with slow tests and rehearsals first, so that no
+    process begins a long one when the others are about to end, and tests that any process may run last."""
+    if not includes_rehearsals(config):
+        rehearsals = {item for item in items if item.get_closest_marker("release") and not is_named(config, item)}
+        config.hook.pytest_deselected(items=[*rehearsals])
+        items[:] = [item for item in items if item not in rehearsals]
     for item in items:
         if not WAITING.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("waits")
-    slow = Counter(item.path for item in items if item.get_closest_marker("slow") is not None)
+    slow = Counter(item.path for item in items if any(map(item.get_closest_marker, ("slow", "release"))))
     items.sort(key=lambda item: (item.get_closest_marker("alone") is not None, -slow[item.path]))
     if hasattr(config, "workerinput"):
         scheduling.note(config, items)

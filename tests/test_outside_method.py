@@ -347,7 +347,7 @@ def test_the_hand_written_model_of_the_recipe_answers_as_soon_as_its_class_is_wr
     assert set(rows.loc[rows["role"] == "reader", "bonus"]) == {7.0, 8.0}, "the lengths of 'step 20' and 'step 100'"
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_folder_trains_is_killed_continues_replays_and_reports(
     scouting: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,7 @@ def outside(environment: Path, tmp_path: Path) -> Callable[..., str]:
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
@@ -103,7 +103,7 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Pa
     assert measured == {f"guidebench/{path}" for path in tracked_data}
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_installed_wheel_lists_trains_and_reports_in_an_empty_environment(
     environment: Path, outside: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -123,7 +123,7 @@ def test_the_installed_wheel_lists_trains_and_reports_in_an_empty_environment(
     assert run["provenance"]["commit"].startswith("guidebench ")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_installed_wheel_compares_with_what_was_measured(
     environment: Path, outside: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -134,7 +134,7 @@ def test_the_installed_wheel_compares_with_what_was_measured(
     assert (tmp_path / "comparison" / "table.tex").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_installed_wheel_writes_a_method_s_skeleton(outside: Callable[..., str], tmp_path: Path) -> None:
     out = outside("python", "-m", "guidebench", "new", "replay", "my_replay")
     assert "pip install -e my_replay" in out

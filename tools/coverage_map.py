@@ -39,6 +39,10 @@ FOLDER_SUMS = Path(__file__).with_name("folders.json")
 """Sums of an earlier map, for comparison: folder -> (executed statements and branches, all)."""
 SELECTION = "GUIDEBENCH_SELECTION"
 """Environment variable with the folder from which `pytest_selection` reads the names of the tests to keep."""
+EVERY_TEST = ("-m", "release or not release")
+"""Options of pytest with which rehearsals run, too."""
+NOTHING = 5
+"""pytest's exit code where it runs no test, as where a change concerns rehearsals alone."""
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -126,7 +130,7 @@ def record(tree: Path, output: Path, directory: Path, python: str, words: Sequen
         recorder.TREE: str(tree),
     }
     commit = current_commit(tree)
-    command = [python, "-m", "pytest", "-p", "pytest_recorder", "-p", "no:cacheprovider", *words]
+    command = [python, "-m", "pytest", "-p", "pytest_recorder", "-p", "no:cacheprovider", *EVERY_TEST, *words]
     code = subprocess.run(command, cwd=tree, env=environment).returncode
     collect(tree, directory, commit).write(output)
     return code
@@ -476,7 +480,8 @@ def main(words: Sequence[str]) -> int:
     if options.list or not (selection.tests or selection.files):
         print(*selection.tests, sep="\n")
         return 0
-    return run_tests(ROOT, selection.tests, selection.files, sys.executable, rest).code or 0
+    code = run_tests(ROOT, selection.tests, selection.files, sys.executable, rest).code or 0
+    return 0 if code == NOTHING else code
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tools import coverage_map
-from tools.coverage_map import CoverageMap, function_lines, run_tests
+from tools.coverage_map import EVERY_TEST, CoverageMap, function_lines, run_tests
 from tools.mutations import Fault, Place, apply, draw, place
 
 ROOT = coverage_map.ROOT
@@ -305,7 +305,7 @@ def judge(copy: Copy, fault: Fault, coverage_map: CoverageMap, python: str, seco
     began = time.monotonic()
     copy.write(fault.file, changed)
     try:
-        words = ["-x", "-q", "-p", "no:cacheprovider"]
+        words = ["-x", "-q", "-p", "no:cacheprovider", *EVERY_TEST]
         limit = PATIENCE + 10 * seconds
         outcome = run_tests(copy.directory, tests, (), python, words, limit, subprocess.DEVNULL)
     finally:
@@ -356,7 +356,13 @@ def judge_all(
                 break
             copy = copies.get()
             outcome = run_tests(
-                copy.directory, tests, (), python, ["-q", "-p", "no:cacheprovider"], None, subprocess.DEVNULL
+                copy.directory,
+                tests,
+                (),
+                python,
+                ["-q", "-p", "no:cacheprovider", *EVERY_TEST],
+                None,
+                subprocess.DEVNULL,
             )
             copies.put(copy)
             wrong = {*outcome.failed} & {*tests}

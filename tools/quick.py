@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 LIST = Path("tests/not_quick.txt")
-MARKERS = ("slow", "waits", "gpu")
+MARKERS = ("slow", "waits", "gpu", "release")
 _listed: set[str] = set()
 _tried: list[str] = []
 """Forbidden actions that the running test has tried."""
@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items
         if item.nodeid.partition("[")[0] not in _listed and not any(map(item.get_closest_marker, MARKERS))
     ]
-    config.hook.pytest_deselected(items=[item for item in items if item not in {*quick}])
+    config.hook.pytest_deselected(items=[*{*items} - {*quick}])
     items[:] = quick
 
 

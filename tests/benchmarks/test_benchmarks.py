@@ -39,6 +39,7 @@ def test_each_says_what_it_measures_and_how() -> None:
     assert usages == MODULES
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("name", together.WITHOUT_PEERS)
 def test_each_benchmark_without_a_peer_runs_small_and_prints_positive_figures(name: str) -> None:
     figures = together.run(name, sys.executable, together.SMALL[name])

@@ -25,7 +25,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return home / f"cells-{CELLS}", growth.study_of(CELLS, SEEDS, 1, 300.0, home)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_what_is_loaded_is_what_was_written(measured: Any) -> None:
     study, row = measured
     rows = guidebench.load(study)
@@ -38,6 +38,7 @@ def test_what_is_loaded_is_what_was_written(measured: Any) -> None:
     assert not any(leases.holder(study / run.directory) for run in read.runs)
 
 
+@pytest.mark.release
 def test_every_command_does_its_work_and_its_cost_is_told(measured: Any) -> None:
     study, row = measured
     for stage in growth.STAGES:
@@ -50,6 +51,7 @@ def test_every_command_does_its_work_and_its_cost_is_told(measured: Any) -> None
     assert lines[:3] == [f"| cells × seeds | {CELLS} × {SEEDS} |", "| --- | --- |", f"| runs | {CELLS * SEEDS} |"]
 
 
+@pytest.mark.release
 def test_simulated_runs_leave_the_files_of_real_ones(measured: Any, train: Callable[..., Path]) -> None:
     def names(study: Path) -> list[set[str]]:
         runs = study.glob("*/*/*/seed-*")

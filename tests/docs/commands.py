@@ -18,7 +18,9 @@ RUN = [
     ROOT / "docs" / "getting_started.md",
     *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
 ]
-"""Pages that a test follows literally."""
+"""Pages that a rehearsal follows literally."""
+LATER = {*RUN} - {ROOT / "docs" / "getting_started.md"}
+"""Of these, pages whose commands can be planned only when what stands before them was done."""
 FENCE = re.compile(r"^(<!-- planned -->\n)?```(\w*)(?: title=\"(\S+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n|\n)+")
 INLINE = re.compile(r"`(bench [^`]+)`")

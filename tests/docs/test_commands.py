@@ -8,7 +8,7 @@ import pytest
 
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
-from tests.docs.commands import PAGES, ROOT, RUN, block_commands, sentence_commands
+from tests.docs.commands import LATER, PAGES, ROOT, block_commands, sentence_commands
 
 Command = tuple[str, ...]
 PLANNING = ("run", "ablate", "perturb", "show")
@@ -19,9 +19,8 @@ COMMANDS = [page for page in PAGES if any(BY_PAGE[page])]
 
 
 def plannable(page: Path) -> list[Command]:
-    """Return the commands of a page that can be planned, without duplicates; [] for pages that a test follows
-    literally."""
-    if page in RUN:
+    """Return the commands of a page that can be planned, without duplicates."""
+    if page in LATER:
         return []
     return [
         command for command in dict.fromkeys([*BY_PAGE[page][0], *BY_PAGE[page][1]])

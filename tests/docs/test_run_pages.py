@@ -94,7 +94,8 @@ def reader(tmp_path: Path) -> Callable[..., Reader]:
     return begin
 
 
-@pytest.mark.slow
+@pytest.mark.release
+@pytest.mark.alone
 @pytest.mark.parametrize("page", [page for page in RUN if page not in (TREE, STARTED)], ids=lambda page: page.stem)
 def test_a_tutorial_works_as_written(page: Path, reader: Callable[..., Reader]) -> None:
     mine = reader()
@@ -104,7 +105,8 @@ def test_a_tutorial_works_as_written(page: Path, reader: Callable[..., Reader]) 
     assert "failed" not in mine.printed and re.search(r"\d passed", mine.printed)
 
 
-@pytest.mark.slow
+@pytest.mark.release
+@pytest.mark.alone
 def test_a_part_moves_into_the_tree_as_written(tmp_path: Path, reader: Callable[..., Reader]) -> None:
     mine = reader(tmp_path / "tree")
     for package in PACKAGES:
@@ -115,7 +117,8 @@ def test_a_part_moves_into_the_tree_as_written(tmp_path: Path, reader: Callable[
     assert "2 finished" in mine.printed and "failed" not in mine.printed
 
 
-@pytest.mark.slow
+@pytest.mark.release
+@pytest.mark.alone
 def test_getting_started_works_as_written(reader: Callable[..., Reader]) -> None:
     """The study that the first command ends in is copied there beforehand."""
     mine = reader()
@@ -127,6 +130,13 @@ def test_getting_started_works_as_written(reader: Callable[..., Reader]) -> None
     command = re.search(r"^run:.*\n\t\$\(BIN\)/(bench run .*)$", makefile, re.MULTILINE)
     assert command is not None and f"\n{command[1]}\n" in page
     assert "vlm_rb" in mine.printed and "runs/doorkey" in mine.printed
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def test_the_code_of_a_page_that_is_followed_is_python(page: Path) -> None:
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.language == "python":
+            compile(block.text, block.file or page.name, "exec")
 
 
 def test_blocks_know_their_file_and_whether_they_are_only_planned() -> None:

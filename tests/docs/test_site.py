@@ -1,10 +1,12 @@
-"""The documentation builds as a site, strictly and from this checkout alone."""
+"""Pages have what they must and links that lead somewhere; the whole site builds strictly, from this checkout alone."""
 
 import os
+import posixpath
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,8 +16,27 @@ from docs.generated import hooks, markdown
 from guidebench.harness import registry, settings
 from guidebench.harness.commands import cli
 
-pytestmark = pytest.mark.waits
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def pages() -> Mapping[str, str]:
+    """Return address -> Markdown of every page of the site."""
+    files = {path.relative_to(ROOT / "docs").as_posix(): path.read_text() for path in (ROOT / "docs").rglob("*.md")}
+    return hooks.pages() | files
+
+
+def test_every_relative_link_leads_to_a_page_or_a_file(pages: Mapping[str, str]) -> None:
+    """The build of the site checks anchors, too."""
+    dead = []
+    for address, page in pages.items():
+        text = re.sub(r"^ *```.*?^ *```|`[^`]*`", "", hooks.relink(page, address), flags=re.MULTILINE | re.DOTALL)
+        for _, target in hooks.LINK.findall(text):
+            path = target.partition("#")[0]
+            place = posixpath.normpath(posixpath.join(posixpath.dirname(address), path))
+            if path and ":" not in path and place not in pages and not (ROOT / "docs" / place).exists():
+                dead.append(f"{address}: {target}")
+    assert len(pages) > 40 and not dead
 
 
 def build(target: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -49,6 +70,7 @@ class Fetched(HTMLParser):
             self.addresses.append(attributes_.get("href") or "")
 
 
+@pytest.mark.release
 def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     fetched = {address for page in pages for address in Fetched(page.read_text()).addresses}
@@ -58,6 +80,7 @@ def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
     assert not re.findall(r"url\(['\"]?(?:https?:)?//", styles)
 
 
+@pytest.mark.release
 def test_no_block_is_left_as_text(site: Path) -> None:
     """A fence with unknown options, or a table or list right below a paragraph, would become part of a paragraph."""
     for page in site.rglob("*.html"):
@@ -68,32 +91,43 @@ def test_no_block_is_left_as_text(site: Path) -> None:
         assert not unparsed, f"{page.name}: {unparsed}"
 
 
-def test_every_setting_of_every_part_has_a_row(site: Path) -> None:
+def test_every_setting_of_every_part_has_a_row(pages: Mapping[str, str]) -> None:
     for kind in registry.KINDS:
-        page = (site / f"reference/settings/{kind}.html").read_text()
+        page = pages[f"reference/settings/{kind}.md"]
         for name in registry.names(kind):
-            assert f'id="{name}"' in page, f"{kind} {name}"
-            section = page.split(f'id="{name}"')[1].split("<h2")[0]
+            heading = f"## `{name}` {{: #{name} }}\n"
+            assert heading in page, f"{kind} {name}"
+            section = page.split(heading)[1].split("\n## ")[0]
             fields = settings.fields(registry.get(kind, name)) if kind != "method" else {}
-            missing = [field for field in fields if f"<td><code>{field}</code></td>" not in section]
+            missing = [field for field in fields if f"\n| `{field}` |" not in section]
             assert not missing, f"{kind} {name}: {missing}"
 
 
-def test_every_command_and_option_is_on_the_page_of_commands(site: Path) -> None:
-    page = (site / "reference/commands.html").read_text()
+def test_every_command_and_option_is_on_the_page_of_commands(pages: Mapping[str, str]) -> None:
+    page = pages["reference/commands.md"]
     assert {"bench", "bench run", "bench report", "bench models prompt"} <= cli.helps(100).keys()
     for name in cli.helps(100):
-        assert f'<h2 id="{name.replace(" ", "-")}">' in page
+        assert f"## `{name}`\n" in page
     assert "--stand-in" in page and "--dry-run" in page
 
 
-def test_the_public_face_is_documented(site: Path) -> None:
+def test_the_public_face_is_documented(pages: Mapping[str, str]) -> None:
+    import guidebench
+
+    page = pages["reference/python.md"]
+    assert all(f"::: guidebench.{name}\n" in page for name in guidebench.__all__)
+
+
+@pytest.mark.release
+def test_directives_become_docstrings(site: Path) -> None:
     import guidebench
 
     page = (site / "reference/python.html").read_text()
     assert all(f'id="guidebench.{name}"' in page for name in guidebench.__all__)
+    assert "<td><code>pack</code></td>" in (site / "reference/settings/run.html").read_text()
 
 
+@pytest.mark.release
 def test_a_link_to_nothing_ends_the_build(tmp_path: Path) -> None:
     """Only two pages of the documentation are built."""
     docs = tmp_path / "docs"

@@ -2,7 +2,7 @@
 
 A run of two seeds that is killed with -9, in an evaluation and in training, and goes on in another packing writes the
 same bytes as one that is not, whose seeds train apart and which replays the answers of the first; and its report shows
-what the method logs. A new method joins by one line in `METHODS`; `pytest -k NAME` checks a line alone.
+what the method logs. A new method joins by one line in `METHODS`; `pytest FILE::TEST[NAME]` checks a line alone.
 """
 
 import contextlib
@@ -268,6 +268,15 @@ MORE: Mapping[str, Row] = {
     ),
 }
 """Suites, observations, learners and agents that the rows above do not run."""
+
+REHEARSED = (
+    "apt_exploration", "dsadf_transfer", "ellm", "furl_no_goal", "lagea_released", "liv", "model_as_agent",
+    "pebble_llm", "relay", "robofume", "symbols", "hidden goals", "tasks by turns", "dense rewards",
+    "demonstrations",
+    "data of pictures", "an object that is followed", "a room", "frames and captions", "sentences",
+)  # fmt: skip
+"""Rows whose parts are those of other rows with other settings, or have tests of their own for kills and states: only
+rehearsals run them whole."""
 
 
 # The contract

@@ -14,12 +14,14 @@ from guidebench.harness.models.calls import Usage
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Chosen
 from guidebench.harness.run import call_bounds
-from tests.methods.contract import METHODS, MORE, PACKAGES
+from tests.methods.contract import METHODS, MORE, PACKAGES, REHEARSED
 from tests.methods.stand_ins import Manner, planned, spent
 
 ALIKE = ("data of pictures", "demonstrations")
 """Rows left out, since they ask as others do."""
 ROWS = {name: row for name, row in (METHODS | MORE).items() if name not in ALIKE}
+ALONE = ("an object that is followed", "frames and captions", "sentences")
+"""Of the rehearsed rows, those that ask in roles of their own."""
 LONGER = {"ellm_exploration": "training.steps=200 evaluation.every=200", "vlm_rb": "training.demonstrations=1"}
 """Row -> settings that raise more questions: more steps of a random policy, or demonstrations."""
 QUIET = {
@@ -44,7 +46,10 @@ def manners(cell: Cell) -> Sequence[Manner]:
     return ("usable", "unusable", "lost") if any(part.kind == "chat" for part in cell.models) else ("usable", "lost")
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.release] * (name in REHEARSED and name not in ALONE)) for name in ROWS],
+)
 def test_no_answer_makes_a_run_ask_more_than_was_said(name: str, tmp_path: Path, opengl: None) -> None:
     row = replace(ROWS[name], words=f"{ROWS[name].words} {LONGER.get(name, '')}")
     for suite, package in PACKAGES.items():

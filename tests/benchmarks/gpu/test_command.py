@@ -42,7 +42,7 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     return output, step_results(output), process.out
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_every_step_is_there_with_figures_or_a_reason(rehearsed: Any) -> None:
     output, results, printed = rehearsed
     assert list(results) == list(steps.NAMES)
@@ -71,6 +71,7 @@ def test_clips_are_judged_in_several_batches(tmp_path: Path) -> None:
     assert {row.batch for row in clips} == {1, 2} and all(row.figure > 0 for row in clips)
 
 
+@pytest.mark.release
 def test_training_is_measured_with_one_seed_with_five_and_eagerly(tmp_path: Path) -> None:
     ours = [row for row in measured("dqn_doorkey", tmp_path) if ", ours" in row.what]
     assert [(row.seeds, "eager" in row.what) for row in ours] == [(1, False), (5, False), (1, True)]
@@ -78,7 +79,7 @@ def test_training_is_measured_with_one_seed_with_five_and_eagerly(tmp_path: Path
         assert row.lowest <= row.figure <= row.highest and row.ratio_lowest <= row.ratio
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_second_call_trains_on_from_its_archive_and_repeats_nothing_else(rehearsed: Any, tmp_path: Path) -> None:
     """The study is deleted between the calls, as if the second ran on another machine."""
     output, before, _ = rehearsed

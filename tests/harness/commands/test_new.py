@@ -23,7 +23,7 @@ def write(directory: Path) -> None:
         assert cli.main(["new", kind, f"my_{kind}", "--directory", str(directory / f"my_{kind}")]) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_every_skeleton_installs_passes_its_tests_is_listed_and_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,7 @@ def keepers(cluster: Any) -> list[int]:
     return pids
 
 
+@pytest.mark.release
 @pytest.mark.waits
 def test_a_study_with_a_served_judge_loses_its_command_a_worker_and_a_node_and_equals_that_of_local(
     ray_cluster: Any, wait_until: Callable[..., None], tmp_path: Path
@@ -205,6 +206,7 @@ def submit_scripts(study: Path, script: str, jobs: dict[str, dict[str, Any]], **
     return Tasks(Ray(), Execution(), study)
 
 
+@pytest.mark.release
 @pytest.mark.waits
 def test_a_node_that_cannot_work_is_left_out_and_named(
     ray_cluster: Any, wait_until: Callable[..., None], tmp_path: Path
@@ -270,6 +272,7 @@ def test_jobs_wait_for_their_stages_and_for_their_number(
     assert (study / "log").read_text().split() == ["+b-c-1", "-b-c-1", "+a-c-0", "-a-c-0", "+c-c-2", "-c-c-2"]
 
 
+@pytest.mark.release
 @pytest.mark.waits
 def test_a_keeper_that_is_killed_begins_again_with_its_jobs(
     ray_cluster: Any, wait_until: Callable[..., None], tmp_path: Path
@@ -427,6 +430,7 @@ def listening_addresses(pids: set[int]) -> list[tuple[str, int]]:
     return endpoints
 
 
+@pytest.mark.release
 def test_a_head_that_is_started_as_the_page_says_listens_on_its_own_machine_alone(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="launcher=ray needs guidebench[ray]")
     page = Path("docs/clusters.md").read_text()

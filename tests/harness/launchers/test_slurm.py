@@ -209,6 +209,7 @@ def test_what_slurm_refuses_is_named_before_anything_is_written(
         assert (code, (tmp_path / "study").exists()) == (2, False) and says in capsys.readouterr().err
 
 
+@pytest.mark.release
 @pytest.mark.waits
 def test_a_study_with_a_served_judge_loses_its_command_a_task_and_a_node_and_equals_that_of_local(
     slurm_cluster: Cluster, wait_until: Callable[..., None], tmp_path: Path

@@ -56,8 +56,8 @@ def equal(first: Any, second: Any) -> bool:
     ("suite", "task"),
     [
         ("minigrid_doorkey", "5x5"),
-        ("metaworld_mt10", "mt10"),
-        ("ogbench_scene", "drawer"),
+        pytest.param("metaworld_mt10", "mt10", marks=pytest.mark.release),
+        pytest.param("ogbench_scene", "drawer", marks=pytest.mark.release),
         ("crafter_ood", "stone_sword"),
         ("housekeep", "adjustment_1"),
         ("classic", "CartPole-v1"),

@@ -166,7 +166,7 @@ def test_a_worker_with_a_job_file_goes_on_with_half_as_many_too(
     assert [read_json(run / "run.json")["status"] for run in tmp_path.glob("*/*/*/seed-*")] == ["finished"] * 3
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and_resumes_as_any_other(
     plugin: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +199,7 @@ def test_a_worker_whose_seeds_do_not_fit_goes_on_with_half_of_them_and_stops_and
     assert len(rows(tmp_path / "lower")) >= 5 and rows(tmp_path / "lower") == rows(tmp_path / "whole")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("share", ["true", "false"])
 def test_a_model_that_does_not_fit_beside_the_seeds_halves_them_whoever_loads_it(
     plugin: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: str

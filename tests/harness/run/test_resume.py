@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.records import leases
 from tests import programs
@@ -39,6 +41,7 @@ def newest(study: Path) -> int:
     return max((checkpoints.step_of(path) for path in study.glob("*/*/*/seed-*/checkpoint-*")), default=0)
 
 
+@pytest.mark.release
 def test_kill_9_of_command_and_worker_at_random_moments_changes_no_byte(train, tmp_path: Path) -> None:
     steps, spacing, study = 400, 40, tmp_path / "killed"
     undisturbed = train(*TINY, f"training.steps={steps}", packs=[(0, 1)], probes=10)  # as many as a command takes

@@ -285,7 +285,7 @@ def run_bytes(directory: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_kills_in_a_stage_and_after_it_change_no_byte(done: study.Study, tmp_path: Path) -> None:
     words = [*BASE, *TINY, "method=uer,relo", "pretraining=per", f"output={tmp_path / 'killed'}", "report=false"]
     command = ["run", *words, "checkpoint_every=100", "workers=1"]

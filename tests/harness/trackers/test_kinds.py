@@ -27,6 +27,8 @@ SETTINGS = (
     "learner.learning_starts=64",
 )  # fmt: skip
 
+HEAVY = ("mlflow", "wandb")
+"""Trackers whose clients take seconds to begin."""
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -114,8 +116,10 @@ def check_single_run(runs: list[TrackedRun], points: dict[str, list[tuple[int, f
         assert [value for _, value in run.series[name]] == pytest.approx([value for _, value in pairs], rel=1e-6), name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", registry.names("tracker"))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.release) if name in HEAVY else name for name in registry.names("tracker")],
+)
 def test_a_run_that_was_killed_and_resumed_has_each_point_once(
     train, store_directory: Path, tmp_path: Path, name: str
 ) -> None:

@@ -31,7 +31,7 @@ from tests.reports.papers.test_dsadf import TABLES, numbers
 __all__ = ["unrendered_module"]
 pytest.importorskip("crafter")
 require("openai")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 ROLES = ("planner", "reflector", "performer", "scorer", "goals")
 SMALL = (
     "profile=smoke", "models=paper", "seeds=1", "training.steps=24", "training.capacity=100", "evaluation.every=24",

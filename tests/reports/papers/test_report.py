@@ -65,6 +65,7 @@ def test_the_page_escapes_what_came_from_files(add: Callable[..., None], writer:
     assert "<script>" not in text and "&lt;script&gt;" in text
 
 
+@pytest.mark.release
 @pytest.mark.waits
 def test_every_paper_has_a_page_tables_and_claims_and_compiles_whatever_has_been_run(
     study: Path, preferences: PaperReport, tmp_path: Path, pdflatex: Callable[..., str]

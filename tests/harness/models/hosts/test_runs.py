@@ -155,6 +155,7 @@ def test_two_workers_load_the_weights_once_and_write_the_rows_of_runs_that_load_
         assert len(rows(own_models, name)) == 2 and rows(study, name) == rows(own_models, name)
 
 
+@pytest.mark.release
 def test_a_host_and_a_worker_that_are_killed_change_no_score(
     plugin: Any, qwen: Path, own_models: Path, tmp_path: Path
 ) -> None:

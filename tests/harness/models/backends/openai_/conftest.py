@@ -1,6 +1,8 @@
-"""Real servers on loopback, each a process that serves one tiny model, and a proxy in front of one of them."""
+"""Servers on loopback: real ones, each a process that serves one tiny model, and one whose answers are canned, behind a
+proxy that makes faults."""
 
 import functools
+import json
 import os
 import shutil
 import signal
@@ -8,6 +10,7 @@ import socket
 import subprocess
 import time
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +20,7 @@ import pytest
 
 from tests import programs
 from tests.conftest import require
+from tests.harness.models.canned import completion, serving
 from tests.harness.models.faults import Proxy, run_proxy
 
 require("openai")
@@ -86,10 +90,23 @@ def vllm(yes_no_model: Path) -> Iterator[ModelServer]:
         yield ModelServer(yes_no_model, f"http://127.0.0.1:{port}/v1", "tiny")
 
 
+@pytest.fixture(scope="session")
+def canned() -> Iterator[ModelServer]:
+    """Run a server whose answer, yes or no, is a function of the request."""
+
+    def answer(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
+        if path != "/chat/completions":
+            return 404, {"error": {"message": "no such page"}}
+        return 200, completion("No" if zlib.crc32(json.dumps(body["messages"]).encode()) % 2 else "Yes")
+
+    with serving(answer) as url:
+        yield ModelServer(Path(), url, "canned-1")
+
+
 @pytest.fixture
-def proxy(transformers_serve: ModelServer) -> Iterator[Proxy]:
-    """Run a proxy in front of the server `transformers_serve`."""
-    with run_proxy(transformers_serve.url) as proxy:
+def proxy(canned: ModelServer) -> Iterator[Proxy]:
+    """Run a proxy in front of the server `canned`."""
+    with run_proxy(canned.url) as proxy:
         yield proxy
 
 

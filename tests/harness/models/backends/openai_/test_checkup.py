@@ -12,6 +12,7 @@ def findings_of(server, **changes: object) -> dict[str, Finding]:
     return {finding.name: finding for finding in checkup.findings(config)}
 
 
+@pytest.mark.release
 def test_transformers_serve_can_only_be_read(transformers_serve) -> None:
     findings = findings_of(transformers_serve, scoring="literal")
     assert [findings[name].ok for name in ("prefill", "logprobs", "literal")] == [None, None, True], findings
@@ -19,7 +20,7 @@ def test_transformers_serve_can_only_be_read(transformers_serve) -> None:
     assert findings_of(transformers_serve)["logprobs"].ok is False, "the way that was chosen has to work"
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_vllm_bears_every_way(vllm) -> None:
     findings = findings_of(vllm, scoring="prefill", timeout=600.0)  # the first call warms it up
     assert findings["server"] == Finding("server", True, f"{vllm.url}/ lists 'tiny'")

@@ -49,10 +49,10 @@ def desk_results(url: str, model: str, directory: Path, calls: Any, mode: str = 
     return asyncio.run(ask())
 
 
-def test_with_a_third_of_calls_failing_all_end_and_the_ledger_adds_up(proxy, transformers_serve, tmp_path) -> None:
+def test_with_a_third_of_calls_failing_all_end_and_the_ledger_adds_up(proxy, canned, tmp_path) -> None:
     proxy.plan = random_plan(0.3, seed=3)
     calls = [JudgeCall(clip, "Answer: Yes or Answer: No?") for clip in CLIPS]
-    answers = desk_results(proxy.url, transformers_serve.name, tmp_path, calls)
+    answers = desk_results(proxy.url, canned.name, tmp_path, calls)
 
     failed = [answer for answer in answers if answer.failure]
     assert (
@@ -72,7 +72,7 @@ def test_with_a_third_of_calls_failing_all_end_and_the_ledger_adds_up(proxy, tra
     account.close()
 
     requests_before = len(proxy.faults)
-    replayed = desk_results(proxy.url, transformers_serve.name, tmp_path, calls, mode="replay")
+    replayed = desk_results(proxy.url, canned.name, tmp_path, calls, mode="replay")
     assert [(answer.value, answer.failure) for answer in replayed] == [
         (answer.value, answer.failure) for answer in answers
     ]
@@ -81,20 +81,18 @@ def test_with_a_third_of_calls_failing_all_end_and_the_ledger_adds_up(proxy, tra
     )
 
 
-def test_the_key_is_in_nothing_that_is_kept_or_said(
-    proxy: Proxy, transformers_serve, tmp_path, monkeypatch, caplog
-) -> None:
+def test_the_key_is_in_nothing_that_is_kept_or_said(proxy: Proxy, canned, tmp_path, monkeypatch, caplog) -> None:
     monkeypatch.setenv("SOME_KEY", KEY)
     caplog.set_level(logging.DEBUG)
     proxy.plan = lambda number: [*FAULTS, PASSED][number % (len(FAULTS) + 1)] if number % 13 != 10 else PASSED
     calls = [JudgeCall(clip, "Answer: Yes or Answer: No?") for clip in CLIPS[:8]]
     calls += [ChatCall((Message("user", (f"Chat {n}",)),), {"type": "object"}, max_tokens=4) for n in range(4)]
-    answers = desk_results(proxy.url, transformers_serve.name, tmp_path, calls)
+    answers = desk_results(proxy.url, canned.name, tmp_path, calls)
     assert proxy.keys == {f"Bearer {KEY}"} and len(set(proxy.faults)) > 8
 
     proxy.plan = lambda number: PASSED  # a fault could be taken for an answer
     with pytest.raises(UserError) as missing:
-        desk_results(proxy.url + "/nowhere", transformers_serve.name, tmp_path / "other", calls[:1])
+        desk_results(proxy.url + "/nowhere", canned.name, tmp_path / "other", calls[:1])
     config = OpenAI(base_url=proxy.url, key_variable="SOME_KEY")
     texts = [repr(answers), repr(config), str(missing.value), repr(missing.value.__cause__), caplog.text]
     assert not any(KEY in text for text in texts)

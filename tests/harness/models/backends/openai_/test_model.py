@@ -231,6 +231,7 @@ def test_an_estimate_bounds_what_an_attempt_takes(call: Any) -> None:
         assert getattr(reply.usage, name) <= getattr(bound, name), name
 
 
+@pytest.mark.release
 @pytest.mark.waits
 def test_a_real_server_answers_in_text_and_says_who_it_is(transformers_serve) -> None:
     async def ask_server() -> Reply:

@@ -16,7 +16,7 @@ from guidebench.harness.models.backends.transformers_.model import TransformersM
 from guidebench.harness.models.calls import ChatCall, JudgeCall, Message, Model, Reply
 from tests.harness.models.backends.openai_.conftest import ModelServer
 
-pytestmark = pytest.mark.waits
+pytestmark = [pytest.mark.waits, pytest.mark.release]
 CLIPS = np.random.default_rng(0).integers(0, 256, (6, 4, 56, 56, 3), dtype=np.uint8)
 PROMPT = 'Is a key taken in these frames? Reply with exactly "Answer: Yes" or "Answer: No".'
 

@@ -1,4 +1,4 @@
-"""VLM-RB on DoorKey judged by a real server: recorded, replayed without the server, and robust to failing calls."""
+"""VLM-RB on DoorKey judged by a server: recorded, replayed without the server, and robust to failing calls."""
 
 import json
 from pathlib import Path
@@ -21,12 +21,10 @@ def command(model: str, url: str, timeout: float) -> tuple[str, ...]:
     return (*plain, *length, *SERVED, f"judge.model={model}", f"judge.base_url={url}", f"judge.timeout={timeout}")
 
 
-def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
-    train, proxy, transformers_serve, tmp_path: Path
-) -> None:
+def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(train, proxy, canned, tmp_path: Path) -> None:
     proxy.plan = random_plan(0.3, seed=5, faults=[fault for fault in FAULTS if fault != "hang"])
     study, stop = tmp_path / "failing", (call == 130 for call in range(1, 10_000)).__next__
-    words = command(transformers_serve.name, proxy.url, 60)
+    words = command(canned.name, proxy.url, 60)
     with pytest.raises(Stopped):
         train(*words, packs=[(0,)], directory=study, stop=stop)
     train(*words, packs=[(0,)], directory=study)

@@ -46,9 +46,9 @@ def ask(url: str, timeout: float = 60.0, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("fault", KINDS)
-def test_every_fault_ends_in_a_failure_of_its_kind(proxy, transformers_serve, fault: str) -> None:
+def test_every_fault_ends_in_a_failure_of_its_kind(proxy, canned, fault: str) -> None:
     proxy.plan = lambda number: fault
-    failure = ask(proxy.url, timeout=1.0 if fault == "hang" else 60.0, model=transformers_serve.name)
+    failure = ask(proxy.url, timeout=1.0 if fault == "hang" else 60.0, model=canned.name)
     assert failure.kind == KINDS[fault] and failure.kind in RETRYABLE
     assert len(proxy.faults) == failure.usage.calls == 1 and failure.usage.seconds > 0, (
         "asked once, and that is counted"
@@ -61,10 +61,10 @@ def test_a_body_without_end_is_cut_off_as_it_streams_in(proxy) -> None:
     assert proxy.sent < 8 * LONGEST < faults.ENDLESS, "including the bytes under way"
 
 
-def test_a_server_that_died_and_came_back_is_asked_again(proxy, transformers_serve) -> None:
+def test_a_server_that_died_and_came_back_is_asked_again(proxy, canned) -> None:
     async def ask_thrice() -> list[Any]:
         server = Server(proxy.url, "SOME_KEY", 60.0)
-        body = {"model": transformers_serve.name, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
+        body = {"model": canned.name, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
         outcomes: list[Any] = []
         for change in (None, proxy.die, proxy.revive):
             if change is not None:
