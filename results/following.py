@@ -237,11 +237,10 @@ class Following:
         running = [run for run in runs if run.written == "running"]
         homes = [self.directory / run.record.directory for run in running]
         for run, content in zip(running, self._apart("the progress of its runs", _progress, homes), strict=True):
-            is_held = isinstance(content, dict)
-            status = "running" if is_held else "stopped"
+            status = "running" if isinstance(content, dict) else "stopped"
             if run.record.status != status:
                 run.record = replace(run.record, status=status)
-            run.live = _live(content) if is_held else None
+            run.live = _live(content) if isinstance(content, dict) else None
 
     def _read_evaluations(self, runs: Sequence[_Run]) -> None:
         """Read the evaluations of runs if they changed; `is_changed` says so."""

@@ -17,7 +17,8 @@ FOLLOWED = (
 TEXT = "no file: a message between our processes, an answer of a server, or one text of a row or a call"
 PACKAGE = "a file of this package"
 CASSETTE = (
-    "a cassette: opened if its schema is ours; a stranger's is checked in the separate process when it is imported"
+    "a cassette: opened if its schema is ours; a stranger's is checked in the separate process when it is imported, or "
+    "when `bench eval` reads it"
 )
 ARCHIVE = "an archive that is being written"
 

@@ -410,6 +410,13 @@ def _in_training(name: str, read: Callable[[Path], object]) -> Callable[[Path, b
     return act
 
 
+def _answers(directory: Path) -> object:
+    from guidebench.harness.execution import Models
+    from guidebench.harness.playback import eval_answers
+
+    return eval_answers.check(directory, Models(mode="replay"))
+
+
 def _animation(directory: Path) -> object:
     from guidebench.results import galleries
 
@@ -459,6 +466,7 @@ READ_DOCUMENTS: dict[str, Callable[[Path, bytes], object]] = {
     "metadata of a dataset": _in("metadata.json", _metadata),
     "episodes of a dataset": _in("main_data.hdf5", _episodes),
     "a cassette": _in("calls.sqlite", _exchanged),
+    "answers of a re-evaluation": _in("eval/models/cassette.sqlite", _answers),
     **{
         f"{command}: {Path(name).name}": _in_training(name, read)
         for command, (read, names) in FOLLOWED.items()

@@ -5,6 +5,7 @@ The study may be a stranger's, so its files are parsed in the separate process.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -211,9 +212,10 @@ def runs(study: StudyDirectory) -> list[FollowedRun]:
     """Return the runs of a study whose cell records can be read. Call it in the separate process."""
     name = str(study.read().get("study") or study.path.name)
     followed = []
+    document = functools.cache(outside.document)  # one object for all seeds of a cell, which is sent once
     for cell_entry, run in study.runs():
         path = run.home.parent / "cell.json"
-        cell = outside.document(path) if path.exists() else None
+        cell = document(path) if path.exists() else None
         if isinstance(cell, dict) and isinstance(cell.get("cell"), str):
             seed = int(run.home.name.removeprefix("seed-"))
             followed.append(
