@@ -45,7 +45,7 @@ def log(writer: Writer) -> Path:
 
 
 @pytest.fixture
-def here() -> Iterator[None]:
+def in_process() -> Iterator[None]:
     """Let this process do what the separate process does otherwise, so that a test can patch it."""
     reader_process._INSIDE.set()
     yield
@@ -53,7 +53,7 @@ def here() -> Iterator[None]:
 
 
 @pytest.fixture
-def reads(here: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def reads(in_process: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the list to which the number of bytes of each read of a growing log is appended."""
     sizes: list[int] = []
     pread = os.pread
@@ -103,7 +103,7 @@ def test_only_new_lines_are_read(following: Following, log: Path, reads: list[in
 
 
 def test_a_half_written_line_counts_when_it_is_whole_and_a_log_that_a_resumed_run_truncates_is_read_again(
-    following: Following, log: Path, here: None, monkeypatch: pytest.MonkeyPatch
+    following: Following, log: Path, in_process: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     following.look()
     line = json.dumps(row(200, 0, False)) + "\n"
