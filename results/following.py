@@ -1,26 +1,32 @@
 """Follow a study while it is written. `Following.look` reads only the files that changed since the look before.
 
+The study may be a stranger's: this process looks at names, sizes and times, and one long-lived separate process parses.
 A damaged file concerns its own run or cell alone: what was read before stays, and `Following.faults` names the file.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.reader_process import Caller
 from guidebench.harness.records import attempts
 from guidebench.harness.records.study import RunDirectory
 from guidebench.results import rows, store
-from guidebench.results.reading import Reader
-from guidebench.results.row_log import Curve, RowLog, Sign, sign
+from guidebench.results.evaluations import evaluations
+from guidebench.results.reading import MEMORY, SECONDS
+from guidebench.results.row_log import Curve, Growth, Sign, look_at, sign
 from guidebench.results.store import CellRecord, Listing, RunRecord, StudyRecord
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 class Live(NamedTuple):
@@ -54,16 +60,23 @@ class _Run:
     """Status in the run's file."""
     packed: Sign | None = None
     """The Parquet file that `curve` was read from."""
-    row_log: RowLog | None = None
+    log: Path | None = None
+    """The growing log that `curve` was read from."""
+    log_sign: Sign | None = None
+    """Sign of that log at the last look; None while there is more to read."""
     curve: Curve | None = None
     fault: str = ""
     unread: str = ""
     """Why its evaluations cannot be read."""
     live: Live | None = None
+    path: Path = Path()
+    """Where its files are being written: its directory, or its newest attempt directory."""
+    is_changed: bool = False
+    """Whether the last look has changed its evaluations."""
 
 
 class Following:
-    """A study's directory, which may not exist yet; a context manager, since a process reads its Parquet files."""
+    """A study's directory, which may not exist yet; a context manager, since a process reads its files."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -71,7 +84,7 @@ class Following:
         """The study as far as its files can be read; None while there is no study.json."""
         self.problem = ""
         """Why there is no study."""
-        self._reader = Reader()
+        self._reader = Caller(MEMORY)
         self._sign: Sign | None = None
         self._listing: Listing | None = None
         self._cells: dict[str, _Cell] = {}
@@ -96,12 +109,7 @@ class Following:
                 changed.add(cell_id)
         present = {directory for directory, _, _ in self._places()}
         self._runs = {directory: run for directory, run in self._runs.items() if directory in present}
-        packed: list[_Run] = []
-        for directory, record, seed in self._places():
-            run = self._runs.setdefault(directory, _Run(RunRecord(record, seed, directory, "waiting", 0, 0, None, {})))
-            if self._run(run, record, seed, packed):
-                changed.add(record.id)
-        self._unpack(packed)
+        changed |= self._look_at_runs()
         if self._listing is not None and (changed or self._listing is not listed):
             cells = tuple(cell.record for cell in self._cells.values() if cell.record is not None)
             records = tuple(run.record for run in self._runs.values())
@@ -188,84 +196,130 @@ class Following:
             cell.fault = str(error)
         return (cell.record, cell.seeds, cell.fault) != before
 
-    def _run(self, run: _Run, cell: CellRecord, seed: int, packed: list[_Run]) -> bool:
-        """Read a run's record and its evaluations if they changed; return whether they did. A changed Parquet file is
-        added to `packed` instead of being read."""
+    def _look_at_runs(self) -> set[str]:
+        """Read the records and evaluations of runs that changed; return the ids of their cells."""
+        former: list[tuple[_Run, tuple[RunRecord, str, str]]] = []
+        for directory, record, seed in self._places():
+            run = self._runs.setdefault(directory, _Run(RunRecord(record, seed, directory, "waiting", 0, 0, None, {})))
+            before = (run.record, run.fault, run.unread)
+            if self._read_record(run, record, seed):
+                former.append((run, before))
+        self._read_progress([run for run, _ in former])
+        self._read_evaluations([run for run, _ in former])
+        return {
+            run.record.cell.id
+            for run, before in former
+            if run.is_changed or (run.record, run.fault, run.unread) != before
+        }
+
+    def _read_record(self, run: _Run, cell: CellRecord, seed: int) -> bool:
+        """Read a run's record if it changed; return whether its other files may have changed since the last look."""
         home = self.directory / run.record.directory
         if run.written == "finished" and run.record.cell is cell and sign(home / "run.json") == run.sign:
             return False
-        before = (run.record, run.fault, run.unread)
         number = attempts.newest(home)
-        beside = attempts.path_of(home, number)
-        now = sign(beside / "run.json")
+        run.path = attempts.path_of(home, number)
+        now = sign(run.path / "run.json")
         if now != run.sign or run.record.cell is not cell:
             run.sign = now
             try:
-                run.record = store.run_record(self.directory, cell, seed, beside.name if number else "")
+                run.record = store.run_record(self.directory, cell, seed, run.path.name if number else "")
                 run.written, run.fault = run.record.status, ""
             except UserError as error:
                 run.fault = str(error)
                 run.record = replace(run.record, cell=cell)
-        self._worker(run, home)
-        return self._evaluations(run, beside, packed) or (run.record, run.fault, run.unread) != before
+        return True
 
-    def _worker(self, run: _Run, home: Path) -> None:
-        """Update whether a worker trains the run, and the progress that it reports."""
-        run.live = None
-        if run.written != "running":
-            return
-        directory = RunDirectory(home)
-        is_held = directory.held()
-        status = "running" if is_held else "stopped"
-        if run.record.status != status:
-            run.record = replace(run.record, status=status)
-        if is_held:
-            with contextlib.suppress(UserError, OSError):
-                run.live = _live(directory.live())
+    def _read_progress(self, runs: Sequence[_Run]) -> None:
+        """Update whether workers train the runs, and the progress that these report."""
+        for run in runs:
+            run.live = None
+        running = [run for run in runs if run.written == "running"]
+        homes = [self.directory / run.record.directory for run in running]
+        for run, content in zip(running, self._apart("the progress of its runs", _progress, homes), strict=True):
+            status = "running" if isinstance(content, dict) else "stopped"
+            if run.record.status != status:
+                run.record = replace(run.record, status=status)
+            run.live = _live(content) if isinstance(content, dict) else None
 
-    def _evaluations(self, run: _Run, directory: Path, packed: list[_Run]) -> bool:
-        path = rows.file_of(directory, rows.EVALUATIONS, run.written == "finished")
+    def _read_evaluations(self, runs: Sequence[_Run]) -> None:
+        """Read the evaluations of runs if they changed; `is_changed` says so."""
+        packed, growing, ended = list[_Run](), list[_Run](), list[Path]()
+        for run in runs:
+            before = run.log
+            run.is_changed = self._choose_file(run, packed, growing)
+            if before is not None and run.log != before:
+                ended.append(before)
+        logs = [(run.log, run.record) for run in growing]
+        look = partial(look_at, ended=ended)
+        for run, growth in zip(growing, self._apart("its new rows", look, logs), strict=True):
+            if isinstance(growth, Growth):
+                run.is_changed = growth.changed
+                run.log_sign, run.curve, run.unread = growth[1:]
+            else:
+                run.unread = str(growth)
+        records = [run.record for run in packed]
+        curves = self._apart("its evaluations", partial(_curves, self.directory), records)
+        for run, curve in zip(packed, curves, strict=True):
+            if isinstance(curve, Exception):
+                run.unread = str(curve)
+            else:
+                run.unread, run.curve = "", curve
+
+    def _choose_file(self, run: _Run, packed: list[_Run], growing: list[_Run]) -> bool:
+        """Add a run to `packed` if its Parquet file is to be read, to `growing` if its log is. Return whether its
+        evaluations changed otherwise, or will be read from a Parquet file."""
+        path = rows.file_of(run.path, rows.EVALUATIONS, run.written == "finished")
         if path is None:
             is_removed = run.curve is not None and run.written == "waiting"
             if is_removed:
-                run.curve = run.row_log = run.packed = None
+                run.curve = run.log = run.log_sign = run.packed = None
             return is_removed
+        now = sign(path)
         if path.suffix == ".parquet":
-            if directory.name.startswith(attempts.PREFIX) or sign(path) == run.packed:
+            if run.path.name.startswith(attempts.PREFIX) or now == run.packed:
                 return False  # an attempt's is about to be moved into the run
-            run.packed, run.row_log = sign(path), None
+            run.packed, run.log, run.log_sign = now, None, None
             packed.append(run)
             return True
-        if run.row_log is None or run.row_log.path != path:
-            run.row_log, run.packed = RowLog(path, run.record), None
-        if not run.row_log.look():
-            return False
-        run.curve, run.unread = run.row_log.curve, run.row_log.fault
-        return True
+        if run.log != path:
+            run.log, run.log_sign, run.packed = path, None, None
+        if now is not None and now != run.log_sign:
+            run.log_sign = now  # what cannot be read is not read again before it changes
+            growing.append(run)
+        return False
 
-    def _unpack(self, runs: Sequence[_Run]) -> None:
-        """Read the Parquet files of runs, in halves where one of them is damaged."""
-        if not runs:
-            return
-        records = tuple(run.record for run in runs)
-        cells = tuple({record.cell.id: record.cell for record in records}.values())
+    def _apart(
+        self, subject: str, function: Callable[[Sequence[Item]], Sequence[Answer]], items: Sequence[Item]
+    ) -> list[Answer | Exception]:
+        """Return what a function that is called in the separate process returns for each item; its error for an item
+        that cannot be read, which halving the items finds."""
+        if not items:
+            return []
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                evaluations = self._reader.read(StudyRecord("", self.directory, (), cells, records))
+                return [*self._reader(f"{self.directory}: reading {subject}", SECONDS, function, items)]
         except (UserError, OSError) as error:
-            if len(runs) == 1:
-                runs[0].unread = str(error)
-            else:
-                self._unpack(runs[: len(runs) // 2])
-                self._unpack(runs[len(runs) // 2 :])
-            return
-        for run in runs:
-            read = evaluations.get((run.record.cell.id, run.record.seed))
-            run.unread = ""
-            run.curve = read and Curve(
-                read.steps, read.episodes, read.scores, read.success, read.returns, read.variances
-            )
+            if len(items) == 1:
+                return [error]
+        half = len(items) // 2
+        return self._apart(subject, function, items[:half]) + self._apart(subject, function, items[half:])
+
+
+def _progress(homes: Sequence[Path]) -> list[dict[str, Any] | None]:
+    """Return the content of the progress file of runs; None for a run that no worker holds."""
+    return [run.live() if run.held() else None for run in map(RunDirectory, homes)]
+
+
+def _curves(directory: Path, records: Sequence[RunRecord]) -> list[Curve | None]:
+    """Return the evaluations in the Parquet files of runs; None for a run without any."""
+    cells = tuple({record.cell.id: record.cell for record in records}.values())
+    read = evaluations(StudyRecord("", directory, (), cells, tuple(records)))
+    of_runs = [read.get((record.cell.id, record.seed)) for record in records]
+    return [
+        run and Curve(run.steps, run.episodes, run.scores, run.success, run.returns, run.variances) for run in of_runs
+    ]
 
 
 def _live(content: Mapping[str, Any]) -> Live | None:

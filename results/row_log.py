@@ -1,9 +1,13 @@
-"""Read a run's evaluation log while a worker writes it: each look reads only the lines that are new."""
+"""Read a run's evaluation log while a worker writes it: each look reads only the lines that are new.
+
+The lines may be a stranger's. `look_at` is called in a separate process, which remembers how far it has come.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,8 +58,7 @@ class RowLog:
     """
 
     def __init__(self, path: Path, run: RunRecord) -> None:
-        self.path, self.fault = path, ""
-        self._run = run
+        self.path, self.cell, self.fault = path, run.cell, ""
         self._required = rows.required(rows.columns(rows.EVALUATIONS, run.cell))
         self._claims = {name: value for name, value in identity(run).items() if name in IDENTITY}
         self._sign: Sign | None = None
@@ -99,6 +102,11 @@ class RowLog:
         self._tail = (self._tail + block[:read])[-TAIL:]
         return anew or bool(read) or bool(self.fault)
 
+    @property
+    def sign(self) -> Sign | None:
+        """Sign of the file at the last look; None while there is more to read."""
+        return self._sign
+
     def _continues(self, handle: int) -> bool:
         """Return whether the file still holds what was read last, at its place."""
         return os.pread(handle, len(self._tail), self._end - len(self._tail)) == self._tail
@@ -120,7 +128,7 @@ class RowLog:
         for name in ("step", "episode", "length"):
             if row[name] < 0:
                 raise UserError(f"{place}, column {name!r}: {row[name]}; expected a whole number of at least 0")
-        score = self._run.cell.score
+        score = self.cell.score
         worth = float(row[schema.SCORE if score.recorded else score.name])
         if not schema.within(score, worth):
             raise UserError(f"{place}: {worth!r}; expected a number in {schema.limits(score)}, the range of the score")
@@ -144,3 +152,32 @@ class RowLog:
             for step, count in zip(steps.tolist(), episodes.tolist(), strict=True)
         ]
         return Curve(steps, episodes, means[:, 0], means[:, 1], means[:, 2], np.array(variances))
+
+
+class Growth(NamedTuple):
+    """What a look at a log has shown."""
+
+    changed: bool
+    """Whether the evaluations may have changed."""
+    sign: Sign | None
+    """Sign of the file, which need not be looked at again until it changes; None while there is more to read."""
+    curve: Curve | None
+    fault: str
+
+
+def look_at(logs: Sequence[tuple[Path, RunRecord]], ended: Sequence[Path] = ()) -> list[Growth]:
+    """Look at growing logs, each of a run, and forget those that have `ended`. Call it in the separate process, where
+    each call continues the last one; in a process that was started anew, logs are read from their beginning."""
+    for path in ended:
+        _LOGS.pop(path, None)
+    growth = []
+    for path, run in logs:
+        log = _LOGS.get(path)
+        if log is None or log.cell != run.cell:
+            log = _LOGS[path] = RowLog(path, run)
+        growth.append(Growth(log.look(), log.sign, log.curve, log.fault))
+    return growth
+
+
+_LOGS: dict[Path, RowLog] = {}
+"""The logs that this process looked at."""

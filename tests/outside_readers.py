@@ -10,11 +10,15 @@ can be called alone.
 APART = "in the separate process"
 LOADER = "a library's own loader, after `outside_files.check` in the separate process"
 WRITTEN_BY_US = "what this command, or its worker, wrote in this study, or a cache or setting of this user"
-FOLLOWED = "rows and states of runs that write while a command follows them; bounded line by line"
+FOLLOWED = (
+    "records of a study: parsed in place by the `bench run` that writes it, in the separate process by commands that "
+    "follow it (`FOLLOWERS`)"
+)
 TEXT = "no file: a message between our processes, an answer of a server, or one text of a row or a call"
 PACKAGE = "a file of this package"
 CASSETTE = (
-    "a cassette: opened if its schema is ours; a stranger's is checked in the separate process when it is imported"
+    "a cassette: opened if its schema is ours; a stranger's is checked in the separate process when it is imported, or "
+    "when `bench eval` reads it"
 )
 ARCHIVE = "an archive that is being written"
 
@@ -41,6 +45,7 @@ READERS: dict[str, str] = {
     "harness/loop/job:Job.loads": TEXT,
     "harness/models/backends/diffusers_/loading:load": LOADER,
     "harness/models/backends/images:pixels": CASSETTE,
+    "harness/models/backends/network_size:_built": APART,
     "harness/models/backends/openai_/server:Server._parse_json": TEXT,
     "harness/models/backends/recipes:parse": PACKAGE,
     "harness/models/backends/transformers_/embedding:_file": APART,
@@ -88,9 +93,8 @@ READERS: dict[str, str] = {
     "harness/run/memory:needed": WRITTEN_BY_US,
     "harness/run/stages:begin": WRITTEN_BY_US,
     "harness/run/unanswered:last_row": FOLLOWED,
-    "harness/trackers/following:_read": WRITTEN_BY_US,
-    "harness/trackers/points:_final_step": FOLLOWED,
-    "harness/trackers/points:_object": FOLLOWED,
+    "harness/trackers/points:_final_step": APART,
+    "harness/trackers/points:_object": APART,
     "harness/trackers/points:_rows": APART,
     "methods/dsadf/memory:Memory.unpack": WRITTEN_BY_US,
     "methods/dsadf/oracle:KnownAction.__call__": TEXT,
@@ -107,7 +111,7 @@ READERS: dict[str, str] = {
     "reports/rendering/charts:bundle": PACKAGE,
     "reports/runs/calls:_call": APART,
     "results/galleries:_decoded": APART,
-    "results/row_log:RowLog._add": FOLLOWED,
+    "results/row_log:RowLog._add": APART,
     "results/importing:_read": APART,
     "results/limits:footer": APART,
     "results/policies:table": APART,
@@ -132,3 +136,18 @@ READERS: dict[str, str] = {
     "suites/housekeep/preferences:rows_of": APART,
 }
 """MODULE:FUNCTION -> reason why its parsing cannot harm the process of the command."""
+
+FOLLOWERS: dict[str, str] = {
+    "harness/commands/cancel_:run": APART,
+    "harness/commands/status_:_row": APART,
+    "harness/commands/status_:state_text": APART,
+    "harness/run/queues:_cancel": APART,
+    "harness/run/queues:_of": APART,
+    "harness/trackers/base:Tracker.follow": "calls `standing` itself only where the caller gives none: in tests",
+    "harness/trackers/following:Following.__init__": APART,
+    "harness/trackers/following:_is_held": APART,
+    "harness/trackers/following:_standing": APART,
+    "harness/trackers/following:runs": APART,
+    "results/following:_progress": APART,
+}
+"""MODULE:FUNCTION of commands that follow a study -> reason why its reading of records cannot harm the process."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import io
+import json
 import sys
 import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,8 +21,12 @@ import pytest
 import guidebench
 from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
+from guidebench.harness.records import leases
 from guidebench.harness.records.clips import FORMS
-from tests.outside_readers import READERS
+from guidebench.harness.records.leases import Lease
+from guidebench.harness.records.schema import SCHEMA_VERSION
+from guidebench.harness.records.study import LIVE
+from tests.outside_readers import FOLLOWERS, READERS
 
 ROOT = Path(guidebench.__file__).parent.parent
 FOLDERS = ("guidebench", "harness", "suites", "baselines", "methods", "results", "reports")
@@ -34,7 +41,20 @@ CALLS = {
 ENDINGS = (".from_pretrained", ".get_reader", ".imread", ".read_csv", ".read_magic", ".read_parquet")
 
 
-def readers(source: str, module: str) -> Iterator[str]:
+FOLLOWING = (
+    "harness/commands/status_", "harness/commands/cancel_", "harness/commands/track_", "harness/run/queues",
+    "harness/trackers/base", "harness/trackers/following", "results/following", "reports/live/watching",
+    "reports/live/contents",
+)  # fmt: skip
+"""Modules of commands that follow a study while it is written, which may be a stranger's."""
+RECORDS = (
+    ".live", ".held", ".standing", ".runs", ".read", ".status", "last_row", "spending.spent", "leases.holder",
+    ".lost", ".queued", ".cancel",
+)  # fmt: skip
+"""Functions by which such a module would parse records of a study."""
+
+
+def readers(source: str, module: str, endings: tuple[str, ...] = ENDINGS) -> Iterator[str]:
     """Yield MODULE:FUNCTION for each call in a module's source that parses a file or text."""
     tree = ast.parse(source)
     loaders = {
@@ -51,7 +71,7 @@ def readers(source: str, module: str) -> Iterator[str]:
         if isinstance(node, ast.Call | ast.Name | ast.Attribute):
             name = dotted(node.func if isinstance(node, ast.Call) else node)
             called = isinstance(node, ast.Call)
-            if name in CALLS or (called and (name in loaders or name.endswith(ENDINGS))):
+            if name in CALLS or (called and (name in loaders or name.endswith(endings))):
                 yield f"{module}:{'.'.join(path)}"
         for child in ast.iter_child_nodes(node):
             yield from visit(child, path)
@@ -74,6 +94,15 @@ def test_every_reader_is_listed_with_the_reason_why_it_is_safe() -> None:
     }
     assert sorted(scanned - READERS.keys()) == [], "list it in tests/outside_readers.py: where does it run?"
     assert sorted(READERS.keys() - scanned) == [], "it parses nothing any more"
+
+
+def test_commands_that_follow_a_study_read_its_records_in_the_separate_process() -> None:
+    scanned = {
+        reader
+        for module in FOLLOWING
+        for reader in readers((ROOT / f"{module}.py").read_text(encoding="utf-8"), module, RECORDS)
+    }
+    assert scanned == FOLLOWERS.keys()
 
 
 def test_a_new_reader_is_noticed() -> None:
@@ -298,6 +327,97 @@ def _exchanged(directory: Path) -> object:
     return reader_process.call(f"{file}: looking at it", cassette_checks.seconds(file), cassette_checks.verify, file)
 
 
+def _status(directory: Path) -> object:
+    from guidebench.harness.commands import cli
+
+    return _main(cli.main, "status", str(directory))
+
+
+def _cancelled(directory: Path) -> object:
+    from guidebench.harness.commands import cli
+
+    return _main(cli.main, "cancel", str(directory))
+
+
+def _main(command: Callable[[list[str]], int], *words: str) -> object:
+    """Run a command; raise what it prints if it fails."""
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as printed:
+        code = command([*words])
+    if code:
+        raise UserError(printed.getvalue().strip())
+    return None
+
+
+def _watched(directory: Path) -> object:
+    from guidebench.results.following import Following
+
+    with Following(directory) as following:
+        following.look()
+        faults = following.faults
+    if faults:
+        raise UserError(faults[0])
+    return None
+
+
+def _tracked(directory: Path) -> object:
+    from guidebench.harness.records.study import StudyDirectory
+    from guidebench.harness.trackers import following
+
+    study = StudyDirectory(directory)
+    runs = reader_process.call("reading records", 60.0, following.standings, study)
+    assert reader_process.call("reading leases", 60.0, following._is_held, study)
+    for run, standing in runs:
+        if isinstance(standing, UserError):
+            raise standing
+        following._points(run, -1, standing[0])
+    return None
+
+
+def _offsets(directory: Path) -> object:
+    from guidebench.harness.trackers import following
+
+    assert following._read(directory / "offsets.json") == ({}, "", "")
+    return None
+
+
+def _in_training(name: str, read: Callable[[Path], object]) -> Callable[[Path, bytes], object]:
+    """Return a reader of a study with a run that a process trains, in which the file `name` is hostile."""
+    records: dict[str, object] = {
+        "study.json": {
+            "schema": SCHEMA_VERSION, "study": "s", "command": [],
+            "cells": {"0": {"directory": RUN, "seeds": [0], "label_variant": ""}},
+        },
+        f"{RUN}/cell.json": CELL,
+        f"{RUN}/seed-0/run.json": {"schema": SCHEMA_VERSION, "status": "running", "seed": 0, "step": 1, "steps": 2},
+        f"{RUN}/seed-0/checkpoint-1/state.json": {},
+    }  # fmt: skip
+    contents = {file: json.dumps(record).encode() for file, record in records.items()}
+    if name.startswith("jobs/"):
+        contents |= {"jobs/slurm.launcher": b"", "jobs/a.submitted": b"17", "jobs/a.array": Path(name).stem.encode()}
+
+    def act(directory: Path, content: bytes) -> object:
+        for file, bytes_ in (contents | {name: content}).items():
+            (directory / file).parent.mkdir(parents=True, exist_ok=True)
+            (directory / file).write_bytes(bytes_)
+        lease = Lease(directory / RUN / "seed-0", "run")
+        with patch.object(leases, "BEAT", 3_600.0):  # its thread would open the file of the lease
+            lease.acquire()
+        try:
+            with unopened(directory):
+                return read(directory)
+        finally:
+            lease.release()
+
+    return act
+
+
+def _answers(directory: Path) -> object:
+    from guidebench.harness.execution import Models
+    from guidebench.harness.playback import eval_answers
+
+    return eval_answers.check(directory, Models(mode="replay"))
+
+
 def _animation(directory: Path) -> object:
     from guidebench.results import galleries
 
@@ -305,6 +425,28 @@ def _animation(directory: Path) -> object:
 
 
 RUN = "suite/task/method-0"
+CELL = {
+    "schema": SCHEMA_VERSION, "cell": "0", "suite": "suite", "task": "task", "method": "method", "learner": "",
+    "backend": "", "model": "", "profile": "", "steps": 2,
+}  # fmt: skip
+SEED = f"{RUN}/seed-0"
+FOLLOWED: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
+    "status": (
+        _status,
+        ("study.json", f"{RUN}/cell.json", f"{SEED}/run.json", f"{SEED}/{LIVE}", f"{SEED}/ledger.jsonl",
+         "models/cassette.sqlite", "jobs/slurm.json"),
+    ),
+    "watch": (
+        _watched, ("study.json", f"{RUN}/cell.json", f"{SEED}/run.json", f"{SEED}/{LIVE}", f"{SEED}/evaluations.jsonl")
+    ),
+    "track": (
+        _tracked,
+        ("study.json", f"{RUN}/cell.json", f"{SEED}/run.json", f"{SEED}/evaluations.jsonl",
+         f"{SEED}/checkpoint-1/state.json"),
+    ),
+    "cancel": (_cancelled, ("study.json", "jobs/slurm.json")),
+}  # fmt: skip
+"""Command that follows a study -> how it reads one, and the files that it reads."""
 READ_DOCUMENTS: dict[str, Callable[[Path, bytes], object]] = {
     "a study": _in("study.json", _study),
     "a run": _in(f"{RUN}/cell.json", _run, f"{RUN}/seed-0/run.json", "study.json"),
@@ -325,6 +467,13 @@ READ_DOCUMENTS: dict[str, Callable[[Path, bytes], object]] = {
     "metadata of a dataset": _in("metadata.json", _metadata),
     "episodes of a dataset": _in("main_data.hdf5", _episodes),
     "a cassette": _in("calls.sqlite", _exchanged),
+    "answers of a re-evaluation": _in("eval/models/cassette.sqlite", _answers),
+    **{
+        f"{command}: {Path(name).name}": _in_training(name, read)
+        for command, (read, names) in FOLLOWED.items()
+        for name in names
+    },
+    "offsets of a tracker": _in("offsets.json", _offsets),
 }
 READ_ARRAYS: dict[str, Callable[[Path, bytes], object]] = {
     "weights": _in("model.safetensors", _model),

@@ -16,16 +16,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from guidebench.harness import reader_process
     from guidebench.harness.errors import count
     from guidebench.harness.records import leases
     from guidebench.harness.records.study import StudyDirectory
     from guidebench.harness.run import queues
 
-    StudyDirectory(args.study).read()
+    study = StudyDirectory(args.study)
+    reader_process.read(f"{args.study}: reading its cells", args.study / "study.json", study.read)
     if ended := queues.cancel(args.study):
         print(f"{args.study}: {count(ended, 'job')} cancelled; the same command continues the study")
         return 0
-    holder = leases.holder(args.study)
+    holder = reader_process.call(f"{args.study}: reading its lease", reader_process.SECONDS, leases.holder, args.study)
     hint = f"; `bench run` trains it ({holder}): stop that process" if holder else ""
     print(f"{args.study}: no job of it is in a queue{hint}")
     return 1

@@ -7,7 +7,7 @@ import functools
 import itertools
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 HELP = "show the progress of each run of a study"
 BESIDES: Mapping[Purpose, str] = {"first calls": "before training", "probes": "for probes"}
 """Purpose of calls that answer no question of a run -> its words in the output."""
+READING = 600.0
+"""Seconds that reading the files of a study may take."""
 SILENT = 30.0
 """Seconds without a message from a worker after which the table reports it as silent."""
 
@@ -33,31 +35,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from guidebench.harness import reader_process
+    from guidebench.harness.run import queues
+
+    queued, notes = queues.of(args.study)
+    description = f"{args.study}: reading its state"
+    print(reader_process.call(description, READING, state_text, args.study, queued, notes, args.json))
+    return 0
+
+
+def state_text(directory: Path, queued: Mapping[Path, str], notes: Sequence[str], as_json: bool) -> str:
+    """Return the state of a study as the command prints it. Call it in the separate process. `queued`: run directory ->
+    its state in a scheduler's queue; `notes`: lines that come first, except in JSON."""
     from guidebench.harness.models import spending, study_models
     from guidebench.harness.records.formatting import count_statuses, last_line
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
     from guidebench.harness.records.study import StudyDirectory
-    from guidebench.harness.run import pace, queues
+    from guidebench.harness.run import pace
 
-    study = StudyDirectory(args.study)
-    queued, notes = queues.of(args.study)
+    study = StudyDirectory(directory)
     listed = study.read()
     accounts: dict[Account, Usage] = {}
     try:
-        accounts = spending.spent(study_models.folder(args.study))
+        accounts = spending.spent(study_models.folder(directory))
     except UserError as error:
         notes = [*notes, f"what was billed is as of the last checkpoints: {error}"]
     rows = [
         _row(cell, record, study.run(cell["directory"], seed), queued, _billed(accounts, f"{id}/{seed}"))
         for id, cell in listed["cells"].items()
-        for record in [_record(args.study / cell["directory"])]
+        for record in [_record(directory / cell["directory"])]
         for seed in cell["seeds"]
     ]
     others = {
         purpose: usage for purpose, usage in spending.by_purpose(accounts).items() if purpose != "runs" and usage.calls
     }
     standings = [_standing(row) for row in rows]
-    if args.json:
+    if as_json:
         remaining = pace.seconds_left(standings)
         content = {
             "study": listed["study"],
@@ -66,32 +79,28 @@ def run(args: argparse.Namespace) -> int:
             "runs": rows,
             "billed_besides": {purpose: usage._asdict() for purpose, usage in others.items()},
         }
-        print(json.dumps(content, indent=1))
-        return 0
-    for note in notes:
-        print(f"note: {note}")
-    print(f"{listed['study']}: {count_statuses(row['status'] for row in rows)}")
+        return json.dumps(content, indent=1)
+    lines = [f"note: {note}" for note in notes]
+    lines.append(f"{listed['study']}: {count_statuses(row['status'] for row in rows)}")
     if any(standing.status != "finished" for standing in standings):
-        print(f"{pace.ahead(standings)}")
+        lines.append(pace.ahead(standings))
     for cell, group in itertools.groupby(zip(rows, standings, strict=True), key=lambda pair: _name(pair[0])):
-        print(f"{cell}")
+        lines.append(cell)
         for row, standing in group:
-            print(f"  {_line(row, standing)}")
-            if row["queued"]:
-                print(f"    {row['queued']}")
-            if row["error"]:
-                print(f"    {one_line(last_line(str(row['error'])))}")
+            lines.append(f"  {_line(row, standing)}")
+            lines += [f"    {row['queued']}"] if row["queued"] else []
+            lines += [f"    {one_line(last_line(str(row['error'])))}"] if row["error"] else []
     usages = [row["models"] for row in rows if row["models"]]
     total = {name: sum(models[name] for models in usages) for name in (*QUESTIONS, *LEDGER)}
     if accounts or any(total[name] for name in ("tokens_in", "usd", "failures")):  # all are 0 for a scripted judge
         besides = "".join(f", and {count(usage.calls, 'call')} {BESIDES[purpose]}" for purpose, usage in others.items())
-        print(
+        lines.append(
             f"models: {count(total['questions'], 'question')}, {total['failures']:,} of them without an answer; "
             f"{count(total['calls'], 'call')}, {total['tokens_in']:,} tokens in, {total['tokens_out']:,} out, "
             f"{count(total['images'], 'image')}, {total['usd']:.4f} USD; really billed "
             f"{count(total['billed_calls'], 'call')}, {total['billed_usd']:.4f} USD{besides}"
         )
-    return 0
+    return "\n".join(lines)
 
 
 def _billed(accounts: Mapping[Account, Usage], run: str) -> Usage | None:

@@ -42,11 +42,12 @@ class UnknownKind(UserError):
     """A request names a kind of call that is not registered in this installation."""
 
 
-def verify(file: Path) -> None:
-    """Raise UserError naming the first table row that this program would not have written."""
-    if any(file.with_name(f"{file.name}{end}").exists() for end in ("-wal", "-journal")):
+def verify(file: Path, mode: str = STRANGERS) -> None:
+    """Raise UserError naming the first table row that this program would not have written. `mode`: as of
+    `cassette_file.opened`; a file that others write meanwhile is read with "ro"."""
+    if mode == STRANGERS and any(file.with_name(f"{file.name}{end}").exists() for end in ("-wal", "-journal")):
         raise UserError(f"{file} is being written, or was not closed; import what `bench models export` makes of it")
-    with closing(opened(file, STRANGERS)) as db, faults_of(file):
+    with closing(opened(file, mode)) as db, faults_of(file):
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         integrity = db.execute("PRAGMA integrity_check(1)").fetchone()
         if integrity != ("ok",):

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guidebench.harness import settings
+from guidebench.harness import reader_process, settings
 from guidebench.harness.errors import UserError, too_large
 from guidebench.harness.execution import Models
 from guidebench.harness.models.backends import recipes
@@ -210,6 +210,8 @@ def load_model(config: Any, device: str) -> Model:
         if lacking := too_large(str(config.model), error):
             raise lacking from None
         raise
+    finally:
+        reader_process.close()  # the process that checked the files has imported large libraries
     return model
 
 

@@ -26,7 +26,9 @@ from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.parts import clip_length
 from guidebench.harness.plan.config import Cell, cell_view
 from guidebench.harness.plan.names import Names
-from guidebench.harness.playback.reevaluation import EVAL_FOLDER, load_run
+from guidebench.harness.playback import eval_answers
+from guidebench.harness.playback.eval_answers import EVAL_FOLDER
+from guidebench.harness.playback.reevaluation import load_run
 
 RECORDING = "`bench eval` with models.mode=record asks it"
 
@@ -78,7 +80,11 @@ def judge_clips(
         return ClipScores(unscored, f"{judge_title} cannot answer there: {reason}")
     if names.suite != cell.names.suite:
         return ClipScores(unscored, f"{judge_title} judges frames of suite {cell.names.suite}")
-    if study_models.is_recorded(judge) and models.mode == "replay" and not _on_record(run, models):
+    try:
+        is_on_record = study_models.is_recorded(judge) and eval_answers.check(run, models)
+    except UserError as error:
+        return ClipScores(unscored, f"{judge_title} cannot be asked: {error}")
+    if study_models.is_recorded(judge) and models.mode == "replay" and not is_on_record:
         return ClipScores(
             unscored, f"{judge_title} is a foundation model, and none of its answers is on record; {RECORDING}"
         )
@@ -92,11 +98,7 @@ def judge_clips(
         except UserError as error:
             return ClipScores(unscored, f"{judge_title} cannot be asked: {error}")
         finally:
-            study_models.settle(study_models.folder(run / EVAL_FOLDER))
-
-
-def _on_record(run: Path, models: Models) -> bool:
-    return bool(study_models.sources(models, study_models.folder(run / EVAL_FOLDER)))
+            eval_answers.settle(run)
 
 
 def _scores_of(queue: QuestionQueue, judge_title: str, seed: int, chosen_clips: Sequence[JudgedClip]) -> ClipScores:

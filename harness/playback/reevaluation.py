@@ -23,10 +23,10 @@ from guidebench.harness.models import study_models
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Names
+from guidebench.harness.playback import eval_answers
+from guidebench.harness.playback.eval_answers import EVAL_FOLDER
 from guidebench.harness.records.study import RunDirectory
 
-EVAL_FOLDER = "eval"
-"""Folder of a run that holds the model answers of its re-evaluations."""
 POLICY = "policy.safetensors"
 SHIFT = 2**32
 """Added to the seed, so that a re-evaluation never repeats layouts of the run's training or evaluations."""
@@ -132,6 +132,9 @@ def evaluate_run(
             f"the agent of {directory} consults its {' and '.join(consulted)} about {'/'.join(home_task)}, so it can "
             f"be evaluated only on that task"
         )
+    models = models or Models(mode="replay")
+    if any(study_models.is_recorded(cell.section(role)) for role in consulted):
+        eval_answers.check(run.path, models)
     with tempfile.TemporaryDirectory() as scratch:
         agent = load_agent(cell, run.path / POLICY, run_seed, Path(scratch), tested)
         streams = make_build(cell, [seed + SHIFT], "cpu", [Path(scratch)]).streams
@@ -140,8 +143,7 @@ def evaluate_run(
         score = config.score_of(names.suite, names.task)
         solve = solving(cell.section("agent"), lambda row: home, names.task)
         evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams, score, solve)
-        model_settings = asdict(models or Models(mode="replay"))
-        job = Job("eval", str(run.path / EVAL_FOLDER), record(cell), (run_seed,), "cpu", models=model_settings)
+        job = Job("eval", str(run.path / EVAL_FOLDER), record(cell), (run_seed,), "cpu", models=asdict(models))
 
         def watch(number: int, task: Task, action: Any) -> None:
             for recording in recordings:
@@ -157,7 +159,7 @@ def evaluate_run(
                 return answers
 
             results = evaluator(agent, 0, [0], watch, consult_and_record)
-        study_models.settle(study_models.folder(run.path / EVAL_FOLDER))
+        eval_answers.settle(run.path)
     for recording in recordings:
         recording.write(home, names, results)
     return results

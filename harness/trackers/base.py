@@ -77,11 +77,12 @@ class Tracker(ABC):
         run: FollowedRun,
         offset: Offset,
         read: Callable[[FollowedRun, int, int], Sequence[Point]] = FollowedRun.points,
+        standing: tuple[int, str] | None = None,
     ) -> Offset:
         """Send what the run's logs hold after an offset, and return the new offset. `read`: how the points of a run
-        with steps in (after, until] are read. Whatever the library raises is raised; following again from the old
-        offset then repeats nothing."""
-        until, status = run.standing()
+        with steps in (after, until] are read; `standing`: what `run.standing()` returned, None to call it. Whatever the
+        library raises is raised; following again from the old offset then repeats nothing."""
+        until, status = standing or run.standing()
         if status == "waiting":
             return offset
         stored = offset

@@ -1,7 +1,11 @@
-"""Follows all runs of a study with one tracker, and stores how far each was sent in STUDY/.trackers/NAME."""
+"""Follows all runs of a study with one tracker, and stores how far each was sent in STUDY/.trackers/NAME.
+
+The study may be a stranger's, so its files are parsed in the separate process.
+"""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -16,7 +20,7 @@ from typing import Any, Self, TypeVar
 from guidebench.harness import outside, reader_process, registry
 from guidebench.harness.errors import UserError, count, of_system
 from guidebench.harness.records import leases
-from guidebench.harness.records.files import read_json, write_json
+from guidebench.harness.records.files import write_json
 from guidebench.harness.records.leases import Fenced, Lease
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 from guidebench.harness.texts import one_line
@@ -31,7 +35,7 @@ EVERY = 2.0
 AGAIN = 30.0
 """Seconds from an error of a tracker to the next attempt (choice)."""
 READING = 300.0
-"""Seconds that reading a run's logs may take."""
+"""Seconds that reading a run's logs, or the records of all runs, may take."""
 RESULTS = ("task", "row", "score", "mean", "low", "high", "seeds", "steps")
 """Columns of the table of results."""
 T = TypeVar("T")
@@ -53,7 +57,7 @@ class Following:
         kind.ready()
         self.name = name
         self._study = StudyDirectory(directory)
-        content = self._study.read()
+        content = reader_process.read(f"{directory}: reading its cells", directory / "study.json", self._study.read)
         self._home = (offsets_directory or directory / OFFSETS_FOLDER) / name
         self._lock = Lease(self._home, "tracker", "wait for it, or stop it")
         try:
@@ -68,7 +72,6 @@ class Following:
         self._token = token or uuid.uuid4().hex[:8]
         self._save()  # before anything is sent under the token
         self._tracker: Tracker = kind(str(content.get("study") or directory.name), directory.absolute(), self._token)
-        self._reader = reader_process.Caller()
         self.errors: dict[str, str] = {}
         """Run, or `report` -> message of the error of its last attempt."""
 
@@ -83,7 +86,6 @@ class Following:
             self._stored_offsets |= self._offsets
             self._save()
         finally:
-            self._reader.close()
             self._lock.release()
 
     def look(self) -> None:
@@ -91,9 +93,11 @@ class Following:
         call."""
         self._fence()
         self.errors.clear()
-        for run in runs(self._study):
+        for run, standing in reader_process.call(
+            f"{self._study.path}: reading its records", READING, standings, self._study
+        ):
             before = self._offsets.get(run.key, START)
-            offset = self._attempt(run.name, self._tracker.follow, run, before, self._points)
+            offset = self._attempt(run.name, self._follow, run, before, standing)
             if offset is None or offset == before:
                 continue
             self._offsets[run.key] = offset
@@ -118,8 +122,12 @@ class Following:
     @property
     def ended(self) -> bool:
         """Whether no process works on the study."""
-        is_held = RunDirectory(self._study.path).held()
-        return not is_held and not any(run.held() for _, run in self._study.runs())
+        return not reader_process.call(f"{self._study.path}: reading its leases", READING, _is_held, self._study)
+
+    def _follow(self, run: FollowedRun, before: Offset, standing: tuple[int, str] | UserError) -> Offset:
+        if isinstance(standing, UserError):
+            raise standing
+        return self._tracker.follow(run, before, _points, standing)
 
     def _published(self) -> bool:
         self._tracker.publish(report(self._study.path / "report"))
@@ -138,9 +146,6 @@ class Following:
             for key, offset in self._stored_offsets.items():  # what was sent since may be lost
                 self._offsets[key] = offset
             return None
-
-    def _points(self, run: FollowedRun, after: int, until: int) -> list[Point]:
-        return self._reader(f"{run.directory}: reading its logs", READING, read_points, run, after, until)
 
     def _fence(self) -> None:
         """Raise UserError if another process follows the study by now, as while this machine slept."""
@@ -181,13 +186,36 @@ def follow(followers: Sequence[Following], done: Callable[[], bool], tell: Calla
             time.sleep(0.2)
 
 
+def _points(run: FollowedRun, after: int, until: int) -> list[Point]:
+    return reader_process.call(f"{run.directory}: reading its logs", READING, read_points, run, after, until)
+
+
+def _is_held(study: StudyDirectory) -> bool:
+    """Return whether a process works on a study or on a run of it. Call it in the separate process."""
+    return RunDirectory(study.path).held() or any(run.held() for _, run in study.runs())
+
+
+def standings(study: StudyDirectory) -> list[tuple[FollowedRun, tuple[int, str] | UserError]]:
+    """Return the runs of a study whose cell records can be read, each with its `FollowedRun.standing`, or the error of
+    a record that cannot be read. Call it in the separate process."""
+    return [(run, _standing(run)) for run in runs(study)]
+
+
+def _standing(run: FollowedRun) -> tuple[int, str] | UserError:
+    try:
+        return run.standing()
+    except UserError as error:
+        return error
+
+
 def runs(study: StudyDirectory) -> list[FollowedRun]:
-    """Return the runs of a study whose cell records can be read."""
+    """Return the runs of a study whose cell records can be read. Call it in the separate process."""
     name = str(study.read().get("study") or study.path.name)
     followed = []
+    document = functools.cache(outside.document)  # one object for all seeds of a cell, which is sent once
     for cell_entry, run in study.runs():
         path = run.home.parent / "cell.json"
-        cell = outside.read_document(path) if path.exists() else None
+        cell = document(path) if path.exists() else None
         if isinstance(cell, dict) and isinstance(cell.get("cell"), str):
             seed = int(run.home.name.removeprefix("seed-"))
             followed.append(
@@ -241,7 +269,7 @@ def _digest(folder: Path) -> str:
 def _read(path: Path) -> tuple[dict[str, Offset], str, str]:
     """Return run -> offset, the report's digest and the token from a file; empty values if it is missing or damaged."""
     try:
-        content = read_json(path)
+        content = outside.read_document(path)
     except UserError:
         return {}, "", ""
     if not isinstance(content, dict) or not isinstance(content.get("runs"), dict):

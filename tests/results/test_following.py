@@ -2,12 +2,14 @@
 
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from guidebench.harness import reader_process
 from guidebench.harness.records import schema
 from guidebench.harness.records.leases import Lease
 from guidebench.harness.records.study import RunDirectory
@@ -43,7 +45,15 @@ def log(writer: Writer) -> Path:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def in_process() -> Iterator[None]:
+    """Let this process do what the separate process does otherwise, so that a test can patch it."""
+    reader_process._INSIDE.set()
+    yield
+    reader_process._INSIDE.clear()
+
+
+@pytest.fixture
+def reads(in_process: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the list to which the number of bytes of each read of a growing log is appended."""
     sizes: list[int] = []
     pread = os.pread
@@ -93,7 +103,7 @@ def test_only_new_lines_are_read(following: Following, log: Path, reads: list[in
 
 
 def test_a_half_written_line_counts_when_it_is_whole_and_a_log_that_a_resumed_run_truncates_is_read_again(
-    following: Following, log: Path, monkeypatch: pytest.MonkeyPatch
+    following: Following, log: Path, in_process: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     following.look()
     line = json.dumps(row(200, 0, False)) + "\n"
@@ -188,6 +198,28 @@ def test_the_rows_of_a_run_that_ends_are_read_from_its_parquet_file(
     log.unlink()
     edit(log.parent / "run.json", status="finished")
     assert following.look() == {"a"} and curve(following) == {100: 0.5, 200: 1.0}
+
+
+def test_a_separate_process_that_was_killed_is_replaced_and_reads_the_log_again(
+    following: Following, log: Path
+) -> None:
+    assert curve_after_look(following) == {100: 0.5}
+    os.kill(following._reader.pid, signal.SIGKILL)
+    append(log, row(200, 0), row(200, 1))
+    assert following.look() == {"a"} and curve(following) == {100: 0.5, 200: 1.0} and following.faults == []
+
+
+def test_one_process_reads_and_a_look_at_what_has_not_changed_asks_nothing(following: Following, log: Path) -> None:
+    following.look()
+    process = following._reader.pid
+    append(log, row(200, 0))
+    following.look()
+    assert following._reader.pid == process
+    os.kill(process, signal.SIGSTOP)
+    try:
+        assert following.look() == set()
+    finally:
+        os.kill(process, signal.SIGCONT)
 
 
 def test_a_run_in_training_says_where_it_is_and_a_killed_one_is_stopped(following: Following, log: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from PIL import Image
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.models import study_models
+from guidebench.harness.models.cassette import MERGED
 from guidebench.harness.playback import gallery
 from guidebench.harness.records.clips import read_gallery
 from guidebench.harness.records.galleries import animated
@@ -23,9 +26,8 @@ from guidebench.results.submissions.opening import add
 from guidebench.results.verification import pictures, verifying
 from guidebench.results.verification.pictures import GalleryRun, replayed
 from guidebench.results.verification.record import Verification
+from tests.harness.models.canned import completion, serving
 from tests.results.verification.conftest import trained
-
-HOME = "minigrid_doorkey/5x5"
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +44,12 @@ def study(drawn_study: Path, tmp_path: Path) -> Path:
 
 
 def run_of(study: Path) -> Path:
-    return next(study.glob(f"{HOME}/*/seed-0"))
+    return next(study.glob("*/*/*/seed-0"))
 
 
-def differences(study: Path) -> dict[int, str]:
+def differences(study: Path, cassette: Path | None = None) -> dict[int, str]:
     run = run_of(study)
-    return replayed(GalleryRun(run.parent, run.parent.name.rpartition("-")[2], 0))
+    return replayed(GalleryRun(run.parent, run.parent.name.rpartition("-")[2], 0, cassette))
 
 
 def describe(study: Path, change: Callable[[Any], object]) -> None:
@@ -154,3 +156,65 @@ def test_pictures_made_with_other_packages_are_labelled_and_their_run_is_verifie
     check = next(check for check in verdict.checks if check.what == "seed 0: pictures")
     assert check.passed is None and "pictures not verified: the run was made with other packages" in check.detail
     assert "pictures" not in verdict.reason
+
+
+def test_pictures_that_opengl_drew_are_drawn_again_with_the_same_backend(opengl: None, tmp_path: Path) -> None:
+    study = trained(
+        tmp_path / "study", "suite=classic", "task=Hopper-v5", "method=sac", "training.steps=20", "evaluation.every=20",
+        "evaluation.episodes=2", "learner.learning_starts=16", "learner.batch_size=8", "learner.hidden=[8]",
+    )  # fmt: skip
+    gallery.draw(run_of(study), episodes=2, seed=3)
+    shown_gallery = galleries.read(run_of(study))
+    assert shown_gallery is not None and shown_gallery.opengl in ("egl", "osmesa")
+    assert differences(study) == {0: "", 1: ""}
+    repaint(study, 40)
+    first, second = differences(study).values()
+    assert first.startswith("its frame 0 differs by up to") and not second
+
+
+LOGGED = (
+    "suite=crafter_ood", "task=wood_sword", "suite.observation=text", "suite.actions=find", "suite.impossible=masked",
+    "suite.area=16", "suite.test_length=8", "method=model_as_agent", "training.steps=1", "evaluation.every=1",
+    "evaluation.episodes=2",
+)  # fmt: skip
+"""A run whose log tells the actions of its evaluation episodes, so that its gallery shows those with the model's
+words."""
+
+
+def test_the_run_s_own_episodes_of_a_log_of_actions_are_played_again(tmp_path: Path) -> None:
+    pytest.importorskip("crafter")
+    study = trained(tmp_path / "study", *LOGGED, "performer=scripted")
+    gallery.draw(run_of(study))
+    shown_gallery = galleries.read(run_of(study))
+    assert shown_gallery is not None and shown_gallery.from_run and all(e.words for e in shown_gallery.episodes)
+    assert differences(study) == {0: "", 1: ""}
+    describe(study, lambda description: description["episodes"][0]["words"][0].update(text="chop tree, as planned"))
+    assert next(iter(differences(study).values())).startswith("its frame 0 differs by up to")
+
+
+def test_episodes_whose_actions_a_served_model_chose_are_played_again_by_its_recorded_answers(tmp_path: Path) -> None:
+    pytest.importorskip("crafter")
+    prompts: list[str] = []
+
+    def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
+        if not body:
+            return 200, {"data": [{"id": "m"}]}
+        prompts.append(str(body["messages"][0]["content"]))
+        possible = re.findall(r"^- (.+)$", prompts[-1].partition("## Actions")[2], re.MULTILINE)
+        return 200, completion([*possible, "fly"][7 * len(prompts) % (len(possible) + 1)])
+
+    with serving(answers) as url:
+        served = ("performer=openai", "performer.model=m", f"performer.base_url={url}", "performer.attempts=1")
+        study = trained(tmp_path / "study", *LOGGED, *served)
+    study_models.settle(study_models.folder(study))
+    gallery.draw(run_of(study))
+    call_count = len(prompts)
+    verdicts = verify(study, tmp_path, 64 * "0").cells.values()
+    (check,) = (check for verdict in verdicts for check in verdict.checks if check.what == "seed 0: pictures")
+    assert check.passed and "episodes 0, 1 were played again: equal actions and pictures" in check.detail
+    assert len(prompts) == call_count
+    with pytest.raises(UserError, match="asks its performer while it acts, and the answers are not there"):
+        differences(study)
+    describe(study, lambda description: description.update(own=False))
+    with pytest.raises(UserError, match="asks its performer while it acts, and the answers are not there"):
+        differences(study, study_models.folder(study) / MERGED)

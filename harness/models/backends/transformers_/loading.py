@@ -38,7 +38,7 @@ def load(source: Source) -> LoadedModel:
     outside_files.check(local_path(name, source.revision))
     try:
         config = transformers.AutoConfig.from_pretrained(name, **options)
-        kind, architecture = _architecture(transformers, config)
+        kind, architecture = architecture_of(transformers, config)
         model = architecture.from_pretrained(
             name, config=config, dtype=source.dtype, use_safetensors=True, **options
         ).eval()
@@ -155,7 +155,8 @@ def needs_extra(problem: str) -> UserError:
     return extras.missing(problem, "vlm")
 
 
-def _architecture(transformers: Any, config: Any) -> tuple[Kind, Any]:
+def architecture_of(transformers: Any, config: Any) -> tuple[Kind, Any]:
+    """Return what a model of this configuration is used for, and the class that loads it."""
     named = (config.architectures or [""])[0]
     if type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
         return "vision", transformers.AutoModelForImageTextToText

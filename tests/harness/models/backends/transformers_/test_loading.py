@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import resource
 import shutil
 import sys
 from collections.abc import Callable
@@ -64,9 +66,35 @@ def test_a_damaged_directory_is_named(
         load(Source(str(directory)))
 
 
-def test_code_of_a_repository_does_not_run_unasked(tiny: Callable[..., Path], tmp_path: Path) -> None:
-    import json
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        (
+            "llama",
+            {"hidden_size": 8_192, "intermediate_size": 65_536},
+            r"describes a network of \d[\d,]* bytes .* have ",
+        ),
+        ("llama", {"vocab_size": 10**9}, r"describes a network of \d[\d,]* bytes .* have "),
+        ("gpt2", {"n_layer": 10**9}, r"describes a network of more than 2,\d+ arrays, and the weights .* have "),
+    ],
+)
+def test_a_configuration_of_a_much_larger_network_than_the_weights_is_refused_before_they_are_loaded(
+    tiny: Callable[..., Path], tmp_path: Path, name: str, change: dict[str, int], says: str
+) -> None:
+    directory = Path(shutil.copytree(tiny(name), tmp_path / "vast"))
+    config = json.loads((directory / "config.json").read_text())
+    assert change.keys() <= config.keys()
+    (directory / "config.json").write_text(json.dumps(config | change))
+    weight_bytes = (directory / "model.safetensors").stat().st_size
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UserError, match=says) as refused:
+        load(Source(str(directory)))
+    assert str(directory / "config.json") in str(refused.value)
+    assert f"{weight_bytes:,}" in str(refused.value) or "arrays" in str(refused.value)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 2**20  # kilobytes: 1 GiB
 
+
+def test_code_of_a_repository_does_not_run_unasked(tiny: Callable[..., Path], tmp_path: Path) -> None:
     config = json.loads((tiny("llama") / "config.json").read_text())
     config |= {"model_type": "strange", "auto_map": {"AutoConfig": "code.Config"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
