@@ -30,7 +30,7 @@ LARGEST = 1e300
 
 AnyRecord = TypeVar("AnyRecord")
 Kind = Callable[[Any, str], Any]
-"""Returns a value of a description, given it and its key; raises UserError for one that does not fit."""
+"""Returns a value of a description, given its raw form and its key; raises UserError for one that does not fit."""
 Form = Mapping[str, tuple[str, Kind]]
 """Key of a description -> field of the record and kind of the value. A key that ends in `?` may be missing."""
 
@@ -153,48 +153,48 @@ class Gallery(NamedTuple):
     """OpenGL backend that drew it, "" for none; None if the gallery does not say it."""
 
 
-def _exactly(value: Any, name: str, kind: type) -> Any:
-    if type(value) is not kind:
-        raise UserError(f"{name} is {brief(repr(value), 80)}; expected {kind.__name__}")
-    return value
+def _exactly(raw: Any, name: str, kind: type) -> Any:
+    if type(raw) is not kind:
+        raise UserError(f"{name} is {brief(repr(raw), 80)}; expected {kind.__name__}")
+    return raw
 
 
-def _count(value: Any, name: str) -> int:
-    if not 0 <= _exactly(value, name, int) <= 2**53:
-        raise UserError(f"{name} is {brief(str(value), 80)}; expected a count")
-    return int(value)
+def _count(raw: Any, name: str) -> int:
+    if not 0 <= _exactly(raw, name, int) <= 2**53:
+        raise UserError(f"{name} is {brief(str(raw), 80)}; expected a count")
+    return int(raw)
 
 
-def _flag(value: Any, name: str) -> bool:
-    return bool(_exactly(value, name, bool))
+def _flag(raw: Any, name: str) -> bool:
+    return bool(_exactly(raw, name, bool))
 
 
-def _verdict(value: Any, name: str) -> bool | None:
-    return None if value is None else _flag(value, name)
+def _verdict(raw: Any, name: str) -> bool | None:
+    return None if raw is None else _flag(raw, name)
 
 
-def _number(value: Any, name: str) -> float:
-    if type(value) not in (int, float) or not abs(value) < math.inf:
-        raise UserError(f"{name} is {brief(repr(value), 80)}; expected a finite number")
-    return float(min(max(value, -LARGEST), LARGEST))
+def _number(raw: Any, name: str) -> float:
+    if type(raw) not in (int, float) or not abs(raw) < math.inf:
+        raise UserError(f"{name} is {brief(repr(raw), 80)}; expected a finite number")
+    return float(min(max(raw, -LARGEST), LARGEST))
 
 
-def _share(value: Any, name: str) -> float:
-    if not 0 <= _number(value, name) <= 1:
-        raise UserError(f"{name} is {value}; expected a number in [0, 1]")
-    return float(value)
+def _share(raw: Any, name: str) -> float:
+    if not 0 <= _number(raw, name) <= 1:
+        raise UserError(f"{name} is {raw}; expected a number in [0, 1]")
+    return float(raw)
 
 
 def _text(most: int) -> Kind:
-    return lambda value, name: brief(_exactly(value, name, str), most)
+    return lambda raw, name: brief(_exactly(raw, name, str), most)
 
 
-def _events(value: Any, name: str) -> tuple[str, ...]:
-    return tuple(brief(str(event), 60) for event in _exactly(value, name, list)[:20])
+def _events(raw: Any, name: str) -> tuple[str, ...]:
+    return tuple(brief(str(event), 60) for event in _exactly(raw, name, list)[:20])
 
 
-def _numbers(value: Any, name: str) -> dict[str, float]:
-    numbers: dict[str, Any] = _exactly(value, name, dict)
+def _numbers(raw: Any, name: str) -> dict[str, float]:
+    numbers: dict[str, Any] = _exactly(raw, name, dict)
     return {brief(column, 60): _number(numbers[column], column) for column in [*numbers][:6]}
 
 
@@ -206,26 +206,26 @@ class _Several:
     form: Form
     most: int
 
-    def __call__(self, value: Any, name: str) -> tuple[Any, ...]:
-        entries = _exactly(value, name, list)[: self.most]
+    def __call__(self, raw: Any, name: str) -> tuple[Any, ...]:
+        entries = _exactly(raw, name, list)[: self.most]
         return tuple(_record(self.record, self.form, entry, f"{name} has an entry") for entry in entries)
 
 
-def _record(kind: type[AnyRecord], form: Form, value: Any, subject: str) -> AnyRecord:
+def _record(kind: type[AnyRecord], form: Form, raw: Any, subject: str) -> AnyRecord:
     """Return the record that a JSON object describes."""
-    if not isinstance(value, dict):
-        raise UserError(f"{subject} {brief(repr(value), 80)}; expected a JSON object")
-    keys = {key.removesuffix("?"): read for key, read in form.items() if not key.endswith("?") or key[:-1] in value}
-    return kind(**{field: read(value.get(key), key) for key, (field, read) in keys.items()})
+    if not isinstance(raw, dict):
+        raise UserError(f"{subject} {brief(repr(raw), 80)}; expected a JSON object")
+    keys = {key.removesuffix("?"): read for key, read in form.items() if not key.endswith("?") or key[:-1] in raw}
+    return kind(**{field: read(raw.get(key), key) for key, (field, read) in keys.items()})
 
 
 def plain(record: Any, form: Form) -> dict[str, Any]:
     """Return the JSON object that describes a record; keys that may be missing are left out at their defaults."""
     described = {}
     for key, (field, kind) in form.items():
-        value = getattr(record, field)
-        if not key.endswith("?") or value != record._field_defaults[field]:
-            listed = [plain(entry, kind.form) for entry in value] if isinstance(kind, _Several) else value
+        raw = getattr(record, field)
+        if not key.endswith("?") or raw != record._field_defaults[field]:
+            listed = [plain(entry, kind.form) for entry in raw] if isinstance(kind, _Several) else raw
             described[key.removesuffix("?")] = listed
     return described
 
