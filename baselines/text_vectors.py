@@ -11,7 +11,7 @@ import numpy as np
 
 from guidebench.baselines.by_text import ArraysByText, question
 from guidebench.harness.interfaces import Array, ArraySpec, Place, Question
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall
+from guidebench.harness.models.calls import Answer, Call, EmbedCall
 
 ROLE = "text_embedder"
 """The role that is asked."""
@@ -25,7 +25,7 @@ class TextVector:
     calls = 1
 
     async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
+        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Answer]]
     ) -> Array | None:
         """Return the vector of the text `content`, float32 [1, d]; None if the model gave none."""
         reply = await ask(EmbedCall((content,)))

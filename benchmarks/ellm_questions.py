@@ -94,11 +94,11 @@ def asking(latency: float, questions: int) -> dict[str, float]:
         )
         assignment = Assignment(
             RegisteredPart("suite", cell.names.suite, asdict(suite)), cell.names.task, {"goals": Voice(chat, 1, asker)},
-            None, runs=tuple(map(str, range(5))), models=asdict(Models()),
+            None, models=asdict(Models()),
             directory=str(study_models.folder(Path(study))),
         )  # fmt: skip
         process = ModelProcess(assignment, 900.0, 16)
-        asks = QuestionQueue(5, 0, process, role="goals", kind="chat")
+        asks = QuestionQueue([str(seed) for seed in range(5)], 0, process, role="goals", kind="chat")
 
         def ask(state: str, rows: int) -> None:
             nothing = np.zeros((1, 0), bool)

@@ -104,12 +104,12 @@ FOLDER = {
                     ctx.ask(Question(row, key, None, nothing, json.dumps(ctx.step), "planner"))
 
             def answered(self, answers, store, ctx):
-                for answer in answers:
-                    bonus = float(answer.value)
-                    said = {"role": answer.to, "number": int(self.heard[answer.row]), "bonus": bonus}
-                    ctx.note("sightings", answer.row, said)
-                    self.sums[answer.row] += bonus
-                    self.heard[answer.row] += 1
+                for question, answer in answers:
+                    bonus, row = float(answer.value), question.row
+                    said = {"role": question.to, "number": int(self.heard[row]), "bonus": bonus}
+                    ctx.note("sightings", row, said)
+                    self.sums[row] += bonus
+                    self.heard[row] += 1
 
             def shape(self, batch):
                 mean = (self.sums / np.maximum(self.heard, 1)).astype(np.float32)

@@ -134,8 +134,8 @@ NAMED = (
     Fault(
         "scope_not_in_key",
         "harness/models/keys.py",
-        "[asker.run, asker.role, asker.scope, asker.ordinal]",
-        "[asker.run, asker.role, asker.ordinal]",
+        "[ticket.run, ticket.role, ticket.scope, ticket.ordinal]",
+        "[ticket.run, ticket.role, ticket.ordinal]",
         "A sampled call of an evaluation has the key of one of training, so its recorded answer is reused.",
     ),
     Fault(

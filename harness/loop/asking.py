@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -51,7 +50,6 @@ def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
 def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, QuestionQueue]:
     """Return the question queue of each role, in the order in which responses reach the agent, regardless of shared
     processes."""
-    numbers = itertools.count()
     kinds = {part.role: part.kind for part in cell.names.parts}
     budgeted, now = Models(**job.models).budgeted, cell.consulted
     clip_roles = answering.shown_clips(cell.names.parts)
@@ -62,7 +60,7 @@ def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, 
         delay = 0 if role in now else answerer.delay
         follows = isinstance(answerer, parts.ModelPart) and answerer.backend == "oracle" and answerer.follows_solver
         halts = kind == registry.HUMAN or budgeted
-        return QuestionQueue(len(job.seeds), delay, backend, halts, role, kind, numbers, follows, role in clip_roles)
+        return QuestionQueue(cell.runs(job.seeds), delay, backend, halts, role, kind, follows, role in clip_roles)
 
     order = [*kinds, registry.HUMAN]
     return {role: asks(role, backends[role]) for role in order if role in backends}
@@ -86,7 +84,7 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build, stop: C
     assignment = Assignment(
         RegisteredPart("suite", names.suite, asdict(build.parts["suite"])), names.task, voices,
         asdict(build.parts["drawing"]) if "drawing" in build.parts else None,
-        runs=tuple(f"{cell.id}/{seed}" for seed in job.seeds), models=job.models,
+        cell=cell.id, models=job.models,
         directory=str(study_models.folder(Path(job.directory))), device=job.device,
     )  # fmt: skip
     if model.backend == "scripted":

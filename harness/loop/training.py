@@ -31,7 +31,8 @@ from guidebench.harness.interfaces import (
 )
 from guidebench.harness.loop.env_workers import at_once
 from guidebench.harness.loop.evaluation import Evaluator, Note, Result, placed
-from guidebench.harness.models.questions import Due, QuestionAccount, QuestionQueue, consult
+from guidebench.harness.models.calls.base import Answer, Ticket
+from guidebench.harness.models.questions import QuestionAccount, QuestionQueue, consult
 from guidebench.harness.streams import Streams
 from guidebench.harness.trajectories import Demonstration
 
@@ -110,7 +111,7 @@ class Journal(Protocol):
 
     def measured(self, row: int, step: int, metrics: dict[str, float]) -> None: ...
 
-    def judged(self, due: Due, step: int) -> None: ...
+    def judged(self, ticket: Ticket, question: Question, answer: Answer, step: int) -> None: ...
 
     def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None: ...
 
@@ -349,10 +350,9 @@ class Loop:
 
     def _answer(self, asks: QuestionQueue) -> None:
         if answers := asks.due(self.step):
-            self.agent.answered([due.answer for due in answers], self)
-            for due in answers:
-                if asks.clips:
-                    self._journal.judged(due, self.step)
+            self.agent.answered([(question, answer) for _, question, answer in answers], self)
+            for due in answers if asks.clips else ():
+                self._journal.judged(*due, self.step)
 
     def _take_in(self, metrics: Metrics) -> None:
         for name, values in metrics.items():

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Asker, Call
+from guidebench.harness.models.calls import Call, Ticket
 
 DIGEST = 40
 """Hexadecimal digits of an image's digest: 160 bits."""
@@ -40,10 +40,10 @@ def image_digest(image: Array) -> str:
     return hashed.hexdigest()[:DIGEST]
 
 
-def request(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> Request:
+def request(identity: Mapping[str, Any], call: Call, ticket: Ticket | None) -> Request:
     """Return the recorded form of a call; `identity` holds exactly the settings that can change the model's answers.
 
-    The key of a sampled call includes the asker, so that equal questions of two runs, in two roles, or repeated in one
+    The key of a sampled call includes the ticket, so that equal questions of two runs, in two roles, or repeated in one
     run are answered independently.
     """
     images: dict[str, Array] = {}
@@ -54,8 +54,8 @@ def request(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> Req
         return {"image": digest}
 
     form: dict[str, Any] = dict(**call.form(reference), kind=call.kind, model=identity)
-    if call.sampled and asker is not None:
-        form["asker"] = [asker.run, asker.role, asker.scope, asker.ordinal]
+    if call.sampled and ticket is not None:
+        form["asker"] = [ticket.run, ticket.role, ticket.scope, ticket.ordinal]
     text = CANONICAL.encode(form)
     return Request(key_of(text), text, images, call)
 
@@ -65,6 +65,6 @@ def key_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def call_key(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> str:
+def call_key(identity: Mapping[str, Any], call: Call, ticket: Ticket | None) -> str:
     """Return the key of a call."""
-    return request(identity, call, asker).key
+    return request(identity, call, ticket).key

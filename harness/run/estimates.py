@@ -649,17 +649,17 @@ class Silent:
 
         self.memory = Memory()
 
-    def ask(self, item: Any, ahead: bool = False) -> None: ...
-    def arrived(self, number: int) -> bool:
+    def ask(self, ticket: Any, question: Any, ahead: bool = False) -> None: ...
+    def arrived(self, ticket: Any) -> bool:
         return True
 
-    def wait(self, number: int) -> bool:
+    def wait(self, ticket: Any) -> bool:
         return True
 
-    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[Any, float]:
-        from guidebench.harness.models.calls import CallResult
+    def take(self, ticket: Any, stop: Callable[[], bool] | None = None) -> tuple[Any, float]:
+        from guidebench.harness.models.calls import Answer
 
-        return CallResult(None, "breaker"), 0.0
+        return Answer(None, "breaker"), 0.0
 
     def poll(self) -> None: ...
     def publish(self, followers: Sequence[Path] = ()) -> None: ...

@@ -252,7 +252,7 @@ def _train(
         try:
             new = [row for row, offset in enumerate(offsets) if not offset.get("probes")]
             judge = cell.judge if cell.judge in question_roles else ""
-            probes.describe(new, backends.get(judge), stopping, judge)
+            probes.describe(new, backends.get(judge), cell.runs(job.seeds), stopping, judge)
             with contextlib.ExitStack() as attached:
                 if attach is not None:
                     attached.callback(attach(loop))

@@ -12,12 +12,12 @@ import numpy as np
 from guidebench.baselines.by_text import NOTHING
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, ArraySpec, Place, Question
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall
+from guidebench.harness.models.calls import Answer, Call, EmbedCall
 
 CAPTIONER, IMAGE_ENCODER = "captioner", "image_encoder"
 CHANGED = "a game in which the player has just done this: {deed}"
 UNCHANGED = "a game in which nothing has just happened"
-Ask = Callable[[Call], Awaitable[CallResult]]
+Ask = Callable[[Call], Awaitable[Answer]]
 
 
 class StepCaption:

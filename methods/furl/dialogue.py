@@ -9,7 +9,7 @@ import numpy as np
 
 from guidebench.baselines.frame_vectors import cropped
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall
+from guidebench.harness.models.calls import Answer, Call, EmbedCall
 
 INSTRUCTION, GOAL = "instruction", "goal"
 """Contents of the questions about the instruction and the goal image."""
@@ -25,7 +25,7 @@ class Vectors:
         self._instruction, self._crop = instruction, crop
 
     async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
+        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Answer]]
     ) -> Array | None:
         """Return the vectors, float32 [n, d], of frames uint8 [n, height, width, 3], or of the instruction (n = 1) if
         `content` asks for it; None if the model gave no vectors."""

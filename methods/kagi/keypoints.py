@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.interfaces import Array, Drawer
-from guidebench.harness.models.calls import Call, CallResult, Json, SegmentCall
+from guidebench.harness.models.calls import Answer, Call, Json, SegmentCall
 from guidebench.harness.models.calls.segment import mask_of, overlap
 from guidebench.methods.kagi.sight import views
 
@@ -38,7 +38,7 @@ class Keypoints:
         self._grid, self._quality = grid, quality
 
     async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
+        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Answer]]
     ) -> dict[str, Json] | None:
         """Return {"grasp": [[u, v], … 5], "target": [[u, v], … 5], "objects": K}, in fractions of the view from above's
         side; None if the model failed or found no object. `content`: {"instruction": str}; `frames`: the first

@@ -15,7 +15,7 @@ import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Unusable
-from guidebench.harness.models.calls import Call, CallResult, Json, TrackCall
+from guidebench.harness.models.calls import Answer, Call, Json, TrackCall
 from guidebench.methods.kagi.sight import Project, views
 
 PROBES = np.stack(np.meshgrid(*[np.linspace(-0.5, 0.5, 3)] * 3), axis=-1).reshape(-1, 3)
@@ -30,7 +30,7 @@ class Tracking:
     calls = 2
 
     async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
+        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Answer]]
     ) -> list[Json] | Unusable | None:
         """Return [u, v, h] of each frame, fractions of a view's side, and None for a frame in which a view has lost the
         object; `Unusable` if that is every frame, and None if the model failed.

@@ -10,7 +10,7 @@ import numpy as np
 from guidebench.baselines.frame_vectors import cropped
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall, VideoCall
+from guidebench.harness.models.calls import Answer, Call, EmbedCall, VideoCall
 
 
 class VideoText:
@@ -24,7 +24,7 @@ class VideoText:
         self._text, self._crop, self._similarity = text, crop, similarity
 
     async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
+        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Answer]]
     ) -> Array | None:
         """Return the reward of a video uint8 [n, height, width, 3], float64 [1]; None if the model returned no
         vectors. With cosine, a zero vector makes the reward not finite."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, ArraySpec, Question, Unusable
-from guidebench.harness.models.calls import Call, CallResult, JudgeCall
+from guidebench.harness.models.calls import Answer, Call, JudgeCall
 from guidebench.harness.models.prompts import CLOSING
 
 ROLE = "classifier"
@@ -92,7 +92,7 @@ class SuccessDialogue:
         self.calls = frames * self._count
 
     async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
+        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Answer]]
     ) -> Array | Unusable | None:
         """Return P(success) of each frame, float32 [L], for frames uint8 [L, height, width, 3]: that of the only
         prompt, or the least of all prompts' (choice). A state with a failed call is `UNANSWERED`; the answer is

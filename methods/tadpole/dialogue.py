@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Call, CallResult, DenoiseCall
+from guidebench.harness.models.calls import Answer, Call, DenoiseCall
 
 
 class Denoising:
@@ -21,7 +21,7 @@ class Denoising:
         self._text, self._alignment, self._reconstruction = text, alignment, reconstruction
 
     async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
+        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Answer]]
     ) -> Array | None:
         """Return the reward of each frame, [L], of frames uint8 [L, height, width, 3]; None if the model failed.
         `content`: `{"level": t, "seeds": [seed of each frame's noise]}`."""

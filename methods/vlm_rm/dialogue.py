@@ -9,7 +9,7 @@ import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall
+from guidebench.harness.models.calls import Answer, Call, EmbedCall
 
 
 class GoalBaseline:
@@ -24,7 +24,7 @@ class GoalBaseline:
         self._alpha = alpha
 
     async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
+        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Answer]]
     ) -> Array | None:
         """Return the reward of each frame, [L], of frames uint8 [L, height, width, 3]; None if the model returned no
         vectors. A zero vector makes the reward not finite."""

@@ -214,8 +214,9 @@ class Model(Protocol):
     async def close(self) -> None: ...
 
 
-class CallResult(NamedTuple):
-    """Outcome of a call: a reply, from the model or the cassette, or the failure that remained after retries."""
+class Answer(NamedTuple):
+    """The answer to a call, or to a question by its calls: a reply, from the model or the cassette, or the failure that
+    remained after retries."""
 
     value: Any
     """As in Reply; None for a failure."""
@@ -231,25 +232,28 @@ PROBES = "probes"
 """Last word of the name of an account for probes."""
 
 
-class Asker(NamedTuple):
-    """Origin of a call: the run, `CELL/SEED`; the ordinal of the question within its run, role and scope; and its
-    environment step."""
+class Ticket(NamedTuple):
+    """The number of a question, or of a call that answers it. No two questions of a study that await answers at the
+    same time have equal tickets."""
 
     run: str
+    """CELL/SEED."""
     ordinal: int
+    """Number of the question within its run, role and scope."""
     step: int
+    """Environment step of the question; the role's delay is counted from it."""
     role: str = ""
     """Role of the model in the cell; "" if the ordinal alone distinguishes the run's questions."""
     scope: str = ""
     """Context of the question: "" for training, `evaluation/STEP/EPISODE`, or `eval/SEED/EPISODE`."""
     probe: bool = False
-    """Whether the call is about a clip of a probe, which is no question of the run."""
+    """Whether it is about a clip of a probe, which is no question of the run."""
 
     @property
     def account(self) -> str:
         """Return the name of the account to which a cassette adds what the call takes (`spending.read_account`).
 
-        >>> Asker("cell/3", 7, 100, "planner").account, Asker("cell/3", 7, 0, "judge", probe=True).account
+        >>> Ticket("cell/3", 7, 100, "planner").account, Ticket("cell/3", 7, 0, "judge", probe=True).account
         ('cell/3 planner', 'cell/3 judge probes')
         """
         return " ".join(filter(None, (self.run, self.role, PROBES if self.probe else "")))

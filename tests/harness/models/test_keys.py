@@ -6,13 +6,13 @@ import json
 import numpy as np
 import pytest
 
-from guidebench.harness.models.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message
+from guidebench.harness.models.calls import ChatCall, EmbedCall, JudgeCall, Message, Ticket
 from guidebench.harness.models.keys import call_key, image_digest, request
 
 MODEL = {"model": "tiny", "backend": "scripted"}
 IMAGE = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
 OTHER_IMAGE = IMAGE + 1
-ME, YOU = Asker("cell/0", 3, 30), Asker("cell/1", 4, 40)
+ME, YOU = Ticket("cell/0", 3, 30), Ticket("cell/1", 4, 40)
 
 
 def chat(text: str = "hello", **settings) -> ChatCall:
@@ -51,7 +51,7 @@ def test_what_can_change_an_answer_changes_the_key(call, changed_call) -> None:
 def test_who_asks_counts_at_a_temperature_above_zero_alone() -> None:
     assert call_key(MODEL, chat(), ME) == call_key(MODEL, chat(), YOU)
     warm = chat(temperature=0.7)
-    keys = {call_key(MODEL, warm, Asker(run, ordinal, 0)) for run in ("a/0", "a/1") for ordinal in (1, 2)}
+    keys = {call_key(MODEL, warm, Ticket(run, ordinal, 0)) for run in ("a/0", "a/1") for ordinal in (1, 2)}
     assert len(keys) == 4
     assert call_key(MODEL, warm, ME) != call_key(MODEL, warm, ME._replace(scope="evaluation/500/0"))
     assert call_key(MODEL, warm, ME) == call_key(MODEL, warm, ME._replace(step=99))

@@ -58,8 +58,8 @@ CRITICISED = '''
                 ctx.ask(Question(row, np.array([ctx.step]), clip, events, to="critic"))
 
         def answered(self, answers, store, ctx):
-            for answer in answers:
-                ctx.note("heard", answer.row, {"role": answer.to})
+            for question, _ in answers:
+                ctx.note("heard", question.row, {"role": question.to})
 
 
     for name, replay in (("criticised", "uer"), ("criticised_vlm_rb", "vlm_rb")):

@@ -16,7 +16,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models import keys, study_models
 from guidebench.harness.models.backends import images
 from guidebench.harness.models.budget import Limits
-from guidebench.harness.models.calls import Asker, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
+from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Ticket, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
 from guidebench.results.submissions import packing
 from guidebench.results.submissions.opening import unpacked
@@ -245,13 +245,13 @@ def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_p
     cassette = Cassette([], tmp_path / "c.sqlite")
     answers = [(chat, {"it": "noise"}), (embed, np.eye(2, dtype=np.float32)), (titled, {"a": "b"})]
     for ordinal, (call, value) in enumerate(answers):
-        asker = Asker(f"cell/{3 + ordinal // 2}", ordinal, 10, "chat")
-        request = keys.request({"backend": "openai"}, call, asker)
+        ticket = Ticket(f"cell/{3 + ordinal // 2}", ordinal, 10, "chat")
+        request = keys.request({"backend": "openai"}, call, ticket)
         pngs = {digest: images.png(pixels) for digest, pixels in request.images.items()}
         text = request.text.replace('{"title":"?"}', json.dumps(schema))
         assert (text != request.text) == (call is titled)
         request = request._replace(key=keys.key_of(text), text=text)
-        cassette.record(CassetteEntry(request, asker, "a-model", CallResult(value), pngs, Usage()))
+        cassette.record(CassetteEntry(request, ticket, "a-model", Answer(value), pngs, Usage()))
     cassette.close()
 
     def sample(kind: str, run: int) -> Any:
@@ -284,7 +284,7 @@ CHAT = ChatCall((Message("user", ("?",)),), temperature=0.0)
     ],
 )
 def test_what_counts_as_the_same_answer(call: Any, then: Any, now: Any, passed: bool | None) -> None:
-    assert reasking.compared("calls", 1, [RecordedCall({}, call, then)], [CallResult(now)], "").passed is passed
+    assert reasking.compared("calls", 1, [RecordedCall({}, call, then)], [Answer(now)], "").passed is passed
 
 
 def test_a_tenth_of_the_answers_may_differ_and_less_than_half_of_the_sample_settle_nothing_unless_they_differ() -> None:
@@ -292,7 +292,7 @@ def test_a_tenth_of_the_answers_may_differ_and_less_than_half_of_the_sample_sett
     for count, answered, other, passed in (
         (20, 20, 2, True), (20, 20, 3, False), (20, 10, 0, True), (20, 9, 0, None), (20, 9, 9, False)
     ):  # fmt: skip
-        answers = [CallResult("b")] * other + [CallResult("a")] * (answered - other)
+        answers = [Answer("b")] * other + [Answer("a")] * (answered - other)
         check = reasking.compared("calls", count, recorded[:answered], answers, "")
         assert check.passed is passed
         assert ("fewer than half of the 20 that were drawn" in check.detail) == (passed is None)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from guidebench.harness.models.calls import Asker, CallResult, ChatCall, Message, Usage
+from guidebench.harness.models.calls import Answer, ChatCall, Message, Ticket, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
 from guidebench.harness.models.keys import request
 from tools.chaos import comparing
@@ -41,8 +41,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cassette = Cassette([], study / "models" / "cassette.sqlite")
     for text in ("a", "b"):
         recorded_request = request({"model": "tiny"}, ChatCall((Message("user", (text,)),)), None)
-        answer = CallResult(f"answer {text}", "", TOOK, TOOK, {})
-        cassette.record(CassetteEntry(recorded_request, Asker(CELL_RUN, 0, 8, "chat"), "tiny", answer, {}, TOOK))
+        answer = Answer(f"answer {text}", "", TOOK, TOOK, {})
+        cassette.record(CassetteEntry(recorded_request, Ticket(CELL_RUN, 0, 8, "chat"), "tiny", answer, {}, TOOK))
     cassette.close()
     return study
 

@@ -42,12 +42,14 @@ def question(row: int, happened: bool) -> Question:
 
 
 def question_queue(seeds: tuple[int, ...], answers: Oracle, delay: int | None = 0) -> QuestionQueue:
-    return QuestionQueue(len(seeds), delay, OracleBackend(answers, [Streams(seed) for seed in seeds]))
+    return QuestionQueue(
+        [f"cell/{seed}" for seed in seeds], delay, OracleBackend(answers, [Streams(seed) for seed in seeds])
+    )
 
 
 def scores(asks: QuestionQueue, step: int) -> dict[tuple[int, int], float]:
     """Return (row, ordinal) -> score of all answers that are due."""
-    return {(due.answer.row, due.item.ordinal): due.answer.value for due in asks.due(step)}
+    return {(question.row, ticket.ordinal): answer.value for ticket, question, answer in asks.due(step)}
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])
