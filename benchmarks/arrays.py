@@ -35,7 +35,6 @@ from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.building import SPACING
 from guidebench.harness.models.calls import Answer, EmbedCall, Form, Ticket, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
-from guidebench.harness.models.keys import request
 from guidebench.harness.models.messages import Served
 from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.harness.streams import Streams
@@ -120,7 +119,7 @@ def answers(numbers: int, stretch: int, questions: int) -> dict[str, dict[str, f
         for number in range(questions):
             vectors = random.normal(size=(stretch, numbers)).astype(np.float32)
             for way, kind in ways.items():
-                call = request({"model": "m"}, kind(tuple(f"{number} {n}" for n in range(stretch))), None)
+                call = kind(tuple(f"{number} {n}" for n in range(stretch))).request({"model": "m"}, None)
                 ticket = Ticket("cell/0", number, number)
 
                 def record(way: str = way, call: Any = call, ticket: Ticket = ticket, vectors: Array = vectors) -> None:

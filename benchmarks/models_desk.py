@@ -26,9 +26,8 @@ import numpy as np
 
 from guidebench.harness import settings
 from guidebench.harness.models import desk as desks
-from guidebench.harness.models import keys
 from guidebench.harness.models.budget import Budget, Limits
-from guidebench.harness.models.calls import Call, ChatCall, JudgeCall, Message, Reply, Ticket, Usage
+from guidebench.harness.models.calls import Call, ChatCall, JudgeCall, Message, Reply, Ticket, Usage, base
 from guidebench.harness.models.cassette import Cassette, merge
 from guidebench.harness.models.desk import Desk, Policy
 
@@ -92,7 +91,7 @@ def timed(seconds: dict[str, float]) -> Iterator[None]:
         return timing
 
     with (
-        mock.patch.object(keys, "image_digest", clocked("hash", keys.image_digest)),
+        mock.patch.object(base, "image_digest", clocked("hash", base.image_digest)),
         mock.patch.object(desks, "png", clocked("png", desks.png)),
     ):
         yield

@@ -133,7 +133,7 @@ NAMED = (
     ),
     Fault(
         "scope_not_in_key",
-        "harness/models/keys.py",
+        "harness/models/calls/base.py",
         "[ticket.run, ticket.role, ticket.scope, ticket.ordinal]",
         "[ticket.run, ticket.role, ticket.ordinal]",
         "A sampled call of an evaluation has the key of one of training, so its recorded answer is reused.",

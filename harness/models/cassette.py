@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.calls import Answer, Ticket, Usage
+from guidebench.harness.models.calls import Answer, Request, Ticket, Usage
 from guidebench.harness.models.cassette_file import (
     COLUMNS,
     PATIENCE,
@@ -36,7 +36,6 @@ from guidebench.harness.models.cassette_file import (
     transaction,
     uri,
 )
-from guidebench.harness.models.keys import Request
 from guidebench.harness.records import leases
 from guidebench.harness.records.leases import Lease
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from guidebench.harness.errors import MissingCall, UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models import keys
 from guidebench.harness.models.backends.faults import Breaker, recordable, scrubbed
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.budget import Budget
@@ -30,13 +29,13 @@ from guidebench.harness.models.calls import (
     Failure,
     Model,
     Reply,
+    Request,
     Ticket,
     Usage,
     counting,
 )
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
 from guidebench.harness.models.grants import Grants
-from guidebench.harness.models.keys import Request
 
 Mode = Literal["record", "live", "replay"]
 Result = TypeVar("Result")
@@ -117,7 +116,7 @@ class Desk:
                 f"{self._name} got a call of kind {call.kind!r} and answers only {' and '.join(self._answers)}; "
                 f"the part that asks has to declare such calls in `puts`, so that this is said before a run starts"
             )
-        request = await _work(call.images(), lambda: keys.request(self._identity, call, ticket))
+        request = await _work(call.images(), lambda: call.request(self._identity, ticket))
         recorded = self._look_up(request, ticket)
         if recorded is not None:
             return recorded

@@ -23,8 +23,7 @@ from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Dialogue
 from guidebench.harness.logs import EPISODE, QUESTION, ROLE, SNAPSHOT, Log, describes_episodes, shows_questions
-from guidebench.harness.models.calls import Answer, Call
-from guidebench.harness.models.keys import image_digest
+from guidebench.harness.models.calls import Answer, Call, image_digest
 from guidebench.harness.plan import answering
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.playback.logged_frames import encoded, rows_of, size_of, unpacked

@@ -20,12 +20,13 @@ import numpy as np
 from guidebench.harness import reader_process, registry, settings
 from guidebench.harness.errors import BudgetReached, UserError, unknown
 from guidebench.harness.execution import Models
-from guidebench.harness.models import cassette_checks, keys, single_calls, study_models
+from guidebench.harness.models import cassette_checks, single_calls, study_models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.images import pixels
 from guidebench.harness.models.backends.transformers_ import loading
 from guidebench.harness.models.budget import Budget, Limits
 from guidebench.harness.models.calls import Answer, Call, Ticket
+from guidebench.harness.models.calls.base import CANONICAL
 from guidebench.harness.models.cassette_file import STRANGERS, NotKept, faults_of, opened, read
 from guidebench.harness.parts import FilePart
 from guidebench.harness.plan import answering
@@ -261,7 +262,7 @@ def _call(request: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
 def _misfit(cell: Cell, section: str, request: Mapping[str, Any]) -> str:
     """Return what in a recorded call contradicts the cell's configuration, or ""."""
     config = cell.section(section)
-    if keys.CANONICAL.encode(request["model"]) != keys.CANONICAL.encode(study_models.identity(config)):
+    if CANONICAL.encode(request["model"]) != CANONICAL.encode(study_models.identity(config)):
         return "they are another model's, or its settings are others"
     for name in CALL_SETTINGS:
         if name in request and hasattr(config, name) and request[name] != getattr(config, name):

@@ -13,16 +13,15 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.images import png
-from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Ticket, Usage
+from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Request, Ticket, Usage
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, check, files, lost_arrays, merge
-from guidebench.harness.models.keys import Request, request
 from tests import programs
 
 TOOK = Usage(calls=1, tokens_in=70, tokens_out=1, images=2, seconds=0.25, usd=0.5)
 
 
 def question(text: str) -> Request:
-    return request({"model": "tiny"}, JudgeCall(np.zeros((0, 1, 1, 3), np.uint8), text), None)
+    return JudgeCall(np.zeros((0, 1, 1, 3), np.uint8), text).request({"model": "tiny"}, None)
 
 
 def ticket_of(run: str = "cell/0", ordinal: int = 0) -> Ticket:
@@ -51,10 +50,10 @@ def rows(path: Path, query: str) -> list[tuple]:
 
 
 A, B = question("a"), question("b")
-TEXT = request({"model": "tiny"}, ChatCall((Message("user", ("a",)),)), None)
-OBJECT = request({"model": "tiny"}, ChatCall((Message("user", ("a",)),), {"type": "object"}), None)
-VECTORS = request({"model": "tiny"}, EmbedCall(("a",)), None)
-NO_VECTORS = request({"model": "tiny"}, EmbedCall(()), None)
+TEXT = ChatCall((Message("user", ("a",)),)).request({"model": "tiny"}, None)
+OBJECT = ChatCall((Message("user", ("a",)),), {"type": "object"}).request({"model": "tiny"}, None)
+VECTORS = EmbedCall(("a",)).request({"model": "tiny"}, None)
+NO_VECTORS = EmbedCall(()).request({"model": "tiny"}, None)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ def test_hearing_a_stranger_s_answer_makes_the_study_s_record_complete(tmp_path:
 
 def test_frames_are_kept_once_and_only_if_wanted(tmp_path: Path) -> None:
     clips = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 3), dtype=np.uint8)
-    clip_requests = [request({}, JudgeCall(clips[begin : begin + 3], "p"), None) for begin in range(3)]
+    clip_requests = [JudgeCall(clips[begin : begin + 3], "p").request({}, None) for begin in range(3)]
     for keep, count in ((True, 5), (False, 0)):
         cassette = Cassette([], tmp_path / f"shard-{keep}.sqlite", keep_images=keep)
         needed = []
@@ -163,15 +162,14 @@ import sys
 from pathlib import Path
 from guidebench.harness.models.calls import Ticket, Answer, ChatCall, Message, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
-from guidebench.harness.models.keys import request
 shard, run, count, *sources = sys.argv[1:]
 cassette = Cassette([Path(source) for source in sources], Path(shard))
 for number in range(int(count)):
-    call_request = request({"model": "tiny"}, ChatCall((Message("user", (f"{run} {number}" * 50,)),)), None)
+    call_request = ChatCall((Message("user", (f"{run} {number}" * 50,)),)).request({"model": "tiny"}, None)
     once = Usage(calls=1)
     cassette.record(CassetteEntry(call_request, Ticket(run, number, 0), "tiny", Answer("yes", "", once), {}, once))
     for source in sources:
-        merged = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
+        merged = ChatCall((Message("user", ("known",)),)).request({"model": "tiny"}, None)
         assert cassette.find(merged, Ticket(run, 0, 0)).value == "known"
     print(call_request.key, flush=True)
 cassette.close()
@@ -198,7 +196,7 @@ def test_a_process_killed_at_any_moment_loses_nothing_that_it_had_told(tmp_path:
 
 
 def test_two_processes_write_shards_of_their_own_while_both_read_what_is_merged(tmp_path: Path) -> None:
-    merged_request = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
+    merged_request = ChatCall((Message("user", ("known",)),)).request({"model": "tiny"}, None)
     shard(tmp_path, "0", (merged_request, ticket_of(), "known", ""))
     merge(tmp_path)
     processes = [
@@ -290,12 +288,11 @@ from pathlib import Path
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Ticket, Answer, ChatCall, Message, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
-from guidebench.harness.models.keys import request
 cassette, number = Cassette([], Path(sys.argv[1])), 0
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))  # the kernel refuses to let any file grow beyond
 try:
     while True:
-        call_request = request({"model": "tiny"}, ChatCall((Message("user", (f"{number}" * 999,)),)), None)
+        call_request = ChatCall((Message("user", (f"{number}" * 999,)),)).request({"model": "tiny"}, None)
         once = Usage(calls=1)
         who = Ticket("cell/0", number, 0)
         cassette.record(CassetteEntry(call_request, who, "tiny", Answer("yes", "", once), {}, once))
@@ -366,7 +363,7 @@ def test_an_answer_that_cannot_be_read_is_damage_too(tmp_path: Path, value: str)
 
 
 def vectors(number: int) -> tuple[Request, np.ndarray]:
-    embed_request = request({"model": "tiny"}, EmbedCall((f"text {number}",)), None)
+    embed_request = EmbedCall((f"text {number}",)).request({"model": "tiny"}, None)
     return embed_request, np.full((1, 300), number + 0.5, np.float32)
 
 
@@ -460,7 +457,7 @@ def test_the_room_of_arrays_that_are_dropped_is_given_back(tmp_path: Path) -> No
 
 def test_chats_with_images_are_recorded_as_text_that_names_them(tmp_path: Path) -> None:
     image = np.zeros((4, 4, 3), np.uint8)
-    chat_request = request({"model": "tiny"}, ChatCall((Message("user", ("what is it?", image)),)), ticket_of())
+    chat_request = ChatCall((Message("user", ("what is it?", image)),)).request({"model": "tiny"}, ticket_of())
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
     tell(cassette, chat_request, ticket_of(), "a key")
     ((text,),) = rows(tmp_path / "shard-1.sqlite", "SELECT text FROM requests")

@@ -13,7 +13,6 @@ from guidebench.harness.models import study_models
 from guidebench.harness.models.budget import Budget, Limits
 from guidebench.harness.models.calls import Answer, EmbedCall, JudgeCall, Ticket, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
-from guidebench.harness.models.keys import request
 from guidebench.harness.plan import matrix
 
 SERVER = "judge.base_url=http://127.0.0.1:9/v1"
@@ -52,7 +51,7 @@ def test_a_replay_says_which_model_it_needs_where_arrays_were_dropped(tmp_path: 
     cassette = Cassette([], directory / "shard-0.sqlite")
     for number in range(3):
         answer = Answer(np.ones((1, 8), np.float32), "", Usage(calls=1))
-        embed_request = request({"model": "m"}, EmbedCall((f"{number}",)), None)
+        embed_request = EmbedCall((f"{number}",)).request({"model": "m"}, None)
         cassette.record(CassetteEntry(embed_request, Ticket("cell/0", number, number), "clip", answer, {}, Usage()))
     cassette.close()
     study_models.settle(directory, ["cell/0"])
@@ -105,7 +104,7 @@ def test_delay_and_prompt_are_no_part_of_a_model_s_identity_and_how_it_is_reache
     async def key(*words: str) -> str:
         desk = study_models.desk(judge("judge=openai", *words), Models(), tmp_path / "models", "cpu")
         call = JudgeCall(np.zeros((1, 2, 2, 3), np.uint8), "Is it done?")
-        digest = request(desk._identity, call, Ticket("cell/0", 0, 0)).key
+        digest = call.request(desk._identity, Ticket("cell/0", 0, 0)).key
         await desk.close()
         return digest
 

@@ -13,7 +13,6 @@ from guidebench.harness.commands import cli
 from guidebench.harness.models import cassette, study_models
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import Answer, Call, ChatCall, EmbedCall, JudgeCall, Message, Ticket, Usage
-from guidebench.harness.models.keys import request
 from tests.logs import log_rows
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\ud800"
@@ -27,7 +26,7 @@ def record(study: Path, asker: str, outcomes: list[tuple[Call, object, str]], sh
     recording = cassette.Cassette([], directory / f"shard-{shard}.sqlite")
     for number, (call, value, failure) in enumerate(outcomes):
         who = Ticket(asker, number, 10 * number)
-        question = request({"model": "tiny"}, call, who)
+        question = call.request({"model": "tiny"}, who)
         images = {digest: png(image) for digest, image in question.images.items()}
         recording.record(cassette.CassetteEntry(question, who, "tiny", Answer(value, failure, TOOK), images, TOOK))  # type: ignore[arg-type]
     recording.close()

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models import keys, study_models
+from guidebench.harness.models import study_models
 from guidebench.harness.models.backends import images
 from guidebench.harness.models.budget import Limits
-from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Ticket, Usage
+from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Ticket, Usage, key_of
+from guidebench.harness.models.calls.base import CANONICAL
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
 from guidebench.results.submissions import packing
 from guidebench.results.submissions.opening import unpacked
@@ -99,9 +100,9 @@ def put_to(name: str, new: str) -> Change:
         for key, text in db.execute("SELECT key, text FROM requests").fetchall():
             request = json.loads(text)
             (request["model"] if name == "model" else request)[name] = new
-            other = keys.CANONICAL.encode(request)
-            db.execute("UPDATE requests SET key = ?, text = ? WHERE key = ?", (keys.key_of(other), other, key))
-            db.execute("UPDATE answers SET key = ? WHERE key = ?", (keys.key_of(other), key))
+            other = CANONICAL.encode(request)
+            db.execute("UPDATE requests SET key = ?, text = ? WHERE key = ?", (key_of(other), other, key))
+            db.execute("UPDATE answers SET key = ? WHERE key = ?", (key_of(other), key))
 
     return change
 
@@ -246,11 +247,11 @@ def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_p
     answers = [(chat, {"it": "noise"}), (embed, np.eye(2, dtype=np.float32)), (titled, {"a": "b"})]
     for ordinal, (call, value) in enumerate(answers):
         ticket = Ticket(f"cell/{3 + ordinal // 2}", ordinal, 10, "chat")
-        request = keys.request({"backend": "openai"}, call, ticket)
+        request = call.request({"backend": "openai"}, ticket)
         pngs = {digest: images.png(pixels) for digest, pixels in request.images.items()}
         text = request.text.replace('{"title":"?"}', json.dumps(schema))
         assert (text != request.text) == (call is titled)
-        request = request._replace(key=keys.key_of(text), text=text)
+        request = request._replace(key=key_of(text), text=text)
         cassette.record(CassetteEntry(request, ticket, "a-model", Answer(value), pngs, Usage()))
     cassette.close()
 
@@ -259,10 +260,10 @@ def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_p
 
     ((call_,), total) = sample("chat", 3)
     assert total == 1 and call_.value == {"it": "noise"}
-    assert keys.call_key({}, call_.call, None) == keys.call_key({}, chat, None)
+    assert call_.call.request({}, None).key == chat.request({}, None).key
     ((call_,), total) = sample("embed", 3)
     assert total == 1 and call_.value.tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert keys.call_key({}, call_.call, None) == keys.call_key({}, embed, None)
+    assert call_.call.request({}, None).key == embed.request({}, None).key
     ((call_,), total) = sample("chat", 4)
     assert (total, call_.call) == (1, None) and sample("embed", 4) == ([], 0)
 
