@@ -32,7 +32,7 @@ import numpy as np
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Actions, Array, ArraySpec, Build, Observations, Transition, TransitionColumn
 from guidebench.harness.loop import checkpoints
-from guidebench.harness.loop.building import SPACING
+from guidebench.harness.loop.build import SPACING
 from guidebench.harness.models.calls import Answer, EmbedCall, Form, Ticket, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
 from guidebench.harness.models.messages import Served

@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks.judged_training import served
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Question, StepWords, Transition
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.models import study_models
 from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.process import ModelProcess

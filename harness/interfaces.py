@@ -319,7 +319,7 @@ class Question(NamedTuple):
 
     row: int
     key: Array  # int64 [m], the sender's ids of the transitions or queries that the answer concerns
-    snapshots: Array | None  # uint8 [L, n], of the frames to draw
+    snapshots: Array | None  # uint8 [L, n], of the frames to draw; None for a question without frames
     events: Array  # bool [m, E], the task's events in these transitions; only an oracle may read them
     content: str = ""  # JSON, of a dialogue
     to: str = "judge"
@@ -330,11 +330,8 @@ class Question(NamedTuple):
     """`Transition.measures` of these transitions, float32 [m, P]; only an oracle may read them."""
     solver: Callable[[], Any] | None = None
     """Returns the action of the suite's own solver in the state in which a consulted question finds the task of its
-    seed, or of its episode. The loop adds it; only an oracle that declares it receives it (`ModelPart.follows_solver`).
-    None elsewhere, and for a task without a solver (`harness.capabilities.HasExpert`)."""
-    present: bool = False
-    """Whether the frame to draw is that of the state in which a consulted question finds the task of its seed, or of
-    its episode; `snapshots` is None, and the loop adds it."""
+    seed, or of its episode. The loop sets it, so that no agent sees it, and only an oracle that declares it receives it
+    (`ModelPart.follows_solver`). None for a task without a solver (`harness.capabilities.HasExpert`)."""
 
 
 class ArraySpec(NamedTuple):

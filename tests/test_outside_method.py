@@ -16,7 +16,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity import digests
 from guidebench.harness.identity.cells import record, recorded
-from guidebench.harness.loop.asking import sharing
+from guidebench.harness.loop.backends import process_groups
 from guidebench.harness.plan import matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.run import readiness
@@ -229,12 +229,14 @@ def test_a_page_of_settings_says_what_a_role_is_for(scouting: None, capsys: pyte
 
 def test_roles_share_a_process_where_one_model_answers_in_both(scouting: None) -> None:
     roles = ["planner", "reader", "seer"]
-    assert sharing(plan_cells(), roles) == [("planner",), ("reader", "seer")]
-    assert sharing(plan_cells("seer.delay=3"), roles) == [("planner",), ("reader", "seer")], "a delay is the role's own"
+    assert process_groups(plan_cells(), roles) == [("planner",), ("reader", "seer")]
+    assert process_groups(plan_cells("seer.delay=3"), roles) == [("planner",), ("reader", "seer")], (
+        "a delay is the role's own"
+    )
     for other in ("seer.model=other", "seer.dtype=bfloat16", "seer.batch_size=3"):
-        assert sharing(plan_cells(other), roles) == [("planner",), ("reader",), ("seer",)], other
+        assert process_groups(plan_cells(other), roles) == [("planner",), ("reader",), ("seer",)], other
     scripted = plan_cells("seer=scripted", "planner=scripted")
-    assert sharing(scripted, roles) == [("planner", "seer"), ("reader",)], "hand-written models share a process"
+    assert process_groups(scripted, roles) == [("planner", "seer"), ("reader",)], "hand-written models share a process"
 
 
 def test_an_ablation_swaps_the_part_of_one_role_or_sets_it(scouting: None) -> None:

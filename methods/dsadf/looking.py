@@ -106,10 +106,7 @@ def spec(width: int) -> ArraySpec:
     return ArraySpec("frame_vector_of_state", (width,))
 
 
-def about(role: str, place: Place, snapshots: Array | None) -> Question:
+def about(role: str, place: Place, snapshots: Array) -> Question:
     """Return a question to a role about the frames of these snapshots, uint8 [L, n], which belong to no stored
-    transition; with None, about the frame of the present state of the episode at `place`."""
-    return Question(
-        place.row, np.full(1, -1, np.int64), snapshots, NOTHING, json.dumps(""), role, place.episode,
-        present=snapshots is None,
-    )  # fmt: skip
+    transition."""
+    return Question(place.row, np.full(1, -1, np.int64), snapshots, NOTHING, json.dumps(""), role, place.episode)

@@ -11,8 +11,8 @@ import numpy as np
 from guidebench.harness.episodes import datasets, demonstrations
 from guidebench.harness.identity.cells import record
 from guidebench.harness.interfaces import Question, Unusable
-from guidebench.harness.loop.asking import asked_of, asks_of
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.backends import question_queues, question_roles
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.loop.evaluation import Evaluator, solving
 from guidebench.harness.loop.job import Job
 from guidebench.harness.loop.probes import Probes
@@ -182,8 +182,8 @@ def spent(cell: Cell, directory: Path, manner: Manner, answer: Callable[[str, in
     agent = build.parts["agent"].spawn(build)
     task = build.suite(0).make(cell.names.task)
     task.reset(int(build.streams[0].environment.integers(2**31)))
-    backends: dict[str, Any] = {role: StandIn(cell, role, manner, answer) for role in asked_of(cell, agent)}
-    all_asks, now = asks_of(backends, job, cell), cell.consulted
+    backends: dict[str, Any] = {role: StandIn(cell, role, manner, answer) for role in question_roles(cell, agent)}
+    all_asks, now = question_queues(backends, job, cell), cell.consulted
     asks, consulted = (
         {role: all_asks[role] for role in all_asks if (role in now) == is_consulted} for is_consulted in (False, True)
     )

@@ -15,7 +15,7 @@ from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Question
-from guidebench.harness.loop import asking
+from guidebench.harness.loop import backends
 from guidebench.harness.loop.job import Job
 from guidebench.harness.models.calls import Ticket
 from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
@@ -40,7 +40,8 @@ def follows(cell: Any) -> dict[str, bool]:
     job = Job("t", "d", {}, (0,), models={})
     roles = [part.role for part in cell.models]
     return {
-        role: asks.follows_solver for role, asks in asking.asks_of(dict.fromkeys(roles, backend), job, cell).items()
+        role: asks.follows_solver
+        for role, asks in backends.question_queues(dict.fromkeys(roles, backend), job, cell).items()
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Question
-from guidebench.harness.loop import asking
+from guidebench.harness.loop import backends
 from guidebench.harness.models.messages import Assignment
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
@@ -97,8 +97,8 @@ def watching_method(plugin: Any) -> None:
 
 def test_its_answers_are_the_arrays_that_the_dialogue_makes_and_it_reads_the_prompt(watching_method: None) -> None:
     (cell,) = matrix.plan(COMMAND).cells
-    voice = asking._voice(cell, "critic")
-    suite = asking.RegisteredPart("suite", "minigrid_doorkey")
+    voice = backends._voice(cell, "critic")
+    suite = backends.RegisteredPart("suite", "minigrid_doorkey")
     process = ModelProcess(Assignment(suite, "5x5", {"critic": voice}, {}), 20.0)
     try:
         asks = QuestionQueue(["cell/0"], 2, process, role="critic")

@@ -207,7 +207,7 @@ def test_a_run_with_an_oracle_chat_starts_no_process_and_hears_of_each_stretch_a
     def refuse(*_: Any) -> None:
         raise AssertionError("an oracle needs no process")
 
-    monkeypatch.setattr("guidebench.harness.loop.asking.ModelProcess", refuse)
+    monkeypatch.setattr("guidebench.harness.loop.backends.ModelProcess", refuse)
     study = train(*SHORT, "seeds=[0,1]", packs=[(0, 1)])
     for seed in (0, 1):
         rows = log_rows(next(study.glob(f"*/*/*/seed-{seed}")), "heard")

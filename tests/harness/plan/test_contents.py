@@ -17,7 +17,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity import digests
 from guidebench.harness.identity.cells import record, recorded, rehashed, write_cell
-from guidebench.harness.loop import asking
+from guidebench.harness.loop import backends
 from guidebench.harness.loop.job import Job
 from guidebench.harness.models import cassette_file, study_models
 from guidebench.harness.models.backends import recipes
@@ -316,6 +316,6 @@ def test_outside_training_too_no_other_model_answers_under_a_recorded_digest(mod
     job = Job("eval", "", record(cell), (0,), models={"mode": "record"})
     with (
         pytest.raises(UserError, match=rf"on record is {cell.digests['text_embedder']}"),
-        asking.queues(["text_embedder"], job, cell, None),  # type: ignore[arg-type]
+        backends.queues(["text_embedder"], job, cell, None),  # type: ignore[arg-type]
     ):
         pass

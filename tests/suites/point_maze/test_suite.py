@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("gymnasium_robotics")
 
 from guidebench.harness.loop import probes
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.plan import matrix
 from guidebench.suites.point_maze import PointMaze
 from tests.refusals import check_refused

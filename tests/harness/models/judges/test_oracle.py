@@ -162,7 +162,7 @@ def test_a_run_draws_no_frame_and_its_judgements_err_both_ways_after_their_delay
     def refuse(*_: Any) -> None:
         raise AssertionError("an oracle needs no frame and no process")
 
-    monkeypatch.setattr("guidebench.harness.loop.asking.ModelProcess", refuse)
+    monkeypatch.setattr("guidebench.harness.loop.backends.ModelProcess", refuse)
     monkeypatch.setattr(DoorKeyDrawer, "__init__", refuse)
     settings = (
         *JUDGED, "judge.false_negative=0.5", "judge.false_positive=0.2", "judge.delay=40", "seeds=[0,1,2]",
