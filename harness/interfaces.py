@@ -7,7 +7,7 @@ Axis 0 is the seed everywhere: S seeds of one cell train in one worker, in lock-
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
@@ -23,7 +23,7 @@ from guidebench.harness.types import State as State
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from guidebench.harness.models.calls.base import Answer, Call
+    from guidebench.harness.models.calls.base import Answer, AskModel
     from guidebench.harness.streams import Streams
 
 
@@ -367,11 +367,11 @@ class Dialogue(Protocol):
     calls: int
     """Maximum number of calls per question."""
 
-    async def __call__(self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Answer]]) -> Any:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> Any:
         """Return the answer to a question with this `content` and these `frames`, uint8 [L, height, width, 3]: a JSON
         value or, if the part declares one (`AskingPart.array`), an array of floating-point numbers. Return None if the
         model gave no usable answer, or `Unusable` if the part is to learn what was wrong with the replies; both count
-        as unanswered. `ask` makes one call; a call without an answer returns a Answer with a
+        as unanswered. `ask` makes one call; a call without an answer returns an Answer with a
         `failure`."""
 
 

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from guidebench.harness.models.calls import Answer, Call
+from guidebench.harness.models.calls import Answer, AskModel, Call
 
 
-def converse(model: Any, talk: Callable[[Callable[[Call], Awaitable[Answer]]], Awaitable[Any]]) -> Any:
+def converse(model: Any, talk: Callable[[AskModel], Awaitable[Any]]) -> Any:
     """Return the result of `talk(ask)`, whose calls the model answers; the answers must have no fault."""
 
     async def ask(call: Call) -> Answer:

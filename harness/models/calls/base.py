@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
@@ -285,6 +285,9 @@ class Answer(NamedTuple):
     """Usage that the model actually incurred, failed attempts included; zero for a cached answer."""
     detail: Mapping[str, float | str] = {}
 
+
+AskModel = Callable[[Call], Awaitable[Answer]]
+"""Makes one call of a dialogue; a call without an answer returns an Answer with a `failure`."""
 
 PROBES = "probes"
 """Last word of the name of an account for probes."""
