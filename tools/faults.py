@@ -127,8 +127,8 @@ NAMED = (
     Fault(
         "answer_a_step_early",
         "harness/models/questions.py",
-        "return item.step + (self._delay or 0)",
-        "return item.step + max(0, (self._delay or 0) - 1)",
+        "return ticket.step + (self._delay or 0)",
+        "return ticket.step + max(0, (self._delay or 0) - 1)",
         "An answer counts one step before its delay is over.",
     ),
     Fault(

@@ -37,7 +37,7 @@ from guidebench.harness.models.messages import (
 )
 from guidebench.harness.models.questions import Memory
 
-SERVING = "guidebench.harness.models.serving"
+SERVICE = "guidebench.harness.models.service"
 """The module that runs in the model process. It is not imported here, because it imports the models' libraries."""
 COPYING = 60.0
 """Seconds that a process may take to copy its last answers to a disk that several machines share."""
@@ -210,7 +210,7 @@ class ModelProcess:
         with theirs:
             handles = [theirs.fileno(), *([] if self._requests is None else [self._requests])]
             words = [str(theirs.fileno()), _home(self._assignment.suite.name), *map(str, handles[1:])]
-            self._process = fork_server.start(SERVING, *words, pass_fds=handles, pulse=pulse)
+            self._process = fork_server.start(SERVICE, *words, pass_fds=handles, pulse=pulse)
         pulse.close()
         self._watch = Watch(self._process.pid, pulse, self._stop)
         with contextlib.suppress(ConnectionError, Silent):  # as who waits for the first answer notices

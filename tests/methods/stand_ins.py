@@ -20,7 +20,7 @@ from guidebench.harness.loop.training import Loop
 from guidebench.harness.models.backends.openai_.model import IMAGE_TOKENS
 from guidebench.harness.models.calls import Answer, Call, ChatCall, Ticket, Usage
 from guidebench.harness.models.calls.segment import runs_of
-from guidebench.harness.models.serving import padded
+from guidebench.harness.models.service import padded
 from guidebench.harness.parts import clip_length
 from guidebench.harness.plan import answering, arrays, config, matrix
 from guidebench.harness.plan.config import Cell

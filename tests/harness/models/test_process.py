@@ -22,7 +22,7 @@ from guidebench.harness.models.calls import Answer, Ticket
 from guidebench.harness.models.messages import Assignment, RegisteredPart, Served, Voice
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import Memory, QuestionQueue
-from guidebench.harness.models.serving import padded
+from guidebench.harness.models.service import padded
 from tests.harness.stopping import stop
 
 # Scores a clip by its frames' mean (codes are drawn, so any number will do), and misbehaves on request.

@@ -14,7 +14,7 @@ from guidebench.harness.models.calls import Answer, Ticket
 from guidebench.harness.models.judges.openai_ import OpenAI
 from guidebench.harness.models.judges.transformers_ import Transformers
 from guidebench.harness.models.questions import QuestionAccount
-from guidebench.harness.models.serving import RoleDialogue, _converse
+from guidebench.harness.models.service import RoleDialogue, _converse
 from guidebench.harness.plan.arrays import Declared
 from guidebench.methods.robofume.dialogue import CLASSIFIED, UNANSWERED, SuccessDialogue
 from tests.harness.models.canned import completion, serving
