@@ -22,13 +22,14 @@ from guidebench.harness.interfaces import (
     Metrics,
     Mode,
     Place,
-    Response,
+    Question,
     RunPhase,
     State,
     Transition,
     Update,
 )
 from guidebench.harness.loop.evaluation import Memoryless
+from guidebench.harness.models.calls import Answer
 
 if TYPE_CHECKING:
     from guidebench.baselines.experience import Drawn, Experience, Uneven
@@ -89,10 +90,10 @@ class BaseAgent:
         for experience in self.experiences.values():
             experience.cut()
 
-    def answered(self, answers: Sequence[Response], ctx: Context) -> None:
-        """Pass a judge's responses to the experience whose clips are sent to this role."""
+    def answered(self, answers: Sequence[tuple[Question, Answer]], ctx: Context) -> None:
+        """Pass a judge's answers to the experience whose clips are sent to this role."""
         for experience in self.experiences.values():
-            if experience.judged and experience.judge == answers[0].to:
+            if experience.judged and experience.judge == answers[0][0].to:
                 experience.answered(answers)
 
     def update(self, ctx: Context) -> Metrics:

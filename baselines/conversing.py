@@ -11,13 +11,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from guidebench.harness.models.calls import Call, CallResult, ChatCall, Message
+from guidebench.harness.models.calls import AskModel, ChatCall, Message
 from guidebench.harness.texts import JSON, each_text, mended
 
-AskModel = Callable[[Call], Awaitable[CallResult]]
 Read = TypeVar("Read")
 LONGEST = 100_000
 """Maximum number of characters of a reply that are parsed; 1000 tokens need a twentieth of this (choice)."""

@@ -28,13 +28,13 @@ from guidebench.harness.interfaces import (
     Moment,
     NStep,
     Question,
-    Response,
     State,
     StepWords,
     Transition,
     TransitionColumn,
     Update,
 )
+from guidebench.harness.models.calls import Answer
 from guidebench.harness.parts import DatasetPart
 
 
@@ -155,13 +155,13 @@ class Experience:
         """Pass on a learner's results for a batch to the sampler."""
         self.sampler.feedback(drawn.draw.index, update)
 
-    def answered(self, answers: Sequence[Response]) -> None:
-        """Apply a judge's scores to clips of the seeds `answer.row`, numbered within this experience; a clip without a
-        score stays unjudged."""
-        for answer in answers:
+    def answered(self, answers: Sequence[tuple[Question, Answer]]) -> None:
+        """Apply a judge's scores to clips, whose questions have numbers within this experience as keys; a clip without
+        a score stays unjudged."""
+        for question, answer in answers:
             if answer.value is not None:
-                numbers = answer.key[self.store.holds(answer.key)]
-                self.sampler.scored(answer.row, self.store.slot(numbers), answer.value)
+                numbers = question.key[self.store.holds(question.key)]
+                self.sampler.scored(question.row, self.store.slot(numbers), answer.value)
 
     def evaluated(self, returns: Array) -> None:
         """Pass on the mean evaluation return of each seed, [S]."""
@@ -281,10 +281,10 @@ class Uneven:
             draw = Draw(drawn.draw.index[mine], weight)
             self.by_seed[row].feedback(Drawn(draw, drawn.batch, drawn.ready[mine]), seed_update)
 
-    def answered(self, answers: Sequence[Response]) -> None:
+    def answered(self, answers: Sequence[tuple[Question, Answer]]) -> None:
         """Apply a judge's scores to clips."""
-        for answer in answers:
-            self.by_seed[answer.row].answered([answer._replace(row=0)])
+        for question, answer in answers:
+            self.by_seed[question.row].answered([(question._replace(row=0), answer)])
 
     def evaluated(self, returns: Array) -> None:
         """Pass on the mean evaluation return of each seed, [S]."""

@@ -16,12 +16,13 @@ from guidebench.harness.interfaces import (
     Batch,
     Context,
     Metrics,
-    Response,
+    Question,
     State,
     Store,
     Transition,
     TransitionColumn,
 )
+from guidebench.harness.models.calls import Answer
 from guidebench.harness.parts import CellView
 
 REWARD = ArraySpec("frame_reward")
@@ -40,13 +41,14 @@ class RewardTally:
     def __init__(self, rows: int) -> None:
         self._sum, self._count, self._failed = np.zeros(rows), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
 
-    def add(self, answer: Response) -> bool:
+    def add(self, question: Question, answer: Answer) -> bool:
         """Count the rewards of an answer, [n], or the n that failed; return whether it has rewards."""
+        row = question.row
         if answer.value is None:
-            self._failed[answer.row] += len(answer.key)
+            self._failed[row] += len(question.key)
             return False
-        self._sum[answer.row] += answer.value.sum(dtype=np.float64)
-        self._count[answer.row] += len(answer.value)
+        self._sum[row] += answer.value.sum(dtype=np.float64)
+        self._count[row] += len(answer.value)
         return True
 
     @property
@@ -101,11 +103,11 @@ class FrameRewardGuide(BaseGuide):
         `ended`: whether the episode ends with it."""
         return ""
 
-    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
+    def answered(self, answers: Sequence[tuple[Question, Answer]], store: Store, ctx: Context) -> None:
         """Store the rewards of transitions that are still in the store; all rewards enter the mean."""
-        for answer in answers:
-            if self._tally.add(answer):
-                store.apply(REWARD.name, answer.row, answer.key, answer.value)
+        for question, answer in answers:
+            if self._tally.add(question, answer):
+                store.apply(REWARD.name, question.row, question.key, answer.value)
 
     def shape(self, batch: Batch) -> Batch:
         rewards = batch.columns[REWARD.name]

@@ -3,8 +3,6 @@ crop of frames before they are embedded."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from guidebench.baselines.experience import Clip
@@ -13,12 +11,12 @@ from guidebench.harness.interfaces import (
     ArraySpec,
     Context,
     Question,
-    Response,
     State,
     Store,
     Transition,
     TransitionColumn,
 )
+from guidebench.harness.models.calls import Answer
 
 FRAME = "frame_vector"
 """The column that holds the vectors, and the name of the embedder's answers."""
@@ -59,15 +57,15 @@ class FrameVectors:
                 ctx.ask(clip.close(row)._replace(to=self._role))
         self._clock[ended] = 0
 
-    def answered(self, answer: Response, store: Store) -> None:
+    def answered(self, question: Question, answer: Answer, store: Store) -> None:
         """Keep the vectors of one answer, and interpolate between them."""
         if answer.value is None:
-            self.failed[answer.row] += len(answer.key)
+            self.failed[question.row] += len(question.key)
             return
-        store.apply(FRAME, answer.row, answer.key, answer.value)
+        store.apply(FRAME, question.row, question.key, answer.value)
         if self._every > 1:
-            for number, vector in zip(answer.key.tolist(), answer.value, strict=True):
-                self._fill(answer.row, number, vector, store)
+            for number, vector in zip(question.key.tolist(), answer.value, strict=True):
+                self._fill(question.row, number, vector, store)
 
     def _fill(self, row: int, number: int, vector: Array, store: Store) -> None:
         """Fill in up to k transitions before `number`, as far as they are of its episode, that have no vector yet."""
@@ -101,12 +99,6 @@ def about(row: int, content: str, snapshots: Array | None = None, role: str = "e
     """Return a question for one vector that belongs to no transition, such as that of an instruction. Its key is -1."""
     events = np.zeros((1, 0), bool)
     return Question(row, np.full(1, -1, np.int64), snapshots, events, content, role)
-
-
-def pieces(answers: Sequence[Response]) -> tuple[list[Response], list[Response]]:
-    """Split an embedder's answers into those about transitions, and those to questions made by `about`."""
-    frames = [answer for answer in answers if answer.key[0] >= 0]
-    return frames, [answer for answer in answers if answer.key[0] < 0]
 
 
 def cropped(frames: Array, share: float) -> Array:

@@ -12,7 +12,7 @@ from guidebench.harness.interfaces import (
     Episode,
     Learner,
     Metrics,
-    Response,
+    Question,
     Rewarded,
     RunPhase,
     State,
@@ -21,6 +21,7 @@ from guidebench.harness.interfaces import (
     Transition,
     TransitionColumn,
 )
+from guidebench.harness.models.calls import Answer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,7 +54,7 @@ class BaseGuide:
     def ended(self, episodes: Sequence[Episode], store: Store, ctx: Context) -> None:
         """Do nothing."""
 
-    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
+    def answered(self, answers: Sequence[tuple[Question, Answer]], store: Store, ctx: Context) -> None:
         """Do nothing."""
 
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> Array | int:

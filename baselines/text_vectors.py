@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from guidebench.baselines.by_text import ArraysByText, question
 from guidebench.harness.interfaces import Array, ArraySpec, Place, Question
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall
+from guidebench.harness.models.calls import AskModel, EmbedCall
 
 ROLE = "text_embedder"
 """The role that is asked."""
@@ -24,9 +24,7 @@ class TextVector:
 
     calls = 1
 
-    async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> Array | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> Array | None:
         """Return the vector of the text `content`, float32 [1, d]; None if the model gave none."""
         reply = await ask(EmbedCall((content,)))
         return None if reply.failure else np.asarray(reply.value)

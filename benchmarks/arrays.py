@@ -33,11 +33,10 @@ from benchmarks.table import Line
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Actions, Array, ArraySpec, Build, Observations, Transition, TransitionColumn
 from guidebench.harness.loop import checkpoints
-from guidebench.harness.loop.building import SPACING
-from guidebench.harness.models.calls import Asker, CallResult, EmbedCall, Form, Usage
+from guidebench.harness.loop.build import SPACING
+from guidebench.harness.models.calls import Answer, EmbedCall, Form, Ticket, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
-from guidebench.harness.models.keys import request
-from guidebench.harness.models.messages import ProcessReply
+from guidebench.harness.models.messages import Served
 from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.harness.streams import Streams
 
@@ -111,27 +110,25 @@ def answers(numbers: int, stretch: int, questions: int) -> dict[str, dict[str, f
                 answer_value, _ = fitted(
                     value, Declared(ArraySpec("vector", (numbers,), way), "guide 'mine'", "seer"), stretch
                 )
-            message = ProcessReply(1, CallResult(answer_value, "", TOOK, TOOK))
+            message = Served(Ticket("cell/0", 0, 1), Answer(answer_value, "", TOOK, TOOK))
             coming = ear.submit(receiver.recv)  # a pipe's buffer is smaller than an answer
             sender.send(message)
-            got = coming.result().outcome.value
+            got = coming.result().answer.value
             sizes[way] = len(ForkingPickler.dumps(message)) if way not in sizes else sizes[way]
             stores[way].apply("vector", 0, keys, np.asarray(got, _dtype(way)))
 
         for number in range(questions):
             vectors = random.normal(size=(stretch, numbers)).astype(np.float32)
             for way, kind in ways.items():
-                call = request({"model": "m"}, kind(tuple(f"{number} {n}" for n in range(stretch))), None)
-                asker = Asker("cell/0", number, number)
+                call = kind(tuple(f"{number} {n}" for n in range(stretch))).request({"model": "m"}, None)
+                ticket = Ticket("cell/0", number, number)
 
-                def record(way: str = way, call: Any = call, asker: Asker = asker, vectors: Array = vectors) -> None:
-                    cassettes[way].record(
-                        CassetteEntry(call, asker, "m", CallResult(vectors, "", TOOK, TOOK), {}, TOOK)
-                    )
+                def record(way: str = way, call: Any = call, ticket: Ticket = ticket, vectors: Array = vectors) -> None:
+                    cassettes[way].record(CassetteEntry(call, ticket, "m", Answer(vectors, "", TOOK, TOOK), {}, TOOK))
                     arrive(way, vectors)
 
-                def replay(way: str = way, call: Any = call, asker: Asker = asker) -> None:
-                    outcome = cassettes[way].find(call, asker)
+                def replay(way: str = way, call: Any = call, ticket: Ticket = ticket) -> None:
+                    outcome = cassettes[way].find(call, ticket)
                     assert outcome is not None
                     arrive(way, outcome.value)
 

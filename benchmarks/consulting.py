@@ -82,7 +82,7 @@ def measure(episodes: int, steps: int, latency: float) -> dict[str, Any]:
                     models=asdict(Models()), directory=str(study_models.folder(Path(study))),
                 )  # fmt: skip
                 process = ModelProcess(assignment, 900.0, 2 * episodes)
-                asks = QuestionQueue(1, 0, process)
+                asks = QuestionQueue(["CELL/0"], 0, process)
                 nothing = np.zeros((1, 0), bool)
                 questions = [
                     [Question(0, np.zeros(1, np.int64), layouts[step * episodes + number][None], nothing,

@@ -28,7 +28,7 @@ from benchmarks.judged_training import served
 from benchmarks.table import Line
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Question, StepWords, Transition
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.models import study_models
 from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.process import ModelProcess
@@ -95,11 +95,11 @@ def asking(latency: float, questions: int) -> dict[str, float]:
         )
         assignment = Assignment(
             RegisteredPart("suite", cell.names.suite, asdict(suite)), cell.names.task, {"goals": Voice(chat, 1, asker)},
-            None, runs=tuple(map(str, range(5))), models=asdict(Models()),
+            None, models=asdict(Models()),
             directory=str(study_models.folder(Path(study))),
         )  # fmt: skip
         process = ModelProcess(assignment, 900.0, 16)
-        asks = QuestionQueue(5, 0, process, role="goals", kind="chat")
+        asks = QuestionQueue([str(seed) for seed in range(5)], 0, process, role="goals", kind="chat")
 
         def ask(state: str, rows: int) -> None:
             nothing = np.zeros((1, 0), bool)

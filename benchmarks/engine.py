@@ -27,7 +27,7 @@ from benchmarks.table import Line
 from benchmarks.turns import last_timing
 from guidebench.harness.interfaces import Transition
 from guidebench.harness.loop import checkpoints
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Names

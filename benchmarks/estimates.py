@@ -147,7 +147,7 @@ def train(words: list[str], share: float, least: float) -> dict[str, float]:
 
 def learning_step(cell: Cell) -> int:
     """Return the step of a cell's first gradient step."""
-    from guidebench.harness.loop.building import make_build
+    from guidebench.harness.loop.build import make_build
 
     with tempfile.TemporaryDirectory() as directory:
         build = make_build(cell, (0,), "cpu", [Path(directory)])

@@ -25,8 +25,8 @@ from benchmarks.judged_training import served
 from benchmarks.table import Line
 from guidebench.harness.identity.cells import record
 from guidebench.harness.interfaces import Question
-from guidebench.harness.loop import asking
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.backends import consultations
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.loop.evaluation import Consult, Evaluator
 from guidebench.harness.loop.job import Job
 from guidebench.harness.models.calls import Message
@@ -75,7 +75,7 @@ def evaluated(episodes: int, steps: int, url: str, alone: bool, *words: str) -> 
         build = make_build(cell, [0], "cpu", [Path(study)])
         agent = cell.section("agent").spawn(build)
         evaluator = Evaluator(lambda row: suite.make("mine_iron"), episodes, build.streams)
-        with asking.consultations(job, cell, build) as within:
+        with consultations(job, cell, build) as within:
             ask, started = within("eval/0"), 0.0
 
             def consult(questions: Sequence[Question]) -> list[Any]:

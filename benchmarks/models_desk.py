@@ -27,9 +27,8 @@ import numpy as np
 from benchmarks.table import Line
 from guidebench.harness import settings
 from guidebench.harness.models import desk as desks
-from guidebench.harness.models import keys
 from guidebench.harness.models.budget import Budget, Limits
-from guidebench.harness.models.calls import Asker, Call, ChatCall, JudgeCall, Message, Reply, Usage
+from guidebench.harness.models.calls import Call, ChatCall, JudgeCall, Message, Reply, Ticket, Usage, base
 from guidebench.harness.models.cassette import Cassette, merge
 from guidebench.harness.models.desk import Desk, Policy
 
@@ -93,7 +92,7 @@ def timed(seconds: dict[str, float]) -> Iterator[None]:
         return timing
 
     with (
-        mock.patch.object(keys, "image_digest", clocked("hash", keys.image_digest)),
+        mock.patch.object(base, "image_digest", clocked("hash", base.image_digest)),
         mock.patch.object(desks, "png", clocked("png", desks.png)),
     ):
         yield
@@ -109,7 +108,7 @@ async def live(calls: Sequence[Call], directory: Path, budget: bool) -> dict[str
         seconds = dict.fromkeys(("hash", "png", "processor"), 0.0)
         with timed(seconds):
             started, processor = time.perf_counter(), time.process_time()
-            await desk.answer(call, Asker("cell/0", number, number))
+            await desk.answer(call, Ticket("cell/0", number, number))
             total, processor = time.perf_counter() - started, time.process_time() - processor
         beyond = total - seconds["hash"] - seconds["png"]
         rows.append({**seconds, "processor": processor - seconds["processor"], "total": total, "beyond": beyond})
@@ -128,7 +127,7 @@ async def replay(calls: Sequence[Call], directory: Path) -> dict[str, float]:
         seconds = dict.fromkeys(("hash", "png", "processor"), 0.0)
         with timed(seconds):
             started = time.perf_counter()
-            await desk.answer(call, Asker("cell/0", number, number))
+            await desk.answer(call, Ticket("cell/0", number, number))
             total = time.perf_counter() - started
         rows.append((total, total - seconds["hash"]))
     await desk.close()

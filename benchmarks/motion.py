@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.serving import padded
+from guidebench.harness.models.service import padded
 from guidebench.suites.ogbench_scene import TASKS, SceneDrawing, dynamics
 from guidebench.suites.ogbench_scene.demonstrations import SOLUTIONS, Expert
 from guidebench.suites.ogbench_scene.motion import MOVED, MotionJudge

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.interfaces import Array, Batch, Moment, Observations, Span
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.names import Names
 

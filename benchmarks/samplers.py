@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.table import Line
 from guidebench.harness import registry
 from guidebench.harness.interfaces import Moment, Transition, Update
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.names import Names
 

@@ -182,7 +182,7 @@ def _once(key: Any, make: Any) -> Any:
 def _built(cell: Any) -> dict[str, Any]:
     import tempfile
 
-    from guidebench.harness.loop.building import make_build
+    from guidebench.harness.loop.build import make_build
 
     with tempfile.TemporaryDirectory() as scratch:
         build = make_build(cell, (0,), "cpu", [Path(scratch)])

@@ -7,7 +7,7 @@ Axis 0 is the seed everywhere: S seeds of one cell train in one worker, in lock-
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
@@ -23,7 +23,7 @@ from guidebench.harness.types import State as State
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from guidebench.harness.models.calls.base import Call, CallResult
+    from guidebench.harness.models.calls.base import Answer, AskModel
     from guidebench.harness.streams import Streams
 
 
@@ -319,7 +319,7 @@ class Question(NamedTuple):
 
     row: int
     key: Array  # int64 [m], the sender's ids of the transitions or queries that the answer concerns
-    snapshots: Array | None  # uint8 [L, n], of the frames to draw
+    snapshots: Array | None  # uint8 [L, n], of the frames to draw; None for a question without frames
     events: Array  # bool [m, E], the task's events in these transitions; only an oracle may read them
     content: str = ""  # JSON, of a dialogue
     to: str = "judge"
@@ -330,27 +330,13 @@ class Question(NamedTuple):
     """`Transition.measures` of these transitions, float32 [m, P]; only an oracle may read them."""
     solver: Callable[[], Any] | None = None
     """Returns the action of the suite's own solver in the state in which a consulted question finds the task of its
-    seed, or of its episode. The loop adds it; only an oracle that declares it receives it (`ModelPart.follows_solver`).
-    None elsewhere, and for a task without a solver (`harness.capabilities.HasExpert`)."""
-    present: bool = False
-    """Whether the frame to draw is that of the state in which a consulted question finds the task of its seed, or of
-    its episode; `snapshots` is None, and the loop adds it."""
-
-
-class Response(NamedTuple):
-    """The response to a Question, delivered at this step."""
-
-    row: int
-    key: Array
-    value: Any
-    """The judge's P(yes) in [0, 1]; the JSON value that a dialogue returned; or the array [len(key), *shape] that the
-    sending part declares for the role. None if there is no usable answer."""
-    to: str = "judge"
+    seed, or of its episode. The loop sets it, so that no agent sees it, and only an oracle that declares it receives it
+    (`ModelPart.follows_solver`). None for a task without a solver (`harness.capabilities.HasExpert`)."""
 
 
 class ArraySpec(NamedTuple):
     """Declares array answers in a role: one array of `shape` per key of a question (`Question.key`), so that the value
-    of its Response is [len(key), *shape] of exactly this dtype."""
+    of its Answer is [len(key), *shape] of exactly this dtype."""
 
     name: str
     """Name in errors, and of the column made by `column`."""
@@ -359,8 +345,8 @@ class ArraySpec(NamedTuple):
     """float32 or float16; the dialogue's result is cast to it."""
 
     def column(self, initial: float = float("nan"), batched: bool = True) -> TransitionColumn:
-        """Return a late column for the array of each transition; `Store.apply` fills it from a Response's key and
-        value."""
+        """Return a late column for the array of each transition; `Store.apply` fills it from a question's key and
+        the value of its answer."""
         return TransitionColumn(self.name, "late", self.shape, self.dtype, initial, batched)
 
 
@@ -381,11 +367,11 @@ class Dialogue(Protocol):
     calls: int
     """Maximum number of calls per question."""
 
-    async def __call__(self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]) -> Any:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> Any:
         """Return the answer to a question with this `content` and these `frames`, uint8 [L, height, width, 3]: a JSON
         value or, if the part declares one (`AskingPart.array`), an array of floating-point numbers. Return None if the
         model gave no usable answer, or `Unusable` if the part is to learn what was wrong with the replies; both count
-        as unanswered. `ask` makes one call; a call without an answer returns a CallResult with a
+        as unanswered. `ask` makes one call; a call without an answer returns an Answer with a
         `failure`."""
 
 
@@ -418,7 +404,7 @@ class Context(Protocol):
         episode is drawn from here."""
 
     def ask(self, ask: Question) -> None:
-        """Send a question; its response is passed to `answered` after the model's delay."""
+        """Send a question; it is passed to `answered` with its answer, after the model's delay."""
 
     def consult(self, questions: Sequence[Question]) -> list[Any]:
         """Return the answer to each question, in order, synchronously; None if there is no usable answer, and for a
@@ -500,8 +486,8 @@ class Agent(Protocol):
         """Mark that the next observed transition does not follow the last one although no episode ended: a dataset is
         observed while episodes of the environment are unfinished, and these continue after it."""
 
-    def answered(self, answers: Sequence[Response], ctx: Context) -> None:
-        """Receive responses, all of one role, that take effect at this step."""
+    def answered(self, answers: Sequence[tuple[Question, Answer]], ctx: Context) -> None:
+        """Receive questions, all of one role, whose answers take effect at this step."""
 
     def update(self, ctx: Context) -> Metrics:
         """Take the gradient steps due now and return their metrics; empty if none is due."""
@@ -666,8 +652,8 @@ class Guide(Protocol):
     def ended(self, episodes: Sequence[Episode], store: Store, ctx: Context) -> None:
         """Receive episodes that ended with the transition observed last."""
 
-    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
-        """Receive responses to the guide's questions."""
+    def answered(self, answers: Sequence[tuple[Question, Answer]], store: Store, ctx: Context) -> None:
+        """Receive the guide's questions whose answers take effect at this step."""
 
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> Array | int:
         """Train the guide's networks, rewrite columns or reset parts of the learner. Called once per environment step,

@@ -32,7 +32,7 @@ processes.begin()
 logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # no warning that the PDF uses other fonts
 
 IMPORTED = (
-    "torch", "pandas", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.serving",
+    "torch", "pandas", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.service",
     "guidebench.results", "guidebench.harness.commands.run_", "tests.skeletons.killable_training", "tests.preloading",
 )  # fmt: skip
 """Modules preloaded in the interpreter from which the tests' processes are forked."""

@@ -68,7 +68,7 @@ READERS: dict[str, str] = {
     "harness/models/hosts/keeper:Hosts._work": TEXT,
     "harness/models/hosts/wire:receive": TEXT,
     "harness/models/hosts/wire:receive_now": TEXT,
-    "harness/models/serving:_read": TEXT,
+    "harness/models/service:_read": TEXT,
     "harness/outside:_parsed": APART,
     "harness/outside:arrays": APART,
     "harness/outside:check_parquet": APART,

@@ -16,7 +16,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity import digests
 from guidebench.harness.identity.cells import record, recorded
-from guidebench.harness.loop.asking import sharing
+from guidebench.harness.loop.backends import process_groups
 from guidebench.harness.plan import matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.run import readiness
@@ -104,12 +104,12 @@ FOLDER = {
                     ctx.ask(Question(row, key, None, nothing, json.dumps(ctx.step), "planner"))
 
             def answered(self, answers, store, ctx):
-                for answer in answers:
-                    bonus = float(answer.value)
-                    said = {"role": answer.to, "number": int(self.heard[answer.row]), "bonus": bonus}
-                    ctx.note("sightings", answer.row, said)
-                    self.sums[answer.row] += bonus
-                    self.heard[answer.row] += 1
+                for question, answer in answers:
+                    bonus, row = float(answer.value), question.row
+                    said = {"role": question.to, "number": int(self.heard[row]), "bonus": bonus}
+                    ctx.note("sightings", row, said)
+                    self.sums[row] += bonus
+                    self.heard[row] += 1
 
             def shape(self, batch):
                 mean = (self.sums / np.maximum(self.heard, 1)).astype(np.float32)
@@ -229,12 +229,14 @@ def test_a_page_of_settings_says_what_a_role_is_for(scouting: None, capsys: pyte
 
 def test_roles_share_a_process_where_one_model_answers_in_both(scouting: None) -> None:
     roles = ["planner", "reader", "seer"]
-    assert sharing(plan_cells(), roles) == [("planner",), ("reader", "seer")]
-    assert sharing(plan_cells("seer.delay=3"), roles) == [("planner",), ("reader", "seer")], "a delay is the role's own"
+    assert process_groups(plan_cells(), roles) == [("planner",), ("reader", "seer")]
+    assert process_groups(plan_cells("seer.delay=3"), roles) == [("planner",), ("reader", "seer")], (
+        "a delay is the role's own"
+    )
     for other in ("seer.model=other", "seer.dtype=bfloat16", "seer.batch_size=3"):
-        assert sharing(plan_cells(other), roles) == [("planner",), ("reader",), ("seer",)], other
+        assert process_groups(plan_cells(other), roles) == [("planner",), ("reader",), ("seer",)], other
     scripted = plan_cells("seer=scripted", "planner=scripted")
-    assert sharing(scripted, roles) == [("planner", "seer"), ("reader",)], "hand-written models share a process"
+    assert process_groups(scripted, roles) == [("planner", "seer"), ("reader",)], "hand-written models share a process"
 
 
 def test_an_ablation_swaps_the_part_of_one_role_or_sets_it(scouting: None) -> None:

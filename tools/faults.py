@@ -127,15 +127,15 @@ NAMED = (
     Fault(
         "answer_a_step_early",
         "harness/models/questions.py",
-        "return item.step + (self._delay or 0)",
-        "return item.step + max(0, (self._delay or 0) - 1)",
+        "return ticket.step + (self._delay or 0)",
+        "return ticket.step + max(0, (self._delay or 0) - 1)",
         "An answer counts one step before its delay is over.",
     ),
     Fault(
         "scope_not_in_key",
-        "harness/models/keys.py",
-        "[asker.run, asker.role, asker.scope, asker.ordinal]",
-        "[asker.run, asker.role, asker.ordinal]",
+        "harness/models/calls/base.py",
+        "[ticket.run, ticket.role, ticket.scope, ticket.ordinal]",
+        "[ticket.run, ticket.role, ticket.ordinal]",
         "A sampled call of an evaluation has the key of one of training, so its recorded answer is reused.",
     ),
     Fault(

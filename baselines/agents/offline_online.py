@@ -20,11 +20,12 @@ from guidebench.harness.interfaces import (
     Build,
     Context,
     Metrics,
-    Response,
+    Question,
     RunPhase,
     Transition,
     Update,
 )
+from guidebench.harness.models.calls import Answer
 from guidebench.harness.parts import AgentPart, CellView
 from guidebench.harness.recipes import Layer, Method
 from guidebench.harness.registry import register
@@ -117,7 +118,7 @@ class OfflineOnlineAgent(GuidedAgent):
         else:
             self.guide.observed(self.experience.add(transition, ctx), transition, self.experience.store, ctx)
 
-    def answered(self, answers: Sequence[Response], ctx: Context) -> None:
+    def answered(self, answers: Sequence[tuple[Question, Answer]], ctx: Context) -> None:
         self.guide.answered(answers, self.experience.store, ctx)
 
     def update(self, ctx: Context) -> Metrics:

@@ -21,12 +21,13 @@ from guidebench.harness.interfaces import (
     Learner,
     Loss,
     Metrics,
-    Response,
+    Question,
     RunPhase,
     State,
     Transition,
     Update,
 )
+from guidebench.harness.models.calls import Answer
 from guidebench.harness.parts import AgentPart, AskingPart, CellView, ReplayPart
 from guidebench.harness.registry import register
 
@@ -90,8 +91,8 @@ class StandardAgent(GuidedAgent):
         slot = self.experience.add(transition, ctx)
         self.guide.observed(slot, transition, self.experience.store, ctx)
 
-    def answered(self, answers: Sequence[Response], ctx: Context) -> None:
-        if self.experience.judged and answers[0].to == self.experience.judge:
+    def answered(self, answers: Sequence[tuple[Question, Answer]], ctx: Context) -> None:
+        if self.experience.judged and answers[0][0].to == self.experience.judge:
             self.experience.answered(answers)
         else:
             self.guide.answered(answers, self.experience.store, ctx)

@@ -155,15 +155,9 @@ def solving(agent: AgentPart, suite: Callable[[int], Suite], task: str) -> Solve
     return lambda row, made, seed: solver(suite(row), task, made, seed)
 
 
-def placed(question: Question, task: Task | None) -> Question:
-    """Return a question with what the loop adds to it: the solver of the task that it concerns, if any, and the
-    snapshot of the task's present state if it asks about that."""
-    if task is None:
-        return question
-    solver = task.expert if isinstance(task, HasExpert) else None
-    return question._replace(
-        solver=solver, snapshots=task.snapshot()[None] if question.present else question.snapshots
-    )  # fmt: skip
+def with_solver(question: Question, task: Task | None) -> Question:
+    """Return a question with the solver of the task that it concerns, if any."""
+    return question._replace(solver=task.expert if isinstance(task, HasExpert) else None)
 
 
 class Evaluator:
@@ -209,9 +203,8 @@ class Evaluator:
         played = dict(zip(places, tasks, strict=True))
 
         def answer(questions: Sequence[Question]) -> list[Any]:
-            return consult(
-                [placed(question, played.get(Place(question.row, question.episode))) for question in questions]
-            )
+            places = (Place(question.row, question.episode) for question in questions)
+            return consult([with_solver(*pair) for pair in zip(questions, map(played.get, places), strict=True)])
 
         def shot(place: Place) -> Array:
             return played[place].snapshot()

@@ -18,7 +18,8 @@ import numpy as np
 from guidebench.harness.capabilities import HasExpert
 from guidebench.harness.errors import Stopped
 from guidebench.harness.interfaces import Actions, Agent, Array, Build, Question, Suite
-from guidebench.harness.models.questions import Backend, InFlight
+from guidebench.harness.models.calls import Ticket
+from guidebench.harness.models.questions import Backend
 from guidebench.harness.parts import TeacherPart, clip_length
 
 STRETCH = 32
@@ -163,10 +164,15 @@ class Probes:
         self._write = write
 
     def describe(
-        self, rows: Sequence[int], judge: Backend | None, stop: Callable[[], bool], role: str = "judge"
+        self,
+        rows: Sequence[int],
+        judge: Backend | None,
+        runs: Sequence[str],
+        stop: Callable[[], bool],
+        role: str = "judge",
     ) -> None:
-        """Write the reference episode of seed rows `rows` and the judge's scores of its clips. Raise Stopped if `stop`
-        returns True.
+        """Write the reference episode of seed rows `rows` and the judge's scores of its clips. `runs`: CELL/SEED of
+        every seed row. Raise Stopped if `stop` returns True.
 
         The judge's counters are restored afterwards, since they count only the clips of the run.
         """
@@ -177,7 +183,7 @@ class Probes:
             self._write(row, 0, self._description(episode))
             if judge is not None:
                 spent = judge.seconds, judge.clips
-                self._write(row, 0, self._clip_scores(episode, row, judge, stop, role))
+                self._write(row, 0, self._clip_scores(episode, row, judge, runs[row], stop, role))
                 judge.seconds, judge.clips = spent
 
     def _description(self, episode: Reference) -> Iterator[Point]:
@@ -190,24 +196,22 @@ class Probes:
                 yield Point(t, f"event/{self._events[number]}", 1.0)
 
     def _clip_scores(
-        self, episode: Reference, row: int, judge: Backend, stop: Callable[[], bool], role: str
+        self, episode: Reference, row: int, judge: Backend, run: str, stop: Callable[[], bool], role: str
     ) -> Iterator[Point]:
-        """Yield the scores of the clips, each at its middle move. Questions have negative numbers, since those of
-        training start at 0."""
-        in_flight = []
+        """Yield the scores of the clips, each at its middle move."""
         starts = clip_starts(len(episode.expert), self._window)
-        for number, start in enumerate(starts):
+        tickets = [Ticket(run, ORDINALS + number, 0, role, probe=True) for number in range(len(starts))]
+        for ticket, start in zip(tickets, starts, strict=True):
             moves = slice(start, start + self._window)
-            ask = Question(row, np.zeros(0, np.int64), episode.snapshots[moves], episode.events[moves], to=role)
-            flight = InFlight(-1 - number - row * len(starts), ORDINALS + number, 0, ask, probe=True)
-            in_flight.append((start, flight))
-            judge.ask(in_flight[-1][1])
-        for start, flight in in_flight:
+            judge.ask(
+                ticket, Question(row, np.zeros(0, np.int64), episode.snapshots[moves], episode.events[moves], to=role)
+            )
+        for ticket, start in zip(tickets, starts, strict=True):
             if stop():
                 raise Stopped
-            reply, _ = judge.take(flight.number)
-            if not reply.failure:
-                yield Point(start + self._window // 2, "judge", float(reply.value))
+            answer, _ = judge.take(ticket)
+            if not answer.failure:
+                yield Point(start + self._window // 2, "judge", float(answer.value))
 
     def __call__(self, agent: Agent, step: int, rows: Sequence[int]) -> None:
         """Write critic values and learnt rewards of each move, if `step` is a step to probe."""

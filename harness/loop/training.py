@@ -30,8 +30,9 @@ from guidebench.harness.interfaces import (
     Transition,
 )
 from guidebench.harness.loop.env_workers import at_once
-from guidebench.harness.loop.evaluation import Evaluator, Note, Result, placed
-from guidebench.harness.models.questions import Due, QuestionAccount, QuestionQueue, consult
+from guidebench.harness.loop.evaluation import Evaluator, Note, Result, with_solver
+from guidebench.harness.models.calls.base import Answer, Ticket
+from guidebench.harness.models.questions import QuestionAccount, QuestionQueue, consult
 from guidebench.harness.streams import Streams
 from guidebench.harness.trajectories import Demonstration
 
@@ -110,7 +111,7 @@ class Journal(Protocol):
 
     def measured(self, row: int, step: int, metrics: dict[str, float]) -> None: ...
 
-    def judged(self, due: Due, step: int) -> None: ...
+    def judged(self, ticket: Ticket, question: Question, answer: Answer, step: int) -> None: ...
 
     def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None: ...
 
@@ -210,19 +211,18 @@ class Loop:
 
     def consult(self, questions: Sequence[Question]) -> list[Any]:
         """Return the answers to questions of training synchronously."""
-        completed_questions = [placed(question, self.tasks[question.row]) for question in questions]
-        return self._consult(completed_questions, [""] * len(completed_questions))
+        return self._consult([(with_solver(question, self.tasks[question.row]), "") for question in questions])
 
-    def _consult(self, questions: Sequence[Question], scopes: Sequence[str]) -> list[Any]:
-        """Return the answer to each question, in order; None for a stopped seed, whose question is not sent."""
-        scoped = [*zip(questions, scopes, strict=True)]
+    def _consult(self, questions: Sequence[tuple[Question, str]]) -> list[Any]:
+        """Return the answer to each question, given with its scope, in order; None for a stopped seed, whose question
+        is not sent."""
 
         def stop() -> bool:
             phase = EVALUATING if self._evaluating else self._phase_shown
             self._journal.consulting(self.step, self._score, self._waited, self._accounts, phase)
             return self._stop()
 
-        return consult(self._consulted, scoped, self.step, stop, self.agent.active)
+        return consult(self._consulted, questions, self.step, stop, self.agent.active)
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
         self._journal.noted(log, row, self.step, values)
@@ -349,10 +349,9 @@ class Loop:
 
     def _answer(self, asks: QuestionQueue) -> None:
         if answers := asks.due(self.step):
-            self.agent.answered([due.answer for due in answers], self)
-            for due in answers:
-                if asks.clips:
-                    self._journal.judged(due, self.step)
+            self.agent.answered([(question, answer) for _, question, answer in answers], self)
+            for due in answers if asks.clips else ():
+                self._journal.judged(*due, self.step)
 
     def _take_in(self, metrics: Metrics) -> None:
         for name, values in metrics.items():
@@ -404,7 +403,7 @@ class Loop:
             asks.begin_scopes()
 
         def consult(questions: Sequence[Question]) -> list[Any]:
-            return self._consult(questions, [f"evaluation/{self.step}/{question.episode}" for question in questions])
+            return self._consult([(question, f"evaluation/{self.step}/{question.episode}") for question in questions])
 
         notes: list[Note] = []
         self._evaluating = True

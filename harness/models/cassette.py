@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.calls import Asker, CallResult, Usage
+from guidebench.harness.models.calls import Answer, Request, Ticket, Usage
 from guidebench.harness.models.cassette_file import (
     COLUMNS,
     PATIENCE,
@@ -36,7 +36,6 @@ from guidebench.harness.models.cassette_file import (
     transaction,
     uri,
 )
-from guidebench.harness.models.keys import Request
 from guidebench.harness.records import leases
 from guidebench.harness.records.leases import Lease
 
@@ -65,9 +64,9 @@ class CassetteEntry(NamedTuple):
     """Outcome of one call of a run, to be recorded."""
 
     request: Request
-    asker: Asker
+    ticket: Ticket
     model: str
-    outcome: CallResult
+    outcome: Answer
     images: Mapping[str, bytes]
     """PNGs by digest."""
     spent: Usage
@@ -81,7 +80,7 @@ _Stored = tuple[str, bytes | None]
 class _RecordedOutcome(NamedTuple):
     """An outcome as a cassette holds it, and the run that received it."""
 
-    outcome: CallResult
+    outcome: Answer
     stored: _Stored
     run: str
     model: str
@@ -101,20 +100,20 @@ class Cassette:
         self._accounts: dict[tuple[str, str], int] = {}
         """Account and model -> their row of `spent` in the shard, which holds their sum."""
 
-    def find(self, request: Request, asker: Asker) -> CallResult | None:
+    def find(self, request: Request, ticket: Ticket) -> Answer | None:
         """Return the recorded outcome of a question, preferably this run's, else any run's; None if there is none."""
-        recorded = self._find(request, asker)
+        recorded = self._find(request, ticket)
         return None if recorded is None else recorded.outcome
 
-    def adopt(self, request: Request, asker: Asker) -> CallResult | None:
+    def adopt(self, request: Request, ticket: Ticket) -> Answer | None:
         """Return the outcome that `find` returns; if it belongs to another run, record it as this run's too."""
-        recorded = self._find(request, asker)
+        recorded = self._find(request, ticket)
         if recorded is None:
             return None
-        if recorded.run != asker.run:
+        if recorded.run != ticket.run:
             with self._writing() as db:
                 insert(db, "requests", [(request.key, request.text)])
-                _insert_outcome(db, request.key, asker, recorded.model, recorded.outcome, recorded.stored)
+                _insert_outcome(db, request.key, ticket, recorded.model, recorded.outcome, recorded.stored)
         return recorded.outcome
 
     def lacks(self, digests: Iterable[str]) -> set[str]:
@@ -125,12 +124,12 @@ class Cassette:
     def record(self, *entries: CassetteEntry) -> None:
         """Record outcomes in one transaction. Raise UserError if the disk is full."""
         with self._writing() as db:
-            for request, asker, model, outcome, images, spent in entries:
+            for request, ticket, model, outcome, images, spent in entries:
                 stored = ("", None) if outcome.failure else encoded(type(request.call), outcome.value)
                 insert(db, "images", images.items())
                 insert(db, "requests", [(request.key, request.text)])
-                _insert_outcome(db, request.key, asker, model, outcome, stored)
-                self._add(db, asker.account, model, spent)
+                _insert_outcome(db, request.key, ticket, model, outcome, stored)
+                self._add(db, ticket.account, model, spent)
 
     def dropped(self, request: Request) -> bool:
         """Return whether a call was answered by an array that was dropped from the cassettes since."""
@@ -139,7 +138,7 @@ class Cassette:
         return array and any(db.execute(query, (request.key,)).fetchone()[0] for _, db in self._files())
 
     def spend(self, account: str, model: str, usage: Usage) -> None:
-        """Record usage that was actually incurred, whatever the outcome (`Asker.account`)."""
+        """Record usage that was actually incurred, whatever the outcome (`Ticket.account`)."""
         with self._writing() as db:
             self._add(db, account, model, usage)
 
@@ -167,29 +166,29 @@ class Cassette:
             db.close()
         self._sources, self._shard_db, self._accounts = {}, None, {}
 
-    def _find(self, request: Request, asker: Asker) -> _RecordedOutcome | None:
+    def _find(self, request: Request, ticket: Ticket) -> _RecordedOutcome | None:
         key = request.key
         for path, db in self._files():
             with _reading(path):
-                row = db.execute(FAILURE, (key, asker.run, asker.role, asker.scope, asker.ordinal)).fetchone()
+                row = db.execute(FAILURE, (key, ticket.run, ticket.role, ticket.scope, ticket.ordinal)).fetchone()
                 if row is not None:
                     kind, detail, *took = row
-                    outcome = CallResult(None, kind, Usage(*took), detail=json.loads(detail))
-                    return _RecordedOutcome(outcome, ("", None), asker.run, "")
+                    outcome = Answer(None, kind, Usage(*took), detail=json.loads(detail))
+                    return _RecordedOutcome(outcome, ("", None), ticket.run, "")
         recorded, kind = None, type(request.call)
         array = kind.array is not None
         for path, db in self._files():
             with _reading(path):
-                row = db.execute(ARRAY if array else ANSWER, (key, asker.run)).fetchone()
-                if row is not None and (recorded is None or row[0] == asker.run):
+                row = db.execute(ARRAY if array else ANSWER, (key, ticket.run)).fetchone()
+                if row is not None and (recorded is None or row[0] == ticket.run):
                     run, model, text, detail, *took = row
                     data = db.execute(DATA, (key, run)).fetchone()[0] if array else None
                     answer = decoded(kind, text, data)
                     if array and (wrong := request.call.fault(answer)):
                         raise ValueError(wrong)
-                    outcome = CallResult(answer, "", Usage(*took), detail=json.loads(detail))
+                    outcome = Answer(answer, "", Usage(*took), detail=json.loads(detail))
                     recorded = _RecordedOutcome(outcome, (text, data), run, model)
-                    if run == asker.run:
+                    if run == ticket.run:
                         return recorded
         return recorded
 
@@ -236,16 +235,16 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _insert_outcome(
-    db: sqlite3.Connection, key: str, asker: Asker, model: str, outcome: CallResult, stored: _Stored
+    db: sqlite3.Connection, key: str, ticket: Ticket, model: str, outcome: Answer, stored: _Stored
 ) -> None:
-    rest = (asker.role, asker.scope, asker.ordinal, asker.step, model, dumps(dict(outcome.detail)), *outcome.usage)
+    rest = (ticket.role, ticket.scope, ticket.ordinal, ticket.step, model, dumps(dict(outcome.detail)), *outcome.usage)
     if outcome.failure:
-        insert(db, "failures", [(key, asker.run, outcome.failure, *rest)])
+        insert(db, "failures", [(key, ticket.run, outcome.failure, *rest)])
     else:
         text, data = stored
-        insert(db, "answers", [(key, asker.run, text, *rest)])
+        insert(db, "answers", [(key, ticket.run, text, *rest)])
         if data is not None:
-            insert(db, "arrays", [(key, asker.run, data)])
+            insert(db, "arrays", [(key, ticket.run, data)])
 
 
 def missing_images(db: sqlite3.Connection, digests: set[str]) -> set[str]:

@@ -19,9 +19,8 @@ import numpy as np
 
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
-from guidebench.harness.models import keys
 from guidebench.harness.models.backends.images import pixels
-from guidebench.harness.models.calls import Call, FailureKind, Usage
+from guidebench.harness.models.calls import Call, FailureKind, Usage, image_digest, key_of
 from guidebench.harness.models.cassette_file import COLUMNS, STRANGERS, NotKept, faults_of, opened, read
 from guidebench.harness.texts import JSON
 
@@ -82,12 +81,12 @@ def printable(text: str) -> str:
 def _image(row: StoredCall, _: sqlite3.Connection) -> None:
     if not isinstance(row["png"], bytes):
         raise ValueError(f"expected bytes, got {type(row['png']).__name__}")
-    if keys.image_digest(pixels(row["png"])) != row["digest"]:
+    if image_digest(pixels(row["png"])) != row["digest"]:
         raise ValueError("the image has another digest")
 
 
 def _request(row: StoredCall, _: sqlite3.Connection) -> None:
-    if keys.key_of(_text(row["text"], LONGEST)) != row["key"]:
+    if key_of(_text(row["text"], LONGEST)) != row["key"]:
         raise ValueError("the request has another key")
     _parse_call(row["text"])
 

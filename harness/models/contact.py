@@ -24,11 +24,11 @@ from guidebench.harness.execution import Models
 from guidebench.harness.heartbeats import SILENT_AFTER, Silent
 from guidebench.harness.models import study_models
 from guidebench.harness.models.access import Served
-from guidebench.harness.models.calls import Asker, CallResult, FailureKind
+from guidebench.harness.models.calls import Answer, FailureKind, Ticket
 from guidebench.harness.models.checkup import tiny
 from guidebench.harness.models.spending import FIRST_CALL
 
-ASKER = Asker(FIRST_CALL, 0, 0)
+ASKER = Ticket(FIRST_CALL, 0, 0)
 ATTEMPTS = 3
 """Attempts per call: a single lost packet stops no study, and a dead server is detected within seconds."""
 ANSWERED_ANYHOW: frozenset[FailureKind] = frozenset(("malformed", "refused", "empty"))
@@ -99,10 +99,10 @@ def distinct(models: Iterable[StudyModel]) -> list[StudyModel]:
     return list(model_of_settings.values())
 
 
-def _ask(model: StudyModel, models: Models, directory: Path, device: str, shared: bool) -> CallResult:
+def _ask(model: StudyModel, models: Models, directory: Path, device: str, shared: bool) -> Answer:
     """Return the outcome of one call, through a desk that records no answer and respects the study's budget."""
 
-    async def attempt() -> CallResult:
+    async def attempt() -> Answer:
         live = dataclasses.replace(models, mode="live")
         with tempfile.TemporaryDirectory() as scratch:
             other = study_models.Shared(scratch, "contact") if shared else None
@@ -117,12 +117,12 @@ def _ask(model: StudyModel, models: Models, directory: Path, device: str, shared
 
 def _ask_in_process(
     silent_after: float, model: StudyModel, models: Models, directory: Path, device: str, shared: bool
-) -> CallResult:
+) -> Answer:
     """Run `_ask` in a separate process, whose end frees the loaded model."""
     with Companion(_serve, silent_after) as process:
         try:
             process.send((model, models, directory, device, shared))
-            answer: CallResult | Exception = process.receive()
+            answer: Answer | Exception = process.receive()
         except (EOFError, ConnectionError):
             raise UserError("its process ended while it was loaded or asked; memory may be too small for it") from None
         except Silent as silent:
@@ -135,7 +135,7 @@ def _ask_in_process(
 def _serve(connection: Connection) -> None:
     """Receive the arguments of `_ask` from a connection, and send back its return value or the exception it raised."""
     for arguments in reader_process.requests(connection):
-        answer: CallResult | Exception
+        answer: Answer | Exception
         try:
             answer = _ask(*arguments)
         except Exception as error:

@@ -18,25 +18,24 @@ import numpy as np
 
 from guidebench.harness.errors import MissingCall, UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models import keys
 from guidebench.harness.models.backends.faults import Breaker, recordable, scrubbed
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.budget import Budget
 from guidebench.harness.models.calls import (
     ONE_CALL,
     RETRYABLE,
-    Asker,
+    Answer,
     Call,
-    CallResult,
     Failure,
     Model,
     Reply,
+    Request,
+    Ticket,
     Usage,
     counting,
 )
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
 from guidebench.harness.models.grants import Grants
-from guidebench.harness.models.keys import Request
 
 Mode = Literal["record", "live", "replay"]
 Result = TypeVar("Result")
@@ -97,7 +96,7 @@ class Desk:
         self._rng = rng if rng is not None else np.random.default_rng()
         self._slots = asyncio.Semaphore(policy.in_flight)
         self._breaker = Breaker(policy.breaker_after, policy.breaker_seconds)
-        self._asking: dict[str, asyncio.Task[CallResult]] = {}
+        self._asking: dict[str, asyncio.Task[Answer]] = {}
         self._unwritten: list[CassetteEntry] = []
         self._not_before = 0.0
         self._closing = False
@@ -106,7 +105,7 @@ class Desk:
         self._idle: asyncio.TimerHandle | None = None
         """Timer that releases this process's part of the budget if no call follows."""
 
-    async def answer(self, call: Call, asker: Asker) -> CallResult:
+    async def answer(self, call: Call, ticket: Ticket) -> Answer:
         """Return the outcome of a call, which is on disk by then if the mode records.
 
         Raise MissingCall in replay for a call that was never recorded, BudgetReached, and UserError if the model cannot
@@ -117,18 +116,18 @@ class Desk:
                 f"{self._name} got a call of kind {call.kind!r} and answers only {' and '.join(self._answers)}; "
                 f"the part that asks has to declare such calls in `puts`, so that this is said before a run starts"
             )
-        request = await _work(call.images(), lambda: keys.request(self._identity, call, asker))
-        recorded = self._look_up(request, asker)
+        request = await _work(call.images(), lambda: call.request(self._identity, ticket))
+        recorded = self._look_up(request, ticket)
         if recorded is not None:
             return recorded
         asking = self._asking.get(request.key)
         if asking is None:
-            asking = self._asking[request.key] = asyncio.create_task(self._ask(call, request, asker))
+            asking = self._asking[request.key] = asyncio.create_task(self._ask(call, request, ticket))
             asking.add_done_callback(lambda _: self._asking.pop(request.key))
             return await asyncio.shield(asking)
         outcome = (await asyncio.shield(asking))._replace(billed=Usage())
         if self._mode == "record" and self._cassette is not None:
-            self._cassette.record(CassetteEntry(request, asker, self._name, outcome, {}, outcome.billed))
+            self._cassette.record(CassetteEntry(request, ticket, self._name, outcome, {}, outcome.billed))
         return outcome
 
     def bill(self) -> None:
@@ -170,12 +169,12 @@ class Desk:
                 if self._model is not None:
                     await self._model.close()
 
-    def _look_up(self, request: Request, asker: Asker) -> CallResult | None:
+    def _look_up(self, request: Request, ticket: Ticket) -> Answer | None:
         if self._cassette is None or self._mode == "live":
             return None
         if self._mode == "record":
-            return self._cassette.adopt(request, asker)
-        recorded = self._cassette.find(request, asker)
+            return self._cassette.adopt(request, ticket)
+        recorded = self._cassette.find(request, ticket)
         if recorded is None:
             missing = (
                 "was answered by an array whose numbers were not kept (models.keep_arrays=finished)"
@@ -183,27 +182,27 @@ class Desk:
                 else "was never recorded"
             )
             raise MissingCall(
-                f"run {asker.run}, step {asker.step}: question {asker.ordinal} to {self._name} {missing}, and "
+                f"run {ticket.run}, step {ticket.step}: question {ticket.ordinal} to {self._name} {missing}, and "
                 f"models.mode=replay asks nothing; add what is missing with `bench models import`, or run the same "
                 f"command with models.mode=record"
             )
         return recorded
 
-    async def _ask(self, call: Call, request: Request, asker: Asker) -> CallResult:
+    async def _ask(self, call: Call, request: Request, ticket: Ticket) -> Answer:
         """Ask the model and record the outcome."""
         async with self._slots:
-            outcome, spent = await self._attempts(call, asker)
+            outcome, spent = await self._attempts(call, ticket)
         if self._cassette is not None and self._mode == "record":
             missing = set() if outcome.failure else self._cassette.lacks(request.images)
             new = {digest: request.images[digest] for digest in sorted(missing)}
             pngs = await _work(new.values(), lambda: {digest: png(image) for digest, image in new.items()})
-            entry = CassetteEntry(request, asker, self._name, outcome, pngs, spent)
+            entry = CassetteEntry(request, ticket, self._name, outcome, pngs, spent)
             if len(self._asking) > 1:
                 await self._record(self._cassette, entry)
             else:
                 self._cassette.record(entry)
         else:
-            self._spend(asker, spent)
+            self._spend(ticket, spent)
         return outcome
 
     async def _record(self, cassette: Cassette, entry: CassetteEntry) -> None:
@@ -218,7 +217,7 @@ class Desk:
         cassette.record(*self._unwritten)
         self._unwritten.clear()
 
-    async def _attempts(self, call: Call, asker: Asker) -> tuple[CallResult, Usage]:
+    async def _attempts(self, call: Call, ticket: Ticket) -> tuple[Answer, Usage]:
         """Return the outcome of a call after at most `attempts` attempts, and the part of its usage that is not
         recorded yet."""
         billed = Usage()
@@ -230,7 +229,7 @@ class Desk:
             if not self._breaker.admits():
                 break
             try:
-                reply, unrecorded = await self._attempt(call, asker)
+                reply, unrecorded = await self._attempt(call, ticket)
             except Failure as error:
                 failure, billed = error, billed.plus(error.usage)
                 self._note(error)
@@ -241,17 +240,15 @@ class Desk:
                 raise
             else:
                 self._breaker.answered()
-                outcome = CallResult(
-                    reply.value, "", reply.usage, billed.plus(reply.usage), _scrubbed_detail(reply.detail)
-                )
+                outcome = Answer(reply.value, "", reply.usage, billed.plus(reply.usage), _scrubbed_detail(reply.detail))
                 return outcome, unrecorded
-        return CallResult(None, failure.kind, billed, billed, {"message": scrubbed(str(failure))}), Usage()
+        return Answer(None, failure.kind, billed, billed, {"message": scrubbed(str(failure))}), Usage()
 
-    def _spend(self, asker: Asker, usage: Usage) -> None:
+    def _spend(self, ticket: Ticket, usage: Usage) -> None:
         if self._cassette is not None:
-            self._cassette.spend(asker.account, self._name, usage)
+            self._cassette.spend(ticket.account, self._name, usage)
 
-    async def _attempt(self, call: Call, asker: Asker) -> tuple[Reply, Usage]:
+    async def _attempt(self, call: Call, ticket: Ticket) -> tuple[Reply, Usage]:
         """Make one attempt within the budget and the timeout; return the reply and the usage that is still to be
         recorded with it. Each request is recorded as a spent call before it is sent, the rest of its usage when the
         attempt ends."""
@@ -261,7 +258,7 @@ class Desk:
             self.waits()
             await asyncio.sleep(0.05)
         self._cancel_idle_timer()
-        requests, started, took = Requests(self._begins(asker)), time.monotonic(), None
+        requests, started, took = Requests(self._begins(ticket)), time.monotonic(), None
         try:
             requests.first()
             async with asyncio.timeout(self._policy.timeout):
@@ -273,11 +270,11 @@ class Desk:
             return reply, requests.rest(took)
         except Failure as failure:
             took = failure.usage
-            self._spend(asker, requests.rest(took))
+            self._spend(ticket, requests.rest(took))
             raise
         except TimeoutError:
             took = Usage(calls=requests.begun, seconds=time.monotonic() - started)
-            self._spend(asker, requests.rest(took))
+            self._spend(ticket, requests.rest(took))
             raise Failure("timeout", f"no answer within {self._policy.timeout:g} s", took) from None
         finally:
             if self._budget is not None:
@@ -285,11 +282,11 @@ class Desk:
                 self._cancel_idle_timer()
                 self._idle = asyncio.get_running_loop().call_later(IDLE, self._budget.rest)
 
-    def _begins(self, asker: Asker) -> Callable[[], None]:
+    def _begins(self, ticket: Ticket) -> Callable[[], None]:
         """Return the function to call before each request of a call is sent: it records one spent call."""
 
         def begins() -> None:
-            self._spend(asker, ONE_CALL)
+            self._spend(ticket, ONE_CALL)
             if self._budget is not None:
                 self._budget.begin()
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import CallResult
+from guidebench.harness.errors import MissingCall
+from guidebench.harness.models.calls import Answer, Ticket
 from guidebench.harness.models.questions import Memory
 from guidebench.harness.plan.arrays import Declared
 
@@ -50,8 +50,8 @@ class Assignment(NamedTuple):
     """Role -> its use of the model, for every role that the process has in the cell."""
     drawing: Mapping[str, Any] | None = None
     """Settings for rendering frames; None if no role uses frames."""
-    runs: tuple[str, ...] = ("CELL/SEED",)
-    """CELL/SEED of each seed row."""
+    cell: str = "CELL"
+    """Id of the cell."""
     models: Mapping[str, Any] = {}
     """The settings `models.*`."""
     directory: str = ""
@@ -73,25 +73,9 @@ class Assignment(NamedTuple):
         return ", ".join(dict.fromkeys(str(voice.model) for voice in self.voices.values()))
 
 
-class SentQuestion(NamedTuple):
-    """A question sent to the process."""
-
-    number: int
-    role: str
-    row: int
-    scope: str
-    ordinal: int
-    step: int
-    snapshots: Array | None
-    content: str
-    keys: int
-    """Number of transitions or queries that the answer concerns."""
-    probe: bool = False
-    """Whether the question is about a clip of a probe."""
-
-
 class Publish(NamedTuple):
-    """A request to copy all recorded answers to storage that survives the loss of this machine."""
+    """A request to copy all recorded answers to storage that survives the loss of this machine. The model process
+    sends it back once that is done."""
 
     followers: tuple[Path, ...] = ()
     """Files that exist once other processes have taken over the runs."""
@@ -108,24 +92,16 @@ class Farewell(NamedTuple):
     """Seconds for calls under way."""
 
 
-class ProcessReply(NamedTuple):
-    """Message from the model process: an answer, the reason why there is none, or a notice without a number."""
+class Served(NamedTuple):
+    """A question's answer from the model process, or why it is not on record; other questions can still be answered."""
 
-    number: int
-    outcome: CallResult | None = None
+    ticket: Ticket
+    answer: Answer | MissingCall
     drawing: float = 0.0
     """Seconds spent rendering the clip."""
     memory: Memory = Memory()
-    error: str = ""
-    full: bool = False
-    """Whether the error is that the model does not fit into memory."""
-    missing: str = ""
-    """Why this one answer is missing, in replay; other questions can still be answered."""
-    budget: str = ""
-    """Which spent budget prevented the call, or ""."""
-    lost: str = ""
-    """Message that other processes have taken over the runs, in reply to a `Publish`."""
-    published: bool = False
-    """Whether this is the reply to a `Publish`; such a reply has no number."""
-    waits: bool = False
-    """Whether this is only the notice, without a number, that calls wait for their part of the budget."""
+
+
+FromProcess = Served | Publish | Exception | None
+"""What the model process sends. An exception is raised in the worker; a BudgetReached only where an answer is needed.
+None says that calls wait for their part of the budget."""

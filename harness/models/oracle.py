@@ -14,8 +14,8 @@ import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Question
-from guidebench.harness.models.calls import CallResult, Usage
-from guidebench.harness.models.questions import InFlight, Memory
+from guidebench.harness.models.calls import Answer, Ticket, Usage
+from guidebench.harness.models.questions import Memory
 from guidebench.harness.streams import Streams
 
 Oracle = Callable[[Question, np.random.Generator], Any]
@@ -45,28 +45,28 @@ class OracleBackend:
 
     def __init__(self, oracle: Oracle, streams: Sequence[Streams]) -> None:
         self._oracle, self._streams = oracle, streams
-        self._answers: dict[int, CallResult] = {}
+        self._answers: dict[Ticket, Answer] = {}
         self.seconds = 0.0
         self.clips = 0
 
-    def ask(self, item: InFlight, ahead: bool = False) -> None:
+    def ask(self, ticket: Ticket, question: Question, ahead: bool = False) -> None:
         started = time.perf_counter()
-        generator = self._streams[item.question.row].of_question(item.ordinal, item.question.to, item.scope)
-        value = self._oracle(item.question, generator)
+        generator = self._streams[question.row].of_question(ticket.ordinal, question.to, ticket.scope)
+        value = self._oracle(question, generator)
         usage = Usage(calls=1, seconds=time.perf_counter() - started)
-        self._answers[item.number] = CallResult(value, "empty" if value is None else "", usage, usage)
+        self._answers[ticket] = Answer(value, "empty" if value is None else "", usage, usage)
         self.clips += 1
         self.seconds += usage.seconds
 
-    def arrived(self, number: int) -> bool:
-        return number in self._answers
+    def arrived(self, ticket: Ticket) -> bool:
+        return ticket in self._answers
 
-    def wait(self, number: int) -> bool:
+    def wait(self, ticket: Ticket) -> bool:
         return True
 
-    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
+    def take(self, ticket: Ticket, stop: Callable[[], bool] | None = None) -> tuple[Answer, float]:
         """Return the answer to a question and a wait of 0 seconds."""
-        return self._answers.pop(number), 0.0
+        return self._answers.pop(ticket), 0.0
 
     def poll(self) -> None:
         """Do nothing, because every question is answered already."""

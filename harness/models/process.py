@@ -23,22 +23,21 @@ from pathlib import Path
 
 from guidebench.harness import fork_server, heartbeats, registry
 from guidebench.harness.companions import Channel, never
-from guidebench.harness.errors import BudgetReached, MissingCall, NoMemory, Stopped, UserError
+from guidebench.harness.errors import BudgetReached, MissingCall, Stopped, UserError
 from guidebench.harness.heartbeats import LOOK, SILENT_AFTER, Clock, Pulse, Silent, Watch
-from guidebench.harness.models.calls import CallResult
+from guidebench.harness.interfaces import Question
+from guidebench.harness.models.calls import Answer, Ticket
 from guidebench.harness.models.messages import (
     FAREWELL,
     HURRIED,
     Assignment,
     Farewell,
-    ProcessReply,
+    FromProcess,
     Publish,
-    SentQuestion,
 )
-from guidebench.harness.models.questions import InFlight, Memory
-from guidebench.harness.records.leases import Fenced
+from guidebench.harness.models.questions import Memory
 
-SERVING = "guidebench.harness.models.serving"
+SERVICE = "guidebench.harness.models.service"
 """The module that runs in the model process. It is not imported here, because it imports the models' libraries."""
 COPYING = 60.0
 """Seconds that a process may take to copy its last answers to a disk that several machines share."""
@@ -62,14 +61,13 @@ class ModelProcess:
         self._assignment, self._patience, self._window, self._requests = assignment, patience, window, requests
         self._silent_after, self._stop = silent_after, stop
         self._watch: Watch | None = None
-        self._waiting: deque[SentQuestion] = deque()
-        self._ahead: deque[SentQuestion] = deque()
+        self._waiting: deque[tuple[Ticket, Question]] = deque()
+        self._ahead: deque[tuple[Ticket, Question]] = deque()
         """Questions for which the training loop is waiting; they are sent before the others."""
-        self._sent: dict[int, SentQuestion] = {}
-        self._answers: dict[int, CallResult] = {}
-        self._missing: dict[int, str] = {}
-        """Number -> message for each unrecorded question. It is an error only if the answer is needed: a recorded run
-        ends with questions whose answers nothing waited for."""
+        self._sent: dict[Ticket, Question] = {}
+        self._answers: dict[Ticket, Answer | MissingCall] = {}
+        """The answers that arrived. A question that is not on record is an error only if its answer is needed: a
+        recorded run ends with questions whose answers nothing waited for."""
         self._deaths = 0
         self._scratch = ""
         self._publishing = False
@@ -87,17 +85,10 @@ class ModelProcess:
         self.clips = 0
         self.memory = Memory()
 
-    def ask(self, pending: InFlight, ahead: bool = False) -> None:
-        """Queue a question. Only its number, role, origin, snapshots uint8 [L, n] and content are sent to the
-        process."""
-        ask = pending.question
+    def ask(self, ticket: Ticket, question: Question, ahead: bool = False) -> None:
+        """Queue a question. What only an oracle may read of it is not sent to the process."""
         queue = self._ahead if ahead else self._waiting
-        queue.append(
-            SentQuestion(
-                pending.number, ask.to, ask.row, pending.scope, pending.ordinal, pending.step, ask.snapshots,
-                ask.content, len(ask.key), pending.probe,
-            )
-        )  # fmt: skip
+        queue.append((ticket, question._replace(events=question.events[:0], measures=None, solver=None)))
         self.poll()
 
     def poll(self) -> None:
@@ -109,26 +100,26 @@ class ModelProcess:
             self._restart(error)
         self._send()
 
-    def arrived(self, number: int) -> bool:
+    def arrived(self, ticket: Ticket) -> bool:
         self.poll()
-        return number in self._answers or number in self._missing
+        return ticket in self._answers
 
-    def wait(self, number: int, stop: Callable[[], bool] | None = None) -> bool:
+    def wait(self, ticket: Ticket, stop: Callable[[], bool] | None = None) -> bool:
         """Wait until the question is answered or a budget is reached, and return whether it was answered. Raise Stopped
         when `stop()`, which is checked several times a second, is true; without it, some seconds after the worker was
         asked to stop."""
         clock = Clock()
-        while number not in self._answers:
-            if number in self._missing:
-                raise MissingCall(self._missing[number])
+        while ticket not in self._answers:
             if self.halted:
                 return False
             self._send()
             if not self._sent:
-                raise KeyError(f"question {number} was never asked")
+                raise KeyError(f"{ticket} was never sent")
             if stop is not None and stop():
                 raise Stopped
             self._await(clock, "no answer")
+        if isinstance(missing := self._answers[ticket], MissingCall):
+            raise missing
         return True
 
     def _await(self, clock: Clock, lacking: str) -> None:
@@ -150,13 +141,15 @@ class ModelProcess:
         assert self._watch is not None
         self._watch.look()
 
-    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
+    def take(self, ticket: Ticket, stop: Callable[[], bool] | None = None) -> tuple[Answer, float]:
         """Return the answer to a question and the seconds waited for it. Raise BudgetReached if a budget prevented the
         call, MissingCall if it is not on record, UserError if the process cannot answer, and Stopped as `wait` does."""
         started = time.monotonic()
-        if not self.wait(number, stop):
+        if not self.wait(ticket, stop):
             raise BudgetReached(self.halted)
-        return self._answers.pop(number), time.monotonic() - started
+        answer = self._answers.pop(ticket)
+        assert isinstance(answer, Answer), "`wait` raises what is not on record"
+        return answer, time.monotonic() - started
 
     @property
     def pid(self) -> int | None:
@@ -217,7 +210,7 @@ class ModelProcess:
         with theirs:
             handles = [theirs.fileno(), *([] if self._requests is None else [self._requests])]
             words = [str(theirs.fileno()), _home(self._assignment.suite.name), *map(str, handles[1:])]
-            self._process = fork_server.start(SERVING, *words, pass_fds=handles, pulse=pulse)
+            self._process = fork_server.start(SERVICE, *words, pass_fds=handles, pulse=pulse)
         pulse.close()
         self._watch = Watch(self._process.pid, pulse, self._stop)
         with contextlib.suppress(ConnectionError, Silent):  # as who waits for the first answer notices
@@ -229,41 +222,33 @@ class ModelProcess:
         if (self._ahead or self._waiting) and self._process is None:
             self._start()
         while (self._ahead or self._waiting) and len(self._sent) < self._window and self._connection is not None:
-            question = (self._ahead or self._waiting).popleft()
+            ticket, question = (self._ahead or self._waiting).popleft()
             if not self._sent:
                 self._waited = 0.0
-            self._sent[question.number] = question
+            self._sent[ticket] = question
             try:
-                self._connection.send(question, self._look)
+                self._connection.send((ticket, question), self._look)
             except (ConnectionError, Silent) as error:
                 self._restart(error)
                 return
 
     def _receive(self) -> None:
         assert self._connection is not None
-        message: ProcessReply = self._connection.receive(self._look)
+        message: FromProcess = self._connection.receive(self._look)
         self._waited, self._deaths = 0.0, 0
-        if message.error:
-            raise (NoMemory if message.full else UserError)(message.error)
-        if message.waits:
-            return
-        if message.lost:
-            raise Fenced(message.lost)
-        if message.published:
+        if isinstance(message, BudgetReached):
+            self.halted = str(message)
+        elif isinstance(message, Exception):
+            raise message
+        elif isinstance(message, Publish):
             self._publishing = False
-            return
-        if message.budget:
-            self.halted = message.budget
-            return
-        del self._sent[message.number]
-        if message.missing:
-            self._missing[message.number] = message.missing
-            return
-        assert message.outcome is not None
-        self.seconds += message.drawing + message.outcome.billed.seconds
-        self.clips += 1
-        self.memory = self.memory.with_(message.memory)
-        self._answers[message.number] = message.outcome
+        elif message is not None:
+            del self._sent[message.ticket]
+            self._answers[message.ticket] = message.answer
+            if isinstance(message.answer, Answer):
+                self.seconds += message.drawing + message.answer.billed.seconds
+                self.clips += 1
+                self.memory = self.memory.with_(message.memory)
 
     def _restart(self, cause: BaseException) -> None:
         """Restart the process and put its unanswered questions back at the head of the queue."""
@@ -284,7 +269,7 @@ class ModelProcess:
             )
         self.restarts += 1
         print(f"process {pid} of {self._assignment.model_names} ended ({how}); restarted", file=sys.stderr, flush=True)
-        self._ahead.extendleft(reversed(self._sent.values()))
+        self._ahead.extendleft(reversed(self._sent.items()))
         self._sent.clear()
         self._send()
 

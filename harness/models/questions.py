@@ -6,36 +6,22 @@ resumable. With `delay=None` an answer is applied when it arrives, which depends
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Array, Question, Response, State
-from guidebench.harness.models.calls.base import CallResult, Usage
+from guidebench.harness.interfaces import Array, Question, State
+from guidebench.harness.models.calls.base import Answer, Ticket, Usage
 
 POLL_EVERY = 8
 """Steps between polls of the backend while no answer is due; enough to keep a judge busy at no measurable cost."""
-
-
-class InFlight(NamedTuple):
-    """A question sent to the backend: `number` identifies it there, `ordinal` counts questions within its seed."""
-
-    number: int
-    ordinal: int
-    step: int
-    question: Question
-    scope: str = ""
-    """Context of the question: "" for training, else an episode of an evaluation."""
-    probe: bool = False
-    """Whether the question is about a clip of a probe; then it does not belong to the run."""
 
 
 class Memory(NamedTuple):
@@ -69,10 +55,10 @@ class Backend(Protocol):
     halted: str
     """Why the backend has stopped answering (a spent budget, or an absent person), or ""."""
 
-    def ask(self, item: InFlight, ahead: bool = False) -> None: ...
-    def arrived(self, number: int) -> bool: ...
-    def wait(self, number: int) -> bool: ...
-    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]: ...
+    def ask(self, ticket: Ticket, question: Question, ahead: bool = False) -> None: ...
+    def arrived(self, ticket: Ticket) -> bool: ...
+    def wait(self, ticket: Ticket) -> bool: ...
+    def take(self, ticket: Ticket, stop: Callable[[], bool] | None = None) -> tuple[Answer, float]: ...
     def poll(self) -> None: ...
     def publish(self, followers: Sequence[Path] = ()) -> None: ...
     def close(self, keep: bool = True, followers: Sequence[Path] = ()) -> None: ...
@@ -94,101 +80,84 @@ class QuestionAccount(NamedTuple):
             self.would_be.plus(other.would_be), self.failures + other.failures, self.questions + other.questions
         )
 
-    def with_answer(self, outcome: CallResult) -> QuestionAccount:
-        """Return the account after one more question ended with `outcome`."""
-        return self.plus(QuestionAccount(outcome.usage, int(bool(outcome.failure)), 1))
-
-
-class Due(NamedTuple):
-    """A question, its response, and the outcome of its calls."""
-
-    item: InFlight
-    answer: Response
-    outcome: CallResult
+    def with_answer(self, answer: Answer) -> QuestionAccount:
+        """Return the account after one more question ended with `answer`."""
+        return self.plus(QuestionAccount(answer.usage, int(bool(answer.failure)), 1))
 
 
 class QuestionQueue:
     """All questions of a worker to one role, queued per seed in the order in which they were asked."""
 
     def __init__(
-        self, rows: int, delay: int | None, backend: Backend, halts: bool = False, role: str = "judge",
-        kind: str = "judge", numbers: Iterator[int] | None = None, follows_solver: bool = False, clips: bool = False,
+        self, runs: Sequence[str], delay: int | None, backend: Backend, halts: bool = False, role: str = "judge",
+        kind: str = "judge", follows_solver: bool = False, clips: bool = False,
     ) -> None:  # fmt: skip
-        """`halts`: whether the backend may stop answering, for a spent budget or an absent person; `kind`: kind of the
-        part in this role; `numbers`: counter of question numbers, shared by all roles of a worker because one backend
-        may serve several roles; `follows_solver`: whether the backend is an oracle that receives solvers; `clips`:
-        whether the questions are clips to be judged."""
-        self._delay, self._halts, self.role, self.kind = delay, halts, role, kind
+        """`runs`: CELL/SEED of each seed row; `halts`: whether the backend may stop answering, for a spent budget or an
+        absent person; `kind`: kind of the part in this role; `follows_solver`: whether the backend is an oracle that
+        receives solvers; `clips`: whether the questions are clips to be judged."""
+        self._runs, self._delay, self._halts, self.role, self.kind = runs, delay, halts, role, kind
         self.follows_solver, self.clips = follows_solver, clips
         self._backend = backend
-        self._flight: list[list[InFlight]] = [[] for _ in range(rows)]
-        self._ordinals = [0] * rows
-        self._scoped: defaultdict[str, list[int]] = defaultdict(lambda: [0] * rows)
-        self._numbers = itertools.count() if numbers is None else numbers
+        self._flight: list[list[tuple[Ticket, Question]]] = [[] for _ in runs]
+        self._ordinals = [0] * len(runs)
+        self._scoped: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(runs))
         self._next_due = math.inf
-        self.accounts = [QuestionAccount()] * rows
+        self.accounts = [QuestionAccount()] * len(runs)
         self.waited = 0.0
         """Seconds that the training loop waited for late answers."""
 
     def submit(self, question: Question, step: int) -> None:
         """Send a question whose answer applies from `step` + delay."""
-        self._put(question, step, self._ordinals[question.row])
-        self._ordinals[question.row] += 1
+        self._put(self._ticket(question, step), question)
 
-    def _put(self, question: Question, step: int, ordinal: int) -> None:
-        item = InFlight(next(self._numbers), ordinal, step, question)
-        self._flight[question.row].append(item)
-        self._backend.ask(item)
-        self._next_due = min(self._next_due, self._due_step(item))
+    def _ticket(self, question: Question, step: int, scope: str = "") -> Ticket:
+        """Return the ticket of the next question of a seed in a scope."""
+        row, ordinals = question.row, self._scoped[scope] if scope else self._ordinals
+        ordinals[row] += 1
+        return Ticket(self._runs[row], ordinals[row] - 1, step, question.to, scope)
 
-    def send(self, questions: Sequence[tuple[Question, str]], step: int) -> list[InFlight]:
+    def _put(self, ticket: Ticket, question: Question) -> None:
+        self._flight[question.row].append((ticket, question))
+        self._backend.ask(ticket, question)
+        self._next_due = min(self._next_due, self._due_step(ticket))
+
+    def send(self, questions: Sequence[tuple[Question, str]], step: int) -> list[Ticket]:
         """Send questions, each with its scope, ahead of all queued ones, because the caller blocks until they are
         answered."""
-        sent = []
-        for question, scope in questions:
-            counted = self._scoped[scope] if scope else self._ordinals
-            if not self.follows_solver:
-                question = question._replace(solver=None)
-            sent.append(InFlight(next(self._numbers), counted[question.row], step, question, scope))
-            counted[question.row] += 1
-        for item in sent:
-            self._backend.ask(item, ahead=True)
-        return sent
+        tickets = [self._ticket(question, step, scope) for question, scope in questions]
+        for ticket, (question, _) in zip(tickets, questions, strict=True):
+            self._backend.ask(ticket, question if self.follows_solver else question._replace(solver=None), ahead=True)
+        return tickets
 
-    def values(self, items: Sequence[InFlight], stop: Callable[[], bool]) -> list[Any]:
+    def values(self, tickets: Sequence[Ticket], stop: Callable[[], bool]) -> list[Any]:
         """Wait for the answers to sent questions and return them in order, None where a question failed. Raise Stopped
         if `stop()` becomes true meanwhile, and BudgetReached if a budget prevents an answer."""
-        answers = []
-        for item in items:
-            outcome, seconds = self._backend.take(item.number, stop)
-            self.waited += seconds
-            self.accounts[item.question.row] = self.accounts[item.question.row].with_answer(outcome)
-            answers.append(outcome.value)
-        return answers
+        return [self._take(ticket, self._runs.index(ticket.run), stop).value for ticket in tickets]
+
+    def _take(self, ticket: Ticket, row: int, stop: Callable[[], bool] | None = None) -> Answer:
+        """Wait for an answer and count it for its seed."""
+        answer, seconds = self._backend.take(ticket, stop)
+        self.waited += seconds
+        self.accounts[row] = self.accounts[row].with_answer(answer)
+        return answer
 
     def begin_scopes(self) -> None:
         """Restart the ordinals of every scope but training's at 0, because an evaluation begins or is repeated."""
         self._scoped.clear()
 
-    def due(self, step: int) -> list[Due]:
+    def due(self, step: int) -> list[tuple[Ticket, Question, Answer]]:
         """Return the answers that apply from `step` on, seed by seed in the order asked; wait for late ones. Raise
         BudgetReached if a budget prevents one."""
         if step < self._next_due and step % POLL_EVERY:
             return []
         self._backend.poll()
-        due_answers = []
-        for queue in self._flight:
-            while queue and self._counts(queue[0], step):
-                item = queue.pop(0)
-                outcome, seconds = self._backend.take(item.number)
-                self.waited += seconds
-                row = item.question.row
-                self.accounts[row] = self.accounts[row].with_answer(outcome)
-                due_answers.append(
-                    Due(item, Response(row, item.question.key, outcome.value, item.question.to), outcome)
-                )
-        self._next_due = min((self._due_step(queue[0]) for queue in self._flight if queue), default=math.inf)
-        return due_answers
+        answers = []
+        for row, flight in enumerate(self._flight):
+            while flight and self._counts(flight[0][0], step):
+                ticket, question = flight.pop(0)
+                answers.append((ticket, question, self._take(ticket, row)))
+        self._next_due = min((self._due_step(flight[0][0]) for flight in self._flight if flight), default=math.inf)
+        return answers
 
     def halted(self, step: int) -> bool:
         """Return whether an answer due at `step` will not come, so that the run must stop before that step."""
@@ -197,17 +166,17 @@ class QuestionQueue:
         if self._delay is None:
             return bool(self._backend.halted)
         started = time.monotonic()
-        items = [item for queue in self._flight for item in queue if self._due_step(item) <= step]
-        answered = all([self._backend.wait(item.number) for item in items])
+        tickets = [ticket for flight in self._flight for ticket, _ in flight if self._due_step(ticket) <= step]
+        answered = all([self._backend.wait(ticket) for ticket in tickets])
         self.waited += time.monotonic() - started
         return not answered
 
-    def _counts(self, item: InFlight, step: int) -> bool:
-        return self._due_step(item) <= step and (self._delay is not None or self._backend.arrived(item.number))
+    def _counts(self, ticket: Ticket, step: int) -> bool:
+        return self._due_step(ticket) <= step and (self._delay is not None or self._backend.arrived(ticket))
 
-    def _due_step(self, item: InFlight) -> int:
+    def _due_step(self, ticket: Ticket) -> int:
         """Return the step from which an answer applies; with `delay=None`, the earliest such step."""
-        return item.step + (self._delay or 0)
+        return ticket.step + (self._delay or 0)
 
     @property
     def reason(self) -> str:
@@ -232,15 +201,15 @@ class QuestionQueue:
             "account": account._asdict() | {"would_be": list(account.would_be)},
             "asks": [
                 {
-                    "step": item.step,
-                    "ordinal": item.ordinal,
-                    "key": item.question.key,
-                    "snapshots": item.question.snapshots,
-                    "events": item.question.events,
-                    "content": item.question.content,
-                    **({} if item.question.measures is None else {"measures": item.question.measures}),
+                    "step": ticket.step,
+                    "ordinal": ticket.ordinal,
+                    "key": question.key,
+                    "snapshots": question.snapshots,
+                    "events": question.events,
+                    "content": question.content,
+                    **({} if question.measures is None else {"measures": question.measures}),
                 }
-                for item in self._flight[row]
+                for ticket, question in self._flight[row]
             ],
         }
 
@@ -251,12 +220,12 @@ class QuestionQueue:
         self.accounts[row] = QuestionAccount(
             Usage(*account["would_be"]), int(account["failures"]), int(account["questions"])
         )
-        for item in state["asks"]:
-            snapshots = None if item["snapshots"] is None else np.asarray(item["snapshots"])
-            key, events = np.asarray(item["key"]), np.asarray(item["events"])
-            measured = np.asarray(item["measures"]) if "measures" in item else None
-            ask = Question(row, key, snapshots, events, item["content"], self.role, measures=measured)
-            self._put(ask, int(item["step"]), int(item["ordinal"]))
+        for stored in state["asks"]:
+            snapshots = None if stored["snapshots"] is None else np.asarray(stored["snapshots"])
+            key, events = np.asarray(stored["key"]), np.asarray(stored["events"])
+            measures = np.asarray(stored["measures"]) if "measures" in stored else None
+            question = Question(row, key, snapshots, events, stored["content"], self.role, measures=measures)
+            self._put(Ticket(self._runs[row], int(stored["ordinal"]), int(stored["step"]), self.role), question)
 
 
 def consult(

@@ -36,7 +36,7 @@ class Account(NamedTuple):
 
 
 def read_account(text: str) -> Account:
-    """Parse the name of an account (`Asker.account`).
+    """Parse the name of an account (`Ticket.account`).
 
     >>> read_account("cell/3 planner"), read_account("before training").purpose
     (Account(run='cell/3', role='planner', purpose='runs'), 'first calls')

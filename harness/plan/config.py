@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -79,6 +79,10 @@ class Cell:
         values = {key: value.value for key, value in self.settings.items()}
         stage = stage_identity(self.stage.id, self.keeps) if self.stage else ""
         return identity(self.names, versions(self.names), values, stage)
+
+    def runs(self, seeds: Iterable[int]) -> tuple[str, ...]:
+        """Return CELL/SEED of each seed: how records of calls name the runs of this cell."""
+        return tuple(f"{self.id}/{seed}" for seed in seeds)
 
     @property
     def stages(self) -> tuple[Cell, ...]:

@@ -18,8 +18,8 @@ from guidebench.harness.errors import BudgetReached, MissingCall, UserError, cou
 from guidebench.harness.execution import Models
 from guidebench.harness.identity.cells import record
 from guidebench.harness.interfaces import Array, Question
-from guidebench.harness.loop import asking
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.backends import queues
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.loop.job import Job
 from guidebench.harness.models import study_models
 from guidebench.harness.models.questions import QuestionQueue
@@ -93,8 +93,8 @@ def judge_clips(
     with tempfile.TemporaryDirectory() as scratch:
         build = make_build(at_task, list(job.seeds), "cpu", [Path(scratch)])
         try:
-            with asking.queues([role], job, at_task, build) as queues:
-                return _scores_of(queues[role], judge_title, seed, chosen_clips)
+            with queues([role], job, at_task, build) as by_role:
+                return _scores_of(by_role[role], judge_title, seed, chosen_clips)
         except UserError as error:
             return ClipScores(unscored, f"{judge_title} cannot be asked: {error}")
         finally:

@@ -40,8 +40,7 @@ from guidebench.harness.logs import (
     shows_frames,
     shows_questions,
 )
-from guidebench.harness.models.calls import Call, CallResult
-from guidebench.harness.models.keys import image_digest
+from guidebench.harness.models.calls import Answer, Call, image_digest
 from guidebench.harness.plan import answering
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records import clips
@@ -213,9 +212,9 @@ def _first_call(dialogue: Dialogue, content: str, frames: Array, subject: str) -
     question is invalid or leads to no call."""
     calls: list[Call] = []
 
-    async def ask(call: Call) -> CallResult:
+    async def ask(call: Call) -> Answer:
         calls.append(call)
-        return CallResult(None, "malformed")
+        return Answer(None, "malformed")
 
     try:
         asyncio.run(dialogue(json.loads(content), frames, ask))

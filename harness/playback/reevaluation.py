@@ -15,8 +15,8 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.identity.cells import record, recorded
 from guidebench.harness.interfaces import Actions, Agent, Array, Drawer, Observations, Question, Score, Task
-from guidebench.harness.loop import asking
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.backends import consultations
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.loop.evaluation import Evaluator, Result, solving
 from guidebench.harness.loop.job import Job
 from guidebench.harness.models import study_models
@@ -149,7 +149,7 @@ def evaluate_run(
             for recording in recordings:
                 recording(number, task, action)
 
-        with asking.consultations(job, cell, make_build(cell, list(job.seeds), "cpu", [Path(scratch)])) as within:
+        with consultations(job, cell, make_build(cell, list(job.seeds), "cpu", [Path(scratch)])) as within:
             consult = within(f"eval/{seed}")
 
             def consult_and_record(questions: Sequence[Question]) -> list[Any]:

@@ -446,8 +446,8 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
     """Measure the timing of a cell in this process, with `beside` processes that step its tasks; the cell stores its
     files in `directory`."""
     from guidebench.harness.execution import Models
-    from guidebench.harness.loop.asking import asked_of, asks_of, backend_of
-    from guidebench.harness.loop.building import make_build
+    from guidebench.harness.loop.backends import backend_of, question_queues, question_roles
+    from guidebench.harness.loop.build import make_build
     from guidebench.harness.loop.evaluation import Evaluator, solving
     from guidebench.harness.loop.training import Loop
     from guidebench.harness.models.questions import Backend
@@ -463,11 +463,11 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         stepping = env_workers.EnvWorkers(beside)
         closing.callback(stepping.close)
         tasks = [stepping.make(build.suite(row), cell.names.task) for row in range(build.rows)]
-        for role in asked_of(cell, agent):
+        for role in question_roles(cell, agent):
             silent = role == registry.HUMAN or study_models.is_recorded(build.parts[role])
             backends[role] = Silent() if silent else backend_of((role,), job, cell, build)
             closing.callback(backends[role].close)
-        every, now = asks_of(backends, job, cell), cell.consulted
+        every, now = question_queues(backends, job, cell), cell.consulted
         asks, consulted = (
             {role: every[role] for role in every if (role in now) == synchronous} for synchronous in (False, True)
         )
@@ -649,17 +649,17 @@ class Silent:
 
         self.memory = Memory()
 
-    def ask(self, item: Any, ahead: bool = False) -> None: ...
-    def arrived(self, number: int) -> bool:
+    def ask(self, ticket: Any, question: Any, ahead: bool = False) -> None: ...
+    def arrived(self, ticket: Any) -> bool:
         return True
 
-    def wait(self, number: int) -> bool:
+    def wait(self, ticket: Any) -> bool:
         return True
 
-    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[Any, float]:
-        from guidebench.harness.models.calls import CallResult
+    def take(self, ticket: Any, stop: Callable[[], bool] | None = None) -> tuple[Any, float]:
+        from guidebench.harness.models.calls import Answer
 
-        return CallResult(None, "breaker"), 0.0
+        return Answer(None, "breaker"), 0.0
 
     def poll(self) -> None: ...
     def publish(self, followers: Sequence[Path] = ()) -> None: ...

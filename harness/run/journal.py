@@ -17,15 +17,15 @@ import numpy as np
 from guidebench.harness import logs
 from guidebench.harness.errors import Notice
 from guidebench.harness.identity.cells import record
-from guidebench.harness.interfaces import Agent, Array, State
+from guidebench.harness.interfaces import Agent, Array, Question, State
 from guidebench.harness.logs import Log
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.loop.job import Job
 from guidebench.harness.loop.probes import Point
 from guidebench.harness.models import spending, study_models
-from guidebench.harness.models.calls import Usage
-from guidebench.harness.models.questions import Backend, Due, QuestionAccount
+from guidebench.harness.models.calls import Answer, Ticket, Usage
+from guidebench.harness.models.questions import Backend, QuestionAccount
 from guidebench.harness.parts import AskingPart
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records import role_counts
@@ -100,17 +100,16 @@ class RunJournal:
         finite = {name: value if np.isfinite(value) else None for name, value in metrics.items()}
         self._rows[row]["metrics"].append({"step": step, **finite})
 
-    def judged(self, due: Due, step: int) -> None:
+    def judged(self, ticket: Ticket, question: Question, answer: Answer, step: int) -> None:
         """Log one judged clip. `events` counts the events in the clip, for diagnosis; it is missing if the task has no
         events. An answered clip has a `score`, and a `mass` if the model returned one; an unanswered one has a
         `failure`."""
-        flight, answer, reply = due
-        row: dict[str, Any] = {"ordinal": flight.ordinal, "asked": flight.step, "applied": step}
-        row |= {} if answer.to == "judge" else {"role": answer.to}
-        extra: dict[str, Any] = {"failure": reply.failure} if reply.failure else {"score": float(answer.value)}
-        extra |= {"mass": reply.detail["mass"]} if "mass" in reply.detail else {}
-        extra |= {"events": int(flight.question.events.sum())} if flight.question.events.shape[1] else {}
-        self._rows[answer.row]["judgements"].append({**row, "slots": len(answer.key), **extra})
+        row: dict[str, Any] = {"ordinal": ticket.ordinal, "asked": ticket.step, "applied": step}
+        row |= {} if ticket.role == "judge" else {"role": ticket.role}
+        extra: dict[str, Any] = {"failure": answer.failure} if answer.failure else {"score": float(answer.value)}
+        extra |= {"mass": answer.detail["mass"]} if "mass" in answer.detail else {}
+        extra |= {"events": int(question.events.sum())} if question.events.shape[1] else {}
+        self._rows[question.row]["judgements"].append({**row, "slots": len(question.key), **extra})
 
     def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None:
         if log not in self._cell.logs:
@@ -158,7 +157,7 @@ class RunJournal:
     def _spent(self, recorded: Sequence[str]) -> list[dict[str, Usage]]:
         """Return role -> billed usage of each run, for the roles `recorded`, without calls of probes. In studies from
         before accounts named roles, usage without a role counts for the first one."""
-        names = [f"{self._cell.id}/{seed}" for seed in self._job.seeds]
+        names = self._cell.runs(self._job.seeds)
         usages = [dict.fromkeys(recorded, Usage()) for _ in names]
         accounts = spending.spent(study_models.folder(Path(self._job.directory)), names) if recorded else {}
         for account, usage in accounts.items():

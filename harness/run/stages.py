@@ -9,7 +9,7 @@ from pathlib import Path
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Agent, Array
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.plan.config import KEEPS, NONE, PRETRAINING, Cell
 from guidebench.harness.records.files import read_regular
 from guidebench.harness.records.study import RunDirectory, StudyDirectory

@@ -24,7 +24,7 @@ from guidebench.harness.identity.sources import Sources, differing
 from guidebench.harness.launchers import ending, job_files
 from guidebench.harness.launchers.base import Event, Slot
 from guidebench.harness.loop import checkpoints
-from guidebench.harness.loop.building import most_stored, ring_slots
+from guidebench.harness.loop.build import most_stored, ring_slots
 from guidebench.harness.loop.job import Job
 from guidebench.harness.models import study_models
 from guidebench.harness.parts import AskingPart

@@ -45,8 +45,9 @@ from guidebench.harness.identity.provenance import code, provenance
 from guidebench.harness.identity.sources import differing
 from guidebench.harness.interfaces import Agent, Task
 from guidebench.harness.launchers import base, ending, job_files
-from guidebench.harness.loop import asking, checkpoints, env_workers
-from guidebench.harness.loop.building import checkpoint_spacing, make_build
+from guidebench.harness.loop import checkpoints, env_workers
+from guidebench.harness.loop.backends import backend_of, distinct, process_groups, question_queues, question_roles
+from guidebench.harness.loop.build import checkpoint_spacing, make_build
 from guidebench.harness.loop.env_workers import EnvWorkers
 from guidebench.harness.loop.evaluation import Evaluator, solving
 from guidebench.harness.loop.job import (
@@ -215,11 +216,11 @@ def _train(
         tasks: list[Task] = [training.make(build.suite(row), cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
-        question_roles = asking.asked_of(cell, agent)
-        for roles in asking.sharing(cell, question_roles):
-            backend = asking.backend_of(roles, job, cell, build, stopping)
+        roles_with_questions = question_roles(cell, agent)
+        for roles in process_groups(cell, roles_with_questions):
+            backend = backend_of(roles, job, cell, build, stopping)
             backends |= dict.fromkeys(roles, backend)
-        every, now = asking.asks_of(backends, job, cell), cell.consulted
+        every, now = question_queues(backends, job, cell), cell.consulted
         asks = {role: every[role] for role in every if role not in now}
         evaluation = build.parts["evaluation"]
         loading = datasets.loading(cell, job.seeds)
@@ -244,15 +245,15 @@ def _train(
                 loop.load_state(number, checkpoint.state["loop"])
         offsets = [checkpoint.state["offsets"] if checkpoint else {} for checkpoint in latest]
         starts = max((build.parts[part.role].learning_starts for part in cell.names.of("learner")), default=1)
-        journal.open(offsets, loop.step, asking.distinct(backends), learning_begins(phases, starts))
+        journal.open(offsets, loop.step, distinct(backends), learning_begins(phases, starts))
         if threading.current_thread() is threading.main_thread():
             # The launcher recognises a full disk under the ring by SIGBUS; pygame, if imported, would turn it to abort.
             signal.signal(signal.SIGBUS, signal.SIG_DFL)
         tell({"event": "started", "step": loop.step, "seeds": job.seeds})
         try:
             new = [row for row, offset in enumerate(offsets) if not offset.get("probes")]
-            judge = cell.judge if cell.judge in question_roles else ""
-            probes.describe(new, backends.get(judge), stopping, judge)
+            judge = cell.judge if cell.judge in roles_with_questions else ""
+            probes.describe(new, backends.get(judge), cell.runs(job.seeds), stopping, judge)
             with contextlib.ExitStack() as attached:
                 if attach is not None:
                     attached.callback(attach(loop))
@@ -260,18 +261,18 @@ def _train(
         except Stopped as stopped:
             journal.stopped(str(stopped))
             raise
-        for backend in asking.distinct(backends):
+        for backend in distinct(backends):
             _close(backend, journal)  # calls under way are recorded, so that the ledger counts them
         journal.finish(agent, loop.accounts)
         # A resumed run, or one to which idle cores happened to help, is no measure of the duration of another.
         if latest[0] is None and (env_workers.spread(job) or not stepping.processes):
             setup = estimates.Setup(len(job.seeds), job.device, len(stepping.processes))
-            judging = sum(backend.seconds for backend in asking.distinct(backends))
+            judging = sum(backend.seconds for backend in distinct(backends))
             estimates.record_run(cell, setup, loop.clock, judging, stepping.processor_seconds)
     finally:
         with contextlib.ExitStack() as closing:
             closing.callback(journal.close)
-            for backend in asking.distinct(backends):
+            for backend in distinct(backends):
                 closing.callback(_close, backend, journal)
             closing.callback(stepping.close)
     return len(job.seeds)

@@ -4,7 +4,7 @@ and 5.1)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,11 @@ import numpy as np
 from guidebench.baselines.by_text import NOTHING
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, ArraySpec, Place, Question
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall
+from guidebench.harness.models.calls import AskModel, EmbedCall
 
 CAPTIONER, IMAGE_ENCODER = "captioner", "image_encoder"
 CHANGED = "a game in which the player has just done this: {deed}"
 UNCHANGED = "a game in which nothing has just happened"
-Ask = Callable[[Call], Awaitable[CallResult]]
 
 
 class StepCaption:
@@ -37,7 +36,7 @@ class StepCaption:
         self._classes: Array | None = None
         """t − t₀ of the classes' texts (`classes`), the same for all steps; None before the first answer."""
 
-    async def __call__(self, content: Any, frames: Array | None, ask: Ask) -> dict[str, Any] | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
         """Return {"caption": a deed, or "" if nothing happened, "score"}, of frames uint8 [2, height, width, 3], before
         and after the step; None if the model gave no vectors."""
         assert frames is not None and len(frames) == 2, "a question has the frames before and after a step"
@@ -94,7 +93,7 @@ class FrameVector:
 
     calls = 1
 
-    async def __call__(self, content: Any, frames: Array | None, ask: Ask) -> Array | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> Array | None:
         """Return the vector of a frame uint8 [1, height, width, 3], float32 [1, d]; None if the model gave none."""
         assert frames is not None, "a question has the frame of a state"
         outcome = await ask(EmbedCall((frames[0],)))
@@ -106,10 +105,7 @@ def spec(width: int) -> ArraySpec:
     return ArraySpec("frame_vector_of_state", (width,))
 
 
-def about(role: str, place: Place, snapshots: Array | None) -> Question:
+def about(role: str, place: Place, snapshots: Array) -> Question:
     """Return a question to a role about the frames of these snapshots, uint8 [L, n], which belong to no stored
-    transition; with None, about the frame of the present state of the episode at `place`."""
-    return Question(
-        place.row, np.full(1, -1, np.int64), snapshots, NOTHING, json.dumps(""), role, place.episode,
-        present=snapshots is None,
-    )  # fmt: skip
+    transition."""
+    return Question(place.row, np.full(1, -1, np.int64), snapshots, NOTHING, json.dumps(""), role, place.episode)

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from guidebench.baselines.conversing import AskModel, Misread, converse
+from guidebench.baselines.conversing import Misread, converse
 from guidebench.harness.interfaces import Array, Unusable
+from guidebench.harness.models.calls import AskModel
 from guidebench.harness.texts import JSON
 from guidebench.methods.dsadf import prompts
 from guidebench.methods.dsadf.planning import one_line

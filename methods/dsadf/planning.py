@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from guidebench.baselines.conversing import LONGEST, AskModel, Misread, converse, first_object
+from guidebench.baselines.conversing import LONGEST, Misread, converse, first_object
 from guidebench.harness import texts
 from guidebench.harness.interfaces import Array, Unusable
-from guidebench.harness.models.calls import ChatCall, Message
+from guidebench.harness.models.calls import AskModel, ChatCall, Message
 from guidebench.methods.dsadf import plans, prompts
 from guidebench.methods.dsadf.plans import Subgoal, Vocabulary
 

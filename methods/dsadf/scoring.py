@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from guidebench.baselines.conversing import AskModel, Misread, converse, first_object
+from guidebench.baselines.conversing import Misread, converse, first_object
 from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import AskModel
 from guidebench.methods.dsadf import prompts
 from guidebench.methods.dsadf.memory import Skill
 from guidebench.methods.dsadf.planning import one_line

@@ -46,7 +46,9 @@ class SeeingAgent(DualAgent):
 
     def fast(self, observation: Array, goals: Sequence[str], places: Sequence[Place], ctx: Context) -> Array:
         rows, vectors = np.array([place.row for place in places]), self.embedded(goals, places, ctx)
-        images = self._encoded(places, [None] * len(places), ctx) if self._looks else None
+        images = None
+        if self._looks:
+            images = self._encoded(places, [ctx.snapshot(place.row, place.episode) for place in places], ctx)
         return self.learner.act(self._with_images(observation, vectors, images), rows, None, ctx.step)
 
     def _present(self, observation: Array, ctx: Context) -> Array:
@@ -59,12 +61,11 @@ class SeeingAgent(DualAgent):
             observation, vectors, **({} if images is None or not self._looks else {IMAGE: images})
         )
 
-    def _encoded(self, places: Sequence[Place], snapshots: Sequence[Array | None], ctx: Context) -> Array:
+    def _encoded(self, places: Sequence[Place], snapshots: Sequence[Array], ctx: Context) -> Array:
         """Return the vectors of the frames of these snapshots, float32 [n, image_width]; zeros where the model gave
-        none. None as a snapshot is the present state of the episode at its place."""
+        none."""
         questions = [
-            about(IMAGE_ENCODER, place, None if snapshot is None else snapshot[None])
-            for place, snapshot in zip(places, snapshots, strict=True)
+            about(IMAGE_ENCODER, place, snapshot[None]) for place, snapshot in zip(places, snapshots, strict=True)
         ]
         vectors = np.zeros((len(places), self._width), np.float32)
         for number, answer in enumerate(ctx.consult(questions)):

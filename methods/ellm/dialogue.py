@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from guidebench.harness.interfaces import Array, Unusable
-from guidebench.harness.models.calls import Call, CallResult, ChatCall, Message
+from guidebench.harness.models.calls import AskModel, ChatCall, Message
 from guidebench.methods.ellm.goals import Words, read
 
 NAMED, LONGEST = 256, 200
@@ -73,9 +73,7 @@ class GoalsDialogue:
         goals of other words are left out."""
         self._deeds, self._words, self._most, self._formed = deeds, Words.of(deeds), most, formed
 
-    async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> list[str] | Unusable | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> list[str] | Unusable | None:
         """Return the goals for the state `content`, as the model wrote them; `Unusable` if it named some and none of
         them is a goal of the task; None if it gave no valid answer."""
         message = Message("user", (prompt(content, self._deeds, self._words, self._most),))

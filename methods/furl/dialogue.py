@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
 
 from guidebench.baselines.frame_vectors import cropped
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall
+from guidebench.harness.models.calls import AskModel, EmbedCall
 
 INSTRUCTION, GOAL = "instruction", "goal"
 """Contents of the questions about the instruction and the goal image."""
@@ -24,9 +23,7 @@ class Vectors:
         """`crop`: the share of a frame that is cut off at each edge, below .5."""
         self._instruction, self._crop = instruction, crop
 
-    async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> Array | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> Array | None:
         """Return the vectors, float32 [n, d], of frames uint8 [n, height, width, 3], or of the instruction (n = 1) if
         `content` asks for it; None if the model gave no vectors."""
         if content == INSTRUCTION:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from guidebench.baselines.frame_vectors import FRAME, FrameVectors, about, pieces
+from guidebench.baselines.frame_vectors import FRAME, FrameVectors, about
 from guidebench.baselines.guiding import BaseGuide
 from guidebench.baselines.heads.projection import Heads
 from guidebench.baselines.tensors import tensor
@@ -23,11 +23,12 @@ from guidebench.harness.interfaces import (
     Context,
     Learner,
     Metrics,
-    Response,
+    Question,
     State,
     Store,
     Transition,
 )
+from guidebench.harness.models.calls import Answer
 from guidebench.methods.furl import Furl, Liv, LivProj
 from guidebench.methods.furl.dialogue import GOAL, INSTRUCTION
 from guidebench.methods.furl.losses import agreement, cosine, ranking, successes
@@ -66,27 +67,27 @@ class LivGuide(BaseGuide):
         """Ask for the vector of the instruction."""
         ctx.ask(about(row, json.dumps(INSTRUCTION)))
 
-    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
-        frames, others = pieces(answers)
-        for answer in frames:
-            self.vectors.answered(answer, store)
-        for answer in others:
-            if answer.value is None:
-                self._lost(answer)
-            else:
-                self._store_vector(answer)
+    def answered(self, answers: Sequence[tuple[Question, Answer]], store: Store, ctx: Context) -> None:
+        for question, answer in answers:
+            if question.key[0] >= 0:
+                self.vectors.answered(question, answer, store)
+        for question, answer in answers:  # those that belong to no transition (`about`)
+            if question.key[0] < 0 and answer.value is None:
+                self._lost(question)
+            elif question.key[0] < 0:
+                self._store_vector(question, answer.value[0])
 
-    def _lost(self, answer: Response) -> None:
+    def _lost(self, question: Question) -> None:
         """Raise UserError, because the embedder failed on the instruction or the goal image."""
-        which = "instruction" if answer.key[0] == -1 else "goal image"
+        which = "instruction" if question.key[0] == -1 else "goal image"
         raise UserError(
             f"the embedder gave no vector of the {which}, which every reward needs; check it with `bench doctor "
             f"embedder=…` and choose another output=…, since this study's record holds the failure"
         )
 
-    def _store_vector(self, answer: Response) -> None:
+    def _store_vector(self, question: Question, vector: Array) -> None:
         """Store the vector of the instruction."""
-        self._texts[answer.row] = answer.value[0]
+        self._texts[question.row] = vector
 
     def shape(self, batch: Batch) -> Batch:
         """Return the batch with the reward r_task + ρ·r_VLM, r_VLM being 0 where a vector is missing."""
@@ -166,8 +167,8 @@ class FurlGuide(LivProjGuide):
         if self._images is not None:
             ctx.ask(about(row, json.dumps(GOAL), self._images[row][None])._replace(key=np.full(1, -2, np.int64)))
 
-    def _store_vector(self, answer: Response) -> None:
-        (self._texts if answer.key[0] == -1 else self._goals)[answer.row] = answer.value[0]
+    def _store_vector(self, question: Question, vector: Array) -> None:
+        (self._texts if question.key[0] == -1 else self._goals)[question.row] = vector
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Record the transition; at the end of an episode, also of a demonstration, sort its frames into those of

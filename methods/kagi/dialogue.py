@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from guidebench.baselines.conversing import AskModel, converse
+from guidebench.baselines.conversing import converse
 from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import AskModel
 from guidebench.methods.kagi import prompts, questions, reading
 
 

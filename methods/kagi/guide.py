@@ -14,13 +14,13 @@ from guidebench.harness.interfaces import (
     Context,
     Metrics,
     Question,
-    Response,
     State,
     Store,
     Transition,
     TransitionColumn,
 )
 from guidebench.harness.logs import TEXT, packed
+from guidebench.harness.models.calls import Answer
 from guidebench.methods.kagi.blocks import Grid
 from guidebench.methods.kagi.filming import Film
 from guidebench.methods.kagi.questions import SEGMENTER, TRACKER, WAYPOINTS, Candidates, WaypointQuestion
@@ -215,25 +215,24 @@ class WaypointGuide(SparseGuide):
             return question._replace(measures=sight.places(episode.snapshot))
         return question
 
-    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
+    def answered(self, answers: Sequence[tuple[Question, Answer]], store: Store, ctx: Context) -> None:
         """Handle answers: send the question for waypoints after the segmenter's, reward an episode by its waypoints,
         and by its object's positions after the tracker's."""
         super().answered(answers, store, ctx)
-        for answer in answers:
-            if answer.to == SEGMENTER:
-                self._segmented(answer, ctx)
-            elif answer.to == WAYPOINTS:
-                self._led(answer, ctx)
-            elif answer.to == TRACKER:
-                self._tracked(answer.row, int(answer.key[0]), answer.value, ctx)
+        for question, answer in answers:
+            if question.to == TRACKER:
+                self._tracked(question.row, int(question.key[0]), answer.value, ctx)
+            elif question.to in (SEGMENTER, WAYPOINTS):
+                store_number, first = question.key.tolist()
+                episode = self._open[question.row][store_number, first]
+                (self._segmented if question.to == SEGMENTER else self._led)(question.row, episode, answer.value, ctx)
 
-    def _segmented(self, answer: Response, ctx: Context) -> None:
-        row, episode = answer.row, self._open[answer.row][_key(answer)]
-        if answer.value is None:
+    def _segmented(self, row: int, episode: EpisodeStart, answer: Any, ctx: Context) -> None:
+        if answer is None:
             self._note_question(row, episode, SEGMENTER, self._segmenter_content(row, episode), ctx)
             self._conclude(row, episode, None, None, ctx)
             return
-        candidates = Candidates(answer.value["grasp"], answer.value["target"])
+        candidates = Candidates(answer["grasp"], answer["target"])
         if film := self._film(row, episode):
             film.grasp = np.array(candidates.grasp, np.float64)
         grid, start = Grid(heights=self._ways.width == 3), episode.tip[: self._ways.width] / self._ways.size
@@ -242,10 +241,9 @@ class WaypointGuide(SparseGuide):
         self._note_question(row, episode, WAYPOINTS, content, ctx)
         ctx.ask(self._question(row, episode, WAYPOINTS, content))
 
-    def _led(self, answer: Response, ctx: Context) -> None:
-        waypoints = usable(answer.value, self._ways.width)
-        episode = self._open[answer.row][_key(answer)]
-        self._conclude(answer.row, episode, waypoints, answer.value if waypoints is not None else None, ctx)
+    def _led(self, row: int, episode: EpisodeStart, answer: Any, ctx: Context) -> None:
+        waypoints = usable(answer, self._ways.width)
+        self._conclude(row, episode, waypoints, answer if waypoints is not None else None, ctx)
 
     def _conclude(self, row: int, episode: EpisodeStart, fractions: Array | None, answer: Any, ctx: Context) -> None:
         """Log an episode's waypoints, fractions [m, k], and reward the episode by them; None counts it as failed.
@@ -397,11 +395,6 @@ class WaypointGuide(SparseGuide):
         if self._ways.follows:
             self._films[row] = {film.first: film for film in map(Film.restored, state["films"])}
             self._untracked[row] = state["untracked"]
-
-
-def _key(answer: Response) -> tuple[int, int]:
-    store, first = (int(number) for number in answer.key)
-    return store, first
 
 
 def _packed_episodes(episodes: Sequence[EpisodeStart]) -> State:

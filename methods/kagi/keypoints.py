@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from guidebench.harness.interfaces import Array, Drawer
-from guidebench.harness.models.calls import Call, CallResult, Json, SegmentCall
+from guidebench.harness.models.calls import AskModel, Json, SegmentCall
 from guidebench.harness.models.calls.segment import mask_of, overlap
 from guidebench.methods.kagi.sight import views
 
@@ -37,9 +37,7 @@ class Keypoints:
         without a meaning (one that is neither `thing` nor `place`)."""
         self._grid, self._quality = grid, quality
 
-    async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> dict[str, Json] | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Json] | None:
         """Return {"grasp": [[u, v], … 5], "target": [[u, v], … 5], "objects": K}, in fractions of the view from above's
         side; None if the model failed or found no object. `content`: {"instruction": str}; `frames`: the first
         frame of an episode, uint8 [1, size, 2 * size, 3]."""

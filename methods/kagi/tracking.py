@@ -8,14 +8,14 @@ in its place.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Unusable
-from guidebench.harness.models.calls import Call, CallResult, Json, TrackCall
+from guidebench.harness.models.calls import AskModel, Json, TrackCall
 from guidebench.methods.kagi.sight import Project, views
 
 PROBES = np.stack(np.meshgrid(*[np.linspace(-0.5, 0.5, 3)] * 3), axis=-1).reshape(-1, 3)
@@ -29,9 +29,7 @@ class Tracking:
 
     calls = 2
 
-    async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> list[Json] | Unusable | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> list[Json] | Unusable | None:
         """Return [u, v, h] of each frame, fractions of a view's side, and None for a frame in which a view has lost the
         object; `Unusable` if that is every frame, and None if the model failed.
 

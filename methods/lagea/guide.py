@@ -21,12 +21,12 @@ from guidebench.harness.interfaces import (
     Episode,
     Metrics,
     Question,
-    Response,
     State,
     Store,
     Transition,
 )
 from guidebench.harness.logs import packed
+from guidebench.harness.models.calls import Answer
 from guidebench.methods.furl.guide import FurlGuide, filled
 from guidebench.methods.lagea import LOGGED_POINTS, TRACED, WEIGHT, Lagea, keyframes
 from guidebench.methods.lagea.aligner import Aligner, AlignmentBatch, rivals
@@ -120,32 +120,32 @@ class LageaGuide(FurlGuide):
                 self._waiting[episode.row].append(recording)
                 self.strength.episode(episode.row, any(recording.successes))
 
-    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
-        role = answers[0].to
+    def answered(self, answers: Sequence[tuple[Question, Answer]], store: Store, ctx: Context) -> None:
+        role = answers[0][0].to
         if role == "feedback":
-            for answer in answers:
-                self._reflected(answer, ctx)
+            for question, answer in answers:
+                self._reflected(question, answer.value, ctx)
         elif role == "text_embedder":
-            for answer in answers:
-                self._embedded(answer, store, ctx)
+            for question, answer in answers:
+                self._embedded(question, answer.value, store, ctx)
         else:
             super().answered(answers, store, ctx)
-            for answer in answers:
-                waiting = self._waiting[answer.row]
-                while waiting and waiting[0].last <= answer.key[-1]:
-                    self._close(answer.row, waiting.pop(0), store, ctx)
+            for question, _ in answers:
+                waiting = self._waiting[question.row]
+                while waiting and waiting[0].last <= question.key[-1]:
+                    self._close(question.row, waiting.pop(0), store, ctx)
 
-    def _lost(self, answer: Response) -> None:
+    def _lost(self, question: Question) -> None:
         """Count an episode's first frame that could not be embedded; for the instruction and the goal image, raise."""
-        if answer.key[0] > BEFORE:
-            super()._lost(answer)
-        self.vectors.failed[answer.row] += 1
+        if question.key[0] > BEFORE:
+            super()._lost(question)
+        self.vectors.failed[question.row] += 1
 
-    def _store_vector(self, answer: Response) -> None:
-        if answer.key[0] > BEFORE:
-            super()._store_vector(answer)
-        elif (place := self.episodes[answer.row].place(int(BEFORE - answer.key[0]))) is not None:
-            self.episodes[answer.row].openings[place] = answer.value[0]
+    def _store_vector(self, question: Question, vector: Array) -> None:
+        if question.key[0] > BEFORE:
+            super()._store_vector(question, vector)
+        elif (place := self.episodes[question.row].place(int(BEFORE - question.key[0]))) is not None:
+            self.episodes[question.row].openings[place] = vector
 
     def _close(self, row: int, recording: Recording, store: Store, ctx: Context) -> None:
         """Compute key frames and weights of an episode whose frames are embedded, and ask for feedback on it."""
@@ -210,28 +210,28 @@ class LageaGuide(FurlGuide):
             return np.ones(count)
         return keyframes.weights(chosen_keyframes, count, self.config.window, self.config.floor)
 
-    def _reflected(self, answer: Response, ctx: Context) -> None:
+    def _reflected(self, question: Question, reflection: Any, ctx: Context) -> None:
         """Log the model's feedback on an episode, and ask for the vector of its text."""
-        row, reflection = answer.row, answer.value
-        recording = self._recording(row, int(answer.key[0]))
+        row = question.row
+        recording = self._recording(row, int(question.key[0]))
         if reflection is not None and recording is not None:
             ctx.note("feedback", row, _reported(recording, reflection))
         if reflection is None or reflection["empty"]:
             self._empty[row] += 1
-            self._conclude(row, int(answer.key[0]))
+            self._conclude(row, int(question.key[0]))
             return
         history = [*self._history[row], {name: reflection[name] for name in HISTORY}]
         self._history[row] = history[max(len(history) - self.config.history, 0) :]
-        ctx.ask(about(row, json.dumps(reflection["text"]), role="text_embedder")._replace(key=answer.key))
+        ctx.ask(about(row, json.dumps(reflection["text"]), role="text_embedder")._replace(key=question.key))
 
-    def _embedded(self, answer: Response, store: Store, ctx: Context) -> None:
+    def _embedded(self, question: Question, vectors: Array | None, store: Store, ctx: Context) -> None:
         """Store the vector of an episode's feedback."""
-        row, first = answer.row, int(answer.key[0])
+        row, first = question.row, int(question.key[0])
         place = self.episodes[row].place(first)
-        if answer.value is None:
+        if vectors is None:
             self._empty[row] += 1
         elif place is not None:
-            self.episodes[row].feedback[place] = answer.value[0]
+            self.episodes[row].feedback[place] = vectors[0]
             recording = self._recording(row, first)
             if recording is not None and recording.number % TRACED == 0:
                 self._trace(row, recording, store, ctx)

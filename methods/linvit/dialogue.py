@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guidebench.baselines.conversing import AskModel, Misread, converse, filled, first_object
+from guidebench.baselines.conversing import Misread, converse, filled, first_object
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Message
+from guidebench.harness.models.calls import AskModel, Message
 
 PROMPT = """\
 An agent acts in a simulated world, one action at a time. Say which actions a sensible player would take next.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from guidebench.baselines.conversing import AskModel
 from guidebench.harness.interfaces import Array, Unusable
+from guidebench.harness.models.calls import AskModel
 from guidebench.methods.kagi.dialogue import WaypointDialogue
 
 

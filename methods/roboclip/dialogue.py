@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from guidebench.baselines.frame_vectors import cropped
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall, VideoCall
+from guidebench.harness.models.calls import AskModel, EmbedCall, VideoCall
 
 
 class VideoText:
@@ -23,9 +22,7 @@ class VideoText:
         """`crop`: the share of a frame that is cut off at each edge, below .5; `similarity`: `dot` or `cosine`."""
         self._text, self._crop, self._similarity = text, crop, similarity
 
-    async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> Array | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> Array | None:
         """Return the reward of a video uint8 [n, height, width, 3], float64 [1]; None if the model returned no
         vectors. With cosine, a zero vector makes the reward not finite."""
         assert frames is not None, "an episode has frames"

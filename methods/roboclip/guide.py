@@ -13,12 +13,13 @@ from guidebench.harness.interfaces import (
     Batch,
     Context,
     Metrics,
-    Response,
+    Question,
     State,
     Store,
     Transition,
     TransitionColumn,
 )
+from guidebench.harness.models.calls import Answer
 from guidebench.methods.roboclip import REWARD
 
 LAST = TransitionColumn("video_last", "fixed", dtype="bool")
@@ -56,11 +57,11 @@ class VideoRewardGuide(BaseGuide):
         self._clock += 1
         self._clock[ended] = 0
 
-    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
+    def answered(self, answers: Sequence[tuple[Question, Answer]], store: Store, ctx: Context) -> None:
         """Store the rewards of transitions that are still in the store; all rewards enter the mean."""
-        for answer in answers:
-            if self._tally.add(answer):
-                store.apply(REWARD.name, answer.row, answer.key, answer.value)
+        for question, answer in answers:
+            if self._tally.add(question, answer):
+                store.apply(REWARD.name, question.row, question.key, answer.value)
 
     def shape(self, batch: Batch) -> Batch:
         episode_rewards = batch.columns[REWARD.name]

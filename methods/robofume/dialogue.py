@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, ArraySpec, Question, Unusable
-from guidebench.harness.models.calls import Call, CallResult, JudgeCall
+from guidebench.harness.models.calls import AskModel, JudgeCall
 from guidebench.harness.models.prompts import CLOSING
 
 ROLE = "classifier"
@@ -91,9 +91,7 @@ class SuccessDialogue:
         self._count = PROMPTS if consensus else 1
         self.calls = frames * self._count
 
-    async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> Array | Unusable | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> Array | Unusable | None:
         """Return P(success) of each frame, float32 [L], for frames uint8 [L, height, width, 3]: that of the only
         prompt, or the least of all prompts' (choice). A state with a failed call is `UNANSWERED`; the answer is
         `Unusable` if some states are, since the guide has a fallback for these, and None if all are. `content`:

@@ -14,12 +14,13 @@ from guidebench.harness.interfaces import (
     Batch,
     Context,
     Metrics,
-    Response,
+    Question,
     Rewarded,
     State,
     Store,
     Transition,
 )
+from guidebench.harness.models.calls import Answer
 from guidebench.methods.robofume.dialogue import CLASSIFIED, ROLE, UNANSWERED, question
 
 JUDGED = CLASSIFIED.column(initial=UNANSWERED)
@@ -107,18 +108,18 @@ class SparseGuide(BaseGuide):
                 self._waiting[row][number] = number - int(self._clock[row])
                 ctx.ask(question(row, recorded.key, recorded.snapshots, recorded.events, success, instruction))
 
-    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
+    def answered(self, answers: Sequence[tuple[Question, Answer]], store: Store, ctx: Context) -> None:
         """Store the classifier's answers about ended episodes, and have their returns computed anew."""
-        for answer in answers:
-            if answer.to == ROLE:
-                self._classified(answer, store, ctx)
+        for sent, answer in answers:
+            if sent.to == ROLE:
+                self._classified(sent.row, sent.key, answer.value, store, ctx)
 
-    def _classified(self, answer: Response, store: Store, ctx: Context) -> None:
-        row, last = answer.row, int(answer.key[-1])
+    def _classified(self, row: int, key: Array, answer: Array | None, store: Store, ctx: Context) -> None:
+        last = int(key[-1])
         first = self._waiting[row].pop(last)
-        probabilities = np.full(len(answer.key), UNANSWERED, np.float32) if answer.value is None else answer.value
-        is_stored = store.holds(answer.key)
-        success = store.read("success", row, store.slot(answer.key[is_stored]))
+        probabilities = np.full(len(key), UNANSWERED, np.float32) if answer is None else answer
+        is_stored = store.holds(key)
+        success = store.read("success", row, store.slot(key[is_stored]))
         is_positive, is_answered = probabilities[is_stored] >= self._threshold, probabilities[is_stored] != UNANSWERED
         counted = [
             int(flags.sum())
@@ -127,8 +128,8 @@ class SparseGuide(BaseGuide):
         self._counts[:, row] += counted
         states = {"states": len(success), "successes": int(success.sum())}
         ctx.note(LOG, row, {**states, **dict(zip(COUNTED, counted, strict=True))})
-        if answer.value is not None:
-            store.apply(JUDGED.name, row, answer.key, probabilities)
+        if answer is not None:
+            store.apply(JUDGED.name, row, key, probabilities)
             self.renewed("", row, first, last)
 
     def renewed(self, name: str, row: int, first: int, last: int) -> None:

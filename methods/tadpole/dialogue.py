@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
 
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Call, CallResult, DenoiseCall
+from guidebench.harness.models.calls import AskModel, DenoiseCall
 
 
 class Denoising:
@@ -20,9 +19,7 @@ class Denoising:
         """`alignment`, `reconstruction`: the weights of the two terms of `reward`."""
         self._text, self._alignment, self._reconstruction = text, alignment, reconstruction
 
-    async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> Array | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> Array | None:
         """Return the reward of each frame, [L], of frames uint8 [L, height, width, 3]; None if the model failed.
         `content`: `{"level": t, "seeds": [seed of each frame's noise]}`."""
         assert frames is not None, "a stretch has frames"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall
+from guidebench.harness.models.calls import AskModel, EmbedCall
 
 
 class GoalBaseline:
@@ -23,9 +22,7 @@ class GoalBaseline:
         self._texts = (goal, baseline) if alpha else (goal,)
         self._alpha = alpha
 
-    async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
-    ) -> Array | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> Array | None:
         """Return the reward of each frame, [L], of frames uint8 [L, height, width, 3]; None if the model returned no
         vectors. A zero vector makes the reward not finite."""
         assert frames is not None, "a stretch has frames"

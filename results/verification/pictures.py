@@ -59,8 +59,8 @@ def replayed(gallery_run: GalleryRun) -> dict[int, str]:
 
     from guidebench.harness.execution import Models
     from guidebench.harness.identity.cells import record
-    from guidebench.harness.loop.asking import consultations
-    from guidebench.harness.loop.building import make_build
+    from guidebench.harness.loop.backends import consultations
+    from guidebench.harness.loop.build import make_build
     from guidebench.harness.loop.evaluation import Evaluator, solving
     from guidebench.harness.loop.job import Job
     from guidebench.harness.models import study_models

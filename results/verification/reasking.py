@@ -20,12 +20,13 @@ import numpy as np
 from guidebench.harness import reader_process, registry, settings
 from guidebench.harness.errors import BudgetReached, UserError, unknown
 from guidebench.harness.execution import Models
-from guidebench.harness.models import cassette_checks, keys, single_calls, study_models
+from guidebench.harness.models import cassette_checks, single_calls, study_models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.images import pixels
 from guidebench.harness.models.backends.transformers_ import loading
 from guidebench.harness.models.budget import Budget, Limits
-from guidebench.harness.models.calls import Asker, Call, CallResult
+from guidebench.harness.models.calls import Answer, Call, Ticket
+from guidebench.harness.models.calls.base import CANONICAL
 from guidebench.harness.models.cassette_file import STRANGERS, NotKept, faults_of, opened, read
 from guidebench.harness.parts import FilePart
 from guidebench.harness.plan import answering
@@ -98,7 +99,7 @@ def checks(
         return [Check(f"model calls ({section})", None, words) for section in roles]
     try:
         sound(file)
-        names = [f"{cell.id}/{run}" for run in runs]
+        names = cell.runs(runs)
         put = [(_alike(cell, section), kinds(cell, section)) for section in roles]
         samples = reader_process.call(
             f"{file}: drawing calls from it", cassette_checks.seconds(file), _samples, file, put, names, count, seed
@@ -175,7 +176,7 @@ def _check(
 
 
 def compared(
-    name: str, sample_size: int, recorded: Sequence[RecordedCall], outcomes: Sequence[CallResult], words: str
+    name: str, sample_size: int, recorded: Sequence[RecordedCall], outcomes: Sequence[Answer], words: str
 ) -> Check:
     """Compare answers with the recorded ones. `sample_size`: calls drawn, at least half of which must be compared for
     the check to pass."""
@@ -261,7 +262,7 @@ def _call(request: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
 def _misfit(cell: Cell, section: str, request: Mapping[str, Any]) -> str:
     """Return what in a recorded call contradicts the cell's configuration, or ""."""
     config = cell.section(section)
-    if keys.CANONICAL.encode(request["model"]) != keys.CANONICAL.encode(study_models.identity(config)):
+    if CANONICAL.encode(request["model"]) != CANONICAL.encode(study_models.identity(config)):
         return "they are another model's, or its settings are others"
     for name in CALL_SETTINGS:
         if name in request and hasattr(config, name) and request[name] != getattr(config, name):
@@ -323,9 +324,7 @@ def affordable(config: Any, section: str, account: ReaskingCost | None) -> None:
         )
 
 
-async def _outcomes_of(
-    config: Any, calls: Sequence[Call], limit: float, account: ReaskingCost | None
-) -> list[CallResult]:
+async def _outcomes_of(config: Any, calls: Sequence[Call], limit: float, account: ReaskingCost | None) -> list[Answer]:
     """Return the outcomes of the calls; raise TimeoutError if they take more than `limit` seconds in all, or
     BudgetReached."""
     from guidebench.harness.models.desk import Desk
@@ -337,12 +336,12 @@ async def _outcomes_of(
     desk = Desk(model, {}, config.model, None, budget, config.policy(), "live", config.answers or None)
     try:
         async with asyncio.timeout(limit):
-            answers = (desk.answer(call, Asker("", n, 0)) for n, call in enumerate(calls))
+            answers = (desk.answer(call, Ticket("", n, 0)) for n, call in enumerate(calls))
             outcomes = await asyncio.gather(*answers, return_exceptions=True)  # none is cut off by another's error
             for outcome in outcomes:
                 if isinstance(outcome, BaseException):
                     raise outcome
-            return [outcome for outcome in outcomes if isinstance(outcome, CallResult)]
+            return [outcome for outcome in outcomes if isinstance(outcome, Answer)]
     finally:
         await desk.close()
 

@@ -17,12 +17,12 @@ from guidebench.harness.interfaces import (
     Actions,
     Build,
     Observations,
-    Response,
     StepWords,
     Transition,
     TransitionColumn,
     Update,
 )
+from guidebench.harness.models.calls import Answer
 from guidebench.harness.streams import Streams
 from guidebench.methods.vlm_rb import VlmRb
 from guidebench.suites.classic import Classic
@@ -173,7 +173,8 @@ def test_clips_go_to_the_replay_s_judge_and_answers_come_back_by_seed(tmp_path: 
         experience.by_seed[row].sampler.scored = lambda at, slots, score, row=row: heard.append(
             (row, at, slots.tolist(), score)
         )
-    experience.answered([Response(1, np.array([0, 1, 2]), 0.5), Response(0, np.array([0, 1, 2]), None)])
+    clip = context.questions[0]
+    experience.answered([(clip._replace(row=1), Answer(0.5)), (clip, Answer(None))])
     assert heard == [(1, 0, [0, 1, 2], 0.5)]
 
 

@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.frame_rewards import FrameRewardGuide
+from guidebench.baselines.frame_vectors import about
 from guidebench.baselines.storage import Storage
-from guidebench.harness.interfaces import Question, Response, Transition
+from guidebench.harness.interfaces import (
+    Question,
+    Transition,
+)
+from guidebench.harness.models.calls import Answer
 from tests.baselines.builds import build
 
 
@@ -35,7 +40,8 @@ class World:
 
     def answer(self, row: int, numbers: list[int], rewards: list[float] | None) -> None:
         value = None if rewards is None else np.array(rewards, np.float32)
-        self.guide.answered([Response(row, np.array(numbers), value, "embedder")], self.storage, SimpleNamespace())
+        question = about(row, "")._replace(key=np.array(numbers))
+        self.guide.answered([(question, Answer(value))], self.storage, SimpleNamespace())
 
     def shaped(self, numbers: list[int]) -> list[list[float]]:
         index = np.array(numbers) % 8

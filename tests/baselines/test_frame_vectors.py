@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.baselines.frame_vectors import FRAME, FrameVectors, about, pieces
+from guidebench.baselines.frame_vectors import FRAME, FrameVectors
 from guidebench.baselines.storage import Storage
-from guidebench.harness.interfaces import Question, Response
+from guidebench.harness.interfaces import (
+    Question,
+)
+from guidebench.harness.models.calls import Answer
 from tests.baselines.test_experience import build, ctx, happened
 
 
@@ -27,7 +30,7 @@ class FrameQuestions:
 
     def answer(self, question: Question, failed: bool = False) -> None:
         value = None if failed else np.stack([2.0 * question.key, question.key], 1).astype(np.float16)
-        self.vectors.answered(Response(question.row, question.key, value, question.to), self.store)
+        self.vectors.answered(question, Answer(value), self.store)
 
     def stored(self, row: int = 0) -> list[float]:
         """Return the first number of each stored vector."""
@@ -84,9 +87,3 @@ def test_a_checkpoint_holds_what_is_not_asked_yet_and_overwritten_transitions_ar
     for question in world.ctx.questions:
         world.answer(question)
     assert world.stored() == [10, 10, 12, 14], "4 to 7 are stored; what 4 would lie between is not"
-
-
-def test_questions_that_are_not_about_transitions_are_told_apart() -> None:
-    once = about(1, '"instruction"')
-    frame = Response(0, np.array([4]), None)
-    assert pieces([frame, Response(1, once.key, None)]) == ([frame], [Response(1, once.key, None)])

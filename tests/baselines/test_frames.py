@@ -11,7 +11,7 @@ import pytest
 
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Actions, Build, Observations, Transition
-from guidebench.harness.loop import building
+from guidebench.harness.loop import build as loop_build
 from guidebench.harness.streams import Streams
 
 IMAGE = Observations((2, 3, 6), "uint8", stack=3)
@@ -111,18 +111,18 @@ def test_a_batch_holds_what_was_observed(tmp_path: Path, space: str, breaks: boo
 def test_a_checkpoint_two_back_finds_the_frames_before_its_oldest_transition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    monkeypatch.setattr(building, "SPACING", 5)
+    monkeypatch.setattr(loop_build, "SPACING", 5)
     parts = {
         "training": SimpleNamespace(capacity=20, steps=200, demonstrations=0),
         "suite": SimpleNamespace(spaces=lambda task: (IMAGE, None), horizon=lambda task: 100),
     }
     names = SimpleNamespace(task="", of=lambda *kinds: ())
     cell: Any = SimpleNamespace(section=parts.__getitem__, names=names)
-    run_build = replace(build(tmp_path, IMAGE), slots=building.ring_slots(cell))
+    run_build = replace(build(tmp_path, IMAGE), slots=loop_build.ring_slots(cell))
     storage, world = Storage(run_build), World(IMAGE, 1)
     world.play(storage, steps, False)
     state, then = storage.state(0), copy.deepcopy(world)
-    world.play(storage, 2 * building.SPACING, False)
+    world.play(storage, 2 * loop_build.SPACING, False)
     again = Storage(run_build)
     again.load_state(0, state)
     then.check(again)

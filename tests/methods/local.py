@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from guidebench.harness.models.calls import Call, CallResult
+from guidebench.harness.models.calls import Answer, AskModel, Call
 
 
-def converse(model: Any, talk: Callable[[Callable[[Call], Awaitable[CallResult]]], Awaitable[Any]]) -> Any:
+def converse(model: Any, talk: Callable[[AskModel], Awaitable[Any]]) -> Any:
     """Return the result of `talk(ask)`, whose calls the model answers; the answers must have no fault."""
 
-    async def ask(call: Call) -> CallResult:
+    async def ask(call: Call) -> Answer:
         reply = await model.answer(call)
         assert call.fault(reply.value) == ""
-        return CallResult(reply.value, usage=reply.usage)
+        return Answer(reply.value, usage=reply.usage)
 
     async def run() -> Any:
         try:

@@ -10,18 +10,17 @@ import numpy as np
 
 from guidebench.harness.episodes import datasets, demonstrations
 from guidebench.harness.identity.cells import record
-from guidebench.harness.interfaces import Unusable
-from guidebench.harness.loop.asking import asked_of, asks_of
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.interfaces import Question, Unusable
+from guidebench.harness.loop.backends import question_queues, question_roles
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.loop.evaluation import Evaluator, solving
 from guidebench.harness.loop.job import Job
 from guidebench.harness.loop.probes import Probes
 from guidebench.harness.loop.training import Loop
 from guidebench.harness.models.backends.openai_.model import IMAGE_TOKENS
-from guidebench.harness.models.calls import Call, CallResult, ChatCall, Usage
+from guidebench.harness.models.calls import Answer, Call, ChatCall, Ticket, Usage
 from guidebench.harness.models.calls.segment import runs_of
-from guidebench.harness.models.questions import InFlight
-from guidebench.harness.models.serving import padded
+from guidebench.harness.models.service import padded
 from guidebench.harness.parts import clip_length
 from guidebench.harness.plan import answering, arrays, config, matrix
 from guidebench.harness.plan.config import Cell
@@ -61,7 +60,7 @@ class StandIn(Silent):
         """`answer`: the row's function from prompt and number to answer."""
         super().__init__()
         self._cell, self._role, self._manner, self._answer = cell, role, manner, answer
-        self._answers: dict[int, CallResult] = {}
+        self._answers: dict[Ticket, Answer] = {}
         self.spent = Usage()
         self.questions = 0
         parts = cell.names.parts
@@ -73,17 +72,18 @@ class StandIn(Silent):
         self._clip = clip_length(cell.sections)
         self._hand = hand_written(cell, role) if answer is None else None
 
-    def ask(self, item: InFlight, ahead: bool = False) -> None:
+    def ask(self, ticket: Ticket, question: Question, ahead: bool = False) -> None:
         """Answer a question at once."""
-        self._answers[item.number] = asyncio.run(self._answered(item))
+        self.questions += 1
+        self._answers[ticket] = asyncio.run(self._answered(question))
 
-    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
-        return self._answers.pop(number), 0.0
+    def take(self, ticket: Ticket, stop: Callable[[], bool] | None = None) -> tuple[Answer, float]:
+        return self._answers.pop(ticket), 0.0
 
-    async def _answered(self, question: InFlight) -> CallResult:
+    async def _answered(self, question: Question) -> Answer:
         frames, count = self._frames(question), 0
 
-        async def ask(call: Call) -> CallResult:
+        async def ask(call: Call) -> Answer:
             nonlocal count
             count += 1
             assert self._dialogue is None or count <= self._dialogue.calls
@@ -93,23 +93,23 @@ class StandIn(Silent):
             from guidebench.harness.models.calls import JudgeCall
 
             return await ask(JudgeCall(frames, self._cell.section(self._role).prompt))
-        value = await self._dialogue(json.loads(question.question.content or "null"), frames, ask)
+        value = await self._dialogue(json.loads(question.content or "null"), frames, ask)
         if isinstance(value, Unusable):
-            return CallResult(value.value, "malformed")
+            return Answer(value.value, "malformed")
         if value is not None and self._array is not None:
-            value = arrays.fitted(value, self._array, len(question.question.key))[0]
-        return CallResult(value, "" if value is not None else "malformed")
+            value = arrays.fitted(value, self._array, len(question.key))[0]
+        return Answer(value, "" if value is not None else "malformed")
 
-    def _frames(self, question: InFlight) -> Any:
-        if question.question.snapshots is None:
+    def _frames(self, question: Question) -> Any:
+        if question.snapshots is None:
             return None
-        snapshots = question.question.snapshots if self._dialogue else padded(question.question.snapshots, self._clip)
+        snapshots = question.snapshots if self._dialogue else padded(question.snapshots, self._clip)
         width = SIDE * (2 if getattr(self._cell.section("drawing"), "camera", "") == "both" else 1)
-        return np.random.default_rng(question.number % 2**32).integers(
+        return np.random.default_rng(self.questions).integers(
             255, size=(len(snapshots), SIDE, width, 3), dtype=np.uint8
         )
 
-    def _reply(self, call: Call) -> CallResult:
+    def _reply(self, call: Call) -> Answer:
         texts = [
             str(part) for message in getattr(call, "messages", ()) for part in message.content if isinstance(part, str)
         ]
@@ -120,12 +120,12 @@ class StandIn(Silent):
         written = TOKENS_WRITTEN if isinstance(call, ChatCall) else 0
         self.spent = self.spent.plus(Usage(1, read, written, images))
         if self._manner == "lost":
-            return CallResult(None, "timeout")
+            return Answer(None, "timeout")
         if isinstance(call, ChatCall) and self._manner == "unusable":
-            return CallResult(None, "malformed") if call.schema else CallResult("?" * TOKENS_WRITTEN)
+            return Answer(None, "malformed") if call.schema else Answer("?" * TOKENS_WRITTEN)
         value = self._value(call, texts)
         assert not call.fault(value), call.fault(value)
-        return CallResult(value)
+        return Answer(value)
 
     def _value(self, call: Any, texts: Sequence[str]) -> Any:
         """Return a usable answer to a call."""
@@ -182,8 +182,8 @@ def spent(cell: Cell, directory: Path, manner: Manner, answer: Callable[[str, in
     agent = build.parts["agent"].spawn(build)
     task = build.suite(0).make(cell.names.task)
     task.reset(int(build.streams[0].environment.integers(2**31)))
-    backends: dict[str, Any] = {role: StandIn(cell, role, manner, answer) for role in asked_of(cell, agent)}
-    all_asks, now = asks_of(backends, job, cell), cell.consulted
+    backends: dict[str, Any] = {role: StandIn(cell, role, manner, answer) for role in question_roles(cell, agent)}
+    all_asks, now = question_queues(backends, job, cell), cell.consulted
     asks, consulted = (
         {role: all_asks[role] for role in all_asks if (role in now) == is_consulted} for is_consulted in (False, True)
     )
@@ -200,6 +200,6 @@ def spent(cell: Cell, directory: Path, manner: Manner, answer: Callable[[str, in
     )  # fmt: skip
     if cell.judge in backends:
         probes = Probes(build, cell.names.task, 10, cell.steps, lambda row, step, points: [*points] and None)
-        probes.describe([0], backends[cell.judge], lambda: False, cell.judge)
+        probes.describe([0], backends[cell.judge], cell.runs((0,)), lambda: False, cell.judge)
     loop.run()
     return {role: backend.spent for role, backend in backends.items()}

@@ -82,9 +82,9 @@ class Agent(BaseAgent):
                 ctx.ask(clip.close(row)._replace(to="embedder"))
 
     def answered(self, answers, ctx):
-        for answer in answers:
+        for question, answer in answers:
             if answer.value is not None:
-                self.experience.store.apply(VISION.name, answer.row, answer.key, answer.value)
+                self.experience.store.apply(VISION.name, question.row, question.key, answer.value)
 
     def update(self, ctx):
         metrics = {}

@@ -25,7 +25,7 @@ NAMES = {
 }  # fmt: skip
 """Target -> the names of its processes (`fork_server`)."""
 IMPORTED = (
-    "torch", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.serving",
+    "torch", "pyarrow.parquet", "guidebench.harness.run.worker", "guidebench.harness.models.service",
     "tools.chaos.forked",
 )  # fmt: skip
 """Modules of the interpreter from which most commands are forked."""

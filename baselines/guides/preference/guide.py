@@ -28,13 +28,14 @@ from guidebench.harness.interfaces import (
     Context,
     Learner,
     Metrics,
-    Response,
+    Question,
     RunPhase,
     State,
     Store,
     Transition,
     TransitionColumn,
 )
+from guidebench.harness.models.calls import Answer
 
 REWARD, SNAPSHOT = "learned_reward", "snapshot"
 
@@ -145,10 +146,10 @@ class PreferenceGuide(BaseGuide):
         else:
             ctx.ask(self.teacher.question(pair))
 
-    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
-        for answer in answers:
-            if answer.to == self.teacher.to:
-                query = self.sessions[answer.row].query(int(answer.key[0]))
+    def answered(self, answers: Sequence[tuple[Question, Answer]], store: Store, ctx: Context) -> None:
+        for question, answer in answers:
+            if question.to == self.teacher.to:
+                query = self.sessions[question.row].query(int(question.key[0]))
                 query.verdict = self.teacher.verdict(query.pair, answer.value)
 
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> Array | int:

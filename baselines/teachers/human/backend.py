@@ -14,8 +14,9 @@ from pathlib import Path
 from guidebench.baselines.teachers.human import files as questions
 from guidebench.baselines.teachers.human.files import AnswerLine, PendingQuestion
 from guidebench.harness.errors import BudgetReached
-from guidebench.harness.models.calls import ONE_CALL, CallResult
-from guidebench.harness.models.questions import InFlight, Memory
+from guidebench.harness.interfaces import Question
+from guidebench.harness.models.calls import ONE_CALL, Answer, Ticket
+from guidebench.harness.models.questions import Memory
 
 
 class HumanBackend:
@@ -27,28 +28,27 @@ class HumanBackend:
     def __init__(self, runs: Sequence[Path]) -> None:
         """`runs` are the directories of the seed rows, STUDY/SUITE/TASK/METHOD-ID/seed-N."""
         self._runs = runs
-        self._questions: dict[int, PendingQuestion] = {}
+        self._questions: dict[Ticket, PendingQuestion] = {}
         self._answers_read: dict[Path, tuple[tuple[int, int], Mapping[tuple[int, str], AnswerLine]]] = {}
         self.halted = ""
         self.seconds = 0.0
         self.clips = 0
 
-    def ask(self, item: InFlight, ahead: bool = False) -> None:
-        ask = item.question
-        self._questions[item.number] = questions.pose(
-            self._runs[ask.row], item.ordinal, item.step, ask.content, ask.snapshots
+    def ask(self, ticket: Ticket, question: Question, ahead: bool = False) -> None:
+        self._questions[ticket] = questions.pose(
+            self._runs[question.row], ticket.ordinal, ticket.step, question.content, question.snapshots
         )
 
     def poll(self) -> None:
         """Do nothing; files are read when an answer is due."""
 
-    def arrived(self, number: int) -> bool:
-        return self._answer(self._questions[number]) is not None
+    def arrived(self, ticket: Ticket) -> bool:
+        return self._answer(self._questions[ticket]) is not None
 
-    def wait(self, number: int) -> bool:
+    def wait(self, ticket: Ticket) -> bool:
         """Return, without waiting, whether the answer has arrived; if not, set `halted` to a text with the number of
         missing answers."""
-        if self.arrived(number):
+        if self.arrived(ticket):
             return True
         missing = sum(self._answer(question) is None for question in self._questions.values())
         self.halted = (
@@ -57,15 +57,15 @@ class HumanBackend:
         )
         return False
 
-    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
+    def take(self, ticket: Ticket, stop: Callable[[], bool] | None = None) -> tuple[Answer, float]:
         """Return the answer and a waiting time of 0; BudgetReached if it is missing."""
-        answer = self._answer(self._questions[number])
+        answer = self._answer(self._questions[ticket])
         if answer is None:
-            self.wait(number)
+            self.wait(ticket)
             raise BudgetReached(self.halted)
-        del self._questions[number]
+        del self._questions[ticket]
         self.clips += 1
-        return CallResult({"label": answer.label}, usage=ONE_CALL), 0.0
+        return Answer({"label": answer.label}, usage=ONE_CALL), 0.0
 
     def _answer(self, question: PendingQuestion) -> AnswerLine | None:
         return self._answers(question.run).get((question.ordinal, question.digest))

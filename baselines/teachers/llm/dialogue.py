@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from guidebench.baselines.conversing import AskModel, Conversation, Misread, converse
+from guidebench.baselines.conversing import Conversation, Misread, converse
 from guidebench.baselines.preference.conversing import concluded, verdict, weigh
 from guidebench.baselines.teachers.llm import prompts, reading, trajectories
 from guidebench.harness.interfaces import Array, Coordinates, Surroundings, Unusable
+from guidebench.harness.models.calls import AskModel
 
 if TYPE_CHECKING:
     from guidebench.baselines.teachers.llm import Llm

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from guidebench.baselines.conversing import ECHOED, AskModel, Conversation, converse
+from guidebench.baselines.conversing import ECHOED, Conversation, converse
 from guidebench.baselines.preference.conversing import concluded, verdict, weigh
 from guidebench.baselines.teachers.vlm import prompts
 from guidebench.harness.interfaces import Array, Unusable
-from guidebench.harness.models.calls import ChatCall, Message
+from guidebench.harness.models.calls import AskModel, ChatCall, Message
 
 if TYPE_CHECKING:
     from guidebench.baselines.teachers.vlm import Vlm

@@ -1,4 +1,7 @@
-"""Base types of all kinds of call: the call, its usage, its failures, and the model that answers.
+"""The types on a question's way to its answer, except the question itself: ticket, call, reply and answer.
+
+The key of a recorded call is the SHA-256 of a canonical JSON text, which is stored with the answer so that anyone can
+verify the key. It holds everything that can change the answer and nothing else; images are in it as digests.
 
 A `Model` answers any number of calls concurrently. `guidebench.harness.models.desk` puts the cassette, retries and the
 budget between callers and the model.
@@ -6,13 +9,16 @@ budget between callers and the model.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
+
+import numpy as np
 
 from guidebench.harness.models.calls.arrays import Form
 from guidebench.harness.types import Array
@@ -27,6 +33,11 @@ RETRYABLE = frozenset(("timeout", "rate_limited", "server", "connection", "malfo
 """Kinds of failure after which another attempt may succeed; `malformed` only of a call that is sampled."""
 CallSections = Sequence[tuple[str, Sequence[Json]]]
 """Sections of a call on a web page: a heading, and the texts and images, {"image": digest}, below it."""
+
+
+DIGEST = 40
+"""Hexadecimal digits of an image's digest: 160 bits."""
+CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, default=dict)
 
 
 class Call(ABC):
@@ -49,6 +60,26 @@ class Call(ABC):
     def form(self, named: Callable[[Array], Json]) -> dict[str, Json]:
         """Return the canonical form: everything in the call that can change the answer, as JSON, each image replaced by
         `named(image)`. The names `kind`, `model` and `asker` are reserved."""
+
+    def request(self, identity: Mapping[str, Any], ticket: Ticket | None) -> Request:
+        """Return the recorded form of this call to a model; `identity` holds exactly the settings that can change the
+        model's answers.
+
+        The key of a sampled call includes the ticket, so that equal questions of two runs, in two roles, or repeated in
+        one run are answered independently.
+        """
+        images: dict[str, Array] = {}
+
+        def reference(image: Array) -> dict[str, str]:
+            digest = image_digest(image)
+            images[digest] = image
+            return {"image": digest}
+
+        form: dict[str, Any] = dict(**self.form(reference), kind=self.kind, model=identity)
+        if self.sampled and ticket is not None:
+            form["asker"] = [ticket.run, ticket.role, ticket.scope, ticket.ordinal]
+        text = CANONICAL.encode(form)
+        return Request(key_of(text), text, images, self)
 
     @classmethod
     @abstractmethod
@@ -109,6 +140,30 @@ class Call(ABC):
         if cls.array is not None:
             return f"{cls.array.dtype} {[*value.shape]}"
         return json.dumps(cls.encode(value))
+
+
+class Request(NamedTuple):
+    """A call in its recorded form."""
+
+    key: str
+    text: str
+    """Canonical JSON of the call's `kind`, the `model`'s identity, and the call's own form."""
+    images: Mapping[str, Array]
+    """Digest -> image, without duplicates."""
+    call: Call
+
+
+def key_of(text: str) -> str:
+    """Return the key of a request's canonical text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def image_digest(image: Array) -> str:
+    """Return the SHA-256 of an image's shape and bytes, truncated to 160 bits (processors accelerate SHA-256)."""
+    assert image.dtype == np.uint8, f"an image of {image.dtype}"
+    hashed = hashlib.sha256(",".join(map(str, image.shape)).encode() + b":")
+    hashed.update(np.ascontiguousarray(image).data)
+    return hashed.hexdigest()[:DIGEST]
 
 
 def part(json_part: Json, image: Callable[[str], Array]) -> str | Array:
@@ -199,6 +254,9 @@ class Failure(Exception):
         super().__init__(message)
         self.kind, self.usage, self.retry_after = kind, usage, retry_after
 
+    def __reduce__(self) -> tuple[type[Failure], tuple[Any, ...]]:
+        return Failure, (self.kind, str(self), self.usage, self.retry_after)
+
 
 class Model(Protocol):
     """One foundation model behind one backend, in the model process. Calls arrive concurrently; the model batches
@@ -214,8 +272,9 @@ class Model(Protocol):
     async def close(self) -> None: ...
 
 
-class CallResult(NamedTuple):
-    """Outcome of a call: a reply, from the model or the cassette, or the failure that remained after retries."""
+class Answer(NamedTuple):
+    """The answer to a call, or to a question by its calls: a reply, from the model or the cassette, or the failure that
+    remained after retries."""
 
     value: Any
     """As in Reply; None for a failure."""
@@ -227,29 +286,35 @@ class CallResult(NamedTuple):
     detail: Mapping[str, float | str] = {}
 
 
+AskModel = Callable[[Call], Awaitable[Answer]]
+"""Makes one call of a dialogue; a call without an answer returns an Answer with a `failure`."""
+
 PROBES = "probes"
 """Last word of the name of an account for probes."""
 
 
-class Asker(NamedTuple):
-    """Origin of a call: the run, `CELL/SEED`; the ordinal of the question within its run, role and scope; and its
-    environment step."""
+class Ticket(NamedTuple):
+    """The number of a question, or of a call that answers it. No two questions of a study that await answers at the
+    same time have equal tickets."""
 
     run: str
+    """CELL/SEED."""
     ordinal: int
+    """Number of the question within its run, role and scope."""
     step: int
+    """Environment step of the question; the role's delay is counted from it."""
     role: str = ""
     """Role of the model in the cell; "" if the ordinal alone distinguishes the run's questions."""
     scope: str = ""
     """Context of the question: "" for training, `evaluation/STEP/EPISODE`, or `eval/SEED/EPISODE`."""
     probe: bool = False
-    """Whether the call is about a clip of a probe, which is no question of the run."""
+    """Whether it is about a clip of a probe, which is no question of the run."""
 
     @property
     def account(self) -> str:
         """Return the name of the account to which a cassette adds what the call takes (`spending.read_account`).
 
-        >>> Asker("cell/3", 7, 100, "planner").account, Asker("cell/3", 7, 0, "judge", probe=True).account
+        >>> Ticket("cell/3", 7, 100, "planner").account, Ticket("cell/3", 7, 0, "judge", probe=True).account
         ('cell/3 planner', 'cell/3 judge probes')
         """
         return " ".join(filter(None, (self.run, self.role, PROBES if self.probe else "")))

@@ -10,13 +10,13 @@ import pickle
 import socket
 import time
 
-from guidebench.harness.errors import NoMemory, UserError
+from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Call, Failure, Model, Reply, Usage
 from guidebench.harness.models.hosts.wire import (
     READ_AHEAD,
     Greeting,
     HostCall,
-    HostOutcome,
+    HostReply,
     ModelRequest,
     packed,
     receive,
@@ -47,7 +47,7 @@ class HostedModel:
         self._asking: socket.socket | None = None
         """The connection on which a host's greeting is awaited."""
         self._numbers = itertools.count()
-        self._waiting: dict[int, asyncio.Future[HostOutcome]] = {}
+        self._waiting: dict[int, asyncio.Future[HostReply]] = {}
         self._listening: asyncio.Task[None] | None = None
         self._deaths = 0
         self._slowest = 0.0
@@ -67,17 +67,10 @@ class HostedModel:
         """Make one attempt, as `Model.answer`; raise UserError if the host keeps dying."""
         while True:
             with contextlib.suppress(ConnectionError):
-                outcome = await self._outcome(call)
+                reply = await self._reply(call)
                 break
-        self._deaths, self.memory = 0, self.memory.with_(outcome.memory)
-        if outcome.error:
-            raise UserError(outcome.error)
-        if outcome.failed is not None:
-            raise Failure(*outcome.failed)
-        if outcome.reply is None:
-            raise RuntimeError(f"the shared process of {self._part} failed:\n{outcome.mistake}")
-        self._slowest = max(self._slowest, outcome.reply.usage.seconds)
-        return outcome.reply
+        self._slowest = max(self._slowest, reply.usage.seconds)
+        return reply
 
     def estimate(self, call: Call) -> Usage:
         """Return the images, and the seconds of the slowest call so far; the cost in USD is 0."""
@@ -95,23 +88,34 @@ class HostedModel:
         if self._greeted is not None:
             self._greeted.close()
 
-    async def _outcome(self, call: Call) -> HostOutcome:
-        """Send one call and return its outcome; raise ConnectionError if the host ends before it answers."""
+    async def _reply(self, call: Call) -> Reply:
+        """Send one call and return its reply, or raise what it ended with; raise ConnectionError if the host ends
+        first."""
         while self._writer is None:
             if self._opening is None or self._opening.done():
                 self._opening = asyncio.create_task(self._open())
                 self._opening.add_done_callback(_retrieve_error)
             await asyncio.shield(self._opening)  # a call that times out leaves it to the others
-        number, arriving = next(self._numbers), asyncio.Future[HostOutcome]()
+        number, arriving = next(self._numbers), asyncio.Future[HostReply]()
         self._waiting[number] = arriving
         try:
             self._send(HostCall(number, call))
-            return await arriving
+            message = await arriving
         except asyncio.CancelledError:
             self._send(HostCall(number, None))
             raise
         finally:
             self._waiting.pop(number, None)
+        self._deaths, self.memory = 0, self.memory.with_(message.memory)
+        if isinstance(message.reply, Exception):
+            raise self._error(message.reply, "failed")
+        return message.reply
+
+    def _error(self, error: Exception, verb: str) -> Exception:
+        """Return the error to raise for one that the host has sent."""
+        if isinstance(error, (Failure, UserError)):
+            return error
+        return RuntimeError(f"the shared process of {self._part} {verb}:\n{error}")
 
     async def _open(self) -> None:
         while self._greeted is None:
@@ -123,9 +127,9 @@ class HostedModel:
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
-                outcome: HostOutcome = await receive(reader)
-                if (arriving := self._waiting.get(outcome.number)) is not None and not arriving.done():
-                    arriving.set_result(outcome)
+                message: HostReply = await receive(reader)
+                if (arriving := self._waiting.get(message.number)) is not None and not arriving.done():
+                    arriving.set_result(message)
         except Exception:  # it has ended, or sent what cannot be read
             self._host_ended()
 
@@ -165,10 +169,8 @@ class HostedModel:
             return
         finally:
             self._asking = None
-        if greeting.error:
-            raise (NoMemory if greeting.full else UserError)(greeting.error)
-        if greeting.mistake:
-            raise RuntimeError(f"the shared process of {self._part} could not load it:\n{greeting.mistake}")
+        if greeting is not None:
+            raise self._error(greeting, "could not load it")
         self._greeted = ours
 
 

@@ -25,20 +25,18 @@ from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
 from guidebench.harness import fork_server, heartbeats
-from guidebench.harness.errors import NoMemory, UserError
 from guidebench.harness.heartbeats import SILENT_AFTER, Pulse, Silent, Watch
-from guidebench.harness.models.calls import Failure, Model
+from guidebench.harness.models.calls import Model, Reply
 from guidebench.harness.models.hosts.wire import (
     BUSY,
     CONNECT,
     READ_AHEAD,
     YIELD,
-    FailureParts,
-    Greeting,
     HostCall,
-    HostOutcome,
+    HostReply,
     ModelRequest,
     packed,
+    portable,
     receive,
     receive_now,
 )
@@ -68,11 +66,8 @@ def serve(control: socket.socket, silent_after: float = SILENT_AFTER) -> None:
     model_request: ModelRequest = receive_now(control)
     try:
         model = load_requested(model_request)
-    except UserError as error:
-        refuse(control, Greeting(str(error), full=isinstance(error, NoMemory)))
-        return
-    except Exception:  # a plug-in may raise anything
-        refuse(control, Greeting(mistake=traceback.format_exc()))
+    except Exception as error:  # a plug-in may raise anything
+        refuse(control, portable(error))
         return
     serving: ConnectionServer = (
         ForkPerConnection(model, control, silent_after)
@@ -121,13 +116,13 @@ def next_message(control: socket.socket, seconds: float) -> tuple[bytes, socket.
     return message, socket.socket(fileno=handles[0]) if handles else None
 
 
-def refuse(control: socket.socket, greeting: Greeting) -> None:
-    """Send the greeting, which says why the model cannot be loaded, on every waiting connection."""
-    print(greeting.error or greeting.mistake, file=sys.stderr, flush=True)
+def refuse(control: socket.socket, error: Exception) -> None:
+    """Say on every waiting connection why the model cannot be loaded."""
+    print(error, file=sys.stderr, flush=True)
     while (arrived := next_message(control, 0.0)) and arrived[1] is not None:
         with arrived[1] as connection:
             try:
-                connection.sendall(packed(greeting))
+                connection.sendall(packed(error))
             except OSError:  # it has ended meanwhile
                 continue
 
@@ -197,17 +192,17 @@ async def answer(connection: socket.socket, model: Model) -> None:
     reader, writer = await asyncio.open_unix_connection(sock=connection, limit=READ_AHEAD)
     answering: dict[int, asyncio.Task[None]] = {}
 
-    async def send_outcome(host_call: HostCall) -> None:
-        message = await outcome(model, host_call)
+    async def send_reply(host_call: HostCall) -> None:
+        message = await attempt(model, host_call)
         answering.pop(host_call.number, None)
         writer.write(message)
 
     try:
-        writer.write(packed(Greeting()))
+        writer.write(packed(None))  # the greeting
         while True:
             host_call: HostCall = await receive(reader)
             if host_call.call is not None:
-                answering[host_call.number] = asyncio.create_task(send_outcome(host_call))
+                answering[host_call.number] = asyncio.create_task(send_reply(host_call))
             elif (task := answering.pop(host_call.number, None)) is not None:
                 task.cancel()
     except (EOFError, OSError):  # the model process has ended
@@ -220,18 +215,13 @@ async def answer(connection: socket.socket, model: Model) -> None:
         writer.close()
 
 
-async def outcome(model: Model, host_call: HostCall) -> bytes:
-    """Make one attempt of a call and return its outcome as a packed message."""
+async def attempt(model: Model, host_call: HostCall) -> bytes:
+    """Make one attempt of a call and return its reply as a packed message."""
     try:
-        reply = await model.answer(host_call.call)
-        return packed(HostOutcome(host_call.number, reply, memory=Memory.of_process()))
-    except Failure as failure:
-        parts = FailureParts(failure.kind, str(failure), failure.usage, failure.retry_after)
-        return packed(HostOutcome(host_call.number, failed=parts, memory=Memory.of_process()))
-    except UserError as error:
-        return packed(HostOutcome(host_call.number, error=str(error)))
-    except Exception:  # a plug-in may raise anything; its asker gets the traceback
-        return packed(HostOutcome(host_call.number, mistake=traceback.format_exc()))
+        reply: Reply | Exception = await model.answer(host_call.call)
+    except Exception as error:  # a plug-in may raise anything
+        reply = portable(error)
+    return packed(HostReply(host_call.number, reply, Memory.of_process()))
 
 
 def end_when(ended: Callable[[], bool]) -> None:

@@ -11,10 +11,12 @@ import asyncio
 import pickle
 import socket
 import struct
+import traceback
 from typing import Any, NamedTuple
 
+from guidebench.harness.errors import NoMemory, UserError
 from guidebench.harness.models import study_models
-from guidebench.harness.models.calls import FailureKind, Reply, Usage
+from guidebench.harness.models.calls import Failure, Reply
 from guidebench.harness.models.messages import RegisteredPart
 from guidebench.harness.models.questions import Memory
 
@@ -58,15 +60,9 @@ class ModelRequest(NamedTuple):
         return repr((self.part.kind, self.part.name, sorted(decisive.items()), self.place))
 
 
-class Greeting(NamedTuple):
-    """First message of a host on a connection."""
-
-    error: str = ""
-    """Why the model cannot be loaded."""
-    mistake: str = ""
-    """Traceback, if loading failed for another reason than one that the user can correct."""
-    full: bool = False
-    """Whether it cannot be loaded because the memory does not suffice."""
+Greeting = Exception | None
+"""First message of a host on a connection: why the model cannot be loaded, or None. A UserError is one that the user
+can correct; the text of any other is a traceback."""
 
 
 class HostCall(NamedTuple):
@@ -77,26 +73,21 @@ class HostCall(NamedTuple):
     """None cancels the call of this number."""
 
 
-class FailureParts(NamedTuple):
-    """The arguments of a `Failure`, which is raised again by the receiver."""
-
-    kind: FailureKind
-    message: str
-    usage: Usage
-    retry_after: float | None
-
-
-class HostOutcome(NamedTuple):
-    """Outcome of a call: a reply, a failure, or an error."""
+class HostReply(NamedTuple):
+    """The reply to a call, or the error that it ended with, which the receiver raises as `Greeting` says."""
 
     number: int
-    reply: Reply | None = None
-    failed: FailureParts | None = None
-    error: str = ""
-    """Message of a UserError."""
-    mistake: str = ""
-    """Traceback of any other exception."""
+    reply: Reply | Exception
     memory: Memory = Memory()
+
+
+def portable(error: Exception) -> Exception:
+    """Return an error in the form in which a message holds it; called while the error is handled."""
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, UserError):
+        return (NoMemory if isinstance(error, NoMemory) else UserError)(str(error))
+    return RuntimeError(traceback.format_exc())
 
 
 def packed(message: Any) -> bytes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from guidebench.baselines.conversing import AskModel, converse
+from guidebench.baselines.conversing import converse
 from guidebench.harness.interfaces import Array, Unusable
+from guidebench.harness.models.calls import AskModel
 from guidebench.methods.lagea.feedback import prompts, reading
 
 

@@ -19,7 +19,7 @@ from guidebench.baselines.agents.language_conditioned import LanguageAgent
 from guidebench.baselines.text_vectors import FILE
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Mode, Place, RunPhase, Transition
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.models.calls import EmbedCall
 from guidebench.harness.models.embedders.scripted import Projection
 from guidebench.harness.plan import matrix

@@ -17,7 +17,7 @@ from guidebench.harness.episodes import datasets
 from guidebench.harness.episodes.datasets import Dataset, DatasetSpec
 from guidebench.harness.errors import Stopped
 from guidebench.harness.interfaces import Build
-from guidebench.harness.loop import building
+from guidebench.harness.loop import build as loop_build
 from guidebench.harness.plan import matrix
 from guidebench.harness.run import estimates
 from guidebench.harness.run.study import ring_bytes
@@ -253,10 +253,11 @@ def test_a_judged_replay_is_refused_beside_a_dataset(feeding: None, train: Calla
 def test_a_ring_has_room_for_a_dataset_between_two_checkpoints_and_a_disk_for_what_it_holds(feeding: None) -> None:
     planned = cell()
     assert (
-        building.ring_slots(planned) == 2000 + 10_001 + 2000 and building.checkpoint_spacing(planned, 20_000) == 20_000
+        loop_build.ring_slots(planned) == 2000 + 10_001 + 2000
+        and loop_build.checkpoint_spacing(planned, 20_000) == 20_000
     )
     long = cell("training.steps=20000")
-    assert building.checkpoint_spacing(long, 20_000) == 5_000
+    assert loop_build.checkpoint_spacing(long, 20_000) == 5_000
     assert ring_bytes(planned, 300) == (200 + 300) * (5 * 5 * 3 + 2 + 7)
 
 

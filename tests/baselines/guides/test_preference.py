@@ -17,7 +17,13 @@ from guidebench.baselines.preference.segments import INFORMATIVE
 from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.storage import Storage
 from guidebench.baselines.teachers.oracle import Oracle
-from guidebench.harness.interfaces import Array, Coordinates, Question, Response, Transition
+from guidebench.harness.interfaces import (
+    Array,
+    Coordinates,
+    Question,
+    Transition,
+)
+from guidebench.harness.models.calls import Answer
 from guidebench.harness.parts import SuitePart
 from tests.baselines.learners.conftest import same
 from tests.baselines.learners.continuous import SMALL, Reach, build
@@ -112,7 +118,7 @@ class Run:
         """Play these steps, and return the further updates that each asked for."""
         return [self.advance() for _ in range(steps)]
 
-    def advance(self, answers: tuple[Response, ...] = ()) -> int:
+    def advance(self, answers: tuple[tuple[Question, Answer], ...] = ()) -> int:
         self.step += 1
         ctx = Ctx(self.step)
         before = self.observations
@@ -248,8 +254,8 @@ def test_informative_sampling_asks_about_the_pairs_rated_highest_but_in_the_firs
     assert all(max(more[n]) < 0 for n in (1, 2, 3))  # rated highest: of ten times as many, the likeliest first
 
 
-def answer(ask: Question, value: Any) -> Response:
-    return Response(ask.row, ask.key, value, ask.to)
+def answer(ask: Question, value: Any) -> tuple[Question, Answer]:
+    return ask, Answer(value)
 
 
 def test_questions_go_over_the_channel_and_a_session_is_learnt_when_all_answers_are_there(tmp_path: Path) -> None:

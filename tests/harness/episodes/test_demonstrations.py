@@ -13,7 +13,7 @@ from guidebench.harness.episodes import demonstrations
 from guidebench.harness.episodes.demonstrations import Demonstrations, DemonstrationSpec
 from guidebench.harness.errors import Notice, Stopped, UserError
 from guidebench.harness.interfaces import Observations, Step
-from guidebench.harness.loop import building
+from guidebench.harness.loop import build as loop_build
 from guidebench.harness.plan import config, matrix
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests.logs import log_rows
@@ -168,8 +168,8 @@ def test_how_many_there_are_is_part_of_a_cells_id() -> None:
 
 def test_the_ring_has_room_for_them_beside_every_step() -> None:
     with_three = cell("training.demonstrations=3")
-    assert building.ring_slots(with_three) - building.ring_slots(cell()) == 3 * SUITE.horizon("5x5")
-    assert building.ring_slots(cell("training.demonstrations=3", "training.capacity=500")) == 500 + 10_001
+    assert loop_build.ring_slots(with_three) - loop_build.ring_slots(cell()) == 3 * SUITE.horizon("5x5")
+    assert loop_build.ring_slots(cell("training.demonstrations=3", "training.capacity=500")) == 500 + 10_001
 
 
 def read_column(run: Path, name: str, dtype: str, shape: tuple[int, ...] = ()) -> np.ndarray:
@@ -206,7 +206,7 @@ def test_clips_of_demonstrations_are_asked_about_at_step_0_as_those_of_the_agent
 
 
 def test_a_ring_that_comes_round_over_them_changes_no_byte_however_often_it_is_saved(train, monkeypatch) -> None:
-    monkeypatch.setattr(building, "SPACING", 20)
+    monkeypatch.setattr(loop_build, "SPACING", 20)
     settings = ("method=per", *SHORT, "training.capacity=80", "seeds=[0]")
 
     def policy(study: Path) -> bytes:

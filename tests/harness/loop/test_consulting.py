@@ -23,9 +23,9 @@ from guidebench.harness.interfaces import Question
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.training import Loop
 from guidebench.harness.models import study_models
-from guidebench.harness.models.calls import CallResult
+from guidebench.harness.models.calls import Answer, Ticket
 from guidebench.harness.models.process import ModelProcess
-from guidebench.harness.models.questions import InFlight, QuestionQueue
+from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.plan import matrix
 from guidebench.harness.run import journal, readiness
 from tests.harness.models.canned import completion, serving
@@ -326,7 +326,7 @@ def test_a_model_process_that_dies_while_an_evaluation_waits_costs_no_answer(
 
 
 def test_a_seed_that_has_stopped_is_asked_nothing(planner: Planner) -> None:
-    asks = QuestionQueue(2, 0, Echo(), role="planner", kind="chat")
+    asks = QuestionQueue(["cell/0", "cell/1"], 0, Echo(), role="planner", kind="chat")
 
     class Bare(Loop):
         """A loop without tasks, agent or journal."""
@@ -351,14 +351,14 @@ class Echo:
     """A backend that answers each question with the question itself."""
 
     def __init__(self) -> None:
-        self.items: dict[int, InFlight] = {}
+        self.questions: dict[Ticket, Question] = {}
 
-    def ask(self, item: InFlight, ahead: bool = False) -> None:
+    def ask(self, ticket: Ticket, question: Question, ahead: bool = False) -> None:
         assert ahead, "awaited questions are answered first"
-        self.items[item.number] = item
+        self.questions[ticket] = question
 
-    def take(self, number: int, stop: Any = None) -> tuple[CallResult, float]:
-        return CallResult(self.items[number].question.content), 0.0
+    def take(self, ticket: Ticket, stop: Any = None) -> tuple[Answer, float]:
+        return Answer(self.questions[ticket].content), 0.0
 
 
 def test_what_cannot_be_waited_for_is_refused_before_anything_runs(

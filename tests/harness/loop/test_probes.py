@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import Stopped
+from guidebench.harness.interfaces import Question
 from guidebench.harness.loop import probes
 from guidebench.harness.loop.probes import Probes, clip_starts, probed_steps, reference
-from guidebench.harness.models.calls import CallResult
-from guidebench.harness.models.questions import InFlight, Memory
+from guidebench.harness.models.calls import Answer, Ticket
+from guidebench.harness.models.questions import Memory
 from guidebench.harness.parts import ReplayPart
 from guidebench.suites.classic import Classic
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
@@ -79,22 +80,25 @@ def test_clips_start_every_four_moves_and_the_last_ends_the_episode(length: int,
     assert clip_starts(length, 32) == starts
 
 
+RUNS = ["cell/0", "cell/1"]
+
+
 class EventJudge:
     """A judge that answers the number of a clip's moves that brought about an event, in hundredths; its clock
     advances."""
 
     def __init__(self) -> None:
         self.seconds, self.clips, self.restarts, self.memory = 7.0, 3, 0, Memory()
-        self.in_flight: dict[int, InFlight] = {}
+        self.in_flight: dict[Ticket, Question] = {}
 
-    def ask(self, question: InFlight) -> None:
-        assert question.number not in self.in_flight
-        self.in_flight[question.number] = question
+    def ask(self, ticket: Ticket, question: Question) -> None:
+        assert ticket not in self.in_flight
+        self.in_flight[ticket] = question
         self.seconds += 1.0
         self.clips += 1
 
-    def take(self, number: int) -> tuple[CallResult, float]:
-        return CallResult(float(self.in_flight[number].question.events.sum()) / 100), 0.0
+    def take(self, ticket: Ticket) -> tuple[Answer, float]:
+        return Answer(float(self.in_flight[ticket].events.sum()) / 100), 0.0
 
 
 def make_probes(clip_length: int = 32, count: int = 2) -> tuple[Probes, list[tuple[int, int, int, str, float]]]:
@@ -108,7 +112,7 @@ def make_probes(clip_length: int = 32, count: int = 2) -> tuple[Probes, list[tup
 
 def test_the_rows_name_every_move_every_event_and_the_window() -> None:
     looks, rows = make_probes()
-    looks.describe([1], None, lambda: False)
+    looks.describe([1], None, RUNS, lambda: False)
     assert {(row, step) for row, step, *_ in rows} == {(1, 0)}
     points = [tuple(point) for _, _, *point in rows]
     assert points[0] == (0, "window", 32)
@@ -121,22 +125,22 @@ def test_the_rows_name_every_move_every_event_and_the_window() -> None:
 
 def test_without_a_clip_length_the_window_is_that_of_the_paper() -> None:
     looks, rows = make_probes(clip_length=0)
-    looks.describe([0], None, lambda: False)
+    looks.describe([0], None, RUNS, lambda: False)
     assert rows[0][2:] == (0, "window", 32)
 
 
 def test_the_judge_scores_clips_by_their_middle_and_its_clock_is_given_back() -> None:
     looks, rows = make_probes(clip_length=8)
     judge: Any = EventJudge()
-    looks.describe([0, 1], judge, lambda: False)
+    looks.describe([0, 1], judge, RUNS, lambda: False)
     scores = {t: value for row, _, t, quantity, value in rows if row == 1 and quantity == "judge"}
     starts = clip_starts(MOVES, 8)
     assert scores == {start + 4: EPISODE.events[start : start + 8].sum() / 100 for start in starts}
     assert max(scores.values()) > 0 == min(scores.values())
     assert scores == {t: value for row, _, t, quantity, value in rows if row == 0 and quantity == "judge"}
     assert (judge.seconds, judge.clips) == (7.0, 3)
-    assert all(number < 0 and question.ordinal >= 2**32 for number, question in judge.in_flight.items())
-    last = judge.in_flight[-2 * len(starts)].question
+    assert all(ticket.probe and ticket.ordinal >= 2**32 for ticket in judge.in_flight)
+    last = judge.in_flight[Ticket("cell/1", 2**32 + len(starts) - 1, 0, "judge", probe=True)]
     assert last.row == 1 and np.array_equal(last.snapshots, EPISODE.snapshots[-8:])
 
 
@@ -144,7 +148,7 @@ def test_a_stop_is_heard_while_the_judge_is_asked() -> None:
     looks, _ = make_probes()
     judge: Any = EventJudge()
     with pytest.raises(Stopped):
-        looks.describe([0], judge, lambda: True)
+        looks.describe([0], judge, RUNS, lambda: True)
 
 
 class ColumnAgent:
@@ -173,7 +177,7 @@ def test_the_critic_is_asked_at_its_steps_about_what_each_move_was_made_on() -> 
 
 def test_no_probes_write_nothing() -> None:
     looks, rows = make_probes(count=0)
-    looks.describe([0], None, lambda: False)
+    looks.describe([0], None, RUNS, lambda: False)
     looks(None, 100, [0])  # type: ignore[arg-type]
     assert rows == []
 

@@ -15,12 +15,13 @@ from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Question
-from guidebench.harness.loop import asking
+from guidebench.harness.loop import backends
 from guidebench.harness.loop.job import Job
+from guidebench.harness.models.calls import Ticket
 from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.oracle import OracleBackend, solution
 from guidebench.harness.models.process import ModelProcess
-from guidebench.harness.models.questions import InFlight, QuestionQueue
+from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.plan import config, matrix
 from guidebench.harness.run import readiness
 from guidebench.harness.streams import Streams
@@ -39,14 +40,15 @@ def follows(cell: Any) -> dict[str, bool]:
     job = Job("t", "d", {}, (0,), models={})
     roles = [part.role for part in cell.models]
     return {
-        role: asks.follows_solver for role, asks in asking.asks_of(dict.fromkeys(roles, backend), job, cell).items()
+        role: asks.follows_solver
+        for role, asks in backends.question_queues(dict.fromkeys(roles, backend), job, cell).items()
     }
 
 
 def test_a_question_keeps_its_solver_only_on_the_way_to_an_oracle_that_declares_it() -> None:
     for declared, answer in ((True, 3), (False, None)):
         backend = OracleBackend(lambda question, rng: question.solver and question.solver(), [Streams(0)])
-        asks = QuestionQueue(1, 0, backend, role="prior", kind="chat", follows_solver=declared)
+        asks = QuestionQueue(["cell/0"], 0, backend, role="prior", kind="chat", follows_solver=declared)
         assert asks.values(asks.send([(ASK, "")], 1), lambda: False) == [answer]
 
 
@@ -69,7 +71,7 @@ def test_a_solver_is_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(ModelProcess, "_send", lambda self: None)
     voices = {"prior": Voice(RegisteredPart("chat", "scripted_prior"))}
     process = ModelProcess(Assignment(RegisteredPart("suite", "housekeep"), "adjustment_2", voices), 1.0)
-    process.ask(InFlight(0, 0, 0, ASK))
+    process.ask(Ticket("cell/0", 0, 0), ASK)
     (message,) = process._waiting
     with pytest.raises((pickle.PicklingError, AttributeError)):
         pickle.dumps(ASK)

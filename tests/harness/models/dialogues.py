@@ -7,7 +7,7 @@ from typing import Any
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Dialogue, Unusable
 from guidebench.harness.models import study_models
-from guidebench.harness.models.calls import Asker, Call, CallResult
+from guidebench.harness.models.calls import Answer, Call, Ticket
 
 
 def unwrap_answer(outcome: Any) -> tuple[Any, bool]:
@@ -23,9 +23,9 @@ def hold_dialogue(
     async def run() -> tuple[Any, int]:
         desk, billed = study_models.desk(chat, models, directory, "cpu"), 0
 
-        async def ask(call: Call) -> CallResult:
+        async def ask(call: Call) -> Answer:
             nonlocal billed
-            reply = await desk.answer(chat.sampled(call), Asker("cell/0", 3, 5_000))
+            reply = await desk.answer(chat.sampled(call), Ticket("cell/0", 3, 5_000))
             billed += reply.billed.calls
             return reply
 

@@ -83,9 +83,9 @@ GLIMPSES = '''
             self.number += 1
 
         def answered(self, answers, store, ctx):
-            for answer in answers:
+            for question, answer in answers:
                 assert answer.value.dtype == np.float16
-                store.apply("frames", answer.row, answer.key, answer.value)
+                store.apply("frames", question.row, question.key, answer.value)
 
         def before_update(self, store, learner, ctx):
             if ctx.step % 20 == 0:

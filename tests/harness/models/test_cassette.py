@@ -13,29 +13,26 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.images import png
-from guidebench.harness.models.calls import Asker, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
+from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Request, Ticket, Usage
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, check, files, lost_arrays, merge
-from guidebench.harness.models.keys import Request, request
 from tests import programs
 
 TOOK = Usage(calls=1, tokens_in=70, tokens_out=1, images=2, seconds=0.25, usd=0.5)
 
 
 def question(text: str) -> Request:
-    return request({"model": "tiny"}, JudgeCall(np.zeros((0, 1, 1, 3), np.uint8), text), None)
+    return JudgeCall(np.zeros((0, 1, 1, 3), np.uint8), text).request({"model": "tiny"}, None)
 
 
-def asker_of(run: str = "cell/0", ordinal: int = 0) -> Asker:
-    return Asker(run, ordinal, 10 * ordinal)
+def ticket_of(run: str = "cell/0", ordinal: int = 0) -> Ticket:
+    return Ticket(run, ordinal, 10 * ordinal)
 
 
-def tell(cassette: Cassette, request: Request, asker: Asker, value: object, failure: str = "") -> None:
-    cassette.record(
-        CassetteEntry(request, asker, "tiny", CallResult(value, failure, TOOK, TOOK, {"mass": 0.5}), {}, TOOK)
-    )  # type: ignore[arg-type]
+def tell(cassette: Cassette, request: Request, ticket: Ticket, value: object, failure: str = "") -> None:
+    cassette.record(CassetteEntry(request, ticket, "tiny", Answer(value, failure, TOOK, TOOK, {"mass": 0.5}), {}, TOOK))  # type: ignore[arg-type]
 
 
-def shard(directory: Path, name: str, *answers: tuple[Request, Asker, object, str]) -> Path:
+def shard(directory: Path, name: str, *answers: tuple[Request, Ticket, object, str]) -> Path:
     """Write the shard of a process that has ended, and return its path."""
     path = directory / f"shard-{name}.sqlite"
     cassette = Cassette([], path)
@@ -53,10 +50,10 @@ def rows(path: Path, query: str) -> list[tuple]:
 
 
 A, B = question("a"), question("b")
-TEXT = request({"model": "tiny"}, ChatCall((Message("user", ("a",)),)), None)
-OBJECT = request({"model": "tiny"}, ChatCall((Message("user", ("a",)),), {"type": "object"}), None)
-VECTORS = request({"model": "tiny"}, EmbedCall(("a",)), None)
-NO_VECTORS = request({"model": "tiny"}, EmbedCall(()), None)
+TEXT = ChatCall((Message("user", ("a",)),)).request({"model": "tiny"}, None)
+OBJECT = ChatCall((Message("user", ("a",)),), {"type": "object"}).request({"model": "tiny"}, None)
+VECTORS = EmbedCall(("a",)).request({"model": "tiny"}, None)
+NO_VECTORS = EmbedCall(()).request({"model": "tiny"}, None)
 
 
 @pytest.mark.parametrize(
@@ -73,11 +70,11 @@ NO_VECTORS = request({"model": "tiny"}, EmbedCall(()), None)
 )
 def test_an_answer_is_found_as_it_was_told(tmp_path: Path, call_request: Request, value) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    assert cassette.find(call_request, asker_of()) is None
-    tell(cassette, call_request, asker_of(), value)
+    assert cassette.find(call_request, ticket_of()) is None
+    tell(cassette, call_request, ticket_of(), value)
     for answer in (
-        cassette.find(call_request, asker_of()),
-        Cassette([tmp_path / "shard-1.sqlite"], None).find(call_request, asker_of()),
+        cassette.find(call_request, ticket_of()),
+        Cassette([tmp_path / "shard-1.sqlite"], None).find(call_request, ticket_of()),
     ):
         assert answer is not None and answer.failure == "" and type(answer.value) is type(value)
         assert np.array_equal(answer.value, value)
@@ -86,9 +83,9 @@ def test_an_answer_is_found_as_it_was_told(tmp_path: Path, call_request: Request
 
 def test_half_of_a_character_that_was_recorded_is_replaced(tmp_path: Path) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    tell(cassette, TEXT, asker_of(), "yes \ud800")
-    tell(cassette, OBJECT, asker_of(), {"plan\udc00": ["\ud83d"]})
-    assert [cassette.find(request, asker_of()).value for request in (TEXT, OBJECT)] == [
+    tell(cassette, TEXT, ticket_of(), "yes \ud800")
+    tell(cassette, OBJECT, ticket_of(), {"plan\udc00": ["\ud83d"]})
+    assert [cassette.find(request, ticket_of()).value for request in (TEXT, OBJECT)] == [
         "yes \ufffd",
         {"plan\ufffd": ["\ufffd"]},
     ]
@@ -96,57 +93,56 @@ def test_half_of_a_character_that_was_recorded_is_replaced(tmp_path: Path) -> No
 
 def test_a_failure_counts_in_its_own_run_at_its_own_question_alone(tmp_path: Path) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    tell(cassette, A, asker_of("cell/0", 3), None, "timeout")
-    assert cassette.find(A, asker_of("cell/0", 3)) == CallResult(None, "timeout", TOOK, Usage(), {"mass": 0.5})
-    assert cassette.find(A, asker_of("cell/0", 4)) is None
-    assert cassette.find(A, asker_of("cell/1", 3)) is None
-    assert cassette.find(B, asker_of("cell/0", 3)) is None
-    tell(cassette, A, asker_of("cell/0", 4), 0.5)
-    assert [cassette.find(A, asker_of(run, n)).failure for run, n in (("cell/0", 3), ("cell/0", 5), ("cell/1", 3))] == [
-        "timeout", "", "",
-    ]  # fmt: skip
+    tell(cassette, A, ticket_of("cell/0", 3), None, "timeout")
+    assert cassette.find(A, ticket_of("cell/0", 3)) == Answer(None, "timeout", TOOK, Usage(), {"mass": 0.5})
+    assert cassette.find(A, ticket_of("cell/0", 4)) is None
+    assert cassette.find(A, ticket_of("cell/1", 3)) is None
+    assert cassette.find(B, ticket_of("cell/0", 3)) is None
+    tell(cassette, A, ticket_of("cell/0", 4), 0.5)
+    tickets = (ticket_of("cell/0", 3), ticket_of("cell/0", 5), ticket_of("cell/1", 3))
+    assert [cassette.find(A, ticket).failure for ticket in tickets] == ["timeout", "", ""]
 
 
 def test_a_failure_is_found_in_whatever_order_the_files_are_read(tmp_path: Path) -> None:
     """The run failed, was killed, and asked again later in another process."""
-    failed = shard(tmp_path, "z", (A, asker_of("cell/0", 3), None, "server"))
-    retried = shard(tmp_path, "a", (A, asker_of("cell/0", 9), 0.5, ""))
+    failed = shard(tmp_path, "z", (A, ticket_of("cell/0", 3), None, "server"))
+    retried = shard(tmp_path, "a", (A, ticket_of("cell/0", 9), 0.5, ""))
     for sources in ([failed, retried], [retried, failed]):
-        assert Cassette(sources, None).find(A, asker_of("cell/0", 3)).failure == "server"
+        assert Cassette(sources, None).find(A, ticket_of("cell/0", 3)).failure == "server"
 
 
 def test_each_run_is_told_again_what_it_was_told_once(tmp_path: Path) -> None:
     """Two workers make the same call at the same time, and a model's scores may depend on its batch."""
-    shard(tmp_path, "b", (A, asker_of("cell/0"), 0.25, ""), (B, asker_of("cell/0", 1), 0.1, ""))
-    shard(tmp_path, "a", (A, asker_of("cell/1"), 0.75, ""))
+    shard(tmp_path, "b", (A, ticket_of("cell/0"), 0.25, ""), (B, ticket_of("cell/0", 1), 0.1, ""))
+    shard(tmp_path, "a", (A, ticket_of("cell/1"), 0.75, ""))
     third = Cassette([tmp_path / "shard-b.sqlite"], tmp_path / "shard-0.sqlite")
-    assert third.adopt(A, asker_of("cell/2", 5)).value == 0.25
+    assert third.adopt(A, ticket_of("cell/2", 5)).value == 0.25
     assert (
-        third.find(B, asker_of("cell/2", 6)).value == 0.1
+        third.find(B, ticket_of("cell/2", 6)).value == 0.1
     )  # `find` copies nothing into this run's records, `adopt` does
     third.close()
     merge(tmp_path)
     merged = Cassette([tmp_path / MERGED], None)
-    scores = [merged.find(A, asker_of(f"cell/{run}", 77)).value for run in range(3)]
+    scores = [merged.find(A, ticket_of(f"cell/{run}", 77)).value for run in range(3)]
     assert scores == [0.25, 0.75, 0.25]
     assert rows(tmp_path / MERGED, "SELECT key, run FROM answers WHERE run = 'cell/2'") == [(A.key, "cell/2")]
-    assert merged.find(A, asker_of("cell/9")).value == 0.25  # of the first run by name, always the same
+    assert merged.find(A, ticket_of("cell/9")).value == 0.25  # of the first run by name, always the same
 
 
 def test_hearing_a_stranger_s_answer_makes_the_study_s_record_complete(tmp_path: Path) -> None:
-    elsewhere = shard(tmp_path / "other", "1", (A, asker_of("elsewhere/0"), 0.25, ""))
+    elsewhere = shard(tmp_path / "other", "1", (A, ticket_of("elsewhere/0"), 0.25, ""))
     cassette = Cassette([elsewhere], tmp_path / "shard-1.sqlite")
-    assert cassette.adopt(A, asker_of("cell/0", 2)).value == 0.25
+    assert cassette.adopt(A, ticket_of("cell/0", 2)).value == 0.25
     cassette.close()
     reopened = Cassette([tmp_path / "shard-1.sqlite"], None)
-    assert reopened.find(A, asker_of("cell/0", 2)).value == 0.25
+    assert reopened.find(A, ticket_of("cell/0", 2)).value == 0.25
     assert rows(tmp_path / "shard-1.sqlite", "SELECT key, text FROM requests") == [(A.key, A.text)]
     assert rows(tmp_path / "shard-1.sqlite", "SELECT * FROM spent") == []
 
 
 def test_frames_are_kept_once_and_only_if_wanted(tmp_path: Path) -> None:
     clips = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 3), dtype=np.uint8)
-    clip_requests = [request({}, JudgeCall(clips[begin : begin + 3], "p"), None) for begin in range(3)]
+    clip_requests = [JudgeCall(clips[begin : begin + 3], "p").request({}, None) for begin in range(3)]
     for keep, count in ((True, 5), (False, 0)):
         cassette = Cassette([], tmp_path / f"shard-{keep}.sqlite", keep_images=keep)
         needed = []
@@ -154,7 +150,7 @@ def test_frames_are_kept_once_and_only_if_wanted(tmp_path: Path) -> None:
             needed.append(len(cassette.lacks(clip_request.images)))
             pngs = {digest: png(clip_request.images[digest]) for digest in cassette.lacks(clip_request.images)}
             cassette.record(
-                CassetteEntry(clip_request, asker_of(ordinal=number), "tiny", CallResult(0.5, "", TOOK), pngs, TOOK)
+                CassetteEntry(clip_request, ticket_of(ordinal=number), "tiny", Answer(0.5, "", TOOK), pngs, TOOK)
             )
         assert needed == ([3, 1, 1] if keep else [0, 0, 0])
         cassette.close()
@@ -164,18 +160,17 @@ def test_frames_are_kept_once_and_only_if_wanted(tmp_path: Path) -> None:
 RECORD = """
 import sys
 from pathlib import Path
-from guidebench.harness.models.calls import Asker, CallResult, ChatCall, Message, Usage
+from guidebench.harness.models.calls import Ticket, Answer, ChatCall, Message, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
-from guidebench.harness.models.keys import request
 shard, run, count, *sources = sys.argv[1:]
 cassette = Cassette([Path(source) for source in sources], Path(shard))
 for number in range(int(count)):
-    call_request = request({"model": "tiny"}, ChatCall((Message("user", (f"{run} {number}" * 50,)),)), None)
+    call_request = ChatCall((Message("user", (f"{run} {number}" * 50,)),)).request({"model": "tiny"}, None)
     once = Usage(calls=1)
-    cassette.record(CassetteEntry(call_request, Asker(run, number, 0), "tiny", CallResult("yes", "", once), {}, once))
+    cassette.record(CassetteEntry(call_request, Ticket(run, number, 0), "tiny", Answer("yes", "", once), {}, once))
     for source in sources:
-        merged = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
-        assert cassette.find(merged, Asker(run, 0, 0)).value == "known"
+        merged = ChatCall((Message("user", ("known",)),)).request({"model": "tiny"}, None)
+        assert cassette.find(merged, Ticket(run, 0, 0)).value == "known"
     print(call_request.key, flush=True)
 cassette.close()
 """
@@ -191,18 +186,18 @@ def test_a_process_killed_at_any_moment_loses_nothing_that_it_had_told(tmp_path:
         answers += [(line.strip(), f"cell/{number}") for line in process.stdout.read().splitlines()]
     unmerged = Cassette(files(tmp_path), None)  # the files of killed processes are readable
     assert len(answers) >= 6 and all(
-        unmerged.find(TEXT._replace(key=key), Asker(run, -1, 0)).value == "yes" for key, run in answers
+        unmerged.find(TEXT._replace(key=key), Ticket(run, -1, 0)).value == "yes" for key, run in answers
     )
     unmerged.close()
     merge(tmp_path)
     assert files(tmp_path) == [tmp_path / MERGED] and not list(tmp_path.glob("shard-*"))
     merged = Cassette([tmp_path / MERGED], None)
-    assert all(merged.find(TEXT._replace(key=key), Asker(run, -1, 0)).value == "yes" for key, run in answers)
+    assert all(merged.find(TEXT._replace(key=key), Ticket(run, -1, 0)).value == "yes" for key, run in answers)
 
 
 def test_two_processes_write_shards_of_their_own_while_both_read_what_is_merged(tmp_path: Path) -> None:
-    merged_request = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
-    shard(tmp_path, "0", (merged_request, asker_of(), "known", ""))
+    merged_request = ChatCall((Message("user", ("known",)),)).request({"model": "tiny"}, None)
+    shard(tmp_path, "0", (merged_request, ticket_of(), "known", ""))
     merge(tmp_path)
     processes = [
         programs.start_python(RECORD, tmp_path / f"shard-{n}.sqlite", f"cell/{n}", 50, tmp_path / MERGED)
@@ -220,18 +215,18 @@ def test_two_processes_write_shards_of_their_own_while_both_read_what_is_merged(
 
 def test_a_shard_in_use_is_left_until_its_process_has_ended(tmp_path: Path) -> None:
     writing = Cassette([], tmp_path / "shard-1.sqlite")
-    tell(writing, A, asker_of(), 0.5)
+    tell(writing, A, ticket_of(), 0.5)
     merge(tmp_path)
     assert files(tmp_path) == [tmp_path / MERGED, tmp_path / "shard-1.sqlite"]
-    tell(writing, B, asker_of(ordinal=1), 0.75)
+    tell(writing, B, ticket_of(ordinal=1), 0.75)
     writing.close()
     merge(tmp_path)
     assert files(tmp_path) == [tmp_path / MERGED]
-    assert Cassette(files(tmp_path), None).find(B, asker_of()).value == 0.75
+    assert Cassette(files(tmp_path), None).find(B, ticket_of()).value == 0.75
 
 
 def test_a_shard_that_is_merged_but_not_removed_counts_once(tmp_path: Path) -> None:
-    path = shard(tmp_path, "1", (A, asker_of(), 0.5, ""))
+    path = shard(tmp_path, "1", (A, ticket_of(), 0.5, ""))
     shutil.copy(path, tmp_path / "kept")
     merge(tmp_path)
     shutil.copy(tmp_path / "kept", path)  # as if killed just before it was removed
@@ -246,7 +241,7 @@ MERGE += "print('ready', flush=True); sys.stdin.readline(); merge(Path(sys.argv[
 
 
 def test_merging_that_is_killed_at_any_moment_is_finished_by_the_next(tmp_path: Path) -> None:
-    shards = [[(question(f"{n} {m}" * 200), asker_of(f"cell/{n}", m), 0.5, "") for m in range(60)] for n in range(5)]
+    shards = [[(question(f"{n} {m}" * 200), ticket_of(f"cell/{n}", m), 0.5, "") for m in range(60)] for n in range(5)]
     for number, records in enumerate(shards):
         shard(tmp_path, str(number), *records)
     draw = random.Random(1)
@@ -258,7 +253,7 @@ def test_merging_that_is_killed_at_any_moment_is_finished_by_the_next(tmp_path: 
         process.kill()
         process.wait()
         cassette = Cassette(files(tmp_path), None)
-        assert all(cassette.find(request, asker).value == 0.5 for records in shards for request, asker, *_ in records)
+        assert all(cassette.find(request, ticket).value == 0.5 for records in shards for request, ticket, *_ in records)
         cassette.close()
     merge(tmp_path)
     assert files(tmp_path) == [tmp_path / MERGED]
@@ -279,11 +274,11 @@ os.kill(os.getpid(), 9)
 
 
 def test_what_a_killed_writer_left_half_written_is_undone_when_it_is_read(tmp_path: Path) -> None:
-    shard(tmp_path, "1", *((question(str(n)), asker_of(ordinal=n), 0.5, "") for n in range(50)))
+    shard(tmp_path, "1", *((question(str(n)), ticket_of(ordinal=n), 0.5, "") for n in range(50)))
     merge(tmp_path)
     assert programs.python(HALF, str(tmp_path / MERGED)).code == -signal.SIGKILL
     assert (tmp_path / f"{MERGED}-journal").stat().st_size > 0
-    assert Cassette([tmp_path / MERGED], None).find(question("7"), asker_of()).value == 0.5
+    assert Cassette([tmp_path / MERGED], None).find(question("7"), ticket_of()).value == 0.5
     assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM requests") == [(50,)]
 
 
@@ -291,17 +286,16 @@ FILL = """
 import resource, sys
 from pathlib import Path
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.calls import Asker, CallResult, ChatCall, Message, Usage
+from guidebench.harness.models.calls import Ticket, Answer, ChatCall, Message, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
-from guidebench.harness.models.keys import request
 cassette, number = Cassette([], Path(sys.argv[1])), 0
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))  # the kernel refuses to let any file grow beyond
 try:
     while True:
-        call_request = request({"model": "tiny"}, ChatCall((Message("user", (f"{number}" * 999,)),)), None)
+        call_request = ChatCall((Message("user", (f"{number}" * 999,)),)).request({"model": "tiny"}, None)
         once = Usage(calls=1)
-        who = Asker("cell/0", number, 0)
-        cassette.record(CassetteEntry(call_request, who, "tiny", CallResult("yes", "", once), {}, once))
+        who = Ticket("cell/0", number, 0)
+        cassette.record(CassetteEntry(call_request, who, "tiny", Answer("yes", "", once), {}, once))
         print(call_request.key)
         number += 1
 except UserError as error:
@@ -316,7 +310,7 @@ def test_a_disk_that_is_full_is_said_and_costs_nothing_that_was_told(tmp_path: P
     keys = done.out.split()
     merge(tmp_path)
     merged = Cassette([tmp_path / MERGED], None)
-    assert len(keys) > 10 and all(merged.find(TEXT._replace(key=key), asker_of()).value == "yes" for key in keys)
+    assert len(keys) > 10 and all(merged.find(TEXT._replace(key=key), ticket_of()).value == "yes" for key in keys)
     assert rows(tmp_path / MERGED, "SELECT SUM(calls) FROM spent") == [(len(keys),)]
 
 
@@ -341,7 +335,7 @@ def foreign(path: Path, *statements: str) -> None:
     ],
 )
 def test_a_damaged_or_foreign_file_is_named(tmp_path: Path, damage) -> None:
-    path = shard(tmp_path, "1", (A, asker_of(), 0.5, ""))
+    path = shard(tmp_path, "1", (A, ticket_of(), 0.5, ""))
     damage(path)
     for reading in (lambda: check(path), lambda: Cassette([path], None)):
         with pytest.raises(UserError, match=r"shard-1.sqlite( is no cassette|: no such cassette)"):
@@ -349,9 +343,9 @@ def test_a_damaged_or_foreign_file_is_named(tmp_path: Path, damage) -> None:
 
 
 def test_a_damaged_shard_is_named_once_all_others_are_merged(tmp_path: Path) -> None:
-    shard(tmp_path, "1", (A, asker_of(), 0.5, ""))
+    shard(tmp_path, "1", (A, ticket_of(), 0.5, ""))
     (tmp_path / "shard-0.sqlite").write_text("nothing of ours" * 100)
-    shard(tmp_path, "2", (B, asker_of("cell/1"), 0.5, ""))
+    shard(tmp_path, "2", (B, ticket_of("cell/1"), 0.5, ""))
     with pytest.raises(UserError, match=r"shard-0.sqlite is no cassette"):
         merge(tmp_path)
     assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM answers") == [(2,)]
@@ -362,24 +356,26 @@ def test_a_damaged_shard_is_named_once_all_others_are_merged(tmp_path: Path) -> 
     "value", ["", "{", "1", "2.5", "NaN", "[0.5]", '{"text": 1}', '{"float32": "AA", "shape": [1, 1]}']
 )
 def test_an_answer_that_cannot_be_read_is_damage_too(tmp_path: Path, value: str) -> None:
-    path = shard(tmp_path, "1", (A, asker_of(), 0.5, ""))
+    path = shard(tmp_path, "1", (A, ticket_of(), 0.5, ""))
     foreign(path, f"UPDATE answers SET value = '{value}'")
     with pytest.raises(UserError, match=r"shard-1.sqlite is damaged"):
-        Cassette([path], None).find(A, asker_of())
+        Cassette([path], None).find(A, ticket_of())
 
 
 def vectors(number: int) -> tuple[Request, np.ndarray]:
-    embed_request = request({"model": "tiny"}, EmbedCall((f"text {number}",)), None)
+    embed_request = EmbedCall((f"text {number}",)).request({"model": "tiny"}, None)
     return embed_request, np.full((1, 300), number + 0.5, np.float32)
 
 
 def test_an_array_is_kept_as_its_bytes_beside_what_it_is(tmp_path: Path) -> None:
     request, vector = vectors(1)
-    path = shard(tmp_path, "1", (request, asker_of(), vector, ""))
+    path = shard(tmp_path, "1", (request, ticket_of(), vector, ""))
     assert rows(path, "SELECT value FROM answers") == [('{"array":"float32","shape":[1,300]}',)]
     assert rows(path, "SELECT key, run, data FROM arrays") == [(request.key, "cell/0", vector.tobytes())]
     cassette = Cassette([path], tmp_path / "shard-2.sqlite")
-    assert np.array_equal(cassette.adopt(request, asker_of("cell/1", 3)).value, vector), "another run adopts the answer"
+    assert np.array_equal(cassette.adopt(request, ticket_of("cell/1", 3)).value, vector), (
+        "another run adopts the answer"
+    )
     cassette.close()
     assert rows(tmp_path / "shard-2.sqlite", "SELECT run, data FROM arrays") == [("cell/1", vector.tobytes())]
 
@@ -387,7 +383,7 @@ def test_an_array_is_kept_as_its_bytes_beside_what_it_is(tmp_path: Path) -> None
 def test_answers_of_a_batch_are_one_transaction(tmp_path: Path) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
     records = [
-        CassetteEntry(request, asker_of(), "tiny", CallResult(vector, "", TOOK), {}, TOOK)
+        CassetteEntry(request, ticket_of(), "tiny", Answer(vector, "", TOOK), {}, TOOK)
         for request, vector in map(vectors, range(5))
     ]
     statements: list[str] = []
@@ -395,7 +391,7 @@ def test_answers_of_a_batch_are_one_transaction(tmp_path: Path) -> None:
     cassette._shard_db.set_trace_callback(statements.append)
     cassette.record(*records[1:])
     assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") == 1
-    assert [cassette.find(record.request, asker_of()).value[0, 0] for record in records] == [0.5, 1.5, 2.5, 3.5, 4.5]
+    assert [cassette.find(record.request, ticket_of()).value[0, 0] for record in records] == [0.5, 1.5, 2.5, 3.5, 4.5]
 
 
 @pytest.mark.parametrize(
@@ -414,45 +410,45 @@ def test_answers_of_a_batch_are_one_transaction(tmp_path: Path) -> None:
 )
 def test_an_array_that_is_not_what_it_says_is_damage(tmp_path: Path, statement: str, says: str) -> None:
     request, vector = vectors(1)
-    path = shard(tmp_path, "1", (request, asker_of(), vector, ""))
+    path = shard(tmp_path, "1", (request, ticket_of(), vector, ""))
     foreign(path, statement)
     with pytest.raises(UserError, match=rf"shard-1.sqlite is damaged .*{says}"):
-        Cassette([path], None).find(request, asker_of())
+        Cassette([path], None).find(request, ticket_of())
 
 
 def test_arrays_of_finished_runs_are_dropped_and_their_answers_say_what_they_were(tmp_path: Path) -> None:
     (request_a, first), (request_b, second) = vectors(1), vectors(2)
-    shard(tmp_path, "1", (request_a, asker_of("cell/0"), first, ""), (A, asker_of("cell/0", 1), 0.5, ""))
+    shard(tmp_path, "1", (request_a, ticket_of("cell/0"), first, ""), (A, ticket_of("cell/0", 1), 0.5, ""))
     merge(tmp_path)  # before it had finished
-    shard(tmp_path, "2", (request_b, asker_of("cell/0", 2), second, ""), (request_b, asker_of("cell/1"), second, ""))
+    shard(tmp_path, "2", (request_b, ticket_of("cell/0", 2), second, ""), (request_b, ticket_of("cell/1"), second, ""))
     merge(tmp_path, ["cell/0"])
     path = tmp_path / MERGED
     assert rows(path, "SELECT run, key FROM arrays") == [("cell/1", request_b.key)]
     assert rows(path, "SELECT COUNT(*) FROM answers") == [(4,)]
     cassette = Cassette([path], tmp_path / "shard-3.sqlite")
-    assert cassette.find(request_a, asker_of("cell/0")) is None and cassette.dropped(request_a)
-    assert np.array_equal(cassette.find(request_b, asker_of("cell/0", 2)).value, second), (
+    assert cassette.find(request_a, ticket_of("cell/0")) is None and cassette.dropped(request_a)
+    assert np.array_equal(cassette.find(request_b, ticket_of("cell/0", 2)).value, second), (
         "the array of the unfinished run is kept"
     )
-    assert cassette.find(A, asker_of("cell/0", 1)).value == 0.5 and not cassette.dropped(A)
+    assert cassette.find(A, ticket_of("cell/0", 1)).value == 0.5 and not cassette.dropped(A)
     assert (
         lost_arrays([path], ["cell/0"]) == {"tiny": 1}
         and lost_arrays([path], ["cell/1"]) == lost_arrays([path], []) == {}
     )
-    tell(cassette, request_a, asker_of("cell/0"), first + 1)  # asked again
-    assert cassette.find(request_a, asker_of("cell/0")).value[0, 0] == 2.5
+    tell(cassette, request_a, ticket_of("cell/0"), first + 1)  # asked again
+    assert cassette.find(request_a, ticket_of("cell/0")).value[0, 0] == 2.5
     cassette.close()
     assert lost_arrays([path, tmp_path / "shard-3.sqlite"], ["cell/0"]) == {}
     merge(tmp_path)
     assert (
         lost_arrays([path], ["cell/0"]) == {}
-        and Cassette([path], None).find(request_a, asker_of("cell/0")).value[0, 0] == 2.5
+        and Cassette([path], None).find(request_a, ticket_of("cell/0")).value[0, 0] == 2.5
     )
 
 
 def test_the_room_of_arrays_that_are_dropped_is_given_back(tmp_path: Path) -> None:
     records = [vectors(number) for number in range(200)]
-    shard(tmp_path, "1", *((request, asker_of(), vector, "") for request, vector in records))
+    shard(tmp_path, "1", *((request, ticket_of(), vector, "") for request, vector in records))
     merge(tmp_path)
     full_size = (tmp_path / MERGED).stat().st_size
     merge(tmp_path, ["cell/0"])
@@ -461,8 +457,8 @@ def test_the_room_of_arrays_that_are_dropped_is_given_back(tmp_path: Path) -> No
 
 def test_chats_with_images_are_recorded_as_text_that_names_them(tmp_path: Path) -> None:
     image = np.zeros((4, 4, 3), np.uint8)
-    chat_request = request({"model": "tiny"}, ChatCall((Message("user", ("what is it?", image)),)), asker_of())
+    chat_request = ChatCall((Message("user", ("what is it?", image)),)).request({"model": "tiny"}, ticket_of())
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    tell(cassette, chat_request, asker_of(), "a key")
+    tell(cassette, chat_request, ticket_of(), "a key")
     ((text,),) = rows(tmp_path / "shard-1.sqlite", "SELECT text FROM requests")
     assert "what is it?" in text and next(iter(chat_request.images)) in text

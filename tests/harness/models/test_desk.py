@@ -12,15 +12,15 @@ import pytest
 from guidebench.harness.errors import BudgetReached, UserError
 from guidebench.harness.models.budget import Budget, Limits
 from guidebench.harness.models.calls import (
-    Asker,
+    Answer,
     Call,
-    CallResult,
     ChatCall,
     EmbedCall,
     Failure,
     JudgeCall,
     Message,
     Reply,
+    Ticket,
     Usage,
 )
 from guidebench.harness.models.cassette import Cassette, CassetteEntry, files, merge
@@ -63,14 +63,14 @@ class ScriptedModel:
         self.is_closed = True
 
 
-def desk_answers(path: Path, reply: object, call: Call) -> CallResult:
+def desk_answers(path: Path, reply: object, call: Call) -> Answer:
     """Return the result of a call whose model answers `reply`, recorded in a cassette at `path`."""
 
-    async def ask() -> CallResult:
+    async def ask() -> Answer:
         cassette = Cassette([], path)
         desk = Desk(ScriptedModel(reply), {"model": "m"}, "m", cassette, None, QUICK, "record")
         try:
-            return await desk.answer(call, asker_of())
+            return await desk.answer(call, ticket_of())
         finally:
             await desk.close()
 
@@ -96,8 +96,8 @@ def clip(number: int = 0) -> JudgeCall:
     return JudgeCall(np.full((2, 4, 4, 3), number, np.uint8), "Is it done?")
 
 
-def asker_of(run: str = "cell/0", ordinal: int = 0) -> Asker:
-    return Asker(run, ordinal, 100 + ordinal)
+def ticket_of(run: str = "cell/0", ordinal: int = 0) -> Ticket:
+    return Ticket(run, ordinal, 100 + ordinal)
 
 
 class Study:
@@ -119,13 +119,13 @@ class Study:
         budget = None if limits is None else Budget(self.directory / "budget.json", limits)
         return Desk(model, {"model": "tiny"}, "tiny", cassette, budget, policy, mode, **settings)  # type: ignore[arg-type]
 
-    def tell(self, model: ScriptedModel | None, calls: Iterable[tuple[Call, Asker]], **settings) -> list[CallResult]:
+    def tell(self, model: ScriptedModel | None, calls: Iterable[tuple[Call, Ticket]], **settings) -> list[Answer]:
         """Return the results of calls that one process makes at the same time; the process then ends."""
 
-        async def run() -> list[CallResult]:
+        async def run() -> list[Answer]:
             desk = self.desk(model, **settings)
             try:
-                return await asyncio.gather(*(desk.answer(call, asker) for call, asker in calls))
+                return await asyncio.gather(*(desk.answer(call, ticket) for call, ticket in calls))
             finally:
                 await desk.close()
 
@@ -144,20 +144,20 @@ def study(tmp_path: Path) -> Study:
 
 def test_what_was_asked_once_is_told_again_for_nothing(study: Study) -> None:
     model = ScriptedModel(0.25)
-    (answer,) = study.tell(model, [(clip(), asker_of())])
-    assert answer == CallResult(0.25, "", TOOK, TOOK, {"mass": 0.9, "served_by": "tiny"})
-    for mode, asker in (
-        ("record", asker_of("cell/1", 7)),
-        ("replay", asker_of("cell/1", 7)),
-        ("replay", asker_of("cell/2", 8)),
+    (answer,) = study.tell(model, [(clip(), ticket_of())])
+    assert answer == Answer(0.25, "", TOOK, TOOK, {"mass": 0.9, "served_by": "tiny"})
+    for mode, ticket in (
+        ("record", ticket_of("cell/1", 7)),
+        ("replay", ticket_of("cell/1", 7)),
+        ("replay", ticket_of("cell/2", 8)),
     ):
-        assert study.tell(model, [(clip(), asker)], mode=mode) == [answer._replace(billed=Usage())]
+        assert study.tell(model, [(clip(), ticket)], mode=mode) == [answer._replace(billed=Usage())]
     assert len(model.calls) == 1 and model.is_closed and study.spent == TOOK
 
 
 def test_what_may_go_better_is_tried_again_and_every_attempt_is_billed(study: Study) -> None:
     model = ScriptedModel(fails("server"), fails("empty"), 0.25)
-    (answer,) = study.tell(model, [(clip(), asker_of())])
+    (answer,) = study.tell(model, [(clip(), ticket_of())])
     assert (answer.value, answer.failure, len(model.calls)) == (0.25, "", 3)
     assert answer.usage == TOOK and answer.billed == study.spent == TOOK.plus(LOST).plus(LOST)
 
@@ -173,14 +173,14 @@ def test_attempts_are_bounded_and_what_would_not_go_better_is_asked_once(
     study: Study, kind: str, attempts: int
 ) -> None:
     model = ScriptedModel(then=fails(kind))
-    (answer,) = study.tell(model, [(clip(), asker_of())])
+    (answer,) = study.tell(model, [(clip(), ticket_of())])
     assert (answer.value, answer.failure, len(model.calls)) == (None, kind, attempts)
     assert answer.usage == answer.billed == study.spent == Usage(calls=attempts, usd=0.125 * attempts)
     assert answer.detail == {"message": f"it was {kind}"}
 
 
 def test_a_run_that_is_resumed_finds_its_own_answers_and_its_own_failures(study: Study) -> None:
-    questions = [(clip(number), asker_of(ordinal=number)) for number in range(6)]
+    questions = [(clip(number), ticket_of(ordinal=number)) for number in range(6)]
     answers = study.tell(ScriptedModel(0.1, fails("refused"), 0.2, fails("rejected"), then=0.3), questions)
     assert [answer.failure for answer in answers] == ["", "refused", "", "rejected", "", ""]
     free = [answer._replace(billed=Usage()) for answer in answers]
@@ -189,24 +189,24 @@ def test_a_run_that_is_resumed_finds_its_own_answers_and_its_own_failures(study:
     merge(study.directory)
     assert study.tell(None, questions, mode="replay") == free
     # Another run repeats the failed call, and so does this run for another question.
-    for asker in (asker_of("cell/1", 1), asker_of(ordinal=11)):
-        assert study.tell(model, [(clip(1), asker)])[0].value == 0.9
+    for ticket in (ticket_of("cell/1", 1), ticket_of(ordinal=11)):
+        assert study.tell(model, [(clip(1), ticket)])[0].value == 0.9
     assert study.tell(None, questions, mode="replay") == free
 
 
 def test_a_call_that_was_never_recorded_is_named_in_replay(study: Study) -> None:
-    study.tell(ScriptedModel(), [(clip(), asker_of())])
+    study.tell(ScriptedModel(), [(clip(), ticket_of())])
     with pytest.raises(MissingCall, match=r"run cell/0, step 103: question 3 to tiny was never recorded.*mode=record"):
-        study.tell(None, [(clip(1), asker_of(ordinal=3))], mode="replay")
+        study.tell(None, [(clip(1), ticket_of(ordinal=3))], mode="replay")
     with pytest.raises(MissingCall):  # failures of others do not count
-        study.tell(ScriptedModel(fails("refused")), [(clip(2), asker_of())])
-        study.tell(None, [(clip(2), asker_of("cell/1"))], mode="replay")
+        study.tell(ScriptedModel(fails("refused")), [(clip(2), ticket_of())])
+        study.tell(None, [(clip(2), ticket_of("cell/1"))], mode="replay")
 
 
 def test_live_asks_always_and_records_only_what_it_spent(study: Study) -> None:
     model = ScriptedModel(0.1, 0.2, fails("refused"))
     for expected in (0.1, 0.2, None):
-        assert study.tell(model, [(clip(), asker_of())], mode="live")[0].value == expected
+        assert study.tell(model, [(clip(), ticket_of())], mode="live")[0].value == expected
     assert study.spent == TOOK.plus(TOOK).plus(LOST)
     assert stats(study.path).models[0].answers == Usage() and stats(study.path).images == 0
 
@@ -218,22 +218,22 @@ async def soon(number: int) -> float:
 
 def test_equal_calls_at_a_time_are_asked_once_and_told_to_each(study: Study) -> None:
     model = ScriptedModel(then=soon)
-    askers = [asker_of(run, ordinal) for run in ("cell/0", "cell/1") for ordinal in range(3)]
-    answers = study.tell(model, [(clip(), asker) for asker in askers])
+    tickets = [ticket_of(run, ordinal) for run in ("cell/0", "cell/1") for ordinal in range(3)]
+    answers = study.tell(model, [(clip(), ticket) for ticket in tickets])
     assert len(model.calls) == 1 and {answer.value for answer in answers} == {0.01}
     assert [answer.billed for answer in answers] == [TOOK] + 5 * [Usage()] and {answer.usage for answer in answers} == {
         TOOK
     }
-    failed = study.tell(ScriptedModel(then=fails("refused")), [(clip(1), asker) for asker in askers])
+    failed = study.tell(ScriptedModel(then=fails("refused")), [(clip(1), ticket) for ticket in tickets])
     assert [answer.failure for answer in failed] == 6 * ["refused"]
-    replayed = study.tell(None, [(clip(1), asker) for asker in askers], mode="replay")
+    replayed = study.tell(None, [(clip(1), ticket) for ticket in tickets], mode="replay")
     assert [answer.failure for answer in replayed] == 6 * ["refused"]
 
 
 def test_chats_at_a_temperature_are_asked_for_each_question_and_found_again(study: Study) -> None:
     chat = ChatCall((Message("user", ("a plan?",)),), temperature=1.0)
-    askers = [asker_of(run, ordinal) for run in ("cell/0", "cell/1") for ordinal in range(2)]
-    questions = [(chat, asker) for asker in askers]
+    tickets = [ticket_of(run, ordinal) for run in ("cell/0", "cell/1") for ordinal in range(2)]
+    questions = [(chat, ticket) for ticket in tickets]
     answers = study.tell(ScriptedModel("a", "b", "c", "d"), questions)
     assert [answer.value for answer in answers] == ["a", "b", "c", "d"]
     assert [answer.value for answer in study.tell(None, questions, mode="replay")] == ["a", "b", "c", "d"]
@@ -241,7 +241,7 @@ def test_chats_at_a_temperature_are_asked_for_each_question_and_found_again(stud
 
 def test_no_more_are_in_flight_than_allowed(study: Study) -> None:
     model = ScriptedModel(then=soon)
-    study.tell(model, [(clip(number), asker_of(ordinal=number)) for number in range(12)])
+    study.tell(model, [(clip(number), ticket_of(ordinal=number)) for number in range(12)])
     assert model.peak == QUICK.in_flight and len(model.calls) == 12
 
 
@@ -253,9 +253,9 @@ async def hang(number: int) -> float:
 def test_a_model_that_hangs_is_not_waited_for(study: Study) -> None:
     """The model would answer after ten minutes."""
     policy = replace(QUICK, timeout=0.1)
-    (answer,) = study.tell(ScriptedModel(hang, then=0.25), [(clip(), asker_of())], policy=policy)
+    (answer,) = study.tell(ScriptedModel(hang, then=0.25), [(clip(), ticket_of())], policy=policy)
     assert answer.value == 0.25 and answer.billed.calls == 2 and 0.1 <= answer.billed.seconds - TOOK.seconds < 60
-    (answer,) = study.tell(ScriptedModel(then=hang), [(clip(1), asker_of())], policy=policy)
+    (answer,) = study.tell(ScriptedModel(then=hang), [(clip(1), ticket_of())], policy=policy)
     assert answer.failure == "timeout" and answer.detail == {"message": "no answer within 0.1 s"}
 
 
@@ -272,7 +272,7 @@ def test_a_server_that_asks_to_wait_is_waited_for_in_reason(
     monkeypatch.setattr(asyncio, "sleep", skip_sleep)
     study.tell(
         ScriptedModel(fails("rate_limited", retry_after=retry_after)),
-        [(clip(), asker_of())],
+        [(clip(), ticket_of())],
         policy=replace(QUICK, timeout=60.0),
     )
     assert least < max(slept) <= most
@@ -289,7 +289,7 @@ def test_a_model_that_is_gone_is_left_alone_until_one_call_finds_it_back(
         desk = study.desk(model, policy=policy)
 
         async def ask(ordinal: int) -> str:
-            return (await desk.answer(clip(ordinal), asker_of(ordinal=ordinal))).failure
+            return (await desk.answer(clip(ordinal), ticket_of(ordinal=ordinal))).failure
 
         assert [await ask(n) for n in range(5)] == ["connection"] * 3 + ["breaker"] * 2 and len(model.calls) == 3
         clock.now = 31.0
@@ -305,12 +305,12 @@ def test_a_model_that_is_gone_is_left_alone_until_one_call_finds_it_back(
 def test_while_one_tries_others_are_not_kept_waiting(study: Study) -> None:
     policy = Policy(timeout=5, attempts=1, backoff=0.001, in_flight=4, breaker_after=1, breaker_seconds=0.0)
     model = ScriptedModel(fails("timeout"), soon)
-    study.tell(model, [(clip(), asker_of())], policy=policy)
+    study.tell(model, [(clip(), ticket_of())], policy=policy)
 
-    async def run() -> list[CallResult]:
+    async def run() -> list[Answer]:
         desk = study.desk(ScriptedModel(fails("timeout"), soon), policy=policy)
-        await desk.answer(clip(1), asker_of(ordinal=1))
-        answers = await asyncio.gather(*(desk.answer(clip(n), asker_of(ordinal=n)) for n in (2, 3, 4)))
+        await desk.answer(clip(1), ticket_of(ordinal=1))
+        answers = await asyncio.gather(*(desk.answer(clip(n), ticket_of(ordinal=n)) for n in (2, 3, 4)))
         await desk.close()
         return answers
 
@@ -320,7 +320,7 @@ def test_while_one_tries_others_are_not_kept_waiting(study: Study) -> None:
 def test_answers_of_a_kind_do_not_count_as_absence(study: Study) -> None:
     policy = Policy(timeout=5, attempts=1, backoff=0.001, breaker_after=2)
     replies = [fails("server"), fails("refused"), fails("server"), fails("malformed"), fails("server")]
-    answers = study.tell(ScriptedModel(*replies), [(clip(n), asker_of(ordinal=n)) for n in range(6)], policy=policy)
+    answers = study.tell(ScriptedModel(*replies), [(clip(n), ticket_of(ordinal=n)) for n in range(6)], policy=policy)
     assert [answer.failure for answer in answers] == ["server", "refused", "server", "malformed", "server", ""]
 
 
@@ -339,7 +339,7 @@ def test_answers_of_a_kind_do_not_count_as_absence(study: Study) -> None:
     ],
 )
 def test_an_answer_of_the_wrong_kind_is_malformed(study: Study, call: Call, value: object) -> None:
-    (answer,) = study.tell(ScriptedModel(then=Reply(value, TOOK)), [(call, asker_of())])
+    (answer,) = study.tell(ScriptedModel(then=Reply(value, TOOK)), [(call, ticket_of())])
     assert answer.failure == "malformed" and answer.billed.calls == 1
 
 
@@ -348,21 +348,21 @@ def test_an_answer_that_cannot_be_read_is_asked_for_in_the_same_words_only_where
     study: Study, temperature: float, attempts: int
 ) -> None:
     model, call = ScriptedModel(then=Reply(3, TOOK)), ChatCall((Message("user", ("hi",)),), temperature=temperature)
-    (answer,) = study.tell(model, [(call, asker_of())])
+    (answer,) = study.tell(model, [(call, ticket_of())])
     assert answer.failure == "malformed" and len(model.calls) == attempts
 
 
 def test_a_model_that_cannot_be_used_at_all_stops_the_study(study: Study) -> None:
     model = ScriptedModel(then=UserError("no such model"))
     with pytest.raises(UserError, match="no such model"):
-        study.tell(model, [(clip(), asker_of())])
+        study.tell(model, [(clip(), ticket_of())])
     assert len(model.calls) == 1
 
 
 def test_jitter_is_drawn_from_the_generator_that_is_given(study: Study) -> None:
     state_before = np.random.get_state()[1].tolist()  # type: ignore[index]
     rng = np.random.default_rng(5)
-    study.tell(ScriptedModel(fails("server"), fails("server")), [(clip(), asker_of())], rng=rng)
+    study.tell(ScriptedModel(fails("server"), fails("server")), [(clip(), ticket_of())], rng=rng)
     reference = np.random.default_rng(5)
     reference.uniform(size=2)
     assert rng.random() == reference.random()
@@ -370,7 +370,7 @@ def test_jitter_is_drawn_from_the_generator_that_is_given(study: Study) -> None:
 
 
 def test_a_budget_stops_before_it_is_exceeded_and_raising_it_continues(study: Study) -> None:
-    questions = [(clip(number), asker_of(ordinal=number)) for number in range(9)]
+    questions = [(clip(number), ticket_of(ordinal=number)) for number in range(9)]
     model = ScriptedModel(fails("server"))
     with pytest.raises(BudgetReached, match=r"models.budget_usd=1\.4 is reached"):
         study.tell(model, questions, limits=Limits(usd=1.4))
@@ -391,7 +391,7 @@ def test_with_a_third_of_calls_failing_the_ledger_adds_up(study: Study) -> None:
         await asyncio.sleep(rng.uniform(0, 0.002))
         return fails(str(rng.choice(kinds))) if rng.random() < 0.3 else rng.random()
 
-    questions = [(clip(number % 40), asker_of(f"cell/{number % 3}", number)) for number in range(120)]
+    questions = [(clip(number % 40), ticket_of(f"cell/{number % 3}", number)) for number in range(120)]
     model = ScriptedModel(then=unreliable)
     answers = study.tell(model, questions, limits=Limits(calls=10_000))
     billed = Usage()
@@ -414,7 +414,7 @@ def test_no_key_and_no_header_is_stored(study: Study, monkeypatch: pytest.Monkey
     echo = Failure("refused", f"401: key {secret}, authorization: {bearer}, sk-proj-0123456789abcdef", LOST)
     reply = Reply(0.5, TOOK, {"served_by": f"model of {secret}"})
     answers = study.tell(
-        ScriptedModel(echo, reply), [(clip(0), asker_of()), (clip(1), asker_of(ordinal=1))], limits=Limits(usd=9.0)
+        ScriptedModel(echo, reply), [(clip(0), ticket_of()), (clip(1), ticket_of(ordinal=1))], limits=Limits(usd=9.0)
     )
     assert [answer.detail for answer in answers] == [
         {"message": "401: key [removed], authorization: [removed], [removed]"},
@@ -432,7 +432,7 @@ def test_frames_are_on_record_once_and_large_ones_too(study: Study, large: bool)
     side = 256 if large else 8
     frames = np.random.default_rng(0).integers(0, 256, (3, side, side, 3), dtype=np.uint8)
     clips = [JudgeCall(frames[[0, 1]], "p"), JudgeCall(frames[[1, 2]], "p"), JudgeCall(frames[[2, 2]], "p")]
-    study.tell(ScriptedModel(), [(call, asker_of(ordinal=number)) for number, call in enumerate(clips)])
+    study.tell(ScriptedModel(), [(call, ticket_of(ordinal=number)) for number, call in enumerate(clips)])
     merge(study.directory)
     assert stats(study.path).images == 3
 
@@ -443,7 +443,7 @@ def test_what_is_under_way_when_a_desk_closes_is_recorded_and_what_waits_is_neve
 
     async def run() -> None:
         desk = study.desk(model, policy=policy)
-        tasks = [asyncio.create_task(desk.answer(clip(n), asker_of(ordinal=n))) for n in (1, 2)]
+        tasks = [asyncio.create_task(desk.answer(clip(n), ticket_of(ordinal=n))) for n in (1, 2)]
         while not model.calls:
             await asyncio.sleep(0.001)
         await desk.close(grace=5)
@@ -453,7 +453,7 @@ def test_what_is_under_way_when_a_desk_closes_is_recorded_and_what_waits_is_neve
 
     asyncio.run(run())
     assert len(model.calls) == 1 and study.spent.calls == TOOK.calls
-    (answer,) = study.tell(None, [(clip(1), asker_of(ordinal=1))], mode="replay")
+    (answer,) = study.tell(None, [(clip(1), ticket_of(ordinal=1))], mode="replay")
     assert answer.failure == "" and answer.billed == Usage()
 
 
@@ -478,7 +478,7 @@ def test_answers_of_one_batch_are_recorded_together_before_any_is_told(study: St
             record(*entries)
 
         desk._cassette.record = recording  # type: ignore[method-assign]
-        answers = await asyncio.gather(*(desk.answer(clip(number), asker_of(ordinal=number)) for number in range(4)))
+        answers = await asyncio.gather(*(desk.answer(clip(number), ticket_of(ordinal=number)) for number in range(4)))
         await desk.close()
         return [batch_sizes, *(answer.value for answer in answers)]
 
@@ -503,7 +503,7 @@ def test_a_batch_that_cannot_be_written_fails_each_of_its_calls_and_is_written_l
             raise UserError("is the disk full?")
 
         desk._cassette.record = full  # type: ignore[method-assign]
-        requests = [desk.answer(clip(number), asker_of(ordinal=number)) for number in range(2)]
+        requests = [desk.answer(clip(number), ticket_of(ordinal=number)) for number in range(2)]
         errors = await asyncio.gather(*requests, return_exceptions=True)
         assert [str(error) for error in errors] == ["is the disk full?"] * 2
         desk._cassette.record = record  # type: ignore[method-assign]
@@ -511,7 +511,7 @@ def test_a_batch_that_cannot_be_written_fails_each_of_its_calls_and_is_written_l
 
     asyncio.run(run())
     replay = study.desk(None, "replay")
-    assert [asyncio.run(replay.answer(clip(n), asker_of(ordinal=n))).value for n in range(2)] == [0.25, 0.25]
+    assert [asyncio.run(replay.answer(clip(n), ticket_of(ordinal=n))).value for n in range(2)] == [0.25, 0.25]
 
 
 def test_a_disk_that_stays_full_keeps_no_desk_from_closing(study: Study) -> None:
@@ -524,7 +524,7 @@ def test_a_disk_that_stays_full_keeps_no_desk_from_closing(study: Study) -> None
             raise UserError("is the disk full?")
 
         desk._cassette.record = full  # type: ignore[method-assign]
-        await asyncio.gather(*(desk.answer(clip(n), asker_of(ordinal=n)) for n in range(2)), return_exceptions=True)
+        await asyncio.gather(*(desk.answer(clip(n), ticket_of(ordinal=n)) for n in range(2)), return_exceptions=True)
         with pytest.raises(UserError, match="full"):
             await desk.close()
         return model.is_closed

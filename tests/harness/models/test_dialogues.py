@@ -68,15 +68,10 @@ SOURCE = """
 def asks(plugin: Any) -> Iterator[QuestionQueue]:
     plugin("talking_module", SOURCE, {"chat": "counting", "teacher": "curious"})
     suite, teacher = RegisteredPart("suite", "minigrid_doorkey"), RegisteredPart("teacher", "curious")
-    assignment = Assignment(
-        suite,
-        "5x5",
-        {"chat": Voice(RegisteredPart("chat", "counting"), speaker=teacher)},
-        {},
-        runs=("cell/0", "cell/1"),
-    )
+    voice = Voice(RegisteredPart("chat", "counting"), speaker=teacher)
+    assignment = Assignment(suite, "5x5", {"chat": voice}, {})
     process = ModelProcess(assignment, 20.0)
-    yield QuestionQueue(2, 2, process, role="chat", kind="chat")
+    yield QuestionQueue(["cell/0", "cell/1"], 2, process, role="chat", kind="chat")
     process.close()
 
 
@@ -88,10 +83,10 @@ def test_a_dialogue_ends_with_one_answer_at_its_step_and_all_its_calls_are_count
     asks.submit(question(0, '"four"'), 10)
     asks.submit(question(1, '"sixteen letters!"'), 10)
     assert asks.due(11) == []
-    first, second = asks.due(12)
-    assert first.answer.value == {"first": "4", "second": "3", "frames": None}
-    assert second.answer.value == {"first": "16", "second": "6", "frames": None}
-    assert (first.answer.to, second.answer.row, first.outcome.usage.calls) == ("chat", 1, 2)
+    (first_ticket, _, first), (_, second_question, second) = asks.due(12)
+    assert first.value == {"first": "4", "second": "3", "frames": None}
+    assert second.value == {"first": "16", "second": "6", "frames": None}
+    assert (first_ticket.role, second_question.row, first.usage.calls) == ("chat", 1, 2)
     assert [account.would_be.calls for account in asks.accounts] == [2, 2]
 
 
@@ -101,20 +96,20 @@ def test_frames_of_a_dialogue_are_as_many_as_its_snapshots(asks: QuestionQueue) 
     task = MiniGridDoorKey().make("5x5")
     task.reset(0)
     asks.submit(question(0, '"look"', np.stack([task.snapshot()] * 3)), 1)
-    (due,) = asks.due(3)
-    assert due.answer.value["frames"][0] == 3 and len(due.answer.value["frames"]) == 4
+    ((_, _, answer),) = asks.due(3)
+    assert answer.value["frames"][0] == 3 and len(answer.value["frames"]) == 4
 
 
 def test_a_dialogue_that_ends_with_nothing_is_a_failure(asks: QuestionQueue) -> None:
     asks.submit(question(0, '"say nothing"'), 1)
-    (due,) = asks.due(3)
-    assert due.answer.value is None and due.outcome.failure == "malformed" and asks.accounts[0].failures == 1
+    ((_, _, answer),) = asks.due(3)
+    assert answer.value is None and answer.failure == "malformed" and asks.accounts[0].failures == 1
 
 
 def test_an_answer_for_which_a_fallback_stands_reaches_the_part_and_counts_as_a_failure(asks: QuestionQueue) -> None:
     asks.submit(question(0, '"say what is of no use"'), 1)
-    (due,) = asks.due(3)
-    assert (due.answer.value, due.outcome.failure) == ("of no use", "malformed")
+    ((_, _, answer),) = asks.due(3)
+    assert (answer.value, answer.failure) == ("of no use", "malformed")
     assert (asks.accounts[0].questions, asks.accounts[0].failures) == (1, 1)
 
 

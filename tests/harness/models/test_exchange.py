@@ -14,10 +14,9 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.models import cassette_checks
 from guidebench.harness.models.backends.images import png
-from guidebench.harness.models.calls import Asker, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
+from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Ticket, Usage
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, files, merge
 from guidebench.harness.models.exchange import export, import_, stats
-from guidebench.harness.models.keys import request
 
 SCHEMA = {"type": "object", "properties": {"steps": {"type": "array"}}, "required": ["steps"]}
 TOOK = Usage(calls=1, tokens_in=70, tokens_out=5, images=2, seconds=0.25, usd=0.5)
@@ -30,25 +29,25 @@ CALLS = (
 )
 
 
-def asker_of(number: int, run: str = "cell/0") -> Asker:
-    return Asker(run, number, 10 * number)
+def ticket_of(number: int, run: str = "cell/0") -> Ticket:
+    return Ticket(run, number, 10 * number)
 
 
 def record(study: Path, name: str = "1", run: str = "cell/0", model: str = "tiny") -> Cassette:
     cassette = Cassette([], study / "models" / f"shard-{name}.sqlite")
     for number, (call, value, failure) in enumerate(CALLS):
-        call_request = request({"model": "tiny"}, call, asker_of(number, run))
+        call_request = call.request({"model": "tiny"}, ticket_of(number, run))
         pngs = {digest: png(image) for digest, image in call_request.images.items()}
         cassette.record(
-            CassetteEntry(call_request, asker_of(number, run), model, CallResult(value, failure, TOOK), pngs, TOOK)
+            CassetteEntry(call_request, ticket_of(number, run), model, Answer(value, failure, TOOK), pngs, TOOK)
         )  # type: ignore[arg-type]
     return cassette
 
 
-def find_answers(study: Path, run: str = "cell/0") -> list[CallResult | None]:
+def find_answers(study: Path, run: str = "cell/0") -> list[Answer | None]:
     cassette = Cassette(files(study / "models"), None)
-    requests = [request({"model": "tiny"}, call, asker_of(number, run)) for number, (call, *_) in enumerate(CALLS)]
-    return [cassette.find(call_request, asker_of(number, run)) for number, call_request in enumerate(requests)]
+    requests = [call.request({"model": "tiny"}, ticket_of(number, run)) for number, (call, *_) in enumerate(CALLS)]
+    return [cassette.find(call_request, ticket_of(number, run)) for number, call_request in enumerate(requests)]
 
 
 @pytest.fixture
@@ -98,8 +97,8 @@ def test_arrays_that_were_not_kept_are_handed_on_as_that(study: Path, tmp_path: 
 
 def test_what_a_study_has_itself_comes_first(file: Path, tmp_path: Path) -> None:
     cassette = Cassette([], tmp_path / "mine" / "models" / "shard-0.sqlite")
-    call_request = request({"model": "tiny"}, CALLS[0][0], None)
-    cassette.record(CassetteEntry(call_request, asker_of(0), "tiny", CallResult(0.75, "", TOOK), {}, TOOK))
+    call_request = CALLS[0][0].request({"model": "tiny"}, None)
+    cassette.record(CassetteEntry(call_request, ticket_of(0), "tiny", Answer(0.75, "", TOOK), {}, TOOK))
     cassette.close()
     merge(tmp_path / "mine" / "models")
     import_(file, tmp_path / "mine")
@@ -303,10 +302,10 @@ def test_many_rows_are_taken_in_bounded_memory(tmp_path: Path) -> None:
 
     cassette = Cassette([], tmp_path / "study" / "models" / "shard-1.sqlite")
     for number in range(1_500):
-        embed_request = request({"model": "tiny"}, EmbedCall((f"{number}" * 2_000,)), None)
+        embed_request = EmbedCall((f"{number}" * 2_000,)).request({"model": "tiny"}, None)
         cassette.record(
             CassetteEntry(
-                embed_request, asker_of(number), "tiny", CallResult(np.ones((1, 8), np.float32), "", TOOK), {}, TOOK
+                embed_request, ticket_of(number), "tiny", Answer(np.ones((1, 8), np.float32), "", TOOK), {}, TOOK
             )
         )
     cassette.close()

@@ -9,7 +9,7 @@ import pytest
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Question
-from guidebench.harness.loop import asking
+from guidebench.harness.loop import backends
 from guidebench.harness.models.messages import Assignment
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
@@ -97,20 +97,20 @@ def watching_method(plugin: Any) -> None:
 
 def test_its_answers_are_the_arrays_that_the_dialogue_makes_and_it_reads_the_prompt(watching_method: None) -> None:
     (cell,) = matrix.plan(COMMAND).cells
-    voice = asking._voice(cell, "critic")
-    suite = asking.RegisteredPart("suite", "minigrid_doorkey")
-    process = ModelProcess(Assignment(suite, "5x5", {"critic": voice}, {}, runs=("cell/0",)), 20.0)
+    voice = backends._voice(cell, "critic")
+    suite = backends.RegisteredPart("suite", "minigrid_doorkey")
+    process = ModelProcess(Assignment(suite, "5x5", {"critic": voice}, {}), 20.0)
     try:
-        asks = QuestionQueue(1, 2, process, role="critic")
+        asks = QuestionQueue(["cell/0"], 2, process, role="critic")
         task = cell.section("suite").make("5x5")
         task.reset(0)
         shots, keys = np.stack([task.snapshot()] * 3), np.arange(3)
         asks.submit(Question(0, keys, shots, np.zeros((3, 3), bool), '{"prompt": "Is it here?"}', "critic"), 0)
-        (due,) = asks.due(2)
+        ((_, _, answer),) = asks.due(2)
     finally:
         process.close()
-    assert due.answer.value.dtype == np.float32
-    assert due.answer.value.tolist() == pytest.approx([11 / 100 + 1 / 10] * 3)
+    assert answer.value.dtype == np.float32
+    assert answer.value.tolist() == pytest.approx([11 / 100 + 1 / 10] * 3)
 
 
 def test_it_is_asked_for_no_clips_so_it_has_no_log_of_them_and_no_probe(watching_method: None) -> None:

@@ -13,10 +13,11 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import record
 from guidebench.harness.interfaces import Question
+from guidebench.harness.models.calls import Ticket
 from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.oracle import OracleBackend
 from guidebench.harness.models.process import ModelProcess
-from guidebench.harness.models.questions import InFlight, QuestionQueue
+from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.plan import matrix
 from guidebench.harness.run import estimates
 from guidebench.harness.streams import Streams
@@ -131,8 +132,8 @@ SOURCE = """
                     ))
 
         def answered(self, answers, store, ctx):
-            for answer in answers:
-                ctx.note("heard", answer.row, answer.value or {"far": -2.0, "steps": 0, "about": 0, "drawn": 0.0})
+            for question, answer in answers:
+                ctx.note("heard", question.row, answer.value or {"far": -2.0, "steps": 0, "about": 0, "drawn": 0.0})
 
         def state(self, row):
             return {"held": np.array(self.held[row])}
@@ -206,7 +207,7 @@ def test_a_run_with_an_oracle_chat_starts_no_process_and_hears_of_each_stretch_a
     def refuse(*_: Any) -> None:
         raise AssertionError("an oracle needs no process")
 
-    monkeypatch.setattr("guidebench.harness.loop.asking.ModelProcess", refuse)
+    monkeypatch.setattr("guidebench.harness.loop.backends.ModelProcess", refuse)
     study = train(*SHORT, "seeds=[0,1]", packs=[(0, 1)])
     for seed in (0, 1):
         rows = log_rows(next(study.glob(f"*/*/*/seed-{seed}")), "heard")
@@ -227,16 +228,18 @@ def test_measures_are_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatc
     measures = np.random.default_rng(0).random((5, 3)).astype(np.float32)
     shots = np.arange(64, dtype=np.uint8).reshape(4, 16)
     ask = Question(0, np.arange(5), shots, np.zeros((5, 1), bool), "{}", "critic", measures=measures)
-    process.ask(InFlight(0, 0, 0, ask))
+    process.ask(Ticket("cell/0", 0, 0), ask)
     (message,) = process._waiting
     assert shots.tobytes() in pickle.dumps(message) and measures.tobytes() not in pickle.dumps(message)
 
 
 def test_an_oracle_without_an_answer_is_a_counted_failure() -> None:
-    asks = QuestionQueue(1, 0, OracleBackend(lambda question, rng: None, [Streams(0)]), role="critic", kind="chat")
+    asks = QuestionQueue(
+        ["cell/0"], 0, OracleBackend(lambda question, rng: None, [Streams(0)]), role="critic", kind="chat"
+    )
     asks.submit(Question(0, np.arange(1), None, np.zeros((1, 0), bool), "{}", "critic"), 1)
-    (due,) = asks.due(1)
-    assert due.answer.value is None and due.outcome.failure == "empty" and asks.accounts[0].failures == 1
+    ((_, _, answer),) = asks.due(1)
+    assert answer.value is None and answer.failure == "empty" and asks.accounts[0].failures == 1
 
 
 def test_errors_differ_between_episodes_of_an_evaluation_and_come_again_in_its_repetition() -> None:
@@ -248,7 +251,7 @@ def test_errors_differ_between_episodes_of_an_evaluation_and_come_again_in_its_r
 
     episodes = [f"evaluation/{step}/{episode}" for step in (10, 20) for episode in range(3)]
     for role in ("critic", "judge"):
-        asks = QuestionQueue(1, 0, backend, role=role, kind="chat")
+        asks = QuestionQueue(["cell/0"], 0, backend, role=role, kind="chat")
         first, second = draw(asks, *episodes), draw(asks, *episodes)
         assert len({*first, *second}) == 12
         asks.begin_scopes()
@@ -260,13 +263,13 @@ def test_errors_differ_between_episodes_of_an_evaluation_and_come_again_in_its_r
 def test_measures_of_questions_in_flight_are_in_their_state_and_absent_without_any() -> None:
     answers: list[Any] = []
     backend = OracleBackend(lambda question, rng: answers.append(question.measures) or 1, [Streams(0)])
-    asks = QuestionQueue(1, 5, backend, role="critic", kind="chat")
+    asks = QuestionQueue(["cell/0"], 5, backend, role="critic", kind="chat")
     measures = np.array([[0.0, 1.0, 0.25]], np.float32)
     for measured in (measures, None):
         asks.submit(Question(0, np.arange(1), None, np.zeros((1, 0), bool), "{}", "critic", measures=measured), 1)
     state = asks.state(0)
     assert ["measures" in item for item in state["asks"]] == [True, False]
-    resumed = QuestionQueue(1, 5, backend, role="critic", kind="chat")
+    resumed = QuestionQueue(["cell/0"], 5, backend, role="critic", kind="chat")
     resumed.load_state(0, state)
     assert len(answers) == 4 and answers[3] is None
     assert np.array_equal(answers[2], measures) and answers[2].dtype == np.float32

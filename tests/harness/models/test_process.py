@@ -18,11 +18,11 @@ from guidebench.harness.companions import Channel
 from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.heartbeats import STOPPING, Pulse, Watch
 from guidebench.harness.interfaces import Question
-from guidebench.harness.models.calls import CallResult
-from guidebench.harness.models.messages import Assignment, ProcessReply, RegisteredPart, Voice
+from guidebench.harness.models.calls import Answer, Ticket
+from guidebench.harness.models.messages import Assignment, RegisteredPart, Served, Voice
 from guidebench.harness.models.process import ModelProcess
-from guidebench.harness.models.questions import InFlight, Memory, QuestionQueue
-from guidebench.harness.models.serving import padded
+from guidebench.harness.models.questions import Memory, QuestionQueue
+from guidebench.harness.models.service import padded
 from tests.harness.stopping import stop
 
 # Scores a clip by its frames' mean (codes are drawn, so any number will do), and misbehaves on request.
@@ -80,7 +80,7 @@ def process(plugin, tmp_path: Path) -> Iterator[Callable[..., ModelProcess]]:
 
     def start(behaviour: str = "", **options: Any) -> ModelProcess:
         voice = Voice(RegisteredPart("judge", "odd", {"behaviour": behaviour, "flag": str(tmp_path / "flag")}))
-        assignment = Assignment(SUITE, "5x5", {"judge": voice}, {}, runs=("cell/0", "cell/1"))
+        assignment = Assignment(SUITE, "5x5", {"judge": voice}, {})
         processes.append(ModelProcess(assignment, 60.0, **options))
         return processes[-1]
 
@@ -101,13 +101,17 @@ def question(row: int, key: list[int], length: int) -> Question:
     return Question(row, np.array(key), clip(length), np.zeros((length, 3), bool))
 
 
-def item(number: int, length: int) -> InFlight:
-    return InFlight(number, ordinal=number, step=0, question=question(0, [number], length))
+def ticket(number: int) -> Ticket:
+    return Ticket("cell/0", number, 0, "judge")
+
+
+def ask(judge: ModelProcess, number: int, length: int) -> None:
+    judge.ask(ticket(number), question(0, [number], length))
 
 
 def answer(judge: ModelProcess, number: int, length: int = 3) -> Any:
-    judge.ask(item(number, length))
-    return judge.take(number)[0].value
+    ask(judge, number, length)
+    return judge.take(ticket(number))[0].value
 
 
 @pytest.mark.parametrize("behaviour", ["", "die once", "hang once"])
@@ -121,8 +125,8 @@ def test_every_clip_is_answered_though_the_process_dies_or_hangs_once(process, t
         return False
 
     for number in range(5):
-        judge.ask(item(number, number + 1))
-    answers = [judge.take(number, impatient)[0].value for number in range(5)]
+        ask(judge, number, number + 1)
+    answers = [judge.take(ticket(number), impatient)[0].value for number in range(5)]
     assert answers == [0.01, 0.02, 0.03, 0.04, 0.05] and judge.restarts == (0 if behaviour == "" else 1)
 
 
@@ -166,11 +170,11 @@ def test_a_worker_that_is_to_stop_waits_only_a_little_for_an_answer_and_for_call
 ) -> None:
     stopping: list[bool] = []
     judge = process("hang once", stop=lambda: bool(stopping))
-    judge.ask(item(0, 3))
+    ask(judge, 0, 3)
     stopping.append(True)
     began = time.monotonic()
     with pytest.raises(Stopped):
-        judge.take(0)
+        judge.take(ticket(0))
     monkeypatch.setattr("guidebench.harness.models.process.HURRIED", -1.5)  # nothing is paid for here
     judge.close()
     assert time.monotonic() - began < STOPPING and judge.pid is None
@@ -179,7 +183,7 @@ def test_a_worker_that_is_to_stop_waits_only_a_little_for_an_answer_and_for_call
 def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large answer takes several writes, and only the first of them has arrived."""
     judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(RegisteredPart("judge", "sprite"))}), 20.0)
-    message = bytes(ForkingPickler.dumps(ProcessReply(0, CallResult(np.zeros(1_000)))))
+    message = bytes(ForkingPickler.dumps(Served(ticket(0), Answer(np.zeros(1_000)))))
     writes = [struct.pack("!i", len(message)) + message[:500], struct.pack("!i", len(message)) + message]
 
     def start() -> None:
@@ -192,10 +196,10 @@ def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.
 
     keep: list[Connection] = []
     monkeypatch.setattr(judge, "_start", start)
-    judge.ask(item(0, 3))
+    ask(judge, 0, 3)
     keep[0].recv()  # closing a pipe with unread data would raise another error
     keep[0].close()
-    assert judge.take(0)[0].value.shape == (1_000,) and judge.restarts == 1
+    assert judge.take(ticket(0))[0].value.shape == (1_000,) and judge.restarts == 1
 
 
 @pytest.mark.parametrize(
@@ -208,34 +212,34 @@ def test_a_clip_that_cannot_be_judged_is_an_error_that_says_why(process, behavio
 
 
 def test_an_answer_counts_from_its_delay_on_however_slow_the_judge(process) -> None:
-    asks = QuestionQueue(2, delay=4, backend=process("slow"))
+    asks = QuestionQueue(["cell/0", "cell/1"], delay=4, backend=process("slow"))
     asks.submit(question(0, [7], 5), step=10)
     asks.submit(question(1, [8], 6), step=11)
     assert [list(asks.due(step)) for step in (11, 12, 13)] == [[], [], []]
-    ((query, early, _),) = asks.due(14)
-    assert (early.row, early.key.tolist(), early.value, query.step) == (0, [7], 0.05, 10)
+    ((early, clip_question, score),) = asks.due(14)
+    assert (clip_question.row, clip_question.key.tolist(), score.value, early.step) == (0, [7], 0.05, 10)
     assert asks.waited > 0.0 and asks.in_flight == 1
-    ((_, late, _),) = asks.due(15)
-    assert (late.row, late.value) == (1, 0.06)
+    ((late, _, score),) = asks.due(15)
+    assert (late.run, score.value) == ("cell/1", 0.06)
 
 
 def test_without_a_delay_an_answer_counts_once_it_is_there(process) -> None:
     judge = process("slow")
-    asks = QuestionQueue(1, delay=None, backend=judge)
+    asks = QuestionQueue(["cell/0"], delay=None, backend=judge)
     asks.submit(question(0, [7], 5), step=10)
     assert list(asks.due(10)) == []
-    judge.wait(0)
-    assert [due.answer.value for due in asks.due(11)] == [0.05]
+    judge.wait(Ticket("cell/0", 0, 10, "judge"))
+    assert [score.value for *_, score in asks.due(11)] == [0.05]
 
 
 def test_questions_in_flight_are_asked_again_after_a_restart(process) -> None:
-    asks = QuestionQueue(1, delay=4, backend=process())
+    asks = QuestionQueue(["cell/0"], delay=4, backend=process())
     asks.submit(question(0, [1, 2], 2), step=5)
     asks.submit(question(0, [3], 3), step=6)
-    resumed = QuestionQueue(1, delay=4, backend=process())
+    resumed = QuestionQueue(["cell/0"], delay=4, backend=process())
     resumed.load_state(0, asks.state(0))
-    assert [due.answer.value for due in resumed.due(9)] == [0.02]
-    assert [(due.item.ordinal, due.answer.value) for due in resumed.due(10)] == [(1, 0.03)]
+    assert [score.value for *_, score in resumed.due(9)] == [0.02]
+    assert [(late.ordinal, score.value) for late, _, score in resumed.due(10)] == [(1, 0.03)]
 
 
 @pytest.mark.parametrize(("drawing", "score"), [({}, 1.0), ({"perturbation": "sprite_swap", "tile_size": 8}, 0.0)])
@@ -250,10 +254,8 @@ def test_the_judge_sees_frames_as_the_cell_has_them_drawn(drawing: dict, score: 
         shots.append(task.snapshot())
     judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(RegisteredPart("judge", "sprite"))}, drawing), 20.0)
     try:
-        judge.ask(
-            InFlight(0, 0, 0, Question(0, np.arange(len(shots)), np.stack(shots), np.zeros((len(shots), 3), bool)))
-        )
-        assert judge.take(0)[0].value == score
+        judge.ask(ticket(0), Question(0, np.arange(len(shots)), np.stack(shots), np.zeros((len(shots), 3), bool)))
+        assert judge.take(ticket(0))[0].value == score
     finally:
         judge.close()
 

@@ -12,7 +12,7 @@ from guidebench.harness.models import cassette, exchange
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, files, merge
 from guidebench.harness.models.segments import Segmented
 from guidebench.harness.records.leases import Fenced
-from tests.harness.models.test_cassette import TOOK, A, B, asker_of, question, rows, tell
+from tests.harness.models.test_cassette import TOOK, A, B, question, rows, tell, ticket_of
 
 IMAGE = {"d" * 64: b"png"}
 
@@ -48,24 +48,24 @@ def test_what_is_published_is_found_on_another_machine_and_what_is_not_is_lost_w
     tmp_path: Path, study: Path
 ) -> None:
     first = Machine(tmp_path / "1", study).process()
-    tell(first, A, asker_of(), 0.25)
+    tell(first, A, ticket_of(), 0.25)
     first.publish()
-    tell(first, B, asker_of(), 0.75)
-    assert (first.find(A, asker_of()).value, first.find(B, asker_of()).value) == (0.25, 0.75)  # type: ignore[union-attr]
+    tell(first, B, ticket_of(), 0.75)
+    assert (first.find(A, ticket_of()).value, first.find(B, ticket_of()).value) == (0.25, 0.75)  # type: ignore[union-attr]
     second = Machine(tmp_path / "2", study).process()  # the first machine died
-    assert second.find(A, asker_of()).value == 0.25 and second.find(B, asker_of()) is None  # type: ignore[union-attr]
+    assert second.find(A, ticket_of()).value == 0.25 and second.find(B, ticket_of()) is None  # type: ignore[union-attr]
     other_cell = Machine(tmp_path / "3", study, "other").process()
-    assert other_cell.find(A, asker_of()) is None  # answers of other cells are read once they are merged
+    assert other_cell.find(A, ticket_of()) is None  # answers of other cells are read once they are merged
     for process in (second, other_cell):
         process.publish()
     merge(study)
-    assert Machine(tmp_path / "4", study, "other").process().find(A, asker_of()).value == 0.25  # type: ignore[union-attr]
+    assert Machine(tmp_path / "4", study, "other").process().find(A, ticket_of()).value == 0.25  # type: ignore[union-attr]
 
 
 def test_what_was_paid_counts_once(tmp_path: Path, study: Path) -> None:
     process = Machine(tmp_path / "1", study).process()
     for number in range(3):
-        tell(process, question(str(number)), asker_of(ordinal=number), 0.5)
+        tell(process, question(str(number)), ticket_of(ordinal=number), 0.5)
         process.publish()
     process.publish()  # nothing is new
     process.close()
@@ -78,23 +78,23 @@ def test_what_was_paid_counts_once(tmp_path: Path, study: Path) -> None:
 def test_a_process_that_died_leaves_its_shard_to_the_next_one_of_its_machine(tmp_path: Path, study: Path) -> None:
     machine = Machine(tmp_path / "1", study)
     died = machine.process()
-    tell(died, A, asker_of(), 0.25)
+    tell(died, A, ticket_of(), 0.25)
     Cassette.close(died)  # closes the files, as a kill does
     next_ = machine.process()
-    assert shards(study) == [] and next_.find(A, asker_of()).value == 0.25  # type: ignore[union-attr]
-    tell(next_, B, asker_of(), 0.5)
+    assert shards(study) == [] and next_.find(A, ticket_of()).value == 0.25  # type: ignore[union-attr]
+    tell(next_, B, ticket_of(), 0.5)
     next_.publish()
     assert shards(study) == ["000001.sqlite"] * 2 and calls(study) == 2
-    assert next_.find(A, asker_of()).value == 0.25  # type: ignore[union-attr]
+    assert next_.find(A, ticket_of()).value == 0.25  # type: ignore[union-attr]
 
 
 def test_a_process_whose_runs_were_lost_tells_what_it_spent_and_no_answer(tmp_path: Path, study: Path) -> None:
     fenced = Machine(tmp_path / "1", study).process()
-    tell(fenced, A, asker_of(), 0.25)
+    tell(fenced, A, ticket_of(), 0.25)
     fenced.publish()
-    tell(fenced, B, asker_of(), 0.75)
+    tell(fenced, B, ticket_of(), 0.75)
     follower = Machine(tmp_path / "2", study).process()
-    tell(follower, B, asker_of(), 0.5)  # asked again
+    tell(follower, B, ticket_of(), 0.5)  # asked again
     with pytest.raises(Fenced, match="another process has taken over the runs"):
         fenced.publish([Path(__file__)])
     fenced.bill()
@@ -103,14 +103,14 @@ def test_a_process_whose_runs_were_lost_tells_what_it_spent_and_no_answer(tmp_pa
     merge(study)
     assert calls(study) == 3
     with closing(Cassette([study / MERGED], None)) as merged:
-        assert (merged.find(A, asker_of()).value, merged.find(B, asker_of()).value) == (0.25, 0.5)  # type: ignore[union-attr]
+        assert (merged.find(A, ticket_of()).value, merged.find(B, ticket_of()).value) == (0.25, 0.5)  # type: ignore[union-attr]
 
 
 def test_an_image_is_published_once(tmp_path: Path, study: Path) -> None:
     process = Machine(tmp_path / "1", study).process()
     assert process.lacks(IMAGE) == set(IMAGE)
-    answer = cassette.CallResult(0.5, "", TOOK, TOOK, {})
-    process.record(CassetteEntry(A, asker_of(), "tiny", answer, IMAGE, TOOK))
+    answer = cassette.Answer(0.5, "", TOOK, TOOK, {})
+    process.record(CassetteEntry(A, ticket_of(), "tiny", answer, IMAGE, TOOK))
     assert process.lacks(IMAGE) == set()
     process.publish()
     assert process.lacks([*IMAGE, "e" * 64]) == {"e" * 64}
@@ -121,7 +121,7 @@ def test_a_shard_that_cannot_be_copied_names_it_and_is_kept(
 ) -> None:
     machine = Machine(tmp_path / "1", study)
     process = machine.process()
-    tell(process, A, asker_of(), 0.25)
+    tell(process, A, ticket_of(), 0.25)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

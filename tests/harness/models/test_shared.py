@@ -19,7 +19,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.records import leases
 from guidebench.harness.records.leases import Fenced, Lease
 from tests.harness.models.canned import completion, serving
-from tests.harness.models.test_process import SUITE, item
+from tests.harness.models.test_process import SUITE, answer
 
 
 @pytest.fixture
@@ -36,13 +36,12 @@ def study(tmp_path: Path) -> Path:
 def process(study: Path, url: str) -> ModelProcess:
     settings = {"model": "canned", "base_url": url, "scoring": "literal", "key_variable": "NO_KEY"}
     voices = {"judge": Voice(RegisteredPart("judge", "openai", settings))}
-    assignment = Assignment(SUITE, "5x5", voices, {}, runs=("cell/0",), models={"budget_calls": 100}, shared=True)
+    assignment = Assignment(SUITE, "5x5", voices, {}, cell="cell", models={"budget_calls": 100}, shared=True)
     return ModelProcess(assignment._replace(directory=str(study_models.folder(study))), 60.0)
 
 
 def ask_judge(judge: ModelProcess, number: int) -> float:
-    judge.ask(item(number, number + 1))
-    return float(judge.take(number)[0].value)
+    return float(answer(judge, number, number + 1))
 
 
 def spent_grants(study: Path) -> list[dict[str, Any]]:

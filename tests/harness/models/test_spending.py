@@ -16,7 +16,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import Stopped
 from guidebench.harness.models import exchange, spending
 from guidebench.harness.models.budget import Budget, Limits
-from guidebench.harness.models.calls import Asker, Call, ChatCall, Message, Reply, Usage, request_begins
+from guidebench.harness.models.calls import Call, ChatCall, Message, Reply, Ticket, Usage, request_begins
 from guidebench.harness.models.cassette import Cassette, merge
 from guidebench.harness.models.desk import Desk, Policy
 from guidebench.harness.models.spending import Account
@@ -30,8 +30,8 @@ CALL = ChatCall((Message("user", ("Hi",)),))
 
 
 def test_accounts_name_run_role_and_purpose_and_early_ones_the_run_alone() -> None:
-    assert spending.read_account(Asker("cell/3", 7, 100, "planner").account) == Account("cell/3", "planner", "runs")
-    probe = Asker("cell/3", 7, 0, "judge", probe=True).account
+    assert spending.read_account(Ticket("cell/3", 7, 100, "planner").account) == Account("cell/3", "planner", "runs")
+    probe = Ticket("cell/3", 7, 0, "judge", probe=True).account
     assert spending.read_account(probe) == Account("cell/3", "judge", "probes")
     assert spending.read_account("cell/3") == Account("cell/3", "", "runs")
     assert spending.read_account(spending.FIRST_CALL) == Account("", "", "first calls")
@@ -73,7 +73,7 @@ def test_the_requests_of_an_attempt_that_never_ends_are_counted(tmp_path: Path) 
         policy = Policy(timeout=0.05, attempts=2, backoff=0.001)
         cassette = Cassette([], tmp_path / "shard-1.sqlite")
         desk = Desk(Repairing(), {"model": "m"}, "m", cassette, budget, policy, "record")
-        reply = await desk.answer(CALL, Asker("cell/0", 0, 0, "planner"))
+        reply = await desk.answer(CALL, Ticket("cell/0", 0, 0, "planner"))
         assert reply.failure == "timeout" and reply.usage.calls == 6
         assert budget.spent["calls"] == 6
         await desk.close()
@@ -87,7 +87,7 @@ import asyncio, sys
 from pathlib import Path
 from guidebench.harness.execution import Models
 from guidebench.harness.models import study_models
-from guidebench.harness.models.calls import Asker, ChatCall, Message
+from guidebench.harness.models.calls import Ticket, ChatCall, Message
 from guidebench.harness.models.chats.openai_ import OpenAI
 
 async def asked():
@@ -95,7 +95,7 @@ async def asked():
     desk = study_models.desk(chat, Models(budget_calls=100), Path(sys.argv[1]), "cpu")
     for number in range(5):
         call = ChatCall((Message("user", (str(number),)),), {"type": "object"})
-        await desk.answer(call, Asker("cell/0", number, 0, "planner"))
+        await desk.answer(call, Ticket("cell/0", number, 0, "planner"))
 
 asyncio.run(asked())
 """

@@ -11,9 +11,8 @@ from guidebench.harness.errors import BudgetReached, MissingCall, UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.models import study_models
 from guidebench.harness.models.budget import Budget, Limits
-from guidebench.harness.models.calls import Asker, CallResult, EmbedCall, JudgeCall, Usage
+from guidebench.harness.models.calls import Answer, EmbedCall, JudgeCall, Ticket, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
-from guidebench.harness.models.keys import request
 from guidebench.harness.plan import matrix
 
 SERVER = "judge.base_url=http://127.0.0.1:9/v1"
@@ -51,9 +50,9 @@ def test_a_replay_says_which_model_it_needs_where_arrays_were_dropped(tmp_path: 
     directory = tmp_path / "models"
     cassette = Cassette([], directory / "shard-0.sqlite")
     for number in range(3):
-        answer = CallResult(np.ones((1, 8), np.float32), "", Usage(calls=1))
-        embed_request = request({"model": "m"}, EmbedCall((f"{number}",)), None)
-        cassette.record(CassetteEntry(embed_request, Asker("cell/0", number, number), "clip", answer, {}, Usage()))
+        answer = Answer(np.ones((1, 8), np.float32), "", Usage(calls=1))
+        embed_request = EmbedCall((f"{number}",)).request({"model": "m"}, None)
+        cassette.record(CassetteEntry(embed_request, Ticket("cell/0", number, number), "clip", answer, {}, Usage()))
     cassette.close()
     study_models.settle(directory, ["cell/0"])
     embedder = matrix.plan(["suite=point_maze", "task=open", "method=vlm_rm"]).cells[0].section("embedder")
@@ -67,7 +66,7 @@ def test_a_replay_says_which_model_it_needs_where_arrays_were_dropped(tmp_path: 
         desk = study_models.desk(embedder, replay, directory, "cpu")
         desk._identity = {"model": "m"}
         try:
-            await desk.answer(EmbedCall(("0",)), Asker("cell/0", 0, 0))
+            await desk.answer(EmbedCall(("0",)), Ticket("cell/0", 0, 0))
         finally:
             await desk.close()
 
@@ -105,7 +104,7 @@ def test_delay_and_prompt_are_no_part_of_a_model_s_identity_and_how_it_is_reache
     async def key(*words: str) -> str:
         desk = study_models.desk(judge("judge=openai", *words), Models(), tmp_path / "models", "cpu")
         call = JudgeCall(np.zeros((1, 2, 2, 3), np.uint8), "Is it done?")
-        digest = request(desk._identity, call, Asker("cell/0", 0, 0)).key
+        digest = call.request(desk._identity, Ticket("cell/0", 0, 0)).key
         await desk.close()
         return digest
 

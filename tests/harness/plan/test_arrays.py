@@ -14,6 +14,7 @@ import pytest
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ArraySpec, Question
 from guidebench.harness.models import questions as asks
+from guidebench.harness.models.calls import Ticket
 from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.process import ModelProcess
 from guidebench.harness.models.questions import QuestionQueue
@@ -222,9 +223,9 @@ def make_reader(plugin: Callable[..., Any]) -> Iterator[Callable[..., QuestionQu
         array = None if spec is None else Declared(spec, str(guide), "reader")
         voice = Voice(RegisteredPart("embedder", "lengths"), speaker=guide, array=array)
         suite = RegisteredPart("suite", "minigrid_doorkey")
-        assignment = Assignment(suite, "5x5", {"reader": voice}, runs=("cell/0", "cell/1"))
+        assignment = Assignment(suite, "5x5", {"reader": voice})
         processes.append(ModelProcess(assignment, 20.0, window))
-        return QuestionQueue(2, 2, processes[-1], role="reader", kind="embedder")
+        return QuestionQueue(["cell/0", "cell/1"], 2, processes[-1], role="reader", kind="embedder")
 
     yield make
     for process in processes:
@@ -244,11 +245,11 @@ def test_arrays_come_over_the_pipe_in_the_declared_dtype_late_and_at_once(
     reader = make_reader(WORDS)
     reader.submit(question(0, '["a bb ccc", "dd d dddd"]'), 10)
     reader.submit(question(1, '["a b eeeeeeeee", "a b c"]'), 10)  # log 0 and of less
-    first, second = reader.due(12)
-    assert first.answer.value.dtype == np.float16 and first.answer.value.tolist() == [[1, 2, 3], [2, 1, 4]]
-    assert first.answer.value.flags.writeable and first.answer.value.flags.c_contiguous
-    assert second.answer.value is None and second.outcome.failure == "malformed" and reader.accounts[1].failures == 1
-    assert second.outcome.detail == {"message": "words holds a number that is not finite"}
+    first, second = (answer for *_, answer in reader.due(12))
+    assert first.value.dtype == np.float16 and first.value.tolist() == [[1, 2, 3], [2, 1, 4]]
+    assert first.value.flags.writeable and first.value.flags.c_contiguous
+    assert second.value is None and second.failure == "malformed" and reader.accounts[1].failures == 1
+    assert second.detail == {"message": "words holds a number that is not finite"}
     now, none = asks.consult(
         {"reader": reader}, [(question(1, '["a bb ccc"]', 1), ""), (question(0, '["f f fffffffff"]', 1), "")], 12
     )
@@ -285,15 +286,15 @@ def test_questions_and_no_answers_are_in_a_checkpoint(make_reader: Callable[...,
     reader = make_reader(ArraySpec("words", (2_000,), "float32"))
     reader.submit(question(0, '["' + "a " * 2_000 + '"]', 1), 10)
     empty = reader.state(1)
-    reader._backend.wait(0)  # type: ignore[attr-defined]
+    reader._backend.wait(Ticket("cell/0", 0, 10, "reader"))  # type: ignore[attr-defined]
     state = reader.state(0)
     assert [*state["asks"][0]] == ["step", "ordinal", "key", "snapshots", "events", "content"]
-    (due,) = reader.due(12)
-    assert due.answer.value.nbytes == 8_000
+    ((_, _, answer),) = reader.due(12)
+    assert answer.value.nbytes == 8_000
     assert reader.state(0) == empty | {"ordinal": 1, "account": reader.state(0)["account"]}
-    restored = QuestionQueue(2, 2, reader._backend, role="reader", kind="embedder", numbers=iter(range(7, 9)))
+    restored = QuestionQueue(["cell/0", "cell/1"], 2, reader._backend, role="reader", kind="embedder")
     restored.load_state(0, state)
-    assert np.array_equal(restored.due(12)[0].answer.value, due.answer.value)
+    assert np.array_equal(restored.due(12)[0][2].value, answer.value)
 
 
 def test_large_questions_and_large_answers_do_not_wait_for_each_other(
@@ -323,8 +324,8 @@ def test_an_array_crosses_the_pipe_as_its_bytes() -> None:
     """A few hundred bytes of the message around it are added."""
     from multiprocessing.reduction import ForkingPickler
 
-    from guidebench.harness.models.calls import CallResult
-    from guidebench.harness.models.messages import ProcessReply
+    from guidebench.harness.models.calls import Answer
+    from guidebench.harness.models.messages import Served
 
     value = np.zeros((32, 1024), np.float16)
-    assert len(ForkingPickler.dumps(ProcessReply(1, CallResult(value)))) < value.nbytes + 1_000
+    assert len(ForkingPickler.dumps(Served(Ticket("cell/0", 0, 1), Answer(value)))) < value.nbytes + 1_000

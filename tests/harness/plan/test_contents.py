@@ -17,9 +17,9 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity import digests
 from guidebench.harness.identity.cells import record, recorded, rehashed, write_cell
-from guidebench.harness.loop import asking
+from guidebench.harness.loop import backends
 from guidebench.harness.loop.job import Job
-from guidebench.harness.models import cassette_file, keys, study_models
+from guidebench.harness.models import cassette_file, study_models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import EmbedCall
 from guidebench.harness.plan import matrix, variations
@@ -77,7 +77,7 @@ def cassette(file: Path, *identities: dict[str, Any], role: str = "text_embedder
     cassette_file.create(file)
     with closing(cassette_file.opened(file, "rw")) as db, cassette_file.transaction(db):
         for number, identity in enumerate(identities):
-            request = keys.request(identity, EmbedCall((f"text {number}",)), None)
+            request = EmbedCall((f"text {number}",)).request(identity, None)
             cassette_file.insert(db, "requests", [(request.key, request.text)])
             usage = (1, 1, 0, 0, 0.0, 0.0)
             cassette_file.insert(db, "answers", [(request.key, "c/0", "[]", role, "", number, 0, "m", "{}", *usage)])
@@ -316,6 +316,6 @@ def test_outside_training_too_no_other_model_answers_under_a_recorded_digest(mod
     job = Job("eval", "", record(cell), (0,), models={"mode": "record"})
     with (
         pytest.raises(UserError, match=rf"on record is {cell.digests['text_embedder']}"),
-        asking.queues(["text_embedder"], job, cell, None),  # type: ignore[arg-type]
+        backends.queues(["text_embedder"], job, cell, None),  # type: ignore[arg-type]
     ):
         pass

@@ -10,7 +10,7 @@ from guidebench import results
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import record
-from guidebench.harness.loop.asking import asks_of
+from guidebench.harness.loop.backends import question_queues
 from guidebench.harness.loop.job import Job
 from guidebench.harness.models.oracle import OracleBackend
 from guidebench.harness.plan import matrix
@@ -58,8 +58,8 @@ CRITICISED = '''
                 ctx.ask(Question(row, np.array([ctx.step]), clip, events, to="critic"))
 
         def answered(self, answers, store, ctx):
-            for answer in answers:
-                ctx.note("heard", answer.row, {"role": answer.to})
+            for question, _ in answers:
+                ctx.note("heard", question.row, {"role": question.to})
 
 
     for name, replay in (("criticised", "uer"), ("criticised_vlm_rb", "vlm_rb")):
@@ -208,5 +208,5 @@ def test_answers_come_in_the_same_order_whoever_shares_a_process(criticised_meth
     cell = plan_cell("method=criticised_vlm_rb", "judge=oracle", "critic=oracle")
     job = Job(study="s", directory="", cell=record(cell), seeds=(0,))
     judge_backend, critic_backend = OracleBackend(None, []), OracleBackend(None, [])  # type: ignore[arg-type]
-    assert [*asks_of({"judge": judge_backend, "critic": critic_backend}, job, cell)] == ["critic", "judge"]
-    assert [*asks_of({"critic": critic_backend, "judge": judge_backend}, job, cell)] == ["critic", "judge"]
+    assert [*question_queues({"judge": judge_backend, "critic": critic_backend}, job, cell)] == ["critic", "judge"]
+    assert [*question_queues({"critic": critic_backend, "judge": judge_backend}, job, cell)] == ["critic", "judge"]

@@ -125,9 +125,9 @@ def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> N
 @pytest.mark.parametrize("method", ["per", "vlm_rb", "aer", "ero", "relo"])
 def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monkeypatch, method: str) -> None:
     """The run outgrows its replay, so that old transitions are overwritten; a resume may start two checkpoints back."""
-    from guidebench.harness.loop import building, checkpoints
+    from guidebench.harness.loop import build, checkpoints
 
-    monkeypatch.setattr(building, "SPACING", 25)
+    monkeypatch.setattr(build, "SPACING", 25)
     home = ("drawing.tile_size=8",) if method == "vlm_rb" else ("suite=classic", "task=CartPole-v1")
     settings = (
         *home, f"method={method}", "seeds=[0]", "training.steps=150", "evaluation.every=30", "evaluation.episodes=1",

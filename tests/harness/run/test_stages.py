@@ -16,7 +16,7 @@ from guidebench import results
 from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.execution import Execution
 from guidebench.harness.identity.cells import record, recorded, rehashed
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.loop.job import Job
 from guidebench.harness.plan import matrix, variations
 from guidebench.harness.plan.config import Cell

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.interfaces import Episode, Question, StepWords, Transition
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.loop.evaluation import EvaluationContext
 from guidebench.harness.plan import matrix
 from tests.methods.dsadf.worlds import inheriting

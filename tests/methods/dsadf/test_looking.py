@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall
+from guidebench.harness.models.calls import Answer, Call, EmbedCall
 from guidebench.methods.dsadf.looking import UNCHANGED, FrameVector, StepCaption, changes, classes
 
 BEFORE, AFTER = np.zeros((4, 4, 3), np.uint8), np.full((4, 4, 3), 9, np.uint8)
@@ -19,11 +19,11 @@ class Vectors:
     def __init__(self, texts: Any, images: Any) -> None:
         self.answers, self.heard = {"texts": texts, "images": images}, list[tuple[Any, ...]]()
 
-    async def __call__(self, call: Call) -> CallResult:
+    async def __call__(self, call: Call) -> Answer:
         assert isinstance(call, EmbedCall)
         self.heard.append(call.items)
         vectors = self.answers["texts" if isinstance(call.items[0], str) else "images"]
-        return CallResult(None, "timeout") if vectors is None else CallResult(np.array(vectors, np.float32))
+        return Answer(None, "timeout") if vectors is None else Answer(np.array(vectors, np.float32))
 
 
 def test_a_class_scores_by_how_far_the_step_moves_towards_its_text() -> None:

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.plan import config, matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.records.study import StudyDirectory

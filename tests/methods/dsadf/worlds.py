@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from guidebench.harness.models.calls import Call, CallResult
+from guidebench.harness.models.calls import Answer, Call
 
 ACTIONS = (
     "do nothing", "move left", "move right", "chop tree", "mine stone", "attack cow", "eat cow", "place crafting table",
@@ -33,10 +33,10 @@ class CannedModel:
     def __init__(self, *replies: str | None) -> None:
         self.replies, self.heard = [*replies], list[tuple[Any, ...]]()
 
-    async def __call__(self, call: Call) -> CallResult:
+    async def __call__(self, call: Call) -> Answer:
         self.heard.append(tuple(call.messages))  # type: ignore[attr-defined]
         reply = self.replies.pop(0)
-        return CallResult(reply) if reply is not None else CallResult(None, "timeout")
+        return Answer(reply) if reply is not None else Answer(None, "timeout")
 
 
 def last_text(messages: Sequence[Any]) -> str:

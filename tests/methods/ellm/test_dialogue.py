@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from guidebench.harness.interfaces import Unusable
-from guidebench.harness.models.calls import CallResult, ChatCall, Message
+from guidebench.harness.models.calls import Answer, ChatCall, Message
 from guidebench.methods.ellm.dialogue import NAMED, SCHEMA, STATE, GoalsDialogue, prompt
 from guidebench.methods.ellm.goals import Words
 from guidebench.methods.ellm.scripted import NEEDS, PromptReader
@@ -74,9 +74,9 @@ def test_it_errs_at_the_stated_rate_and_always_alike() -> None:
 
 def test_a_dialogue_is_one_call_with_a_schema_and_returns_what_the_model_wrote() -> None:
     answers = (["Chop tree", "fly"], ["fly", "eat the moon"], [])
-    calls, replies = list[Any](), [*(CallResult({"goals": names}) for names in answers), CallResult(None, "malformed")]
+    calls, replies = list[Any](), [*(Answer({"goals": names}) for names in answers), Answer(None, "malformed")]
 
-    async def ask(call: Any) -> CallResult:
+    async def ask(call: Any) -> Answer:
         calls.append(call)
         return replies[len(calls) - 1]
 

@@ -15,7 +15,7 @@ pytest.importorskip("crafter")
 
 from guidebench.harness import logs
 from guidebench.harness.interfaces import Batch, Episode, Mode, RunPhase, StepWords, Transition
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.plan import matrix
 from guidebench.harness.streams import Streams
 from guidebench.methods.ellm import LOGS

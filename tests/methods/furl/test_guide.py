@@ -14,7 +14,10 @@ import pytest
 
 from guidebench.baselines.frame_vectors import cropped
 from guidebench.baselines.storage import Storage
-from guidebench.harness.interfaces import Array, Response
+from guidebench.harness.interfaces import (
+    Array,
+)
+from guidebench.harness.models.calls import Answer
 from guidebench.methods.furl import Furl, Liv, LivProj
 from guidebench.methods.furl.dialogue import GOAL, INSTRUCTION
 from guidebench.methods.furl.guide import FurlGuide, LivGuide, LivProjGuide
@@ -68,7 +71,7 @@ class Played:
             else:
                 vectors = np.array([[1.0, 0.0]] if json.loads(question.content) == INSTRUCTION else [[0.0, 1.0]])
             vector = None if failed else vectors.astype(np.float16)
-            self.guide.answered([Response(question.row, question.key, vector, question.to)], self.store, self.ctx)
+            self.guide.answered([(question, Answer(vector))], self.store, self.ctx)
         self.ctx.questions.clear()
 
     def live(self, *steps: str) -> Any:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.storage import Storage
-from guidebench.harness.interfaces import Actions, Build, Observations, Question, Response, Transition
+from guidebench.harness.interfaces import Actions, Build, Observations, Question, Transition
+from guidebench.harness.models.calls import Answer
 from guidebench.harness.playback import log_clips
 from guidebench.harness.streams import Streams
 from guidebench.methods.kagi.guide import WaypointGuide, WaypointSettings
@@ -123,8 +124,7 @@ class World:
         self.guide.observed(self.stores[""].append(transition), transition, self.stores[""], self.ctx)
 
     def answer(self, question: Question, value: Any) -> None:
-        response = Response(question.row, question.key, value, question.to)
-        self.guide.answered([response], self.stores[""], self.ctx)
+        self.guide.answered([(question, Answer(value))], self.stores[""], self.ctx)
 
     def segment(self, question: Question) -> Question:
         """Answer the segmenter's question, and return the question about waypoints that follows."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Call, CallResult, SegmentCall
+from guidebench.harness.models.calls import Answer, Call, SegmentCall
 from guidebench.harness.models.calls.segment import mask_json
 from guidebench.methods.kagi.keypoints import Keypoints, chosen, core, farthest, halves, sample, spread, things
 
@@ -32,10 +32,10 @@ BLOCK, OTHER, BIN, TRAY = box(10, 10, 5, 5), box(20, 30, 4, 6), box(5, 20, 15, 1
 def run_dialogue(frames: Array, answer: Any, failure: str = "", **settings: Any) -> tuple[Any, list[SegmentCall]]:
     calls: list[SegmentCall] = []
 
-    async def ask(call: Call) -> CallResult:
+    async def ask(call: Call) -> Answer:
         assert isinstance(call, SegmentCall)
         calls.append(call)
-        return CallResult(answer, failure)  # type: ignore[arg-type]
+        return Answer(answer, failure)  # type: ignore[arg-type]
 
     return asyncio.run(Keypoints(**settings)({"instruction": "put it there"}, frames, ask)), calls
 

@@ -10,7 +10,7 @@ import pytest
 
 from guidebench.harness import registry
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Call, CallResult, SegmentCall, TrackCall
+from guidebench.harness.models.calls import Answer, Call, SegmentCall, TrackCall
 from guidebench.harness.models.calls.segment import mask_of
 from guidebench.harness.plan import matrix
 from guidebench.methods.kagi.keypoints import Keypoints
@@ -98,8 +98,8 @@ def draw_episode(task: str, seed: int, steps: int = 1) -> tuple[Array, str, Arra
 
 
 def answered_by(model: Any) -> Any:
-    async def ask(call: Call) -> CallResult:
-        return CallResult(model(call))
+    async def ask(call: Call) -> Answer:
+        return Answer(model(call))
 
     return ask
 

@@ -9,7 +9,7 @@ import pytest
 
 from guidebench.harness import registry
 from guidebench.harness.interfaces import Array, Unusable
-from guidebench.harness.models.calls import Call, CallResult, TrackCall
+from guidebench.harness.models.calls import Answer, Call, TrackCall
 from guidebench.methods.kagi.tracking import Tracking, column_beside, matrix, positions, to_follow, with_object
 from tests.refusals import check_refused
 
@@ -23,10 +23,10 @@ def test_a_point_is_followed_in_both_views() -> None:
         np.array([[8, 5, 1], [0, 0, 0], [7, 2, 1]], np.float32),
     ]
 
-    async def ask(call: Call) -> CallResult:
+    async def ask(call: Call) -> Answer:
         assert isinstance(call, TrackCall)
         calls.append(call)
-        return CallResult(answers[len(calls) - 1]) if len(calls) <= 2 else CallResult(None, "timeout")
+        return Answer(answers[len(calls) - 1]) if len(calls) <= 2 else Answer(None, "timeout")
 
     content = {"instruction": "take it", "point": [0.25, 0.5], "side": [0.75, 0.5]}
     answer = asyncio.run(Tracking()(content, frames, ask))

@@ -12,7 +12,10 @@ import pytest
 
 from guidebench.baselines.frame_vectors import FRAME
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Array, Response
+from guidebench.harness.interfaces import (
+    Array,
+)
+from guidebench.harness.models.calls import Answer
 from guidebench.methods.furl.dialogue import INSTRUCTION
 from guidebench.methods.lagea import WEIGHT, Lagea, keyframes
 from guidebench.methods.lagea.feedback.prompts import earlier_attempts
@@ -65,7 +68,7 @@ class Attempts(Played):
                 reply = np.array([[math.cos(-1), math.sin(-1)]], np.float16)
             else:
                 reply = np.array([[1.0, 0.0]] if json.loads(question.content) == INSTRUCTION else [[0.0, 1.0]])
-            self.guide.answered([Response(question.row, question.key, reply, question.to)], self.store, self.ctx)
+            self.guide.answered([(question, Answer(reply))], self.store, self.ctx)
 
     def questions_to(self, role: str) -> list[Any]:
         return [question for question in self.questions if question.to == role]
@@ -305,7 +308,7 @@ def test_frames_that_failed_leave_the_tasks_reward(tmp_path: Path) -> None:
     of_frames = [question for question in pending if not -3 < question.key[0] < 0]
     pending[:] = [question for question in pending if -3 < question.key[0] < 0]
     for question in of_frames:
-        attempts.guide.answered([Response(0, question.key, None, question.to)], attempts.store, attempts.ctx)
+        attempts.guide.answered([(question, Answer(None))], attempts.store, attempts.ctx)
     assert attempts.guide.metrics()["guide/failed"].tolist() == [4], "three frames and the first one"
     attempts.answer()
     assert attempts.rewarded(0, 1, 2).tolist() == [0, 0, 0]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from guidebench.baselines.conversing import Misread
-from guidebench.harness.models.calls import CallResult, ChatCall
+from guidebench.harness.models.calls import Answer, ChatCall
 from guidebench.methods.linvit.dialogue import PriorDialogue, weights
 
 NAMES = ("chop tree", "move left", "sleep")
@@ -57,10 +57,10 @@ def converse(*replies: str | None, retries: int = 1) -> tuple[Any, list[ChatCall
     """Return the dialogue's answer to these replies, None for a failed call, and the calls that were made."""
     calls: list[ChatCall] = []
 
-    async def ask(call: Any) -> CallResult:
+    async def ask(call: Any) -> Answer:
         calls.append(call)
         reply = replies[len(calls) - 1]
-        return CallResult(None, "timeout") if reply is None else CallResult(reply)
+        return Answer(None, "timeout") if reply is None else Answer(reply)
 
     content = {"instruction": "chop {state}", "state": "you see tree."}
     return asyncio.run(PriorDialogue(NAMES, retries)(content, None, ask)), calls

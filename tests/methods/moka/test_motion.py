@@ -9,7 +9,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Unusable
-from guidebench.harness.models.calls import Call, CallResult
+from guidebench.harness.models.calls import Answer, Call
 from guidebench.methods.moka import OpenLoop, motion
 from guidebench.methods.moka.agent import OpenLoopAgent
 from guidebench.methods.moka.dialogue import PathDialogue
@@ -69,8 +69,8 @@ def test_an_answer_whose_points_are_at_no_place_gives_no_movement() -> None:
 def test_a_path_that_cannot_be_followed_counts_as_unanswered() -> None:
     content = json.loads(QUESTION.content())
 
-    async def ask(call: Call) -> CallResult:
-        return CallResult(json.dumps(REPLY))
+    async def ask(call: Call) -> Answer:
+        return Answer(json.dumps(REPLY))
 
     def converse(legs: list[int]) -> Any:
         return asyncio.run(PathDialogue(0, lambda keypoints, answer: legs)(content, FRAMES, ask))

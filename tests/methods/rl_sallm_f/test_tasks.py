@@ -10,7 +10,7 @@ from guidebench.baselines.preference.teaching import Pair
 from guidebench.baselines.teachers.llm import Llm, Scripted
 from guidebench.harness import registry
 from guidebench.harness.interfaces import Array, Task
-from guidebench.harness.models.calls import Call, CallResult, ChatCall
+from guidebench.harness.models.calls import Answer, Call, ChatCall
 
 
 def walk(task: Task, shape: tuple[int, ...], seed: int, length: int = 10) -> Array:
@@ -39,10 +39,10 @@ def test_an_imagined_segment_of_a_real_task_begins_as_the_preferred_and_ends_at_
     segments = np.stack([walk(task, shape, 1), walk(task, shape, 2)])
     chat, prompts = Scripted(error=0.0, first_bias=0.0, equal=0.0).spawn(home, name), []
 
-    async def ask(call: Call) -> CallResult:
+    async def ask(call: Call) -> Answer:
         assert isinstance(call, ChatCall)
         prompts.append(str(call.messages[-1].content[0]))
-        return CallResult(chat(call.messages))
+        return Answer(chat(call.messages))
 
     content = {"segments": segments.tolist()}
     value = asyncio.run(settings.dialogue(home, name, "chat")(content, None, ask))

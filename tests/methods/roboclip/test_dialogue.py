@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall, VideoCall
+from guidebench.harness.models.calls import Answer, Call, EmbedCall, VideoCall
 from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.methods.roboclip import CROP, REWARD
 from guidebench.methods.roboclip.dialogue import VideoText, reward
@@ -35,11 +35,11 @@ class FixedVectors:
         self._video, self._failing = video, failing
         self.calls: list[Call] = []
 
-    async def __call__(self, call: Call) -> CallResult:
+    async def __call__(self, call: Call) -> Answer:
         self.calls.append(call)
         if len(self.calls) - 1 == self._failing:
-            return CallResult(None, "timeout")
-        return CallResult(np.array([[2.0, 3.0]], np.float32) if isinstance(call, EmbedCall) else self._video)
+            return Answer(None, "timeout")
+        return Answer(np.array([[2.0, 3.0]], np.float32) if isinstance(call, EmbedCall) else self._video)
 
 
 def test_it_asks_for_the_text_and_for_the_cropped_video_and_ends_with_one_number() -> None:

@@ -5,8 +5,16 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from guidebench.baselines.frame_vectors import about
 from guidebench.baselines.storage import Storage
-from guidebench.harness.interfaces import Actions, Build, Observations, Question, Response, Transition
+from guidebench.harness.interfaces import (
+    Actions,
+    Build,
+    Observations,
+    Question,
+    Transition,
+)
+from guidebench.harness.models.calls import Answer
 from guidebench.harness.streams import Streams
 from guidebench.methods.roboclip.guide import VideoRewardGuide
 
@@ -40,7 +48,8 @@ class World:
 
     def answer(self, row: int, number: int, reward: float | None) -> None:
         value = None if reward is None else np.array([reward], np.float32)
-        self.guide.answered([Response(row, np.array([number]), value, "embedder")], self.storage, SimpleNamespace())
+        question = about(row, "")._replace(key=np.array([number]))
+        self.guide.answered([(question, Answer(value))], self.storage, SimpleNamespace())
 
     def shaped(self, numbers: list[int]) -> list[list[float]]:
         index = np.array(numbers) % 16

@@ -10,7 +10,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Unusable
-from guidebench.harness.models.calls import Call, CallResult, JudgeCall
+from guidebench.harness.models.calls import Answer, Call, JudgeCall
 from guidebench.harness.models.prompts import misfit
 from guidebench.methods.robofume.dialogue import (
     PROMPTS,
@@ -31,12 +31,12 @@ def converse(dialogue: SuccessDialogue, frames: Any, values: Sequence[float | No
     """Return the dialogue's value and its calls, where the n-th call is answered by values[n] and later calls first."""
     calls: list[JudgeCall] = []
 
-    async def ask(call: Call) -> CallResult:
+    async def ask(call: Call) -> Answer:
         assert isinstance(call, JudgeCall)
         calls.append(call)
         value = values[len(calls) - 1]
         await asyncio.sleep(0.01 * (len(values) - len(calls)))
-        return CallResult(None, "timeout") if value is None else CallResult(value)
+        return Answer(None, "timeout") if value is None else Answer(value)
 
     return asyncio.run(dialogue({"instruction": instruction}, frames, ask)), calls
 
@@ -72,13 +72,13 @@ def test_a_state_with_a_failed_call_is_no_success_and_a_question_without_any_ans
 def test_calls_are_concurrent() -> None:
     under_way, most = 0, 0
 
-    async def ask(call: Call) -> CallResult:
+    async def ask(call: Call) -> Answer:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
         await asyncio.sleep(0.01)
         under_way -= 1
-        return CallResult(1.0)
+        return Answer(1.0)
 
     asyncio.run(SuccessDialogue(consensus=True)({"instruction": PUT}, frames(5), ask))
     assert most == 5 * PROMPTS

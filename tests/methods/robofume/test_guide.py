@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from guidebench.baselines.storage import Storage
-from guidebench.harness.interfaces import Actions, Build, Observations, Question, Response, Transition
+from guidebench.harness.interfaces import (
+    Actions,
+    Build,
+    Observations,
+    Question,
+    Transition,
+)
+from guidebench.harness.models.calls import Answer
 from guidebench.harness.streams import Streams
 from guidebench.methods.robofume.guide import SparseGuide
 
@@ -51,7 +58,7 @@ class World:
 
     def answer(self, question: Question, value: list[float] | None) -> None:
         probabilities = None if value is None else np.array(value, np.float32)
-        self.guide.answered([Response(question.row, question.key, probabilities, "classifier")], self.store, self.ctx)
+        self.guide.answered([(question, Answer(probabilities))], self.store, self.ctx)
 
 
 def test_every_state_is_judged_at_the_episodes_end_and_pays_from_the_threshold_on(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from guidebench.harness.models.calls import CallResult
+from guidebench.harness.interfaces import Question
+from guidebench.harness.models.calls import Answer, Ticket
 from guidebench.harness.models.judges.openai_ import OpenAI
 from guidebench.harness.models.judges.transformers_ import Transformers
-from guidebench.harness.models.messages import SentQuestion
 from guidebench.harness.models.questions import QuestionAccount
-from guidebench.harness.models.serving import RoleDialogue, _converse
+from guidebench.harness.models.service import RoleDialogue, _converse
 from guidebench.harness.plan.arrays import Declared
 from guidebench.methods.robofume.dialogue import CLASSIFIED, UNANSWERED, SuccessDialogue
 from tests.harness.models.canned import completion, serving
@@ -61,14 +61,15 @@ def test_a_question_about_states_of_which_one_has_no_answer_is_unanswered_and_ke
     """In the model process, one of three calls gets an answer that says neither yes nor no."""
 
     class Desk:
-        async def answer(self, call: Any, asker: Any) -> CallResult:
+        async def answer(self, call: Any, ticket: Any) -> Answer:
             odd = np.array_equal(call.clip[0], FRAMES[1])
-            return CallResult(None, "malformed") if odd else CallResult(0.75)
+            return Answer(None, "malformed") if odd else Answer(0.75)
 
     declared = Declared(CLASSIFIED, "guide", "classifier")
     spoken = RoleDialogue(1, "", lambda call: call, None, "guide", declared)
-    item = SentQuestion(0, "classifier", 0, "", 0, 5, None, json.dumps(PUT), 3)
-    answer = asyncio.run(_converse(spoken, SuccessDialogue(False), cast(Any, Desk()), FRAMES, item, "cell/0"))
+    question = Question(0, np.arange(3), None, np.zeros((3, 0), bool), json.dumps(PUT), "classifier")
+    ticket = Ticket("cell/0", 0, 5, "classifier")
+    answer = asyncio.run(_converse(spoken, SuccessDialogue(False), cast(Any, Desk()), FRAMES, ticket, question))
     assert answer.failure == "malformed" and answer.value.tolist() == [0.75, UNANSWERED, 0.75]
     counts = QuestionAccount().with_answer(answer)
     assert (counts.questions, counts.failures) == (1, 1)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from guidebench.harness.models.calls import Call, CallResult, DenoiseCall
+from guidebench.harness.models.calls import Answer, Call, DenoiseCall
 from guidebench.methods.tadpole.dialogue import Denoising, reward, symlog
 from tests.methods import local
 
@@ -36,9 +36,9 @@ class FixedErrors:
         self._value = value
         self.calls: list[Call] = []
 
-    async def __call__(self, call: Call) -> CallResult:
+    async def __call__(self, call: Call) -> Answer:
         self.calls.append(call)
-        return CallResult(None, "timeout") if self._value is None else CallResult(self._value)
+        return Answer(None, "timeout") if self._value is None else Answer(self._value)
 
 
 def test_it_asks_once_with_the_episodes_level_and_a_seed_for_each_frame() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from guidebench.baselines.frame_vectors import about
 from guidebench.baselines.storage import Storage
-from guidebench.harness.interfaces import Response
+from guidebench.harness.models.calls import Answer
 from guidebench.harness.streams import Streams
 from guidebench.methods.tadpole import Tadpole
 from guidebench.methods.tadpole.guide import STREAM, DenoisingGuide
@@ -37,7 +38,8 @@ class Played:
 
     def answer(self, row: int, numbers: list[int], rewards: list[float] | None) -> None:
         value = None if rewards is None else np.array(rewards, np.float32)
-        self.guide.answered([Response(row, np.array(numbers), value, "embedder")], self.store, self.ctx)
+        question = about(row, "")._replace(key=np.array(numbers))
+        self.guide.answered([(question, Answer(value))], self.store, self.ctx)
 
     def shaped(self, numbers: list[int]) -> Any:
         return self.guide.shape(self.store.gather(np.array([numbers, numbers]))).reward

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.frame_rewards import REWARD
-from guidebench.harness.models.calls import Call, CallResult, EmbedCall
+from guidebench.harness.models.calls import Answer, Call, EmbedCall
 from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.methods.vlm_rm.dialogue import GoalBaseline, reward
 from tests.methods import local
@@ -63,13 +63,13 @@ class FixedVectors:
         self._images, self._failing = images, failing
         self.calls: list[Call] = []
 
-    async def __call__(self, call: Call) -> CallResult:
+    async def __call__(self, call: Call) -> Answer:
         assert isinstance(call, EmbedCall)
         self.calls.append(call)
         if len(self.calls) - 1 == self._failing:
-            return CallResult(None, "timeout")
+            return Answer(None, "timeout")
         texts = np.stack([GOAL, BASELINE])[: len(call.items)]
-        return CallResult(texts if isinstance(call.items[0], str) else self._images)
+        return Answer(texts if isinstance(call.items[0], str) else self._images)
 
 
 FRAMES = np.zeros((2, 4, 4, 3), np.uint8)

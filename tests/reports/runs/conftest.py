@@ -12,8 +12,7 @@ import guidebench
 from guidebench.harness.commands import cli
 from guidebench.harness.models import cassette, study_models
 from guidebench.harness.models.backends.images import png
-from guidebench.harness.models.calls import Asker, Call, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
-from guidebench.harness.models.keys import request
+from guidebench.harness.models.calls import Answer, Call, ChatCall, EmbedCall, JudgeCall, Message, Ticket, Usage
 from tests.logs import log_rows
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\ud800"
@@ -26,10 +25,10 @@ def record(study: Path, asker: str, outcomes: list[tuple[Call, object, str]], sh
     directory = study_models.folder(study)
     recording = cassette.Cassette([], directory / f"shard-{shard}.sqlite")
     for number, (call, value, failure) in enumerate(outcomes):
-        who = Asker(asker, number, 10 * number)
-        question = request({"model": "tiny"}, call, who)
+        who = Ticket(asker, number, 10 * number)
+        question = call.request({"model": "tiny"}, who)
         images = {digest: png(image) for digest, image in question.images.items()}
-        recording.record(cassette.CassetteEntry(question, who, "tiny", CallResult(value, failure, TOOK), images, TOOK))  # type: ignore[arg-type]
+        recording.record(cassette.CassetteEntry(question, who, "tiny", Answer(value, failure, TOOK), images, TOOK))  # type: ignore[arg-type]
     recording.close()
     cassette.merge(directory)
 

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models import keys, study_models
+from guidebench.harness.models import study_models
 from guidebench.harness.models.backends import images
 from guidebench.harness.models.budget import Limits
-from guidebench.harness.models.calls import Asker, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
+from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Ticket, Usage, key_of
+from guidebench.harness.models.calls.base import CANONICAL
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
 from guidebench.results.submissions import packing
 from guidebench.results.submissions.opening import unpacked
@@ -99,9 +100,9 @@ def put_to(name: str, new: str) -> Change:
         for key, text in db.execute("SELECT key, text FROM requests").fetchall():
             request = json.loads(text)
             (request["model"] if name == "model" else request)[name] = new
-            other = keys.CANONICAL.encode(request)
-            db.execute("UPDATE requests SET key = ?, text = ? WHERE key = ?", (keys.key_of(other), other, key))
-            db.execute("UPDATE answers SET key = ? WHERE key = ?", (keys.key_of(other), key))
+            other = CANONICAL.encode(request)
+            db.execute("UPDATE requests SET key = ?, text = ? WHERE key = ?", (key_of(other), other, key))
+            db.execute("UPDATE answers SET key = ? WHERE key = ?", (key_of(other), key))
 
     return change
 
@@ -245,13 +246,13 @@ def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_p
     cassette = Cassette([], tmp_path / "c.sqlite")
     answers = [(chat, {"it": "noise"}), (embed, np.eye(2, dtype=np.float32)), (titled, {"a": "b"})]
     for ordinal, (call, value) in enumerate(answers):
-        asker = Asker(f"cell/{3 + ordinal // 2}", ordinal, 10, "chat")
-        request = keys.request({"backend": "openai"}, call, asker)
+        ticket = Ticket(f"cell/{3 + ordinal // 2}", ordinal, 10, "chat")
+        request = call.request({"backend": "openai"}, ticket)
         pngs = {digest: images.png(pixels) for digest, pixels in request.images.items()}
         text = request.text.replace('{"title":"?"}', json.dumps(schema))
         assert (text != request.text) == (call is titled)
-        request = request._replace(key=keys.key_of(text), text=text)
-        cassette.record(CassetteEntry(request, asker, "a-model", CallResult(value), pngs, Usage()))
+        request = request._replace(key=key_of(text), text=text)
+        cassette.record(CassetteEntry(request, ticket, "a-model", Answer(value), pngs, Usage()))
     cassette.close()
 
     def sample(kind: str, run: int) -> Any:
@@ -259,10 +260,10 @@ def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_p
 
     ((call_,), total) = sample("chat", 3)
     assert total == 1 and call_.value == {"it": "noise"}
-    assert keys.call_key({}, call_.call, None) == keys.call_key({}, chat, None)
+    assert call_.call.request({}, None).key == chat.request({}, None).key
     ((call_,), total) = sample("embed", 3)
     assert total == 1 and call_.value.tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert keys.call_key({}, call_.call, None) == keys.call_key({}, embed, None)
+    assert call_.call.request({}, None).key == embed.request({}, None).key
     ((call_,), total) = sample("chat", 4)
     assert (total, call_.call) == (1, None) and sample("embed", 4) == ([], 0)
 
@@ -284,7 +285,7 @@ CHAT = ChatCall((Message("user", ("?",)),), temperature=0.0)
     ],
 )
 def test_what_counts_as_the_same_answer(call: Any, then: Any, now: Any, passed: bool | None) -> None:
-    assert reasking.compared("calls", 1, [RecordedCall({}, call, then)], [CallResult(now)], "").passed is passed
+    assert reasking.compared("calls", 1, [RecordedCall({}, call, then)], [Answer(now)], "").passed is passed
 
 
 def test_a_tenth_of_the_answers_may_differ_and_less_than_half_of_the_sample_settle_nothing_unless_they_differ() -> None:
@@ -292,7 +293,7 @@ def test_a_tenth_of_the_answers_may_differ_and_less_than_half_of_the_sample_sett
     for count, answered, other, passed in (
         (20, 20, 2, True), (20, 20, 3, False), (20, 10, 0, True), (20, 9, 0, None), (20, 9, 9, False)
     ):  # fmt: skip
-        answers = [CallResult("b")] * other + [CallResult("a")] * (answered - other)
+        answers = [Answer("b")] * other + [Answer("a")] * (answered - other)
         check = reasking.compared("calls", count, recorded[:answered], answers, "")
         assert check.passed is passed
         assert ("fewer than half of the 20 that were drawn" in check.detail) == (passed is None)

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("gymnasium_robotics")
 
 from guidebench.harness.loop import probes
-from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.build import make_build
 from guidebench.harness.plan import matrix
 from guidebench.suites.point_maze import PointMaze
 from tests.refusals import check_refused
@@ -57,7 +57,7 @@ def test_the_map_in_words_is_the_packages_and_tells_where_its_cells_are(name):
 
 def test_a_language_model_is_shown_the_map_and_asked_for_a_way_around_the_walls():
     from guidebench.baselines.teachers.llm import Llm, Scripted, prompts
-    from guidebench.harness.models.calls import CallResult
+    from guidebench.harness.models.calls import Answer
 
     dialogue = Llm().dialogue(SUITE, "umaze", "chat")
     conversations = []
@@ -65,7 +65,7 @@ def test_a_language_model_is_shown_the_map_and_asked_for_a_way_around_the_walls(
 
     async def ask(call):
         conversations.append(call.messages)
-        return CallResult(reader(call.messages))
+        return Answer(reader(call.messages))
 
     pair = np.zeros((2, 10, 6), np.float32)
     pair[0, :, 0], pair[:, :, 4] = np.linspace(0, 0.9, 10), 1

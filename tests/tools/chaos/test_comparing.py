@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from guidebench.harness.models.calls import Asker, CallResult, ChatCall, Message, Usage
+from guidebench.harness.models.calls import Answer, ChatCall, Message, Ticket, Usage
 from guidebench.harness.models.cassette import Cassette, CassetteEntry
-from guidebench.harness.models.keys import request
 from tools.chaos import comparing
 
 RUN = "classic/CartPole-v1/per-0123456789/seed-0"
@@ -40,9 +39,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (study / "models").mkdir()
     cassette = Cassette([], study / "models" / "cassette.sqlite")
     for text in ("a", "b"):
-        recorded_request = request({"model": "tiny"}, ChatCall((Message("user", (text,)),)), None)
-        answer = CallResult(f"answer {text}", "", TOOK, TOOK, {})
-        cassette.record(CassetteEntry(recorded_request, Asker(CELL_RUN, 0, 8, "chat"), "tiny", answer, {}, TOOK))
+        recorded_request = ChatCall((Message("user", (text,)),)).request({"model": "tiny"}, None)
+        answer = Answer(f"answer {text}", "", TOOK, TOOK, {})
+        cassette.record(CassetteEntry(recorded_request, Ticket(CELL_RUN, 0, 8, "chat"), "tiny", answer, {}, TOOK))
     cassette.close()
     return study
 

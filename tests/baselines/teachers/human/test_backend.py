@@ -27,7 +27,9 @@ def runs(tmp_path: Path, count: int = 1) -> list[Path]:
 
 def question_queue(directories: list[Path]) -> QuestionQueue:
     """Return the queue of questions that a worker makes for these runs."""
-    return QuestionQueue(len(directories), 1, HumanBackend(directories), True, "human")
+    return QuestionQueue(
+        [f"cell/{seed}" for seed in range(len(directories))], 1, HumanBackend(directories), True, "human"
+    )
 
 
 def test_the_loop_is_halted_before_the_step_at_which_an_unanswered_question_is_due(tmp_path: Path) -> None:
@@ -58,7 +60,7 @@ def test_answers_come_in_the_order_of_the_questions_each_to_its_seed(tmp_path: P
         questions.answer(questions.read(run, ordinal), label)
     assert asks.due(5) == []
     answers = asks.due(6)
-    rows = [(due.answer.row, int(due.answer.key[0]), due.answer.value, due.answer.to) for due in answers]
+    rows = [(question.row, int(question.key[0]), answer.value, question.to) for _, question, answer in answers]
     assert rows == [
         (0, 3, {"label": 1}, "human"), (1, 7, {"label": 0}, "human"), (1, 8, {"label": None}, "human"),
     ]  # fmt: skip
@@ -83,8 +85,8 @@ def test_what_is_in_a_checkpoint_is_asked_again_and_an_answer_given_meanwhile_co
     again = question_queue(directories)
     again.load_state(0, state)
     assert not again.halted(6)
-    (due,) = again.due(6)
-    assert due.answer.value == {"label": 1} and due.item.ordinal == 0
+    ((ticket, _, answer),) = again.due(6)
+    assert answer.value == {"label": 1} and ticket.ordinal == 0
     again.submit(ask(0, 1), 9)
     assert questions.read(run, 1).step == 9
 
@@ -100,8 +102,8 @@ def test_only_an_answer_to_this_very_question_counts_and_the_last_of_two(tmp_pat
     questions.answer(question, 1)
     questions.answer(question, 0)
     questions.answer(question._replace(step=4), 1)
-    (due,) = asks.due(6)
-    assert due.answer.value == {"label": 0}
+    ((_, _, answer),) = asks.due(6)
+    assert answer.value == {"label": 0}
 
 
 def test_a_file_edited_by_hand_is_an_error_that_names_the_line(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from guidebench.baselines.teachers.llm import Llm
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 from guidebench.harness.interfaces import Array, Coordinates
-from guidebench.harness.models.calls import CUT_OFF, Call, CallResult, ChatCall, Failure
+from guidebench.harness.models.calls import CUT_OFF, Answer, Call, ChatCall, Failure
 from tests.harness.models.dialogues import unwrap_answer
 
 TCP = Coordinates("tcp", "the tool centre point of the gripper", (0, 1, 2), (7, 8, 9))
@@ -66,13 +66,13 @@ class Ask:
         self._replies = list(replies)
         self.calls: list[ChatCall] = []
 
-    async def __call__(self, call: Call) -> CallResult:
+    async def __call__(self, call: Call) -> Answer:
         assert isinstance(call, ChatCall)
         self.calls.append(call)
         reply = self._replies.pop(0)
         if isinstance(reply, Failure):
-            return CallResult(None, reply.kind)
-        return CallResult(reply, detail=CUT_OFF if reply.endswith(CUT) else {})
+            return Answer(None, reply.kind)
+        return Answer(reply, detail=CUT_OFF if reply.endswith(CUT) else {})
 
     @property
     def done(self) -> bool:

@@ -18,7 +18,7 @@ from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Coordinates
 from guidebench.harness.models.backends.scripted import ScriptedModel
-from guidebench.harness.models.calls import Call, CallResult, ChatCall, EmbedCall, Message
+from guidebench.harness.models.calls import Answer, Call, ChatCall, EmbedCall, Message
 from tests.baselines.teachers.llm.conversations import PUSH, REACH, pair, segment, talk
 from tests.cell_views import cell_view
 from tests.harness.models import dialogues
@@ -50,10 +50,10 @@ class Direct:
         self._chat = Scripted(**settings).spawn(NOWHERE, "")
         self.calls = 0
 
-    async def __call__(self, call: Call) -> CallResult:
+    async def __call__(self, call: Call) -> Answer:
         assert isinstance(call, ChatCall)
         self.calls += 1
-        return CallResult(self._chat(call.messages))
+        return Answer(self._chat(call.messages))
 
 
 @pytest.mark.parametrize("coordinates", [PUSH, REACH], ids=["object", "no object"])

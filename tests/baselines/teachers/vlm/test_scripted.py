@@ -10,7 +10,7 @@ from guidebench.baselines.teachers.vlm import ScriptedVlm, Vlm
 from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.baselines.teachers.vlm.scripted import LOST, spread
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import CallResult, ChatCall, Message
+from guidebench.harness.models.calls import Answer, ChatCall, Message
 
 NOWHERE: Any = None
 
@@ -26,9 +26,9 @@ def preferred(first: Array, second: Array, **settings: float) -> Any:
     """Return the verdict of the teacher's dialogue, which asks in both orders, on the chat's answers."""
     chat = ScriptedVlm(**{"error": 0.0, **settings}).spawn(NOWHERE, "")
 
-    async def ask(call: Any) -> CallResult:
+    async def ask(call: Any) -> Answer:
         assert isinstance(call, ChatCall)
-        return CallResult(chat(call.messages))
+        return Answer(chat(call.messages))
 
     dialogue = ImageDialogue(Vlm(double_check=True), "move the ball to the target")
     return asyncio.run(dialogue(None, np.stack([first, second]), ask))

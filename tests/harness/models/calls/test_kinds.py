@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from guidebench.harness import registry
-from guidebench.harness.models import keys
 from guidebench.harness.models.calls import (
     Call,
     ChatCall,
@@ -45,9 +44,9 @@ ANSWERS = [0.25, 1, 1.5, float("nan"), "because", {"steps": []}, {"steps": 1}, n
 
 @pytest.mark.parametrize(("call", "value"), ANSWERED_CALLS)
 def test_a_call_comes_back_from_its_form_and_an_answer_from_the_cassette(call: Call, value: Any) -> None:
-    request = keys.request({"model": "tiny"}, call, None)
+    request = call.request({"model": "tiny"}, None)
     back = type(call).read(json.loads(request.text), request.images.__getitem__)
-    assert keys.request({"model": "tiny"}, back, None).text == request.text
+    assert back.request({"model": "tiny"}, None).text == request.text
     assert back.fault(value) == call.fault(value) == ""
     decoded_value = decoded(type(call), *encoded(type(call), value))
     assert (
@@ -61,7 +60,7 @@ def test_a_small_call_of_each_kind_is_one_of_it(name: str) -> None:
     kind = registry.get("call", name)
     small = kind.small()
     assert type(small) is kind and kind.kind == name and not small.sampled
-    assert kind.sections(json.loads(keys.request({}, small, None).text))
+    assert kind.sections(json.loads(small.request({}, None).text))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,7 @@ def test_a_call_cannot_give_what_the_key_adds() -> None:
             return {"items": [], "model": "another"}
 
     with pytest.raises(TypeError, match="model"):
-        keys.request({"model": "tiny"}, Sly(("a",)), None)
+        Sly(("a",)).request({"model": "tiny"}, None)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "uint8", "bool", "int64"])

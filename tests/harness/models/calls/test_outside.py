@@ -19,7 +19,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import BudgetReached, MissingCall, UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.models import cassette, checkup, contact, exchange, study_models
-from guidebench.harness.models.calls import Asker, CallResult, ChatCall, Message
+from guidebench.harness.models.calls import Answer, ChatCall, Message, Ticket
 from guidebench.harness.parts import AgentPart, AskingPart
 from guidebench.harness.plan import answering, config, matrix
 from guidebench.harness.plan.names import Chosen
@@ -144,14 +144,14 @@ def call(module: Any, *pictures: np.ndarray) -> Any:
     return module.ClassifyCall(pictures or (DARK, BRIGHT), ("dark", "bright"))
 
 
-def desk_answers(directory: Path, calls: list[Any], *, model: str = "mean", **models: Any) -> list[CallResult]:
+def desk_answers(directory: Path, calls: list[Any], *, model: str = "mean", **models: Any) -> list[Answer]:
     """Return a desk's results of calls, one after the other, and merge its shard."""
     classifier = registry.get("embedder", "colours")(model=model)
 
-    async def ask() -> list[CallResult]:
+    async def ask() -> list[Answer]:
         desk = study_models.desk(classifier, Models(**models), directory / "models", "cpu")
         try:
-            return [await desk.answer(call, Asker("cell/0", number, number)) for number, call in enumerate(calls)]
+            return [await desk.answer(call, Ticket("cell/0", number, number)) for number, call in enumerate(calls)]
         finally:
             await desk.close()
 

@@ -10,7 +10,7 @@ import pytest
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.models import study_models
-from guidebench.harness.models.calls import Asker, Call, CallResult, ChatCall, EmbedCall, Message
+from guidebench.harness.models.calls import Answer, Call, ChatCall, EmbedCall, Message, Ticket
 from guidebench.harness.models.chats.openai_ import OpenAI
 from tests.cell_views import cell_view
 from tests.conftest import require
@@ -51,9 +51,9 @@ def test_its_calls_are_sent_recorded_and_replayed(tmp_path: Path) -> None:
         bodies.append(body)
         return 200, completion("By a little.\n2")
 
-    async def ask(chat: OpenAI, models: Models) -> CallResult:
+    async def ask(chat: OpenAI, models: Models) -> Answer:
         desk = study_models.desk(chat, models, tmp_path / "models", "cpu")
-        answer = await desk.answer(chat.sampled(CALL), Asker("cell/0", 0, 10))
+        answer = await desk.answer(chat.sampled(CALL), Ticket("cell/0", 0, 10))
         await desk.close()
         return answer
 

@@ -42,12 +42,14 @@ def question(row: int, happened: bool) -> Question:
 
 
 def question_queue(seeds: tuple[int, ...], answers: Oracle, delay: int | None = 0) -> QuestionQueue:
-    return QuestionQueue(len(seeds), delay, OracleBackend(answers, [Streams(seed) for seed in seeds]))
+    return QuestionQueue(
+        [f"cell/{seed}" for seed in seeds], delay, OracleBackend(answers, [Streams(seed) for seed in seeds])
+    )
 
 
 def scores(asks: QuestionQueue, step: int) -> dict[tuple[int, int], float]:
     """Return (row, ordinal) -> score of all answers that are due."""
-    return {(due.answer.row, due.item.ordinal): due.answer.value for due in asks.due(step)}
+    return {(question.row, ticket.ordinal): answer.value for ticket, question, answer in asks.due(step)}
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])
@@ -160,7 +162,7 @@ def test_a_run_draws_no_frame_and_its_judgements_err_both_ways_after_their_delay
     def refuse(*_: Any) -> None:
         raise AssertionError("an oracle needs no frame and no process")
 
-    monkeypatch.setattr("guidebench.harness.loop.asking.ModelProcess", refuse)
+    monkeypatch.setattr("guidebench.harness.loop.backends.ModelProcess", refuse)
     monkeypatch.setattr(DoorKeyDrawer, "__init__", refuse)
     settings = (
         *JUDGED, "judge.false_negative=0.5", "judge.false_positive=0.2", "judge.delay=40", "seeds=[0,1,2]",

@@ -13,7 +13,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.openai_.model import OpenAIModel
 from guidebench.harness.models.backends.openai_.server import Server
 from guidebench.harness.models.budget import Budget, Limits
-from guidebench.harness.models.calls import Asker, CallResult, ChatCall, FailureKind, JudgeCall, Message, Usage
+from guidebench.harness.models.calls import Answer, ChatCall, FailureKind, JudgeCall, Message, Ticket, Usage
 from guidebench.harness.models.cassette import Cassette
 from guidebench.harness.models.desk import Desk, Policy
 from guidebench.harness.models.judges.openai_ import OpenAI
@@ -26,10 +26,10 @@ POLICY = Policy(timeout=3.0, attempts=3, backoff=0.01, in_flight=4, breaker_afte
 LIMITS = Limits(usd=1e6)
 
 
-def desk_results(url: str, model: str, directory: Path, calls: Any, mode: str = "record") -> list[CallResult]:
+def desk_results(url: str, model: str, directory: Path, calls: Any, mode: str = "record") -> list[Answer]:
     """Return the results of calls sent through a desk with a cassette and a budget in `directory`."""
 
-    async def ask() -> list[CallResult]:
+    async def ask() -> list[Answer]:
         server = Server(url, "SOME_KEY", POLICY.timeout)
         backend = None if mode == "replay" else OpenAIModel(model, server, "literal")
         shard = directory / ("shard-again.sqlite" if mode == "replay" else "shard-first.sqlite")
@@ -40,7 +40,7 @@ def desk_results(url: str, model: str, directory: Path, calls: Any, mode: str = 
             backend, identity, model, Cassette(sources, shard), budget, POLICY, mode, rng=np.random.default_rng(0)
         )
         try:
-            answers = (desk.answer(call, Asker("cell/0", at, at)) for at, call in enumerate(calls))
+            answers = (desk.answer(call, Ticket("cell/0", at, at)) for at, call in enumerate(calls))
             return list(await asyncio.wait_for(asyncio.gather(*answers), 500))
         finally:
             await desk.close()

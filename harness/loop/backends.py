@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -23,14 +22,14 @@ from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.config import Cell, cell_view
 
 
-def asked_of(cell: Cell, agent: Agent) -> list[str]:
+def question_roles(cell: Cell, agent: Agent) -> list[str]:
     """Return the roles that receive questions: those of models, and of a person."""
     judges = {part.role for part in cell.names.of("judge")} if not agent.wants_snapshots else set()
     human = any(registry.HUMAN in part.needs for part in cell.sections.values() if isinstance(part, parts.Part))
     return [*(part.role for part in cell.models if part.role not in judges), *([registry.HUMAN] if human else [])]
 
 
-def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
+def process_groups(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the roles, grouped by the process that can answer in them. Roles share a process if they use the same
     foundation model with equal transport and retry policy; prompts, sampling and dialogues may differ. All roles of
     hand-written models share one, if their time limits are equal: it imports and draws for all of them."""
@@ -48,21 +47,20 @@ def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
     return [*map(tuple, groups.values())]
 
 
-def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, QuestionQueue]:
+def question_queues(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, QuestionQueue]:
     """Return the question queue of each role, in the order in which responses reach the agent, regardless of shared
     processes."""
-    numbers = itertools.count()
     kinds = {part.role: part.kind for part in cell.names.parts}
     budgeted, now = Models(**job.models).budgeted, cell.consulted
     clip_roles = answering.shown_clips(cell.names.parts)
 
     def asks(role: str, backend: Backend) -> QuestionQueue:
         kind = kinds.get(role, role)
-        answerer = cell.section(_asking(cell, role)[0] if kind == registry.HUMAN else role)
+        answerer = cell.section(_askers(cell, role)[0] if kind == registry.HUMAN else role)
         delay = 0 if role in now else answerer.delay
         follows = isinstance(answerer, parts.ModelPart) and answerer.backend == "oracle" and answerer.follows_solver
         halts = kind == registry.HUMAN or budgeted
-        return QuestionQueue(len(job.seeds), delay, backend, halts, role, kind, numbers, follows, role in clip_roles)
+        return QuestionQueue(cell.runs(job.seeds), delay, backend, halts, role, kind, follows, role in clip_roles)
 
     order = [*kinds, registry.HUMAN]
     return {role: asks(role, backends[role]) for role in order if role in backends}
@@ -77,7 +75,7 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build, stop: C
     """Return the backend for these roles: an oracle runs in the worker, a person answers through files, and other
     models run in a process. `stop`: says whether the worker is to stop."""
     if registry.HUMAN in roles:
-        asker: parts.AskingPart = cell.section(_asking(cell, registry.HUMAN)[0])
+        asker: parts.AskingPart = cell.section(_askers(cell, registry.HUMAN)[0])
         return asker.person(build.directories)
     names, model = cell.names, build.parts[roles[0]]
     if model.backend == "oracle":
@@ -86,7 +84,7 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build, stop: C
     assignment = Assignment(
         RegisteredPart("suite", names.suite, asdict(build.parts["suite"])), names.task, voices,
         asdict(build.parts["drawing"]) if "drawing" in build.parts else None,
-        runs=tuple(f"{cell.id}/{seed}" for seed in job.seeds), models=job.models,
+        cell=cell.id, models=job.models,
         directory=str(study_models.folder(Path(job.directory))), device=job.device,
     )  # fmt: skip
     if model.backend == "scripted":
@@ -109,14 +107,14 @@ def _voice(cell: Cell, role: str) -> Voice:
     registered = {
         part.role: RegisteredPart(part.kind, part.name, asdict(cell.section(part.role))) for part in cell.names.parts
     }
-    length = parts.clip_length({asker: cell.section(asker) for asker in _asking(cell, role)})
+    length = parts.clip_length({asker: cell.section(asker) for asker in _askers(cell, role)})
     speaker = next(iter(answering.speakers(cell.names.parts, role)), "")
     return Voice(
         registered[role], length or 1, registered.get(speaker), arrays.of(cell.names.parts, cell_view(cell), role)
     )
 
 
-def _asking(cell: Cell, role: str) -> list[str]:
+def _askers(cell: Cell, role: str) -> list[str]:
     """Return the roles of the parts that need `role`."""
     return [part.role for part in cell.names.parts if role in cell.section(part.role).needs]
 
@@ -131,9 +129,9 @@ def queues(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Iterator
             if isinstance(model, parts.FilePart):
                 model.verify()
     try:
-        for shared in sharing(cell, roles):
+        for shared in process_groups(cell, roles):
             backends |= dict.fromkeys(shared, backend_of(shared, job, cell, build))
-        yield asks_of(backends, job, cell)
+        yield question_queues(backends, job, cell)
     finally:
         for backend in distinct(backends):
             backend.close()

@@ -6,13 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from guidebench.harness.models.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message
-from guidebench.harness.models.keys import call_key, image_digest, request
+from guidebench.harness.models.calls import ChatCall, EmbedCall, JudgeCall, Message, Ticket, image_digest
 
 MODEL = {"model": "tiny", "backend": "scripted"}
 IMAGE = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
 OTHER_IMAGE = IMAGE + 1
-ME, YOU = Asker("cell/0", 3, 30), Asker("cell/1", 4, 40)
+ME, YOU = Ticket("cell/0", 3, 30), Ticket("cell/1", 4, 40)
 
 
 def chat(text: str = "hello", **settings) -> ChatCall:
@@ -43,22 +42,22 @@ def test_an_image_is_named_by_its_shape_and_its_bytes() -> None:
     ],
 )
 def test_what_can_change_an_answer_changes_the_key(call, changed_call) -> None:
-    assert call_key(MODEL, call, ME) != call_key(MODEL, changed_call, ME)
-    assert call_key(MODEL, call, ME) != call_key(MODEL | {"revision": "2"}, call, ME)
-    assert call_key(MODEL, call, ME) == call_key(dict(reversed(MODEL.items())), call, ME)
+    assert call.request(MODEL, ME).key != changed_call.request(MODEL, ME).key
+    assert call.request(MODEL, ME).key != call.request(MODEL | {"revision": "2"}, ME).key
+    assert call.request(MODEL, ME).key == call.request(dict(reversed(MODEL.items())), ME).key
 
 
 def test_who_asks_counts_at_a_temperature_above_zero_alone() -> None:
-    assert call_key(MODEL, chat(), ME) == call_key(MODEL, chat(), YOU)
+    assert chat().request(MODEL, ME).key == chat().request(MODEL, YOU).key
     warm = chat(temperature=0.7)
-    keys = {call_key(MODEL, warm, Asker(run, ordinal, 0)) for run in ("a/0", "a/1") for ordinal in (1, 2)}
+    keys = {warm.request(MODEL, Ticket(run, ordinal, 0)).key for run in ("a/0", "a/1") for ordinal in (1, 2)}
     assert len(keys) == 4
-    assert call_key(MODEL, warm, ME) != call_key(MODEL, warm, ME._replace(scope="evaluation/500/0"))
-    assert call_key(MODEL, warm, ME) == call_key(MODEL, warm, ME._replace(step=99))
+    assert warm.request(MODEL, ME).key != warm.request(MODEL, ME._replace(scope="evaluation/500/0")).key
+    assert warm.request(MODEL, ME).key == warm.request(MODEL, ME._replace(step=99)).key
 
 
 def test_a_request_is_text_that_hashes_to_its_key_with_each_image_once() -> None:
-    keyed_request = request(MODEL, JudgeCall(np.stack([IMAGE, OTHER_IMAGE, IMAGE]), "Ist's der Schlüssel? \ud800"), ME)
+    keyed_request = JudgeCall(np.stack([IMAGE, OTHER_IMAGE, IMAGE]), "Ist's der Schlüssel? \ud800").request(MODEL, ME)
     assert hashlib.sha256(keyed_request.text.encode()).hexdigest() == keyed_request.key
     body = json.loads(keyed_request.text)
     assert body["model"] == MODEL and body["prompt"] == "Ist's der Schlüssel? \ud800"

@@ -28,25 +28,25 @@ import numpy as np
 
 from guidebench.harness.errors import BudgetReached, MissingCall, NoMemory, UserError, count, in_role
 from guidebench.harness.execution import Models
-from guidebench.harness.interfaces import Array, Dialogue, Unusable
+from guidebench.harness.interfaces import Array, Dialogue, Question, Unusable
 from guidebench.harness.models.backends.scripted import ScriptedModel
-from guidebench.harness.models.calls import Asker, Call, CallResult, JudgeCall, Model, Usage
+from guidebench.harness.models.calls import Answer, Call, JudgeCall, Model, Ticket, Usage
 from guidebench.harness.models.hosts.client import HostedModel
 from guidebench.harness.models.messages import (
     HURRIED,
     Assignment,
     Farewell,
-    ProcessReply,
+    FromProcess,
     Publish,
     RegisteredPart,
-    SentQuestion,
+    Served,
 )
 from guidebench.harness.models.questions import Memory
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.arrays import Declared
 from guidebench.harness.records.leases import Fenced
 
-Message = SentQuestion | Publish | Farewell | Exception
+FromWorker = tuple[Ticket, Question] | Publish | Farewell | Exception
 """What the worker sends; an exception is the reason why it sends nothing more."""
 
 WAITING = 5.0
@@ -59,7 +59,7 @@ class Answerer(Protocol):
     waits: Callable[[], None]
     """Called again and again while calls wait for their part of the budget."""
 
-    async def answer(self, call: Call, asker: Asker) -> CallResult: ...
+    async def answer(self, call: Call, ticket: Ticket) -> Answer: ...
 
     def publish(self, followers: Iterable[Path]) -> None: ...
 
@@ -76,9 +76,9 @@ class DirectModels:
         self._models = models
         self.waits: Callable[[], None] = lambda: None
 
-    async def answer(self, call: Call, asker: Asker) -> CallResult:
-        reply = await self._models[asker.role].answer(call)
-        return CallResult(reply.value, usage=reply.usage, billed=reply.usage, detail=reply.detail)
+    async def answer(self, call: Call, ticket: Ticket) -> Answer:
+        reply = await self._models[ticket.role].answer(call)
+        return Answer(reply.value, usage=reply.usage, billed=reply.usage, detail=reply.detail)
 
     def publish(self, followers: Iterable[Path]) -> None:
         """Do nothing, because nothing is recorded."""
@@ -115,41 +115,40 @@ def main(handle: str, home: str = "", requests: str = "") -> int:
 
 async def _serve(connection: Connection, assignment: Assignment, requests: socket.socket | None) -> None:
     hand, loop = ThreadPoolExecutor(1), asyncio.get_running_loop()
-    heard: asyncio.Queue[Message] = asyncio.Queue()
+    heard: asyncio.Queue[FromWorker] = asyncio.Queue()
     threading.Thread(target=_listen, args=(connection, loop, heard), daemon=True, name="ear").start()
     answering: set[asyncio.Task[None]] = set()
     desk: Answerer | None = None
     farewell, gone = None, False
     try:
         studio: Studio | None = None
-        broken, full = "", False
+        broken: Exception | None = None
         hosted = None if requests is None else HostedModel(requests, assignment.model)
         try:
             desk = make_answerer(assignment, hand, hosted)
-            desk.waits = _at_most_every(WAITING, lambda: _send(connection, ProcessReply(0, waits=True)))
+            desk.waits = _at_most_every(WAITING, lambda: _send(connection, None))
             studio = await loop.run_in_executor(hand, Studio, assignment)
         except UserError as error:
-            broken, full = str(error), isinstance(error, NoMemory)
+            broken = error
         except Exception:  # as for a clip, below
-            broken = f"{assignment.model_names} cannot be built:\n{traceback.format_exc()}"
+            broken = UserError(f"{assignment.model_names} cannot be built:\n{traceback.format_exc()}")
         while True:
-            item = await heard.get()
-            if isinstance(item, (EOFError, OSError)):
+            message = await heard.get()
+            if isinstance(message, (EOFError, OSError)):
                 gone = True
                 return
-            if isinstance(item, Exception):
-                raise item
-            if isinstance(item, Farewell):
-                farewell = item
+            if isinstance(message, Exception):
+                raise message
+            if isinstance(message, Farewell):
+                farewell = message
                 continue
-            if isinstance(item, Publish):
-                _send(connection, _publish(desk, broken, item.followers))
+            if isinstance(message, Publish):
+                _send(connection, broken if desk is None else _publish(desk, message))
                 continue
-            if broken or studio is None or desk is None:
-                problem = in_role(broken, assignment.voices[item.role].model.kind, item.role)
-                _send(connection, ProcessReply(item.number, error=problem, full=full))
+            if broken is not None or studio is None or desk is None:
+                _send(connection, _in_role(broken, assignment, message[0].role))
                 continue
-            task = asyncio.create_task(_answer(connection, assignment, studio, desk, item, hand, hosted))
+            task = asyncio.create_task(_answer(connection, assignment, studio, desk, *message, hand, hosted))
             answering.add(task)
             task.add_done_callback(answering.discard)
             await asyncio.sleep(0)  # start the task before the next message, which may be the end of the connection
@@ -163,18 +162,21 @@ async def _serve(connection: Connection, assignment: Assignment, requests: socke
             shutil.rmtree(assignment.scratch, ignore_errors=True)
 
 
-def _publish(desk: Answerer | None, broken: str, followers: Iterable[Path]) -> ProcessReply:
-    """Call the desk's `publish` and return the reply to the worker. Without a desk, publish nothing; earlier answers
-    stay on this machine."""
-    if desk is None:
-        return ProcessReply(0, error=broken)
+def _publish(desk: Answerer, message: Publish) -> FromProcess:
+    """Call the desk's `publish` and return the reply to the worker."""
     try:
-        desk.publish(followers)
-    except Fenced as fenced:
-        return ProcessReply(0, lost=str(fenced))
-    except (UserError, OSError) as error:
-        return ProcessReply(0, error=str(error))
-    return ProcessReply(0, published=True)
+        desk.publish(message.followers)
+    except (Fenced, UserError) as error:
+        return error
+    except OSError as error:
+        return UserError(str(error))
+    return message
+
+
+def _in_role(error: BaseException | None, assignment: Assignment, role: str) -> UserError:
+    """Return a UserError or NoMemory that names the role."""
+    kind = NoMemory if isinstance(error, NoMemory) else UserError
+    return kind(in_role(str(error), assignment.voices[role].model.kind, role))
 
 
 def _last_action(desk: Answerer, farewell: Farewell | None, gone: bool) -> Callable[[], None]:
@@ -206,7 +208,7 @@ def _at_most_every(seconds: float, call: Callable[[], None]) -> Callable[[], Non
     return called
 
 
-def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyncio.Queue[Message]) -> None:
+def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyncio.Queue[FromWorker]) -> None:
     """Receive questions until the worker closes the connection. Runs in a thread of its own: if both sides sent large
     messages and neither read, both would block forever."""
     with contextlib.suppress(RuntimeError):  # the event loop is closed because the process is ending
@@ -218,90 +220,81 @@ def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyn
 
 
 async def _answer(
-    connection: Connection, assignment: Assignment, studio: Studio, desk: Answerer, question: SentQuestion,
+    connection: Connection, assignment: Assignment, studio: Studio, desk: Answerer, ticket: Ticket, question: Question,
     hand: ThreadPoolExecutor, hosted: HostedModel | None,
 ) -> None:  # fmt: skip
+    message: FromProcess
     try:
         drawing, frames = 0.0, None
         if question.snapshots is not None:
             frames, drawing = await asyncio.get_running_loop().run_in_executor(hand, studio.draw, question)
-        run = assignment.runs[question.row]
-        role_dialogue = studio.dialogues[question.role]
-        if role_dialogue.dialogue is not None:
-            outcome = await _converse(role_dialogue, role_dialogue.dialogue, desk, frames, question, run)
+        voice = studio.dialogues[ticket.role]
+        if voice.dialogue is not None:
+            answer = await _converse(voice, voice.dialogue, desk, frames, ticket, question)
         else:
             assert frames is not None, "a clip has snapshots"
-            asker = Asker(run, question.ordinal, question.step, question.role, question.scope, question.probe)
-            outcome = await desk.answer(JudgeCall(frames, role_dialogue.prompt), asker)
-        memory = Memory.of_process() if hosted is None else hosted.memory
-        message = ProcessReply(question.number, outcome, drawing, memory)
+            answer = await desk.answer(JudgeCall(frames, voice.prompt), ticket)
+        message = Served(ticket, answer, drawing, Memory.of_process() if hosted is None else hosted.memory)
     except BudgetReached as reached:
-        message = ProcessReply(question.number, budget=str(reached))
-    except MissingCall as error:
-        message = ProcessReply(question.number, missing=str(error))
+        message = reached
+    except MissingCall as missing:
+        message = Served(ticket, missing)
     except UserError as error:
-        problem = in_role(str(error), assignment.voices[question.role].model.kind, question.role)
-        message = ProcessReply(question.number, error=problem, full=isinstance(error, NoMemory))
+        message = _in_role(error, assignment, ticket.role)
     except Exception:  # a plug-in may raise anything; send the worker the traceback
-        model = assignment.voices[question.role].model
-        message = ProcessReply(question.number, error=f"{model} failed on a question:\n{traceback.format_exc()}")
+        model = assignment.voices[ticket.role].model
+        message = UserError(f"{model} failed on a question:\n{traceback.format_exc()}")
     _send(connection, message)
 
 
 async def _converse(
-    role_dialogue: RoleDialogue,
-    dialogue: Dialogue,
-    desk: Answerer,
-    frames: Array | None,
-    question: SentQuestion,
-    run: str,
-) -> CallResult:
+    voice: RoleDialogue, dialogue: Dialogue, desk: Answerer, frames: Array | None, ticket: Ticket, question: Question
+) -> Answer:
     """Run a dialogue and return its value with the usage of all its calls; if it returns None or `Unusable`, the
     question has failed, with the kind of its last failed call, else `malformed`. Raise UserError for an array that
     differs from the asking part's declaration."""
-    outcomes: dict[int, CallResult] = {}
+    answers: dict[int, Answer] = {}
     begun = itertools.count()
 
-    async def ask(call: Call) -> CallResult:
+    async def ask(call: Call) -> Answer:
         if (number := next(begun)) >= dialogue.calls:
             raise UserError(
-                f"the dialogue in the role {question.role!r} makes more than the {count(dialogue.calls, 'call')} that "
+                f"the dialogue in the role {ticket.role!r} makes more than the {count(dialogue.calls, 'call')} that "
                 f"it says it makes; correct its `calls`"
             )
-        ordinal = question.ordinal * dialogue.calls + number
-        asker = Asker(run, ordinal, question.step, question.role, question.scope, question.probe)
-        outcomes[number] = await desk.answer(role_dialogue.sampled(call), asker)
-        return outcomes[number]
+        ticket_of_call = ticket._replace(ordinal=ticket.ordinal * dialogue.calls + number)
+        answers[number] = await desk.answer(voice.sampled(call), ticket_of_call)
+        return answers[number]
 
-    value, wrong = await dialogue(_read(question, role_dialogue.speaker), frames, ask), ""
+    value, wrong = await dialogue(_read(question, voice.speaker), frames, ask), ""
     unusable = isinstance(value, Unusable)
     if unusable:
         value = value.value
-    if role_dialogue.array is None:
-        arrays.undeclared(value, role_dialogue.speaker, question.role)
+    if voice.array is None:
+        arrays.undeclared(value, voice.speaker, ticket.role)
     elif value is not None:
-        value, wrong = arrays.fitted(value, role_dialogue.array, question.keys)
+        value, wrong = arrays.fitted(value, voice.array, len(question.key))
     # Sums of floats must not depend on which answer came first.
-    ordered = [outcomes[number] for number in sorted(outcomes)]
-    usage = functools.reduce(Usage.plus, (outcome.usage for outcome in ordered), Usage())
-    billed = functools.reduce(Usage.plus, (outcome.billed for outcome in ordered), Usage())
-    failures = [] if wrong else [outcome.failure for outcome in ordered if outcome.failure]
+    ordered = [answers[number] for number in sorted(answers)]
+    usage = functools.reduce(Usage.plus, (answer.usage for answer in ordered), Usage())
+    billed = functools.reduce(Usage.plus, (answer.billed for answer in ordered), Usage())
+    failures = [] if wrong else [answer.failure for answer in ordered if answer.failure]
     failure = (failures or ["malformed"])[-1] if value is None or unusable else ""
-    return CallResult(value, failure, usage, billed, {"message": wrong} if wrong else {})
+    return Answer(value, failure, usage, billed, {"message": wrong} if wrong else {})
 
 
-def _read(question: SentQuestion, speaker: str) -> Any:
+def _read(question: Question, speaker: str) -> Any:
     """Return the parsed content of a question; raise UserError if it is not JSON."""
     try:
         return json.loads(question.content or "null")
     except json.JSONDecodeError as error:
         raise UserError(
-            f"{speaker} asks in the role {question.role!r} with the content {question.content[:80]!r}, which is not "
+            f"{speaker} asks in the role {question.to!r} with the content {question.content[:80]!r}, which is not "
             f"JSON ({error}); write it with json.dumps"
         ) from None
 
 
-def _send(connection: Connection, message: ProcessReply) -> None:
+def _send(connection: Connection, message: FromProcess) -> None:
     with contextlib.suppress(OSError):  # the worker is gone; the next recv reports it
         connection.send(message)
 
@@ -337,12 +330,12 @@ class Studio:
             for role, voice in assignment.voices.items()
         }  # fmt: skip
 
-    def draw(self, question: SentQuestion) -> tuple[Array, float]:
+    def draw(self, question: Question) -> tuple[Array, float]:
         """Return frames [L, height, width, 3] of a question's snapshots, a judged clip padded to its full length, and
         the seconds of rendering."""
         started = time.perf_counter()
         assert self._draw is not None and question.snapshots is not None, "snapshots without rendering settings"
-        role_dialogue = self.dialogues[question.role]
+        role_dialogue = self.dialogues[question.to]
         snapshots = (
             question.snapshots if role_dialogue.dialogue else padded(question.snapshots, role_dialogue.clip_length)
         )
@@ -367,9 +360,7 @@ def make_answerer(assignment: Assignment, hand: ThreadPoolExecutor, hosted: Host
     from guidebench.harness.models import study_models
 
     models = Models(**assignment.models)
-    shared = (
-        study_models.Shared(assignment.scratch, assignment.runs[0].partition("/")[0]) if assignment.shared else None
-    )
+    shared = study_models.Shared(assignment.scratch, assignment.cell) if assignment.shared else None
     load = None if hosted is None else hosted.spawn
     return study_models.desk(config, models, Path(assignment.directory), assignment.device, shared=shared, spawn=load)
 
