@@ -198,19 +198,14 @@ def _decoded(png: bytes) -> Array:
 
 def drawings(all_scenes: Sequence[Scenes], source: Source) -> list[Drawing]:
     """Draw the episodes of each row in a figure, with the dense reward as a field over their views."""
-    row_figures: list[Drawing] = []
-    for row_scenes in all_scenes:
-        name = figures.file_name(
-            "fields",
-            f"{row_scenes.row.task_id}-{row_scenes.row.label}",
-            [figure.name for figure in row_figures],
+    return figures.numbered(
+        drawing(
+            f"{row_scenes.row.task_id}: {row_scenes.row.label}, seed {row_scenes.seed}",
+            figures.file_name("fields", f"{row_scenes.row.task_id}-{row_scenes.row.label}"),
+            row_scenes.scenes,
         )
-        row_figures.append(
-            drawing(
-                f"{row_scenes.row.task_id}: {row_scenes.row.label}, seed {row_scenes.seed}", name, row_scenes.scenes
-            )
-        )
-    return row_figures
+        for row_scenes in all_scenes
+    )
 
 
 def drawing(label: str, name: str, scenes: Sequence[Scene]) -> Drawing:

@@ -113,13 +113,10 @@ class Chart(NamedTuple):
 def learning_curves(rows: Sequence[ReportRow]) -> list[Drawing]:
     """Draw one figure per place of `rows`, in their order; where a task has several places, titles distinguish them."""
     places = styles(row.label for row in rows)
-    names: list[str] = []
-    drawings = []
-    for chart, words in learning_charts(rows):
-        name = file_name("curves", chart.title, names)
-        names.append(name)
-        drawings.append(Drawing(chart.title, name, *lines(chart, places), words, chart))
-    return drawings
+    return numbered(
+        Drawing(chart.title, file_name("curves", chart.title), *lines(chart, places), words, chart)
+        for chart, words in learning_charts(rows)
+    )
 
 
 def learning_charts(rows: Sequence[ReportRow]) -> list[tuple[Chart, str]]:
@@ -137,11 +134,23 @@ def styles(labels: Iterable[str]) -> dict[str, int]:
     return {label: index for index, label in enumerate(dict.fromkeys(labels))}
 
 
-def file_name(kind: str, subject: str, taken: Sequence[str]) -> str:
+def file_name(kind: str, subject: str) -> str:
     """Return the file name `KIND-SUBJECT`, without extension, with safe characters only, cut to a length that file
-    systems take, and numbered if it is among `taken`."""
-    name = (f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", subject).strip("-."))[:CHARACTERS]
+    systems take."""
+    return (f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", subject).strip("-."))[:CHARACTERS]
+
+
+def free_name(name: str, taken: Sequence[str]) -> str:
+    """Return a file name, numbered if it is among `taken`."""
     return name if name not in taken else f"{name}-{len(taken) + 1}"
+
+
+def numbered(drawings: Iterable[Drawing | None]) -> list[Drawing]:
+    """Return those drawings that are not None; one that has the file name of an earlier one is numbered."""
+    named: list[Drawing] = []
+    for drawing in filter(None, drawings):
+        named.append(drawing._replace(name=free_name(drawing.name, [other.name for other in named])))
+    return named
 
 
 def _learning(title: str, rows: Sequence[ReportRow]) -> Chart:

@@ -88,7 +88,7 @@ def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepG
             label = schema.label(method, first.backend, first.model, first.profile)
             sweep_grids.append(
                 SweepGrid(
-                    f"{first.suite}/{first.task}",
+                    first.task_id,
                     label,
                     (fields[0], fields[1]),
                     (tuple(axes[0]), tuple(axes[1])),
@@ -126,12 +126,10 @@ def _ordered(values: Mapping[str, None]) -> list[str]:
 
 def drawings(grids: Sequence[SweepGrid]) -> list[Drawing]:
     """Draw a heat map per grid."""
-    names: list[str] = []
     drawings = []
     for grid in grids:
         caption = f"{grid.task_id}: {grid.label}"
-        name = figures.file_name("crossed", f"{grid.task_id}-{grid.label}", names)
-        names.append(name)
+        name = figures.file_name("crossed", f"{grid.task_id}-{grid.label}")
         values = np.array(
             [[np.nan if row is None else row.final.estimate for row in line] for line in grid.rows], float
         )
@@ -149,7 +147,7 @@ def drawings(grids: Sequence[SweepGrid]) -> list[Drawing]:
         draw = figures.heat_map if grid.numbered else figures.colour_map
         png, pdf = draw(title, cells, grid.fields[1], grid.fields[0])
         drawings.append(Drawing(caption, name, png, pdf, _words(grid, caption)))
-    return drawings
+    return figures.numbered(drawings)
 
 
 def _words(grid: SweepGrid, caption: str) -> str:

@@ -92,14 +92,18 @@ def _overview(overview: Overview, reps: int) -> Overview:
 
 def drawings(summary: Summary, ours: Sequence[Drawing]) -> list[Drawing]:
     """Return our drawings `ours`, with rliable's own plots in place of those that show its estimates."""
-    drawings = [drawing for drawing in ours if not drawing.name.startswith(PLOTTED)]
-    for overview in summary.overviews:
-        for kind, figure, words in _plots(summary, overview):
-            name = figures.file_name(kind, overview.scores.place, [drawing.name for drawing in drawings])
-            drawings.append(
-                Drawing(overview.scores.heading, name, *_saved(figure), f"{overview.scores.heading}: {words}")
-            )
-    return drawings
+    rliable_drawings = [
+        Drawing(
+            overview.scores.heading,
+            figures.file_name(kind, overview.scores.place),
+            *_saved(figure),
+            f"{overview.scores.heading}: {words}",
+        )
+        for overview in summary.overviews
+        for kind, figure, words in _plots(summary, overview)
+    ]
+    our_drawings = [drawing for drawing in ours if not drawing.name.startswith(PLOTTED)]
+    return figures.numbered([*our_drawings, *rliable_drawings])
 
 
 def _plots(summary: Summary, overview: Overview) -> Iterator[tuple[str, Figure, str]]:
