@@ -11,6 +11,7 @@ import numpy as np
 
 from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
+from guidebench.harness.grouping import grouped
 from guidebench.harness.interfaces import Array
 from guidebench.methods.kagi import fields
 from guidebench.methods.kagi.blocks import FEWEST, MOST
@@ -22,6 +23,7 @@ from guidebench.reports.rendering.figures import Drawing, literal
 from guidebench.reports.runs import episodes
 from guidebench.reports.runs.reading import brief, pixels
 from guidebench.reports.sections import Section, Source
+from guidebench.reports.summary.records import value_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,7 +168,7 @@ def _array(text: Any, name: str, counts: tuple[int, int], widths: tuple[int, ...
 
 def _setting(settings: Mapping[str, Any], name: str) -> float:
     setting = settings.get(name)
-    number = setting.get("value") if isinstance(setting, Mapping) else setting
+    number = value_of(setting)
     if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 <= number < FAR:
         raise UserError(f"{name} is {brief(repr(number), 60)} in the cell's record; expected a number of at least 0")
     return float(number)
@@ -288,11 +290,10 @@ def _view(frame: Array | None, side: bool) -> Array | None:
 def _numbered(way: Array) -> dict[tuple[float, float], str]:
     """Return place -> the numbers, from 1 and joined by commas, of the waypoints at it, for waypoints [m, 2] in
     pixels."""
-    numbers_at: dict[tuple[float, float], list[int]] = {}
-    for number, place in enumerate(way.round(1).tolist()):
-        if np.isfinite(place).all():
-            numbers_at.setdefault((place[0], place[1]), []).append(number + 1)
-    return {place: ",".join(map(str, numbers)) for place, numbers in numbers_at.items()}
+    rounded = way.round(1).tolist()
+    places = grouped(range(len(rounded)), lambda index: (rounded[index][0], rounded[index][1]))
+    finite = {place: indices for place, indices in places.items() if np.isfinite(place).all()}
+    return {place: ",".join(str(index + 1) for index in indices) for place, indices in finite.items()}
 
 
 SECTIONS = (

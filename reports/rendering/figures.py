@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.grouping import grouped
 from guidebench.harness.statistics import Array, Interval
 from guidebench.reports.rendering import ticks
 from guidebench.reports.summary import comparability, scoring
@@ -123,9 +124,7 @@ def learning_charts(rows: Sequence[ReportRow]) -> list[tuple[Chart, str]]:
     """Return the charts of `learning_curves` as data, each with a text for readers who cannot see it."""
     headings = comparability.headings(row.place for row in rows)
     places_of_task = Counter(place.task_id for place in headings)
-    tasks: dict[str, list[ReportRow]] = {}
-    for row in rows:
-        tasks.setdefault(row.task_id if places_of_task[row.task_id] == 1 else headings[row.place], []).append(row)
+    tasks = grouped(rows, lambda row: row.task_id if places_of_task[row.task_id] == 1 else headings[row.place])
     return [(_learning(title, members), _words(title, members)) for title, members in tasks.items()]
 
 
@@ -159,6 +158,11 @@ def _learning(title: str, rows: Sequence[ReportRow]) -> Chart:
     share = (score.low, score.high) == (0, 1)
     curves = [Curve(row.label, row.steps, row.curve) for row in rows]
     return Chart(title, "environment steps per seed", scoring.mean_of(score), curves, share)
+
+
+def files(drawings: Iterable[Drawing]) -> dict[str, bytes]:
+    """Return file name -> content of figures, as PNG and PDF."""
+    return {f"{drawing.name}.{kind}": getattr(drawing, kind) for drawing in drawings for kind in ("png", "pdf")}
 
 
 @contextmanager

@@ -97,7 +97,7 @@ class Source:
             if cell.id in recorded and (why := _lacks(cell, log, columns)):
                 unusable[cell.id] = why
                 label = self.labels.get(cell.id, cell.label)
-                self.notes.append(f"{cell.suite}/{cell.task}, {label}: {why}; its rows are left out")
+                self.notes.append(f"{cell.task_id}, {label}: {why}; its rows are left out")
         return rows[~rows["cell"].isin(unusable)] if unusable else rows
 
 

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.grouping import grouped
 from guidebench.harness.interfaces import Score
 from guidebench.harness.records import schema
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Cells, Drawing
 from guidebench.reports.summary import scoring
+from guidebench.reports.summary.records import value_of
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import CellRecord
 
@@ -64,10 +66,10 @@ class SweepGrid(NamedTuple):
 def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepGrid]:
     """Return the full grids among `cells`: one task, method, learner, judge and profile, and exactly two settings that
     differ."""
-    groups: dict[tuple[str, ...], list[CellRecord]] = {}
-    for cell in cells:
-        key = (cell.suite, cell.task, cell.method, cell.learner, cell.backend, cell.model, cell.profile)
-        groups.setdefault(key, []).append(cell)
+    groups = grouped(
+        cells,
+        lambda cell: (cell.suite, cell.task, cell.method, cell.learner, cell.backend, cell.model, cell.profile),
+    )
     by_cell = {row.cell.id: row for row in rows}
     learners = {cell.learner for cell in cells}
     sweep_grids = []
@@ -108,7 +110,7 @@ def _text(cell: CellRecord, field: str) -> str:
     if field not in cell.settings:
         return "—"
     setting: Any = cell.settings[field]
-    value = setting.get("value") if isinstance(setting, Mapping) else setting
+    value = value_of(setting)
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 

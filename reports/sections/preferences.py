@@ -177,10 +177,7 @@ def _over_training(runs: Sequence[pd.DataFrame], reps: int, label: str) -> dict[
                 steps.append(float(np.mean([part["asked"].mean() for part in parts])))
                 scores.append(values)
         if scores:
-            curve = np.array(scores).T[:, None]  # [runs, 1, stretches]
-            few = min(reps, statistics.CURVE_REPS)
-            means = statistics.intervals(curve, ["mean"], few, statistics.name_seed(label, 0))["mean"]
-            courses[name] = Course(np.array(steps), means)
+            courses[name] = Course(np.array(steps), grids.curve_over_runs(np.array(scores).T, reps, label))
     return courses
 
 

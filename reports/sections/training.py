@@ -12,6 +12,7 @@ from guidebench.harness import statistics
 from guidebench.harness.statistics import Interval
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import SUCCESS, Chart, Curve, Drawing, literal
+from guidebench.reports.summary.grids import curve_over_runs
 from guidebench.reports.summary.records import by_task, of_cell
 
 if TYPE_CHECKING:
@@ -71,9 +72,7 @@ def _curve(table: pd.DataFrame, label: str, reps: int) -> Curve | None:
     values, is_finite = values[:, columns], is_finite[:, columns]
     for pattern in np.unique(is_finite, axis=1).T:
         same_runs = (is_finite == pattern[:, None]).all(axis=0)
-        seed = statistics.name_seed(label, 0)
-        few = min(reps, statistics.CURVE_REPS)
-        spread = statistics.intervals(values[pattern][:, None, same_runs], ["mean"], few, seed)["mean"]
+        spread = curve_over_runs(values[pattern][:, same_runs], reps, label)
         estimates[:, same_runs] = np.stack([np.asarray(end) for end in spread])
         if not pattern.all():
             estimates[1:, same_runs] = np.nan
@@ -82,9 +81,7 @@ def _curve(table: pd.DataFrame, label: str, reps: int) -> Curve | None:
 
 def success(row: ReportRow, label: str) -> Curve:
     """Return the curve of a row's success rate over training."""
-    few = min(statistics.REPS, statistics.CURVE_REPS)
-    seed = statistics.name_seed(label, 0)
-    return Curve(label, row.steps, statistics.intervals(row.success[:, None], ["mean"], few, seed)["mean"])
+    return Curve(label, row.steps, curve_over_runs(row.success, statistics.REPS, label))
 
 
 def chart(axis: str, curves: Sequence[Curve | None], share: bool = False) -> Chart:

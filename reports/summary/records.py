@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from guidebench.harness.grouping import grouped
 from guidebench.results import CellRecord
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ def of_cell(rows: pd.DataFrame, cell: str, seed: Any = None) -> pd.DataFrame:
 
 def by_task(rows: Iterable[T]) -> dict[str, list[T]]:
     """Return task -> its rows, in the order in which tasks first occur."""
-    tasks: dict[str, list[T]] = {}
-    for row in rows:
-        tasks.setdefault(row.task_id, []).append(row)
-    return tasks
+    return grouped(rows, lambda row: row.task_id)
+
+
+def value_of(setting: Any) -> Any:
+    """Return the value of a recorded setting, which has the layer that set it beside it."""
+    return setting.get("value") if isinstance(setting, Mapping) else setting
