@@ -85,6 +85,8 @@ _TABLE_7_NOTE = (
     "column removes the goal's or the feedback's reward alone."
 )
 
+_OLDER = "MetaWorld v3; the paper used v2"
+
 PAPERS: dict[str, Paper] = {
     _VLM_RB: Paper(
         title="VLM-RB: replay prioritised by a vision-language model",
@@ -171,6 +173,7 @@ PAPERS: dict[str, Paper] = {
         models=("liv", "qwen2_5_vl_3b+liv+gpt2"),
         seeds=5,
         budgets={_MT10: 1_000_000},
+        suites={_MT10: _OLDER},
         means={
             "goal=hidden_fixed": "suite.goal=hidden",
             "goal=observable_random": "suite.goal=observable",
@@ -259,6 +262,7 @@ PAPERS: dict[str, Paper] = {
         models=("gpt-4o-mini-2024-07-18", "gpt-4o-mini"),
         seeds=5,
         budgets={_PBRL: 500_000, "point_maze": 500_000},
+        suites={_PBRL: _OLDER},
         privileged=("pebble",),
         means={
             "reward": "suite.reward",

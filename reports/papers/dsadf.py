@@ -134,6 +134,7 @@ PAPER = Paper(
     title="DSADF: a model that plans and steps in",
     models=(PLANNER,),
     budgets={SUITE: 2_000_000},
+    suites={ROOMS: "a symbolic room of this project; the paper used Housekeep's simulator"},
     tasks=TASKS,
     reads=readings,
     roles=ROLES,

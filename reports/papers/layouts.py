@@ -109,6 +109,8 @@ class Paper:
     """Number of runs assumed where the paper states none for a number; None if it states no count at all."""
     budgets: Mapping[str, int] = field(default_factory=dict)
     """Suite -> environment steps of a run."""
+    suites: Mapping[str, str] = field(default_factory=dict)
+    """Suite -> how ours differs from the one that the paper used."""
     robots: tuple[str, ...] = ("real_robot",)
     """Suites that are not simulated."""
     privileged: tuple[str, ...] = ()

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import statistics
 from guidebench.harness.statistics import Array, Interval
 from guidebench.reports.papers.layouts import Figure
 from guidebench.reports.papers.matching import Shelf
 from guidebench.reports.papers.sources import Sources
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal, short
+from guidebench.reports.summary.grids import curve_over_runs
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results.rows import EVALUATIONS
 
@@ -78,9 +78,7 @@ def within(played: pd.DataFrame, label: str, reps: int) -> tuple[Array, Interval
     steps = np.unique(np.linspace(0, longest, min(longest + 1, POINTS)).astype(int))
     solved = played["length"].where(played["success"].astype(bool), np.inf)
     shares = [(lengths.to_numpy(float)[:, None] <= steps).mean(axis=0) for _, lengths in solved.groupby(played["seed"])]
-    few = min(reps, statistics.CURVE_REPS)
-    values = np.stack(shares)[:, None]
-    return steps.astype(float), statistics.intervals(values, ["mean"], few, statistics.name_seed(label, 0))["mean"]
+    return steps.astype(float), curve_over_runs(np.stack(shares), reps, label)
 
 
 def _panels(figure: Figure, shelf: Shelf) -> list[Panel]:

@@ -89,7 +89,7 @@ def learned(
                 seeds=len(along),
                 random=np.flatnonzero(~expert),
                 true=scaled[0] if (scaled == scaled[0]).all() else scaled.mean(axis=0),
-                learned=_over_runs(np.stack([_scaled(run) for run in along]), reps, log.label),
+                learned=grids.curve_over_runs(np.stack([_scaled(run) for run in along]), reps, log.label),
                 correlation=grids.over_runs(correlations, reps, log.label),
                 steps=steps,
                 accuracy=_accuracy(by_name.get("label_accuracy"), steps, reps, log.label),
@@ -98,23 +98,11 @@ def learned(
     return rewarded
 
 
-def accuracy_of_runs(rows: pd.DataFrame) -> dict[int, float]:
-    """Return seed -> accuracy on unseen pairs at its last probe, from one cell's records of probes."""
-    last = rows[rows["quantity"] == "label_accuracy"].sort_values("step").groupby("seed").tail(1)
-    return {int(seed): float(value) for seed, value in zip(last["seed"], last["value"], strict=True)}
-
-
 def _accuracy(rows: pd.DataFrame | None, steps: Array, reps: int, label: str) -> Interval | None:
     if rows is None:
         return None
     table = rows.pivot(index="seed", columns="step", values="value").reindex(columns=steps).to_numpy(float)
-    return _over_runs(table, reps, label) if np.isfinite(table).all() else None
-
-
-def _over_runs(curves: Array, reps: int, label: str) -> Interval:
-    """Return means of curves [runs, n], each with its interval."""
-    few = min(reps, statistics.CURVE_REPS)
-    return statistics.intervals(curves[:, None], ["mean"], few, statistics.name_seed(label, 0))["mean"]
+    return grids.curve_over_runs(table, reps, label) if np.isfinite(table).all() else None
 
 
 def _scaled(values: Array) -> Array:
