@@ -213,8 +213,7 @@ def along(label: str, name: str, episodes: Sequence[Traced]) -> list[Drawing]:
 def _along(axes: Axes, episode: Traced) -> None:
     axes.axhline(0, color="#BBBBBB", linewidth=0.5)
     for index, (part, rewards) in enumerate(episode.parts.items()):
-        style: Any = {"color": figures.PALETTE[index], "linestyle": figures.LINES[index], "linewidth": 1.0}
-        axes.plot(episode.frames, rewards, label=PARTS[part], **style)
+        axes.plot(episode.frames, rewards, label=PARTS[part], linewidth=1.0, **figures.style(index))
     axes.fill_between(episode.frames, 0, 1, where=episode.success, transform=axes.get_xaxis_transform(),
                       color="#DDDDDD", step="mid", linewidth=0, zorder=0)  # fmt: skip
     axes.set_ylabel("reward")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,6 @@ from guidebench.results.rows import EVALUATIONS
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
 
 PANEL_INCHES = (2.2, 1.8)
 BASELINES = ("uer", "per")
@@ -108,7 +107,8 @@ def _curves(figure: Figure, name: str, panels: Sequence[Panel], names: Sequence[
     across = min(3, len(panels))
     down = -(-len(panels) // across)
 
-    def plot(canvas: Canvas) -> None:
+    width, height = PANEL_INCHES
+    with figures.canvas(height * down + 0.75, max(figures.WIDTH_INCHES, width * across)) as canvas:
         grid = np.atleast_1d(canvas.subplots(down, across, squeeze=False)).reshape(-1)
         handles: dict[str, Any] = {}
         for axes, panel in zip(grid, panels, strict=False):
@@ -134,23 +134,19 @@ def _curves(figure: Figure, name: str, panels: Sequence[Panel], names: Sequence[
                 axes.set_ylabel(look.quantity)
         columns = min(3, len(handles)) if across > 1 else 1
         canvas.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, frameon=False)
-
-    width, height = PANEL_INCHES
-    size = (max(figures.WIDTH_INCHES, width * across), height * down + 0.75)
+        png, pdf = figures.saved(canvas)
     words = "; ".join(
         f"{panel.title}: " + ", ".join(f"{label} ends at {end(row):.2f}" for label, row in panel.curves.items())
         for panel in panels
     )
     about = figure.caption({label for panel in panels for label in panel.curves})
-    return Drawing(about, name, *_saved(plot, size), f"{about}: {look.quantity} against {look.along}. {words}.")
+    return Drawing(about, name, png, pdf, f"{about}: {look.quantity} against {look.along}. {words}.")
 
 
 def _curve(axes: Axes, steps: Array, values: Interval, index: int) -> object:
-    colour = figures.PALETTE[index % len(figures.PALETTE)]
-    centre, low, high = values
-    (line,) = axes.plot(steps, centre, color=colour, linestyle=figures.LINES[index % len(figures.LINES)], linewidth=1.1)
-    if np.isfinite(low).all():
-        axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+    (line,) = axes.plot(steps, values.estimate, linewidth=1.1, **figures.style(index))
+    if np.isfinite(values.low).all():
+        axes.fill_between(steps, values.low, values.high, color=line.get_color(), alpha=0.15, linewidth=0)
     return line
 
 
@@ -187,24 +183,15 @@ def _schedule(figure: Figure, panels: Sequence[Panel], names: Sequence[str], sou
     if not series:
         return []
 
-    def plot(canvas: Canvas) -> None:
+    with figures.canvas(2.1) as canvas:
         axes = canvas.subplots()
         for label, values in series.items():
-            index = names.index(label)
-            colour = figures.PALETTE[index % len(figures.PALETTE)]
-            line = figures.LINES[index % len(figures.LINES)]
-            axes.plot(values.index, values, color=colour, linestyle=line, linewidth=1.1, label=label)
+            axes.plot(values.index, values, linewidth=1.1, label=label, **figures.style(names.index(label)))
         axes.set(xlabel="environment steps per seed", ylabel=r"$\lambda_t$", ylim=(-0.03, 1.03))
         axes.xaxis.set_major_formatter(lambda steps, _: short(steps))
         canvas.legend(loc="outside lower center", ncols=3, frameon=False)
-
+        png, pdf = figures.saved(canvas)
     words = ", ".join(f"{label} ends at {values.iloc[-1]:.2f}" for label, values in series.items())
     about = f"Figure {figure.figure}, right: how λ rose"
     name = figures.file_name("figure", f"{figure.figure}-lambda")
-    return [Drawing(about, name, *_saved(plot, (figures.WIDTH_INCHES, 2.1)), f"{about}. {words}.")]
-
-
-def _saved(plot: Callable[[Canvas], None], size: tuple[float, float]) -> tuple[bytes, bytes]:
-    with figures.canvas(size[1], size[0]) as canvas:
-        plot(canvas)
-        return figures.saved(canvas)
+    return [Drawing(about, name, png, pdf, f"{about}. {words}.")]

@@ -128,6 +128,11 @@ def learning_charts(rows: Sequence[ReportRow]) -> list[tuple[Chart, str]]:
     return [(_learning(title, members), _words(title, members)) for title, members in tasks.items()]
 
 
+def style(index: int) -> dict[str, Any]:
+    """Return colour and line style of the line with this index (`styles`), as arguments for matplotlib."""
+    return {"color": PALETTE[index % len(PALETTE)], "linestyle": LINES[index % len(LINES)]}
+
+
 def styles(labels: Iterable[str]) -> dict[str, int]:
     """Return label -> its index among colours and line styles, the same in every figure of a study."""
     return {label: index for index, label in enumerate(dict.fromkeys(labels))}
