@@ -87,6 +87,11 @@ class CellRecord:
     """Its pre-training stages, the first one first."""
 
     @property
+    def task_id(self) -> str:
+        """Return the name SUITE/TASK."""
+        return f"{self.suite}/{self.task}"
+
+    @property
     def answering(self) -> tuple[RecordedPart, ...]:
         """Models, and other parts that answer questions, of the cell and its stages."""
         every = (self.parts, *(stage.parts for stage in self.stages))

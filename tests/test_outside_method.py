@@ -20,7 +20,6 @@ from guidebench.harness.loop.backends import process_groups
 from guidebench.harness.plan import matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.run import readiness
-from guidebench.reports.commands import report
 from guidebench.results.verification import reasking
 from guidebench.results.verification.configuration import configuration
 from tests import programs
@@ -402,7 +401,7 @@ def test_the_folder_trains_is_killed_continues_replays_and_reports(
     billed = results.load(tmp_path / "replayed", log="ledger")["billed_calls"]
     assert not billed.any()
 
-    assert report.main([str(killed), "--resamples", "200"]) == 0
+    assert cli.main(["report", str(killed), "--resamples", "200"]) == 0
     summary = json.loads((killed / "report" / "summary.json").read_text())
     assert summary["sightings"] == ["planner", "reader", "seer"]
     assert "Sightings" in (killed / "report" / "report.html").read_text() and "Sightings" in capsys.readouterr().out

@@ -3,7 +3,7 @@ System 1 is proficient at, and what the questions of an evaluation cost (DSADF).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,11 +13,11 @@ from guidebench.harness.statistics import Array, Interval
 from guidebench.methods.dsadf.routing import ABSENT, NOT_PROFICIENT, UNSCORED
 from guidebench.reports.rendering import figures, tables
 from guidebench.reports.rendering.figures import Drawing
-from guidebench.reports.sections import EVALUATIONS, Section, Source, training
+from guidebench.reports.sections import EVALUATIONS, Section, Source, quantities, training
+from guidebench.reports.sections.quantities import Quantities
 from guidebench.reports.summary import export, grids
-from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.listings import Listing, maybe
-from guidebench.reports.summary.rows import NONE
+from guidebench.reports.summary.records import CellLog, by_cell, of_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 NAN = float("nan")
 FAST, PERFORMED, FALLBACK, ONLY = "System 1", "performer", "fallback", "only action"
 EMERGENCIES, IMPOSSIBLE, UNKNOWN = "emergencies", "impossible", "unknown"
-ACTED = (FAST, PERFORMED, FALLBACK, ONLY, EMERGENCIES, IMPOSSIBLE, UNKNOWN)
 ACTED_NOTE = (
     "Means over runs, of the episodes of each run's last evaluation. Shares of steps: System 1, the learner; the "
     "performer; the fallback, an action drawn uniformly since no usable reply came; and steps with one possible "
@@ -38,7 +37,6 @@ COUNTS = ("trial", "steps", "performed", "fallback", "impossible", "unknown")
 BEFORE, AFTER, GAPS_BEFORE, GAPS_AFTER, UNPLANNED = (
     "lacking, first", "lacking, final", "first plans with gaps", "final plans with gaps", "without a plan"
 )  # fmt: skip
-PLANNED = (BEFORE, AFTER, GAPS_BEFORE, GAPS_AFTER, UNPLANNED)
 PLANNED_NOTE = (
     "Means over runs, of all plans for episodes of evaluations or of training. Lacking: prerequisites that a plan's "
     "steps lack by the hint's rules, before the reflection and after it; with gaps: the share of plans that lack any; "
@@ -48,6 +46,10 @@ ROUTED = (
     "System 1's", "reached by System 1", "performer's", "reached by the performer", "not proficient", "not in memory",
     "unscored",
 )  # fmt: skip
+ROUTED_KEYS = (
+    "learner", "learner_reached", "performer", "performer_reached", "not_proficient", "not_in_memory", "unscored",
+)  # fmt: skip
+"""Their keys in summary.json."""
 WHY = (NOT_PROFICIENT, ABSENT, UNSCORED)
 """Reasons of the log `routes`, in the order of the last columns of `ROUTED`."""
 ROUTED_NOTE = (
@@ -79,18 +81,6 @@ COST_NOTE = (
 )
 
 
-class Numbers(NamedTuple):
-    """Estimates of several quantities for a row on one task; intervals are over its runs."""
-
-    label: str
-    task: str
-    runs: int
-    numbers: Mapping[str, Interval]
-    """Name -> the estimate; NaN if no run has it."""
-    kind: str = ""
-    """Kind of episodes, `evaluation` or `training`; "" if the row has one kind."""
-
-
 class QuestionCosts(NamedTuple):
     """What the questions of a row's runs on one task cost."""
 
@@ -107,27 +97,17 @@ class QuestionCosts(NamedTuple):
     """Key of `USED` -> use in training, the mean over runs."""
 
 
-class RememberedSubgoals(NamedTuple):
-    """The sub-goals in memory of a row's runs on one task."""
-
-    label: str
-    task: str
-    cell: str
-    subgoals: Mapping[str, tuple[int, int, float]]
-    """Sub-goal -> attempts and completed ones of all runs, and the mean proficiency, NaN where no run has a score; most
-    attempted first."""
-
-
 # Who acted
 
 
-def acted(source: Source) -> list[Numbers]:
-    """Return the quantities `ACTED` of each run's last evaluation, one row per cell."""
-    return _over_runs(source, _last(source.rows("trials", *COUNTS)), ACTED, of_trials)
+def acted(source: Source) -> list[Quantities]:
+    """Return the shares and counts of each run's last evaluation, one row per cell."""
+    rows = source.rows("trials", *COUNTS)
+    return quantities.of_runs(source, quantities.last_evaluation(rows), of_trials)
 
 
 def of_trials(rows: pd.DataFrame) -> dict[str, float]:
-    """Return the quantities `ACTED` of one run, given its records of the log `trials`; NaN for what its agent does not
+    """Return the quantities of one run, given its records of the log `trials`; NaN for what its agent does not
     count, and for shares of no steps."""
     steps, episodes = float(rows["steps"].sum()), len(rows)
     fast, emergencies = (float(rows[name].sum()) if _counted(rows, name) else NAN for name in ("fast", "emergencies"))
@@ -146,26 +126,16 @@ def _counted(rows: pd.DataFrame, name: str) -> bool:
     return name in rows and bool(rows[name].notna().all())
 
 
-def acted_tables(estimates: Sequence[Numbers]) -> list[Grid]:
-    """Return a table for each task of the quantities `ACTED` by row."""
-    grids_of_tasks = []
-    for task in dict.fromkeys(row.task for row in estimates):
-        lines = {row.label: tuple(row.numbers.values()) for row in estimates if row.task == task}
-        grids_of_tasks.append(Grid(f"{task}: who acted", ACTED, lines, ACTED_NOTE))
-    return grids_of_tasks
-
-
 # Plans and routes
 
 
-def planned(source: Source) -> list[Numbers]:
-    """Return the quantities `PLANNED`: per cell a row for plans of evaluations and one for plans of training."""
+def planned(source: Source) -> list[Quantities]:
+    """Return what plans lacked: per cell a row for plans of evaluations and one for plans of training."""
     rows = source.rows("plans", "first", "final", "lacking", "still_lacking")
     is_training = _trained(rows)
     return [
-        row._replace(kind=kind)
-        for kind, kind_rows in (("evaluation", rows[~is_training]), ("training", rows[is_training]))
-        for row in _over_runs(source, kind_rows, PLANNED, of_plans)
+        *quantities.of_runs(source, rows[~is_training], of_plans, "evaluation"),
+        *quantities.of_runs(source, rows[is_training], of_plans, "training"),
     ]
 
 
@@ -179,7 +149,7 @@ def _trained(plans: pd.DataFrame) -> Array:
 
 
 def of_plans(rows: pd.DataFrame) -> dict[str, float]:
-    """Return the quantities `PLANNED` of one run, given its records of the log `plans`."""
+    """Return the quantities of one run, given its records of the log `plans`."""
     before, after = rows["lacking"].astype(float), rows["still_lacking"].astype(float)
     return {
         BEFORE: float(before.mean()),
@@ -190,9 +160,10 @@ def of_plans(rows: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def routed(source: Source) -> list[Numbers]:
-    """Return the quantities `ROUTED` of each run's last evaluation, one row per cell."""
-    return _over_runs(source, _last(source.rows("routes", "trial", "by", "why", "reached")), ROUTED, of_routes)
+def routed(source: Source) -> list[Quantities]:
+    """Return how sub-goals of each run's last evaluation were routed, one row per cell."""
+    rows = source.rows("routes", "trial", "by", "why", "reached")
+    return quantities.of_runs(source, quantities.last_evaluation(rows), of_routes)
 
 
 def of_routes(rows: pd.DataFrame) -> dict[str, float]:
@@ -207,28 +178,13 @@ def of_routes(rows: pd.DataFrame) -> dict[str, float]:
     return dict(zip(ROUTED, numbers, strict=True))
 
 
-def listed(heading: str, names: Sequence[str], note: str, kinds: bool, estimates: Sequence[Numbers]) -> list[Listing]:
-    """Return a table of these estimates for the page. `kinds`: whether it has a column for the kind of episodes."""
-    lines = [
-        (row.label, row.task, *((row.kind,) * kinds), *(tables.spread(interval) for interval in row.numbers.values()))
-        for row in sorted(estimates, key=lambda row: row.task)
-    ]
-    columns = ("task", *("episodes of",) * kinds, *names)
-    return [Listing(heading, columns, lines, on="page", words=1 + kinds, note=note)] if lines else []
-
-
 # Memory
 
 
-def remembered(source: Source) -> list[RememberedSubgoals]:
-    """Return the sub-goals in memory after the last scores, one row per cell."""
+def remembered(source: Source) -> list[CellLog]:
+    """Return the records of the sub-goals in memory, one log per cell."""
     rows = source.rows("memory", "verb", "noun", "attempts", "completed", "proficiency")
-    memories = []
-    for cell in source.study.cells:
-        cell_rows = _named(rows[rows["cell"] == cell.id])
-        if not cell_rows.empty:
-            memories.append(RememberedSubgoals(*_place(source, cell), cell.id, of_memory(cell_rows)))
-    return memories
+    return by_cell(source.study.cells, _named(rows), source.labels)
 
 
 def of_memory(rows: pd.DataFrame) -> dict[str, tuple[int, int, float]]:
@@ -252,35 +208,49 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
     return named_rows if "proficiency" in named_rows else named_rows.assign(proficiency=NAN)
 
 
-def memory_listings(memories: Sequence[RememberedSubgoals]) -> list[Listing]:
+def memory_listings(memories: Sequence[CellLog]) -> list[Listing]:
     """Return a table for the page of each row's most often attempted sub-goals in memory."""
     lines = []
-    for row in memories:
-        for name, (attempts, completed, p) in [*row.subgoals.items()][:MOST]:
-            score = maybe(None if np.isnan(p) else p, 2)
-            lines.append((row.label, row.task, name, f"{attempts:,}", f"{completed:,}", score))
-        if (omitted := len(row.subgoals) - MOST) > 0:
-            lines.append((row.label, row.task, f"{omitted} further ones, left out", "", "", ""))
+    for log in memories:
+        ranked = [
+            (log.task_id, name, f"{attempts:,}", f"{completed:,}", maybe(None if np.isnan(p) else p, 2))
+            for name, (attempts, completed, p) in of_memory(log.records).items()
+        ]
+        lines += [(log.label, *line) for line in ranked[:MOST]]
+        if (omitted := len(ranked) - MOST) > 0:
+            lines.append((log.label, log.task_id, f"{omitted} further ones, left out", "", "", ""))
     columns = ("task", "sub-goal", "attempts", "completed", "p")
     return [Listing("System 1's memory", columns, lines, on="page", words=2, note=MEMORY_NOTE)] if lines else []
 
 
-def memory_drawings(memories: Sequence[RememberedSubgoals], source: Source) -> list[Drawing]:
+def memory_drawings(memories: Sequence[CellLog], source: Source) -> list[Drawing]:
     """Draw the proficiencies of each row's sub-goals over training."""
-    rows, drawings = _named(source.rows("memory")), list[Drawing]()
-    for row in memories:
-        cell_rows = rows[rows["cell"] == row.cell]
-        names = [*row.subgoals][:MOST]
+    drawings = []
+    for log in memories:
         curves = [
-            training.metric(cell_rows[cell_rows["subgoal"] == name], "proficiency", name, source.resamples)
-            for name in names
+            training.metric(log.records[log.records["subgoal"] == name], "proficiency", name, source.resamples)
+            for name in [*of_memory(log.records)][:MOST]
         ]
-        file = figures.file_name("memory", f"{row.task}-{row.label}", [drawing.name for drawing in drawings])
-        title, panel = f"Proficiency of sub-goals\n{row.task}\n{row.label}", training.chart("p", curves, share=True)
+        file = figures.file_name("memory", f"{log.task_id}-{log.label}")
+        title, panel = f"Proficiency of sub-goals\n{log.task_id}\n{log.label}", training.chart("p", curves, share=True)
         places = figures.styles(curve.label for curve in panel.curves)
-        figure = training.drawing(f"{row.task}: {row.label}", file, title, [panel], places)
-        drawings += [figure] if figure else []
-    return drawings
+        drawings.append(training.drawing(f"{log.task_id}: {log.label}", file, title, [panel], places))
+    return figures.numbered(drawings)
+
+
+def memory_plain(memories: Sequence[CellLog]) -> list[dict[str, Any]]:
+    """Return the sub-goals in memory per row and task as JSON data."""
+    return [
+        {
+            "label": log.label,
+            "task": log.task_id,
+            "subgoals": {
+                name: {"attempts": attempts, "completed": completed, "proficiency": None if np.isnan(p) else p}
+                for name, (attempts, completed, p) in of_memory(log.records).items()
+            },
+        }
+        for log in memories
+    ]
 
 
 # What it cost
@@ -290,42 +260,38 @@ def question_costs(source: Source) -> list[QuestionCosts]:
     """Return what questions to models cost, one row per cell that has the log `trials`."""
     plans = source.rows("plans", "trial") if "plans" in source.needs else None
     trials, evaluations = source.rows("trials", "trial", "steps"), source.rows(EVALUATIONS)
-    ledger, spending = source.rows("ledger"), source.rows("spending")
+    spending = source.rows("spending")
     costs = []
-    for cell in source.study.cells:
-        cell_ledgers = {
-            name: rows[rows["cell"] == cell.id] for name, rows in (("ledger", ledger), ("spending", spending))
-        }
-        if cell_ledgers["ledger"].empty or trials[trials["cell"] == cell.id].empty:
-            continue
-        runs = []
-        for seed, episodes in evaluations[evaluations["cell"] == cell.id].groupby("seed"):
-            run_ledgers = {name: rows[rows["seed"] == seed] for name, rows in cell_ledgers.items()}
-            run_plans = None if plans is None else plans[(plans["cell"] == cell.id) & (plans["seed"] == seed)]
-            if not run_ledgers["ledger"].empty:
-                run_trials = trials[(trials["cell"] == cell.id) & (trials["seed"] == seed)]
+    for log in by_cell(source.study.cells, source.rows("ledger"), source.labels):
+        cell, runs = log.cell.id, []
+        played = of_cell(evaluations, cell) if len(of_cell(trials, cell)) else evaluations.iloc[:0]
+        for seed, episodes in played.groupby("seed"):
+            ledger, run_spending, run_trials = (of_cell(rows, cell, seed) for rows in (log.records, spending, trials))
+            if len(ledger):
+                run_plans = None if plans is None else of_cell(plans, cell, seed)
                 fast_steps = float(run_trials["fast"].sum()) if "fast" in run_trials else 0.0
-                usage = of_ledger(run_ledgers["ledger"], run_ledgers["spending"], run_plans, fast_steps)
-                runs.append((usage, episodes["success"].astype(bool)))
+                usage = of_ledger(ledger, run_spending, run_plans, fast_steps)
+                runs.append((usage, episodes["success"].to_numpy(bool)))
         if runs:
-            costs.append(_costs_of_cell(source, cell, runs))
+            costs.append(_costs_of_cell(log, runs, source.resamples))
     return costs
 
 
 def _costs_of_cell(
-    source: Source, cell: Any, runs: Sequence[tuple[Mapping[str, tuple[float, float]], Any]]
+    log: CellLog, runs: Sequence[tuple[Mapping[str, tuple[float, float]], Array]], reps: int
 ) -> QuestionCosts:
-    label, task = _place(source, cell)
-    outcomes = np.concatenate([np.asarray(success, bool) for _, success in runs])
-    episodes, successes = len(outcomes), int(outcomes.sum())
-    per_episode, per_success, per_training = {}, dict[str, float | None](), {}
-    for name in USED:
-        amounts = [usage[name][0] for usage, _ in runs]
-        ratios = np.array([amount / len(success) for amount, (_, success) in zip(amounts, runs, strict=True)])
-        per_episode[name] = grids.over_runs(ratios, source.resamples, label)
-        per_success[name] = sum(amounts) / successes if successes else None
-        per_training[name] = sum(usage[name][1] for usage, _ in runs) / len(runs)
-    return QuestionCosts(label, task, len(runs), episodes, successes, per_episode, per_success, per_training)
+    episodes, successes = (sum(int(count(success)) for _, success in runs) for count in (len, np.sum))
+    ratios = {name: np.array([usage[name][0] / len(success) for usage, success in runs]) for name in USED}
+    return QuestionCosts(
+        log.label,
+        log.task_id,
+        len(runs),
+        episodes,
+        successes,
+        {name: grids.over_runs(shares, reps, log.label) for name, shares in ratios.items()},
+        {name: sum(usage[name][0] for usage, _ in runs) / successes if successes else None for name in USED},
+        {name: sum(usage[name][1] for usage, _ in runs) / len(runs) for name in USED},
+    )
 
 
 def of_ledger(
@@ -389,91 +355,26 @@ def cost_plain(costs: Sequence[QuestionCosts]) -> list[dict[str, Any]]:
     """Return the costs of questions per row and task as JSON data."""
     return [
         {
-            "label": row.label, "task": row.task, "runs": row.runs, "episodes": row.episodes,
-            "successes": row.successes,
+            **row._asdict(),
             "per_episode": {name: export.spread(interval) for name, interval in row.per_episode.items()},
-            "per_success": dict(row.per_success), "training": dict(row.training),
         }
         for row in costs
-    ]  # fmt: skip
+    ]
 
 
-# Shared
-
-
-def _place(source: Source, cell: Any) -> tuple[str, str]:
-    return source.labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
-
-
-def _last(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the records of each run's last evaluation."""
-    return rows[rows["step"] == rows.groupby(["cell", "seed"])["step"].transform("max")] if len(rows) else rows
-
-
-def _over_runs(
-    source: Source, rows: pd.DataFrame, names: Sequence[str], of_run: Callable[[pd.DataFrame], Mapping[str, float]]
-) -> list[Numbers]:
-    """Return one row per cell that has records: the means over its runs of `of_run(records of the run)`, for the keys
-    `names`."""
-    estimates = []
-    for cell in source.study.cells:
-        cell_rows = rows[rows["cell"] == cell.id]
-        runs = [of_run(run) for _, run in cell_rows.groupby("seed")]
-        if not runs:
-            continue
-        label, task = _place(source, cell)
-        values = {name: np.array([run[name] for run in runs], float) for name in names}
-        numbers = {
-            name: grids.over_runs(run_values, source.resamples, label) if np.isfinite(run_values).any() else NONE
-            for name, run_values in values.items()
-        }
-        estimates.append(Numbers(label, task, len(runs), numbers))
-    return estimates
-
-
-def plain(estimates: Sequence[Numbers]) -> list[dict[str, Any]]:
-    """Return these estimates per row and task as JSON data."""
-    return [
-        {
-            "label": row.label, "task": row.task, "runs": row.runs,
-            **({"episodes": row.kind} if row.kind else {}),
-            **{name.strip().replace(" ", "_"): export.spread(interval) for name, interval in row.numbers.items()},
-        }
-        for row in estimates
-    ]  # fmt: skip
-
-
-def routed_plain(estimates: Sequence[Numbers]) -> list[dict[str, Any]]:
-    """Return how sub-goals were routed, per row and task, as JSON data."""
-    keys = (
-        "learner", "learner_reached", "performer", "performer_reached", "not_proficient", "not_in_memory", "unscored",
-    )  # fmt: skip
-    return [
-        {
-            "label": row.label, "task": row.task, "runs": row.runs,
-            **{key: export.spread(interval) for key, interval in zip(keys, row.numbers.values(), strict=True)},
-        }
-        for row in estimates
-    ]  # fmt: skip
-
-
-def memory_plain(memories: Sequence[RememberedSubgoals]) -> list[dict[str, Any]]:
-    """Return the sub-goals in memory per row and task as JSON data."""
-    return [
-        {
-            "label": row.label, "task": row.task,
-            "subgoals": {
-                name: {"attempts": attempts, "completed": completed, "proficiency": None if np.isnan(p) else p}
-                for name, (attempts, completed, p) in row.subgoals.items()
-            },
-        }
-        for row in memories
-    ]  # fmt: skip
+def _plain(rows: Sequence[Quantities], keys: Sequence[str] = ()) -> list[dict[str, Any]]:
+    return [quantities.plain(row, keys) for row in rows]
 
 
 SECTIONS = (
     Section(
-        name="acted", title="Who acted", order=850, needs=("trials",), load=acted, tables=acted_tables, plain=plain
+        name="acted",
+        title="Who acted",
+        order=850,
+        needs=("trials",),
+        load=acted,
+        tables=partial(quantities.grids, subject="who acted", note=ACTED_NOTE),
+        plain=_plain,
     ),
     Section(
         name="plans",
@@ -481,8 +382,8 @@ SECTIONS = (
         order=852,
         needs=("plans",),
         load=planned,
-        listings=partial(listed, "Plans", PLANNED, PLANNED_NOTE, True),
-        plain=plain,
+        listings=partial(quantities.listing, heading="Plans", note=PLANNED_NOTE),
+        plain=_plain,
     ),
     Section(
         name="routes",
@@ -490,8 +391,8 @@ SECTIONS = (
         order=854,
         needs=("routes",),
         load=routed,
-        listings=partial(listed, "Sub-goals by system", ROUTED, ROUTED_NOTE, False),
-        plain=routed_plain,
+        listings=partial(quantities.listing, heading="Sub-goals by system", note=ROUTED_NOTE),
+        plain=partial(_plain, keys=ROUTED_KEYS),
     ),
     Section(
         name="proficiencies",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from guidebench.harness.statistics import Interval
-from guidebench.reports.sections import Section, Source
-from guidebench.reports.summary import export, grids
-from guidebench.reports.summary.grids import Grid
+from guidebench.reports.sections import Section, Source, quantities
+from guidebench.reports.sections.quantities import Quantities
 from guidebench.reports.summary.listings import Listing
+from guidebench.reports.summary.records import by_task, of_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +21,6 @@ ACHIEVED_COLUMNS = ("episode", "goals", "count")
 QUESTIONS, FAILED, GOALS_PER_STATE = "questions per million steps", "failed", "goals per state"
 UNKNOWN, SENSELESS = "unknown goals", "senseless goals"
 ACHIEVED, DISTINCT, SHARE = "achieved per episode", "distinct achieved", "suggested goals achieved"
-NUMBERS = (QUESTIONS, FAILED, GOALS_PER_STATE, UNKNOWN, SENSELESS, ACHIEVED, DISTINCT, SHARE)
 MOST = 30
 """Most goals of a row that are listed."""
 NOTE = (
@@ -40,41 +37,21 @@ LIST_NOTE = (
 )
 
 
-class Goals(NamedTuple):
-    """The goals of a row's runs on one task; intervals are over runs."""
-
-    label: str
-    task: str
-    runs: int
-    numbers: Mapping[str, Interval]
-    """`NUMBERS` -> the estimate; NaN if no run has it."""
-    counts: Mapping[str, tuple[int, int]]
-    """Goal -> states for which it was kept, and episodes that achieved it."""
-
-
-def goals(source: Source) -> list[Goals]:
+def goals(source: Source) -> list[Quantities]:
     """Return one row per cell that has records in the log `goals`."""
     suggested, reached = source.rows("goals", *GOAL_COLUMNS), source.rows("achieved", *ACHIEVED_COLUMNS)
-    goals_of_cells = []
-    for cell in source.study.cells:
-        asked_states, achieved = (rows[rows["cell"] == cell.id] for rows in (suggested, reached))
-        if asked_states.empty:
-            continue
-        label = source.labels.get(cell.id, cell.label)
-        runs = [
-            of_run(run, achieved[achieved["seed"] == seed], cell.steps) for seed, run in asked_states.groupby("seed")
-        ]
-        numbers = {
-            name: grids.over_runs(np.array([run[name] for run in runs]), source.resamples, label) for name in NUMBERS
-        }
-        goals_of_cells.append(
-            Goals(label, f"{cell.suite}/{cell.task}", len(runs), numbers, counts(asked_states, achieved))
-        )
-    return goals_of_cells
+    steps = {cell.id: cell.steps for cell in source.study.cells}
+
+    def of_suggested(run: pd.DataFrame) -> dict[str, float]:
+        cell, seed = run.iloc[0][["cell", "seed"]]
+        return of_run(run, of_cell(reached, cell, seed), steps[cell])
+
+    rows = quantities.of_runs(source, suggested, of_suggested)
+    return [row._replace(details=counts(row.log.records, of_cell(reached, row.log.cell.id))) for row in rows]
 
 
 def of_run(suggested: pd.DataFrame, reached: pd.DataFrame, steps: int) -> dict[str, float]:
-    """Return the quantities `NUMBERS` of one run of so many steps, given its records of the logs `goals` and
+    """Return the quantities of one run of so many steps, given its records of the logs `goals` and
     `achieved`; NaN where nothing was proposed, or no episode ended."""
     proposed, kept_goals, achieved_goals = suggested["proposed"].sum(), _distinct(suggested), _distinct(reached)
     nothing = float("nan")
@@ -106,42 +83,26 @@ def _distinct(rows: pd.DataFrame) -> set[str]:
     return {goal for names in rows["goals"] for goal in names.split(", ") if goal}
 
 
-def tables(goals_of_cells: Sequence[Goals]) -> list[Grid]:
-    """Return a table by task of what was suggested and achieved."""
-    grids_of_tasks = []
-    for task in dict.fromkeys(row.task for row in goals_of_cells):
-        members = [row for row in goals_of_cells if row.task == task]
-        lines = {row.label: tuple(row.numbers[name] for name in NUMBERS) for row in members}
-        runs = "; ".join(f"{row.label}: runs: {row.runs}" for row in members)
-        grids_of_tasks.append(Grid(f"{task}: suggested goals", NUMBERS, lines, f"{NOTE} {runs}."))
-    return grids_of_tasks
-
-
-def listings(goals_of_cells: Sequence[Goals]) -> list[Listing]:
+def listings(goals_of_cells: Sequence[Quantities]) -> list[Listing]:
     """Return a table by task of each row's goals."""
     tables_of_tasks = []
-    for task in dict.fromkeys(row.task for row in goals_of_cells if row.counts):
+    for task, rows in by_task(row for row in goals_of_cells if row.details).items():
         lines: list[tuple[str, ...]] = []
-        for row in (row for row in goals_of_cells if row.task == task and row.counts):
-            for goal, (states, episodes) in [*row.counts.items()][:MOST]:
-                lines.append((row.label, goal, f"{states:,}", f"{episodes:,}"))
-            if (omitted := len(row.counts) - MOST) > 0:
-                lines.append((row.label, f"{omitted} further goals, left out", "", ""))
+        for row in rows:
+            ranked = [(goal, *map("{:,}".format, numbers)) for goal, numbers in row.details.items()]
+            lines += quantities.leading(row.label, ranked, MOST, "further goals")
         heading = f"{task}: goals by how often they were achieved"
         tables_of_tasks.append(Listing(heading, ("goal", "states", "episodes"), lines, words=1, note=LIST_NOTE))
     return tables_of_tasks
 
 
-def plain(goals_of_cells: Sequence[Goals]) -> list[dict[str, Any]]:
+def plain(goals_of_cells: Sequence[Quantities]) -> list[dict[str, Any]]:
     """Return the numbers per row and task as JSON data."""
     return [
         {
-            "label": row.label,
-            "task": row.task,
-            "runs": row.runs,
-            **{name.replace(" ", "_"): export.spread(interval) for name, interval in row.numbers.items()},
+            **quantities.plain(row),
             "goals": {
-                goal: {"states": states, "episodes": episodes} for goal, (states, episodes) in row.counts.items()
+                goal: {"states": states, "episodes": episodes} for goal, (states, episodes) in row.details.items()
             },
         }
         for row in goals_of_cells
@@ -155,7 +116,7 @@ SECTIONS = (
         order=840,
         needs=("goals", "achieved"),
         load=goals,
-        tables=tables,
+        tables=partial(quantities.grids, subject="suggested goals", note=NOTE, counts=lambda row: f"runs: {row.runs}"),
         listings=listings,
         plain=plain,
     ),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from guidebench.reports.rendering.figures import Drawing
 from guidebench.reports.sections import Section, Source, training
+from guidebench.reports.sections.training import SUCCESS_PANEL, Panel
 
-PANELS: Mapping[str, str] = {
-    "mean dense reward of a batch": "guide/reward",
-    "loss of projections": "guide/loss",
-    "agreement with distances": "guide/agreement",
-    "frames of success": "guide/positives",
-}
-"""Axis of a panel -> its metric."""
+POSITIVES = "guide/positives"
+PANELS = (
+    SUCCESS_PANEL,
+    Panel("mean dense reward of a batch", {"guide/reward": ""}),
+    Panel("loss of projections", {"guide/loss": ""}),
+    Panel("agreement with distances", {"guide/agreement": ""}),
+    Panel("frames of success", {POSITIVES: ""}),
+)
 WORDS = (
     "Below the success rate: the mean over a batch of the dense reward, before its weight ρ; the loss by which the "
     "projections learn, which ranks frames until the first success and tells successes from failures after it; before "
@@ -23,7 +25,10 @@ WORDS = (
 
 
 def _drawings(_: None, source: Source) -> Sequence[Drawing]:
-    return training.beside(source, PANELS, "guide/positives", "projections", "Dense reward and projections")
+    metrics = source.rows("metrics")
+    cells = set(metrics.loc[metrics[POSITIVES].notna(), "cell"]) if POSITIVES in metrics else set()
+    title = "Dense reward and projections"
+    return training.beside(source, PANELS, {"metrics": metrics}, cells, "projections", title)
 
 
 SECTIONS = (

@@ -11,6 +11,7 @@ import numpy as np
 
 from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
+from guidebench.harness.grouping import grouped
 from guidebench.harness.interfaces import Array
 from guidebench.harness.records.study import QUESTIONS
 from guidebench.harness.texts import brief
@@ -24,6 +25,7 @@ from guidebench.reports.rendering.figures import Drawing, literal
 from guidebench.reports.runs import episodes
 from guidebench.reports.runs.reading import pixels
 from guidebench.reports.sections import Section, Source
+from guidebench.reports.summary.records import value_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,7 +170,7 @@ def _array(text: Any, name: str, counts: tuple[int, int], widths: tuple[int, ...
 
 def _setting(settings: Mapping[str, Any], name: str) -> float:
     setting = settings.get(name)
-    number = setting.get("value") if isinstance(setting, Mapping) else setting
+    number = value_of(setting)
     if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 <= number < FAR:
         raise UserError(f"{name} is {brief(repr(number), 60)} in the cell's record; expected a number of at least 0")
     return float(number)
@@ -196,19 +198,14 @@ def _decoded(png: bytes) -> Array:
 
 def drawings(all_scenes: Sequence[Scenes], source: Source) -> list[Drawing]:
     """Draw the episodes of each row in a figure, with the dense reward as a field over their views."""
-    row_figures: list[Drawing] = []
-    for row_scenes in all_scenes:
-        name = figures.file_name(
-            "fields",
-            f"{row_scenes.row.task_id}-{row_scenes.row.label}",
-            [figure.name for figure in row_figures],
+    return figures.numbered(
+        drawing(
+            f"{row_scenes.row.task_id}: {row_scenes.row.label}, seed {row_scenes.seed}",
+            figures.file_name("fields", f"{row_scenes.row.task_id}-{row_scenes.row.label}"),
+            row_scenes.scenes,
         )
-        row_figures.append(
-            drawing(
-                f"{row_scenes.row.task_id}: {row_scenes.row.label}, seed {row_scenes.seed}", name, row_scenes.scenes
-            )
-        )
-    return row_figures
+        for row_scenes in all_scenes
+    )
 
 
 def drawing(label: str, name: str, scenes: Sequence[Scene]) -> Drawing:
@@ -291,11 +288,10 @@ def _view(frame: Array | None, side: bool) -> Array | None:
 def _numbered(way: Array) -> dict[tuple[float, float], str]:
     """Return place -> the numbers, from 1 and joined by commas, of the waypoints at it, for waypoints [m, 2] in
     pixels."""
-    numbers_at: dict[tuple[float, float], list[int]] = {}
-    for number, place in enumerate(way.round(1).tolist()):
-        if np.isfinite(place).all():
-            numbers_at.setdefault((place[0], place[1]), []).append(number + 1)
-    return {place: ",".join(map(str, numbers)) for place, numbers in numbers_at.items()}
+    rounded = way.round(1).tolist()
+    places = grouped(range(len(rounded)), lambda index: (rounded[index][0], rounded[index][1]))
+    finite = {place: indices for place, indices in places.items() if np.isfinite(place).all()}
+    return {place: ",".join(str(index + 1) for index in indices) for place, indices in finite.items()}
 
 
 SECTIONS = (

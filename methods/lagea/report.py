@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness.statistics import Interval
 from guidebench.reports.rendering import figures
-from guidebench.reports.rendering.figures import Chart, Drawing, literal
-from guidebench.reports.sections import Section, Source, training
-from guidebench.reports.summary import export, grids
-from guidebench.reports.summary.grids import Grid
+from guidebench.reports.rendering.figures import Drawing, literal
+from guidebench.reports.sections import Section, Source, quantities, training
+from guidebench.reports.sections.quantities import Quantities
+from guidebench.reports.sections.training import SUCCESS_PANEL, Panel
 from guidebench.reports.summary.listings import Listing
+from guidebench.reports.summary.records import by_task, of_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,12 +27,25 @@ SHAPING_COLUMNS = ("episode", "frame", "success", "goal", "feedback", "fused")
 """Columns of the log `shaping` that are read."""
 ACCURACY, FAILURE = "accuracy of the outcome", "always failure"
 EMPTY, RETRIES = "empty", "retries"
-NUMBERS = (ACCURACY, FAILURE, EMPTY, RETRIES)
 THIRDS = ("first third", "second third", "last third")
 CODES, CODE = 16, 60
 """Most codes of a row that are listed, and most characters of one."""
 PARTS: Mapping[str, str] = {"goal": "goal reward", "feedback": "feedback reward", "fused": "dense reward"}
 """Column of the log `shaping` -> its name in a figure."""
+SUCCESSES, FAILURES = "guide/success_cosine", "guide/failure_cosine"
+ALIGNMENT = (
+    Panel("mean ψ", {SUCCESSES: "successes", FAILURES: "failures"}),
+    Panel("gap of ψ", {"gap": ""}),
+    SUCCESS_PANEL,
+    Panel("loss", {"guide/bce": "calibration", "guide/nce": "discrimination", "guide/contrast": "refinement"}),
+)
+"""The alignment of one cell over training (LaGEA, figure 6)."""
+WEIGHTS = (
+    Panel("weight ρ", {"guide/rho": ""}),
+    Panel("share α of feedback", {"guide/alpha": ""}),
+    Panel("progress P", {"guide/progress": ""}),
+    Panel("weight of key frames", {"weight": ""}, "keyframes", bins=True),
+)
 NOTE = (
     "Means over runs of each run's episodes. Accuracy: how often the outcome that the model states is whether the "
     "episode succeeded, of the episodes with a stated outcome; always failure: how often that answer would have been "
@@ -50,21 +64,6 @@ WORDS = (
 )
 
 
-class Feedback(NamedTuple):
-    """The feedback that a row's runs received on one task; intervals are over runs."""
-
-    label: str
-    task: str
-    episodes: int
-    runs: int
-    numbers: Mapping[str, Interval]
-    """`NUMBERS` -> the estimate; NaN if no run has it."""
-    codes: Mapping[str, tuple[float, ...]]
-    """Code -> its share in each of `THIRDS`, most frequent first."""
-    counts: tuple[int, ...]
-    """Episodes with a code in each of `THIRDS`."""
-
-
 class Traced(NamedTuple):
     """The dense reward along one episode of a run."""
 
@@ -79,28 +78,13 @@ class Traced(NamedTuple):
     """Whether each step was a success, [n]."""
 
 
-def feedback(source: Source) -> list[Feedback]:
+def feedback(source: Source) -> list[Quantities]:
     """Return one row per cell that has records in the log `feedback`."""
-    rows = source.rows("feedback", *FEEDBACK_COLUMNS)
-    feedback_rows = []
-    for cell in source.study.cells:
-        cell_rows = _of(rows, cell.id)
-        if cell_rows.empty:
-            continue
-        label = source.labels.get(cell.id, cell.label)
-        runs = [of_run(run) for _, run in cell_rows.groupby("seed")]
-        numbers = {
-            name: grids.over_runs(np.array([run[name] for run in runs]), source.resamples, label) for name in NUMBERS
-        }
-        shares, counts = codes(cell_rows, cell.steps)
-        feedback_rows.append(
-            Feedback(label, f"{cell.suite}/{cell.task}", len(cell_rows), len(runs), numbers, shares, counts)
-        )
-    return feedback_rows
+    return quantities.of_runs(source, source.rows("feedback", *FEEDBACK_COLUMNS), of_run)
 
 
 def of_run(rows: pd.DataFrame) -> dict[str, float]:
-    """Return the quantities `NUMBERS` of one run, given its records of the log `feedback`; NaN if no outcome was
+    """Return the quantities of one run, given its records of the log `feedback`; NaN if no outcome was
     stated."""
     stated = rows[rows["outcome"].isin(["success", "failure"]) & ~rows["empty"].astype(bool)]
     succeeded = stated["succeeded"].astype(bool)
@@ -130,31 +114,23 @@ def codes(rows: pd.DataFrame, steps: int) -> tuple[dict[str, tuple[float, ...]],
     return shares_by_third, tuple(counts)
 
 
-def tables(feedback_rows: Sequence[Feedback]) -> list[Grid]:
-    """Return a table for each task of the quantities `NUMBERS` by row."""
-    grids_of_tasks = []
-    for task in dict.fromkeys(row.task for row in feedback_rows):
-        members = [row for row in feedback_rows if row.task == task]
-        counts = "; ".join(f"{row.label}: {row.episodes:,} episodes, runs: {row.runs}" for row in members)
-        lines = {row.label: tuple(row.numbers[name] for name in NUMBERS) for row in members}
-        grids_of_tasks.append(Grid(f"{task}: feedback on episodes", NUMBERS, lines, f"{NOTE} {counts}."))
-    return grids_of_tasks
-
-
-def listings(feedback_rows: Sequence[Feedback]) -> list[Listing]:
+def listings(feedback_rows: Sequence[Quantities]) -> list[Listing]:
     """Return a table by task of each row's codes over training."""
     tables_of_tasks = []
-    for task in dict.fromkeys(row.task for row in feedback_rows if row.codes):
+    for task, rows in by_task(feedback_rows).items():
         lines: list[tuple[str, ...]] = []
-        for row in (row for row in feedback_rows if row.task == task and row.codes):
-            for code, shares in list(row.codes.items())[:CODES]:
-                percentages = ("—" if np.isnan(share) else f"{100 * share:.0f} %" for share in shares)
-                lines.append((row.label, _short(code), *percentages))
-            if (omitted := len(row.codes) - CODES) > 0:
-                lines.append((row.label, f"{omitted} rarer codes, left out", "", "", ""))
-            lines.append((row.label, "episodes with a code", *(f"{count:,}" for count in row.counts)))
-        heading = f"{task}: codes of feedback over training"
-        tables_of_tasks.append(Listing(heading, ("code", *THIRDS), lines, words=1, note=CODE_NOTE))
+        for row in rows:
+            shares, counts = codes(row.log.records, row.log.cell.steps)
+            ranked = [
+                (_short(code), *("—" if np.isnan(share) else f"{100 * share:.0f} %" for share in thirds))
+                for code, thirds in shares.items()
+            ]
+            if ranked:
+                lines += quantities.leading(row.label, ranked, CODES, "rarer codes")
+                lines.append((row.label, "episodes with a code", *(f"{count:,}" for count in counts)))
+        if lines:
+            heading = f"{task}: codes of feedback over training"
+            tables_of_tasks.append(Listing(heading, ("code", *THIRDS), lines, words=1, note=CODE_NOTE))
     return tables_of_tasks
 
 
@@ -162,17 +138,17 @@ def _short(code: str) -> str:
     return code if len(code) <= CODE else f"{code[: CODE - 1]}…"
 
 
-def plain(feedback_rows: Sequence[Feedback]) -> list[dict[str, Any]]:
+def plain(feedback_rows: Sequence[Quantities]) -> list[dict[str, Any]]:
     """Return the feedback's statistics per row and task as JSON data."""
     return [
         {
             "label": row.label,
-            "task": row.task,
-            "episodes": row.episodes,
-            "runs": row.runs,
-            **{name.replace(" ", "_"): export.spread(interval) for name, interval in row.numbers.items()},
+            "task": row.task_id,
+            "episodes": len(row.log.records),
+            **quantities.plain(row),
             "codes": {
-                code: [None if np.isnan(share) else share for share in shares] for code, shares in row.codes.items()
+                code: [None if np.isnan(share) else share for share in shares]
+                for code, shares in codes(row.log.records, row.log.cell.steps)[0].items()
             },
         }
         for row in feedback_rows
@@ -183,58 +159,18 @@ def drawings(_: None, source: Source) -> list[Drawing]:
     """Draw for each row the rewards along episodes and the alignment, and for each task the weights of all rows."""
     logs = {name: source.rows(name) for name in ("metrics", "keyframes")}
     logs["shaping"] = source.rows("shaping", *SHAPING_COLUMNS)
-    row_figures: list[Drawing] = []
+    if {SUCCESSES, FAILURES} <= set(logs["metrics"]):
+        logs["metrics"] = logs["metrics"].assign(gap=logs["metrics"][SUCCESSES] - logs["metrics"][FAILURES])
     drawn_cells = set(logs["shaping"]["cell"]) | set(logs["keyframes"]["cell"])
-    rows = [row for row in source.summary.rows if row.cell.id in drawn_cells and row.label in source.places]
-    for row in rows:
-        cell_logs = {name: _of(log, row.cell.id) for name, log in logs.items()}
-        file = figures.file_name("episode", f"{row.task_id}-{row.label}", [figure.name for figure in row_figures])
-        row_figures += along(f"{row.task_id}: {row.label}", file, traced(cell_logs["shaping"]))
-        title = f"Alignment of frames and feedback\n{row.task_id}\n{row.label}"
-        charts = alignment(cell_logs["metrics"], source.resamples)
-        charts.insert(2, training.chart(figures.SUCCESS, [training.success(row, "")], share=True))
-        if len(charts) > 1:
-            places = figures.styles(curve.label for chart in charts for curve in chart.curves)
-            file = figures.file_name("alignment", f"{row.task_id}-{row.label}", [figure.name for figure in row_figures])
-            chart_figure = training.drawing(f"{row.task_id}: {row.label}", file, title, charts, places)
-            row_figures += [chart_figure] if chart_figure else []
-    for task in dict.fromkeys(row.task_id for row in rows):
-        members = {row.label: row for row in rows if row.task_id == task}
-        charts = []
-        for axis, name in (("weight ρ", "rho"), ("share α of feedback", "alpha"), ("progress P", "progress")):
-            curves = [
-                training.metric(_of(logs["metrics"], row.cell.id), f"guide/{name}", label, source.resamples)
-                for label, row in members.items()
-            ]
-            charts.append(training.chart(axis, curves))
-        curves = [
-            training.binned(_of(logs["keyframes"], row.cell.id), "weight", row.cell.steps, label, source.resamples)
-            for label, row in members.items()
-        ]
-        charts.append(training.chart("weight of key frames", curves))
-        file = figures.file_name("weights", task, [figure.name for figure in row_figures])
-        chart_figure = training.drawing(task, file, f"Weights of the reward\n{task}", charts, source.places)
-        row_figures += [chart_figure] if chart_figure else []
-    return row_figures
-
-
-def _of(rows: pd.DataFrame, cell: str) -> pd.DataFrame:
-    return rows[rows["cell"] == cell]
-
-
-def alignment(metrics: pd.DataFrame, resamples: int) -> list[Chart]:
-    """Return the panels of one cell's alignment over training (LaGEA, figure 6): mean ψ, its gap, and losses."""
-
-    def curves(names: Mapping[str, str]) -> list[Any]:
-        return [training.metric(metrics, f"guide/{name}", label, resamples) for name, label in names.items()]
-
-    both = {"guide/success_cosine", "guide/failure_cosine"} <= set(metrics)
-    gap = metrics.assign(gap=metrics["guide/success_cosine"] - metrics["guide/failure_cosine"]) if both else metrics
-    return [
-        training.chart("mean ψ", curves({"success_cosine": "successes", "failure_cosine": "failures"})),
-        training.chart("gap of ψ", [training.metric(gap, "gap", "", resamples)]),
-        training.chart("loss", curves({"bce": "calibration", "nce": "discrimination", "contrast": "refinement"})),
-    ]
+    row_figures: list[Drawing | None] = []
+    for row in source.summary.rows:
+        if row.cell.id in drawn_cells and row.label in source.places:
+            file = figures.file_name("episode", f"{row.task_id}-{row.label}")
+            row_figures += along(f"{row.task_id}: {row.label}", file, traced(of_cell(logs["shaping"], row.cell.id)))
+            title = "Alignment of frames and feedback"
+            row_figures.append(training.of_row(row, ALIGNMENT, logs, "alignment", title, source.resamples))
+    weights = training.beside(source, WEIGHTS, logs, drawn_cells, "weights", "Weights of the reward")
+    return figures.numbered([*row_figures, *weights])
 
 
 def traced(rows: pd.DataFrame) -> list[Traced]:
@@ -277,8 +213,7 @@ def along(label: str, name: str, episodes: Sequence[Traced]) -> list[Drawing]:
 def _along(axes: Axes, episode: Traced) -> None:
     axes.axhline(0, color="#BBBBBB", linewidth=0.5)
     for index, (part, rewards) in enumerate(episode.parts.items()):
-        style: Any = {"color": figures.PALETTE[index], "linestyle": figures.LINES[index], "linewidth": 1.0}
-        axes.plot(episode.frames, rewards, label=PARTS[part], **style)
+        axes.plot(episode.frames, rewards, label=PARTS[part], linewidth=1.0, **figures.style(index))
     axes.fill_between(episode.frames, 0, 1, where=episode.success, transform=axes.get_xaxis_transform(),
                       color="#DDDDDD", step="mid", linewidth=0, zorder=0)  # fmt: skip
     axes.set_ylabel("reward")
@@ -292,7 +227,12 @@ SECTIONS = (
         order=820,
         needs=("feedback",),
         load=feedback,
-        tables=tables,
+        tables=partial(
+            quantities.grids,
+            subject="feedback on episodes",
+            note=NOTE,
+            counts=lambda row: f"{len(row.log.records):,} episodes, runs: {row.runs}",
+        ),
         listings=listings,
         plain=plain,
     ),

@@ -66,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
             ours, theirs = _places(name, side, args), _places(reference, stored, args)
             notes += comparability.require(ours, theirs, mixing, (name, reference), strict)
         new = {name: study for side in sides for name, study in side.items()}
-        tasks = {_task_id(cell) for study in new.values() for cell in study.cells}
+        tasks = {cell.task_id for study in new.values() for cell in study.cells}
         chosen = {
-            name: results.select(study, lambda cell: _is_chosen(cell, args) and _task_id(cell) in tasks)
+            name: results.select(study, lambda cell: _is_chosen(cell, args) and cell.task_id in tasks)
             for name, study in {**new, **stored}.items()
         }
         # Stored studies come first: a new study of a cell is its replication, not the other way round.
@@ -98,9 +98,7 @@ def run(args: argparse.Namespace) -> int:
             ]
         ).encode(),
     }
-    for drawing in figures.learning_curves(comparison.summary.rows):
-        contents[f"{drawing.name}.png"], contents[f"{drawing.name}.pdf"] = drawing.png, drawing.pdf
-    files = write(directory, contents)
+    files = write(directory, contents | figures.files(figures.learning_curves(comparison.summary.rows)))
     if args.json:
         print(json.dumps({**document, "files": [str(file) for file in files]}, allow_nan=False))
     else:
@@ -141,11 +139,7 @@ def _places(name: str, side: dict[str, StudyRecord], args: argparse.Namespace) -
 
 def _is_chosen(cell: CellRecord, args: argparse.Namespace) -> bool:
     methods, tasks = (set(filter(None, text.split(","))) for text in (args.method, args.task))
-    return (not methods or cell.method in methods) and (not tasks or bool(tasks & {cell.task, _task_id(cell)}))
-
-
-def _task_id(cell: CellRecord) -> str:
-    return f"{cell.suite}/{cell.task}"
+    return (not methods or cell.method in methods) and (not tasks or bool(tasks & {cell.task, cell.task_id}))
 
 
 def _print(comparison: Compared, files: list[Path]) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.grouping import grouped
 from guidebench.harness.texts import one_line, printable
 
 if TYPE_CHECKING:
@@ -108,9 +109,7 @@ def _print(board: Board, written: list[Path]) -> None:
 
     screen = console()
     titles = {suite.name: suite.title for suite in board.suites}
-    suites: dict[tuple[str, str], list[Entry]] = {}
-    for row in board.entries:
-        suites.setdefault((row.suite, row.tab), []).append(row)
+    suites = grouped(board.entries, lambda row: (row.suite, row.tab))
     for (suite, tab), rows in suites.items():
         print(f"{titles[suite]}, {tab}: {TABS[rows[0].tab]}")
         by_id = {row.id: row for row in rows}

@@ -221,17 +221,6 @@ def _stand_in(text: str) -> tuple[str, str]:
     return theirs, ours
 
 
-def main(argv: list[str]) -> int:
-    """Run `bench report` with `argv` after the subcommand; return the exit code."""
-    parser = argparse.ArgumentParser(prog="bench report", description=HELP)
-    add_arguments(parser)
-    try:
-        return run(parser.parse_args(argv))
-    except UserError as error:
-        print(f"bench report: {error}", file=sys.stderr)
-        return 1
-
-
 def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
     """Write files, name -> content, into a directory, creating it if needed; return their paths. Raise UserError if
     that fails."""
@@ -294,7 +283,3 @@ def tell(notes: Sequence[str], files: list[Path]) -> None:
     print("\nWritten:")
     for file in files:
         print(f"  {file}")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

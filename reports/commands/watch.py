@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import sys
 import webbrowser
 from pathlib import Path
 
@@ -64,18 +63,3 @@ def run(args: argparse.Namespace) -> int:
             signal.signal(signal_number, handler)
     print("bench watch: ended")
     return 0
-
-
-def main(argv: list[str]) -> int:
-    """Run `bench watch` with `argv` after the subcommand; return the exit code."""
-    parser = argparse.ArgumentParser(prog="bench watch", description=HELP)
-    add_arguments(parser)
-    try:
-        return run(parser.parse_args(argv))
-    except UserError as error:
-        print(f"bench watch: {error}", file=sys.stderr)
-        return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -191,20 +190,13 @@ def settings(row: RankedRow) -> tuple[Setting, ...]:
         for name, entry in role_parts.items():
             by_name.setdefault(name, {}).setdefault(entry, []).append(task)
         for name, setting in list(cell.settings.items())[:SETTINGS]:
-            by_name.setdefault(name, {}).setdefault(_text_and_layer(setting), []).append(task)
+            by_name.setdefault(name, {}).setdefault(page.text_and_layer(setting), []).append(task)
     lines = []
     for name, values in by_name.items():
         for (text, layer), task_names in values.items():
             tail = f" ({', '.join(task_names)})" if len(task_names) < len(row.tasks) else ""
             lines.append(Setting(clean(name + tail, 200), clean(text, LONGEST_VALUE), clean(layer, 100)))
     return tuple(lines)
-
-
-def _text_and_layer(setting: Any) -> tuple[str, str]:
-    is_layered = isinstance(setting, Mapping)
-    value = setting.get("value") if is_layered else setting
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text[: 2 * LONGEST_VALUE], str(setting.get("layer") or "") if is_layered else ""
 
 
 def hardware(row: RankedRow) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class Samples:
         for source in {member.source.name: member.source for member in members}.values() if self._room else ():
             places = [(cell, cell.matrix) for cell in source.study.cells if cell.matrix]
             names = {
-                (f"{cell.suite}/{cell.task}", place.name): f"{cell.task}: {place.name}"
+                (cell.task_id, place.name): f"{cell.task}: {place.name}"
                 for cell, place in places
                 if place.reference in references
             }

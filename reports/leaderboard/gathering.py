@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.grouping import grouped
 from guidebench.harness.identity import provenance
 from guidebench.harness.records import schema
 from guidebench.harness.statistics import Interval, Sample
@@ -18,7 +19,7 @@ from guidebench.reports.leaderboard.board import TABS, Board, Details, Entry, Es
 from guidebench.reports.leaderboard.costs import CellCost
 from guidebench.reports.leaderboard.episodes import Screening
 from guidebench.reports.leaderboard.frames import Samples
-from guidebench.reports.leaderboard.rows import Measured, Member, Peers, RankedRow
+from guidebench.reports.leaderboard.rows import Measured, Member, RankedRow
 from guidebench.reports.leaderboard.sources import Source, clean
 from guidebench.reports.summary import comparability, ledger, names, registered
 from guidebench.results.verification.record import Standing
@@ -153,9 +154,7 @@ def _variations(
 
 def _scored(everything: Sequence[RankedRow]) -> list[_Scored]:
     """Return all rows with their scores, intervals, and the reasons why they are not ranked, grouped by peers."""
-    groups: dict[Peers, list[RankedRow]] = {}
-    for row in everything:
-        groups.setdefault(row.peers, []).append(row)
+    groups = grouped(everything, lambda row: row.peers)
     names: dict[str, int] = {}
     scored = []
     for (suite, _, profile, _), peers in groups.items():
@@ -224,13 +223,13 @@ def _related(entries: Sequence[Entry], scored: Sequence[_Scored]) -> list[Entry]
 def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
     """Return row id -> (rank, best and worst rank within its interval) of the rows that are ranked, among peers on the
     same tasks."""
-    groups: dict[tuple[object, ...], list[_Scored]] = {}
-    for row in scored:
-        if not row.apart:
-            measures = tuple((task, measured.cell.score) for task, measured in sorted(row.counted_row.tasks.items()))
-            groups.setdefault((*row.full_row.peers, row.board, measures), []).append(row)
+
+    def contest(row: _Scored) -> tuple[object, ...]:
+        measures = tuple((task, measured.cell.score) for task, measured in sorted(row.counted_row.tasks.items()))
+        return *row.full_row.peers, row.board, measures
+
     ranks = {}
-    for peers in groups.values():
+    for peers in grouped((row for row in scored if not row.apart), contest).values():
         places = ranking.ranks([row.sample for row in peers])
         for row, place in zip(peers, zip(*places, strict=True), strict=True):
             ranks[row.id] = tuple(int(number) for number in place)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from guidebench.harness.grouping import grouped
 from guidebench.harness.interfaces import Score
 from guidebench.harness.records import schema
 from guidebench.harness.records.parts import RecordedPart
@@ -22,6 +23,12 @@ from guidebench.results.evaluations import Evaluations
 TASKS = 500
 """Most tasks of a row."""
 _INSTRUMENTS = ("scripted", "oracle")
+_TELLS: Sequence[Callable[[CellRecord], str]] = (
+    lambda cell: "",
+    lambda cell: cell.learner,
+    lambda cell: json.dumps(dict(sorted(cell.settings.items())), default=str),
+)
+"""What tells rows apart that would share a task, in this order: nothing more, the learner, all settings."""
 _RANKED: Mapping[str, Tab] = {"paper": "paper", "quick": "quick"}
 
 
@@ -140,7 +147,7 @@ def rows(source: Source, cells: Iterable[Measured]) -> list[RankedRow]:
         if measured.cell.matrix is None or measured.cell.matrix.reference == measured.cell.id
     ]
     ranked_rows = []
-    for tell in (_nothing, _learner, _settings):
+    for tell in _TELLS:
         groups = _groups(remaining, tell)
         distinct = {key: members for key, members in groups.items() if not _clash(members)}
         ranked_rows += [_row(source, members, tell(members[0].cell)) for members in distinct.values()]
@@ -151,9 +158,7 @@ def rows(source: Source, cells: Iterable[Measured]) -> list[RankedRow]:
 def measured(source: Source) -> dict[str, Measured]:
     """Return cell id -> the evaluations of its runs at the steps that they share, for the cells of a source that have
     any."""
-    runs: dict[str, list[RunRecord]] = {}
-    for run in source.study.runs:
-        runs.setdefault(run.cell.id, []).append(run)
+    runs = grouped(source.study.runs, lambda run: run.cell.id)
     by_id = {}
     for cell in source.study.cells:
         curves = {}
@@ -217,10 +222,10 @@ def _backend(part: RecordedPart) -> str:
 
 
 def _groups(cells: Iterable[Measured], tell: Callable[[CellRecord], str]) -> dict[tuple[object, ...], list[Measured]]:
-    groups: dict[tuple[object, ...], list[Measured]] = {}
-    for measured in cells:
+
+    def shared(measured: Measured) -> tuple[object, ...]:
         cell = measured.cell
-        key = (
+        return (
             cell.suite,
             cell.profile,
             cell.method,
@@ -233,25 +238,12 @@ def _groups(cells: Iterable[Measured], tell: Callable[[CellRecord], str]) -> dic
             tell(cell),
             cell.task if cell.score.span is None else "",  # without a range, tasks cannot be averaged
         )
-        groups.setdefault(key, []).append(measured)
-    return groups
+
+    return grouped(cells, shared)
 
 
 def _clash(members: Sequence[Measured]) -> bool:
     return len({measured.cell.task for measured in members}) < len(members) or len(members) > TASKS
-
-
-def _nothing(cell: CellRecord) -> str:
-    return ""
-
-
-def _learner(cell: CellRecord) -> str:
-    return cell.learner
-
-
-def _settings(cell: CellRecord) -> str:
-    """Return all settings of a cell as JSON."""
-    return json.dumps({name: setting for name, setting in sorted(cell.settings.items())}, default=str)
 
 
 def _row(source: Source, members: Sequence[Measured], addition: str) -> RankedRow:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from guidebench.harness import statistics
 from guidebench.harness.errors import count
+from guidebench.harness.grouping import grouped
 from guidebench.harness.records import formatting
 from guidebench.harness.records.schema import STATUSES
 from guidebench.harness.texts import duration, one_line, printable
@@ -143,9 +144,7 @@ class Contents:
     ) -> list[ReportRow]:
         """Return the rows, compared within their places; remarks are added to `notes`."""
         curves = self._following.curves
-        runs: dict[str, list[RunRecord]] = {}
-        for run in study.runs:
-            runs.setdefault(run.cell.id, []).append(run)
+        runs = grouped(study.runs, lambda run: run.cell.id)
         rows = []
         for cell in study.cells:
             cell_row = self._cell_rows.get(cell.id)
@@ -155,9 +154,7 @@ class Contents:
             if cell_row.row is not None:
                 rows.append(replace(cell_row.row, label=labels[cell.id]))
             notes += cell_row.notes
-        groups: dict[Place, list[ReportRow]] = {}
-        for row in summaries.placed(rows):
-            groups.setdefault(row.place, []).append(row)
+        groups = grouped(summaries.placed(rows), lambda row: row.place)
         self._compared = {place: self._within(place, members) for place, members in groups.items()}
         for _, _, remarks in self._compared.values():
             notes += remarks
@@ -170,7 +167,7 @@ class Contents:
         row = None
         if curves:
             frames = {seed: _frame(curve) for seed, curve in sorted(curves.items())}
-            name = f"{cell.suite}/{cell.task}, {label}"
+            name = f"{cell.task_id}, {label}"
             row = summaries.row_of(cell, label, name, runs, frames, notes, self._resamples, 0)
         return _CellRow(row, tuple(notes), before.times + 1 if before else 0)
 
@@ -280,7 +277,7 @@ def _line(inputs: _LineInputs) -> Line:
     return Line(
         run.directory,
         inputs.label,
-        f"{run.cell.suite}/{run.cell.task}",
+        run.cell.task_id,
         run.seed,
         run.status,
         step,

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from guidebench.harness.errors import unknown
 from guidebench.reports.papers import dsadf, kagi
-from guidebench.reports.papers.layouts import (
-    BarFigure,
-    Imagined,
-    JoinedColumn,
-    Labels,
-    Layout,
-    Panels,
-    Paper,
-    ReferenceFigure,
-    Rewards,
-    Training,
-    Trajectories,
-)
+from guidebench.reports.papers.layouts import Figure, JoinedColumn, Layout, Paper
+from guidebench.reports.sections.training import Panel
 from guidebench.results.published import PAPERS as NAMES
 
 _VLM_RB = "vlm_rb"
@@ -96,6 +85,8 @@ _TABLE_7_NOTE = (
     "column removes the goal's or the feedback's reward alone."
 )
 
+_OLDER = "MetaWorld v3; the paper used v2"
+
 PAPERS: dict[str, Paper] = {
     _VLM_RB: Paper(
         title="VLM-RB: replay prioritised by a vision-language model",
@@ -111,8 +102,15 @@ PAPERS: dict[str, Paper] = {
             Layout("8", "Means over tasks", ("suite", "learner", "baseline"), composed=(_BEST, _STEPS)),
         ),
         figures=(
-            ReferenceFigure("3", "The judge's score beside the critic", "minigrid_doorkey", ("16x16",), _VLM_RB),
-            Panels(
+            Figure(
+                "3",
+                "The judge's score beside the critic",
+                "minigrid_doorkey",
+                ("16x16",),
+                ((_VLM_RB, _VLM_RB, {}),),
+                "reference",
+            ),
+            Figure(
                 "4",
                 "Standard, misleading and abstract frames",
                 "minigrid_doorkey",
@@ -124,7 +122,7 @@ PAPERS: dict[str, Paper] = {
                 ),
                 reference="per",
             ),
-            Panels(
+            Figure(
                 "5",
                 "Six ways to prioritise replay",
                 "minigrid_doorkey",
@@ -132,7 +130,7 @@ PAPERS: dict[str, Paper] = {
                 tuple((name, name, {}) for name in (_VLM_RB, "uer", "per", "aer", "ero", "relo")),
                 learners=("dqn",),
             ),
-            Panels(
+            Figure(
                 "6",
                 "Cap of the mixing schedule",
                 "minigrid_doorkey",
@@ -142,14 +140,14 @@ PAPERS: dict[str, Paper] = {
                 ),
                 schedule=True,
             ),
-            Panels(
+            Figure(
                 "7",
                 "Size of the model",
                 "minigrid_doorkey",
                 ("16x16",),
                 tuple((size, _VLM_RB, {"model": f"perception_lm_{size}"}) for size in ("1b", "3b", "8b")),
             ),
-            Panels(
+            Figure(
                 "9",
                 "Four algorithms, discrete tasks",
                 "minigrid_doorkey",
@@ -158,7 +156,7 @@ PAPERS: dict[str, Paper] = {
                 learners=("dqn", "iqn"),
                 arrows=True,
             ),
-            Panels(
+            Figure(
                 "9",
                 "Four algorithms, continuous tasks",
                 "ogbench_scene",
@@ -175,6 +173,7 @@ PAPERS: dict[str, Paper] = {
         models=("liv", "qwen2_5_vl_3b+liv+gpt2"),
         seeds=5,
         budgets={_MT10: 1_000_000},
+        suites={_MT10: _OLDER},
         means={
             "goal=hidden_fixed": "suite.goal=hidden",
             "goal=observable_random": "suite.goal=observable",
@@ -194,7 +193,7 @@ PAPERS: dict[str, Paper] = {
         ),
         figures=(
             *(
-                Panels(
+                Figure(
                     "3",
                     f"Convergence, {goal} goals (the paper names neither tasks nor goals)",
                     _MT10,
@@ -204,7 +203,7 @@ PAPERS: dict[str, Paper] = {
                 for goal in _OF_GOALS
             ),
             *(
-                Training(
+                Figure(
                     "4",
                     f"Key frames, {goal} goals (the paper does not name the goals)",
                     _MT10,
@@ -213,12 +212,16 @@ PAPERS: dict[str, Paper] = {
                         ("with key frames", _LAGEA, {"suite.goal": goal}),
                         ("without", _LAGEA, {"suite.goal": goal, _ABLATION: _TABLE_7["no_key_frames"]}),
                     ),
-                    (("success rate", {"": ""}), ("mean dense reward of a batch", {"guide/reward": ""})),
+                    "training",
+                    panels=(
+                        Panel("success rate", {"": ""}),
+                        Panel("mean dense reward of a batch", {"guide/reward": ""}),
+                    ),
                 )
                 for goal in _OF_GOALS
             ),
             *(
-                Panels(
+                Figure(
                     "5",
                     f"Parts of the reward removed one at a time, {goal} goals (the paper shows means over tasks)",
                     _MT10,
@@ -235,16 +238,17 @@ PAPERS: dict[str, Paper] = {
                 for goal, tasks in _OF_GOALS.items()
             ),
             *(
-                Training(
+                Figure(
                     "6",
                     f"Alignment of frames and feedback, {goal} goals (the paper does not name the task)",
                     _MT10,
                     _TEN,
                     ((_LAGEA, _LAGEA, {"suite.goal": goal}),),
-                    (
-                        ("mean cosine", {"guide/success_cosine": "successes", "guide/failure_cosine": "failures"}),
-                        ("success rate", {"": ""}),
-                        ("loss", {"guide/bce": "BCE", "guide/nce": "InfoNCE", "guide/contrast": "symmetric"}),
+                    "training",
+                    panels=(
+                        Panel("mean cosine", {"guide/success_cosine": "successes", "guide/failure_cosine": "failures"}),
+                        Panel("success rate", {"": ""}),
+                        Panel("loss", {"guide/bce": "BCE", "guide/nce": "InfoNCE", "guide/contrast": "symmetric"}),
                     ),
                 )
                 for goal in _OF_GOALS
@@ -258,6 +262,7 @@ PAPERS: dict[str, Paper] = {
         models=("gpt-4o-mini-2024-07-18", "gpt-4o-mini"),
         seeds=5,
         budgets={_PBRL: 500_000, "point_maze": 500_000},
+        suites={_PBRL: _OLDER},
         privileged=("pebble",),
         means={
             "reward": "suite.reward",
@@ -276,44 +281,55 @@ PAPERS: dict[str, Paper] = {
             Layout("7", "Tokens and cost of a run", ("ablation",), ("metric",), note=_BILLS),
         ),
         figures=(
-            Labels(
+            Figure(
                 "1b",
                 "Labels of a language model as they come",
                 _PBRL,
-                "button-press",
+                ("button-press",),
                 (("as they come", "pebble_llm", {}),),
+                "labels",
             ),
-            Labels(
+            Figure(
                 "1c",
                 "Double-checked labels, with and without imagined segments",
                 _PBRL,
-                "button-press",
+                ("button-press",),
                 (("double-checked", _SALLM, {"ablation": "no_self_augmentation"}), ("full method", _SALLM, {})),
+                "labels",
             ),
-            Panels("3", "All methods", _PBRL, _EIGHT, _METHODS),
-            Panels("4", "Ablations (the paper shows four tasks)", _PBRL, _EIGHT, _ABLATED, least=2),
-            Rewards(
+            Figure("3", "All methods", _PBRL, _EIGHT, _METHODS),
+            Figure("4", "Ablations (the paper shows four tasks)", _PBRL, _EIGHT, _ABLATED, least=2),
+            Figure(
                 "5",
                 "Learned rewards beside the task's own",
                 _PBRL,
-                "button-press",
+                ("button-press",),
                 (("PEBBLE", "pebble", {}), *(row for row in _ABLATED if row[0] != "no double check")),
+                "rewards",
             ),
-            Imagined("6", "Rewards of imagined segments", _PBRL, _EIGHT, _SALLM),
-            Trajectories("7", "Imagined trajectories (the paper shows two tasks)", _PBRL, _EIGHT, _SALLM),
-            BarFigure(
+            Figure("6", "Rewards of imagined segments", _PBRL, _EIGHT, ((_SALLM, _SALLM, {}),), "imagined"),
+            Figure(
+                "7",
+                "Imagined trajectories (the paper shows two tasks)",
+                _PBRL,
+                _EIGHT,
+                ((_SALLM, _SALLM, {}),),
+                "paths",
+            ),
+            Figure(
                 "8",
                 "A larger model",
                 _PBRL,
-                "drawer-open",
+                ("drawer-open",),
                 tuple((name, _SALLM, {"model": name}) for name in ("gpt-4o-mini", "gpt-4o")),
-                ("success_percent", "segment_reward", "label_accuracy_percent", "equal_percent"),
+                "metrics",
+                metrics=("success_percent", "segment_reward", "label_accuracy_percent", "equal_percent"),
             ),
-            Panels("10", "All methods, return", _PBRL, _EIGHT, _METHODS, of="return"),
-            Panels(
+            Figure("10", "All methods, return", _PBRL, _EIGHT, _METHODS, of="return"),
+            Figure(
                 "11", "Ablations, return (the paper shows four tasks)", _PBRL, _EIGHT, _ABLATED, of="return", least=2
             ),
-            Panels(
+            Figure(
                 "12",
                 "Beside labels from images",
                 _PBRL,
@@ -321,7 +337,7 @@ PAPERS: dict[str, Paper] = {
                 (("full method", _SALLM, {}), ("gpt-4o", _SALLM, {"model": "gpt-4o"}), ("RL-VLM-F", "rl_vlm_f", {})),
                 least=2,
             ),
-            Panels(
+            Figure(
                 "13",
                 "Who imagines (the paper shows three tasks)",
                 _PBRL,

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness.statistics import LEVEL, Array, Interval
-from guidebench.reports.papers import equivalence, estimates, exact, matching, verdicts
-from guidebench.reports.papers.differences import Difference, difference
+from guidebench.harness.statistics import LEVEL, Interval
+from guidebench.reports.papers import equivalence, estimates, matching, verdicts
+from guidebench.reports.papers.comparisons import Difference, difference
 from guidebench.reports.papers.equivalence import Published
 from guidebench.reports.papers.estimates import Estimated, Estimator, Setting
 from guidebench.reports.papers.matching import ALL, PRETRAINING, Shelf
@@ -40,6 +40,11 @@ COLUMNS = {"passage": "where"}
 """Field of a claim -> its column in the published records, where the two differ."""
 OF_THE_METHOD = ("ablation", "model", "prompt", "planner", "performer")
 """Variant keys that hold for the method alone."""
+
+
+PRECEDENCE = (verdicts.NOT_REPRODUCED, verdicts.INCONCLUSIVE, verdicts.SAME_DIRECTION, verdicts.REPRODUCED)
+"""Verdicts on a claim's numbers; the first that any of them has is the claim's: one that refutes it decides, else all
+must support it."""
 
 
 class Claim(NamedTuple):
@@ -121,11 +126,8 @@ class _MissingRun(Exception):
     """Raised with the description of a run that a claim needs and that no chosen study has."""
 
 
-_DIFFERENCES: dict[str, Callable[[Array, Array], Array]] = {
-    "difference": exact.difference,
-    "relative_gain": estimates.relative_gain,
-    "relative_saving": estimates.relative_saving,
-}
+_DIFFERENCES = {"difference": "difference", "relative_gain": "gain", "relative_saving": "saving"}
+"""Formula of a claim -> kind of comparison (`estimates.FORMULAS`)."""
 
 
 def test(claims: pd.DataFrame, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> list[Outcome]:
@@ -153,23 +155,13 @@ def _test_claim(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Es
     pairs = list(_findings(claim, cases, estimator, bool(_paper_tasks(claim, numbers)), shelf))
     findings = tuple(finding for finding, _ in pairs)
     if any(np.isnan(finding.ours.estimate) for finding in findings):
-        reasons = (*reasons, "not defined here: a baseline that never succeeded")
+        reasons = (*reasons, verdicts.UNDEFINED)
     if reasons:
         return Outcome(claim, findings, verdicts.NOT_COMPARABLE, reasons)
-    verdict = _combined_verdict({finding.verdict for finding in findings})
+    verdict = next(verdict for verdict in PRECEDENCE if any(verdict == finding.verdict for finding in findings))
     undecided = [why for finding, why in pairs if finding.verdict == verdicts.INCONCLUSIVE]
     why = tuple(dict.fromkeys(itertools.chain(*undecided))) if verdict == verdicts.INCONCLUSIVE else ()
     return Outcome(claim, findings, verdict, why)
-
-
-def _combined_verdict(verdict_set: set[str]) -> str:
-    """Combine the verdicts on a claim's numbers into one: any that refutes decides; otherwise all must support the
-    claim."""
-    if verdicts.NOT_REPRODUCED in verdict_set:
-        return verdicts.NOT_REPRODUCED
-    if verdicts.INCONCLUSIVE in verdict_set:
-        return verdicts.INCONCLUSIVE
-    return verdicts.SAME_DIRECTION if verdicts.SAME_DIRECTION in verdict_set else verdicts.REPRODUCED
 
 
 def _cases(
@@ -185,10 +177,8 @@ def _cases(
         report_row = shelf.row(*place[:2], side.method, place[2], side.variant)
         if report_row is None:
             raise _MissingRun(" ".join(part for part in [str(side), f"on {place[1]}", place[2]] if part))
-        if estimator.lacks(report_row, claim.metric):
-            raise _MissingRun(
-                f"{claim.metric.replace('_', ' ')} of no run of {report_row.label} on {report_row.cell.task}"
-            )
+        if why := estimator.lacks(report_row, claim.metric):
+            raise _MissingRun(why)
         reasons.extend(shelf.reasons(report_row, place[1], side.method, side.variant))
         return report_row
 
@@ -343,13 +333,12 @@ def _findings(
             verdict, why = _sided(estimated, LEVEL, refuting), equivalence.why_inconclusive(estimated.tested)
         else:
             high = claim.high if claim.high == claim.high else claim.value
-            origin = equivalence.origin(claim.metric, claim.formula)
-            theirs = Published(claim.value, high, seeds=seeds or equivalence.UNSTATED_SEEDS, origin=origin)
+            theirs = Published(claim.value, high, seeds=seeds or equivalence.UNSTATED_SEEDS)
             episodes = estimates.episodes([case.ours for case in groups[of]])
-            margin = equivalence.margin(claim.metric, claim.formula, claim.value, episodes)
             directed = claim.formula in _DIFFERENCES
-            verdict = str(equivalence.decided(estimated.tested, theirs, margin, directed=directed, level=refuting))
-            why = equivalence.why_inconclusive(estimated.tested, theirs, margin)
+            verdict, why = equivalence.verdict(
+                estimated.tested, theirs, claim.metric, claim.formula, episodes, directed, refuting
+            )
         beside = difference([(case.ours, case.theirs or shelf.baseline(case.ours)) for case in groups[of]])
         yield ClaimFinding(of, estimated.interval, verdict, beside, estimated.interval_note), why
 
@@ -391,4 +380,4 @@ def _compared(claim: Claim, cases: Sequence[_Case], estimator: Estimator) -> Est
     if claim.formula in _DIFFERENCES:
         return estimator(claim.metric, settings, _DIFFERENCES[claim.formula])
     lower = claim.metric.startswith(LOWER_IS_BETTER)
-    return estimator(claim.metric, settings, exact.shortfall if lower else exact.difference)
+    return estimator(claim.metric, settings, "shortfall" if lower else "difference")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from guidebench.reports.papers.layouts import Layout, Named, Panels, Paper, Reading, TaskBars, TestSteps
+from guidebench.reports.papers.layouts import Figure, Layout, Named, Paper, Reading
 
 SUITE, ROOMS = "crafter_ood", "housekeep"
 FULL, TRANSFER = "dsadf", "dsadf_transfer"
@@ -134,6 +134,7 @@ PAPER = Paper(
     title="DSADF: a model that plans and steps in",
     models=(PLANNER,),
     budgets={SUITE: 2_000_000},
+    suites={ROOMS: "a symbolic room of this project; the paper used Housekeep's simulator"},
     tasks=TASKS,
     reads=readings,
     roles=ROLES,
@@ -178,7 +179,7 @@ PAPER = Paper(
     ),
     figures=(
         *(
-            Panels(
+            Figure(
                 "3",
                 f"Success over training, from {stage.upper()}'s policies",
                 SUITE,
@@ -188,33 +189,36 @@ PAPER = Paper(
             for stage in STAGES
         ),
         *(
-            TestSteps(
+            Figure(
                 "4",
                 f"Success over the steps of a test, from {stage.upper()}'s policies",
                 SUITE,
                 _numbered(*IN_DOMAIN),
                 _learning(stage),
+                of="tests",
             )
             for stage in STAGES
         ),
         *(
-            TaskBars(
+            Figure(
                 "5",
                 f"Share of sub-goals completed, from {stage.upper()}'s policies",
                 SUITE,
                 _numbered(*IN_DOMAIN),
                 _learning(stage),
-                "completion_percent",
+                "tasks",
+                metrics=("completion_percent",),
             )
             for stage in STAGES
         ),
-        TaskBars(
+        Figure(
             "6",
             "Share of sub-goals completed by models on unseen tasks (the caption names neither tasks nor methods)",
             SUITE,
             _numbered(*LONG, *SHORT),
             _ACTING,
-            "completion_percent",
+            "tasks",
+            metrics=("completion_percent",),
         ),
     ),
 )

@@ -219,6 +219,17 @@ def why_inconclusive(ours: Estimate, theirs: Published | None = None, margin: fl
     return (NO_SIGN if equal(ours, theirs, margin) else TOO_WIDE,)
 
 
+def verdict(
+    ours: Estimate, theirs: Published, metric: str, formula: str, episodes: int, directed: bool, level: float = LEVEL
+) -> tuple[str, tuple[str, ...]]:
+    """Return the verdict on our value of a metric under a formula ("" for none), and the reason if it is
+    inconclusive. The other arguments are as for `margin` and `decided`."""
+    theirs = theirs._replace(origin=origin(metric, formula))
+    within = margin(metric, formula, float(theirs.low), episodes)
+    decision = str(decided(ours, theirs, within, directed=directed, level=level))
+    return decision, why_inconclusive(ours, theirs, within) if decision == verdicts.INCONCLUSIVE else ()
+
+
 def better(ours: Estimate, sign: float = 1.0, level: float = LEVEL) -> Array:
     """Return whether a difference is shown to be on one side of zero at `level`: above it, or below if `sign` is
     negative."""

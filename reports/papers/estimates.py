@@ -10,7 +10,7 @@ The standard error is the spread of the resamples with its variance scaled by n 
 lacks; for a mean it is then s / sqrt(n). The infinitesimal jackknife gives the share of each stratum of seeds that are
 drawn together (Efron 2014, "Estimation and Accuracy After Model Selection", equation 3.6), and the shares give the
 degrees of freedom (Welch, Satterthwaite). Intervals are t intervals, except those of gains and differences of which
-every seed has a number: these are of the one exact test (`exact`).
+every seed has a number: these are of the one exact test (`comparisons`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import numpy as np
 
 from guidebench.harness import statistics
 from guidebench.harness.statistics import LEVEL, Array, Interval
-from guidebench.reports.papers import equivalence, exact
+from guidebench.reports.papers import comparisons, equivalence
 from guidebench.reports.papers.equivalence import SUCCESS, Estimate
-from guidebench.reports.papers.measures import MEASURES
+from guidebench.reports.papers.measures import MEASURES, WORKED
 from guidebench.reports.summary.rows import ReportRow
 
 _CHUNK = 1 << 22
@@ -110,37 +110,19 @@ METRICS: dict[str, Metric] = {
 do not exist yet."""
 
 
-def relative_gain(ours: Array, theirs: Array) -> Array:
-    """Return by how much ours exceeds the baseline's value, in percent of the latter."""
-    return np.asarray(100 * (ours - theirs) / theirs)
-
-
-def relative_saving(ours: Array, theirs: Array) -> Array:
-    """Return by how much ours is below the baseline's value, in percent of the latter."""
-    return np.asarray(100 * (theirs - ours) / theirs)
-
-
-Formula = Callable[[Array, Array], Array]
-"""Function from samples of a metric of a method, and of its baseline, to samples of their comparison."""
-
-
-def relative_share(ours: Array, theirs: Array) -> Array:
-    """Return ours in percent of the baseline's value."""
-    return np.asarray(100 * ours / theirs)
-
-
-_KINDS: dict[Formula, str] = {
-    exact.difference: "difference",
-    exact.shortfall: "shortfall",
-    relative_gain: "gain",
-    relative_saving: "saving",
-    relative_share: "share",
+FORMULAS: dict[str, Callable[[Array, Array], Array]] = {
+    "difference": lambda ours, theirs: ours - theirs,
+    "shortfall": lambda ours, theirs: theirs - ours,
+    "gain": lambda ours, theirs: 100 * (ours - theirs) / theirs,
+    "saving": lambda ours, theirs: 100 * (theirs - ours) / theirs,
+    "share": lambda ours, theirs: 100 * ours / theirs,
 }
-"""Formula -> what the exact test compares by (`exact.KINDS`)."""
-COMPARISONS: dict[str, tuple[str, Formula]] = {
-    "relative_speed_percent": ("steps_per_second", relative_share),
+"""Kind of comparison (`comparisons.KINDS`) -> function from samples of a metric of a method, and of its baseline, to
+samples of their comparison."""
+COMPARISONS: dict[str, tuple[str, str]] = {
+    "relative_speed_percent": ("steps_per_second", "share"),
     **{
-        f"{name}_change_percent": (name, relative_gain)
+        f"{name}_change_percent": (name, "gain")
         for name in ("seconds_per_clip", "frames_per_second", "gibibytes_load", "gibibytes_peak")
     },
 }
@@ -175,20 +157,17 @@ def unmeasured(row: ReportRow, metric: str) -> Array:
 class Estimator:
     """Estimates metrics with their errors from `reps` resamples.
 
-    `seconds` maps a row to its seconds per environment step; `measured` maps a row and one of `MEASURES` to a number
-    per seed, or NaN.
+    `measured` maps a row and one of `MEASURES` to a number per seed, or NaN.
     """
 
-    def __init__(
-        self, seconds: Callable[[ReportRow], float], reps: int, measured: Callable[[ReportRow, str], Array] = unmeasured
-    ) -> None:
-        self._seconds, self._reps, self._measured = seconds, reps, measured
+    def __init__(self, reps: int, measured: Callable[[ReportRow, str], Array] = unmeasured) -> None:
+        self._reps, self._measured = reps, measured
         self._parts_of: dict[tuple[int, int], Parts] = {}
         self._weights: dict[tuple[str, str, tuple[int, ...]], Array] = {}
         self._imagined: dict[tuple[int, float], ReportRow] = {}
         self._origins: dict[int, ReportRow] = {}
 
-    def __call__(self, metric: str, settings: Sequence[Setting], formula: Formula | None = None) -> Estimated:
+    def __call__(self, metric: str, settings: Sequence[Setting], formula: str | None = None) -> Estimated:
         """Estimate a metric over all `settings`; with a formula, compare the metric of the methods with that of the
         baselines by it.
 
@@ -218,21 +197,21 @@ class Estimator:
             return Estimated(nothing, tested, statistics.cannot_tell(seeds))
         return Estimated(interval, tested)
 
-    def _exact(self, metric: str, settings: Sequence[Setting], formula: Formula | None) -> Interval | None:
-        """Return the interval of a comparison by the exact test (`exact.interval`); None for a metric of one side, or
-        if seeds have no number of it."""
-        kind = "gain" if formula is None and metric == "gain_percent" else _KINDS.get(formula) if formula else None
+    def _exact(self, metric: str, settings: Sequence[Setting], formula: str | None) -> Interval | None:
+        """Return the interval of a comparison by the exact test (`comparisons.interval`); None for a metric of one
+        side, or if seeds have no number of it."""
+        kind = "gain" if formula is None and metric == "gain_percent" else formula
         baselines = [setting.baseline for setting in settings if setting.baseline is not None]
         if kind is None or len(baselines) < len(settings):
             return None
         measured = self._measured if metric in MEASURES else None
-        return exact.interval(metric, [setting.row for setting in settings], baselines, kind, measured)
+        return comparisons.interval(metric, [setting.row for setting in settings], baselines, kind, measured)
 
-    def _bounds(self, metric: str, settings: Sequence[Setting], formula: Formula | None) -> tuple[float, float]:
+    def _bounds(self, metric: str, settings: Sequence[Setting], formula: str | None) -> tuple[float, float]:
         """Return the least and the greatest possible value of a metric or comparison, given the measured baseline."""
         if formula is None and metric != "gain_percent":
             return _range(metric)
-        if formula is not None and metric in SUCCESS and formula not in (relative_gain, relative_saving):
+        if formula is not None and metric in SUCCESS and formula not in ("gain", "saving"):
             return -SUCCESS[metric], SUCCESS[metric]
         rate = "best_success_rate" if metric == "gain_percent" else metric
         theirs = [Setting(setting.baseline) for setting in settings if setting.baseline is not None]
@@ -240,28 +219,30 @@ class Estimator:
             return -np.inf, np.inf
         beside = float(self.samples(rate, theirs)[0])
         most = 100 * (SUCCESS[rate] / beside - 1) if beside > 0 else np.inf
-        return (-most, 100.0) if formula is relative_saving else (-100.0, most)
+        return (-most, 100.0) if formula == "saving" else (-100.0, most)
 
-    def samples(self, metric: str, settings: Sequence[Setting], formula: Formula | None = None) -> Array:
+    def samples(self, metric: str, settings: Sequence[Setting], formula: str | None = None) -> Array:
         """Return the metric of the parts averaged over the settings, [1 + reps]: the point estimate, then the value of
         each resample."""
         if formula is not None:
             theirs = [Setting(setting.baseline) for setting in settings if setting.baseline is not None]
             with np.errstate(divide="ignore", invalid="ignore"):
-                return formula(self.samples(metric, settings), self.samples(metric, theirs))
+                return np.asarray(FORMULAS[formula](self.samples(metric, settings), self.samples(metric, theirs)))
         if metric in MEASURES:
             return np.asarray(np.mean([self._means(setting.row, metric) for setting in settings], axis=0))
         ours = [self._parts(setting.row, setting.baseline) for setting in settings]
         baseline_parts = [self._parts(setting.baseline or setting.row, None) for setting in settings]
         return METRICS[metric].value(_mean(ours), _mean(baseline_parts))
 
-    def lacks(self, row: ReportRow, metric: str) -> bool:
-        """Return whether no run of a row recorded what a metric needs."""
+    def lacks(self, row: ReportRow, metric: str) -> str:
+        """Return what no run of a row recorded and a metric needs, as text; "" if nothing is missing."""
         name = measured_by(metric)
-        return name in MEASURES and bool(np.isnan(self._measured(row, name)).all())
+        if name not in MEASURES or not np.isnan(self._measured(row, name)).all():
+            return ""
+        return f"{name.replace('_', ' ')} of no run of {row.label} on {row.cell.task}"
 
     def _reading(
-        self, metric: str, settings: Sequence[Setting], formula: Formula | None
+        self, metric: str, settings: Sequence[Setting], formula: str | None
     ) -> tuple[float, float, float, Interval | None]:
         """Return value, standard error and degrees of freedom of a metric, and its interval if that is not a t
         interval, else None."""
@@ -358,9 +339,9 @@ class Estimator:
                 deviation = np.sqrt(np.maximum(variance, 0.0) * len(ends) / max(1, len(ends) - 1))
                 pieces.append((curves[:, -1], best, area, _reached(row.steps, curves, aim), deviation))
             last, best, area, steps, deviation = (np.concatenate(piece) for piece in zip(*pieces, strict=True))
-            self._parts_of[key] = Parts(
-                last, best, area, steps, steps * self._seconds(self._origins.get(id(row), row)), deviation
-            )
+            pace = self._measured(self._origins.get(id(row), row), WORKED)
+            seconds = steps * (pace[np.isfinite(pace)].mean() if np.isfinite(pace).any() else np.nan)
+            self._parts_of[key] = Parts(last, best, area, steps, seconds, deviation)
         return self._parts_of[key]
 
     def _weights_of(self, row: ReportRow) -> Array:

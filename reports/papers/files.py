@@ -2,37 +2,60 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from guidebench.reports.papers import text
+from guidebench.reports.papers import text, verdicts
 from guidebench.reports.papers.filled import Filled
 from guidebench.reports.papers.report import PaperReport, plain
+from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.latex import escape, without_hash
+from guidebench.reports.rendering.notes import arranged
+from guidebench.reports.rendering.page import environment
 from guidebench.results import published
 
-if TYPE_CHECKING:
-    pass
+MARKS = {
+    verdicts.REPRODUCED: "✓",
+    verdicts.SAME_DIRECTION: "↗",
+    verdicts.NOT_REPRODUCED: "✗",
+    verdicts.INCONCLUSIVE: "?",
+    verdicts.NOT_COMPARABLE: "≁",
+    verdicts.PUBLISHED_ONLY: "○",
+    verdicts.NOT_RUN: "–",
+}
+"""Verdict -> its sign on the page."""
 
 
 def contents(report: PaperReport) -> dict[str, bytes]:
     """Return file name -> content for all files of a paper's report: page, LaTeX, data, and the figures."""
-    from guidebench.reports.papers import page
-
     files = {
-        f"{report.name}.html": page.render(report).encode(),
+        f"{report.name}.html": page(report).encode(),
         f"{report.name}.tex": "\n".join(_latex(report, table) for table in report.tables).encode(),
         f"{report.name}.json": (
             json.dumps(plain(report), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         ).encode(),
     }
-    for drawing in report.figures.drawings:
-        files[f"{drawing.name}.pdf"], files[f"{drawing.name}.png"] = drawing.pdf, drawing.png
+    files |= figures.files(report.figures.drawings)
     for picture in report.samples:
         files[f"figure-{report.paper.samples}-{picture.task.rpartition('/')[2]}-{picture.name}.png"] = picture.png
     files[f"{report.name}-document.tex"] = document(report, list(files)).encode()
     return files
+
+
+def page(report: PaperReport) -> str:
+    """Return a paper's report as one HTML page without scripts or network; all text from files is escaped."""
+    return (
+        environment()
+        .get_template("paper.html.j2")
+        .render(
+            report=report,
+            notes=arranged(report.notes),
+            text=text,
+            marks=MARKS,
+            base64=lambda png: base64.b64encode(png).decode("ascii"),
+        )
+    )
 
 
 def _latex(report: PaperReport, table: Filled) -> str:

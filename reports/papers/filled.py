@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.grouping import grouped
 from guidebench.harness.statistics import Interval
 from guidebench.reports.papers import equivalence, estimates, matching, verdicts
-from guidebench.reports.papers.differences import Difference, difference
+from guidebench.reports.papers.comparisons import Difference, difference
 from guidebench.reports.papers.estimates import Estimator, Setting
 from guidebench.reports.papers.layouts import JoinedColumn, Layout, Paper
 from guidebench.reports.papers.matching import ALL, Missing, Number, Shelf
@@ -24,13 +25,13 @@ class PublishedEntry(NamedTuple):
     """A published number, and ours where a run has it."""
 
     number: Number
-    ours: Interval | None
     verdict: str
     reasons: tuple[str, ...]
     """Reasons why it cannot be compared, what is missing, or why it is inconclusive."""
-    numbers_alone: str
+    ours: Interval | None = None
+    numbers_alone: str = ""
     """The verdict if ours were comparable; "" without an estimate of ours."""
-    rows: tuple[ReportRow, ...]
+    rows: tuple[ReportRow, ...] = ()
     beside: tuple[str, float] | None = None
     """Another metric of ours that is shown beside it (`Paper.beside`), and its value."""
     difference: Difference | None = None
@@ -59,6 +60,21 @@ class Filled(NamedTuple):
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
 
+    @property
+    def entries(self) -> list[PublishedEntry]:
+        """Return all numbers of the table."""
+        return [entry for line in self.lines for cell in line.cells for entry in cell]
+
+    @property
+    def leading(self) -> list[PublishedEntry]:
+        """Return the first number of each cell, which has its verdict."""
+        return [cell[0] for line in self.lines for cell in line.cells if cell]
+
+    @property
+    def is_filled(self) -> bool:
+        """Return whether a run of ours has the first number of a cell."""
+        return any(entry.ours is not None for entry in self.leading)
+
 
 def fill(paper: Paper, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> list[Filled]:
     """Fill all tables of a paper; `numbers` is the frame that `guidebench.results.published.load(name)` returns."""
@@ -85,44 +101,33 @@ def number(row: object) -> Number:
 def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> PublishedEntry:
     """Estimate our value of a published number and return both with a verdict."""
     if number.suite in paper.robots:
-        return PublishedEntry(number, None, verdicts.PUBLISHED_ONLY, ("real robots",), "", ())
+        return PublishedEntry(number, verdicts.PUBLISHED_ONLY, ("real robots",))
     metric = matching.metric(number.metric, number.variant)
     if not estimates.is_known(metric):
-        return PublishedEntry(number, None, verdicts.NOT_RUN, (f"{words(number.metric)} of no run",), "", ())
+        return PublishedEntry(number, verdicts.NOT_RUN, (f"{words(number.metric)} of no run",))
     match = shelf.match(number)
     if isinstance(match, Missing):
-        return PublishedEntry(number, None, verdicts.NOT_RUN, (match.configuration,), "", ())
+        return PublishedEntry(number, verdicts.NOT_RUN, (match.configuration,))
     rows = tuple({id(row): row for setting in match.settings for row in setting if row is not None}.values())
-    unmeasured = next((row for row in rows if estimator.lacks(row, metric)), None)
-    if unmeasured is not None:
-        why = f"{words(estimates.measured_by(metric))} of no run of {unmeasured.label} on {unmeasured.cell.task}"
-        return PublishedEntry(number, None, verdicts.NOT_RUN, (why,), "", ())
+    if lacking := next(filter(None, (estimator.lacks(row, metric) for row in rows)), ""):
+        return PublishedEntry(number, verdicts.NOT_RUN, (lacking,))
     ours = estimator(metric, match.settings)
-    gap = difference([(row, other or shelf.baseline(row)) for row, other in match.settings])
-    beside = _beside(paper.beside.get(metric, ""), match.settings, estimator)
     undefined = np.isnan(ours.tested.value[0])
-    missing = "not defined here: a baseline that never succeeded" if undefined else ""
-    reasons = tuple(filter(None, [*match.reasons, paper.unclear.get(metric, ""), missing]))
+    reasons = tuple(
+        filter(None, [*match.reasons, paper.unclear.get(metric, ""), verdicts.UNDEFINED if undefined else ""])
+    )
     theirs = equivalence.printed(number.value, number.error, number.error_kind, number.seeds or paper.seeds)
-    theirs = theirs._replace(origin=equivalence.origin(metric, ""))
     episodes = estimates.episodes([setting.row for setting in match.settings])
-    within = equivalence.margin(metric, "", number.value, episodes)
-    test_verdict = str(equivalence.decided(ours.tested, theirs, within, directed=estimates.compares(metric)))
-    if not reasons and test_verdict == verdicts.INCONCLUSIVE:
-        reasons = equivalence.why_inconclusive(ours.tested, theirs, within)
-        return PublishedEntry(
-            number, ours.interval, test_verdict, reasons, test_verdict, rows, beside, gap, ours.interval_note
-        )
-    decided = verdicts.NOT_COMPARABLE if reasons else test_verdict
+    verdict, why = equivalence.verdict(ours.tested, theirs, metric, "", episodes, estimates.compares(metric))
     return PublishedEntry(
         number,
+        verdicts.NOT_COMPARABLE if reasons else verdict,
+        tuple(dict.fromkeys(reasons)) or why,
         ours.interval,
-        decided,
-        tuple(dict.fromkeys(reasons)),
-        "" if undefined else test_verdict,
+        "" if undefined else verdict,
         rows,
-        beside,
-        gap,
+        _beside(paper.beside.get(metric, ""), match.settings, estimator),
+        difference([(row, other or shelf.baseline(row)) for row, other in match.settings]),
         ours.interval_note,
     )
 
@@ -148,18 +153,21 @@ def words(name: str) -> str:
 
 
 def _table(layout: Layout, entries: Sequence[PublishedEntry]) -> Filled:
-    plain = (tuple(property_of(entry.number, name) for name in layout.columns) for entry in entries)
-    columns: list[Any] = list(layout.composed) or list(dict.fromkeys(plain))
-    lines: dict[tuple[str, ...], dict[object, list[PublishedEntry]]] = {}
-    for entry in entries:
-        names = tuple(_line_name(name, property_of(entry.number, name)) for name in layout.lines)
-        cells = lines.setdefault(names, {})
-        if layout.composed:
-            for column in layout.composed:
-                if _place(entry.number) in column.numbers:
-                    cells.setdefault(column, []).append(entry)
-        else:
-            cells.setdefault(tuple(property_of(entry.number, name) for name in layout.columns), []).append(entry)
+    def column_of(entry: PublishedEntry) -> tuple[str, ...]:
+        return tuple(property_of(entry.number, name) for name in layout.columns)
+
+    def line_of(entry: PublishedEntry) -> tuple[str, ...]:
+        """Return the texts that identify a line: metrics and ablations with spaces, other properties as they are."""
+        texts = ((name, property_of(entry.number, name)) for name in layout.lines)
+        return tuple(words(text) if name in ("metric", "ablation") else text for name, text in texts)
+
+    def cell(column: Any, members: Sequence[PublishedEntry]) -> tuple[PublishedEntry, ...]:
+        if not isinstance(column, JoinedColumn):
+            return tuple(entry for entry in members if column_of(entry) == column)
+        joined = [entry for entry in members if _place(entry.number) in column.numbers]
+        return tuple(sorted(joined, key=lambda entry: column.numbers.index(_place(entry.number))))
+
+    columns: Sequence[Any] = layout.composed or [*dict.fromkeys(map(column_of, entries))]
     return Filled(
         layout,
         tuple(words(name.rpartition(".")[2]) for name in layout.lines),
@@ -168,22 +176,11 @@ def _table(layout: Layout, entries: Sequence[PublishedEntry]) -> Filled:
             for column in columns
         ),
         tuple(
-            Line(names, tuple(tuple(_ordered(column, cells.get(column, []))) for column in columns))
-            for names, cells in lines.items()
+            Line(names, tuple(cell(column, members) for column in columns))
+            for names, members in grouped(entries, line_of).items()
         ),
     )
 
 
-def _line_name(name: str, value: str) -> str:
-    """Return the text of a property that identifies a line: metrics and ablations with spaces, others as they are."""
-    return words(value) if name in ("metric", "ablation") else value
-
-
 def _place(number: Number) -> tuple[str, str]:
     return number.metric, "baseline" if number.method == number.variant.get("baseline") else "method"
-
-
-def _ordered(column: object, entries: Sequence[PublishedEntry]) -> Sequence[PublishedEntry]:
-    if not isinstance(column, JoinedColumn):
-        return entries
-    return sorted(entries, key=lambda entry: column.numbers.index(_place(entry.number)))

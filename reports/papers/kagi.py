@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from guidebench.reports.papers.layouts import Layout, Panels, Paper, Reading
+from guidebench.reports.papers.layouts import Figure, Layout, Paper, Reading
 
 SUITE, TASK = "bin_sorting", "sorting"
 FULL, SPARSE = "kagi", "robofume"
@@ -44,7 +44,7 @@ PAPER = Paper(
         Layout("III", "Beside a planner that does not learn", columns=("method", "resets")),
     ),
     figures=tuple(
-        Panels(
+        Figure(
             "5",
             title,
             SUITE,

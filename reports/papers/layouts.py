@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
+
+from guidebench.reports.sections.training import Panel
 
 Named = tuple[str, str, Mapping[str, str]]
 """(name, method, variant) of a row; the name is the one in the figure."""
@@ -46,127 +48,53 @@ class Layout:
     """Definitions, chosen here, of what the paper leaves open."""
 
 
-class Panels(NamedTuple):
-    """A figure of learning curves: a panel per task and learner, a curve per method and variant."""
+@dataclass(frozen=True)
+class Figure:
+    """A figure: what is drawn (`kind`) of which methods and variants on which tasks."""
 
     figure: str
     title: str
     suite: str
     tasks: tuple[str, ...]
-    curves: tuple[Named, ...]
-    """Curves in the order of the legend."""
+    rows: tuple[Named, ...]
+    """Methods and variants in the order of the legend."""
+    kind: Literal["curves", "reference", "labels", "rewards", "imagined", "paths", "metrics", "tasks", "training"] = (
+        "curves"
+    )
+    """`curves`: over training or over the steps of a test, a panel per task and learner. `reference`: the judge's score
+    beside the critic along a reference episode, a drawing per task. `labels`: label accuracy and return over training.
+    `rewards`: learned rewards beside the task's own along its reference episode. `imagined`: rewards of imagined
+    segments beside those of preferred ones, a group of bars per task. `paths`: imagined paths beside those that were
+    shown to the teacher, a drawing per task. `metrics`: bars of some metrics on one task, an axis per metric. `tasks`:
+    bars of one metric, a group per task. `training`: what runs recorded over training, a drawing per task."""
     learners: tuple[str, ...] = ("",)
     reference: str = ""
-    """Method of which only the final level is drawn, as a dashed line."""
+    """Of curves: the method of which only the final level is drawn, as a dashed line."""
     arrows: bool = False
-    """Whether to mark how much sooner and higher the first curve is than the best baseline."""
-    of: Literal["success", "return"] = "success"
+    """Of curves: whether to mark how much sooner and higher the first one is than the best baseline."""
+    of: Literal["success", "return", "tests"] = "success"
+    """Of curves: success or return over training, or the share of test episodes that have succeeded within so many
+    steps, at the last evaluation."""
     least: int = 1
     """Minimum number of curves in a panel."""
     schedule: bool = False
-    """Whether to also draw the share λ of draws over training."""
+    """Of curves: whether to also draw the share λ of draws over training."""
+    metrics: tuple[str, ...] = ()
+    """Metrics of bars."""
+    panels: tuple[Panel, ...] = ()
+    """Panels over training, one below the other."""
 
+    @property
+    def about(self) -> str:
+        """Return the title as part of a sentence."""
+        return f"{self.title[0].lower()}{self.title[1:]}"
 
-class ReferenceFigure(NamedTuple):
-    """A figure of the judge's score beside the critic along a reference episode, in a method's default
-    configuration."""
-
-    figure: str
-    title: str
-    suite: str
-    tasks: tuple[str, ...]
-    method: str
-
-
-class Labels(NamedTuple):
-    """A figure of label accuracy and return over training on one task."""
-
-    figure: str
-    title: str
-    suite: str
-    task: str
-    curves: tuple[Named, ...]
-
-
-class Rewards(NamedTuple):
-    """A figure of learned rewards beside the task's own along its reference episode."""
-
-    figure: str
-    title: str
-    suite: str
-    task: str
-    curves: tuple[Named, ...]
-
-
-class Imagined(NamedTuple):
-    """A figure of the rewards of imagined segments beside those of preferred ones, with a group of bars per task."""
-
-    figure: str
-    title: str
-    suite: str
-    tasks: tuple[str, ...]
-    method: str
-
-
-class Trajectories(NamedTuple):
-    """A figure of imagined paths beside the paths that were shown to the teacher, with a drawing per task."""
-
-    figure: str
-    title: str
-    suite: str
-    tasks: tuple[str, ...]
-    method: str
-
-
-class BarFigure(NamedTuple):
-    """A figure of some metrics on one task, with an axis per metric and a bar per method and variant."""
-
-    figure: str
-    title: str
-    suite: str
-    task: str
-    bars: tuple[Named, ...]
-    metrics: tuple[str, ...]
-
-
-class Training(NamedTuple):
-    """A figure of what runs recorded over training, with a drawing per task: panels one below the other, in each a line
-    per method and variant, and per metric where a panel has several."""
-
-    figure: str
-    title: str
-    suite: str
-    tasks: tuple[str, ...]
-    curves: tuple[Named, ...]
-    panels: tuple[tuple[str, Mapping[str, str]], ...]
-    """(axis, metric -> its name in the legend) of each panel; the metric "" is the success rate."""
-
-
-class TestSteps(NamedTuple):
-    """A figure of the share of test episodes that have succeeded within so many steps, at the last evaluation, with a
-    panel per task."""
-
-    figure: str
-    title: str
-    suite: str
-    tasks: tuple[str, ...]
-    curves: tuple[Named, ...]
-
-
-class TaskBars(NamedTuple):
-    """A figure of one metric, with a group of bars per task and a bar per method and variant."""
-
-    figure: str
-    title: str
-    suite: str
-    tasks: tuple[str, ...]
-    bars: tuple[Named, ...]
-    metric: str
-
-
-Figure = (
-    Panels | ReferenceFigure | Labels | Rewards | Imagined | Trajectories | BarFigure | Training | TestSteps | TaskBars
-)
+    def caption(self, drawn: Container[str] | None = None, *places: str) -> str:
+        """Return the caption of a drawing. `drawn`: names of the rows that it shows, None for all; `places`: words that
+        say of what it is, such as a task."""
+        missing = [name for name, _, _ in self.rows if drawn is not None and name not in drawn]
+        without = f" (not run: {', '.join(missing)})" if missing else ""
+        return ", ".join([f"Figure {self.figure}", f"{self.about}{without}", *places])
 
 
 @dataclass(frozen=True)
@@ -181,6 +109,8 @@ class Paper:
     """Number of runs assumed where the paper states none for a number; None if it states no count at all."""
     budgets: Mapping[str, int] = field(default_factory=dict)
     """Suite -> environment steps of a run."""
+    suites: Mapping[str, str] = field(default_factory=dict)
+    """Suite -> how ours differs from the one that the paper used."""
     robots: tuple[str, ...] = ("real_robot",)
     """Suites that are not simulated."""
     privileged: tuple[str, ...] = ()

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from guidebench.reports.papers import estimates, verdicts
-from guidebench.reports.papers.differences import baseline_of
+from guidebench.reports.papers.comparisons import baseline_of
 from guidebench.reports.papers.estimates import Setting
 from guidebench.reports.papers.layouts import Paper, Reading
 from guidebench.reports.papers.measures import OF_MACHINES, OFFLINE, SECONDS
+from guidebench.reports.summary.records import value_of
 from guidebench.reports.summary.rows import ReportRow
 
 RELATIVE = "baseline"
@@ -186,14 +187,14 @@ class Shelf:
         """Return the command-line settings of the stage whose policy a transfer row evaluates, as texts. Left out are
         its length, which has a reason of its own, settings of evaluations, and settings that the row has too."""
         return [
-            f"{PRETRAINING}.{name}={json.dumps(_value(setting))}"
+            f"{PRETRAINING}.{name}={json.dumps(value_of(setting))}"
             for stage in row.cell.stages[-1:]
             for name, setting in stage.settings.items()
             if _layer(setting).startswith(_MEANT[0])
             and name not in self.paper.unnamed
             and name != "training.steps"
             and not name.startswith("evaluation.")
-            and not (name in row.cell.settings and _value(row.cell.settings[name]) == _value(setting))
+            and not (name in row.cell.settings and value_of(row.cell.settings[name]) == value_of(setting))
         ]
 
     def _readings(self, task: str, method: str, variant: Mapping[str, str]) -> Sequence[Reading]:
@@ -206,34 +207,25 @@ class Shelf:
     def _is(self, row: ReportRow, reading: Reading) -> bool:
         """Return whether a row is the configuration of a reading, and no ablation or perturbation beyond it."""
         variant = reading.variant
-        if row.cell.method != reading.method or not self._has(row, variant):
+        if row.cell.method != reading.method or not all(self._has(row, *setting) for setting in variant.items()):
             return False
         return not (row.cell.matrix and (self._strays(row, variant, _MEANT[1:]) or _ablated(row, variant)))
 
-    def _has(self, row: ReportRow, variant: Mapping[str, str]) -> bool:
-        """Return whether a row's configuration has every setting of a variant."""
-        for key, text in variant.items():
-            role, _, name = key.rpartition(".")
-            if name == MODEL and role in self.paper.roles:
-                if not self._answers(row, role, text):
-                    return False
-            elif key == MODEL:
-                if not verdicts.same(row.cell.model, text):
-                    return False
-            elif key == ABLATION:
-                place = row.cell.matrix
-                names = place.name.rpartition("full: ")[2].split(", ") if place and place.kind == ABLATION else []
-                if text not in names:
-                    return False
-            elif key == PRETRAINING:
-                if self._pretraining_of(row) != text:
-                    return False
-            elif key == EVALUATED:
-                if [stage.method for stage in row.cell.stages[-1:]] != [text]:
-                    return False
-            elif key not in row.cell.settings or _value(row.cell.settings[key]) != _parsed(text):
-                return False
-        return True
+    def _has(self, row: ReportRow, key: str, text: str) -> bool:
+        """Return whether a row's configuration has one setting of a variant."""
+        role, _, name = key.rpartition(".")
+        if name == MODEL and role in self.paper.roles:
+            return self._answers(row, role, text)
+        if key == MODEL:
+            return verdicts.same(row.cell.model, text)
+        if key == ABLATION:
+            place = row.cell.matrix
+            return bool(place and place.kind == ABLATION and text in place.name.rpartition("full: ")[2].split(", "))
+        if key == PRETRAINING:
+            return self._pretraining_of(row) == text
+        if key == EVALUATED:
+            return [stage.method for stage in row.cell.stages[-1:]] == [text]
+        return key in row.cell.settings and bool(value_of(row.cell.settings[key]) == _parsed(text))
 
     def _answers(self, row: ReportRow, role: str, model: str) -> bool:
         """Return whether this model answers in a role of the row. A hand-written or privileged part also counts where
@@ -258,7 +250,7 @@ class Shelf:
         pretraining = self._pretraining_of(row)
         staged = [] if PRETRAINING in variant or pretraining == NONE else [f"{PRETRAINING}={pretraining}"]
         return staged + [
-            f"{name}={json.dumps(_value(setting))}"
+            f"{name}={json.dumps(value_of(setting))}"
             for name, setting in row.cell.settings.items()
             if _layer(setting).startswith(tuple(layers))
             and _layer(setting) != ablation_layer
@@ -296,10 +288,6 @@ def _reaches(row: ReportRow, name: str) -> bool:
 def _layer(setting: Any) -> str:
     """Return the layer that set a recorded setting; "" if it has none."""
     return str(setting.get("layer", "")) if isinstance(setting, Mapping) else ""
-
-
-def _value(setting: Any) -> Any:
-    return setting.get("value") if isinstance(setting, Mapping) else setting
 
 
 def _parsed(text: str) -> Any:

@@ -3,179 +3,124 @@ drew."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from guidebench import results
 from guidebench.harness.statistics import Array
-from guidebench.reports.sections import episodes, phases, preferences, rewards
+from guidebench.reports.sections import episodes, phases, preferences
 from guidebench.reports.summary import judges, ledger
+from guidebench.reports.summary.records import of_cell, value_of
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import StudyRecord
 
 if TYPE_CHECKING:
     import pandas as pd
 
-OfRuns = Callable[["pd.DataFrame", ReportRow], Mapping[int, float]]
-"""Function from the records of one cell and its row to the number of each seed that has it."""
 
+class MeasuredRun(NamedTuple):
+    """What a run recorded in one log."""
 
-OfEpisodes = Callable[["pd.DataFrame", ReportRow, "pd.DataFrame"], Mapping[int, float]]
-"""Function from the records of one cell, its row and its evaluation episodes to the number of each seed that has it."""
+    rows: pd.DataFrame
+    row: ReportRow
+    seed: int
+    episodes: Callable[[], pd.DataFrame]
+    """Function that returns the evaluation episodes of the run's cell."""
+
+    @property
+    def last(self) -> pd.DataFrame:
+        """The records at the row's last evaluation; logs do not count the steps of pre-training stages."""
+        return self.rows.loc[self.rows["step"] == self.row.last - self.row.cell.before]
+
+    @property
+    def clock(self) -> Mapping[str, float]:
+        """The run's share of its worker's clock, from records `timings`."""
+        return judges.clock(self.rows)
 
 
 class Measure(NamedTuple):
-    """How a number of each run is read from one of its logs and, for some, from its evaluation episodes."""
+    """How a number of a run is read from one of its logs; None or NaN if it has none."""
 
     log: str
-    of_runs: OfRuns | OfEpisodes
-    of_episodes: bool = False
-    """Whether the function also receives the cell's evaluation episodes."""
+    of_run: Callable[[MeasuredRun], float | None]
 
 
-def _of_labels(name: str, times: float = 1.0) -> OfRuns:
-    def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
-        runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
-        numbers = {int(seed): preferences.of_run(run).get(name, np.nan) for seed, run in runs}
-        return {seed: times * value for seed, value in numbers.items()}
-
-    return of_runs
+def _share_of_labels(name: str) -> Measure:
+    return Measure("labels", lambda run: 100 * preferences.of_run(run.rows).get(name, np.nan))
 
 
-def _spent(name: str) -> OfRuns:
-    def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
-        last = rows.sort_values("step").groupby("seed").tail(1)
-        return {int(seed): float(value) for seed, value in zip(last["seed"], last[name], strict=True)}
-
-    return of_runs
+def _spent(name: str) -> Measure:
+    return Measure("ledger", lambda run: run.rows.sort_values("step")[name].iloc[-1])
 
 
-def _on_unseen_pairs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
-    return {seed: 100 * value for seed, value in rewards.accuracy_of_runs(rows).items()}
+def _most(name: str) -> Measure:
+    return Measure("timings", lambda run: run.rows[name].max() if name in run.rows else None)
 
 
-def _clocked(value: Callable[[Mapping[str, float]], float | None]) -> OfRuns:
-    """Return a function from the records `timings` to seed -> `value` of the run's share of its worker's clock."""
-
-    def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
-        runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
-        clocks = {int(seed): value(judges.clock(run)) for seed, run in runs}
-        return {seed: number for seed, number in clocks.items() if number is not None}
-
-    return of_runs
+def _outcome(name: str) -> Measure:
+    """Return the mean of a counted outcome over the episodes of the last evaluation, in percent."""
+    return Measure("outcomes", lambda run: 100 * run.last["value"][run.last["outcome"] == name].mean())
 
 
-def _frames_per_second(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
-    length = row.cell.settings.get("replay.clip_length")
-    frames = length.get("value") if isinstance(length, Mapping) else None
-    if not isinstance(frames, int):
-        return {}
-    return {seed: frames / seconds for seed, seconds in _clocked(judges.seconds_per_clip)(rows, row).items() if seconds}
+def _on_unseen_pairs(run: MeasuredRun) -> float:
+    looks = run.rows[run.rows["quantity"] == "label_accuracy"].sort_values("step")
+    return 100 * float(looks["value"].iloc[-1]) if len(looks) else np.nan
 
 
-def _most(name: str) -> OfRuns:
-    """Return a function from records to seed -> the largest value of a column in the run."""
-
-    def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
-        if name not in rows:
-            return {}
-        runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
-        return {int(seed): float(run[name].max()) for seed, run in runs}
-
-    return of_runs
+def _frames_per_second(run: MeasuredRun) -> float | None:
+    frames, seconds = value_of(run.row.cell.settings.get("replay.clip_length")), judges.seconds_per_clip(run.clock)
+    return frames / seconds if isinstance(frames, int) and seconds else None
 
 
-def _steps_of_a_second(clock: Mapping[str, float]) -> float | None:
-    speed = judges.steps_per_second(clock)
+def _seconds_per_step(run: MeasuredRun) -> float | None:
+    speed = judges.steps_per_second(run.clock)
     return 1 / speed if speed else None
 
 
-def _until_success(rows: pd.DataFrame, row: ReportRow, seed: int) -> pd.DataFrame:
-    """Return a seed's records up to its first evaluation with a success; all of them if it never succeeded."""
-    reached = np.flatnonzero(row.success[row.seeds.index(seed)] > 0)
-    until = row.steps[reached[0]] if len(reached) else np.inf
-    return rows.loc[(rows["seed"] == seed) & (rows["step"] <= until)]
+def _seconds_of_test(run: MeasuredRun) -> float:
+    return float(episodes.seconds_of_episode(run.rows, run.episodes()).get(run.seed, np.nan))
 
 
-def _second_half(rows: pd.DataFrame, _: ReportRow, seed: int) -> pd.DataFrame:
-    last = float(rows["step"][rows["seed"] == seed].max())
-    return rows.loc[(rows["seed"] == seed) & (rows["step"] >= last / 2)]
+def _placed(run: MeasuredRun) -> float | None:
+    """Return the mean share of items placed at the last evaluation, in percent; None for any other score."""
+    place = run.row.seeds.index(run.seed)
+    return 100 * float(run.row.scores[place, -1]) if run.row.score.name == "object success" else None
 
 
-def _before_success(name: str, of: Callable[[Array], Array] = np.asarray) -> OfRuns:
-    """Return a function to seed -> mean of a metric, transformed by `of`, before the first success, in percent."""
+def _until_success(rows: pd.DataFrame, run: MeasuredRun) -> pd.DataFrame:
+    """Return a run's records up to its first evaluation with a success; all of them if it never succeeded."""
+    reached = np.flatnonzero(run.row.success[run.row.seeds.index(run.seed)] > 0)
+    return rows.loc[rows["step"] <= run.row.steps[reached[0]]] if len(reached) else rows
 
-    def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
-        if name not in rows:
-            return {}
-        recorded = {seed: _until_success(rows, row, seed)[name].dropna().to_numpy(float) for seed in row.seeds}
-        return {seed: 100 * float(of(values).mean()) for seed, values in recorded.items() if len(values)}
 
-    return of_runs
+def _before_success(name: str, of: Callable[[Array], Array] = np.asarray) -> Measure:
+    """Return the mean of a metric, transformed by `of`, before the first success, in percent."""
+
+    def of_run(run: MeasuredRun) -> float:
+        recorded = _until_success(run.rows, run)[name].dropna().to_numpy(float) if name in run.rows else np.zeros(0)
+        return 100 * float(of(recorded).mean()) if len(recorded) else np.nan
+
+    return Measure("metrics", of_run)
 
 
 def _phases(
     value: Callable[[pd.Series[float], pd.Series[float]], float],
-    window: Callable[[pd.DataFrame, ReportRow, int], pd.DataFrame],
-) -> OfRuns:
-    """Return a function to seed -> `value` of the mean shares of task phases, by event, among drawn and among stored
-    transitions, over the records that `window` selects."""
+    window: Callable[[pd.DataFrame, MeasuredRun], pd.DataFrame],
+) -> Measure:
+    """Return `value` of the mean shares of task phases, by event, among drawn and among stored transitions, over the
+    records that `window` selects."""
 
-    def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
-        events = [name.removeprefix(phases.DRAWN) for name in map(str, rows) if name.startswith(phases.DRAWN)]
-        columns = [kind + event for kind in (phases.DRAWN, phases.STORED) for event in events]
-        complete = rows.dropna(subset=columns) if columns else rows.iloc[:0]
-        numbers = {}
-        for seed in row.seeds:
-            window_rows = window(complete, row, seed)
-            if len(window_rows):
-                means = window_rows[columns].mean()
-                drawn, stored = (
-                    means[[kind + event for event in events]].set_axis(events) for kind in (phases.DRAWN, phases.STORED)
-                )
-                numbers[seed] = value(drawn, stored)
-        return numbers
+    def of_run(run: MeasuredRun) -> float:
+        events = [name.removeprefix(phases.DRAWN) for name in map(str, run.rows) if name.startswith(phases.DRAWN)]
+        columns = [[kind + event for event in events] for kind in (phases.DRAWN, phases.STORED)]
+        rows = window(run.rows.dropna(subset=[*columns[0], *columns[1]]), run) if events else run.rows.iloc[:0]
+        drawn, stored = (rows[names].mean().set_axis(events) for names in columns)
+        return value(drawn, stored) if len(rows) else np.nan
 
-    return of_runs
-
-
-def _last(rows: pd.DataFrame, row: ReportRow) -> pd.DataFrame:
-    """Return the records at the row's last evaluation; logs do not count the steps of pre-training stages."""
-    return rows[rows["step"] == row.last - row.cell.before]
-
-
-def _outcome(name: str) -> OfRuns:
-    """Return a function to seed -> mean of a counted outcome over the episodes of the last evaluation, in percent."""
-
-    def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
-        last = _last(rows, row)
-        means = last[last["outcome"] == name].groupby("seed")["value"].mean()
-        return {int(str(seed)): 100 * float(value) for seed, value in means.items()}
-
-    return of_runs
-
-
-def _steps_of_test(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
-    """Return seed -> mean length of the episodes of the last evaluation, failed ones included."""
-    return {int(str(seed)): float(steps) for seed, steps in _last(rows, row).groupby("seed")["length"].mean().items()}
-
-
-def _seconds_of_test(rows: pd.DataFrame, _: ReportRow, played: pd.DataFrame) -> dict[int, float]:
-    by_seed = episodes.seconds_of_episode(rows, played)
-    return {int(str(seed)): float(seconds) for seed, seconds in by_seed.items()}
-
-
-def _placed(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
-    """Return seed -> mean share of items placed at the last evaluation, in percent; empty for any other score."""
-    if row.score.name != "object success":
-        return {}
-    return {seed: 100 * float(share) for seed, share in zip(row.seeds, row.scores[:, -1], strict=True)}
-
-
-def _phase_distance(drawn: pd.Series[float], stored: pd.Series[float]) -> float:
-    return 50 * float((drawn - stored).abs().sum())
+    return Measure("metrics", of_run)
 
 
 def _draws_to_key(drawn: pd.Series[float], stored: pd.Series[float]) -> float:
@@ -186,30 +131,35 @@ EPISODES = "evaluations"
 """The records of evaluation episodes, which are no log."""
 OFFLINE = "offline"
 """Prefix of metrics that a paper takes on data apart from training."""
+WORKED = "worker_seconds_per_step"
+"""Our own metric: seconds of a run's worker per environment step, evaluations and waiting included."""
 MEASURES: Mapping[str, Measure] = {
-    "label_accuracy_percent": Measure("labels", _of_labels(preferences.ACCURACY, 100)),
-    "discard_percent": Measure("labels", _of_labels(f"outcome/{preferences.DISCARDED}", 100)),
-    "equal_percent": Measure("labels", _of_labels(f"outcome/{preferences.EQUAL}", 100)),
-    "segment_reward": Measure("labels", _of_labels(f"reward/{preferences.IMAGINED}")),
+    "label_accuracy_percent": _share_of_labels(preferences.ACCURACY),
+    "discard_percent": _share_of_labels(f"outcome/{preferences.DISCARDED}"),
+    "equal_percent": _share_of_labels(f"outcome/{preferences.EQUAL}"),
+    "segment_reward": Measure("labels", lambda run: preferences.of_run(run.rows).get(f"reward/{preferences.IMAGINED}")),
     f"{OFFLINE}_label_accuracy_percent": Measure("probes", _on_unseen_pairs),
-    "input_tokens": Measure("ledger", _spent("tokens_in")),
-    "output_tokens": Measure("ledger", _spent("tokens_out")),
-    "dollars": Measure("ledger", _spent("usd")),
-    "survival_percent": Measure("outcomes", _outcome("alive")),
-    "completion_percent": Measure("outcomes", _outcome("completion")),
+    "input_tokens": _spent("tokens_in"),
+    "output_tokens": _spent("tokens_out"),
+    "dollars": _spent("usd"),
+    "survival_percent": _outcome("alive"),
+    "completion_percent": _outcome("completion"),
     "object_success_percent": Measure(EPISODES, _placed),
-    "evaluation_steps": Measure(EPISODES, _steps_of_test),
-    "seconds": Measure("timings", _seconds_of_test, of_episodes=True),
-    "steps_per_second": Measure("timings", _clocked(judges.steps_per_second)),
-    "seconds_per_step": Measure("timings", _clocked(_steps_of_a_second)),
-    "seconds_per_clip": Measure("timings", _clocked(judges.seconds_per_clip)),
+    "evaluation_steps": Measure(EPISODES, lambda run: run.last["length"].mean()),
+    "seconds": Measure("timings", _seconds_of_test),
+    "steps_per_second": Measure("timings", lambda run: judges.steps_per_second(run.clock)),
+    WORKED: Measure("timings", lambda run: run.rows["seconds"].iloc[-1] / run.rows["step"].iloc[-1]),
+    "seconds_per_step": Measure("timings", _seconds_per_step),
+    "seconds_per_clip": Measure("timings", lambda run: judges.seconds_per_clip(run.clock)),
     "frames_per_second": Measure("timings", _frames_per_second),
-    "gibibytes_load": Measure("timings", _most("judge_gibibytes_load")),
-    "gibibytes_peak": Measure("timings", _most("judge_gibibytes_peak")),
-    "zero_feedback_percent": Measure("metrics", _before_success("replay/mean_return", lambda returns: returns == 0)),
-    "clipped_before_success_percent": Measure("metrics", _before_success("replay/clipped_share")),
-    "draws_apart_before_success_percent": Measure("metrics", _phases(_phase_distance, _until_success)),
-    "draws_to_key_percent": Measure("metrics", _phases(_draws_to_key, _second_half)),
+    "gibibytes_load": _most("judge_gibibytes_load"),
+    "gibibytes_peak": _most("judge_gibibytes_peak"),
+    "zero_feedback_percent": _before_success("replay/mean_return", lambda returns: returns == 0),
+    "clipped_before_success_percent": _before_success("replay/clipped_share"),
+    "draws_apart_before_success_percent": _phases(
+        lambda drawn, stored: 50 * float((drawn - stored).abs().sum()), _until_success
+    ),
+    "draws_to_key_percent": _phases(_draws_to_key, lambda rows, _: rows.loc[rows["step"] >= rows["step"].max() / 2]),
 }
 """Published metric -> its definition on our logs.
 
@@ -249,11 +199,14 @@ class Measured:
         key = (id(row), metric)
         if key not in self._numbers:
             measure, study = MEASURES[metric], self._study_of(row)
-            cell_rows = self._records(study, measure.log, row)
             free = measure.log == "ledger" and not ledger.is_billed(row.cell)
-            more = (self._records(study, EPISODES, row),) if measure.of_episodes else ()
-            numbers = measure.of_runs(cell_rows, row, *more) if len(cell_rows) and not free else {}
-            self._numbers[key] = np.array([numbers.get(seed, np.nan) for seed in row.seeds], float)
+            runs = {} if free else dict([*self._records(study, measure.log, row).groupby("seed")])
+            played = partial(self._records, study, EPISODES, row)
+            numbers = [
+                measure.of_run(MeasuredRun(runs[seed], row, seed, played)) if seed in runs else None
+                for seed in row.seeds
+            ]
+            self._numbers[key] = np.array(numbers, float)
         return self._numbers[key]
 
     def _records(self, study: StudyRecord, log: str, row: ReportRow) -> pd.DataFrame:
@@ -261,4 +214,4 @@ class Measured:
         if (id(study), log) not in self._logs:
             self._logs[id(study), log] = results.load(study) if log == EPISODES else results.noted(study, log)
         rows = self._logs[id(study), log]
-        return rows[rows["cell"] == row.cell.id]
+        return of_cell(rows, row.cell.id)

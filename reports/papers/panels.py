@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench import results
-from guidebench.harness import statistics
 from guidebench.harness.statistics import Array, Interval
-from guidebench.reports.papers.layouts import Panels, TestSteps
+from guidebench.reports.papers.layouts import Figure
 from guidebench.reports.papers.matching import Shelf
 from guidebench.reports.papers.sources import Sources
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal, short
+from guidebench.reports.summary.grids import curve_over_runs
 from guidebench.reports.summary.rows import ReportRow
+from guidebench.results.rows import EVALUATIONS
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PANEL_INCHES = (2.2, 1.8)
 BASELINES = ("uer", "per")
 _GREY = "#555555"
 POINTS = 200
 """Most points of a curve over the steps of a test."""
+LOOKS = {
+    "success": (figures.SUCCESS, "environment steps per seed"),
+    "return": (figures.RETURN, "environment steps per seed"),
+    "tests": ("share of tests solved", "steps of a test"),
+}
+"""`Figure.of` -> the labels of its axes: quantity, and what it is drawn along."""
 
 
 class Panel(NamedTuple):
@@ -40,38 +45,29 @@ class Panel(NamedTuple):
 class Look(NamedTuple):
     """What is drawn of each row of a figure, and the axis labels."""
 
-    curve: Callable[[ReportRow], tuple[Array, Interval]]
-    """Function from a row to the points of its curve and their values."""
+    curves: Mapping[int, tuple[Array, Interval]]
+    """Id of a row -> the points of its curve and their values."""
     quantity: str
     along: str
 
 
-def draw(figure: Panels, name: str, sources: Sources) -> list[Drawing]:
-    """Draw a figure of learning curves, with the schedule of λ if it has one; return none if no panel has enough
-    curves."""
-    success = Look(lambda row: (row.steps, row.curve), figures.SUCCESS, "environment steps per seed")
-    gain = Look(lambda row: (row.steps, row.return_curve), figures.RETURN, "environment steps per seed")
-    return _draw_panels(figure, name, sources, success if figure.of == "success" else gain)
+def draw(figure: Figure, name: str, sources: Sources) -> list[Drawing]:
+    """Draw a figure of curves, with the schedule of λ if it has one; return none if no panel has enough curves."""
+    panels = _panels(figure, sources.shelf)
+    if not panels:
+        return []
+    rows = [row for panel in panels for row in (*panel.curves.values(), panel.reference) if row is not None]
+    curves = {id(row): _points(row, figure.of, sources) for row in rows}
+    names = [name for name, _, _ in figure.rows]
+    drawing = _curves(figure, name, panels, names, Look(curves, *LOOKS[figure.of]))
+    return [drawing, *(_schedule(figure, panels, names, sources) if figure.schedule else [])]
 
 
-def over_tests(figure: TestSteps, name: str, sources: Sources) -> list[Drawing]:
-    """Draw a figure of the share of test episodes that have succeeded within so many steps; return none without
-    rows."""
-    curves: dict[int, tuple[Array, Interval]] = {}
-    evaluations: dict[int, pd.DataFrame] = {}
-
-    def curve(row: ReportRow) -> tuple[Array, Interval]:
-        if id(row) not in curves:
-            study = sources.study_of(row)
-            if id(study) not in evaluations:
-                evaluations[id(study)] = results.load(study)
-            played = evaluations[id(study)]
-            last_evaluation = played[(played["cell"] == row.cell.id) & (played["step"] == row.last - row.cell.before)]
-            curves[id(row)] = within(last_evaluation, row.label, sources.reps)
-        return curves[id(row)]
-
-    same = Panels(figure.figure, figure.title, figure.suite, figure.tasks, figure.curves)
-    return _draw_panels(same, name, sources, Look(curve, "share of tests solved", "steps of a test"))
+def _points(row: ReportRow, of: str, sources: Sources) -> tuple[Array, Interval]:
+    if of != "tests":
+        return row.steps, row.curve if of == "success" else row.return_curve
+    played = sources.records(row, EVALUATIONS)
+    return within(played[played["step"] == row.last - row.cell.before], row.label, sources.reps)
 
 
 def within(played: pd.DataFrame, label: str, reps: int) -> tuple[Array, Interval]:
@@ -81,27 +77,16 @@ def within(played: pd.DataFrame, label: str, reps: int) -> tuple[Array, Interval
     steps = np.unique(np.linspace(0, longest, min(longest + 1, POINTS)).astype(int))
     solved = played["length"].where(played["success"].astype(bool), np.inf)
     shares = [(lengths.to_numpy(float)[:, None] <= steps).mean(axis=0) for _, lengths in solved.groupby(played["seed"])]
-    few = min(reps, statistics.CURVE_REPS)
-    values = np.stack(shares)[:, None]
-    return steps.astype(float), statistics.intervals(values, ["mean"], few, statistics.name_seed(label, 0))["mean"]
+    return steps.astype(float), curve_over_runs(np.stack(shares), reps, label)
 
 
-def _draw_panels(figure: Panels, name: str, sources: Sources, look: Look) -> list[Drawing]:
-    panels = _panels(figure, sources.shelf)
-    if not panels:
-        return []
-    names = [name for name, _, _ in figure.curves]
-    drawings = [_curves(figure, name, panels, names, look)]
-    return drawings + (_schedule(figure, panels, names, sources) if figure.schedule else [])
-
-
-def _panels(figure: Panels, shelf: Shelf) -> list[Panel]:
+def _panels(figure: Figure, shelf: Shelf) -> list[Panel]:
     panels = []
     for learner in figure.learners:
         for task in figure.tasks:
             rows = {
                 name: row
-                for name, method, variant in figure.curves
+                for name, method, variant in figure.rows
                 if (row := shelf.row(figure.suite, task, method, learner, variant)) is not None
             }
             our_tasks, meant = {row.cell.task for row in rows.values()}, shelf.paper.tasks.get(task, task)
@@ -113,30 +98,31 @@ def _panels(figure: Panels, shelf: Shelf) -> list[Panel]:
     return panels
 
 
-def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[str], look: Look) -> Drawing:
+def _curves(figure: Figure, name: str, panels: Sequence[Panel], names: Sequence[str], look: Look) -> Drawing:
     """Draw all panels of a figure in one picture."""
 
     def end(row: ReportRow) -> float:
-        return float(look.curve(row)[1].estimate[-1])
+        return float(look.curves[id(row)][1].estimate[-1])
 
     across = min(3, len(panels))
     down = -(-len(panels) // across)
 
-    def plot(canvas: Figure) -> None:
+    width, height = PANEL_INCHES
+    with figures.canvas(height * down + 0.75, max(figures.WIDTH_INCHES, width * across)) as canvas:
         grid = np.atleast_1d(canvas.subplots(down, across, squeeze=False)).reshape(-1)
         handles: dict[str, Any] = {}
         for axes, panel in zip(grid, panels, strict=False):
             for label, row in panel.curves.items():
-                handles[label] = _curve(axes, *look.curve(row), names.index(label))
+                handles[label] = _curve(axes, *look.curves[id(row)], names.index(label))
             if panel.reference is not None:
                 handles[figure.reference] = axes.axhline(
                     end(panel.reference), color=_GREY, linewidth=0.9, linestyle=(0, (4, 2))
                 )
             if figure.arrows and set(panel.curves) & set(BASELINES):
                 _arrows(axes, panel)
-            last = max(float(look.curve(row)[0][-1]) for row in panel.curves.values())
+            last = max(float(look.curves[id(row)][0][-1]) for row in panel.curves.values())
             axes.set(xlim=(0, last), title=literal(panel.title))
-            if figure.of == "success":
+            if figure.of != "return":
                 axes.set_ylim(-0.03, 1.03)
             axes.xaxis.set_major_formatter(lambda steps, _: short(steps))
             axes.grid(axis="y", linewidth=0.4, color="#DDDDDD")
@@ -148,25 +134,19 @@ def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[
                 axes.set_ylabel(look.quantity)
         columns = min(3, len(handles)) if across > 1 else 1
         canvas.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, frameon=False)
-
-    width, height = PANEL_INCHES
-    size = (max(figures.WIDTH_INCHES, width * across), height * down + 0.75)
+        png, pdf = figures.saved(canvas)
     words = "; ".join(
         f"{panel.title}: " + ", ".join(f"{label} ends at {end(row):.2f}" for label, row in panel.curves.items())
         for panel in panels
     )
-    missing_names = [label for label in names if not any(label in panel.curves for panel in panels)]
-    missing = f" (not run: {', '.join(missing_names)})" if missing_names else ""
-    about = f"Figure {figure.figure}, {figure.title[0].lower()}{figure.title[1:]}{missing}"
-    return Drawing(about, name, *_saved(plot, size), f"{about}: {look.quantity} against {look.along}. {words}.")
+    about = figure.caption({label for panel in panels for label in panel.curves})
+    return Drawing(about, name, png, pdf, f"{about}: {look.quantity} against {look.along}. {words}.")
 
 
 def _curve(axes: Axes, steps: Array, values: Interval, index: int) -> object:
-    colour = figures.PALETTE[index % len(figures.PALETTE)]
-    centre, low, high = values
-    (line,) = axes.plot(steps, centre, color=colour, linestyle=figures.LINES[index % len(figures.LINES)], linewidth=1.1)
-    if np.isfinite(low).all():
-        axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+    (line,) = axes.plot(steps, values.estimate, linewidth=1.1, **figures.style(index))
+    if np.isfinite(values.low).all():
+        axes.fill_between(steps, values.low, values.high, color=line.get_color(), alpha=0.15, linewidth=0)
     return line
 
 
@@ -192,36 +172,26 @@ def _arrows(axes: Axes, panel: Panel) -> None:
         axes.annotate(f"+{gain:.0f}% ", text, (-2, 0), textcoords="offset points", **beside)
 
 
-def _schedule(figure: Panels, panels: Sequence[Panel], names: Sequence[str], sources: Sources) -> list[Drawing]:
+def _schedule(figure: Figure, panels: Sequence[Panel], names: Sequence[str], sources: Sources) -> list[Drawing]:
     """Draw λ over training, from the metrics that runs recorded."""
     series = {}
     for panel in panels:
         for label, row in panel.curves.items():
-            rows = results.load(sources.study_of(row), log="metrics")
-            cell_rows = rows[(rows["cell"] == row.cell.id)]
+            cell_rows = sources.records(row, "metrics")
             if "replay/lambda" in cell_rows:
                 series[label] = cell_rows.groupby("step")["replay/lambda"].mean().dropna()
     if not series:
         return []
 
-    def plot(canvas: Figure) -> None:
+    with figures.canvas(2.1) as canvas:
         axes = canvas.subplots()
         for label, values in series.items():
-            index = names.index(label)
-            colour = figures.PALETTE[index % len(figures.PALETTE)]
-            line = figures.LINES[index % len(figures.LINES)]
-            axes.plot(values.index, values, color=colour, linestyle=line, linewidth=1.1, label=label)
+            axes.plot(values.index, values, linewidth=1.1, label=label, **figures.style(names.index(label)))
         axes.set(xlabel="environment steps per seed", ylabel=r"$\lambda_t$", ylim=(-0.03, 1.03))
         axes.xaxis.set_major_formatter(lambda steps, _: short(steps))
         canvas.legend(loc="outside lower center", ncols=3, frameon=False)
-
+        png, pdf = figures.saved(canvas)
     words = ", ".join(f"{label} ends at {values.iloc[-1]:.2f}" for label, values in series.items())
     about = f"Figure {figure.figure}, right: how λ rose"
-    name = figures.file_name("figure", f"{figure.figure}-lambda", [])
-    return [Drawing(about, name, *_saved(plot, (figures.WIDTH_INCHES, 2.1)), f"{about}. {words}.")]
-
-
-def _saved(plot: Callable[[Figure], None], size: tuple[float, float]) -> tuple[bytes, bytes]:
-    with figures.canvas(size[1], size[0]) as canvas:
-        plot(canvas)
-        return figures.saved(canvas)
+    name = figures.file_name("figure", f"{figure.figure}-lambda")
+    return [Drawing(about, name, png, pdf, f"{about}. {words}.")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench import results
@@ -11,7 +12,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.statistics import Interval
 from guidebench.reports.papers import catalogue, claims, filled, pictures, text, verdicts
 from guidebench.reports.papers.claims import Outcome
-from guidebench.reports.papers.differences import Difference
+from guidebench.reports.papers.comparisons import Difference
 from guidebench.reports.papers.estimates import Estimator
 from guidebench.reports.papers.filled import Filled, PublishedEntry
 from guidebench.reports.papers.layouts import Paper
@@ -53,38 +54,17 @@ class PaperReport(NamedTuple):
         return " ".join([verdicts.DEFINITION, f"{text.key(letters)}." if letters else "", self.runs]).strip()
 
 
-class Library:
-    """The rows of several studies, and the study that each comes from."""
-
-    def __init__(self, studies: Sequence[StudyRecord], reps: int) -> None:
-        self.rows: list[ReportRow] = []
-        self.notes: list[str] = []
-        self._studies: dict[int, StudyRecord] = {}
-        self._seconds: dict[int, float] = {}
-        self._timings: dict[int, pd.DataFrame] = {}
-        cells = {cell.id: cell for study in studies for cell in study.cells}
-        row_names = names.brief(list(cells.values()), self.notes)
-        for study in studies:
-            summary = summaries.summarise(study, results.load(study), reps=reps, named=row_names)
-            self.notes += [f"{study.name}: {note}" if len(studies) > 1 else note for note in summary.notes]
-            for row in summary.rows:
-                self.rows.append(row)
-                self._studies[id(row)] = study
-
-    def study(self, row: ReportRow) -> StudyRecord:
-        return self._studies[id(row)]
-
-    def seconds(self, row: ReportRow) -> float:
-        """Return a row's seconds per environment step: the mean over seeds of total seconds by total steps; NaN if not
-        recorded."""
-        if id(row) not in self._seconds:
-            study = self.study(row)
-            if id(study) not in self._timings:
-                self._timings[id(study)] = results.load(study, log="timings")
-            timings = self._timings[id(study)]
-            last = timings[timings["cell"] == row.cell.id].groupby("seed").last()
-            self._seconds[id(row)] = float((last["seconds"] / last["step"]).mean()) if len(last) else math.nan
-        return self._seconds[id(row)]
+def _rows(studies: Sequence[StudyRecord], reps: int, notes: list[str]) -> list[tuple[ReportRow, StudyRecord]]:
+    """Return the rows of several studies, and the study that each comes from; what a reader must know goes to
+    `notes`."""
+    cells = {cell.id: cell for study in studies for cell in study.cells}
+    row_names = names.brief(list(cells.values()), notes)
+    rows = []
+    for study in studies:
+        summary = summaries.summarise(study, results.load(study), reps=reps, named=row_names)
+        notes += [f"{study.name}: {note}" if len(studies) > 1 else note for note in summary.notes]
+        rows += [(row, study) for row in summary.rows]
+    return rows
 
 
 def report(studies: Sequence[StudyRecord], name: str, stand_ins: Mapping[str, str], reps: int) -> PaperReport:
@@ -92,9 +72,15 @@ def report(studies: Sequence[StudyRecord], name: str, stand_ins: Mapping[str, st
     paper = catalogue.paper(name)
     numbers = published.load(name)
     _check_stand_ins(stand_ins, set(numbers["task"]), {cell.task for study in studies for cell in study.cells})
-    library = Library(studies, reps)
-    shelf = Shelf(library.rows, paper, stand_ins)
-    estimator = Estimator(library.seconds, reps, Measured(library.study))
+    notes: list[str] = []
+    sources = _rows(studies, reps, notes)
+    rows, by_row = [row for row, _ in sources], {id(row): study for row, study in sources}
+
+    def study_of(row: ReportRow) -> StudyRecord:
+        return by_row[id(row)]
+
+    shelf = Shelf(rows, paper, stand_ins)
+    estimator = Estimator(reps, Measured(study_of))
     tables = tuple(filled.fill(paper, numbers, shelf, estimator))
     outcomes = tuple(claims.test(published.claims(name), numbers, shelf, estimator))
     return PaperReport(
@@ -103,11 +89,11 @@ def report(studies: Sequence[StudyRecord], name: str, stand_ins: Mapping[str, st
         tuple(study.name for study in studies),
         tables,
         outcomes,
-        pictures.draw(paper, Sources(shelf, library.study, estimator, reps)),
+        pictures.draw(paper, Sources(shelf, study_of, estimator, reps)),
         tuple(picture for study in studies for picture in results.pictures(study)) if paper.samples else (),
-        tuple(dict.fromkeys([*_strangers(paper, tables, outcomes, numbers, library.rows), *library.notes])),
+        tuple(dict.fromkeys([*_strangers(paper, tables, outcomes, numbers, rows), *notes])),
         text.letters(tables, outcomes),
-        _runs(tables, outcomes, library.rows),
+        _runs(tables, rows),
     )
 
 
@@ -118,12 +104,7 @@ def with_notes(report: PaperReport, notes: Sequence[str]) -> PaperReport:
 
 def show(report: PaperReport, console: Console) -> None:
     """Print the tables and claims for which we have runs, and what is missing, on a terminal."""
-    filled_tables: list[tuple[Filled, list[PublishedEntry]]] = []
-    empty_tables: list[tuple[Filled, list[PublishedEntry]]] = []
-    for table in report.tables:
-        entries = [cell[0] for line in table.lines for cell in line.cells if cell]
-        (filled_tables if any(entry.ours is not None for entry in entries) else empty_tables).append((table, entries))
-    for table, _ in filled_tables:
+    for table in filter(attrgetter("is_filled"), report.tables):
         console.print(text.terminal(table, report.letters))
         notes = [note for note in (table.layout.note, text.of_the_numbers(table)) if note]
         if notes:
@@ -133,9 +114,10 @@ def show(report: PaperReport, console: Console) -> None:
         console.print(text.claims_table(tested, report.letters))
     console.print(report.note, markup=False)
     console.print()
-    for table, entries in empty_tables:
-        states = ", ".join(dict.fromkeys(entry.verdict for entry in entries))
-        console.print(f"{text.heading(table)}: {len(entries)} numbers, {states}", markup=False)
+    for table in report.tables:
+        if not table.is_filled:
+            states = ", ".join(dict.fromkeys(entry.verdict for entry in table.leading))
+            console.print(f"{text.heading(table)}: {len(table.leading)} numbers, {states}", markup=False)
     for verdict in verdicts.VERDICTS:
         count = sum(outcome.verdict == verdict for outcome in report.claims)
         if count:
@@ -155,7 +137,7 @@ def plain(report: PaperReport) -> dict[str, Any]:
             {
                 "table": table.layout.table,
                 "title": table.layout.title,
-                "numbers": [_entry(entry) for line in table.lines for cell in line.cells for entry in cell],
+                "numbers": [*map(_entry, table.entries)],
             }
             for table in report.tables
         ],
@@ -217,9 +199,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _runs(tables: Sequence[Filled], outcomes: Sequence[Outcome], all_rows: Sequence[ReportRow]) -> str:
-    cells = [cell for table in tables for line in table.lines for cell in line.cells]
-    used = {id(row): row for cell in cells for entry in cell for row in entry.rows}
+def _runs(tables: Sequence[Filled], all_rows: Sequence[ReportRow]) -> str:
+    used = {id(row): row for table in tables for entry in table.entries for row in entry.rows}
     rows = list(used.values()) or list(all_rows)
     if not rows:
         return ""
@@ -254,8 +235,9 @@ def _strangers(
 ) -> list[str]:
     """Return advice, as notes, if nothing of the paper could be filled because the studies have none of its tasks; else
     nothing."""
-    entries = [entry for table in tables for line in table.lines for cell in line.cells for entry in cell]
-    if any(entry.ours is not None for entry in entries) or any(outcome.findings for outcome in outcomes):
+    if any(entry.ours is not None for table in tables for entry in table.entries) or any(
+        outcome.findings for outcome in outcomes
+    ):
         return []
     ours = {(row.cell.suite, row.cell.task) for row in rows}
     tasks = [paper.tasks.get(task, task) for task in numbers["task"]]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from guidebench import results
 from guidebench.reports.papers.estimates import Estimator
-from guidebench.reports.papers.layouts import Named
+from guidebench.reports.papers.layouts import Figure
 from guidebench.reports.papers.matching import Shelf
-from guidebench.reports.sections import preferences, rewards
-from guidebench.reports.sections.preferences import Teaching
-from guidebench.reports.sections.rewards import Learned
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import StudyRecord
+from guidebench.results.rows import EVALUATIONS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Sources(NamedTuple):
@@ -24,25 +25,12 @@ class Sources(NamedTuple):
     estimator: Estimator
     reps: int
 
-    def row(self, suite: str, task: str, named: Named) -> ReportRow | None:
-        """Return the table row of the method and variant that a figure names; None if no study has it."""
-        _, method, variant = named
-        return self.shelf.row(suite, task, method, "", variant)
+    def rows(self, figure: Figure, task: str) -> dict[str, ReportRow]:
+        """Return name in the figure -> row, for those of its methods and variants that have a row on the task."""
+        rows = {name: self.shelf.row(figure.suite, task, method, "", variant) for name, method, variant in figure.rows}
+        return {name: row for name, row in rows.items() if row is not None}
 
-    def teaching(self, row: ReportRow) -> Teaching | None:
-        """Return the teacher's labels in a row's runs; None if none of them asked a teacher."""
-        rows = results.noted(_restricted(self.study_of(row), row), "labels")
-        teachings = preferences.teaching([row.cell], rows, {row.cell.id: row.label}, self.reps)
-        return teachings[0] if teachings else None
-
-    def learned(self, row: ReportRow) -> Learned | None:
-        """Return the reward that a row's runs learnt; None if none of them probed it."""
-        rows = results.noted(_restricted(self.study_of(row), row), "probes")
-        learnt = rewards.learned([row.cell], rows, {row.cell.id: row.label}, self.reps)
-        return learnt[0] if learnt else None
-
-
-def _restricted(study: StudyRecord, row: ReportRow) -> StudyRecord:
-    """Return a study's record restricted to the cell of this row."""
-    runs = tuple(run for run in study.runs if run.cell.id == row.cell.id)
-    return StudyRecord(study.name, study.directory, study.command, (row.cell,), runs)
+    def records(self, row: ReportRow, log: str) -> pd.DataFrame:
+        """Return the records of a row's runs in a log, or their evaluation episodes."""
+        study = results.select(self.study_of(row), lambda cell: cell.id == row.cell.id)
+        return results.load(study) if log == EVALUATIONS else results.noted(study, log)

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.grouping import grouped
 from guidebench.harness.statistics import Interval
 from guidebench.reports.papers import verdicts
 from guidebench.reports.papers.claims import ClaimFinding, Outcome
-from guidebench.reports.papers.differences import Difference
+from guidebench.reports.papers.comparisons import Difference
 from guidebench.reports.papers.filled import Filled, Line, PublishedEntry, words
-from guidebench.reports.papers.matching import HARDWARE
+from guidebench.reports.papers.matching import HARDWARE, Number
 from guidebench.reports.papers.measures import OF_DRAWS
 from guidebench.reports.rendering import tables
 from guidebench.reports.rendering.latex import escape, floating, stacked
@@ -36,10 +37,9 @@ Letters = Mapping[str, str]
 
 def letters(tables: Iterable[Filled], claims: Iterable[Outcome]) -> dict[str, str]:
     """Assign a letter to each reason against comparing or deciding a number, in the order of the tables."""
-    entries = [cell[0] for table in tables for line in table.lines for cell in line.cells if cell]
-    verdict_entries: list[PublishedEntry | Outcome] = [*entries, *claims]
-    lettered = [verdict.reasons for verdict in verdict_entries if verdict.verdict in _LETTERED]
-    distinct = list(dict.fromkeys(reason for reasons in lettered for reason in reasons))
+    entries: list[PublishedEntry | Outcome] = [entry for table in tables for entry in table.leading]
+    lettered = [entry.reasons for entry in (*entries, *claims) if entry.verdict in _LETTERED]
+    distinct = dict.fromkeys(reason for reasons in lettered for reason in reasons)
     return {reason: _letter(index) for index, reason in enumerate(distinct)}
 
 
@@ -133,15 +133,13 @@ def _with(entry: PublishedEntry) -> str:
 
 def of_the_numbers(table: Filled) -> str:
     """Return the remarks on a table's published numbers, such as where the paper contradicts itself; "" without any."""
-    by_note: dict[str, list[str]] = {}
-    for entry in (entry for line in table.lines for cell in line.cells for entry in cell):
-        if entry.number.note:
-            number = entry.number
-            of = [number.task, number.method, *(f"{key}={text}" for key, text in number.variant.items())]
-            by_note.setdefault(number.note, []).append(
-                f"{value(number.metric, number.value)} ({' '.join(filter(None, of))}, {words(number.metric)})"
-            )
-    remarks = "; ".join(f"{', '.join(numbers)}: {note}" for note, numbers in by_note.items())
+
+    def called(number: Number) -> str:
+        of = [number.task, number.method, *(f"{key}={text}" for key, text in number.variant.items())]
+        return f"{value(number.metric, number.value)} ({' '.join(filter(None, of))}, {words(number.metric)})"
+
+    noted = grouped((entry.number for entry in table.entries if entry.number.note), lambda number: number.note)
+    remarks = "; ".join(f"{', '.join(map(called, numbers))}: {note}" for note, numbers in noted.items())
     return f"Of the printed numbers: {remarks}." if remarks else ""
 
 
@@ -153,9 +151,7 @@ def judged(line: Line, columns: Sequence[str], letters: Letters) -> str:
     if len(set(texts.values())) <= 1:
         return next(iter(texts.values()), "")
     if len(texts) > 3:
-        groups: dict[str, list[PublishedEntry]] = {}
-        for _, entry in cells:
-            groups.setdefault(entry.verdict, []).append(entry)
+        groups = grouped((entry for _, entry in cells), lambda entry: entry.verdict)
         return "; ".join(f"{_all_of(group, letters)}: {len(group)} of {len(texts)}" for group in groups.values())
     return "; ".join(f"{column}: {text}" for column, text in texts.items())
 
@@ -175,9 +171,7 @@ def rows(table: Filled) -> list[Row]:
     if HARDWARE not in table.layout.lines:
         return [Row(line.names, line, True, _has_ours(line)) for line in table.lines]
     place = table.layout.lines.index(HARDWARE)
-    groups: dict[tuple[str, ...], list[Line]] = {}
-    for line in table.lines:
-        groups.setdefault(line.names[:place] + line.names[place + 1 :], []).append(line)
+    groups = grouped(table.lines, lambda line: line.names[:place] + line.names[place + 1 :])
     display_rows = []
     for names, lines in groups.items():
         display_rows += [Row(line.names, line, True, False) for line in lines]
@@ -189,6 +183,16 @@ def rows(table: Filled) -> list[Row]:
 
 def _has_ours(line: Line) -> bool:
     return any(cell and cell[0].ours is not None for cell in line.cells)
+
+
+def _text_lines(row: Row, columns: Sequence[str], letters: Letters) -> Iterator[tuple[list[str], str, list[str], str]]:
+    """Yield the names, the kind ("published" or "ours"), the cells and the remark of each line of a row as texts."""
+    line, names = row.line, [name or "—" for name in row.names]
+    if row.published:
+        yield names, "published", [*map(published, line.cells)], judged(line, columns, letters)
+    if row.ours:
+        above = [""] * len(names) if row.published else names
+        yield above, "ours", [*map(ours, line.cells)], differences(line)
 
 
 def terminal(table: Filled, letters: Letters) -> Table:
@@ -204,13 +208,9 @@ def terminal(table: Filled, letters: Letters) -> Table:
         grid.add_column(Text(name), justify="right")
     grid.add_column("verdict", max_width=34)
     for row in rows(table):
-        line, names = row.line, [name or "—" for name in row.names]
-        above, below = [published(cell) if cell else "" for cell in line.cells], [ours(cell) for cell in line.cells]
-        if row.published:
-            grid.add_row(*map(Text, [*names, "published", *above, judged(line, table.columns, letters)]))
-            names = [""] * len(names)
-        if row.ours:
-            grid.add_row(*map(Text, [*names, "ours", *below, differences(line)]), style="bold")
+        for names, kind, cells, remark in _text_lines(row, table.columns, letters):
+            style = "bold" if kind == "ours" else None
+            grid.add_row(*map(Text, [*names, kind, *cells, remark]), style=style)
     return grid
 
 
@@ -271,16 +271,11 @@ def latex(table: Filled, letters: Letters, caption: str, note: str) -> str:
     names = [stacked(textwrap.wrap(name, HEADER_CHARACTERS)) for name in table.columns]
     lines = [" & ".join([*map(escape, table.names), "", *names, "verdict"]) + r" \\", r"\midrule"]
     for row in rows(table):
-        line, names = row.line, [escape(name or "—") for name in row.names]
-        if row.published:
-            above = [_numbers(published(cell)) if cell else "" for cell in line.cells]
-            verdict = rf"\raggedright {escape(judged(line, table.columns, letters))}\arraybackslash"
-            lines.append(" & ".join([*names, "published", *above, verdict]) + r" \\")
-            names = [""] * len(names)
-        if row.ours:
-            below = [rf"\textit{{{_numbers(ours(cell))}}}" for cell in line.cells]
-            beside = rf"\raggedright {_numbers(differences(line))}\arraybackslash"
-            lines.append(" & ".join([*names, r"\textit{ours}", *below, beside]) + r" \\")
+        for title, kind, cells, remark in _text_lines(row, table.columns, letters):
+            is_ours = kind == "ours"
+            cells_tex = [rf"\textit{{{text}}}" if is_ours else text for text in (kind, *map(_numbers, cells))]
+            beside = rf"\raggedright {(_numbers if is_ours else escape)(remark)}\arraybackslash"
+            lines.append(" & ".join([*map(escape, title), *cells_tex, beside]) + r" \\")
         lines.append(r"\addlinespace[2pt]")
     before = [r"\centering\scriptsize\setlength{\tabcolsep}{3pt}", rf"\caption{{{escape(caption)}}}"]
     return floating("table*", before, ("tabular", f"{{{columns}}}"), lines, rf"\scriptsize {escape(note)}")

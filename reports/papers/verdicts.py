@@ -40,6 +40,8 @@ DEFINITION = (
     "score less that of the baseline, with the shifts that the test does not reject, its p value, and the seeds a side "
     "that such a difference needs, which rest on this study alone."
 )
+UNDEFINED = "not defined here: a baseline that never succeeded"
+"""Reason of a gain over a baseline whose rate is 0."""
 SCRIPTED = ("scripted", "oracle")
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -61,10 +63,8 @@ def reasons(
         differences.append(f"profile {cell.profile}")
     if wanted_task and cell.task != wanted_task:
         differences.append(f"task {cell.task} instead of {wanted_task}")
-    if cell.suite.startswith("metaworld"):
-        differences.append("MetaWorld v3; the paper used v2")
-    if cell.suite == "housekeep":
-        differences.append("a symbolic room of this project; the paper used Housekeep's simulator")
+    if cell.suite in paper.suites:
+        differences.append(paper.suites[cell.suite])
     differences.extend(_by_role(cell, roles, paper.roles) if roles else _answers(cell, paper, models))
     budget, learnt = paper.budgets.get(cell.suite, 0), cell.steps
     if cell.method in paper.transfers and cell.stages:  # its own steps only place its evaluations

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.grouping import grouped
 from guidebench.harness.statistics import Array, Interval
 from guidebench.reports.rendering import ticks
 from guidebench.reports.summary import comparability, scoring
@@ -113,23 +114,23 @@ class Chart(NamedTuple):
 def learning_curves(rows: Sequence[ReportRow]) -> list[Drawing]:
     """Draw one figure per place of `rows`, in their order; where a task has several places, titles distinguish them."""
     places = styles(row.label for row in rows)
-    names: list[str] = []
-    drawings = []
-    for chart, words in learning_charts(rows):
-        name = file_name("curves", chart.title, names)
-        names.append(name)
-        drawings.append(Drawing(chart.title, name, *lines(chart, places), words, chart))
-    return drawings
+    return numbered(
+        Drawing(chart.title, file_name("curves", chart.title), *lines(chart, places), words, chart)
+        for chart, words in learning_charts(rows)
+    )
 
 
 def learning_charts(rows: Sequence[ReportRow]) -> list[tuple[Chart, str]]:
     """Return the charts of `learning_curves` as data, each with a text for readers who cannot see it."""
     headings = comparability.headings(row.place for row in rows)
     places_of_task = Counter(place.task_id for place in headings)
-    tasks: dict[str, list[ReportRow]] = {}
-    for row in rows:
-        tasks.setdefault(row.task_id if places_of_task[row.task_id] == 1 else headings[row.place], []).append(row)
+    tasks = grouped(rows, lambda row: row.task_id if places_of_task[row.task_id] == 1 else headings[row.place])
     return [(_learning(title, members), _words(title, members)) for title, members in tasks.items()]
+
+
+def style(index: int) -> dict[str, Any]:
+    """Return colour and line style of the line with this index (`styles`), as arguments for matplotlib."""
+    return {"color": PALETTE[index % len(PALETTE)], "linestyle": LINES[index % len(LINES)]}
 
 
 def styles(labels: Iterable[str]) -> dict[str, int]:
@@ -137,11 +138,23 @@ def styles(labels: Iterable[str]) -> dict[str, int]:
     return {label: index for index, label in enumerate(dict.fromkeys(labels))}
 
 
-def file_name(kind: str, subject: str, taken: Sequence[str]) -> str:
+def file_name(kind: str, subject: str) -> str:
     """Return the file name `KIND-SUBJECT`, without extension, with safe characters only, cut to a length that file
-    systems take, and numbered if it is among `taken`."""
-    name = (f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", subject).strip("-."))[:CHARACTERS]
+    systems take."""
+    return (f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", subject).strip("-."))[:CHARACTERS]
+
+
+def free_name(name: str, taken: Sequence[str]) -> str:
+    """Return a file name, numbered if it is among `taken`."""
     return name if name not in taken else f"{name}-{len(taken) + 1}"
+
+
+def numbered(drawings: Iterable[Drawing | None]) -> list[Drawing]:
+    """Return those drawings that are not None; one that has the file name of an earlier one is numbered."""
+    named: list[Drawing] = []
+    for drawing in filter(None, drawings):
+        named.append(drawing._replace(name=free_name(drawing.name, [other.name for other in named])))
+    return named
 
 
 def _learning(title: str, rows: Sequence[ReportRow]) -> Chart:
@@ -150,6 +163,11 @@ def _learning(title: str, rows: Sequence[ReportRow]) -> Chart:
     share = (score.low, score.high) == (0, 1)
     curves = [Curve(row.label, row.steps, row.curve) for row in rows]
     return Chart(title, "environment steps per seed", scoring.mean_of(score), curves, share)
+
+
+def files(drawings: Iterable[Drawing]) -> dict[str, bytes]:
+    """Return file name -> content of figures, as PNG and PDF."""
+    return {f"{drawing.name}.{kind}": getattr(drawing, kind) for drawing in drawings for kind in ("png", "pdf")}
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import numpy as np
 
 from guidebench.harness import statistics
 from guidebench.harness.errors import count
+from guidebench.harness.grouping import grouped
 from guidebench.reports.rendering import charts, figures, inline, legends, tables
 from guidebench.reports.rendering import latex as tex
 from guidebench.reports.rendering.figures import Chart, Gallery
@@ -22,6 +23,7 @@ from guidebench.reports.rendering.notes import arranged
 from guidebench.reports.summary import judges, scoring
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.listings import Listing
+from guidebench.reports.summary.records import value_of
 from guidebench.reports.summary.summaries import Summary
 from guidebench.results import CellRecord, Picture, StudyRecord
 
@@ -151,12 +153,12 @@ def differences(study: StudyRecord, summary: Summary) -> tuple[list[str], dict[s
     Configurations with the same settings share a column; one that lacks a setting has a dash.
     """
     names = {row.cell.id: row.label for row in summary.rows}
-    groups: dict[str, list[CellRecord]] = {}
-    for cell in study.cells:
-        key = json.dumps(
-            {name: _value(setting) for name, setting in cell.settings.items()}, sort_keys=True, default=str
-        )
-        groups.setdefault(key, []).append(cell)
+
+    def canonical(cell: CellRecord) -> str:
+        texts = {name: value_of(setting) for name, setting in cell.settings.items()}
+        return json.dumps(texts, sort_keys=True, default=str)
+
+    groups = grouped(study.cells, canonical)
     labels = {key: {names.get(cell.id, cell.label) for cell in cells} for key, cells in groups.items()}
     often = Counter(label for row_labels in labels.values() for label in row_labels)
     columns = []
@@ -164,7 +166,7 @@ def differences(study: StudyRecord, summary: Summary) -> tuple[list[str], dict[s
         columns.append(
             "; ".join(
                 dict.fromkeys(
-                    f"{label} on {cell.suite}/{cell.task}" if often[label] > 1 else label
+                    f"{label} on {cell.task_id}" if often[label] > 1 else label
                     for cell in cells
                     for label in [names.get(cell.id, cell.label)]
                 )
@@ -174,18 +176,15 @@ def differences(study: StudyRecord, summary: Summary) -> tuple[list[str], dict[s
     keys = dict.fromkeys(name for entries in settings for name in entries)
     differing = {}
     for name in keys:
-        values = [_text_and_layer(entries[name]) if name in entries else ("—", "") for entries in settings]
+        values = [text_and_layer(entries[name]) if name in entries else ("—", "") for entries in settings]
         if len({value for value, _ in values}) > 1:
             differing[name] = values
     return columns, differing
 
 
-def _value(setting: Any) -> Any:
-    return setting.get("value") if isinstance(setting, Mapping) else setting
-
-
-def _text_and_layer(setting: Any) -> tuple[str, str]:
-    value = _value(setting)
+def text_and_layer(setting: Any) -> tuple[str, str]:
+    """Return the value of a recorded setting as text, and the layer that set it; "" if it is not recorded."""
+    value = value_of(setting)
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text, str(setting.get("layer") or "") if isinstance(setting, Mapping) else ""
 

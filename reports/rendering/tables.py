@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from guidebench.harness import statistics
+from guidebench.harness.grouping import grouped
 from guidebench.harness.interfaces import Score
 from guidebench.harness.statistics import Array, Interval, power
 from guidebench.reports.summary import comparability, scoring
@@ -102,18 +103,15 @@ def columns(rows: Sequence[ReportRow]) -> Columns:
 def by_task(rows: Sequence[ReportRow]) -> dict[str, list[ReportRow]]:
     """Return heading of a place -> its rows."""
     headings = comparability.headings(row.place for row in rows)
-    groups: dict[str, list[ReportRow]] = {}
-    for row in rows:
-        groups.setdefault(headings[row.place], []).append(row)
-    return groups
+    return grouped(rows, lambda row: headings[row.place])
 
 
 def aggregates_by_label(aggregates: Sequence[Aggregate]) -> dict[str, dict[str, list[Aggregate]]]:
     """Return heading of a comparison -> label -> its metrics, in the order of `statistics.METRICS`."""
-    groups: dict[str, dict[str, list[Aggregate]]] = {}
-    for aggregate in aggregates:
-        groups.setdefault(aggregate.heading, {}).setdefault(aggregate.label, []).append(aggregate)
-    return groups
+    return {
+        heading: grouped(members, lambda aggregate: aggregate.label)
+        for heading, members in grouped(aggregates, lambda aggregate: aggregate.heading).items()
+    }
 
 
 def terminal(summary: Summary) -> list[Table]:
@@ -200,13 +198,14 @@ def replications(pairs: Sequence[Replication]) -> list[Table]:
     """Return a table for each task whose rows are repeated by another study: both final scores, their difference with
     its 95 % interval, and whether they agree."""
     headers = ["final,\noriginal", "final,\nreplication", "difference\n[95 %]", "seeds", "verdict"]
-    by_task: dict[str, list[tuple[str, list[str]]]] = {}
-    for pair in pairs:
+
+    def line(pair: Replication) -> tuple[str, list[str]]:
         scores = [spread(row.final, pair.digits) + "†" * row.lacks for row in (pair.original, pair.row)]
         seeds = f"{len(pair.original.seeds)} and {len(pair.row.seeds)}"
-        cells = [*scores, spread(pair.difference, pair.digits), seeds, pair.verdict]
-        by_task.setdefault(pair.row.task_id, []).append((pair.row.label, cells))
-    return [_table(f"{task}: replications", headers, rows) for task, rows in by_task.items()]
+        return pair.row.label, [*scores, spread(pair.difference, pair.digits), seeds, pair.verdict]
+
+    by_task = grouped(pairs, lambda pair: pair.row.task_id)
+    return [_table(f"{task}: replications", headers, [*map(line, members)]) for task, members in by_task.items()]
 
 
 def matrix_digits(matrix: Matrix) -> int:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from guidebench.harness.grouping import grouped
 from guidebench.harness.texts import brief
 from guidebench.reports.runs.record import Record
 from guidebench.reports.sections import probes, rewards
@@ -115,12 +116,12 @@ def _measured(record: Record) -> dict[str, Points]:
 def _metrics(record: Record) -> Iterator[RunChart]:
     """Yield a chart for each metric; shares with a common prefix (`PREFIX/NAME`) are lines of one chart."""
     lines = {name: points for name, points in _measured(record).items() if len(points) > 1}
-    members_of: dict[str, list[str]] = {}
-    for name, points in lines.items():
+
+    def group_of(name: str) -> str:
         prefix, slash, _ = name.partition("/")
-        shared = slash and all(0 <= value <= 1 for _, value in points)
-        members_of.setdefault(prefix if shared else name, []).append(name)
-    for group, members in list(members_of.items())[:CHARTS]:
+        return prefix if slash and all(0 <= value <= 1 for _, value in lines[name]) else name
+
+    for group, members in list(grouped(lines, group_of).items())[:CHARTS]:
         named = {brief(name.removeprefix(f"{group}/"), 60): lines[name] for name in members[:SERIES]}
         caption = brief(members[0] if len(members) == 1 else group, 60)
         yield RunChart(caption, STEPS, named, share=len(members) > 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.logs import SNAPSHOT, shows_frames, shows_questions
@@ -24,6 +24,7 @@ from guidebench.reports.runs.calls import MOST
 from guidebench.reports.runs.record import Record, provenance, settings
 from guidebench.reports.runs.transcripts import transcripts
 from guidebench.reports.summary import judges, ledger
+from guidebench.reports.summary.records import value_of
 from guidebench.results import CellRecord
 from guidebench.results.store import IDENTITY
 
@@ -89,7 +90,7 @@ def render(record: Record, home: str = "") -> str:
         .get_template("run.html.j2")
         .render(
             title=f"{brief(cell.label, 300)}, seed {run.seed}",
-            task=brief(f"{cell.suite}/{cell.task}", 300),
+            task=brief(cell.task_id, 300),
             policy=inline.policy(script, vega) + "; media-src data:",
             script=script,
             vega=charts.packed_bundle(),
@@ -140,7 +141,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
     parts = {role: _part(part, _digest(cell, role)) for role, part in cell.parts.items()} or {"learner": cell.learner}
     place = f"{cell.matrix.kind}: {cell.matrix.name}" if cell.matrix else ""
     rows = {
-        "suite and task": f"{cell.suite}/{cell.task}",
+        "suite and task": cell.task_id,
         "method": cell.method,
         **parts,
         "what answers": f"{cell.model} ({cell.backend})" if cell.backend else "",
@@ -165,7 +166,7 @@ def _part(part: RecordedPart, digest: str) -> str:
 def _digest(cell: CellRecord, role: str) -> str:
     """Return the digest of the files that a role's part read, as recorded in its settings; "" if there is none."""
     setting = cell.settings.get(f"{role}.{DIGEST}")
-    value = setting.get("value") if isinstance(setting, Mapping) else None
+    value = value_of(setting)
     return value if isinstance(value, str) and SHA256.fullmatch(value) else ""
 
 

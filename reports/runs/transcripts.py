@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.errors import count
+from guidebench.harness.grouping import grouped
 from guidebench.harness.logs import shown_trials
 from guidebench.harness.records import study
 from guidebench.harness.records.clips import Frame
@@ -192,11 +193,8 @@ def _declares(record: Record, log: str) -> bool:
 
 def _rows(record: Record, log: str) -> dict[tuple[int, int], list[Mapping[Any, Any]]]:
     """Return (step, trial) -> the records of a log that are about evaluations, in order."""
-    by_trial: dict[tuple[int, int], list[Mapping[Any, Any]]] = {}
-    for row in record.rows[log].to_dict("records"):
-        if row.get("training") is not True:
-            by_trial.setdefault((int(row["step"]), int(row["trial"])), []).append(row)
-    return by_trial
+    rows = (row for row in record.rows[log].to_dict("records") if row.get("training") is not True)
+    return grouped(rows, lambda row: (int(row["step"]), int(row["trial"])))
 
 
 def _transcript(

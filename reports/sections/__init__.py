@@ -97,7 +97,7 @@ class Source:
             if cell.id in recorded and (why := _lacks(cell, log, columns)):
                 unusable[cell.id] = why
                 label = self.labels.get(cell.id, cell.label)
-                self.notes.append(f"{cell.suite}/{cell.task}, {label}: {why}; its rows are left out")
+                self.notes.append(f"{cell.task_id}, {label}: {why}; its rows are left out")
         return rows[~rows["cell"].isin(unusable)] if unusable else rows
 
 
@@ -159,36 +159,32 @@ class BuiltSection(NamedTuple):
 def sections(notes: list[str]) -> list[Section]:
     """Return all sections in ascending order; those that cannot be used are named in `notes`, with reasons."""
     by_name: dict[str, Section] = {}
-    for module, load in _modules():
+    for name, module in _modules():
         nothing: tuple[Any, ...] = ()
-        for section in attempt(f"the sections of {module}", partial(_of, load), nothing, notes):
+        for section in attempt(f"the sections of {name}", partial(_declared, module), nothing, notes):
             why = _misdeclared(section, by_name)
             if why:
-                notes.append(f"left out: a section of {module}, since {why}")
+                notes.append(f"left out: a section of {name}, since {why}")
             else:
-                by_name[section.name] = replace(section, by="" if module == BUILTIN else module)
+                by_name[section.name] = replace(section, by="" if module == BUILTIN else name)
     return sorted(by_name.values(), key=lambda section: section.order)
 
 
-def _modules() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield (module, function that loads it) for every module with sections: built-in ones, those of methods, those of
+def _declared(module: str) -> tuple[Any, ...]:
+    return tuple(importlib.import_module(module).SECTIONS)
+
+
+def _modules() -> Iterator[tuple[str, str]]:
+    """Yield (name in messages, module) for every module with sections: built-in ones, those of methods, those of
     plug-ins."""
-    yield _module(BUILTIN)
+    yield BUILTIN, BUILTIN
     package = importlib.import_module("guidebench.methods")
     for module in pkgutil.iter_modules(package.__path__, "guidebench.methods."):
         if any((Path(place) / module.name.rpartition(".")[2] / "report.py").is_file() for place in package.__path__):
-            yield _module(f"{module.name}.report")
+            yield f"{module.name}.report", f"{module.name}.report"
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         # Not `entry.load`, which may be that of importlib_metadata: its lines would stand before the section's.
-        yield f"{entry.value} (plug-in {entry.name!r})", partial(importlib.import_module, entry.value)
-
-
-def _module(name: str) -> tuple[str, Callable[[], Any]]:
-    return name, lambda: importlib.import_module(name)
-
-
-def _of(load: Callable[[], Any]) -> tuple[Any, ...]:
-    return tuple(load().SECTIONS)
+        yield f"{entry.value} (plug-in {entry.name!r})", entry.value
 
 
 def _misdeclared(section: Any, by_name: Mapping[str, Section]) -> str:

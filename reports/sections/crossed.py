@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.grouping import grouped
 from guidebench.harness.interfaces import Score
 from guidebench.harness.records import schema
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Cells, Drawing
 from guidebench.reports.summary import scoring
+from guidebench.reports.summary.records import value_of
 from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import CellRecord
 
@@ -64,10 +66,10 @@ class SweepGrid(NamedTuple):
 def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepGrid]:
     """Return the full grids among `cells`: one task, method, learner, judge and profile, and exactly two settings that
     differ."""
-    groups: dict[tuple[str, ...], list[CellRecord]] = {}
-    for cell in cells:
-        key = (cell.suite, cell.task, cell.method, cell.learner, cell.backend, cell.model, cell.profile)
-        groups.setdefault(key, []).append(cell)
+    groups = grouped(
+        cells,
+        lambda cell: (cell.suite, cell.task, cell.method, cell.learner, cell.backend, cell.model, cell.profile),
+    )
     by_cell = {row.cell.id: row for row in rows}
     learners = {cell.learner for cell in cells}
     sweep_grids = []
@@ -88,7 +90,7 @@ def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepG
             label = schema.label(method, first.backend, first.model, first.profile)
             sweep_grids.append(
                 SweepGrid(
-                    f"{first.suite}/{first.task}",
+                    first.task_id,
                     label,
                     (fields[0], fields[1]),
                     (tuple(axes[0]), tuple(axes[1])),
@@ -108,7 +110,7 @@ def _text(cell: CellRecord, field: str) -> str:
     if field not in cell.settings:
         return "—"
     setting: Any = cell.settings[field]
-    value = setting.get("value") if isinstance(setting, Mapping) else setting
+    value = value_of(setting)
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
@@ -126,12 +128,10 @@ def _ordered(values: Mapping[str, None]) -> list[str]:
 
 def drawings(grids: Sequence[SweepGrid]) -> list[Drawing]:
     """Draw a heat map per grid."""
-    names: list[str] = []
     drawings = []
     for grid in grids:
         caption = f"{grid.task_id}: {grid.label}"
-        name = figures.file_name("crossed", f"{grid.task_id}-{grid.label}", names)
-        names.append(name)
+        name = figures.file_name("crossed", f"{grid.task_id}-{grid.label}")
         values = np.array(
             [[np.nan if row is None else row.final.estimate for row in line] for line in grid.rows], float
         )
@@ -149,7 +149,7 @@ def drawings(grids: Sequence[SweepGrid]) -> list[Drawing]:
         draw = figures.heat_map if grid.numbered else figures.colour_map
         png, pdf = draw(title, cells, grid.fields[1], grid.fields[0])
         drawings.append(Drawing(caption, name, png, pdf, _words(grid, caption)))
-    return drawings
+    return figures.numbered(drawings)
 
 
 def _words(grid: SweepGrid, caption: str) -> str:

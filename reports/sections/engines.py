@@ -8,7 +8,7 @@ tasks whose score has no known range have no aggregates with either.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing
 from guidebench.reports.statistics import with_rliable
 from guidebench.reports.summary import scoring
-from guidebench.reports.summary.aggregates import Aggregate, Overview
+from guidebench.reports.summary.aggregates import Overview
 from guidebench.reports.summary.summaries import Summary, with_notes
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def with_rliable_s(summary: Summary, reps: int = with_rliable.REPS) -> Summary:
             seed = statistics.name_seed(aggregate.label, 0)
             estimates[key] = with_rliable.aggregates(scores.final[aggregate.label], reps, seed)
     aggregates = tuple(
-        _replaced(aggregate, estimates[aggregate.heading, aggregate.label]) for aggregate in summary.aggregates
+        replace(aggregate, **estimates[aggregate.heading, aggregate.label][aggregate.metric]._asdict())
+        for aggregate in summary.aggregates
     )
     changed = replace(summary, aggregates=aggregates, overviews=overviews, engine=engine, engine_reps=reps)
     return with_notes(
@@ -69,10 +70,6 @@ def with_rliable_s(summary: Summary, reps: int = with_rliable.REPS) -> Summary:
             "ranks, and the tests that decide what is bold.",
         ],
     )
-
-
-def _replaced(aggregate: Aggregate, estimates: Mapping[str, with_rliable.Estimate]) -> Aggregate:
-    return replace(aggregate, interval=estimates[aggregate.metric].interval, error=estimates[aggregate.metric].error)
 
 
 def _overview(overview: Overview, reps: int) -> Overview:
@@ -92,14 +89,18 @@ def _overview(overview: Overview, reps: int) -> Overview:
 
 def drawings(summary: Summary, ours: Sequence[Drawing]) -> list[Drawing]:
     """Return our drawings `ours`, with rliable's own plots in place of those that show its estimates."""
-    drawings = [drawing for drawing in ours if not drawing.name.startswith(PLOTTED)]
-    for overview in summary.overviews:
-        for kind, figure, words in _plots(summary, overview):
-            name = figures.file_name(kind, overview.scores.place, [drawing.name for drawing in drawings])
-            drawings.append(
-                Drawing(overview.scores.heading, name, *_saved(figure), f"{overview.scores.heading}: {words}")
-            )
-    return drawings
+    rliable_drawings = [
+        Drawing(
+            overview.scores.heading,
+            figures.file_name(kind, overview.scores.place),
+            *_saved(figure),
+            f"{overview.scores.heading}: {words}",
+        )
+        for overview in summary.overviews
+        for kind, figure, words in _plots(summary, overview)
+    ]
+    our_drawings = [drawing for drawing in ours if not drawing.name.startswith(PLOTTED)]
+    return figures.numbered([*our_drawings, *rliable_drawings])
 
 
 def _plots(summary: Summary, overview: Overview) -> Iterator[tuple[str, Figure, str]]:

@@ -14,6 +14,7 @@ import numpy as np
 from guidebench.harness.statistics import Array, Interval
 from guidebench.reports.summary import export
 from guidebench.reports.summary.grids import Grid, over_runs
+from guidebench.reports.summary.records import of_cell
 from guidebench.results import CellRecord
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def episodes(
     `outcomes`; `labels`: cell id -> row label. Cells without a clock of evaluations are named in `notes`."""
     by_task: dict[str, dict[str, dict[str, Array]]] = {}
     for cell in cells:
-        cell_outcomes, cell_episodes = (rows[rows["cell"] == cell.id] for rows in (outcomes, evaluations))
+        cell_outcomes, cell_episodes = (of_cell(rows, cell.id) for rows in (outcomes, evaluations))
         shared = cell_episodes.groupby("step")["seed"].nunique()
         shared = shared[shared == cell_episodes["seed"].nunique()]
         if cell_outcomes.empty or shared.empty:
@@ -64,16 +65,16 @@ def episodes(
             .mean()
             .unstack()
         )
-        task_id, label = f"{cell.suite}/{cell.task}", labels.get(cell.id, cell.label)
+        label = labels.get(cell.id, cell.label)
         measures = {
             SUCCESS: last_episodes["success"].mean(),
             **{str(name): more[name] for name in more if name not in STANDARD},
             STEPS: last_episodes["length"].mean(),
-            SECONDS: seconds_of_episode(timings[timings["cell"] == cell.id], cell_episodes),
+            SECONDS: seconds_of_episode(of_cell(timings, cell.id), cell_episodes),
         }
         if measures[SECONDS].isna().all():
-            notes.append(f"{task_id}, {label}: its {UNTIMED}")
-        by_task.setdefault(task_id, {})[label] = {
+            notes.append(f"{cell.task_id}, {label}: its {UNTIMED}")
+        by_task.setdefault(cell.task_id, {})[label] = {
             name: values.reindex(seeds).to_numpy(float) for name, values in measures.items()
         }
     return [_table(task_id, rows, reps) for task_id, rows in by_task.items()]

@@ -108,8 +108,7 @@ def report(
         "table.tex": (latex.latex(summary, style) + latex.grids(tables, legends.setting(summary), style)).encode(),
         "summary.json": (json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
     }
-    for drawing in (drawing for gallery in galleries for drawing in gallery.drawings):
-        contents[f"{drawing.name}.png"], contents[f"{drawing.name}.pdf"] = drawing.png, drawing.pdf
+    contents |= figures.files(drawing for gallery in galleries for drawing in gallery.drawings)
     return Report(summary, tables, [listing for part in built for listing in part.listings], plain, contents)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from guidebench.harness.statistics import Array
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal
+from guidebench.reports.summary.records import by_cell, of_cell
 from guidebench.results import CellRecord
 
 if TYPE_CHECKING:
@@ -45,28 +46,23 @@ def sketches(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[st
     """Return one sketch per cell whose teacher imagined segments, from the records `imagined`: the last recorded query
     of the first seed. `labels`: cell id -> row label."""
     sketches = []
-    for cell in cells:
-        cell_rows = rows[rows["cell"] == cell.id]
-        if len(cell_rows):
-            cell_rows = cell_rows[cell_rows["seed"] == cell_rows["seed"].min()]
-            cell_rows = cell_rows[cell_rows["query"] == cell_rows["query"].max()]
-            paths = {
-                (str(segment), str(name)): points.sort_values("t")[[*AXES]].to_numpy(float)
-                for (segment, name), points in cell_rows.groupby(["segment", "name"], sort=False)
-            }
-            first = cell_rows.iloc[0]
-            label = labels.get(cell.id, cell.label)
-            sketches.append(Sketch(label, f"{cell.suite}/{cell.task}", int(first["seed"]), int(first["step"]), paths))
+    for cell, label, cell_rows in by_cell(cells, rows, labels):
+        seed_rows = of_cell(cell_rows, cell.id, cell_rows["seed"].min())
+        query_rows = seed_rows[seed_rows["query"] == seed_rows["query"].max()]
+        paths = {
+            (str(segment), str(name)): points.sort_values("t")[[*AXES]].to_numpy(float)
+            for (segment, name), points in query_rows.groupby(["segment", "name"], sort=False)
+        }
+        first = query_rows.iloc[0]
+        sketches.append(Sketch(label, cell.task_id, int(first["seed"]), int(first["step"]), paths))
     return sketches
 
 
 def drawings(sketches: Sequence[Sketch]) -> list[Drawing]:
     """Draw one figure per sketch."""
-    drawings: list[Drawing] = []
-    for sketch in sketches:
-        name = figures.file_name("paths", f"{sketch.task_id}-{sketch.label}", [drawing.name for drawing in drawings])
-        drawings.append(draw(sketch, name))
-    return drawings
+    return figures.numbered(
+        draw(sketch, figures.file_name("paths", f"{sketch.task_id}-{sketch.label}")) for sketch in sketches
+    )
 
 
 def draw(sketch: Sketch, name: str) -> Drawing:

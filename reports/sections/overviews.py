@@ -39,7 +39,7 @@ def drawings(overviews: Sequence[Overview], places: Mapping[str, int]) -> list[D
     drawings: list[Drawing] = []
 
     def add(kind: str, scores: Scores, picture: tuple[bytes, bytes], words: str, chart: Chart | None = None) -> None:
-        name = figures.file_name(kind, scores.place, [drawing.name for drawing in drawings])
+        name = figures.file_name(kind, scores.place)
         drawings.append(Drawing(scores.heading, name, *picture, words, chart))
 
     for overview in overviews:
@@ -55,7 +55,7 @@ def drawings(overviews: Sequence[Overview], places: Mapping[str, int]) -> list[D
             )
         if overview.ranks is not None and few:
             add("ranks", overview.scores, *_matrix(_ranks(overview, overview.ranks), RANKS, "rank", overview))
-    return drawings
+    return figures.numbered(drawings)
 
 
 def _lines(chart: Chart, places: Mapping[str, int]) -> tuple[tuple[bytes, bytes], str]:

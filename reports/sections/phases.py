@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal, short
+from guidebench.reports.summary.records import by_cell, by_task
 from guidebench.results import CellRecord
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ def spreads(
     events = [name.removeprefix(DRAWN) for name in map(str, rows) if name.startswith(DRAWN)]
     events.sort(key=lambda event: (first.get(f"event/{event}", np.inf), event))
     spreads = []
-    for cell in cells:
-        cell_rows = rows[rows["cell"] == cell.id]
+    for cell, label, cell_rows in by_cell(cells, rows, labels):
         task_events = [event for event in events if cell_rows[DRAWN + event].notna().any()]
         if not task_events:
             continue
@@ -70,23 +70,16 @@ def spreads(
         drawn, stored = (
             means[[kind + event for event in task_events]].set_axis(task_events, axis=1) for kind in (DRAWN, STORED)
         )
-        label = labels.get(cell.id, cell.label)
-        spreads.append(Spread(label, f"{cell.suite}/{cell.task}", drawn, stored, seeds))
+        spreads.append(Spread(label, cell.task_id, drawn, stored, seeds))
     return spreads
 
 
 def drawings(spreads: Sequence[Spread]) -> list[Drawing]:
     """Draw one figure per task, a panel per label."""
-    tasks: dict[str, list[Spread]] = {}
-    for spread in spreads:
-        tasks.setdefault(spread.task_id, []).append(spread)
-    names: list[str] = []
-    drawings = []
-    for task_id, members in tasks.items():
-        name = figures.file_name("phases", task_id, names)
-        names.append(name)
-        drawings.append(Drawing(task_id, name, *_draw(members), _words(task_id, members)))
-    return drawings
+    return figures.numbered(
+        Drawing(task_id, figures.file_name("phases", task_id), *_draw(members), _words(task_id, members))
+        for task_id, members in by_task(spreads).items()
+    )
 
 
 def _draw(members: Sequence[Spread]) -> tuple[bytes, bytes]:

@@ -18,6 +18,7 @@ from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import RETURN, Chart, Curve, Drawing, literal
 from guidebench.reports.summary import export, grids
 from guidebench.reports.summary.grids import Grid
+from guidebench.reports.summary.records import by_cell, by_task
 from guidebench.reports.summary.rows import NONE, ReportRow
 from guidebench.results import CellRecord
 
@@ -89,14 +90,10 @@ def teaching(
     """Return the statistics of labels for each cell of which a run asked a teacher. `rows`: records of `labels`;
     `labels`: cell id -> row label."""
     teachings = []
-    for cell in cells:
-        cell_rows = rows[rows["cell"] == cell.id]
-        if cell_rows.empty:
-            continue
-        label = labels.get(cell.id, cell.label)
-        runs = [of_run(run) for _, run in cell_rows.groupby("seed")]
+    for log in by_cell(cells, rows, labels):
+        runs = [of_run(run) for run in log.runs]
         spreads = {
-            name: grids.over_runs(np.array([_number(run, name) for run in runs]), reps, label)
+            name: grids.over_runs(np.array([_number(run, name) for run in runs]), reps, log.label)
             for name in dict.fromkeys(name for run in runs for name in run)
         }
 
@@ -106,17 +103,17 @@ def teaching(
         rewards = below("reward/")
         teachings.append(
             Teaching(
-                label=label,
-                task_id=f"{cell.suite}/{cell.task}",
-                teacher=_teacher(cell),
-                queries=len(cell_rows),
+                label=log.label,
+                task_id=log.task_id,
+                teacher=_teacher(log.cell),
+                queries=len(log.records),
                 runs=len(runs),
                 accuracy=spreads[ACCURACY],
                 learned=spreads[LEARNED],
                 outcomes=below("outcome/"),
                 imagined=below("imagined/"),
                 rewards={name: rewards[name] for name in BARS if name in rewards},
-                over_training=_over_training(cell_rows, reps, label),
+                over_training=_over_training(log.runs, reps, log.label),
             )
         )
     return teachings
@@ -166,10 +163,9 @@ def _learned_accuracy(rows: pd.DataFrame) -> float:
 _MEASURED: Mapping[str, Callable[[pd.DataFrame], float]] = {ACCURACY: _label_accuracy, LEARNED: _learned_accuracy}
 
 
-def _over_training(rows: pd.DataFrame, reps: int, label: str) -> dict[str, Course]:
+def _over_training(runs: Sequence[pd.DataFrame], reps: int, label: str) -> dict[str, Course]:
     """Return name -> curve of an accuracy over training, a point per stretch of the sessions that all runs have;
     stretches for which a run has no value are left out."""
-    runs = [run for _, run in rows.groupby("seed")]
     sessions = sorted(set.intersection(*(set(run["session"]) for run in runs)))
     courses = {}
     for name, measure in _MEASURED.items():
@@ -181,10 +177,7 @@ def _over_training(rows: pd.DataFrame, reps: int, label: str) -> dict[str, Cours
                 steps.append(float(np.mean([part["asked"].mean() for part in parts])))
                 scores.append(values)
         if scores:
-            curve = np.array(scores).T[:, None]  # [runs, 1, stretches]
-            few = min(reps, statistics.CURVE_REPS)
-            means = statistics.intervals(curve, ["mean"], few, statistics.name_seed(label, 0))["mean"]
-            courses[name] = Course(np.array(steps), means)
+            courses[name] = Course(np.array(steps), grids.curve_over_runs(np.array(scores).T, reps, label))
     return courses
 
 
@@ -197,7 +190,7 @@ def _teacher(cell: CellRecord) -> str:
 def tables(teachings: Sequence[Teaching]) -> list[Grid]:
     """Return tables by task: statistics of labels and, if any segments were imagined, their outcomes and rewards."""
     grids = []
-    for task_id, members in _by_task(teachings).items():
+    for task_id, members in by_task(teachings).items():
         further = [
             name for teaching in members for name in teaching.outcomes if name not in (LABELLED, DISCARDED, EQUAL)
         ]
@@ -241,20 +234,18 @@ def tables(teachings: Sequence[Teaching]) -> list[Grid]:
 def drawings(teachings: Sequence[Teaching], rows: Sequence[ReportRow], places: Mapping[str, int]) -> list[Drawing]:
     """Draw by task accuracies and return over training (RL-SaLLM-F, figure 1b and c), and bars of the rewards of
     imagined segments (figure 6); `places` as from `figures.styles`."""
-    drawings: list[Drawing] = []
-    for task_id, members in _by_task(teachings).items():
+    drawings = []
+    for task_id, members in by_task(teachings).items():
         task_rows = {row.label: row for row in rows if row.task_id == task_id}
         plotted = {
             teaching.label: teaching for teaching in members if teaching.over_training and teaching.label in places
         }
         if plotted:
-            name = figures.file_name("labels", task_id, [drawing.name for drawing in drawings])
-            drawings.append(over_training(task_id, name, plotted, task_rows, places))
+            drawings.append(over_training(task_id, figures.file_name("labels", task_id), plotted, task_rows, places))
         bars = {teaching.label: teaching.rewards for teaching in members if teaching.rewards}
         if bars:
-            name = figures.file_name("imagined", task_id, [drawing.name for drawing in drawings])
-            drawings.append(rewards(task_id, name, bars))
-    return drawings
+            drawings.append(rewards(task_id, figures.file_name("imagined", task_id), bars))
+    return figures.numbered(drawings)
 
 
 def over_training(
@@ -338,13 +329,6 @@ def grouped(axes: Axes, groups: Mapping[str, Mapping[str, Interval]], names: Seq
     axes.tick_params(axis="y", length=0)
     axes.set_axisbelow(True)
     axes.grid(axis="x", linewidth=0.4, color="#BBBBBB")
-
-
-def _by_task(teachings: Sequence[Teaching]) -> dict[str, list[Teaching]]:
-    tasks: dict[str, list[Teaching]] = {}
-    for teaching in teachings:
-        tasks.setdefault(teaching.task_id, []).append(teaching)
-    return tasks
 
 
 def _zero() -> Interval:

@@ -13,6 +13,7 @@ import numpy as np
 
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal, short
+from guidebench.reports.summary.records import by_cell
 from guidebench.results import CellRecord
 
 if TYPE_CHECKING:
@@ -59,12 +60,10 @@ def probed(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str,
     Only steps at which every seed has a probe are used, so that all curves are means over the same seeds.
     """
     all_probed = []
-    for cell in cells:
-        cell_rows = rows[rows["cell"] == cell.id]
-        by_name = {str(name): records for name, records in cell_rows.groupby("quantity")}
+    for log in by_cell(cells, rows, labels):
+        by_name = {str(name): records for name, records in log.records.groupby("quantity")}
         if not {"window", "expert", "critic"} <= by_name.keys():
             continue
-        label, task_id = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
         critic, seeds = by_name["critic"], by_name["critic"]["seed"].nunique()
         seed_counts = critic.groupby("step")["seed"].nunique()
         window = int(by_name["window"]["value"].iloc[0])
@@ -80,7 +79,7 @@ def probed(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str,
         }
         score = by_name["judge"].groupby("t")["value"].mean() if "judge" in by_name else critic["value"].iloc[:0]
         expert = by_name["expert"].groupby("t")["value"].first() > 0
-        all_probed.append(Probed(label, task_id, window, expert, tuple(sorted(events)), score, change, seeds))
+        all_probed.append(Probed(log.label, log.task_id, window, expert, tuple(sorted(events)), score, change, seeds))
     return all_probed
 
 
@@ -93,16 +92,14 @@ def difference(value: pd.Series[float], window: int) -> pd.Series[float]:
 
 def drawings(probed: Sequence[Probed]) -> list[Drawing]:
     """Draw one figure per label and task; those of a task share the scale of ΔQ."""
-    names: list[str] = []
     drawings = []
     for probe in probed:
         beside = [other for other in probed if other.task_id == probe.task_id]
         values = np.concatenate([[0.0, 1e-6], *(series for other in beside for series in other.change.values())])
-        name = figures.file_name("probes", f"{probe.task_id}-{probe.label}", names)
-        names.append(name)
+        name = figures.file_name("probes", f"{probe.task_id}-{probe.label}")
         png, pdf = _draw(probe, (values.min(), values.max()))
         drawings.append(Drawing(f"{probe.task_id}: {probe.label}", name, png, pdf, _words(probe)))
-    return drawings
+    return figures.numbered(drawings)
 
 
 def _draw(probe: Probed, scale: tuple[float, float]) -> tuple[bytes, bytes]:

@@ -19,6 +19,7 @@ from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Chart, Curve, Drawing, literal
 from guidebench.reports.summary import export, grids
 from guidebench.reports.summary.grids import Grid
+from guidebench.reports.summary.records import by_cell, by_task
 from guidebench.reports.summary.rows import NONE
 from guidebench.results import CellRecord
 
@@ -64,16 +65,14 @@ def learned(
     """Return an entry for each cell whose runs have probed their learned reward. `rows`: records of `probes`; `labels`:
     cell id -> row label."""
     rewarded = []
-    for cell in cells:
-        cell_rows = rows[rows["cell"] == cell.id]
-        by_name = {str(name): records for name, records in cell_rows.groupby("quantity")}
+    for log in by_cell(cells, rows, labels):
+        by_name = {str(name): records for name, records in log.records.groupby("quantity")}
         if not {"reward", "true_reward", "expert"} <= by_name.keys():
             continue
         looks = by_name["reward"].groupby("step")["seed"].nunique()
         steps = np.array(looks.index[looks == by_name["reward"]["seed"].nunique()], dtype=int)
         if not len(steps):
             continue
-        label = labels.get(cell.id, cell.label)
         last = by_name["reward"][by_name["reward"]["step"] == steps[-1]]
         table = last.pivot(index="seed", columns="t", values="value")
         paid = by_name["true_reward"].groupby(["seed", "t"])["value"].first().unstack().reindex(table.index)
@@ -85,37 +84,25 @@ def learned(
         scaled = np.stack([_scaled(run) for run in true])
         rewarded.append(
             Learned(
-                label=label,
-                task_id=f"{cell.suite}/{cell.task}",
+                label=log.label,
+                task_id=log.task_id,
                 seeds=len(along),
                 random=np.flatnonzero(~expert),
                 true=scaled[0] if (scaled == scaled[0]).all() else scaled.mean(axis=0),
-                learned=_over_runs(np.stack([_scaled(run) for run in along]), reps, label),
-                correlation=grids.over_runs(correlations, reps, label),
+                learned=grids.curve_over_runs(np.stack([_scaled(run) for run in along]), reps, log.label),
+                correlation=grids.over_runs(correlations, reps, log.label),
                 steps=steps,
-                accuracy=_accuracy(by_name.get("label_accuracy"), steps, reps, label),
+                accuracy=_accuracy(by_name.get("label_accuracy"), steps, reps, log.label),
             )
         )
     return rewarded
-
-
-def accuracy_of_runs(rows: pd.DataFrame) -> dict[int, float]:
-    """Return seed -> accuracy on unseen pairs at its last probe, from one cell's records of probes."""
-    last = rows[rows["quantity"] == "label_accuracy"].sort_values("step").groupby("seed").tail(1)
-    return {int(seed): float(value) for seed, value in zip(last["seed"], last["value"], strict=True)}
 
 
 def _accuracy(rows: pd.DataFrame | None, steps: Array, reps: int, label: str) -> Interval | None:
     if rows is None:
         return None
     table = rows.pivot(index="seed", columns="step", values="value").reindex(columns=steps).to_numpy(float)
-    return _over_runs(table, reps, label) if np.isfinite(table).all() else None
-
-
-def _over_runs(curves: Array, reps: int, label: str) -> Interval:
-    """Return means of curves [runs, n], each with its interval."""
-    few = min(reps, statistics.CURVE_REPS)
-    return statistics.intervals(curves[:, None], ["mean"], few, statistics.name_seed(label, 0))["mean"]
+    return grids.curve_over_runs(table, reps, label) if np.isfinite(table).all() else None
 
 
 def _scaled(values: Array) -> Array:
@@ -134,7 +121,7 @@ def _correlation(first: Array, second: Array) -> float:
 def tables(rewarded: Sequence[Learned]) -> list[Grid]:
     """Return a table of estimates for each task: correlation with the task's reward, and accuracy on unseen pairs."""
     grids = []
-    for task_id, members in _by_task(rewarded).items():
+    for task_id, members in by_task(rewarded).items():
         lines = {}
         for reward in members:
             accuracy = NONE if reward.accuracy is None else Interval(*(end[-1] for end in reward.accuracy))
@@ -146,14 +133,15 @@ def tables(rewarded: Sequence[Learned]) -> list[Grid]:
 def drawings(rewarded: Sequence[Learned], places: Mapping[str, int]) -> list[Drawing]:
     """Draw by task the rewards along the reference episode, and accuracies over training; `places`:
     `figures.styles`."""
-    drawings: list[Drawing] = []
-    for task_id, members in _by_task(rewarded).items():
+    drawings = []
+    for task_id, members in by_task(rewarded).items():
         plotted = {reward.label: reward for reward in members if reward.label in places}
         if plotted:
-            name = figures.file_name("rewards", task_id, [drawing.name for drawing in drawings])
-            drawings.append(along(task_id, name, plotted, places))
-            drawings += _accuracies(task_id, [drawing.name for drawing in drawings], plotted, places)
-    return drawings
+            drawings += [
+                along(task_id, figures.file_name("rewards", task_id), plotted, places),
+                _accuracies(task_id, plotted, places),
+            ]
+    return figures.numbered(drawings)
 
 
 def along(task_id: str, name: str, members: Mapping[str, Learned], places: Mapping[str, int]) -> Drawing:
@@ -186,26 +174,17 @@ def along(task_id: str, name: str, members: Mapping[str, Learned], places: Mappi
     return Drawing(task_id, name, png, pdf, f"Learned reward beside the task's own on {task_id}. {words}.")
 
 
-def _accuracies(
-    task_id: str, taken: Sequence[str], members: Mapping[str, Learned], places: Mapping[str, int]
-) -> list[Drawing]:
+def _accuracies(task_id: str, members: Mapping[str, Learned], places: Mapping[str, int]) -> Drawing | None:
     curves = [
         Curve(label, reward.steps, reward.accuracy) for label, reward in members.items() if reward.accuracy is not None
     ]
     if not curves:
-        return []
+        return None
     chart = Chart(task_id, "environment steps per seed", ACCURACY, curves)
-    name = figures.file_name("reward-accuracy", task_id, taken)
+    name = figures.file_name("reward-accuracy", task_id)
     ends = "; ".join(f"{curve.label} ends at {curve.values.estimate[-1]:.2f}" for curve in curves)
     words = f"Accuracy of the learned reward's preferences on unseen pairs on {task_id}. {ends}."
-    return [Drawing(f"{task_id}: {ACCURACY}", name, *figures.lines(chart, places), words, chart)]
-
-
-def _by_task(rewarded: Sequence[Learned]) -> dict[str, list[Learned]]:
-    tasks: dict[str, list[Learned]] = {}
-    for reward in rewarded:
-        tasks.setdefault(reward.task_id, []).append(reward)
-    return tasks
+    return Drawing(f"{task_id}: {ACCURACY}", name, *figures.lines(chart, places), words, chart)
 
 
 def plain(rewarded: Sequence[Learned]) -> list[dict[str, Any]]:

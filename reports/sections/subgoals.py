@@ -19,6 +19,7 @@ from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal, short
 from guidebench.reports.summary import export
 from guidebench.reports.summary.grids import Grid, over_runs
+from guidebench.reports.summary.records import by_cell
 from guidebench.results import CellRecord
 
 if TYPE_CHECKING:
@@ -61,8 +62,7 @@ def subgoals(
     have. `rows`: records of `subgoals`; `labels`: cell id -> row label."""
     by_task: dict[str, dict[str, pd.DataFrame]] = {}
     over_training: dict[str, dict[str, pd.DataFrame]] = {}
-    for cell in cells:
-        cell_rows = rows[rows["cell"] == cell.id]
+    for cell, label, cell_rows in by_cell(cells, rows, labels):
         shared = cell_rows.groupby("step")["seed"].nunique()
         shared = shared[shared == cell_rows["seed"].nunique()]
         if len(shared):
@@ -76,9 +76,8 @@ def subgoals(
                 .mean()
             )
             history = seeds.groupby(["step", "subgoal"], sort=False).mean().unstack().sort_index()
-            task_id, label = f"{cell.suite}/{cell.task}", labels.get(cell.id, cell.label)
-            by_task.setdefault(task_id, {})[label] = rates
-            over_training.setdefault(task_id, {})[label] = history
+            by_task.setdefault(cell.task_id, {})[label] = rates
+            over_training.setdefault(cell.task_id, {})[label] = history
     return [_table(task_id, rates, over_training[task_id], reps) for task_id, rates in by_task.items()]
 
 
@@ -123,13 +122,9 @@ def plain(tasks: Sequence[Subgoals]) -> list[dict[str, Any]]:
 
 def drawings(tasks: Sequence[Subgoals]) -> list[Drawing]:
     """Draw one heat map per task, a panel per row label: subgoals by evaluations, coloured by their rates."""
-    names: list[str] = []
-    drawings = []
-    for task in tasks:
-        name = figures.file_name("subgoals", task.task_id, names)
-        names.append(name)
-        drawings.append(Drawing(task.task_id, name, *_draw(task), _words(task)))
-    return drawings
+    return figures.numbered(
+        Drawing(task.task_id, figures.file_name("subgoals", task.task_id), *_draw(task), _words(task)) for task in tasks
+    )
 
 
 def _draw(task: Subgoals) -> tuple[bytes, bytes]:

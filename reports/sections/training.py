@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from guidebench.harness import statistics
 from guidebench.harness.statistics import Interval
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import SUCCESS, Chart, Curve, Drawing, literal
+from guidebench.reports.summary.grids import curve_over_runs
+from guidebench.reports.summary.records import by_task, of_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +24,22 @@ if TYPE_CHECKING:
 BINS = 20
 """Most points of the curve of a log that has rows at other steps in every run."""
 REMARK = "Means over seeds with 95 % intervals; where some seeds have no value, over the others and without interval."
+
+
+class Panel(NamedTuple):
+    """A panel of what runs recorded over training."""
+
+    axis: str
+    columns: Mapping[str, str]
+    """Column of the log -> its name in the legend, "" where it is the only one; the column "" is the success rate."""
+    log: str = "metrics"
+    bins: bool = False
+    """Whether the log has rows at other steps in every run (`binned`)."""
+    share: bool = False
+    """Whether values are drawn from 0 to 1."""
+
+
+SUCCESS_PANEL = Panel(SUCCESS, {"": ""})
 
 
 def metric(rows: pd.DataFrame, name: str, label: str, reps: int = statistics.REPS) -> Curve | None:
@@ -54,9 +72,7 @@ def _curve(table: pd.DataFrame, label: str, reps: int) -> Curve | None:
     values, is_finite = values[:, columns], is_finite[:, columns]
     for pattern in np.unique(is_finite, axis=1).T:
         same_runs = (is_finite == pattern[:, None]).all(axis=0)
-        seed = statistics.name_seed(label, 0)
-        few = min(reps, statistics.CURVE_REPS)
-        spread = statistics.intervals(values[pattern][:, None, same_runs], ["mean"], few, seed)["mean"]
+        spread = curve_over_runs(values[pattern][:, same_runs], reps, label)
         estimates[:, same_runs] = np.stack([np.asarray(end) for end in spread])
         if not pattern.all():
             estimates[1:, same_runs] = np.nan
@@ -65,9 +81,7 @@ def _curve(table: pd.DataFrame, label: str, reps: int) -> Curve | None:
 
 def success(row: ReportRow, label: str) -> Curve:
     """Return the curve of a row's success rate over training."""
-    few = min(statistics.REPS, statistics.CURVE_REPS)
-    seed = statistics.name_seed(label, 0)
-    return Curve(label, row.steps, statistics.intervals(row.success[:, None], ["mean"], few, seed)["mean"])
+    return Curve(label, row.steps, curve_over_runs(row.success, statistics.REPS, label))
 
 
 def chart(axis: str, curves: Sequence[Curve | None], share: bool = False) -> Chart:
@@ -112,30 +126,59 @@ def drawing(caption: str, name: str, title: str, charts: Sequence[Chart], places
     return Drawing(caption, name, png, pdf, f"{' '.join(title.split())}, over training. {'; '.join(ends)}.")
 
 
-def beside(source: Source, panels: Mapping[str, str], required: str, name: str, title: str) -> list[Drawing]:
-    """Draw a figure for each task with rows that have the metric `required`: a panel of their success rates, and one
-    for each of `panels` (axis -> metric)."""
-    metrics, drawings = source.rows("metrics"), list[Drawing]()
-    if required not in metrics:
-        return []
-    cells = set(metrics.loc[metrics[required].notna(), "cell"])
-    tasks: dict[str, list[ReportRow]] = {}
-    for row in source.summary.rows:
-        if row.cell.id in cells and row.label in source.places:
-            tasks.setdefault(row.task_id, []).append(row)
-    for task_id, rows in tasks.items():
-        charts = [chart(SUCCESS, [success(row, row.label) for row in rows], share=True)]
-        charts += [
-            chart(
-                axis,
-                [
-                    metric(metrics[metrics["cell"] == row.cell.id], recorded_metric, row.label, source.resamples)
-                    for row in rows
-                ],
-            )
-            for axis, recorded_metric in panels.items()
-        ]
-        file = figures.file_name(name, task_id, [other.name for other in drawings])
-        picture = drawing(task_id, file, f"{title}\n{task_id}", charts, source.places)
-        drawings += [picture] if picture else []
-    return drawings
+def charts(
+    rows: Mapping[str, ReportRow], panels: Sequence[Panel], logs: Mapping[str, pd.DataFrame], reps: int
+) -> list[Chart]:
+    """Return the data of panels, in each a curve per row and column. `rows`: name in the legend -> row, "" for a single
+    one; `logs`: log -> its records."""
+
+    def curve(name: str, row: ReportRow, panel: Panel, column: str) -> Curve | None:
+        label = ", ".join(filter(None, (name, panel.columns[column])))
+        if not column:
+            return success(row, label)
+        cell_rows = of_cell(logs[panel.log], row.cell.id)
+        if panel.bins:
+            return binned(cell_rows, column, row.cell.steps, label, reps)
+        return metric(cell_rows, column, label, reps)
+
+    return [
+        chart(
+            panel.axis,
+            [curve(name, row, panel, column) for name, row in rows.items() for column in panel.columns],
+            panel.share or "" in panel.columns,
+        )
+        for panel in panels
+    ]
+
+
+def of_row(
+    row: ReportRow, panels: Sequence[Panel], logs: Mapping[str, pd.DataFrame], name: str, title: str, reps: int
+) -> Drawing | None:
+    """Draw panels of one row; None if its runs recorded nothing of them."""
+    row_charts = charts({"": row}, panels, logs, reps)
+    places = figures.styles(curve.label for chart in row_charts for curve in chart.curves)
+    file = figures.file_name(name, f"{row.task_id}-{row.label}")
+    return drawing(f"{row.task_id}: {row.label}", file, f"{title}\n{row.task_id}\n{row.label}", row_charts, places)
+
+
+def beside(
+    source: Source,
+    panels: Sequence[Panel],
+    logs: Mapping[str, pd.DataFrame],
+    cells: Container[str],
+    name: str,
+    title: str,
+) -> list[Drawing]:
+    """Draw a figure for each task with the panels of those rows whose cells are among `cells`."""
+    rows = [row for row in source.summary.rows if row.cell.id in cells and row.label in source.places]
+    drawings = (
+        drawing(
+            task_id,
+            figures.file_name(name, task_id),
+            f"{title}\n{task_id}",
+            charts({row.label: row for row in members}, panels, logs, source.resamples),
+            source.places,
+        )
+        for task_id, members in by_task(rows).items()
+    )
+    return figures.numbered(drawings)

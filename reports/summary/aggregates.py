@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from guidebench.harness import statistics
+from guidebench.harness.grouping import grouped
 from guidebench.harness.interfaces import Score
 from guidebench.harness.statistics import Array, Interval, Sample
 from guidebench.harness.statistics.resampling import ends
@@ -200,10 +201,11 @@ def fewer(scores: Scores, notes: list[str]) -> Scores:
 
 def _alike(rows: Sequence[ReportRow]) -> list[list[ReportRow]]:
     """Group rows by suite, profile, version and conditions such that a group has one place for each task."""
-    labels: dict[tuple[object, str], list[ReportRow]] = {}
-    for row in rows:
-        shared = row.cell.suite, row.cell.profile, row.place.version, row.place.conditions
-        labels.setdefault((shared, row.label), []).append(row)
+
+    def shared(row: ReportRow) -> tuple[object, str]:
+        return (row.cell.suite, row.cell.profile, row.place.version, row.place.conditions), row.label
+
+    labels = grouped(rows, shared)
     groups: list[tuple[object, dict[str, Place], list[ReportRow]]] = []
     for (kind, _), label_rows in labels.items():
         matches = (

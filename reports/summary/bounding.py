@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from guidebench import results
+from guidebench.harness.grouping import grouped
 from guidebench.reports.summary.comparability import Place
 from guidebench.reports.summary.rows import MOST, ReportRow
 from guidebench.reports.summary.summaries import Summary, with_notes
@@ -19,9 +20,7 @@ def bounded(study: StudyRecord, summary: Summary) -> tuple[StudyRecord, Summary]
     """Return a study and its summary with at most `MOST` rows of each place: the baseline, and those with the best
     final scores, in their order. Cells whose rows are left out are left out of the study too. Notes on what is left out
     come first."""
-    places: dict[Place, list[ReportRow]] = {}
-    for row in summary.rows:
-        places.setdefault(row.place, []).append(row)
+    places = grouped(summary.rows, lambda row: row.place)
     best_rows = {place: _best(rows) for place, rows in places.items() if len(rows) > MOST}
     if not best_rows:
         return study, replace(summary, notes=_few(summary.notes))

@@ -19,6 +19,7 @@ from guidebench.harness.recipes import Training
 from guidebench.harness.records import schema
 from guidebench.harness.settings import Cited
 from guidebench.reports.summary import registered, scoring
+from guidebench.reports.summary.records import value_of
 from guidebench.results import CellRecord
 
 PROFILES = "`bench compare --mixed-profiles`"
@@ -58,8 +59,7 @@ class Place(NamedTuple):
 def place(cell: CellRecord) -> Place:
     version = cell.versions.get("suite")
     number = version if type(version) is int else None
-    task_id = f"{cell.suite}/{cell.task}"
-    return Place(task_id, cell.method, cell.profile, number, cell.total, conditions(cell), cell.score)
+    return Place(cell.task_id, cell.method, cell.profile, number, cell.total, conditions(cell), cell.score)
 
 
 def places(cells: Sequence[CellRecord]) -> list[Place]:
@@ -118,7 +118,7 @@ def _staged(stages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     none = _text(Training.demonstrations)
     for stage_settings in stages:
         setting = stage_settings.get(DEMONSTRATIONS)
-        if (text := _text(setting.get("value") if isinstance(setting, Mapping) else setting)) not in (none, "null"):
+        if (text := _text(value_of(setting))) not in (none, "null"):
             yield f"{PRETRAINING}.{DEMONSTRATIONS}", text
 
 
@@ -145,7 +145,7 @@ def _conditions(suite: str, task: str, profile: str, recorded: Mapping[str, Any]
             and name not in moved
             and not (name in views and chosen)
         ):
-            text = _text(setting.get("value") if isinstance(setting, Mapping) else setting)
+            text = _text(value_of(setting))
             if text != usual.get(name):
                 differing[name] = text
     return tuple(sorted(differing.items()))

@@ -11,8 +11,9 @@ import numpy as np
 
 from guidebench.harness import statistics
 from guidebench.harness.errors import UserError, count
+from guidebench.harness.grouping import grouped
 from guidebench.reports.summary import comparability, export, matrices, names, replication, summaries
-from guidebench.reports.summary.comparability import UNMIXED, Mixing, Place, place
+from guidebench.reports.summary.comparability import UNMIXED, Mixing, place
 from guidebench.reports.summary.matrices import Line, Matrix
 from guidebench.reports.summary.replication import Replication
 from guidebench.reports.summary.rows import BASELINES, ReportRow, lacking
@@ -116,9 +117,7 @@ def _replications(rows: Sequence[ReportRow], joined: Joined, compared: Iterable[
 
 def _baselines(rows: Sequence[ReportRow]) -> list[ReportRow]:
     """Return, for each group of comparable rows, the first baseline, else its first row."""
-    groups: dict[Place, list[ReportRow]] = {}
-    for row in rows:
-        groups.setdefault(place(row.cell)._replace(method=""), []).append(row)
+    groups = grouped(rows, lambda row: place(row.cell)._replace(method=""))
     return [
         next((row for name in BASELINES for row in group if row.cell.method == name), group[0])
         for group in groups.values()
@@ -208,7 +207,7 @@ def _pooled(joined: Joined, both: set[str]) -> Iterable[str]:
                 for machines, seeds in _by_machines(joined.machines[cell.id]).items()
             )
             yield (
-                f"{cell.suite}/{cell.task}, {cell.label}: one configuration in "
+                f"{cell.task_id}, {cell.label}: one configuration in "
                 f"{' and '.join(joined.origins[cell.id])}; its runs are pooled, each counted once{why}{again}"
             )
 

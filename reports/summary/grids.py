@@ -40,3 +40,9 @@ def over_runs(values: Array, reps: int, label: str) -> Interval:
         return NONE
     interval = statistics.intervals(finite[:, None], ["mean"], reps, statistics.name_seed(label, 0))["mean"]
     return Interval(*map(np.asarray, interval))
+
+
+def curve_over_runs(curves: Array, reps: int, label: str) -> Interval:
+    """Return the means of curves [runs, n], each with its interval; `label` seeds the resamples."""
+    few = min(reps, statistics.CURVE_REPS)
+    return statistics.intervals(curves[:, None], ["mean"], few, statistics.name_seed(label, 0))["mean"]

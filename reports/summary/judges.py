@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench.reports.summary.listings import Listing, maybe
+from guidebench.reports.summary.records import value_of
 from guidebench.results import CellRecord
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _judging(cell: CellRecord, role: str, rows: pd.DataFrame, total: Mapping[str
     times = total if alone else {}
     return Judging(
         label=cell.label,
-        task_id=f"{cell.suite}/{cell.task}",
+        task_id=cell.task_id,
         judge=f"{'' if alone else f'{role}: '}{model} ({backend})",
         remark=_remark([(backend, "judge")]),
         positive=Share(int((scores["score"] > threshold).sum()), len(scores)),
@@ -230,7 +231,7 @@ def _which(judging: Judging, judgings: Sequence[Judging]) -> str:
 def _threshold(cell: CellRecord) -> float:
     """Return the score above which a clip counts as positive for this cell's replay."""
     setting = cell.settings.get("replay.threshold")
-    value = setting.get("value") if isinstance(setting, Mapping) else None
+    value = value_of(setting)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else THRESHOLD
 
 

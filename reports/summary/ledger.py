@@ -179,7 +179,7 @@ def spent(
     several. `rows`: records of `ledger`; `spending`: records of `spending`; `labels`: cell id -> row label."""
     spendings = []
     for cell in filter(is_billed, cells):
-        label, task_id = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
+        label, task_id = labels.get(cell.id, cell.label), cell.task_id
         last = rows[rows["cell"] == cell.id].sort_values("step").groupby("seed").tail(1)
         if not last.empty:
             spendings.append(Spent(label, task_id, f"{cell.model} ({cell.backend})", len(last), **_sums(last)))

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from guidebench.harness import statistics
+from guidebench.harness.grouping import grouped
 from guidebench.harness.records.schema import INSTRUMENT_CHECK
 from guidebench.harness.statistics import power
 from guidebench.reports.summary import comparability, scoring
 
 if TYPE_CHECKING:
     from guidebench.harness.statistics import Comparison
-    from guidebench.reports.summary.comparability import Place
     from guidebench.reports.summary.rows import ReportRow
 
 TEST = "two-sided permutation test of the runs, seeds not paired, and never below a test with episodes as units"
@@ -66,9 +66,7 @@ def matrices(rows: Sequence[ReportRow]) -> list[Matrix]:
 def beside_baselines(rows: Sequence[ReportRow], most: int) -> list[Matrix]:
     """Return a matrix beside the baseline for each place with 2 to `most` rows of which none belongs to another
     matrix."""
-    groups: dict[Place, list[ReportRow]] = {}
-    for row in rows:
-        groups.setdefault(row.place, []).append(row)
+    groups = grouped(rows, lambda row: row.place)
     headings = comparability.headings(groups)
     matrices = []
     for place, members in groups.items():

@@ -12,8 +12,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from guidebench.harness.grouping import grouped
 from guidebench.harness.records import schema
 from guidebench.harness.records.parts import RecordedPart
+from guidebench.reports.summary.records import value_of
 from guidebench.results import CellRecord
 
 PRETRAINING = "pretraining."
@@ -103,7 +105,7 @@ def _value(
         return task
     if inner in settings:
         setting = settings[inner]
-        return json.dumps(setting.get("value") if isinstance(setting, Mapping) else setting, default=str)
+        return json.dumps(value_of(setting), default=str)
     if inner in parts:
         return parts[inner].name
     overrides = [override for override in overrides_of[cell.id] or () if override.startswith(f"{name}=")]
@@ -138,11 +140,10 @@ def _models(cell: CellRecord, cells: Sequence[CellRecord]) -> str:
 def _distinct(labels: Sequence[tuple[CellRecord, str]], notes: list[str]) -> dict[str, str]:
     """Return cell id -> label; where several cells of one task share a label, an addition in brackets distinguishes
     them and a note says so."""
-    groups: dict[tuple[str, str, str], list[CellRecord]] = {}
-    for cell, label in labels:
-        groups.setdefault((cell.suite, cell.task, label), []).append(cell)
+    groups = grouped(labels, lambda named: (named[0].suite, named[0].task, named[1]))
     distinct: dict[str, str] = {}
-    for (suite, task, label), same in groups.items():
+    for (suite, task, label), members in groups.items():
+        same = [cell for cell, _ in members]
         if len(same) == 1:
             distinct[same[0].id] = label
             continue
@@ -182,7 +183,7 @@ def _settings(cells: Collection[CellRecord]) -> Callable[[CellRecord], str]:
 
     def text(cell: CellRecord, name: str) -> str:
         setting = cell.settings.get(name)
-        return json.dumps(setting.get("value") if isinstance(setting, Mapping) else setting, default=str)
+        return json.dumps(value_of(setting), default=str)
 
     names = dict.fromkeys(name for cell in cells for name in cell.settings)
     differing = [name for name in names if len({text(cell, name) for cell in cells}) > 1]

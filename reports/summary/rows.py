@@ -125,7 +125,7 @@ class ReportRow:
     @property
     def task_id(self) -> str:
         """Return the name SUITE/TASK."""
-        return f"{self.cell.suite}/{self.cell.task}"
+        return self.cell.task_id
 
 
 def _few(answered: Answered) -> str:

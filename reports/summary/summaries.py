@@ -6,6 +6,7 @@ half-written evaluation) is named in `Summary.notes`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,11 @@ import numpy as np
 
 from guidebench.harness import statistics
 from guidebench.harness.errors import count
+from guidebench.harness.grouping import grouped
 from guidebench.harness.statistics import Array, Interval, Survival
 from guidebench.harness.texts import one_line
 from guidebench.reports.summary import aggregates, comparability, ledger, matrices, names
 from guidebench.reports.summary.aggregates import TOLERANCE, Aggregate, Overview
-from guidebench.reports.summary.comparability import Place
 from guidebench.reports.summary.matrices import Matrix
 from guidebench.reports.summary.names import Names
 from guidebench.results import CellRecord, RunRecord, StudyRecord
@@ -108,12 +109,10 @@ def evaluated(
     rows = []
     tables = _by_evaluation(evaluations)
     answers = ledger.answered(study)
-    by_cell: dict[str, list[RunRecord]] = {}
-    for run in study.runs:
-        by_cell.setdefault(run.cell.id, []).append(run)
+    by_cell = grouped(study.runs, lambda run: run.cell.id)
     for cell in study.cells:
         runs = by_cell.get(cell.id, [])
-        name = f"{cell.suite}/{cell.task}, {labels[cell.id]}"
+        name = f"{cell.task_id}, {labels[cell.id]}"
         notes.extend(_states(name, runs))
         if cell.id in tables:
             row = row_of(cell, labels[cell.id], name, runs, tables[cell.id], notes, reps, seed)
@@ -218,7 +217,7 @@ def row_of(
         np.stack([curve[column].to_numpy(float)[curve.index.isin(common)] for curve in curves.values()])
         for column in ("score", "success", "return", "variance", "episodes")
     )
-    draw_seed = statistics.name_seed(f"{cell.suite}/{cell.task}, {cell.label}", seed)  # not the label, which may change
+    draw_seed = statistics.name_seed(f"{cell.task_id}, {cell.label}", seed)  # not the label, which may change
     score_curve, return_curve = _bands(scores, returns, min(reps, statistics.CURVE_REPS), draw_seed)
     ends = [scores[:, -1], returns[:, -1], success[:, -1]]
     if len(common) > 1:
@@ -279,9 +278,7 @@ def _listed(steps: Iterable[int]) -> str:
 def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> list[ReportRow]:
     """Return rows with their baselines, steps to the baseline's best, and leaders, each within its own place; none
     leads among more than `MOST` rows. Remarks are added to `notes`."""
-    groups: dict[Place, list[ReportRow]] = {}
-    for row in rows:
-        groups.setdefault(row.place, []).append(row)
+    groups = grouped(rows, lambda row: row.place)
     leaders: set[int] = set()
     furthest = {place: max(peer.last for peer in peers) for place, peers in groups.items()}
     baselines = {place: _baseline(peers) for place, peers in groups.items()}
@@ -348,13 +345,13 @@ def _behind(row: ReportRow, furthest: int) -> bool:
 
 def mixtures(study: StudyRecord) -> Iterable[str]:
     """Yield notes on runs of different commits, and on runs with uncommitted changes."""
-    commits: dict[str, list[str]] = {}
-    for run in study.runs:
-        if run.provenance:
-            state = f"{str(run.provenance.get('commit') or 'unknown')[:12]}{'+' if run.provenance.get('dirty') else ''}"
-            commits.setdefault(state, []).append(run.directory)
+    commits = Counter(
+        f"{str(run.provenance.get('commit') or 'unknown')[:12]}{'+' if run.provenance.get('dirty') else ''}"
+        for run in study.runs
+        if run.provenance
+    )
     if len(commits) > 1:
-        listed = "; ".join(f"{state}: {count(len(directories), 'run')}" for state, directories in commits.items())
+        listed = "; ".join(f"{state}: {count(number, 'run')}" for state, number in commits.items())
         yield f"runs of different commits stand side by side ({listed})"
     if any(state.endswith("+") for state in commits):
         yield "some runs were made with uncommitted changes (marked + in the provenance)"

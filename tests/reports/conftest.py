@@ -18,11 +18,11 @@ import pytest
 from guidebench import results
 from guidebench.baselines.guides.preference import Preference
 from guidebench.harness import logs
+from guidebench.harness.commands import cli
 from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.harness.logs import Log
 from guidebench.harness.records import schema
 from guidebench.harness.registry import MODELS
-from guidebench.reports.commands import report as command
 from guidebench.reports.rendering import figures
 from guidebench.reports.summary import summaries
 from guidebench.reports.summary.summaries import Summary
@@ -219,7 +219,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> Callable[..., Reported]:
 
     def run(study: Path, *words: str) -> Reported:
         capsys.readouterr()
-        code = command.main(["--resamples", "200", str(study), *words])
+        code = cli.main(["report", "--resamples", "200", str(study), *words])
         return Reported(code, *capsys.readouterr(), study / "report")
 
     return run

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
+from guidebench.harness.commands import cli
 from guidebench.harness.plan import matrix
-from guidebench.reports.commands import report
 from tests.baselines.guides.test_preference_runs import SMALL
 from tests.refusals import check_refused
 
@@ -75,11 +75,11 @@ def test_what_it_notes_is_logged_and_shown_by_a_section_and_on_the_page_of_its_r
     assert len(rows) == 10 and set(rows["confidence"]) <= {0.5, 1.0} and rows["preference"].eq(1).all()
     (cell,) = results.study(study).cells
     assert cell.logs["labels"].columns["confidence"].meaning == "how sure the teacher is"
-    assert report.main([str(study), "--resamples", "100"]) == 0
+    assert cli.main(["report", str(study), "--resamples", "100"]) == 0
     content = json.loads((study / "report" / "summary.json").read_text())
     assert content["sureness"] == 1 and content["preferences"][0]["queries"] == 10
     (run,) = study.glob("*/*/*/seed-0")
-    assert report.main([str(run)]) == 0
+    assert cli.main(["report", str(run)]) == 0
     assert ">confidence</th>" in (run / "report" / "run.html").read_text()
     assert "How sure the teacher was" in " ".join(capsys.readouterr().out.split())
 

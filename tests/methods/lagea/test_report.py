@@ -88,24 +88,32 @@ def test_a_stated_outcome_is_compared_with_the_episode_s_and_with_always_failure
     assert np.isnan(numbers([FIRST[2]])[report.ACCURACY]), "one without valid feedback is empty and not wrong"
 
 
-def test_numbers_are_means_over_runs(study: Path) -> None:
+@pytest.fixture
+def source(study: Path) -> Source:
     loaded = results.study(study)
     summary = summaries.summarise(loaded, results.load(loaded), reps=200)
-    (feedback,) = report.feedback(Source(loaded, summary, 400, {"a": "ours"}, {}, needs=("feedback",)))
-    assert (feedback.label, feedback.task, feedback.episodes, feedback.runs) == ("ours", "grid/8x8", 6, 2)
+    places = {row.label: number for number, row in enumerate(summary.rows)}
+    return Source(loaded, summary, 400, {"a": "ours"}, places, needs=("feedback", "metrics", "shaping", "keyframes"))
+
+
+def test_numbers_are_means_over_runs(source: Source) -> None:
+    (feedback,) = report.feedback(source)
+    assert (feedback.label, feedback.task_id, feedback.runs) == ("ours", "grid/8x8", 2)
     assert [*map(float, feedback.numbers[report.ACCURACY])] == [0.75, 0.5, 1.0]
-    (table,) = report.tables([feedback])
-    assert table.names == report.NUMBERS and "ours: 6 episodes, runs: 2" in table.note
-    json.dumps(report.plain([feedback]), allow_nan=False)
+    (table,) = report.SECTIONS[0].tables([feedback])
+    assert table.names == (report.ACCURACY, report.FAILURE, report.EMPTY, report.RETRIES)
+    assert "ours: 6 episodes, runs: 2" in table.note
+    (record,) = report.plain([feedback])
+    assert record["episodes"] == 6 and json.dumps(record, allow_nan=False)
+    (listing,) = report.listings([feedback])
+    assert listing.lines[0] == ("ours", "failed_grasp", "—", "100 %", "33 %"), "of 300 steps"
+    assert listing.lines[-1] == ("ours", "episodes with a code", "0", "2", "3")
 
 
 def test_codes_are_shares_of_the_coded_episodes_of_each_third() -> None:
     shares, counts = report.codes(pd.DataFrame([*FIRST, *SECOND]), 450)
     assert counts == (2, 2, 1), "steps 100, 200 and 300 of 450; one reply was empty"
     assert shares == {"failed_grasp": (1.0, 0.5, 0.0), "good_contact": (0.0, 0.5, 1.0)}
-    (table,) = report.listings([report.Feedback("ours", "grid/8x8", 6, 2, {}, shares, counts)])
-    assert table.lines[0] == ("ours", "failed_grasp", "100 %", "50 %", "0 %")
-    assert table.lines[-1] == ("ours", "episodes with a code", "2", "2", "1")
 
 
 def test_first_and_last_traced_episode_of_the_first_run_are_drawn() -> None:
@@ -118,9 +126,7 @@ def test_first_and_last_traced_episode_of_the_first_run_are_drawn() -> None:
     assert "episode 10: mean goal reward 0.38" in drawn.alt and "1 of 2 logged steps successful" in drawn.alt
 
 
-def test_the_gap_is_that_of_the_mean_cosines() -> None:
-    cosine, gap, losses = report.alignment(pd.DataFrame([{"seed": 0, **row} for row in METRICS]), 200)
-    assert [curve.label for curve in cosine.curves] == ["successes", "failures"]
-    (line,) = gap.curves
-    assert (line.x.tolist(), line.values.estimate.tolist()) == ([300], [0.75])
-    assert [float(curve.values.estimate[0]) for curve in losses.curves] == [0.5, 0.6, 0.7]
+def test_the_gap_is_that_of_the_mean_cosines(source: Source) -> None:
+    (alignment,) = [drawing.alt for drawing in report.drawings(None, source) if drawing.name.startswith("alignment")]
+    assert "gap of ψ 0.75 at the end" in alignment and "mean ψ (successes)" in alignment
+    assert "loss (calibration) 0.5 at the end; loss (discrimination) 0.6 at the end; loss (ref" in alignment

@@ -46,9 +46,9 @@ def test_a_paper_s_wording_is_chosen_on_the_command_line(
     assert r"\caption{Mine.}\label{tab:x}" in text and "\nUniform & " in text and "Best" not in text
     assert reported.code == 0 and "Uniform" in reported.text()
     wrong = report(root, "--latex-columns", "acu")
-    assert wrong.code == 1 and "unknown column 'acu'; did you mean 'auc'?" in wrong.err
+    assert wrong.code == 2 and "unknown column 'acu'; did you mean 'auc'?" in wrong.err
     other = report(root, "--paper", "vlm_rb", *words)
-    assert other.code == 1 and "--latex-caption belongs to a study's table.tex, not to --paper" in other.err
+    assert other.code == 2 and "--latex-caption belongs to a study's table.tex, not to --paper" in other.err
 
 
 def test_a_running_study_gives_a_partial_report_that_names_what_is_missing(
@@ -77,4 +77,4 @@ def test_faults_are_one_message_that_names_the_value(
         (root, ["--output", str(tmp_path / "file")], "cannot be written"),
     ):
         reported = report(study, *arguments)
-        assert reported.code == 1 and words in reported.err
+        assert reported.code == 2 and words in reported.err

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from guidebench.reports.commands import watch as command
+from guidebench.harness.commands import cli
 from tests.reports.conftest import Writer
 from tests.reports.live.conftest import Watch, append, row
 
@@ -158,7 +158,7 @@ def test_what_cannot_be_watched_is_refused_with_what_to_do(
 ) -> None:
     port = urlsplit(served.address).port
     in_use = (
-        f"bench watch: --port {port}: the port is in use by another program; give another with --port, or leave "
+        f"bench: --port {port}: the port is in use by another program; give another with --port, or leave "
         "--port out and a free one is taken\n"
     )
     for words, says in (
@@ -168,4 +168,4 @@ def test_what_cannot_be_watched_is_refused_with_what_to_do(
         ([study / "study.json"], "study.json is a file, not a study"),
         ([study / "grid/8x8/uer-a/seed-0"], f"is a run; give its study, {study}"),
     ):
-        assert command.main([*map(str, words)]) == 1 and says in capsys.readouterr().err
+        assert cli.main(["watch", *map(str, words)]) == 2 and says in capsys.readouterr().err

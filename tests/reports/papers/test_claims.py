@@ -67,7 +67,7 @@ def tested(rows: Shelf) -> Callable[..., Outcome]:
 
     def test(formula: str, **changes: Any) -> Outcome:
         row = claim(formula, **changes)
-        (outcome,) = claims.test(row, published.load("vlm_rb"), rows, Estimator(lambda _: 1.0, reps=400))
+        (outcome,) = claims.test(row, published.load("vlm_rb"), rows, Estimator(reps=400))
         return outcome
 
     return test
@@ -106,7 +106,7 @@ def of_studies(writer: Writer, name: str, paper: str = "rl_sallm_f") -> Outcome:
     """Return the outcome of a paper's claim on the cells written so far."""
     rows, shelf = published.claims(paper), shelf_of(writer, paper)
     study = results.study(writer.directory)
-    estimator = Estimator(lambda _: 1.0, 400, Measured(lambda _: study))
+    estimator = Estimator(400, Measured(lambda _: study))
     (outcome,) = claims.test(rows[rows["claim"] == name], published.load(paper), shelf, estimator)
     return outcome
 
@@ -159,7 +159,7 @@ def test_values_of_a_variant_are_compared_the_first_with_each_other(
             settings=settings,
         )
     row = claim("best", variant="learner=dqn; replay.lambda_max=0.5,0.25")
-    (outcome,) = claims.test(row, published.load("vlm_rb"), shelf(), Estimator(lambda _: 1.0, reps=100))
+    (outcome,) = claims.test(row, published.load("vlm_rb"), shelf(), Estimator(reps=100))
     assert outcome.verdict == verdicts.REPRODUCED and outcome.findings[0].of == "replay.lambda_max=0.5 beside 0.25"
 
 
@@ -223,7 +223,7 @@ def test_a_mechanism_is_looked_at_on_each_task_that_has_the_runs(
 
     rows = published.claims("vlm_rb").set_index("claim", drop=False)
     names = ["aer_draws_locally", "relo_is_clipped", "ero_feedback_is_zero"]
-    estimator = Estimator(lambda _: 1.0, 200, measured)
+    estimator = Estimator(200, measured)
     local, clipped, none = claims.test(rows.loc[names], published.load("vlm_rb"), shelf(), estimator)
     assert [finding.of for finding in local.findings] == [
         "aer beside uer on minigrid_doorkey/6x6 dqn",
@@ -244,7 +244,7 @@ def test_every_claim_of_every_paper_can_be_put_to_a_shelf(paper: str) -> None:
 
     empty = Shelf([], catalogue.paper(paper), {})
     rows = published.claims(paper)
-    outcomes = claims.test(rows, published.load(paper), empty, Estimator(lambda _: 1.0, reps=10))
+    outcomes = claims.test(rows, published.load(paper), empty, Estimator(reps=10))
     words_alone = (rows["formula"] == "none") | rows["suite"].isin(empty.paper.robots)
     expected = [verdicts.PUBLISHED_ONLY if alone else verdicts.NOT_RUN for alone in words_alone]
     assert [(outcome.claim.claim, outcome.verdict) for outcome in outcomes] == list(

@@ -12,6 +12,7 @@ import pytest
 
 from guidebench import results
 from guidebench.harness import registry
+from guidebench.harness.commands import cli
 from guidebench.harness.identity.cells import record, write_cell
 from guidebench.harness.loop.job import Job
 from guidebench.harness.models.calls import Message
@@ -20,7 +21,6 @@ from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study
 from guidebench.harness.run.worker import work
 from guidebench.methods.dsadf import prompts
-from guidebench.reports.commands import report as command
 from guidebench.reports.papers import report
 from guidebench.reports.papers.report import PaperReport
 from tests.conftest import require
@@ -171,7 +171,7 @@ def test_table_10_shows_small_runs_in_housekeep(
 
 def test_the_command_prints_and_writes_the_paper(trained_task: Path, unseen: Path, tmp_path: Path, capsys: Any) -> None:
     arguments = [str(trained_task), str(unseen), "--paper", "dsadf", "--resamples", "100", "--output", str(tmp_path)]
-    assert command.main(arguments) == 0
+    assert cli.main(["report", *arguments]) == 0
     output = " ".join(capsys.readouterr().out.split())
     assert "Table 9: Ablations on unseen tasks" in output and "Of the printed numbers:" in output
     page = (tmp_path / "dsadf.html").read_text()

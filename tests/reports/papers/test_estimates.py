@@ -8,10 +8,12 @@ import pytest
 
 from guidebench.harness import statistics
 from guidebench.harness.interfaces import SUCCESS
-from guidebench.reports.papers import equivalence, exact
-from guidebench.reports.papers.estimates import Estimator, Setting, relative_saving
+from guidebench.reports.papers import equivalence
+from guidebench.reports.papers.estimates import Estimator, Setting
 from guidebench.reports.papers.matching import Shelf
+from guidebench.reports.papers.measures import WORKED
 from guidebench.reports.summary import scoring
+from guidebench.reports.summary.rows import ReportRow
 
 OURS = {0: {100: 0.2, 200: 0.6, 300: 0.8}, 1: {100: 0.4, 200: 0.8, 300: 1.0}}  # means .3 .7 .9
 THEIRS = {0: {100: 0.3, 200: 0.4, 300: 0.5}, 1: {100: 0.3, 200: 0.4, 300: 0.7}}  # means .3 .4 .6
@@ -33,7 +35,11 @@ def setting(add: Callable[..., None], shelf: Callable[..., Shelf]) -> Callable[.
 
 
 def estimator(seconds: float = 1.0) -> Estimator:
-    return Estimator(lambda row: 1.12 * seconds if row.cell.method == "vlm_rb" else seconds, reps=400)
+    def measured(row: ReportRow, metric: str) -> np.ndarray[Any, Any]:
+        pace = 1.12 * seconds if row.cell.method == "vlm_rb" else seconds
+        return np.full(len(row.seeds), pace if metric == WORKED else np.nan)
+
+    return Estimator(400, measured)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +71,7 @@ def test_a_mean_has_the_standard_error_and_degrees_of_its_seeds(apart: int, sett
     ours = dict(enumerate({100: score} for score in (0.5, 0.6, 0.8, 0.4, 0.7)))
     theirs = {seed + apart: curve for seed, curve in enumerate({100: score} for score in (0.4, 0.6, 0.7, 0.4, 0.4))}
     both = setting(ours, theirs)
-    estimate = Estimator(lambda _: 1.0, reps=50_000)
+    estimate = Estimator(reps=50_000)
     alone = estimate("success_rate", [Setting(both.row)]).tested
     deviation = np.std([0.5, 0.6, 0.8, 0.4, 0.7], ddof=1)
     assert alone.error.tolist() == pytest.approx([deviation / np.sqrt(5)], rel=0.02)
@@ -74,7 +80,7 @@ def test_a_mean_has_the_standard_error_and_degrees_of_its_seeds(apart: int, sett
     assert [low, high] == pytest.approx(
         equivalence.ends(equivalence.of_seeds(np.array([0.5, 0.6, 0.8, 0.4, 0.7]))), rel=0.02
     )
-    gap = estimate("success_rate", [both], lambda first, second: first - second).tested
+    gap = estimate("success_rate", [both], "difference").tested
     # Welch and Satterthwaite of variances .025 and .02, whether or not the seeds are the same
     assert gap.error.tolist() == pytest.approx([np.sqrt(0.045 / 5)], rel=0.02)
     assert gap.freedom.tolist() == pytest.approx([4 * 0.045**2 / (0.025**2 + 0.02**2)], rel=0.02)
@@ -139,10 +145,10 @@ def test_a_gain_and_a_difference_have_the_interval_of_the_one_test(setting: Call
     samples = [scoring.sample(SUCCESS, row.success, row.variances, row.counts) for row in (both.row, both.baseline)]
     gain, factors = estimator()("gain_percent", [both]).interval, statistics.ratio(*samples)
     assert [*map(float, gain)] == pytest.approx([min(100 * (float(part) - 1), 100) for part in factors]), "cut at 1"
-    saving = estimator()("success_rate", [both], relative_saving).interval
+    saving = estimator()("success_rate", [both], "saving").interval
     savings = [max(100 * (1 - float(factors[place])), -100) for place in (0, 2, 1)]
     assert [*map(float, saving)] == pytest.approx(savings)
-    apart = estimator()("success_percent", [both], exact.difference).interval
+    apart = estimator()("success_percent", [both], "difference").interval
     shifts = statistics.interval(*samples)
     assert [*map(float, apart)] == pytest.approx([100 * float(part) for part in shifts])
     steps = estimator()("step_saving_percent", [both])

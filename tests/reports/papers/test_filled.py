@@ -17,7 +17,7 @@ END = 1_000_000
 
 
 def tables(shelf: Shelf, paper: str = "vlm_rb") -> dict[str, Filled]:
-    estimator = Estimator(lambda _: 1.0, reps=200)
+    estimator = Estimator(reps=200)
     filled_tables = filled.fill(catalogue.paper(paper), published.load(paper), shelf, estimator)
     return {table.layout.table: table for table in filled_tables}
 
@@ -88,7 +88,7 @@ def test_tables_of_speed_show_ours_and_say_that_the_machine_is_another(
         values = {"steps_per_second": speeds[row.cell.method], "seconds_per_clip": 2.0 if "3b" in row.label else 1.0}
         return np.full(len(row.seeds), values.get(metric, np.nan))
 
-    estimator = Estimator(lambda _: 1.0, 200, measured)
+    estimator = Estimator(200, measured)
     filled_tables = filled.fill(catalogue.paper("vlm_rb"), published.load("vlm_rb"), shelf(), estimator)
     numbers = {
         (number.number.metric, number.number.method, number.number.variant.get("model", "")): number

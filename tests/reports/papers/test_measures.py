@@ -52,7 +52,7 @@ def test_each_run_has_its_own(metric: str, expected: list[float], row: ReportRow
 
 
 def test_the_estimate_is_the_mean_over_runs_drawn_like_those_of_curves(row: ReportRow, measured: Measured) -> None:
-    estimator = Estimator(lambda _: 1.0, 400, measured)
+    estimator = Estimator(400, measured)
     dollars = estimator("dollars", [Setting(row)])
     assert float(dollars.interval.estimate) == 2.0 and dollars.tested.error.tolist() == pytest.approx([1.0], rel=0.1)
     success = estimator("success_percent", [Setting(row)])  # 80 and 20 in tenths of episodes
@@ -63,9 +63,9 @@ def test_the_estimate_is_the_mean_over_runs_drawn_like_those_of_curves(row: Repo
 
 
 def test_a_run_without_a_number_is_left_out_and_one_alone_has_no_interval(row: ReportRow) -> None:
-    alone = Estimator(lambda _: 1.0, 200, lambda *_: np.array([4.0, np.nan]))("dollars", [Setting(row)])
+    alone = Estimator(200, lambda *_: np.array([4.0, np.nan]))("dollars", [Setting(row)])
     assert float(alone.interval.estimate) == 4.0 and np.isnan(alone.interval.low) and alone.tested.seeds == 1
-    bare = Estimator(lambda _: 1.0, 200)
+    bare = Estimator(200)
     assert bare.lacks(row, "dollars") and not bare.lacks(row, "success_percent"), "whose runs wrote nothing"
 
 

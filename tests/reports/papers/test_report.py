@@ -10,8 +10,8 @@ from rich.console import Console
 
 from guidebench import results
 from guidebench.harness.errors import UserError
-from guidebench.reports.papers import page, report
-from guidebench.reports.papers.files import contents
+from guidebench.reports.papers import report
+from guidebench.reports.papers.files import contents, page
 from guidebench.reports.papers.report import PaperReport
 from guidebench.results import published
 from tests.reports.conftest import Reported, Writer, write_rows
@@ -61,7 +61,7 @@ def test_figures_are_drawn_where_there_are_runs_and_named_where_not(ours: PaperR
 
 def test_the_page_escapes_what_came_from_files(add: Callable[..., None], writer: Writer, unrendered: None) -> None:
     add("ours", RISES, method="vlm_rb", backend="scripted", model="<script>alert(1)</script>")
-    text = page.render(paper_report(writer.finish()))
+    text = page(paper_report(writer.finish()))
     assert "<script>" not in text and "&lt;script&gt;" in text
 
 
@@ -181,7 +181,7 @@ def test_what_is_mistyped_is_named(
     arguments: list[str], message: str, study: Path, report: Callable[..., Reported]
 ) -> None:
     reported = report(study, *(str(study) if word == "STUDY" else word for word in arguments))
-    assert reported.code == 1 and message in reported.err
+    assert reported.code == 2 and message in reported.err
 
 
 def test_a_study_of_no_task_of_the_paper_is_told_how_another_may_stand_in(

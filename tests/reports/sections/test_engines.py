@@ -61,5 +61,5 @@ def test_the_command_names_rliable_and_draws_with_it(writer: Writer, report: Cal
         assert (reported.home / f"{kind}-grid.pdf").read_bytes().startswith(b"%PDF")
     assert with_rliable.version() in reported.text("table.tex")
     assert f"by {with_rliable.version()}. uer over per, $x$: 0.25" in reported.text()
-    assert report(writer.directory, "--paper", "vlm_rb", "--statistics", "rliable").code == 1
+    assert report(writer.directory, "--paper", "vlm_rb", "--statistics", "rliable").code == 2
     assert (command.RESAMPLES, command.RLIABLE_RESAMPLES) == (REPS, with_rliable.REPS), "as the help states"

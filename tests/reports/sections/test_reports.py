@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from guidebench import results
-from guidebench.reports.commands import report as command
+from guidebench.harness.commands import cli
 from guidebench.reports.sections import preferences
 from guidebench.reports.summary import names
 from tests.reports.conftest import Reported, Writer, label_row, write_rows
@@ -43,7 +43,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
         )
     study, out = writer.finish(), io.StringIO()
     with contextlib.redirect_stdout(out):
-        code = command.main([str(study), "--resamples", "200"])
+        code = cli.main(["report", str(study), "--resamples", "200"])
     return Reported(code, out.getvalue(), "", study / "report")
 
 

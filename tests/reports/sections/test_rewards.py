@@ -70,8 +70,6 @@ def test_each_runs_reward_is_scaled_before_the_mean(writer: Writer) -> None:
     assert float(reward.correlation.estimate) == pytest.approx((4 / 3 / np.sqrt(8 / 3 * 8 / 9) + 1) / 2)
     assert reward.accuracy is not None and reward.accuracy.estimate.tolist() == [0.625, 0.875]
     assert reward.steps.tolist() == [100, 200]
-    probes = results.load(study, log="probes")
-    assert rewards.accuracy_of_runs(probes[probes["cell"] == "rewards"]) == {0: 0.75, 1: 1.0}
 
 
 def test_only_looks_that_all_runs_have_had_count(writer: Writer) -> None:

@@ -16,12 +16,12 @@ import pytest
 
 from guidebench import methods, results
 from guidebench.harness import logs
+from guidebench.harness.commands import cli
 from guidebench.harness.errors import Stopped
 from guidebench.harness.logs import Log
 from guidebench.harness.records import schema
 from guidebench.harness.statistics import Interval
 from guidebench.reports import sections
-from guidebench.reports.commands import report as command
 from guidebench.reports.rendering import figures
 from guidebench.reports.sections import RESERVED, Section, Source
 from guidebench.reports.summary.export import plain
@@ -63,7 +63,7 @@ SECTIONS = (
 
 def report(study: Path) -> tuple[dict[str, Any], str]:
     """Report on a study; return summary.json and the page."""
-    assert command.main([str(study), "--resamples", "200"]) == 0
+    assert cli.main(["report", str(study), "--resamples", "200"]) == 0
     return json.loads((study / "report" / "summary.json").read_text()), (study / "report" / "report.html").read_text()
 
 

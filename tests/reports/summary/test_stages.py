@@ -85,7 +85,7 @@ def test_a_row_with_a_stage_does_not_stand_for_a_method_without_one(
     shelf = matching.Shelf([*rows.values()], catalogue.paper("vlm_rb"), {})
     assert shelf._strays(rows["b"], {}, ("command line",)) == ["pretraining=explores"]
     assert shelf._strays(rows["b"], {"pretraining": "explores"}, ("command line",)) == []
-    assert shelf._has(rows["b"], {"pretraining": "explores"}) and not shelf._has(rows["a"], {"pretraining": "explores"})
+    assert shelf._has(rows["b"], "pretraining", "explores") and not shelf._has(rows["a"], "pretraining", "explores")
 
 
 def test_a_record_with_too_many_stages_is_refused(writer: Writer) -> None:

@@ -1,33 +1,60 @@
-"""Intervals of gains and differences by the one exact test, for metrics of which every seed has a number of its own.
+"""Our comparisons of rows by the one exact test of every report: differences from the baseline, and intervals of gains
+and differences of metrics of which every seed has a number of its own.
 
-The interval of a difference holds the shifts, that of a gain the factors, that the test of every report does not
-reject (`harness.statistics`). What only a mean curve has, such as steps until it reaches a target, has no number per
-seed; such metrics keep the interval of their resamples (`estimates`).
+The interval of a difference holds the shifts, that of a gain the factors, that the test does not reject
+(`harness.statistics`). What only a mean curve has, such as steps until it reaches a target, has no number per seed;
+such metrics keep the interval of their resamples (`estimates`). Differences of the final score stand beside a verdict
+and say what our runs show by themselves, whatever a paper published.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from guidebench.harness import statistics
-from guidebench.harness.interfaces import SUCCESS
-from guidebench.harness.statistics import Array, Interval, Sample
+from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.harness.statistics import Array, Comparison, Interval, Sample
+from guidebench.reports.summary import scoring
 from guidebench.reports.summary.rows import ReportRow
 
 Measured = Callable[[ReportRow, str], Array]
 """Function from a row and a metric of its logs to a number per seed."""
 
 
-def difference(ours: Array, theirs: Array) -> Array:
-    """Return ours less theirs."""
-    return np.asarray(ours - theirs)
+class Difference(NamedTuple):
+    """The final score of rows minus that of their baselines, one row and one baseline for each task."""
+
+    baseline: str
+    score: Score
+    comparison: Comparison
 
 
-def shortfall(ours: Array, theirs: Array) -> Array:
-    """Return theirs less ours, for metrics of which lower is better."""
-    return np.asarray(theirs - ours)
+def baseline_of(row: ReportRow, rows: Iterable[ReportRow]) -> ReportRow | None:
+    """Return the baseline among `rows` with which a report compares the row; None for the baseline itself."""
+    if row.label == row.baseline:
+        return None
+    return next((other for other in rows if other.place == row.place and other.label == row.baseline), None)
+
+
+def difference(pairs: Sequence[tuple[ReportRow, ReportRow | None]]) -> Difference | None:
+    """Return the difference of rows from their baselines, in the mean over tasks and learners.
+
+    None if a row has no baseline or is excluded from comparisons, if scores differ, or if numbers of seeds differ
+    within a side.
+    """
+    rows = [row for pair in pairs for row in pair if row is not None]
+    if len(rows) < 2 * len(pairs) or any(row.alone for row in rows) or len({row.score for row in rows}) > 1:
+        return None
+    sides = [[pair[0] for pair in pairs], [pair[1] for pair in pairs if pair[1] is not None]]
+    if not sides[0] or any(len({len(row.seeds) for row in side}) > 1 for side in sides):
+        return None
+    ours, theirs = (statistics.joined([row.unsigned for row in side]) for side in sides)
+    score = sides[0][0].score
+    (comparison,) = statistics.compare(theirs, {"": ours}, bounds=scoring.bounds(score)).values()
+    return Difference(", ".join(dict.fromkeys(row.label for row in sides[1])), score, comparison)
 
 
 def interval(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from guidebench.reports.papers import catalogue, filled, text
-from guidebench.reports.papers.differences import difference
+from guidebench.reports.papers.comparisons import difference
 from guidebench.reports.papers.estimates import Estimator, Setting
 from guidebench.reports.papers.matching import Shelf
 from guidebench.reports.summary.rows import ReportRow
@@ -47,7 +47,7 @@ def test_the_difference_stands_beside_every_verdict_on_ours(add: Add, shelf: She
     add("ours", finals(1.0, 0.9, 0.9), method="vlm_rb")
     add("theirs", finals(0.2, 0.1, 0.3), method="uer")
     paper = catalogue.paper("vlm_rb")
-    tables = filled.fill(paper, published.load("vlm_rb"), shelf(), Estimator(lambda _: 1.0, reps=200))
+    tables = filled.fill(paper, published.load("vlm_rb"), shelf(), Estimator(reps=200))
     (table,) = (table for table in tables if table.layout.table == "7")
     (line,) = (line for line in table.lines if line.names == ("dqn", "8x8", "uer"))
     words = "final success 0.73 (3 seeds cannot tell) from uer, p 0.100, 4 seeds needed"
@@ -81,6 +81,6 @@ def test_a_gain_is_cut_at_what_is_possible_beside_the_baseline(add: Add, shelf: 
     add("theirs", finals(0.1, 0.9, 0.5, 0.9, 0.1), method="uer")
     both = rows(shelf())
     settings = [Setting(both["vlm_rb 8x8"], both["uer 8x8"])]
-    gain = Estimator(lambda _: 1.0, reps=500)("gain_percent", settings)
+    gain = Estimator(reps=500)("gain_percent", settings)
     assert float(gain.interval.high) == pytest.approx(100) and gain.interval.low >= -100
     assert gain.interval_note == ""
