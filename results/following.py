@@ -85,6 +85,8 @@ class Following:
         self.problem = ""
         """Why there is no study."""
         self._reader = Caller(MEMORY)
+        self._ended: list[Path] = []
+        """Logs that the separate process need not remember any more, which its next call is to say."""
         self._sign: Sign | None = None
         self._listing: Listing | None = None
         self._cells: dict[str, _Cell] = {}
@@ -108,6 +110,7 @@ class Following:
             if self._cell(cell_id, cell):
                 changed.add(cell_id)
         present = {directory for directory, _, _ in self._places()}
+        self._ended += [run.log for name, run in self._runs.items() if name not in present and run.log is not None]
         self._runs = {directory: run for directory, run in self._runs.items() if directory in present}
         changed |= self._look_at_runs()
         if self._listing is not None and (changed or self._listing is not listed):
@@ -237,6 +240,8 @@ class Following:
         running = [run for run in runs if run.written == "running"]
         homes = [self.directory / run.record.directory for run in running]
         for run, content in zip(running, self._apart("the progress of its runs", _progress, homes), strict=True):
+            if isinstance(content, Exception):
+                continue  # whether a worker holds the run is not known
             status = "running" if isinstance(content, dict) else "stopped"
             if run.record.status != status:
                 run.record = replace(run.record, status=status)
@@ -244,14 +249,16 @@ class Following:
 
     def _read_evaluations(self, runs: Sequence[_Run]) -> None:
         """Read the evaluations of runs if they changed; `is_changed` says so."""
-        packed, growing, ended = list[_Run](), list[_Run](), list[Path]()
+        packed, growing = list[_Run](), list[_Run]()
         for run in runs:
             before = run.log
             run.is_changed = self._choose_file(run, packed, growing)
             if before is not None and run.log != before:
-                ended.append(before)
+                self._ended.append(before)
         logs = [(run.log, run.record) for run in growing]
-        look = partial(look_at, ended=ended)
+        look = partial(look_at, ended=self._ended)
+        if logs:
+            self._ended = []
         for run, growth in zip(growing, self._apart("its new rows", look, logs), strict=True):
             if isinstance(growth, Growth):
                 run.is_changed = growth.changed

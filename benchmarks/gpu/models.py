@@ -164,7 +164,7 @@ def load(name: str, directory: Path, full: bool, device: str, dtype: torch.dtype
     config.save_pretrained(directory)
     processor.save_pretrained(directory)
     config = transformers.AutoConfig.from_pretrained(directory)
-    kind, _ = loading._architecture(transformers, config)
+    kind, _ = loading.architecture_of(transformers, config)
     torch.manual_seed(0)
     model = network(config, device, dtype).eval().requires_grad_(False)
     return LoadedModel(TITLES[name], kind, model, loading._processor(transformers, str(directory), kind, {}))

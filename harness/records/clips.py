@@ -236,12 +236,13 @@ def _same(**kinds: Kind) -> dict[str, tuple[str, Kind]]:
 
 
 _NAME = _text(100)
+_FILE = _text(255)
 _PLACE = _same(log=_text(60), episode=_count, step=_count)
 _ENDING: Form = {"length": ("length", _count), "return": ("ret", _number), "success": ("success", _flag)}
-_LOGGED: Form = {"file": ("file", _NAME), "frame": ("first", _count)}
-_PARTS = _Several(ShownPiece, {"text?": ("text", _text(4_000)), "file?": ("file", _NAME)}, 20)
+_LOGGED: Form = {"file": ("file", _FILE), "frame": ("first", _count)}
+_PARTS = _Several(ShownPiece, {"text?": ("text", _text(4_000)), "file?": ("file", _FILE)}, 20)
 _COLUMN_TEXT = {"log?": ("log", _NAME), **_same(name=_text(60), text=_text(2_000))}
-_STRIP: Form = {**_same(file=_NAME, first=_count, last=_count, events=_events), "score?": ("score", _share)}
+_STRIP: Form = {**_same(file=_FILE, first=_count, last=_count, events=_events), "score?": ("score", _share)}
 FORMS: Mapping[str, Form] = {
     FRAMES: {
         **_same(suite=_NAME, task=_NAME, seed=_count, moves=_count), **_ENDING,
@@ -254,7 +255,7 @@ FORMS: Mapping[str, Form] = {
     },
     ACTED: {**_PLACE, "played?": ("moves", _count), "frames": ("frames", _Several(Frame, _LOGGED, 10_000))},
     QUESTIONS: {
-        **_PLACE, "role": ("role", _text(60)), "frame": ("file", _NAME),
+        **_PLACE, "role": ("role", _text(60)), "frame": ("file", _FILE),
         "messages": ("messages", _Several(ShownMessage, _same(role=_text(20), parts=_PARTS), 20)),
         "told": ("captions", _Several(Caption, _COLUMN_TEXT, 20)),
     },
@@ -264,7 +265,7 @@ _WORDS = _Several(Caption, _same(step=_count, text=_text(2 * CAPTION)), CAPTIONS
 _ANIMATED: Form = {
     "episode": ("episode", _count), "success": ("success", _flag), "return": ("ret", _number),
     "length": ("length", _count), **_same(score=_number, moves=_count), "frames": ("drawn", _count),
-    "file": ("file", _NAME), "words": ("captions", _WORDS),
+    "file": ("file", _FILE), "words": ("captions", _WORDS),
     "words_left_out": ("left_out", _count), "actions?": ("actions", _text(64)),
 }  # fmt: skip
 _EMPTY: Form = {

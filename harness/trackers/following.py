@@ -73,7 +73,7 @@ class Following:
         self._save()  # before anything is sent under the token
         self._tracker: Tracker = kind(str(content.get("study") or directory.name), directory.absolute(), self._token)
         self.errors: dict[str, str] = {}
-        """Run, or `report` -> message of the error of its last attempt."""
+        """Run, `records` for those of all runs, or `report` -> message of the error of its last attempt."""
 
     def __enter__(self) -> Self:
         return self
@@ -93,9 +93,9 @@ class Following:
         call."""
         self._fence()
         self.errors.clear()
-        for run, standing in reader_process.call(
-            f"{self._study.path}: reading its records", READING, standings, self._study
-        ):
+        description = f"{self._study.path}: reading its records"
+        read = self._attempt("records", reader_process.call, description, READING, standings, self._study)
+        for run, standing in read or ():
             before = self._offsets.get(run.key, START)
             offset = self._attempt(run.name, self._follow, run, before, standing)
             if offset is None or offset == before:
@@ -206,6 +206,8 @@ def _standing(run: FollowedRun) -> tuple[int, str] | UserError:
         return run.standing()
     except UserError as error:
         return error
+    except Exception as error:  # of this run alone, whatever its record holds
+        return UserError(f"{run.directory}: its record cannot be read ({one_line(repr(error))})")
 
 
 def runs(study: StudyDirectory) -> list[FollowedRun]:

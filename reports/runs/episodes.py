@@ -129,7 +129,7 @@ def _video(run: Path, file: str, room: _Room) -> Clip:
     if film and not (film.startswith((b"GIF87a", b"GIF89a")) if is_gif else film[4:8] == b"ftyp"):
         raise UserError(f"is not {'image/gif' if is_gif else 'video/mp4'}")
     size = (run / VIDEOS / file).stat().st_size
-    return Clip(brief(file, 100), content=film, reason="" if film else f"too large for a page ({size:,} bytes)")
+    return Clip(brief(file, 255), content=film, reason="" if film else f"too large for a page ({size:,} bytes)")
 
 
 def _animations(run: Path, notes: list[str]) -> tuple[Gallery | None, tuple[Clip, ...]]:

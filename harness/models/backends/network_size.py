@@ -40,7 +40,7 @@ def check(folder: Path, headers: Sequence[Header], weight_bytes: int) -> None:
     try:
         with _at_most(PLAIN * arrays + MANY, file, arrays):
             network = _built(folder, content)
-    except UserError:
+    except (UserError, MemoryError):
         raise
     except Exception:
         return

@@ -430,7 +430,6 @@ def listening_addresses(pids: set[int]) -> list[tuple[str, int]]:
     return endpoints
 
 
-@pytest.mark.release
 def test_a_head_that_is_started_as_the_page_says_listens_on_its_own_machine_alone(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="launcher=ray needs guidebench[ray]")
     page = Path("docs/clusters.md").read_text()

@@ -119,6 +119,18 @@ def test_what_a_tracker_raises_is_told_and_tried_again(study: Path, capsys: pyte
     assert cli.main(["track", str(study), "--to", "notebook"]) == 0 and lines(study) == SENT
 
 
+def test_a_damaged_run_keeps_no_other_from_being_sent(study: Path) -> None:
+    cells = {"c0ffee": {"directory": "grid/8x8/uer-c0ffee", "seeds": [2, 3], "label_variant": ""}}
+    StudyDirectory(study).write("mine", [], cells)
+    run = study / "grid/8x8/uer-c0ffee/seed-2"
+    run.mkdir()
+    (run / "run.json").write_text("[]")
+    with following.Following(study, "notebook") as follower:
+        follower.look()
+        (message,) = follower.errors.values()
+    assert "seed-2: its record cannot be read" in message and lines(study) == SENT
+
+
 @pytest.mark.parametrize("offsets", ["", "[]", '{"runs": []}', '{"runs": {"c0ffee/3": {"step": "x"}}}', '{"runs": {"c'])
 def test_damaged_offsets_are_as_none(study: Path, offsets: str) -> None:
     (study / ".trackers/notebook").mkdir(parents=True)

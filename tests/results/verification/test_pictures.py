@@ -164,7 +164,7 @@ def test_pictures_that_opengl_drew_are_drawn_again_with_the_same_backend(opengl:
         "evaluation.episodes=2", "learner.learning_starts=16", "learner.batch_size=8", "learner.hidden=[8]",
     )  # fmt: skip
     gallery.draw(run_of(study), episodes=2, seed=3)
-    shown_gallery = galleries.read(run_of(study))
+    shown_gallery = read_gallery(run_of(study))
     assert shown_gallery is not None and shown_gallery.opengl in ("egl", "osmesa")
     assert differences(study) == {0: "", 1: ""}
     repaint(study, 40)
@@ -185,8 +185,10 @@ def test_the_run_s_own_episodes_of_a_log_of_actions_are_played_again(tmp_path: P
     pytest.importorskip("crafter")
     study = trained(tmp_path / "study", *LOGGED, "performer=scripted")
     gallery.draw(run_of(study))
-    shown_gallery = galleries.read(run_of(study))
-    assert shown_gallery is not None and shown_gallery.from_run and all(e.words for e in shown_gallery.episodes)
+    shown_gallery = read_gallery(run_of(study))
+    assert (
+        shown_gallery is not None and shown_gallery.from_run and all(clip.captions for clip in shown_gallery.episodes)
+    )
     assert differences(study) == {0: "", 1: ""}
     describe(study, lambda description: description["episodes"][0]["words"][0].update(text="chop tree, as planned"))
     assert next(iter(differences(study).values())).startswith("its frame 0 differs by up to")
