@@ -26,7 +26,7 @@ from typing import Any, NoReturn, Protocol
 
 from guidebench.harness import fork_server, heartbeats
 from guidebench.harness.heartbeats import SILENT_AFTER, Pulse, Silent, Watch
-from guidebench.harness.models.calls import Model, Reply
+from guidebench.harness.models.calls import Model
 from guidebench.harness.models.hosts.wire import (
     BUSY,
     CONNECT,
@@ -218,10 +218,9 @@ async def answer(connection: socket.socket, model: Model) -> None:
 async def attempt(model: Model, host_call: HostCall) -> bytes:
     """Make one attempt of a call and return its reply as a packed message."""
     try:
-        reply: Reply | Exception = await model.answer(host_call.call)
-    except Exception as error:  # a plug-in may raise anything
-        reply = portable(error)
-    return packed(HostReply(host_call.number, reply, Memory.of_process()))
+        return packed(HostReply(host_call.number, await model.answer(host_call.call), Memory.of_process()))
+    except Exception as error:  # a plug-in may raise anything, and reply what cannot be sent
+        return packed(HostReply(host_call.number, portable(error), Memory.of_process()))
 
 
 def end_when(ended: Callable[[], bool]) -> None:

@@ -168,7 +168,7 @@ def test_bench_eval_draws_a_method_s_key_frames_and_refuses_damaged_ones_by_name
     study = train(*command(), packs=[(0,)])
     run = next(study.glob("*/*/*/seed-0"))
     assert cli.main(["eval", str(run), "--episodes", "1", "--frames"]) == 0
-    assert "log keyframes: frames of episode 0 in " in capsys.readouterr().out
+    assert "log keyframes: frames of episode 0 up to step " in capsys.readouterr().out
     about = json.loads((run / "logged" / "keyframes-00000.json").read_text())
     (reflection,) = results.load(study, log="feedback").to_dict("records")
     assert about["success"] is bool(reflection["succeeded"])

@@ -60,7 +60,7 @@ def test_each_new_row_stands_beside_each_stored_one_of_its_task(tmp_path: Path) 
     assert first["studies"] == ["new"] and table(comparison)["reference"]["studies"] == ["stored"]
     # where rows come from several studies their names say which
     assert [line.name for line in comparison.summary.matrices[0].lines] == [
-        "uer · quick (stored)", "vlm_rb · quick (new)", "per · quick (new)",
+        "uer (stored)", "vlm_rb (new)", "per (new)",
     ]  # fmt: skip
     assert [row.cell.id for row in comparison.summary.rows] == ["c", "d", "a", "b"]
 
@@ -83,7 +83,7 @@ def test_without_a_stored_side_all_stand_beside_the_baseline(tmp_path: Path) -> 
     assert len(comparison.summary.matrices) == 1
     assert [line.row.cell.id for line in comparison.summary.matrices[0].lines] == ["b", "a", "c"]
     # all from one study: their names are enough
-    assert comparison.summary.matrices[0].lines[1].name == "vlm_rb · quick"
+    assert comparison.summary.matrices[0].lines[1].name == "vlm_rb"
 
 
 def test_the_seeds_that_a_difference_needs_are_told(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_one_seed_is_shown_and_its_interval_refused_with_the_reason(tmp_path: Pa
     (row,) = table(comparison)["rows"]
     assert row["final"]["estimate"] == 0.5 and row["difference"] == {"estimate": 0.0, "low": None, "high": None}
     assert row["holm_p"] is None and row["seeds_needed"] is None
-    assert "grid/8x8, vlm_rb · quick: one run: no interval" in comparison.summary.notes
+    assert "grid/8x8, vlm_rb: one run: no interval" in comparison.summary.notes
 
 
 def test_a_study_that_still_runs_is_partial_and_what_is_missing_is_named(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_other_parts_of_another_version_are_named(tmp_path: Path) -> None:
     )
     new = study(tmp_path / "new", a=("mine", ends([1, 1], [1, 1]), ours))
     notes = compare_studies(new, study(tmp_path / "stored", c=("per", ends([0, 0], [0, 0]), theirs))).summary.notes
-    assert "grid/8x8: learner dqn has version 2 in mine · quick and 1 in per · quick" in notes
+    assert "grid/8x8: learner dqn has version 2 in mine and 1 in per" in notes
     assert not any("replay" in note for note in notes), "other replays have versions of their own"
 
 
@@ -156,7 +156,7 @@ def test_runs_made_elsewhere_are_compared_and_marked(tmp_path: Path) -> None:
     new = study(tmp_path / "new", a=("theirs", ends([1, 1], [1, 1]), elsewhere))
     comparison = compare_studies(new, study(tmp_path / "stored", c=("uer", ends([0, 0], [0, 0]))))
     assert table(comparison)["rows"][0]["difference"]["estimate"] == 1.0
-    assert any("theirs · external · quick was made elsewhere" in note for note in comparison.summary.notes)
+    assert any("theirs · external was made elsewhere" in note for note in comparison.summary.notes)
 
 
 def test_a_configuration_on_both_sides_is_pooled_and_not_compared_with_itself(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_judge_written_for_its_task_stays_an_instrument_check(tmp_path: Path) 
     )
     comparison = compare_studies(new, study(tmp_path / "stored", c=("uer", ends([0, 0], [0, 0]))))
     assert "not a finding about any model" in matrices.legend(comparison.summary.matrices)
-    assert comparison.summary.matrices[0].lines[2].name == "vlm_rb (texture) · sprite · quick (new)"
+    assert comparison.summary.matrices[0].lines[2].name == "vlm_rb (texture) · sprite (new)"
 
 
 MACHINE = {"commit": "abc123", "packages": {"torch": "2.0"}, "hardware": {"processor": "another CPU", "device": "cpu"}}

@@ -196,7 +196,7 @@ def test_it_goes_from_study_to_study_by_command(colours: Any, tmp_path: Path, ca
     page = pages.recorded(tmp_path / "study", "cell/0")
     assert [reply.answer for reply in page.sample] == ["2 images classified", "1 images classified"] and not page.notes
     assert [message.role for message in page.sample[0].messages] == ["labels", "pictures"]
-    assert [bool(part.png) for part in page.sample[0].messages[1].parts] == [True, True]
+    assert [bool(part.content) for part in page.sample[0].messages[1].parts] == [True, True]
 
 
 @pytest.mark.parametrize(
