@@ -11,6 +11,8 @@ from guidebench.suites.mujoco import gl
 SIZES = (200, 448)
 """Pixels along a side: the suite's own, and what Perception-LM reads."""
 PEER, ROUNDS = "the package's render", 10
+MOMENTS = 16
+"""Snapshots of a round, drawn as one clip."""
 
 
 def measure(ask: Ask, tell: Tell) -> None:
@@ -22,13 +24,13 @@ def measure(ask: Ask, tell: Tell) -> None:
 
     rows: list[Row] = []
     for size in SIZES if ask.full else (64,):
-        timings = frames.measure(ask.rounds(ROUNDS), size)
+        timings = frames.measure(ask.rounds(ROUNDS), size, MOMENTS)
         seconds = {
-            name: [frames.MOMENTS * seconds_each for seconds_each in taken] for name, taken in timings["rounds"].items()
+            name: [MOMENTS * seconds_each for seconds_each in taken] for name, taken in timings["rounds"].items()
         }
-        counts = [frames.MOMENTS] * len(seconds["ours"])
+        counts = [MOMENTS] * len(seconds["ours"])
         note = "" if opengl == "egl" else "drawn in software: no GPU driver offers EGL here"
-        more = {"batch": frames.MOMENTS, "dtype": "uint8", "note": note}
+        more = {"batch": MOMENTS, "dtype": "uint8", "note": note}
         speeds = {name: [1 / seconds_each for seconds_each in taken] for name, taken in seconds.items()}
         mine, peers = (
             figures.of_turns(f"Scene, {size} px, {opengl}, {name}", "frames/s", counts, seconds[who], **more)
