@@ -42,7 +42,7 @@ def check(folder: Path, headers: Sequence[Header], weight_bytes: int) -> None:
             network = _built(folder, content)
     except (UserError, MemoryError):
         raise
-    except Exception:
+    except Exception:  # a library may raise anything, and the loader meets the same error or can do what meta cannot
         return
     if network is None:
         return
