@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guidebench.harness import logs, reader_process
+from guidebench.harness import claims, logs, reader_process
+from guidebench.harness.claims import Claims
 from guidebench.harness.errors import UserError
 from guidebench.harness.logs import Log
 from guidebench.harness.records import formatting, parts, schema
@@ -122,6 +123,15 @@ class RunRecord:
     provenance: Mapping[str, Any]
 
 
+class ClaimsRecord(NamedTuple):
+    """The claims of a study (`harness/claims.py`), and its cells of their rows."""
+
+    content: Claims
+    rows: Mapping[str, tuple[str, ...]]
+    """Row, its words joined by a space (`claims.key_of`) -> ids of its cells: one on each task, or for a trend one at
+    each value."""
+
+
 @dataclass(frozen=True, repr=False)
 class StudyRecord:
     """The cells of one command and their runs, in the command's order. `print(study)` shows a line and the
@@ -132,6 +142,8 @@ class StudyRecord:
     command: tuple[str, ...]
     cells: tuple[CellRecord, ...]
     runs: tuple[RunRecord, ...]
+    claims: ClaimsRecord | None = None
+    """What its runs are to show; None for a study without claims."""
 
     @functools.cached_property
     def logs(self) -> Mapping[str, Log]:
@@ -193,7 +205,19 @@ def _study(root: Path) -> StudyRecord:
     strays = sorted(present - {cell.directory for cell in cells})
     if strays:
         warnings.warn(f"{root}: left out, since study.json does not list them: {', '.join(strays)}", stacklevel=2)
-    return StudyRecord(listed.study, root, listed.command, tuple(cells), tuple(run_records))
+    return StudyRecord(listed.study, root, listed.command, tuple(cells), tuple(run_records), _claims(path, listed))
+
+
+def _claims(path: Path, listed: Listing) -> ClaimsRecord | None:
+    """Return the claims of a study. Raise UserError for a claims.json that is not the one that the study ran with."""
+    file = path.with_name(claims.CLAIMS)
+    if listed.claims is None:
+        return None
+    content = claims.read(file)
+    rows = claims.rows_of(listed.claims, content, str(path))
+    if unlisted := next((cell for ids in rows.values() for cell in ids if cell not in listed.cells), None):
+        raise UserError(f"{path}: its claims name the cell {unlisted!r}, which is not listed")
+    return ClaimsRecord(content, rows)
 
 
 class Listing(NamedTuple):
@@ -203,6 +227,8 @@ class Listing(NamedTuple):
     command: tuple[str, ...]
     cells: Mapping[str, Mapping[str, Any]]
     """Cell id -> its directory, its seeds and its place in a matrix."""
+    claims: Any = None
+    """The entry of the study's claims, not checked yet; None without claims."""
 
 
 def listing(path: Path) -> Listing:
@@ -215,7 +241,7 @@ def listing(path: Path) -> Listing:
         if not isinstance(cell_entry, dict):
             raise UserError(f"{path}: cells.{cell_id} is {cell_entry!r}; expected an object with directory and seeds")
     command = tuple(str(word) for word in _field(path, content, "command", list, []))
-    return Listing(_field(path, content, "study", str, path.parent.name), command, cells)
+    return Listing(_field(path, content, "study", str, path.parent.name), command, cells, content.get("claims"))
 
 
 def run(directory: str | Path) -> StudyRecord:

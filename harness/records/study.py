@@ -144,28 +144,27 @@ class StudyDirectory:
 
     def write(
         self, name: str, command: list[str], cells: Mapping[str, Mapping[str, Any]],
-        fence: Callable[[], None] = nothing,
+        fence: Callable[[], None] = nothing, claims: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         """Add cells to study.json; cells of earlier commands are kept, and seeds of the same cell are merged. `fence`
         raises an error if the study's lease is lost.
 
-        An entry has `directory`, `seeds`, `label_variant` and, for a cell of a matrix, its place as `matrix`.
+        An entry has `directory`, `seeds`, `label_variant` and, for a cell of a matrix, its place as `matrix`. `claims`:
+        digest of the study's claims, and the cells of each of their rows; an earlier entry stays if it is None.
         """
         drop_unfinished(self.path, "study.json")  # whoever lost the study may wake up before its rename
         listed: dict[str, Any] = {}
         if (self.path / "study.json").exists():
-            listed = self.read()["cells"]
+            earlier = self.read()
+            listed, claims = earlier["cells"], claims or earlier.get("claims")
         for cell, addition in cells.items():
             before = listed.get(cell, {})
             basis = (
                 before if "matrix" in before and "matrix" not in addition else addition
             )  # bench run keeps an earlier matrix
             listed[cell] = {**basis, "seeds": sorted({*before.get("seeds", []), *addition["seeds"]})}
-        write_json(
-            self.path / "study.json",
-            {"schema": SCHEMA_VERSION, "study": name, "command": command, "cells": listed},
-            fence,
-        )
+        content = {"schema": SCHEMA_VERSION, "study": name, "command": command, "cells": listed}
+        write_json(self.path / "study.json", {**content, **({"claims": dict(claims)} if claims else {})}, fence)
 
     def run(self, cell_directory: str, seed: int) -> RunDirectory:
         return RunDirectory(self.path / cell_directory / f"seed-{seed}")

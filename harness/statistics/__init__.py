@@ -29,6 +29,7 @@ from guidebench.harness.statistics.curves import (
     Survival,
     ThresholdSteps,
     area_under_curve,
+    evaluation_weights,
     steps_to_threshold,
     survival,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "distribution",
     "draws",
     "equivalence",
+    "evaluation_weights",
     "holm",
     "improvements",
     "interval",

@@ -5,12 +5,16 @@ A curve with intervals is `intervals` of scores [runs, tasks, checkpoints].
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from guidebench.harness.statistics.resampling import LEVEL, REPS, Array, Interval, checked, draws, ends
 
+Timing = Literal["area", "final", "late"]
+"""Which evaluations of a run make a number: the area under its learning curve, the last one, or the last three."""
+LATE = 3
+"""Evaluations whose mean is a late score."""
 _ROUNDING = 1e-9  # of a product of shares
 
 
@@ -41,6 +45,25 @@ def area_under_curve(scores: Array, steps: Array) -> Array:
     if len(steps) < 2:
         raise ValueError("a curve of one evaluation has no area; expected two steps or more")
     return np.asarray(np.trapezoid(scores, steps, axis=2) / (steps[-1] - steps[0]))
+
+
+def evaluation_weights(timing: Timing, steps: Array) -> Array:
+    """Return the weight of each evaluation in a number of a run, [checkpoints]; the weights sum to 1.
+
+    `area`: the trapezoid rule by the span of the steps, so the number is that of `area_under_curve`; `final`: the last
+    evaluation; `late`: the mean of the last `LATE`. The number of a run is weights · scores, and its variance as a mean
+    of episodes is weights² · variances. Raises ValueError for steps that do not rise, or fewer than two for an area.
+    """
+    steps = np.asarray(steps, float)
+    spans = np.diff(steps)
+    if not len(steps) or not (spans > 0).all() or (timing == "area" and len(steps) < 2):
+        raise ValueError(f"{timing} of {len(steps)} evaluations: expected rising steps, and at least two for an area")
+    if timing == "area":
+        return np.asarray((np.append(spans, 0.0) + np.append(0.0, spans)) / (2 * spans.sum()))
+    weights = np.zeros(len(steps))
+    last = min(len(steps), LATE if timing == "late" else 1)
+    weights[-last:] = 1 / last
+    return weights
 
 
 def steps_to_threshold(scores: Array, steps: Array, threshold: float) -> ThresholdSteps:
