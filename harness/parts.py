@@ -73,6 +73,9 @@ class Part:
     it. The kind `human` stands for a person and has no part."""
     logs: ClassVar[Mapping[str, Log]] = NOTHING
     """Log name -> its columns, for the table rows that the part logs during a run (`harness/logs.py`)."""
+    guidance: ClassVar[Mapping[str, str]] = NOTHING
+    """Metric that the part logs -> how much of a run models guide by it, in words: a share of the reward or of the
+    draws. `bench pilot` prints it, to see that a guide acts."""
     tuned_as: ClassVar[str] = ""
     """Name of another part of the same kind on which this one is built: what suites, methods and profiles set for that
     part (`learner.dueling_dqn.lr`) holds for this one too, unless the same layer sets this one's own."""

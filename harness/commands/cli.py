@@ -17,7 +17,8 @@ from guidebench.harness.spelling import close
 from guidebench.harness.texts import printable
 
 COMMANDS = (
-    "list", "show", "run", "ablate", "perturb", "status", "cancel", "track", "eval", "demos", "models", "new", "doctor",
+    "list", "show", "run", "pilot", "tune", "ablate", "perturb", "status", "cancel", "track", "eval", "demos", "models",
+    "new", "doctor",
 )  # fmt: skip
 """Subcommands in `guidebench.harness.commands`; other packages add theirs by the entry point group
 `guidebench.commands`. A command is a module with HELP, add_arguments(parser) and run(args) -> exit code."""

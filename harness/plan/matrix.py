@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from guidebench.harness import meanings, registry, settings
 from guidebench.harness.errors import LISTED, UserError, a
@@ -28,6 +28,9 @@ from guidebench.harness.plan.grammar import KINDS, NAME_KEYS, Override, parse
 from guidebench.harness.plan.names import Names, StandIns
 from guidebench.harness.plan.unknown_words import methods_of, roles_of
 from guidebench.harness.records.schema import STAGES, label
+
+if TYPE_CHECKING:
+    from guidebench.harness.plan.claim_rows import PlannedClaims
 
 NESTED = {"models": "models", "launching": "launcher"}
 """Field of `Execution` that holds settings -> their section in a command."""
@@ -63,6 +66,8 @@ class Plan:
     command: tuple[str, ...]
     matrix: Mapping[str, InMatrix] = field(default_factory=dict)
     """Cell id -> its place in a matrix, for cells that belong to one."""
+    claims: PlannedClaims | None = None
+    """The claims that a command names with `claims=FILE`; None for any other command."""
 
     @property
     def trained(self) -> tuple[Cell, ...]:
@@ -125,6 +130,10 @@ OF_CELLS = ("suite", *config.PLAIN, "drawing", *(kind for kind in KINDS if kind 
 def plan(overrides: Sequence[str]) -> Plan:
     """Return the plan that `overrides` describe. Raise UserError for the first invalid override."""
     parsed = parse(overrides)
+    if any(override.key == "claims" for override in parsed):
+        from guidebench.harness.plan import claim_rows  # plans each row as a command of its own
+
+        return claim_rows.plan(overrides)
     by_key: dict[str, Override] = {}
     for override in parsed:
         if override.key in by_key:

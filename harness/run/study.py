@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from guidebench.harness import claims
 from guidebench.harness.episodes import datasets, demonstrations
 from guidebench.harness.errors import UserError, in_role, size
 from guidebench.harness.identity.cells import record, write_cell
@@ -32,6 +33,7 @@ from guidebench.harness.plan import answering, arrays, config, matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records import attempts, formatting, leases
+from guidebench.harness.records.files import write_json
 from guidebench.harness.records.leases import Fenced, Lease, LeaseHeld
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 from guidebench.harness.run import estimates, following, readiness, stages
@@ -133,6 +135,7 @@ def carry_out(
         }
         _check_sources(plan, study)
         _check_matrices(plan, study)
+        _check_claims(plan, study)
         launcher = matrix.launcher_of(plan.execution)
         places = launcher.slots(plan.execution)
         name = name_of(plan)
@@ -144,7 +147,10 @@ def carry_out(
         _contact(plan, jobs, places[0].device, directory, watch)
         _demonstrate(plan, jobs, study, watch)
         _check_parts(plan, jobs, study)
-        study.write(name, list(plan.command), cells, lease.fence)
+        if plan.claims is not None:
+            write_json(directory / claims.CLAIMS, plan.claims.content.as_json(), lease.fence)
+        entry = plan.claims.entry() if plan.claims is not None else None
+        study.write(name, list(plan.command), cells, lease.fence, entry)
         for cell in plan.trained:
             write_cell(study, cell)
         recorder = _Recorder(study, watch, launcher.shared)
@@ -315,6 +321,21 @@ def _make_directory(directory: Path) -> None:
         raise UserError(f"output={directory} cannot be made ({error.strerror}); name another directory") from None
     if not os.access(directory, os.W_OK | os.X_OK):
         raise UserError(f"output={directory} cannot be written to; change its permissions or name another directory")
+
+
+def _check_claims(plan: Plan, study: StudyDirectory) -> None:
+    """Raise UserError if the directory holds a study of other claims, or one that ran without any: claims are written
+    down before the first seed of their study runs."""
+    if plan.claims is None or not (study.path / "study.json").exists():
+        return
+    earlier = study.read().get("claims")
+    digest = earlier.get("digest") if isinstance(earlier, dict) else None
+    if digest != plan.claims.content.digest:
+        reason = f"of claims with the digest {digest}" if digest else "without claims"
+        raise UserError(
+            f"output={study.path} holds a study {reason}, and claims={plan.claims.path} has the digest "
+            f"{plan.claims.content.digest}; name another directory with output="
+        )
 
 
 def _check_sources(plan: Plan, study: StudyDirectory) -> None:

@@ -103,6 +103,7 @@ class Ellm(AskingPart):
     """Numbers in a vector of the text embedder (ELLM, released code: Sentence-BERT paraphrase-MiniLM-L3)."""
 
     version: ClassVar[int] = 2
+    guidance: ClassVar[Mapping[str, str]] = {"guide/reward": "Reward for suggested goals in the last batch"}
     needs: ClassVar[Mapping[str, str]] = {ROLE: "chat", TEXTS: "embedder"}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "scripted": {ROLE: "scripted", TEXTS: "scripted"}, "oracle": {ROLE: "oracle"},

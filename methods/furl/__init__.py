@@ -39,6 +39,7 @@ class Liv(AskingPart):
     """Frames embedded in one call; the last call of an episode may hold fewer (choice: FuRL embeds one at a time)."""
 
     version: ClassVar[int] = 1
+    guidance: ClassVar[Mapping[str, str]] = {"guide/reward": "Reward of the model's vectors, before its weight rho"}
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"embedder": "scripted"}}
     widths: ClassVar[Mapping[str, str]] = {"width": "embedder"}

@@ -42,6 +42,7 @@ class RoboClip(AskingPart):
     released code)."""
 
     version: ClassVar[int] = 1
+    guidance: ClassVar[Mapping[str, str]] = {"guide/reward": "Reward of a video's similarity"}
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"embedder": "scripted"}}
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedder": ("embed", "video")}

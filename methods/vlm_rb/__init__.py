@@ -21,6 +21,7 @@ class VlmRb(ReplayPart):
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"judge": "judge"}
+    guidance: ClassVar[Mapping[str, str]] = {"replay/judged_share": "Share of a batch drawn by judged priority"}
     citation: ClassVar[str | Path] = Path(__file__).with_name("vlm_rb.bib")
 
     lambda_max: Annotated[float | None, Bounds(0, 1)] = 0.5

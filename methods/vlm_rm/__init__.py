@@ -43,6 +43,7 @@ class VlmRm(AskingPart):
     waits for the end of the episode, which with one environment would leave the newest states unrewarded for long)."""
 
     version: ClassVar[int] = 1
+    guidance: ClassVar[Mapping[str, str]] = {"guide/reward": "Reward of a frame's similarity"}
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"embedder": "scripted"}}
     shows_frames: ClassVar[bool] = True

@@ -115,6 +115,10 @@ class Preference(AskingPart):
 
     logs: ClassVar[Mapping[str, Log]] = {"labels": LABELS, "imagined": SKETCHES}
     needs: ClassVar[Mapping[str, str]] = {"teacher": "teacher"}
+    guidance: ClassVar[Mapping[str, str]] = {
+        "preference/labels": "Labels of the preference set so far",
+        "preference/label_accuracy": "Share of the labels so far that agree with the task's reward",
+    }
     version: ClassVar[int] = 2
     citation: ClassVar[str | Path] = Path(__file__).with_name("preference.bib")
 

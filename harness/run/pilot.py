@@ -1,0 +1,380 @@
+"""A pilot: runs of the baseline at several difficulties of a suite, from which a study's difficulty, seeds and claims
+follow before any of its methods was compared.
+
+The baseline runs beside `random` and `expert` with three pilot seeds at each difficulty. At no more than two of the
+difficulties at which methods can differ, the guided methods run once, only to see that their guides act and to record
+the answers of which placebos are made. No score of theirs is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from guidebench.harness import claims, registry
+from guidebench.harness.claims import PILOT_SEEDS, Claim, Claims, ClaimScore
+from guidebench.harness.errors import UserError, count
+from guidebench.harness.plan import claim_rows, difficulties, matrix
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.plan.matrix import Plan
+from guidebench.harness.records.files import write_json
+from guidebench.harness.records.study import RunDirectory, StudyDirectory
+from guidebench.harness.run import estimates, guide_activity, scores, study
+from guidebench.harness.run.scores import RunScore
+from guidebench.harness.statistics import pilots
+from guidebench.harness.statistics.pilots import Candidate, PilotScores
+
+PILOT = "pilot.json"
+"""File of a pilot's record, in its directory beside `claims.json`."""
+SEEDS = tuple(range(PILOT_SEEDS, PILOT_SEEDS + 3))
+MOST_GUIDED = 2
+"""Most difficulties at which guided methods run."""
+FEWEST = 5
+"""Fewest seeds of a study that does not have as many as it needs."""
+REFERENCES = ("random", "expert")
+
+
+@dataclass(frozen=True)
+class PilotPlan:
+    """A pilot as a command describes it."""
+
+    suite: str
+    baseline: str
+    methods: tuple[str, ...]
+    """Guided methods; the first is that of the primary claim."""
+    difficulties: tuple[str, ...]
+    words: tuple[str, ...]
+    """Words that hold for all cells, beside suite, method and difficulty."""
+    execution: tuple[str, ...]
+    """Words that say how runs are executed."""
+    score: ClaimScore
+    hours: float = 2.0
+    """Hours that the study may take on this machine."""
+    looks: int = 1
+
+    @property
+    def directory(self) -> Path:
+        """Return the directory of the pilot's runs and record."""
+        return study.directory_of(self.plan_of(self.difficulties[0], self.baseline))
+
+    def plan_of(self, difficulty: str, method: str, *words: str, seeds: Sequence[int] = SEEDS) -> Plan:
+        """Return the plan of a method at a difficulty."""
+        output = () if any(word.startswith("output=") for word in self.execution) else (f"output={self._output}",)
+        cell_words = (f"suite={self.suite}", f"method={method}", f"difficulty={difficulty}", *self.words)
+        return matrix.plan([*cell_words, *words, f"seeds=[{','.join(map(str, seeds))}]", *output, *self.execution])
+
+    @property
+    def _output(self) -> str:
+        return f"runs/pilot-{self.suite}-{self.baseline}-{'-'.join(self.methods)}"[:150]
+
+    def baseline_plans(self) -> dict[str, dict[str, Plan]]:
+        """Return difficulty -> method -> plan of the baseline, `random` and, where the suite has a solver, `expert`.
+
+        The references never change, so they are evaluated once."""
+        plans: dict[str, dict[str, Plan]] = {}
+        for difficulty in self.difficulties:
+            plans[difficulty] = {self.baseline: (baseline := self.plan_of(difficulty, self.baseline))}
+            if len({cell.names.task for cell in baseline.cells}) > 1 or len(baseline.cells) > 1:
+                raise UserError(
+                    f"difficulty={difficulty} with these words describes {len(baseline.cells)} cells of "
+                    f"{self.baseline}; a pilot has one cell at each difficulty, so name one task and sweep nothing"
+                )
+            once = f"evaluation.every={baseline.cells[0].steps}"
+            plans[difficulty]["random"] = self.plan_of(difficulty, "random", once)
+            try:
+                plans[difficulty]["expert"] = self.plan_of(difficulty, "expert", once)
+            except UserError:  # the suite has no solver
+                continue
+        return plans
+
+    def guided_plans(self, difficulty: str) -> dict[str, Plan]:
+        """Return guided method -> plan of its one run at a difficulty, which records its models' answers."""
+        return {method: self.plan_of(difficulty, method, "answers=true", seeds=SEEDS[:1]) for method in self.methods}
+
+
+def joined(plans: Sequence[Plan]) -> Plan:
+    """Return one plan of the cells of several with the same seeds, so that workers stay busy over all of them."""
+    cells = {cell.id: cell for plan in plans for cell in plan.cells}
+    return replace(plans[0], cells=tuple(cells.values()))
+
+
+@dataclass(frozen=True)
+class Level:
+    """The pilot's result at one difficulty."""
+
+    name: str
+    settings: tuple[str, ...]
+    """Every setting that was tried there, as words of a command."""
+    scores: PilotScores
+    within: float
+    """Deviation of a run's score that its episodes alone cause."""
+    seconds: float
+    """Seconds of one run of the baseline."""
+    guides: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Guided method -> what its run shows of its guide, in sentences."""
+    guided_seconds: Mapping[str, float] = field(default_factory=dict)
+    """Guided method -> seconds of one run."""
+
+
+def affordable(request: PilotPlan, minutes: float) -> tuple[tuple[str, ...], dict[str, float]]:
+    """Return the difficulties that a pilot of so many minutes has time for, in their order, and the estimated minutes
+    of each: the cheapest ones, with one run of each guided method at two of them. At least one is returned."""
+    costs: dict[str, float] = {}
+    guided: dict[str, float] = {}
+    for difficulty, plans in request.baseline_plans().items():
+        together = joined([*plans.values()])
+        places = matrix.launcher_of(together.execution).slots(together.execution)
+        costs[difficulty] = _minutes(together, len(SEEDS), len(places))
+        guided[difficulty] = sum(_minutes(plan, 1, len(places)) for plan in request.guided_plans(difficulty).values())
+    chosen: list[str] = []
+    for difficulty in sorted(costs, key=lambda name: costs[name]):
+        dearest = sorted((guided[name] for name in (*chosen, difficulty)), reverse=True)[:MOST_GUIDED]
+        if chosen and sum(costs[name] for name in (*chosen, difficulty)) + sum(dearest) > minutes:
+            break
+        chosen.append(difficulty)
+    return tuple(name for name in request.difficulties if name in chosen), costs
+
+
+def _minutes(plan: Plan, seeds: int, workers: int) -> float:
+    """Return the estimated minutes of a plan's runs on the places of this machine."""
+    places = matrix.launcher_of(plan.execution).slots(plan.execution)
+    seconds = sum(cost.seconds for cost in estimates.costs(plan, places))
+    return float(seconds * seeds / workers / 60)
+
+
+Runner = Callable[[Plan], study.Study]
+"""Trains the runs of a plan, with progress on the screen."""
+
+
+def carry_out(request: PilotPlan, run: Runner) -> tuple[list[Level], list[Candidate]]:
+    """Run a pilot, or continue one, and return its levels and the difficulties in the range, the cheapest first.
+
+    Raise UserError if a run failed or the score does not exist there. Stops early if `run` was stopped."""
+    plans = request.baseline_plans()
+    _complete(run(joined([plan for methods in plans.values() for plan in methods.values()])))
+    directory = StudyDirectory(request.directory)
+    levels = {name: _level(request, name, methods, directory) for name, methods in plans.items()}
+    level = claims.LEVELS[request.looks]
+    ranked = pilots.candidates([(name, entry.scores, entry.seconds) for name, entry in levels.items()], level)
+    for candidate in ranked[:MOST_GUIDED]:
+        guided = request.guided_plans(candidate.name)
+        _complete(run(joined([*guided.values()])))
+        levels[candidate.name] = _with_guides(levels[candidate.name], guided, directory)
+    timed = [
+        replace(candidate, seconds=_row_seconds(request, levels[candidate.name]))
+        for candidate in ranked
+        if levels[candidate.name].guides
+    ]
+    return [*levels.values()], sorted(timed, key=lambda candidate: candidate.cost)
+
+
+def _complete(outcome: study.Study) -> None:
+    """Raise UserError unless every run has finished."""
+    if outcome.stopped:
+        raise KeyboardInterrupt
+    failed = [run for run in outcome.runs if run.status != "finished"]
+    if failed:
+        first = failed[0]
+        error = (first.error or "no error is on record").strip().splitlines()[-1]
+        raise UserError(
+            f"{count(len(failed), 'run')} of the pilot did not finish, such as {first.cell.names.method} at seed "
+            f"{first.seed}: {error}; mend that and type the same command, which continues"
+        )
+
+
+def _level(request: PilotPlan, name: str, methods: Mapping[str, Plan], directory: StudyDirectory) -> Level:
+    """Return the result at one difficulty from the files of its runs."""
+    by_method = {method: _scores(plan.cells[0], SEEDS, directory, request.score) for method, plan in methods.items()}
+    cell = methods[request.baseline].cells[0]
+    sign = _sign(cell, request.score)
+    baseline = by_method[request.baseline]
+    error = float(np.sqrt(np.mean([run.variance for run in baseline])))
+    means = {method: sign * float(np.mean([run.score for run in runs])) for method, runs in by_method.items()}
+    found = PilotScores(
+        baseline=sign * np.array([run.score for run in baseline]),
+        error=error,
+        expert=means.get("expert", float("nan")),
+        random=means["random"],
+        bounds=_bounds(cell, request.score),
+        is_rate=_bounds(cell, request.score) == (0.0, 1.0),
+    )
+    seconds = float(np.mean([run.seconds for run in baseline]))
+    return Level(name, words_of(request, name, cell), found, error, seconds)
+
+
+def words_of(request: PilotPlan, difficulty: str, cell: Cell) -> tuple[str, ...]:
+    """Return the words that a difficulty stands for together with those of the command."""
+    words = difficulties.typed(request.suite, difficulty)
+    typed = {word.partition("=")[0] for word in request.words}
+    chosen = [word for word in words if word.partition("=")[0] not in typed]
+    return (f"suite={request.suite}", *chosen, *request.words)
+
+
+def _sign(cell: Cell, score: ClaimScore) -> int:
+    return cell.score.sign if score.quantity in ("score", cell.score.name) else 1
+
+
+def _bounds(cell: Cell, score: ClaimScore) -> tuple[float, float] | None:
+    """Return the least and the greatest possible score, higher being better; None if one is not known."""
+    if score.quantity == "success":
+        return 0.0, 1.0
+    task_score = cell.score
+    if score.quantity not in ("score", task_score.name) or task_score.low is None or task_score.high is None:
+        return None
+    ends = task_score.sign * np.array([task_score.low, task_score.high])
+    return float(ends.min()), float(ends.max())
+
+
+def _scores(cell: Cell, seeds: Sequence[int], directory: StudyDirectory, score: ClaimScore) -> list[RunScore]:
+    return [scores.run_score(directory.run(cell.directory, seed), score, cell.score) for seed in seeds]
+
+
+def _with_guides(level: Level, guided: Mapping[str, Plan], directory: StudyDirectory) -> Level:
+    """Return a level with what the guided runs show of their guides, without their scores."""
+    runs = {
+        method: (plan.cells[0], directory.run(plan.cells[0].directory, SEEDS[0])) for method, plan in guided.items()
+    }
+    return replace(
+        level,
+        guides={method: guide_activity.describe(cell, run) for method, (cell, run) in runs.items()},
+        guided_seconds={method: scores.seconds(run) for method, (_, run) in runs.items()},
+    )
+
+
+def _row_seconds(request: PilotPlan, level: Level) -> float:
+    """Return the seconds of one seed of every row: the baseline, the guided methods, and the placebo of each method
+    that asks models, which takes as long as the method."""
+    return level.seconds + sum(
+        seconds * (2 if _asks(request, level.name, method) else 1) for method, seconds in level.guided_seconds.items()
+    )
+
+
+def _asks(request: PilotPlan, difficulty: str, method: str) -> bool:
+    """Return whether a method has a role of a model, and thus a placebo."""
+    return bool(request.plan_of(difficulty, method).cells[0].models)
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The study that a pilot recommends."""
+
+    claims: Claims
+    needed: float
+    """Seeds that find the difference δ of `PilotScores.delta`; more than `claims.n` if the hours do not suffice."""
+
+
+def recommend(request: PilotPlan, levels: Sequence[Level], ranked: Sequence[Candidate], workers: int) -> Recommendation:
+    """Return the cheapest study, with as many seeds as it needs, or as fit its hours but at least five."""
+    best = ranked[0]
+    level = next(entry for entry in levels if entry.name == best.name)
+    fitting = max(FEWEST, int(3600 * request.hours * workers / best.seconds))
+    seeds = int(min(best.seeds, fitting, claims.MOST_SEEDS))
+    delta = level.scores.delta if seeds >= best.seeds else best.design.smallest_difference(seeds)
+    record = Claims(
+        claims=tuple(_claim(request, level, method, number == 0) for number, method in enumerate(request.methods)),
+        difficulty=best.name,
+        settings=level.settings,
+        n=seeds,
+        delta=_rounded(delta),
+        sigma=_rounded(best.design.sigma),
+        pilot=digest(as_json(request, levels)),
+        hours=_rounded(seeds * best.seconds / workers / 3600),
+        looks=request.looks,
+    )
+    return Recommendation(record, best.seeds)
+
+
+def _claim(request: PilotPlan, level: Level, method: str, primary: bool) -> Claim:
+    """Return the claim that a guided method differs from the baseline and from its placebo."""
+    first = (f"method={method}",)
+    placebo = (
+        (*first, "models=placebo", f"{claim_rows.ANSWERS}={answers_name(method)}")
+        if _asks(request, level.name, method)
+        else None
+    )
+    return Claim(first, (f"method={request.baseline}",), placebo, str(request.score), "higher", primary)
+
+
+def answers_name(method: str) -> str:
+    """Return the name of the file of a guided method's recorded answers, beside the claims."""
+    return f"answers-{method}.parquet"
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.4g}")
+
+
+def as_json(request: PilotPlan, levels: Sequence[Level]) -> dict[str, Any]:
+    """Return the record of a pilot: what was tried, and every score of the baseline, `random` and `expert`."""
+    return {
+        "suite": request.suite,
+        "baseline": request.baseline,
+        "methods": list(request.methods),
+        "score": str(request.score),
+        "seeds": list(SEEDS),
+        "levels": [
+            {
+                "difficulty": level.name,
+                "settings": list(level.settings),
+                "baseline": [_rounded(score) for score in level.scores.baseline],
+                "between_seeds": _number(level.scores.deviation),
+                "within_seeds": _number(level.within),
+                "random": _number(level.scores.random),
+                "expert": _number(level.scores.expert),
+                "seconds": _rounded(level.seconds),
+                "why_not": level.scores.why_not,
+                "guides": {method: list(lines) for method, lines in level.guides.items()},
+            }
+            for level in levels
+        ],
+    }
+
+
+def _number(number: float) -> float | None:
+    """Return a number as JSON has it: None for NaN."""
+    return _rounded(number) if np.isfinite(number) else None
+
+
+def digest(record: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a pilot's record as canonical JSON."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def write(request: PilotPlan, levels: Sequence[Level], recommendation: Recommendation | None) -> list[Path]:
+    """Write the pilot's record and, if there is a recommendation, its claims and the answers for placebos. Return the
+    files."""
+    files = [request.directory / PILOT]
+    write_json(files[0], as_json(request, levels))
+    if recommendation is None:
+        return files
+    directory = StudyDirectory(request.directory)
+    for method, plan in request.guided_plans(recommendation.claims.difficulty).items():
+        run = directory.run(plan.cells[0].directory, SEEDS[0])
+        if plan.cells[0].models:
+            files.append(_copied(run, request.directory / answers_name(method)))
+    files.append(request.directory / claims.CLAIMS)
+    write_json(files[-1], recommendation.claims.as_json())
+    return files
+
+
+def _copied(run: RunDirectory, target: Path) -> Path:
+    shutil.copyfile(run.path / "answers.parquet", target)
+    return target
+
+
+def checked_difficulties(suite: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of difficulties of a suite, all of them for an empty list. Raise UserError for an unknown one
+    and for a suite that declares none."""
+    declared = tuple(registry.get("suite", suite).difficulties)
+    if not declared:
+        raise UserError(f"suite={suite} declares no difficulties, so there is nothing to choose from")
+    for name in names:
+        difficulties.content(suite, name)
+    return tuple(names) or declared

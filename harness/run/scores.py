@@ -1,0 +1,98 @@
+"""Scores of finished runs of the study that this command trains, for the claims that speak of them.
+
+Reports read studies of anybody, within limits and in a process apart (`results`). This module reads what the command's
+own workers have just written.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from guidebench.harness.claims import ClaimScore
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.records.study import EVALUATIONS, RunDirectory
+from guidebench.harness.scores import Score
+from guidebench.harness.statistics import Array, evaluation_weights
+
+
+class RunScore(NamedTuple):
+    """The score of one run that a claim speaks of."""
+
+    score: float
+    variance: float
+    """Its variance as a mean of episodes; NaN if an evaluation has one episode."""
+    seconds: float
+    """Seconds that the run took, evaluations included."""
+
+
+def run_score(run: RunDirectory, score: ClaimScore, task_score: Score) -> RunScore:
+    """Return a score of a finished run. Raise UserError if its evaluations lack the quantity.
+
+    The number of an evaluation is the mean over its episodes, and `evaluation_weights` joins the evaluations.
+    """
+    steps, means, variances = _curve(run, score.quantity, task_score)
+    weights = evaluation_weights(score.timing, steps)
+    return RunScore(float(weights @ means), float(weights**2 @ variances), seconds(run))
+
+
+def seconds(run: RunDirectory) -> float:
+    """Return the seconds of training and evaluation that a run's `timings` add up to; 0 without them."""
+    path = run.path / "timings.parquet"
+    if not path.exists():
+        return 0.0
+    table = _columns(run, "timings.parquet", [])
+    times = [table[name] for name in ("seconds", "evaluation_seconds", "wait_seconds") if name in table]
+    return float(sum(np.nanmax(column) for column in times if len(column)))
+
+
+def has_quantity(run: RunDirectory, quantity: str, task_score: Score) -> bool:
+    """Return whether the evaluations of a finished run have this quantity."""
+    if quantity in ("score", "success", "return", task_score.name):
+        return True
+    return quantity in _outcomes(run)
+
+
+def _curve(run: RunDirectory, quantity: str, task_score: Score) -> tuple[Array, Array, Array]:
+    """Return the steps of a run's evaluations, the mean over each one's episodes, and that mean's variance."""
+    if quantity in ("score", task_score.name):
+        quantity = "score" if task_score.recorded else task_score.name
+    if quantity in ("score", "success", "return"):
+        table = _columns(run, EVALUATIONS, ["step", quantity])
+        steps, episodes = table["step"], table[quantity].astype(float)
+    else:
+        table = _columns(run, "outcomes.parquet", ["step", "outcome", "value"])
+        chosen = table["outcome"] == quantity
+        if not chosen.any():
+            raise unknown("score of an evaluation", quantity, ("score", "success", "return", *_outcomes(run)))
+        steps, episodes = table["step"][chosen], table["value"][chosen].astype(float)
+    evaluations, places = np.unique(steps, return_inverse=True)
+    groups = [episodes[places == number] for number in range(len(evaluations))]
+    means = np.array([group.mean() for group in groups])
+    variances = np.array([group.var(ddof=1) / len(group) if len(group) > 1 else np.nan for group in groups])
+    return evaluations, means, variances
+
+
+def _outcomes(run: RunDirectory) -> list[str]:
+    """Return the names of the outcomes that a run's evaluations counted."""
+    if not (run.path / "outcomes.parquet").exists():
+        return []
+    return sorted(set(_columns(run, "outcomes.parquet", ["outcome"])["outcome"].tolist()))
+
+
+def _columns(run: RunDirectory, name: str, columns: list[str]) -> dict[str, Array]:
+    """Return columns of a run's Parquet file as arrays; all for an empty list. Raise UserError if one is missing."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = run.path / name
+    try:
+        table = pq.read_table(path, columns=columns or None)
+    except (OSError, pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        raise UserError(
+            f"{path} cannot be read ({error}); delete the run's directory and type the command again"
+        ) from None
+    if lacking := [column for column in columns if column not in table.column_names]:
+        raise UserError(f"{path} has no column {lacking[0]!r}; a claim on it needs a task that logs it")
+    return {column: table[column].to_numpy() for column in table.column_names}

@@ -1,0 +1,143 @@
+"""Pilots: the range, the bound of the deviation, the number of seeds, and what choosing by a pilot does to a test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from guidebench.harness.statistics import Sample, p_value
+from guidebench.harness.statistics.pilots import (
+    POWER,
+    Candidate,
+    Design,
+    PilotScores,
+    candidates,
+    deviation_bound,
+)
+
+EPISODES = 100
+TRUE_MEANS = (0.05, 0.35, 0.5, 0.65, 0.95)
+SIGMA = 0.04
+
+
+def pilot(*scores: float, expert: float = 1.0, random: float = 0.0, is_rate: bool = True) -> PilotScores:
+    bounds = (0.0, 1.0) if is_rate else None
+    return PilotScores(np.array(scores), 0.05, expert, random, bounds, is_rate)
+
+
+def test_a_difficulty_is_in_the_range_where_the_baseline_neither_fails_nor_masters_it() -> None:
+    assert not pilot(0.3, 0.4, 0.5).why_not
+    assert "too hard" in pilot(0.0, 0.1, 0.2).why_not
+    assert "too easy" in pilot(0.9, 1.0, 0.8).why_not
+    assert "expert reaches 0.70" in pilot(0.5, 0.5, 0.5, expert=0.7).why_not
+    assert "random actions reach 0.20" in pilot(0.5, 0.5, 0.5, random=0.2).why_not
+    assert pilot(0.5, 0.5, 0.5, expert=float("nan")).why_not == "no expert here"
+
+
+def test_a_score_that_is_no_rate_counts_from_random_to_expert() -> None:
+    returns = pilot(40.0, 50.0, 60.0, expert=90.0, random=10.0, is_rate=False)
+    assert returns.position == pytest.approx(0.5)
+    assert returns.delta == pytest.approx(0.2 * 80)
+    assert not returns.why_not
+    assert "no better than random" in replace(returns, expert=10.0).why_not
+
+
+def test_the_bound_of_the_deviation_pools_variances_and_grows_with_their_uncertainty() -> None:
+    pilots = [pilot(0.3, 0.4, 0.5), pilot(0.5, 0.6, 0.7)]
+    quantile = float(stats.chi2.ppf(0.2, 4))  # two degrees of freedom each
+    assert quantile == pytest.approx(1.6488, abs=1e-4)
+    assert deviation_bound(pilots) == pytest.approx(np.sqrt(0.04 / quantile))
+    assert deviation_bound([pilot(0.5, 0.5, 0.5)]) == 0.05  # not below what episodes alone cause
+
+
+def test_seeds_needed_are_the_fewest_with_the_stated_power() -> None:
+    design = Design(0.4, 0.1, 0.05, (0.0, 1.0), 0.05)
+    seeds = int(design.seeds_needed(0.2))
+    assert design.power(seeds, 0.2) >= POWER > design.power(seeds - 1, 0.2)
+    assert Design(0.4, 0.001, 0.0, (0.0, 1.0), 0.05).seeds_needed(0.2) == 4  # 2 / C(8, 4) = .029
+    assert Design(0.4, 0.001, 0.0, (0.0, 1.0), 0.02).seeds_needed(0.2) == 5  # 2 / C(10, 5) = .0079
+    assert Design(0.4, 2.0, 0.0, None, 0.05).seeds_needed(0.2) == float("inf")
+
+
+def test_a_difference_without_room_above_is_sought_below() -> None:
+    assert Design(0.9, 0.05, 0.0, (0.0, 1.0), 0.05).power(5, 0.2) > 0.9
+
+
+def test_the_smallest_difference_of_few_seeds_is_found_by_as_many() -> None:
+    design = Design(0.4, 0.2, 0.05, (0.0, 1.0), 0.05)
+    delta = design.smallest_difference(5)
+    assert design.power(5, delta) >= POWER > design.power(5, delta - 0.01)
+
+
+def test_the_cheapest_study_comes_first_and_others_are_left_out() -> None:
+    pilots = [
+        ("dear", pilot(0.4, 0.5, 0.6), 900.0),
+        ("cheap", pilot(0.4, 0.5, 0.6), 300.0),
+        ("easy", pilot(1, 1, 1), 1.0),
+    ]
+    assert [candidate.name for candidate in candidates(pilots, 0.05, 200)] == ["cheap", "dear"]
+    assert candidates([("easy", pilot(1, 1, 1), 1.0)], 0.05) == []
+
+
+def runs(mean: float, seeds: int, rng: np.random.Generator) -> Sample:
+    """Return synthetic runs: their true rates vary by SIGMA between seeds, and EPISODES episodes estimate each."""
+    rates = np.clip(rng.normal(mean, SIGMA, seeds), 0, 1)
+    scores = rng.binomial(EPISODES, rates)[:, None] / EPISODES
+    return Sample(scores, scores * (1 - scores) / (EPISODES - 1))
+
+
+def gap(mean: float, effect: float, seeds: int, rng: np.random.Generator) -> float:
+    """Return the difference of the means of two methods' runs."""
+    return runs(mean + effect, seeds, rng).value() - runs(mean, seeds, rng).value()
+
+
+def choice(rng: np.random.Generator) -> Candidate | None:
+    """Return the difficulty that a pilot of the baseline recommends."""
+    pilots = []
+    for number, mean in enumerate(TRUE_MEANS):
+        sample = runs(mean, 3, rng)
+        error = float(np.sqrt(np.mean(sample.variances)))
+        pilots.append(
+            (str(number), PilotScores(sample.scores[:, 0], error, 1.0, 0.0, (0.0, 1.0), True), 100.0 + number)
+        )
+    return next(iter(candidates(pilots, 0.05, 100)), None)
+
+
+def rejections(delta: float, studies: int) -> tuple[int, int]:
+    """Return how many of the studies on fresh seeds reject, and how many there are: choose by a pilot, then test."""
+    rejected = number = 0
+    for seed in range(studies):
+        rng = np.random.default_rng((seed, round(100 * delta)))
+        chosen = choice(rng)
+        if chosen is None or not np.isfinite(chosen.seeds):
+            continue
+        mean, seeds = TRUE_MEANS[int(chosen.name)], int(chosen.seeds)
+        number += 1
+        rejected += p_value(runs(mean + delta, seeds, rng), runs(mean, seeds, rng)) <= 0.05
+    return rejected, number
+
+
+def test_choosing_by_the_pilot_keeps_the_error_of_a_true_null() -> None:
+    rejected, number = rejections(0.0, 1_000)
+    assert number > 900
+    assert rejected <= 62  # of 1,000 at 5 %, exceeded by chance in 4 % of simulations
+
+
+def test_choosing_by_the_pilot_finds_the_difference_that_it_counts_seeds_for() -> None:
+    rejected, number = rejections(0.2, 400)
+    assert rejected / number >= 0.75
+
+
+def test_choosing_by_the_largest_difference_of_a_pilot_inflates_it() -> None:
+    effect, by_difference, by_baseline = 0.05, [], []
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        by_difference.append(max(gap(mean, effect, 3, rng) for mean in TRUE_MEANS[1:4]))
+        chosen = choice(rng)
+        if chosen is not None:
+            by_baseline.append(gap(TRUE_MEANS[int(chosen.name)], effect, 5, rng))
+    assert np.mean(by_difference) > 1.6 * effect
+    assert abs(np.mean(by_baseline) - effect) < 0.015
