@@ -13,13 +13,13 @@ from guidebench.harness import registry
 from guidebench.harness.errors import UserError, a, unknown
 from guidebench.harness.spelling import close
 
-TASK, PROFILE, TRACKER, MODEL_SET = "task", "profile", "tracker", "model_set"
+TASK, PROFILE, DIFFICULTY, TRACKER, MODEL_SET = "task", "profile", "difficulty", "tracker", "model_set"
 WORDS = {MODEL_SET: "models", TRACKER: "trackers"}
 """Kind -> the word of a command that names one, where that differs from the kind."""
 TITLES = {MODEL_SET: "set of models"}
 """Kind -> how messages call it, where that differs from the kind."""
 KINDS = (*registry.KINDS, TRACKER, MODEL_SET)
-"""Kinds whose names a command may hold, besides tasks and profiles, which belong to suites."""
+"""Kinds whose names a command may hold, besides tasks, profiles and difficulties, which belong to suites."""
 FIELD = {
     "uniform": "uer", "prioritized": "per", "prioritised": "per", "ddqn": "dqn", "double_dqn": "dqn",
     "dueling": "dueling_dqn", "qr_dqn": "iqn", "soft_actor_critic": "sac", "behavior_cloning": "bc",
@@ -69,6 +69,29 @@ def unknown_profile(suite: str, name: str) -> UserError:
     return unknown(subject, name, home.profiles)
 
 
+def unknown_difficulty(suite: str, name: str) -> UserError:
+    """Return the error for a difficulty that a suite does not have."""
+    subject, declared = f"difficulty of suite {suite!r}:", registry.get("suite", suite).difficulties
+    if not declared:
+        return UserError(f"unknown {subject} {name!r}; it declares none: name task= and settings instead")
+    if not close(name, declared):
+        if homes := suites_with_difficulty(name):
+            return UserError(
+                f"unknown {subject} {name!r}; {listing([f'suite {home}' for home in homes])} has it, and this one has "
+                f"{', '.join(declared)}: run suites with difficulties of other names one by one"
+            )
+        if task := task_of(suite, name):
+            return UserError(f"unknown {subject} {name!r}: {task} is a task of this suite; write task={task}")
+        if meaning := other_meaning(DIFFICULTY, name):
+            return UserError(f"unknown {subject} {name!r}: {meaning}")
+    return unknown(subject, name, declared, f"`bench show suite={suite}` lists the words of each")
+
+
+def suites_with_difficulty(name: str) -> list[str]:
+    """Return the suites that declare a difficulty of this name."""
+    return [suite for suite in registry.names("suite") if name in registry.get("suite", suite).difficulties]
+
+
 def other_meaning(kind: str, name: str) -> str:
     """Return what `name` is registered as other than `kind`, and the words of a command that use it; "" if no kind,
     task or profile has this name."""
@@ -89,6 +112,8 @@ def other_meaning(kind: str, name: str) -> str:
         return f"{task} is a task of suite {homes[0]}{others}; write suite={homes[0]} task={task}"
     if profile := spelt(name, profiles()):
         return f"{profile} is a profile; write profile={profile}"
+    if kind != DIFFICULTY and (homes := suites_with_difficulty(level := spelt(name, names_for(DIFFICULTY)))):
+        return f"{level} is a difficulty of suite {homes[0]}; write suite={homes[0]} difficulty={level}"
     return ""
 
 
@@ -98,12 +123,16 @@ def word(kind: str) -> str:
 
 
 def names_for(key: str) -> list[str]:
-    """Return every valid value of a command's key that names a part, a role, a task or a profile; [] for other keys."""
+    """Return every valid value of a command's key that names a part, a role, a task, a profile or a difficulty; [] for
+    other keys."""
     kinds = {word(kind): [kind] for kind in KINDS} | {role: sorted(of) for role, of in registry.roles().items()}
     if key == TASK:
         return [task for suite in registry.names("suite") for task in _tasks(suite)]
     if key == PROFILE:
         return profiles()
+    if key == DIFFICULTY:
+        suites = [registry.get("suite", suite) for suite in registry.names("suite")]
+        return list(dict.fromkeys(name for suite in suites for name in suite.difficulties))
     return [name for kind in kinds.get(key, ()) if kind != registry.HUMAN for name in registry.names(kind)]
 
 

@@ -159,6 +159,10 @@ class SuitePart(Part):
     them are compared with others; rows of a command that chooses them are not."""
     pretraining: ClassVar[str] = ""
     """Task on which a pre-training stage runs if the command names none; "" for the task of the method that follows."""
+    difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
+    """Name -> words of a command that the word `difficulty=NAME` stands for: `task`, `profile` and settings such as
+    `suite.length`, `training.steps` or `learner.dqn.channels` -> value or `cite(value, source)`. They are graded, so
+    that a method without a guide can be measured where it neither fails nor succeeds in every episode."""
     ordered: ClassVar[bool] = True
     """Whether the suite's events occur in a fixed order, so that episodes have task phases."""
     goalless: ClassVar[tuple[str, ...]] = ()

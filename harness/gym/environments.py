@@ -20,7 +20,7 @@ from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.gym.recorder import Recorder
 from guidebench.harness.interfaces import Actions, Array, Observations
 from guidebench.harness.loop.evaluation import scored
-from guidebench.harness.plan import config, roles
+from guidebench.harness.plan import config, difficulties, roles
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Names
 from guidebench.harness.settings import fields, from_command
@@ -31,13 +31,17 @@ METHOD = "uer"
 StepResult = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
-def cell_of(name: str, profile: str, **settings: Any) -> Cell:
-    """Return the cell that the harness would train on SUITE/TASK with these settings of the suite.
+def cell_of(name: str, profile: str = "", difficulty: str = "", **settings: Any) -> Cell:
+    """Return the cell that the harness would train on SUITE/TASK with these settings of the suite. A `difficulty` of
+    the suite gives what is left open: its task, profile and settings.
 
-    Raise UserError for an unknown name, profile or setting, or an invalid value.
+    Raise UserError for an unknown name, profile, difficulty or setting, or an invalid value.
     """
     suite, slash, task = name.partition("/")
-    if not slash:
+    level = difficulties.layer(suite, difficulty) if difficulty else {}
+    chosen = difficulties.chosen(suite, difficulty) if difficulty else {}
+    task, profile = task or chosen.get("task", ""), profile or chosen.get("profile", "paper")
+    if not (slash or task):
         raise UserError(f"{name!r}: expected SUITE/TASK, such as minigrid_doorkey/8x8 (`bench list` names them)")
     home: Any = registry.get("suite", suite)
     parts = roles.parts_of(suite, task, METHOD, profile, {})
@@ -46,8 +50,10 @@ def cell_of(name: str, profile: str, **settings: Any) -> Cell:
     for key in settings:
         if key not in suite_fields:
             raise unknown(f"setting of suite {suite!r}", key, suite_fields)
-    chosen = {f"suite.{key}": from_command(suite_fields[key], value, key) for key, value in settings.items()}
-    return config.resolve(names, chosen, {})
+    given = {f"suite.{key}": from_command(suite_fields[key], value, key) for key, value in settings.items()}
+    laid = config.of_difficulty(names, level)
+    sources = {key: value.source for key, value in laid.items() if key not in given}
+    return config.resolve(names, {**{key: value.value for key, value in laid.items()}, **given}, {}, sources=sources)
 
 
 class Environment(gymnasium.Env[Any, Any]):
@@ -236,12 +242,13 @@ def make(
     model: str = ...,
     settings: Mapping[str, Any] | None = ...,
     profile: str = ...,
+    difficulty: str = ...,
     **suite: Any,
 ) -> RecordedTraining: ...
 
 
 @overload
-def make(name: str, *, profile: str = ..., **suite: Any) -> Environment: ...
+def make(name: str, *, profile: str = ..., difficulty: str = ..., **suite: Any) -> Environment: ...
 
 
 def make(
@@ -254,17 +261,21 @@ def make(
     learner: str = "",
     model: str = "",
     settings: Mapping[str, Any] | None = None,
-    profile: str = "paper",
+    profile: str = "",
+    difficulty: str = "",
     **suite: Any,
 ) -> Environment:
     """Return SUITE/TASK as a Gymnasium environment; `suite` are settings of the suite (`bench show suite=…`).
+
+    A `difficulty` of the suite gives what the other arguments leave open: its task (SUITE alone is then a name), its
+    profile, else `paper`, and its settings.
 
     With `record`, the directory of a study, the environment records one run of `method` with this `seed`: its steps
     count as training, episodes of its `evaluation` are logged, and `close()` finishes the run. `steps` None uses the
     profile's steps; `settings` are the method's hyperparameters. Raises UserError for invalid arguments before writing
     any file.
     """
-    cell = cell_of(name, profile, **suite)
+    cell = cell_of(name, profile, difficulty, **suite)
     if record is not None:
         return recorded(
             cell, record, method=method, seed=seed, steps=steps, learner=learner, model=model, settings=settings or {}

@@ -31,6 +31,8 @@ from guidebench.harness.settings import Cited, Field
 
 PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
 PROFILES = ("paper", "quick", "smoke")
+DIFFICULTY = meanings.DIFFICULTY
+"""The word of a command that names a difficulty of the suite, which stands for other words."""
 PRETRAINING = "pretraining"
 """The word of a command that names the method of a pre-training stage, and the prefix of the stage's own words."""
 MODELS = "models"
@@ -44,6 +46,7 @@ COMMAND = "command line"
 CARRIED = ("agent", "learner", *registry.MODELS)
 """Kinds of part whose words of a command, like those of the suite, a stage takes over."""
 _ABSENT = object()
+NO_SOURCES: Mapping[str, str] = {}
 EPISODES = "evaluation.episodes"
 SCHEMA = SCHEMA_VERSION
 """Version of the content that a cell id hashes; equal to the schema version of records."""
@@ -484,7 +487,7 @@ def laid(names: Names, layer: Layer, called: str, within: str = "") -> Iterator[
     cell lacks, under the layer's own key. `called`: the layer's name in records; `within`: prefix of keys in
     errors."""
     for key, setting in layer.items():
-        for target in _targets(names, layer, key):
+        for target in targets(names, layer, key):
             section, name = target.split(".", 1)
             field = cell_fields(names).get(section, {}).get(name)
             if field is None:
@@ -494,7 +497,7 @@ def laid(names: Names, layer: Layer, called: str, within: str = "") -> Iterator[
             yield target, Value(settings.check(field, value, f"{within}{target}"), called, source)
 
 
-def _targets(names: Names, layer: Layer, key: str) -> list[str]:
+def targets(names: Names, layer: Layer, key: str) -> list[str]:
     """Return every `section.field` that a layer's key means. `learner.sac.batch_size` means each role of kind learner
     that SAC fills, or a part that takes SAC's settings (`Part.tuned_as`), unless the same layer has a key for that role
     or that part."""
@@ -567,16 +570,26 @@ def filled_settings(names: Names, filled: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resolve(
-    names: Names, overrides: Mapping[str, Any], named: Mapping[str, Any], stand_ins: StandIns = NO_STAND_INS
+    names: Names,
+    overrides: Mapping[str, Any],
+    named: Mapping[str, Any],
+    stand_ins: StandIns = NO_STAND_INS,
+    sources: Mapping[str, str] = NO_SOURCES,
 ) -> Cell:
     """Return the cell of these names with command-line `overrides` (`section.field` -> checked value).
 
-    `named` holds parts that the command line replaced; they appear in the row name but are not settings.
+    `named` holds parts that the command line replaced; they appear in the row name but are not settings. `sources`:
+    what a difficulty cites for its overrides.
     """
     values = dict(base_settings(names))
     for key, value in overrides.items():
-        values[key] = Value(value, COMMAND, "")
+        values[key] = Value(value, COMMAND, sources.get(key, ""))
     return settled(Cell(names, values, {**named, **overrides}, stand_ins=stand_ins))
+
+
+def of_difficulty(names: Names, layer: Layer) -> dict[str, Value]:
+    """Return the settings of a difficulty that this cell has, checked, as the command line gives them."""
+    return {key: value for key, value in laid(names, layer, COMMAND, "difficulty: ") if value is not None}
 
 
 def settled(cell: Cell) -> Cell:

@@ -11,7 +11,7 @@ from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import config
 
-NAME_KEYS = ("suite", "task", "method", "profile", config.MODELS, "seeds", config.PRETRAINING)
+NAME_KEYS = ("suite", "task", "method", "profile", config.DIFFICULTY, config.MODELS, "seeds", config.PRETRAINING)
 KINDS = registry.PARTS
 """Kinds of part; each is also the name of a role."""
 PATHS = ("output", "against", "claims", "models.cassette")
@@ -231,6 +231,9 @@ def _meant(overrides: Sequence[str], index: int) -> str:
             return f"write {home}task={meanings.task_of(homes[0], first)}{comma}{others}"
         if profile := find(text, meanings.profiles()):
             return f"write profile={profile}"
+        if homes := meanings.suites_with_difficulty(level := find(text, meanings.names_for(config.DIFFICULTY))):
+            home = "" if any(word.startswith("suite=") for word in overrides) else f"suite={homes[0]} "
+            return f"write {home}{config.DIFFICULTY}={level}"
         if key := next(iter(close(text, words)), ""):
             return f"write {key}=…"
     if settings := unknown_words.holders(text):

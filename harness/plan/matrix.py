@@ -13,7 +13,7 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -21,12 +21,13 @@ from guidebench.harness import meanings, registry, settings
 from guidebench.harness.errors import LISTED, UserError, a
 from guidebench.harness.execution import Execution, Models
 from guidebench.harness.parts import LauncherPart
-from guidebench.harness.plan import config, roles, unknown_words
+from guidebench.harness.plan import config, difficulties, roles, unknown_words
 from guidebench.harness.plan.config import COMMAND, Cell
 from guidebench.harness.plan.contents import Digests
 from guidebench.harness.plan.grammar import KINDS, NAME_KEYS, Override, parse
 from guidebench.harness.plan.names import Names, StandIns
 from guidebench.harness.plan.unknown_words import methods_of, roles_of
+from guidebench.harness.recipes import Layer
 from guidebench.harness.records.schema import STAGES, label
 
 if TYPE_CHECKING:
@@ -113,6 +114,9 @@ class Words:
     """Role -> the part in it."""
     settings: Mapping[str, Override]
     """`section.field` or `role.name.field` -> values."""
+    difficulty: Layer = field(default_factory=dict)
+    """The settings of the difficulty that the command names, without those that it also types in the same form. They
+    apply where a cell has them (`config.laid`), and a typed setting has precedence."""
     stage: Words | None = None
     """The words with the prefix `pretraining.`, without it; None if there are none."""
 
@@ -122,9 +126,23 @@ class Words:
         return [*self.parts, *self.settings, *(f"{PREFIX}{key}" for key in before)]
 
 
+    def on_suite(self, suite: str) -> Iterator[Words]:
+        """Yield the words with each difficulty of this suite that they name expanded, once if they name none. Raise
+        UserError for a difficulty that the suite lacks."""
+        for name in _names(self.names, config.DIFFICULTY, (), [*registry.get("suite", suite).difficulties]) or ("",):
+            if not name:
+                yield self
+                continue
+            chosen = {key: Override(key, (value,), False) for key, value in difficulties.chosen(suite, name).items()}
+            layer = {key: cited for key, cited in difficulties.layer(suite, name).items() if key not in self.settings}
+            yield replace(self, names={**chosen, **self.names}, difficulty=layer)
+
+
 PREFIX = f"{config.PRETRAINING}."
 OF_CELLS = ("suite", *config.PLAIN, "drawing", *(kind for kind in KINDS if kind not in registry.MODELS))
 """Sections and roles that are no models."""
+NOT_OF_STAGES = ("seeds", "method", config.DIFFICULTY)
+"""`NAME_KEYS` that a pre-training stage has not."""
 
 
 def plan(overrides: Sequence[str]) -> Plan:
@@ -151,7 +169,8 @@ def plan(overrides: Sequence[str]) -> Plan:
     words = _words(by_key, [*execution_fields])
     if "suite" not in by_key:
         if not (suite := home(by_key)):
-            raise unknown_words.suite_missing(words.parts, _names(words.names, "task", ()))
+            levels = _names(words.names, config.DIFFICULTY, ())
+            raise unknown_words.suite_missing(words.parts, _names(words.names, "task", ()), levels)
         words = replace(words, names={"suite": Override("suite", (suite,), False), **words.names})
     models = settings.build(Models, nested["models"], "models")
     execution = Execution(**execution_values, models=models, launching=nested["launcher"])
@@ -207,7 +226,7 @@ def _words(by_key: Mapping[str, Override], others: Sequence[str] = (), prefix: s
     for key, override in by_key.items():
         if key.startswith(PREFIX):
             before[key.removeprefix(PREFIX)] = override._replace(key=key.removeprefix(PREFIX))
-        elif (key in NAME_KEYS and not (prefix and key in ("seeds", "method"))) or (prefix and key == config.KEEPS):
+        elif (key in NAME_KEYS and not (prefix and key in NOT_OF_STAGES)) or (prefix and key == config.KEEPS):
             names[key] = override
         elif "." in key:
             setting_words[key] = override
@@ -215,13 +234,19 @@ def _words(by_key: Mapping[str, Override], others: Sequence[str] = (), prefix: s
             parts[key] = override
         elif prefix and key == "method":
             raise UserError(f"{prefix}method= is given; write {prefix.removesuffix('.')}=… to name the stage's method")
+        elif prefix and key == config.DIFFICULTY:
+            raise UserError(
+                f"{prefix}{key}= is given, but a stage takes the suite's settings of the command; leave it out, or "
+                f"write the stage's own words, such as {prefix}task=…"
+            )
         elif prefix and key == "seeds":
             raise UserError(f"{prefix}seeds= is given, but a stage has the seeds of the runs after it; leave it out")
         else:
             words = dict.fromkeys((*NAME_KEYS, *KINDS, *registry.roles(), *others))
             key_noun = f"setting{' of a stage' if prefix else ''}"
             raise unknown_words.key(key, override.values, words, [] if prefix else _present(by_key), key_noun, prefix)
-    return Words(names, parts, setting_words, _words(before, (), f"{prefix}{PREFIX}") if before else None)
+    stage = _words(before, (), f"{prefix}{PREFIX}") if before else None
+    return Words(names, parts, setting_words, stage=stage)
 
 
 def _present(by_key: Mapping[str, Override]) -> list[str]:
@@ -233,9 +258,10 @@ def _present(by_key: Mapping[str, Override]) -> list[str]:
         present: dict[str, None] = {}
         for suite in _names(words.names, "suite", ()):
             for method in _names(words.names, "method", (registry.get("suite", suite).method,)):
-                for profile, tasks in _protocols(words, suite):
-                    for combination in _named(suite, tasks[:1], method, profile, words.parts, ("",)):
-                        present |= dict.fromkeys(config.base_settings(combination.names))
+                for level in words.on_suite(suite):
+                    for profile, tasks in _protocols(level, suite):
+                        for combination in _named(suite, tasks[:1], method, profile, level.parts, ("",)):
+                            present |= dict.fromkeys(config.base_settings(combination.names))
         return [*present]
     return []
 
@@ -307,16 +333,17 @@ class _Usage:
 def _expand(words: Words, digests: Digests) -> list[Cell]:
     usage = _Usage(digests=digests)
     protocols = [
-        (suite, tasks, method, profile)
+        (level, suite, tasks, method, profile)
         for suite in _names(words.names, "suite", ())
-        for profile, tasks in _protocols(words, suite)
+        for level in words.on_suite(suite)
+        for profile, tasks in _protocols(level, suite)
         for method in _names(words.names, "method", (registry.get("suite", suite).method,))
     ]
-    combination_lists = [_combined(words, *protocol, usage) for protocol in protocols]
+    combination_lists = [(level, _combined(level, *protocol, usage)) for level, *protocol in protocols]
     command_words = frozenset(usage.used)
     cells: dict[str, Cell] = {}
-    for combinations in combination_lists:
-        for cell in _cells_of(words, combinations, usage, command_words):
+    for level, combinations in combination_lists:
+        for cell in _cells_of(level, combinations, usage, command_words):
             if cell.substitutes < cells.setdefault(cell.id, cell).substitutes:
                 cells[cell.id] = cell
             if len(cells) > MOST_CELLS:
@@ -390,6 +417,8 @@ def _combined(
         present = config.base_settings(names)
         usage.settings |= set(present)
         usage.used |= set(chosen) | {key for key in words.settings if config.target_of(names, key) in present}
+        targets = {key: config.targets(names, words.difficulty, key) for key in words.difficulty}
+        usage.used |= {key for key in targets if present.keys() & targets[key]}
         usage.used |= {config.MODELS} if names.of(*registry.MODELS) else set()
     return combinations
 
@@ -414,7 +443,7 @@ def _cells_of(
         if len(after) > STAGES:
             raise UserError(f"{place} would be stage {len(after)} before {after[0]}; a run has at most {STAGES} stages")
         usual = registry.get("method", names.method).pretraining
-        for cell in _cells(combination, config.base_settings(names), words.settings):
+        for cell in _cells(combination, config.base_settings(names), words):
             for before in _names(words.names, config.PRETRAINING, (usual,)):
                 nothing = not (names.of("learner") or cell.section("agent").learns)  # that a stage could begin
                 if before in ("", config.NONE) or nothing:
@@ -452,6 +481,7 @@ def _with_stages(
         if value.layer == COMMAND and key.partition(".")[0] in ("suite", *carried_roles)
     }
     lacked = {key: override for key, override in words.settings.items() if may_concern_stage(key)}
+    lacked_of_difficulty = {key: value for key, value in words.difficulty.items() if may_concern_stage(key)}
     parts = {role: override for role, override in words.parts.items() if may_concern_stage(role)}
     carried_parts = {
         role: Override(role, (name,), False) for role, name in combination.chosen.items() if role in carried_roles
@@ -461,6 +491,7 @@ def _with_stages(
         stage_words.names,
         {**carried_parts, **parts, **stage_words.parts},
         {**inherited, **lacked, **stage_words.settings},
+        lacked_of_difficulty,
         stage_words.stage,
     )
     for suite in _names(stage_words.names, "suite", (usual["suite"],)):
@@ -534,7 +565,7 @@ def _named(
     return combinations.values()
 
 
-def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping[str, Override]) -> Iterable[Cell]:
+def _cells(combination: _Combination, present: Mapping[str, Any], words: Words) -> Iterable[Cell]:
     names, part_names = combination.names, combination.chosen
     # the row name shows a replaced model already
     models = {part.role: part.name for part in names.of(*registry.MODELS)}
@@ -546,8 +577,9 @@ def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping
         part.role: part.name for part in names.parts if part.role in part_names.keys() - models and part not in recipe
     }
     filled = config.filled_settings(names, combination.filled)
+    level = config.of_difficulty(names, words.difficulty)
     axes = []
-    for key, override in swept.items():
+    for key, override in words.settings.items():
         target = config.target_of(names, key)
         if target is None or target not in present:
             continue
@@ -557,7 +589,10 @@ def _cells(combination: _Combination, present: Mapping[str, Any], swept: Mapping
     if math.prod(map(len, axes)) > MOST_CELLS:
         raise _too_many()
     for values in itertools.product(*axes):
-        yield config.resolve(names, {**filled, **dict(values)}, named_parts, combination.stand_ins)
+        given = dict(values)
+        overrides = {**filled, **{key: value.value for key, value in level.items()}, **given}
+        sources = {key: value.source for key, value in level.items() if key not in given}
+        yield config.resolve(names, overrides, named_parts, combination.stand_ins, sources)
 
 
 def _names(

@@ -25,6 +25,7 @@ FIELD: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("algo", "algos", "algorithm", "alg", "approach", "policy"), METHOD_OR_PART),
     **dict.fromkeys(("seed", "n_seeds", "num_seeds", "nseeds", "random_seed", "runs", "repeats"), ("seeds",)),
     **dict.fromkeys(("preset", "config", "scale", "mode"), ("profile",)),
+    **dict.fromkeys(("level", "levels", "difficulties", "hardness"), ("difficulty",)),
     **dict.fromkeys(("buffer", "replay_buffer", "sampler", "memory"), ("replay",)),
     **dict.fromkeys(("reward", "shaping", "bonus"), ("guide",)),
     **dict.fromkeys(("vlm",), ("judge", "chat")),
@@ -219,9 +220,9 @@ def twice(word: str, values: Sequence[Any]) -> UserError:
     return UserError(f"{once}{hint}")
 
 
-def suite_missing(parts: Mapping[str, Override], tasks: Sequence[str]) -> UserError:
+def suite_missing(parts: Mapping[str, Override], tasks: Sequence[str], levels: Sequence[str] = ()) -> UserError:
     """Return the error for a command that names no suite: what is wrong with its other words, if anything is, else
-    the suites that have its task, or all."""
+    the suites that have its task or difficulty (`levels`), or all."""
     for kind in KINDS:
         for value in parts[kind].values if kind in parts else ():
             if isinstance(value, str) and not meanings.spelt(value, registry.names(kind)):
@@ -231,6 +232,10 @@ def suite_missing(parts: Mapping[str, Override], tasks: Sequence[str]) -> UserEr
         return UserError(f"no suite named, and task={tasks[0]}: {meaning}")
     if homes:
         return UserError(f"no suite named; add {' or '.join(f'suite={suite}' for suite in homes)}, which has that task")
+    if homes := list(dict.fromkeys(suite for name in levels for suite in meanings.suites_with_difficulty(name))):
+        return UserError(
+            f"no suite named; add {' or '.join(f'suite={suite}' for suite in homes)}, which has that difficulty"
+        )
     return UserError(f"no suite named; add suite=… (known: {', '.join(registry.names('suite'))})")
 
 

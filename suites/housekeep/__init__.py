@@ -12,7 +12,7 @@ from guidebench.harness.findings import Finding
 from guidebench.harness.interfaces import Actions, Array, Drawer, Observations, Score
 from guidebench.harness.parts import DrawingPart, SuitePart
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite, cited
+from guidebench.harness.settings import Bounds, Later, Transport, Unit, check_settings, cite, cited
 from guidebench.suites.housekeep.items import ALIASES, MOST, OBJECTS, TASKS
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ class Housekeep(SuitePart):
     and in evaluation; null: a new one for every reset (DSADF, §5.4: rooms are familiar; their number: choice)."""
     distractors: Annotated[int, Bounds(0, len(OBJECTS) - MOST), Unit("objects")] = 4
     """Other objects, which lie where they belong (choice)."""
+    items: Annotated[int | None, Bounds(1, MOST), Unit("objects"), Later] = None
+    """How many of the task's items there are, the first of its list; null: all of them, as in the paper (choice)."""
     reward: Literal["success", "placed"] = "success"
     """`success`: 1 once all items are placed. `placed`: the change of the share of items placed (DSADF, table 10,
     sparse reward; `placed`: choice)."""
@@ -243,7 +245,7 @@ class Housekeep(SuitePart):
         from guidebench.suites.housekeep.floors import floor
         from guidebench.suites.housekeep.layouts import rules
 
-        floor(rules(task, self.room, self.preferences_table(), self.distractors).receptacles, 0)
+        floor(rules(task, self.room, self.preferences_table(), self.distractors, self.items).receptacles, 0)
 
     @classmethod
     def findings(cls) -> Sequence[Finding]:

@@ -53,15 +53,19 @@ class Rules(NamedTuple):
     """Objects that can be distractors: those with a correct and an incorrect receptacle that are no items."""
 
 
-def rules(task: str, room: str, table: Preferences, distractors: int) -> Rules:
-    """Return a task's rules. UserError for a table that lacks the room, an item or enough distractors, and for an item
-    that belongs on no receptacle of the room, or on every one."""
+def rules(task: str, room: str, table: Preferences, distractors: int, count: int | None = None) -> Rules:
+    """Return a task's rules for the first `count` of its items, or all. UserError for a table that lacks the room, an
+    item or enough distractors, for an item that belongs on no receptacle of the room, or on every one, and for more
+    items than the task has."""
+    if count is not None and count > len(TASKS[task]):
+        raise UserError(f"suite.items={count}, and task {task!r} has {len(TASKS[task])} items; set it to at most that")
     names = table.receptacles(room)
     context = f"in the room {room!r} of the table {table.source}"
     if not FEWEST <= len(names) <= MOST:
         raise UserError(f"there are {len(names)} receptacles {context}; choose a suite.room with {FEWEST} to {MOST}")
     votes = table.votes[room, names[0]]
-    for item in TASKS[task]:
+    task_items = TASKS[task][:count]
+    for item in task_items:
         correct_places = table.correct(room, item)
         if not correct_places or len(correct_places) == len(names):
             which, state = ("every receptacle", "misplaced") if correct_places else ("no receptacle", "placed")
@@ -85,7 +89,7 @@ def rules(task: str, room: str, table: Preferences, distractors: int) -> Rules:
             f"suite.distractors={distractors}, but {len(spare)} other objects have a place {context}; set it to "
             f"at most {len(spare)}"
         )
-    items = tuple(NUMBER[item] for item in TASKS[task])
+    items = tuple(NUMBER[item] for item in task_items)
     alone = _alone(correct, items, items), _alone(correct, spare, items)
     for at, name in enumerate(names):  # with two possible places for each of at most 24 objects there is always room
         first, second = ([thing for thing, only in single_places.items() if only == at] for single_places in alone)

@@ -48,7 +48,7 @@ class HousekeepTask:
     def __init__(self, name: str, settings: Housekeep) -> None:
         self._name, self._settings = name, settings
         table = settings.preferences_table()
-        self.rules = rules(name, settings.room, table, settings.distractors)
+        self.rules = rules(name, settings.room, table, settings.distractors, settings.items)
         self._space = settings.spaces(name)[0].numpy
         self._layouts: dict[int, Layout] = {}
         self._random = np.random.default_rng(0)

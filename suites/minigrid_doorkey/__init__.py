@@ -11,13 +11,13 @@ from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Drawer, Judge, Observations, Suite
 from guidebench.harness.parts import CellView, DrawingPart, ModelPart, SuitePart
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit, cite, cited
+from guidebench.harness.settings import Bounds, Later, Unit, check_settings, cite, cited
 
 if TYPE_CHECKING:
     from guidebench.harness.trajectories import Demonstration
     from guidebench.suites.minigrid_doorkey.task import DoorKey
 
-SIZES = {"5x5": 5, "6x6": 6, "8x8": 8, "12x12": 12, "16x16": 16}
+SIZES = {"5x5": 5, "6x6": 6, "7x7": 7, "8x8": 8, "12x12": 12, "16x16": 16}
 QUICK = "quick profile: a cell in minutes on two cores"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
 PROMPT = (
@@ -60,6 +60,10 @@ class DoorKeyDrawing(DrawingPart):
 class MiniGridDoorKey(SuitePart):
     """MiniGrid's DoorKey with the full symbolic grid as observation and five actions."""
 
+    length: Annotated[int | None, Bounds(1), Unit("environment steps"), Later] = None
+    """Longest episode; null uses MiniGrid's 10 n², in which random actions reach the goal of a small grid in up to a
+    quarter of the episodes (choice)."""
+
     version: ClassVar[int] = 1
     title: ClassVar[str] = "MiniGrid DoorKey"
     source: ClassVar[str] = "VLM-RB, §4.1 and app. B; MiniGrid (Chevalier-Boisvert et al., 2023), minigrid 3.2.0"
@@ -94,6 +98,7 @@ class MiniGridDoorKey(SuitePart):
             "by_task": {
                 "5x5": _quick(30_000, "uniform replay solved it within 28k"),
                 "6x6": _quick(100_000, "uniform replay solved it for good by 76k"),
+                "7x7": _quick(125_000, "between those of 6x6 and 8x8"),
                 "8x8": _quick(150_000, "uniform replay solved 13 of 16 episodes by 110k"),
                 "12x12": _quick(300_000, "twice that of 8x8"),
                 "16x16": _quick(500_000, "half of the paper's"),
@@ -124,9 +129,12 @@ class MiniGridDoorKey(SuitePart):
         n = size(task)
         return Observations((n, n, 3), "uint8", categories=(11, 6, 4)), Actions(count=5)
 
+    def __post_init__(self) -> None:
+        check_settings(self, "suite")
+
     def horizon(self, task: str) -> int:
-        """Return 10 n² (MiniGrid)."""
-        return 10 * size(task) ** 2
+        """Return `suite.length`, or 10 n² (MiniGrid)."""
+        return self.length or 10 * size(task) ** 2
 
     def seconds_per_step(self, task: str) -> float:
         """Return the measured seconds of an environment step, including resets; the same for every size, since a step
@@ -136,7 +144,7 @@ class MiniGridDoorKey(SuitePart):
     def make(self, task: str) -> DoorKey:
         from guidebench.suites.minigrid_doorkey.task import DoorKey
 
-        return DoorKey(size(task))
+        return DoorKey(size(task), self.horizon(task))
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
         """Return the scripted solver's episode in layout `seed`: shortest paths to key, door and goal in turn."""

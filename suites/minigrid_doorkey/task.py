@@ -51,12 +51,12 @@ class DoorKey:
 
     An observation is uint8 [size, size, 3], indexed by column and row: object, colour, and state (the door's state, or
     the agent's direction in its cell), equal to that of `FullyObsWrapper`. Five actions: turn left, turn right, go
-    forward, pick up, toggle. The reward is 1 - 0.9 t / max_steps on reaching the goal at step t, else 0; max_steps is
-    10 size².
+    forward, pick up, toggle. The reward is 1 - 0.9 t / max_steps on reaching the goal at step t, else 0. `max_steps`
+    None is MiniGrid's 10 size².
     """
 
-    def __init__(self, size: int) -> None:
-        self._env = Dynamics(size=size)
+    def __init__(self, size: int, max_steps: int | None = None) -> None:
+        self._env = Dynamics(size=size, max_steps=max_steps)
         self._size = size
         self._ground = bytearray()
         self._codes = np.zeros((size, size, 3), np.uint8)

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 SUBGOALS = ("cube", "button_0", "button_1", "drawer", "window")
 PAPER = ("task3", "task4", "task5")
-SINGLE = {"button": "button_0", "drawer": "drawer"}
-"""Tasks with one subgoal."""
-TASKS = (*PAPER, *SINGLE)
+PARTIAL = {"button": ("button_0",), "drawer": ("drawer",), "unlock_window": ("button_1", "window")}
+"""Our tasks -> their subgoals, one or two of the package's five."""
+TASKS = (*PAPER, *PARTIAL)
 CALIBRATED = ("top", "side")
 """Cameras of our own that stand still; the package has none from above."""
 CENTRE, SCALE = (0.425, 0.0, 0.0), 10.0
 """Observed positions are (position - CENTRE) * SCALE (the package)."""
 TIP = slice(12, 15)
 """Observation entries of the gripper's position, after the arm's joints."""
-HORIZON = {**dict.fromkeys(PAPER, 750), **dict.fromkeys(SINGLE, 200)}
+HORIZON = {**dict.fromkeys(PAPER, 750), "button": 200, "drawer": 200, "unlock_window": 300}
 TABLE = "VLM-RB, table 2"
 QUICK = "quick profile: a cell in minutes on two cores"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
@@ -143,7 +143,7 @@ class OgbenchScene(SuitePart):
         return Observations((40,), "float32"), Actions(shape=(5,))
 
     def horizon(self, task: str) -> int:
-        """Return 750 (VLM-RB, app. B), or 200 for tasks with one subgoal (choice)."""
+        """Return 750 (VLM-RB, app. B), 200 for tasks with one subgoal, or 300 for two (choice)."""
         check(task)
         return HORIZON[task]
 
@@ -195,8 +195,8 @@ class OgbenchScene(SuitePart):
         return np.asarray(observations[..., TIP], float) / SCALE + CENTRE
 
     def located(self, task: str, snapshot: Array) -> Array:
-        """Return the position of a task's object (button, drawer's handle or cube) and its target position, metres,
-        float64 [2, 3] (`capabilities.Locates`). Privileged."""
+        """Return the position of a task's object (button, handle of drawer or window, or cube) and its target position,
+        metres, float64 [2, 3] (`capabilities.Locates`). Privileged."""
         self.ready(task)
         from guidebench.suites.ogbench_scene.cameras import located
 

@@ -72,7 +72,8 @@ def located(task: str, snapshot: Array) -> Array:
     if task == "button":
         top = data.site("btntop_0").xpos
         return np.stack([top, top])
-    handle = data.site("drawer_handle_center").xpos.copy()
-    data.joint("drawer_slide").qpos[:] = dynamics.ADDED[task]["goal"]["drawer_pos"]
+    slide = "drawer" if task == "drawer" else "window"
+    handle = data.site(f"{slide}_handle_center").xpos.copy()
+    data.joint(f"{slide}_slide").qpos[:] = dynamics.ADDED[task]["goal"][f"{slide}_pos"]
     mujoco.mj_kinematics(model, data)
-    return np.stack([handle, data.site("drawer_handle_center").xpos])
+    return np.stack([handle, data.site(f"{slide}_handle_center").xpos])

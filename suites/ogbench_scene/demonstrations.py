@@ -79,6 +79,7 @@ SOLUTIONS = {
     "task5": (*TIDY, button(0, 0), button(1, 1), window(0.2), button(1, 0)),
     "button": (button(0, 1),),
     "drawer": (drawer(OPEN),),
+    "unlock_window": (button(1, 1), window(0.0)),
 }
 
 

@@ -33,10 +33,14 @@ ADDED = {
         "init": {"block_xyzs": [[0.35, 0.05, 0.02]], "button_states": [1, 1], "drawer_pos": 0.0, "window_pos": 0.0},
         "goal": {"block_xyzs": [[0.35, 0.05, 0.02]], "button_states": [1, 1], "drawer_pos": -0.16, "window_pos": 0.0},
     },
+    "unlock_window": {
+        "init": {"block_xyzs": [[0.4, -0.05, 0.02]], "button_states": [1, 0], "drawer_pos": 0.0, "window_pos": 0.2},
+        "goal": {"block_xyzs": [[0.4, -0.05, 0.02]], "button_states": [1, 1], "drawer_pos": 0.0, "window_pos": 0.0},
+    },
 }
-"""Start and goal of our single-subgoal tasks, in the package's format; each goal differs from its start in one
-entry."""
-NUMBERS = {"task3": 3, "task4": 4, "task5": 5, "button": 6, "drawer": 7}
+"""Start and goal of our tasks, in the package's format; each goal differs from its start in the entries of the task's
+subgoals. `unlock_window` starts as the package's task 3, and ends with its button and window."""
+NUMBERS = {"task3": 3, "task4": 4, "task5": 5, "button": 6, "drawer": 7, "unlock_window": 8}
 """Task numbers: the package's 1 to 5, then ours."""
 WRITTEN = ("dof_damping", "geom_rgba", "mat_rgba", "site_pos")
 """Fields of the model that the package writes to: locks, colours, goal markers."""

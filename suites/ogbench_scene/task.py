@@ -13,7 +13,7 @@ import numpy as np
 
 from guidebench.harness.interfaces import Array, State, Step
 from guidebench.suites.mujoco import state as simulation
-from guidebench.suites.ogbench_scene import HORIZON, SINGLE, SUBGOALS, dynamics
+from guidebench.suites.ogbench_scene import HORIZON, PARTIAL, SUBGOALS, dynamics
 
 INSTRUCTIONS = {
     "task3": "unlock and close the window, open the drawer, and move the cube to its mark",
@@ -21,6 +21,7 @@ INSTRUCTIONS = {
     "task5": "put the cube into the drawer and close it, open the window, and lock both",
     "button": "press the button that unlocks the drawer",
     "drawer": "open the drawer",
+    "unlock_window": "press the button that unlocks the window, and close the window",
 }
 DISCOUNT = 0.99
 """γ of the reward shaping (VLM-RB, app. B and table 2)."""
@@ -52,7 +53,7 @@ class Scene:
         self._env = env = dynamics.make(name)
         self._shared = dynamics.written(env)
         self._saved_fields: dict[str, Array] = {}
-        self._is_subgoal = np.isin(SUBGOALS, SINGLE.get(name, SUBGOALS))
+        self._is_subgoal = np.isin(SUBGOALS, PARTIAL.get(name, SUBGOALS))
         self._geoms = [env.model.geom(geom).id for geom in DRAWN_GEOMS]
         self._materials = [env.model.material(material).id for material in DRAWN_MATERIALS]
         self._met = self._events = np.zeros(len(SUBGOALS), bool)
