@@ -16,7 +16,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from guidebench.harness.errors import UserError, count
+from guidebench.harness.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     difficulties, costs = pilot.affordable(request, args.minutes)
     _announce(request, difficulties, costs, args.minutes)
     chosen = pilot.PilotPlan(**{**vars(request), "difficulties": difficulties})
-    levels, ranked = pilot.carry_out(chosen, _train)
+    levels, ranked = pilot.carry_out(chosen, train)
     _print_levels(chosen, levels, ranked)
     places = matrix.launcher_of(chosen.plan_of(difficulties[0], chosen.baseline).execution)
     workers = len(places.slots(chosen.plan_of(difficulties[0], chosen.baseline).execution))
@@ -108,7 +108,7 @@ def _request(args: argparse.Namespace) -> PilotPlan:
     )
 
 
-def _train(plan: Plan) -> Study:
+def train(plan: Plan) -> Study:
     """Train the runs of a plan, with progress on the screen."""
     from guidebench.harness.run import progress, study
 

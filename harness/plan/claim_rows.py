@@ -67,12 +67,16 @@ def plan(overrides: Sequence[str]) -> Plan:
 
 
 def row_plan(shared: Sequence[str], row: Row, seeds: Sequence[int], others: Sequence[str], folder: Path) -> Plan:
-    """Return the plan of one row. `shared`: words of all rows; a row's own word replaces one of these; `others`:
-    execution words; `folder`: where the paths of the row begin."""
+    """Return the plan of one row. `shared`: words of all rows, whose settings apply where a cell has them and which the
+    row's own words replace; `others`: execution words; `folder`: where the paths of the row begin."""
+    names = [word for word in shared if "." not in word.partition("=")[0]]
+    layer = {override.key: override.values[0] for override in parse([word for word in shared if word not in names])}
     own = {word.partition("=")[0] for word in row}
-    words = [word for word in shared if word.partition("=")[0] not in own]
+    words = [word for word in names if word.partition("=")[0] not in own]
+    seed_word = f"seeds=[{','.join(map(str, seeds))}]"
     return matrix.plan(
-        [*words, *(_placed(word, folder) for word in row), f"seeds=[{','.join(map(str, seeds))}]", *others]
+        [*words, *(_placed(word, folder) for word in row), seed_word, *others],
+        {key: value for key, value in layer.items() if key not in own},
     )
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from guidebench.harness import meanings, registry, settings
 from guidebench.harness.errors import LISTED, UserError, a
 from guidebench.harness.execution import Execution, Models
-from guidebench.harness.parts import LauncherPart
+from guidebench.harness.parts import NOTHING, LauncherPart
 from guidebench.harness.plan import config, difficulties, roles, unknown_words
 from guidebench.harness.plan.config import COMMAND, Cell
 from guidebench.harness.plan.contents import Digests
@@ -125,7 +125,6 @@ class Words:
         before = [*self.stage.names, *self.stage.override_keys()] if self.stage else []
         return [*self.parts, *self.settings, *(f"{PREFIX}{key}" for key in before)]
 
-
     def on_suite(self, suite: str) -> Iterator[Words]:
         """Yield the words with each difficulty of this suite that they name expanded, once if they name none. Raise
         UserError for a difficulty that the suite lacks."""
@@ -145,8 +144,9 @@ NOT_OF_STAGES = ("seeds", "method", config.DIFFICULTY)
 """`NAME_KEYS` that a pre-training stage has not."""
 
 
-def plan(overrides: Sequence[str]) -> Plan:
-    """Return the plan that `overrides` describe. Raise UserError for the first invalid override."""
+def plan(overrides: Sequence[str], shared: Layer = NOTHING) -> Plan:
+    """Return the plan that `overrides` describe. Raise UserError for the first invalid override. `shared`: settings of
+    several commands, which apply where a cell has them, as those of a difficulty do."""
     parsed = parse(overrides)
     if any(override.key == "claims" for override in parsed):
         from guidebench.harness.plan import claim_rows  # plans each row as a command of its own
@@ -166,7 +166,7 @@ def plan(overrides: Sequence[str]) -> Plan:
             nested[section][name] = _plain(by_key.pop(key))
         elif key in execution_fields:
             execution_values[key] = settings.check(execution_fields[key], _plain(by_key.pop(key)), key)
-    words = _words(by_key, [*execution_fields])
+    words = replace(_words(by_key, [*execution_fields]), difficulty=shared)
     if "suite" not in by_key:
         if not (suite := home(by_key)):
             levels = _names(words.names, config.DIFFICULTY, ())

@@ -67,7 +67,9 @@ class PilotPlan:
     def plan_of(self, difficulty: str, method: str, *words: str, seeds: Sequence[int] = SEEDS) -> Plan:
         """Return the plan of a method at a difficulty."""
         output = () if any(word.startswith("output=") for word in self.execution) else (f"output={self._output}",)
-        cell_words = (f"suite={self.suite}", f"method={method}", f"difficulty={difficulty}", *self.words)
+        replaced = {word.partition("=")[0] for word in words}
+        shared = [word for word in self.words if word.partition("=")[0] not in replaced]
+        cell_words = (f"suite={self.suite}", f"method={method}", f"difficulty={difficulty}", *shared)
         return matrix.plan([*cell_words, *words, f"seeds=[{','.join(map(str, seeds))}]", *output, *self.execution])
 
     @property

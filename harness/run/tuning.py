@@ -1,0 +1,123 @@
+"""Equal tuning: tries the grids that claims declare on tuning seeds, and writes what did best into the claims.
+
+Every tuned row has a grid of as many entries, so none gets more runs than another. The words that did best become words
+of their row, which changes the digest of the claims, and with it the seeds of the study.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from guidebench.harness import claims
+from guidebench.harness.claims import PILOT_SEEDS, Claim, Claims, Row, Tuning, key_of
+from guidebench.harness.errors import UserError
+from guidebench.harness.plan import claim_rows
+from guidebench.harness.plan.matrix import Plan
+from guidebench.harness.records.files import write_json
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.run import scores, study
+
+FIRST = PILOT_SEEDS + 5_000
+"""First tuning seed; pilots have those before it."""
+FOLDER = "tuning"
+"""Directory of the tuning runs, beside the claims, if the command names none."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a row's grid, and the scores of its runs."""
+
+    row: str
+    words: Row
+    plan: Plan
+
+    def scores(self, directory: StudyDirectory, score: str) -> list[float]:
+        """Return the score of each run, higher being better."""
+        cell = self.plan.cells[0]
+        asked = claims.claim_score(score)
+        sign = cell.score.sign if asked.quantity in ("score", cell.score.name) else 1
+        runs = (directory.run(cell.directory, seed) for seed in self.plan.seeds)
+        return [sign * scores.run_score(run, asked, cell.score).score for run in runs]
+
+
+def entries(record: Claims, path: Path, execution: Sequence[str]) -> list[Entry]:
+    """Return every entry of the grids that claims declare. Raise UserError for claims without grids, for those that
+    were tuned, and for an entry that is refused."""
+    if record.tuning is None:
+        raise UserError(
+            f'claims={path} declares no grids; add "tuning": {{"seeds": 2, "score": "late score", "grids": '
+            f'{{"method=…": [["learner.lr=1e-4"], …]}}, "chosen": {{}}}}'
+        )
+    if record.tuning.chosen:
+        raise UserError(f"claims={path} was tuned already; its rows hold the words that did best")
+    tuning = record.tuning
+    seeds = range(FIRST, FIRST + tuning.seeds)
+    rows = {key_of(row): row for row in record.rows}
+    output = () if any(word.startswith("output=") for word in execution) else (f"output={path.parent / FOLDER}",)
+    result = []
+    for name, grid in tuning.grids.items():
+        for words in grid:
+            row = (*rows[name], *words)
+            plan = claim_rows.row_plan(record.settings, row, seeds, (*output, *execution), path.parent)
+            if len(plan.cells) > 1:
+                raise UserError(f"tuning.grids: {key_of(row)!r} describes {len(plan.cells)} cells; sweep nothing")
+            result.append(Entry(name, words, plan))
+    return result
+
+
+def joined(grid: Sequence[Entry]) -> Plan:
+    """Return one plan of all entries."""
+    cells = {cell.id: cell for entry in grid for cell in entry.plan.cells}
+    return replace(grid[0].plan, cells=tuple(cells.values()))
+
+
+def best(grid: Sequence[Entry], tuning: Tuning) -> dict[str, Row]:
+    """Return row -> the words whose runs had the highest mean score; the first of equal ones."""
+    directory = StudyDirectory(study.directory_of(grid[0].plan))
+    means = [(float(np.mean(entry.scores(directory, tuning.score))), entry) for entry in grid]
+    chosen: dict[str, tuple[float, Row]] = {}
+    for mean, entry in means:
+        if entry.row not in chosen or mean > chosen[entry.row][0]:
+            chosen[entry.row] = mean, entry.words
+    return {row: words for row, (_, words) in chosen.items()}
+
+
+def tuned(record: Claims, chosen: dict[str, Row]) -> Claims:
+    """Return the claims whose tuned rows hold the chosen words. A placebo takes those of its method."""
+
+    def extended(row: Row | None, words: Row = ()) -> Row | None:
+        return None if row is None else (*row, *(words or chosen.get(key_of(row), ())))
+
+    def tuned_claim(claim: Claim) -> Claim:
+        first = extended(claim.first) or claim.first
+        placebo = extended(claim.placebo, chosen.get(key_of(claim.first), ()))
+        return replace(claim, first=first, second=extended(claim.second), placebo=placebo)
+
+    if record.tuning is None:
+        raise ValueError("claims without grids cannot be tuned")
+    claims_tuned = tuple(map(tuned_claim, record.claims))
+    return replace(record, claims=claims_tuned, tuning=replace(record.tuning, chosen=chosen))
+
+
+def carry_out(record: Claims, path: Path, execution: Sequence[str], run: Callable[[Plan], study.Study]) -> Claims:
+    """Run the grids and write the tuned claims to `path`. Raise UserError if a run did not finish."""
+    grid = entries(record, path, execution)
+    outcome = run(joined(grid))
+    if outcome.stopped:
+        raise KeyboardInterrupt
+    if not outcome.finished:
+        raise UserError(
+            f"some tuning runs in {outcome.directory} did not finish; type the same command, which continues"
+        )
+    tuning = record.tuning
+    if tuning is None:
+        raise ValueError("claims without grids cannot be tuned")
+    result = tuned(record, best(grid, tuning))
+    claims.parsed(json.dumps(result.as_json()).encode(), str(path))  # what is written must be read again
+    write_json(path, result.as_json())
+    return result
