@@ -118,6 +118,16 @@ def check_schema(json_object: Mapping[str, Any], schema: Mapping[str, Any]) -> N
     raise Misread("unreadable", f"{field} {wrong}")
 
 
+def unlike(answer: Any, form: Mapping[str, Any]) -> str:
+    """Return why a JSON value does not have a form, or "": a JSON schema without its keyword `required`, since all
+    `properties` of an object are. For `ChecksAnswers.misfit`, whose answers may be a stranger's."""
+    import jsonschema
+
+    schema = {**form, "required": [*form.get("properties", ())]}
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(answer))
+    return "" if error is None else f"it does not fit the form of an answer: {error.message:.200}"
+
+
 class Conversation(NamedTuple, Generic[Read]):
     """The result of a conversation."""
 

@@ -87,7 +87,7 @@ def in_role(message: str, kind: str, role: str) -> str:
     >>> in_role("model=clip: it is not on this machine", "embedder", "seer")
     'seer.model=clip: it is not on this machine'
     """
-    message = f"{role}.{message}" if message.startswith("model=") else message
+    message = f"{role}.{message}" if message.startswith(("model=", "source=")) else message
     return message if role == kind else re.sub(rf"(?<![\w./]){kind}(?=[.=]\w)", role, message)
 
 

@@ -74,6 +74,9 @@ class Execution:
     """Number of times per run that the critic's values along the task's reference episode are logged; 0 disables it."""
     keep_replay: bool = False
     """Keep the stored transitions of finished runs (they are large) instead of deleting them."""
+    answers: bool = False
+    """Write answers.parquet into each run's directory: in each role of a model, the answers to the first 2,000 distinct
+    questions of a kind. A placebo gives them to other questions."""
     trackers: tuple[str, ...] = ()
     """Trackers that follow the runs from a process beside them, such as wandb,mlflow (`bench track`)."""
     mixed_commits: bool = False

@@ -358,6 +358,15 @@ class Unusable(NamedTuple):
     """As a dialogue's answer: what the part records of the replies."""
 
 
+@runtime_checkable
+class ChecksAnswers(Protocol):
+    """A dialogue whose answers to one question may not be possible answers to another."""
+
+    def misfit(self, content: Any, frames: int, answer: Any) -> str:
+        """Return why a value that the dialogue returned for another question cannot answer the one with this `content`
+        and this number of frames, or ""."""
+
+
 class Dialogue(Protocol):
     """The calls that answer one question, possibly depending on each other; they run in the model process.
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from guidebench.harness.trajectories import Trajectory
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+EVERY_CALL = ("every",)
+"""`ModelPart.answers` of a model that answers every kind of call."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,11 @@ class FilePart(Part, ABC):
     def content(self) -> str | None:
         """Return the digest of the files on this machine; None if they are missing or incomplete. Reads all files whose
         digests are not remembered."""
+
+    def content_in(self, role: str) -> str | None:
+        """Return the digest of what the part uses of its files in a role, which is all unless it says otherwise.
+        The setting `digest` of the role is compared with it."""
+        return self.content()
 
     def placed(self) -> Mapping[str, Any]:
         """Return those of `file_settings` that are better written in another form, such as a relative path that looks
@@ -429,10 +436,10 @@ class ModelPart(Part):
 
     backend: ClassVar[str]
     """`openai` or `transformers` for foundation models, `scripted` for hand-written code, `oracle` for a model that
-    reads the task's events or measures, or asks its solver."""
+    reads the task's events or measures, or asks its solver, `placebo` for answers to other questions."""
     answers: ClassVar[tuple[str, ...]] = ()
-    """Kinds of calls that the model answers, registered with `@register.call`; () is the default of its kind of
-    part."""
+    """Kinds of calls that the model answers, registered with `@register.call`; () is the default of its kind of part,
+    `EVERY_CALL` means all."""
     privileged: ClassVar[bool] = False
     """Whether the model reads privileged information that no method may use."""
     suites: ClassVar[tuple[str, ...]] = ()
@@ -465,6 +472,10 @@ class ModelPart(Part):
 
     def ready(self) -> None:
         """Raise UserError for a missing package, file, key or address. Loads no model and makes no call."""
+
+    def warning(self, role: str) -> str:
+        """Return what a plan should warn of that asks the model in a role, or ""."""
+        return ""
 
     @property
     def row_name(self) -> str:

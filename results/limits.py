@@ -26,6 +26,7 @@ BOUNDS = {
     "evaluations.parquet": Bound(16 * MIB, 512 * MIB),
     "evaluations.jsonl": Bound(16 * MIB, 64 * MIB),
     "ledger.jsonl": Bound(16 * MIB, 64 * MIB),
+    "answers.parquet": Bound(256 * MIB, 4096 * MIB),
 }
 """Limits of the files that are read of every run. Other files are not opened, or their readers limit them."""
 ENTRIES = 500_000

@@ -35,7 +35,7 @@ _TAKEN = ("filename", "row", "variant", "label", "directory", *IDENTITY)
 EVALUATIONS = "evaluations"
 ADVICE = "restore the file or delete the run's directory"
 """Remedy for a damaged file."""
-FOREIGN = ("answers",)
+FOREIGN = ("answers", "model_answers")
 """Names of files in a run's directory that look like logs but are not."""
 
 

@@ -195,6 +195,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     if plan.execution.models.budgeted:
         total = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.trained)
         short = study_models.shortfall(plan.execution.models, study_models.folder(study.directory_of(plan)), total)
+    warnings = [*filter(None, [short]), *readiness.warnings(plan)]
     missing = readiness.missing(plan, study.directory_of(plan))
     if as_json:
         usages = [pair for cell in plan.trained for pair in estimates.by_model(cell)]
@@ -211,7 +212,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
             "models": [{"model": model, **usage._asdict()} for model, usage in usages],
             "models_at_most": {model: usage._asdict() for model, usage in _maximum_usage(plan).items()},
             "missing": missing,
-            "warnings": [short] if short else [],
+            "warnings": warnings,
             "cells": rows,
         }
         print(json.dumps(content, indent=1))
@@ -225,8 +226,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
         )
     lines += ["", *dict.fromkeys(f"id: {row['id']}" for row in rows if "id" in row)]
     lines += [_size(plan), *_demonstrations(plan), *_calls(plan)]
-    if short:
-        lines.append(f"warning: {short}")
+    lines += [f"warning: {warning}" for warning in warnings]
     lines += [hours.sentence(), *filter(None, [hours.crowded()]), *_left_out(plan)]
     lines += [f"missing: {requirement}" for requirement in missing]
     sys.stdout.write("\n".join(lines) + "\n")

@@ -17,9 +17,10 @@ from guidebench.harness.models import study_models
 from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.oracle import OracleBackend
 from guidebench.harness.models.process import ModelProcess
-from guidebench.harness.models.questions import Backend, QuestionQueue, consult
+from guidebench.harness.models.questions import Backend, Keep, QuestionQueue, consult, keep_none
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.config import Cell, cell_view
+from guidebench.harness.records.answers import QUESTION
 
 
 def question_roles(cell: Cell, agent: Agent) -> list[str]:
@@ -32,7 +33,8 @@ def question_roles(cell: Cell, agent: Agent) -> list[str]:
 def process_groups(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the roles, grouped by the process that can answer in them. Roles share a process if they use the same
     foundation model with equal transport and retry policy; prompts, sampling and dialogues may differ. All roles of
-    hand-written models share one, if their time limits are equal: it imports and draws for all of them."""
+    hand-written models share one, if their time limits are equal: it imports and draws for all of them. So do all roles
+    of placebos."""
     groups: dict[tuple[object, ...], list[str]] = {}
     models = {part.role: part for part in cell.models}
     for role in roles:
@@ -41,15 +43,17 @@ def process_groups(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
         if role in models and study_models.is_recorded(model):
             same = {name: value for name, value in vars(model).items() if name not in study_models.NOT_THE_MODEL}
             key = (models[role].kind, models[role].name, *same.items(), model.policy())
-        elif role in models and model.backend == "scripted":
+        elif role in models and model.backend in ("scripted", "placebo"):
             key = (model.backend, model.timeout)
         groups.setdefault(key, []).append(role)
     return [*map(tuple, groups.values())]
 
 
-def question_queues(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, QuestionQueue]:
+def question_queues(
+    backends: Mapping[str, Backend], job: Job, cell: Cell, keep: Keep = keep_none
+) -> dict[str, QuestionQueue]:
     """Return the question queue of each role, in the order in which responses reach the agent, regardless of shared
-    processes."""
+    processes. `keep`: as of `QuestionQueue`."""
     kinds = {part.role: part.kind for part in cell.names.parts}
     budgeted, now = Models(**job.models).budgeted, cell.consulted
     clip_roles = answering.shown_clips(cell.names.parts)
@@ -60,7 +64,7 @@ def question_queues(backends: Mapping[str, Backend], job: Job, cell: Cell) -> di
         delay = 0 if role in now else answerer.delay
         follows = isinstance(answerer, parts.ModelPart) and answerer.backend == "oracle" and answerer.follows_solver
         halts = kind == registry.HUMAN or budgeted
-        return QuestionQueue(cell.runs(job.seeds), delay, backend, halts, role, kind, follows, role in clip_roles)
+        return QuestionQueue(cell.runs(job.seeds), delay, backend, halts, role, kind, follows, role in clip_roles, keep)
 
     order = [*kinds, registry.HUMAN]
     return {role: asks(role, backends[role]) for role in order if role in backends}
@@ -79,15 +83,17 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build, stop: C
         return asker.person(build.directories)
     names, model = cell.names, build.parts[roles[0]]
     if model.backend == "oracle":
-        return OracleBackend(model.spawn(build.parts["suite"], names.task), build.streams)
+        kind = "judge" if roles[0] in answering.shown_clips(names.parts) else QUESTION
+        oracle = model.spawn(build.parts["suite"], names.task)
+        return OracleBackend(oracle, build.streams, kind if job.answers else "")
     voices = {role: _voice(cell, role) for role in roles}
     assignment = Assignment(
         RegisteredPart("suite", names.suite, asdict(build.parts["suite"])), names.task, voices,
         asdict(build.parts["drawing"]) if "drawing" in build.parts else None,
         cell=cell.id, models=job.models,
-        directory=str(study_models.folder(Path(job.directory))), device=job.device,
+        directory=str(study_models.folder(Path(job.directory))), device=job.device, answers=job.answers,
     )  # fmt: skip
-    if model.backend == "scripted":
+    if not study_models.is_recorded(model):
         return ModelProcess(assignment, model.timeout, silent_after=job.silent_after, stop=stop)
     assignment = assignment._replace(shared=job.shared)
     policy = model.policy()

@@ -39,6 +39,8 @@ class Job:
     checkpoint_every: int = 5_000
     probes: int = 0
     keep_replay: bool = False
+    answers: bool = False
+    """Whether the runs keep the answers of their models (`records/answers.py`)."""
     threads: int = 1
     cores: int = 1
     """CPU cores that the worker and the processes beside it may use."""

@@ -61,6 +61,8 @@ class Assignment(NamedTuple):
     scratch: str = ""
     """Folder on this machine, if others share the study's."""
     device: str = "cpu"
+    answers: bool = False
+    """Whether each answer carries its records (`Answer.records`)."""
 
     @property
     def model(self) -> RegisteredPart:

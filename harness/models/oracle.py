@@ -14,6 +14,7 @@ import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Question
+from guidebench.harness.models import answer_records
 from guidebench.harness.models.calls import Answer, Ticket, Usage
 from guidebench.harness.models.questions import Memory
 from guidebench.harness.streams import Streams
@@ -43,8 +44,9 @@ class OracleBackend:
     memory = Memory()
     halted = ""
 
-    def __init__(self, oracle: Oracle, streams: Sequence[Streams]) -> None:
-        self._oracle, self._streams = oracle, streams
+    def __init__(self, oracle: Oracle, streams: Sequence[Streams], recorded_as: str = "") -> None:
+        """`recorded_as`: kind under which each answer carries its record (`Answer.records`); "" for no records."""
+        self._oracle, self._streams, self._recorded_as = oracle, streams, recorded_as
         self._answers: dict[Ticket, Answer] = {}
         self.seconds = 0.0
         self.clips = 0
@@ -54,7 +56,10 @@ class OracleBackend:
         generator = self._streams[question.row].of_question(ticket.ordinal, question.to, ticket.scope)
         value = self._oracle(question, generator)
         usage = Usage(calls=1, seconds=time.perf_counter() - started)
-        self._answers[ticket] = Answer(value, "empty" if value is None else "", usage, usage)
+        answer = Answer(value, "empty" if value is None else "", usage, usage)
+        if self._recorded_as and value is not None:
+            answer = answer._replace(records=(answer_records.of_question(question, value, self._recorded_as),))
+        self._answers[ticket] = answer
         self.clips += 1
         self.seconds += usage.seconds
 

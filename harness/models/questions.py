@@ -19,6 +19,7 @@ import numpy as np
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Question, State
 from guidebench.harness.models.calls.base import Answer, Ticket, Usage
+from guidebench.harness.records.answers import AnswerRecord
 
 POLL_EVERY = 8
 """Steps between polls of the backend while no answer is due; enough to keep a judge busy at no measurable cost."""
@@ -85,19 +86,28 @@ class QuestionAccount(NamedTuple):
         return self.plus(QuestionAccount(answer.usage, int(bool(answer.failure)), 1))
 
 
+Keep = Callable[[int, Sequence[AnswerRecord]], None]
+"""Keeps the answers to a question of a seed row."""
+
+
+def keep_none(row: int, records: Sequence[AnswerRecord]) -> None:
+    """Do nothing, because the run keeps no answers."""
+
+
 class QuestionQueue:
     """All questions of a worker to one role, queued per seed in the order in which they were asked."""
 
     def __init__(
         self, runs: Sequence[str], delay: int | None, backend: Backend, halts: bool = False, role: str = "judge",
-        kind: str = "judge", follows_solver: bool = False, clips: bool = False,
+        kind: str = "judge", follows_solver: bool = False, clips: bool = False, keep: Keep = keep_none,
     ) -> None:  # fmt: skip
         """`runs`: CELL/SEED of each seed row; `halts`: whether the backend may stop answering, for a spent budget or an
         absent person; `kind`: kind of the part in this role; `follows_solver`: whether the backend is an oracle that
-        receives solvers; `clips`: whether the questions are clips to be judged."""
+        receives solvers; `clips`: whether the questions are clips to be judged; `keep`: receives what is to be kept of
+        each answer, in the order in which the run takes answers."""
         self._runs, self._delay, self._halts, self.role, self.kind = runs, delay, halts, role, kind
         self.follows_solver, self.clips = follows_solver, clips
-        self._backend = backend
+        self._backend, self._keep = backend, keep
         self._flight: list[list[tuple[Ticket, Question]]] = [[] for _ in runs]
         self._ordinals = [0] * len(runs)
         self._scoped: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(runs))
@@ -139,6 +149,8 @@ class QuestionQueue:
         answer, seconds = self._backend.take(ticket, stop)
         self.waited += seconds
         self.accounts[row] = self.accounts[row].with_answer(answer)
+        if answer.records:
+            self._keep(row, answer.records)
         return answer
 
     def begin_scopes(self) -> None:

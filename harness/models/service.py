@@ -29,6 +29,8 @@ import numpy as np
 from guidebench.harness.errors import BudgetReached, MissingCall, NoMemory, UserError, count, in_role
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Dialogue, Question, Unusable
+from guidebench.harness.models import answer_records
+from guidebench.harness.models.backends.placebo import PLACEBO, PlaceboModels, read_pool
 from guidebench.harness.models.backends.scripted import ScriptedModel
 from guidebench.harness.models.calls import Answer, Call, JudgeCall, Model, Ticket, Usage
 from guidebench.harness.models.hosts.client import HostedModel
@@ -44,6 +46,7 @@ from guidebench.harness.models.messages import (
 from guidebench.harness.models.questions import Memory
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.arrays import Declared
+from guidebench.harness.records.answers import QUESTION, AnswerRecord
 from guidebench.harness.records.leases import Fenced
 
 FromWorker = tuple[Ticket, Question] | Publish | Farewell | Exception
@@ -225,15 +228,7 @@ async def _answer(
 ) -> None:  # fmt: skip
     message: FromProcess
     try:
-        drawing, frames = 0.0, None
-        if question.snapshots is not None:
-            frames, drawing = await asyncio.get_running_loop().run_in_executor(hand, studio.draw, question)
-        voice = studio.dialogues[ticket.role]
-        if voice.dialogue is not None:
-            answer = await _converse(voice, voice.dialogue, desk, frames, ticket, question)
-        else:
-            assert frames is not None, "a clip has snapshots"
-            answer = await desk.answer(JudgeCall(frames, voice.prompt), ticket)
+        answer, drawing = await _answered(assignment.answers, studio, desk, ticket, question, hand)
         message = Served(ticket, answer, drawing, Memory.of_process() if hosted is None else hosted.memory)
     except BudgetReached as reached:
         message = reached
@@ -247,14 +242,39 @@ async def _answer(
     _send(connection, message)
 
 
+async def _answered(
+    keeps: bool, studio: Studio, desk: Answerer, ticket: Ticket, question: Question, hand: ThreadPoolExecutor
+) -> tuple[Answer, float]:
+    """Return the answer to a question, and the seconds of drawing. `keeps`: whether it carries records."""
+    voice, drawing, frames = studio.dialogues[ticket.role], 0.0, None
+    kind = JudgeCall.kind if voice.dialogue is None else QUESTION
+    if isinstance(desk, PlaceboModels) and desk.answers_whole(ticket.role, kind):
+        shape = None if voice.array is None else (len(question.key), *voice.array.spec.shape)
+        answer = desk.answer_question(question, kind, ticket, voice.dialogue, shape)
+    else:
+        if question.snapshots is not None:
+            frames, drawing = await asyncio.get_running_loop().run_in_executor(hand, studio.draw, question)
+        if voice.dialogue is not None:
+            return await _converse(voice, voice.dialogue, desk, frames, ticket, question, keeps), drawing
+        assert frames is not None, "a clip has snapshots"
+        answer = await desk.answer(JudgeCall(frames, voice.prompt), ticket)
+    if keeps and not answer.failure:
+        answer = answer._replace(records=(answer_records.of_question(question, answer.value, kind),))
+    return answer, drawing
+
+
 async def _converse(
-    voice: RoleDialogue, dialogue: Dialogue, desk: Answerer, frames: Array | None, ticket: Ticket, question: Question
-) -> Answer:
+    voice: RoleDialogue, dialogue: Dialogue, desk: Answerer, frames: Array | None, ticket: Ticket, question: Question,
+    keeps: bool = False,
+) -> Answer:  # fmt: skip
     """Run a dialogue and return its value with the usage of all its calls; if it returns None or `Unusable`, the
     question has failed, with the kind of its last failed call, else `malformed`. Raise UserError for an array that
     differs from the asking part's declaration."""
     answers: dict[int, Answer] = {}
+    records: dict[int, AnswerRecord] = {}
     begun = itertools.count()
+    asking = desk.about(question) if isinstance(desk, PlaceboModels) else desk
+    digest = answer_records.question_digest(question) if keeps else ""
 
     async def ask(call: Call) -> Answer:
         if (number := next(begun)) >= dialogue.calls:
@@ -263,8 +283,10 @@ async def _converse(
                 f"it says it makes; correct its `calls`"
             )
         ticket_of_call = ticket._replace(ordinal=ticket.ordinal * dialogue.calls + number)
-        answers[number] = await desk.answer(voice.sampled(call), ticket_of_call)
-        return answers[number]
+        answers[number] = reply = await asking.answer(voice.sampled(call), ticket_of_call)
+        if keeps and not reply.failure:
+            records[number] = answer_records.of_call(ticket.role, digest, call, reply.value)
+        return reply
 
     value, wrong = await dialogue(_read(question, voice.speaker), frames, ask), ""
     unusable = isinstance(value, Unusable)
@@ -280,7 +302,8 @@ async def _converse(
     billed = functools.reduce(Usage.plus, (answer.billed for answer in ordered), Usage())
     failures = [] if wrong else [answer.failure for answer in ordered if answer.failure]
     failure = (failures or ["malformed"])[-1] if value is None or unusable else ""
-    return Answer(value, failure, usage, billed, {"message": wrong} if wrong else {})
+    detail = {"message": wrong} if wrong else {}
+    return Answer(value, failure, usage, billed, detail, tuple(records[number] for number in sorted(records)))
 
 
 def _read(question: Question, speaker: str) -> Any:
@@ -353,6 +376,9 @@ def make_answerer(assignment: Assignment, hand: ThreadPoolExecutor, hosted: Host
     """Return the object that answers the calls: hand-written models, or a foundation model behind a desk. `hosted`: the
     model in another process, if it is not loaded here."""
     config = build_part(assignment.model)
+    if config.backend == PLACEBO:
+        sources = {role: build_part(voice.model) for role, voice in assignment.voices.items()}
+        return PlaceboModels({role: read_pool(config.source, role, config.digest) for role, config in sources.items()})
     if config.backend == "scripted":
         return DirectModels(
             {role: _scripted(assignment, voice.model, hand) for role, voice in assignment.voices.items()}

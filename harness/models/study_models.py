@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from guidebench.harness.models.grants import Grants
 
 BUDGET = "budget.json"
+HAND_WRITTEN = ("scripted", "oracle", "placebo")
+"""Backends of models that are no foundation models."""
 LOADING = 900.0
 """Seconds that a model may take to load before its process counts as hung."""
 NOT_THE_MODEL = ("delay", "prompt", "temperature", "max_tokens")
@@ -53,9 +55,9 @@ def folder(study: Path) -> Path:
 
 
 def is_recorded(model: Any) -> bool:
-    """Return whether calls to a model are recorded: a foundation model's are; hand-written code and oracles are
-    instant, free and deterministic. `model`: built configuration of a judge, chat or embedder, or None."""
-    return getattr(model, "backend", "scripted") not in ("scripted", "oracle")
+    """Return whether calls to a model are recorded: a foundation model's are; hand-written code, oracles and
+    placebos are instant, free and deterministic. `model`: built configuration of a judge, chat or embedder, or None."""
+    return getattr(model, "backend", "scripted") not in HAND_WRITTEN
 
 
 def is_local(model: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
-from guidebench.harness.parts import AskingPart, ModelPart, Part
+from guidebench.harness.parts import EVERY_CALL, AskingPart, ModelPart, Part
 
 if TYPE_CHECKING:
     from guidebench.harness.plan.names import Chosen
@@ -22,6 +22,8 @@ USUAL: Mapping[str, str] = {"judge": "judge", "chat": "chat", "embedder": "embed
 
 def answered(kind: str, config: ModelPart | type[ModelPart]) -> tuple[str, ...]:
     """Return the kinds of calls that a model answers. `kind`: the model's kind of part."""
+    if config.answers == EVERY_CALL:
+        return tuple(registry.names("call"))
     return config.answers or (USUAL[kind],)
 
 

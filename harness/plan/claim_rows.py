@@ -9,7 +9,7 @@ from pathlib import Path
 from guidebench.harness import claims, settings
 from guidebench.harness.claims import Claims, Row, key_of
 from guidebench.harness.errors import UserError
-from guidebench.harness.execution import Execution
+from guidebench.harness.execution import Execution, Models
 from guidebench.harness.plan import matrix
 from guidebench.harness.plan.grammar import Override, parse
 from guidebench.harness.plan.matrix import Plan
@@ -108,7 +108,7 @@ def _check_trend(number: int, first: Row, second: Row | None, row: Plan) -> None
 
 def is_execution_word(key: str) -> bool:
     """Return whether a word says how a study is executed."""
-    section = key.partition(".")[0]
-    if key in (CLAIMS, LOOK):
-        return True
-    return section in matrix.NESTED.values() if "." in key else key in settings.fields(Execution)
+    section, _, name = key.partition(".")
+    if section == "models":
+        return name in settings.fields(Models)
+    return section in matrix.NESTED.values() if name else key in (CLAIMS, LOOK, *settings.fields(Execution))

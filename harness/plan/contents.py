@@ -62,7 +62,7 @@ class Digests:
             setting = cell.settings[key]
             if setting.layer == COMMAND and setting.value is None:
                 continue
-            digest = self._digest_of(part)
+            digest = self._digest_of(part, file_part.role)
             if digest is None:
                 unidentified += [file_part] if setting.value is None else []
                 continue
@@ -83,10 +83,11 @@ class Digests:
                 filled = replace(filled, settings={**filled.settings, f"{file_part.role}.{DIGEST}": value})
         return filled
 
-    def _digest_of(self, part: FilePart) -> str | None:
-        place = (type(part), *(getattr(part, name) for name in part.file_settings))
+    def _digest_of(self, part: FilePart, role: str) -> str | None:
+        by_role = type(part).content_in is not FilePart.content_in
+        place = (type(part), role if by_role else "", *(getattr(part, name) for name in part.file_settings))
         if place not in self._content:
-            self._content[place] = part.content()
+            self._content[place] = part.content_in(role)
         return self._content[place]
 
     def _digest_on_record(self, cell: Cell, file_part: Chosen) -> Value | None:

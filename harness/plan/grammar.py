@@ -14,7 +14,7 @@ from guidebench.harness.plan import config
 NAME_KEYS = ("suite", "task", "method", "profile", config.DIFFICULTY, config.MODELS, "seeds", config.PRETRAINING)
 KINDS = registry.PARTS
 """Kinds of part; each is also the name of a role."""
-PATHS = ("output", "against", "claims", "models.cassette")
+PATHS = ("output", "against", "claims", "models.cassette", "models.placebo")
 MOST_VALUES = 100_000
 """Maximum number of values of a range; more is assumed to be a typing error."""
 EXAMPLE = "for example: suite=minigrid_doorkey method=uer profile=quick seeds=3"

@@ -162,7 +162,7 @@ def plan(overrides: Sequence[str], shared: Layer = NOTHING) -> Plan:
     nested: dict[str, dict[str, Any]] = {section: {} for section in NESTED.values()}
     for key in [*by_key]:
         section, _, name = key.partition(".")
-        if name and section in nested:
+        if name and section in nested and not _is_argument(key):
             nested[section][name] = _plain(by_key.pop(key))
         elif key in execution_fields:
             execution_values[key] = settings.check(execution_fields[key], _plain(by_key.pop(key)), key)
@@ -226,7 +226,11 @@ def _words(by_key: Mapping[str, Override], others: Sequence[str] = (), prefix: s
     for key, override in by_key.items():
         if key.startswith(PREFIX):
             before[key.removeprefix(PREFIX)] = override._replace(key=key.removeprefix(PREFIX))
-        elif (key in NAME_KEYS and not (prefix and key in NOT_OF_STAGES)) or (prefix and key == config.KEEPS):
+        elif (
+            (key in NAME_KEYS and not (prefix and key in NOT_OF_STAGES))
+            or (prefix and key == config.KEEPS)
+            or _is_argument(key)
+        ):
             names[key] = override
         elif "." in key:
             setting_words[key] = override
@@ -249,6 +253,30 @@ def _words(by_key: Mapping[str, Override], others: Sequence[str] = (), prefix: s
     return Words(names, parts, setting_words, stage=stage)
 
 
+def _is_argument(key: str) -> bool:
+    """Return whether a word is `models.SET`, which names what a set of models takes (`ModelSet.takes`)."""
+    section, _, name = key.partition(".")
+    return section == config.MODELS and name not in settings.fields(Models) and name in registry.names("model_set")
+
+
+def _sets(names: Mapping[str, Override]) -> list[NamedSet]:
+    """Return the sets of models that a command names, with what they take; one without a name if it names none. Raise
+    UserError for an unknown set, for one without what it takes, and for the word of a set that is not named."""
+    set_names = _names(names, config.MODELS, ("",))
+    arguments = {key.partition(".")[2]: _names(names, key, ()) for key in names if _is_argument(key)}
+    for name in filter(None, set_names):
+        takes = registry.get("model_set", name).takes
+        if takes and name not in arguments:
+            raise UserError(f"{config.MODELS}={name} is given without {config.MODELS}.{name}={takes}; add it")
+    for name, places in arguments.items():
+        word = f"{config.MODELS}.{name}={places[0]}"
+        if not registry.get("model_set", name).takes:
+            raise UserError(f"{word} is given, and the set of models {name!r} takes nothing; leave it out")
+        if name not in set_names:
+            raise UserError(f"{word} is given without {config.MODELS}={name}; add it, or leave out {word}")
+    return [NamedSet(name, place) for name in set_names for place in arguments.get(name, ("",))]
+
+
 def _present(by_key: Mapping[str, Override]) -> list[str]:
     """Return the settings that the cells of a faulty command would have; [] if its names cannot be resolved."""
     parts = {*KINDS, *registry.roles()}
@@ -260,7 +288,7 @@ def _present(by_key: Mapping[str, Override]) -> list[str]:
             for method in _names(words.names, "method", (registry.get("suite", suite).method,)):
                 for level in words.on_suite(suite):
                     for profile, tasks in _protocols(level, suite):
-                        for combination in _named(suite, tasks[:1], method, profile, level.parts, ("",)):
+                        for combination in _named(suite, tasks[:1], method, profile, level.parts, (NamedSet(),)):
                             present |= dict.fromkeys(config.base_settings(combination.names))
         return [*present]
     return []
@@ -297,6 +325,15 @@ def parse_seeds(override: Override) -> tuple[int, ...]:
     if repeated:
         raise UserError(f"seeds={settings.show(value)}: seed {repeated[0]} is repeated; name each seed once")
     return tuple(value)
+
+
+class NamedSet(NamedTuple):
+    """A set of models as a command names it."""
+
+    name: str = ""
+    """Its name, or "" for the one that is usual in the profile."""
+    argument: str = ""
+    """What `models.NAME=` names."""
 
 
 class _Combination(NamedTuple):
@@ -408,11 +445,7 @@ def _combined(
 ) -> list[_Combination]:
     """Return every combination of parts of a method on these tasks, and note the words that set something in them."""
     registry.get("method", method)
-    sets = _names(words.names, config.MODELS, ("",))
-    for name in sets:
-        if name:
-            registry.get("model_set", name)
-    combinations = list(_named(suite, tasks, method, profile, words.parts, sets))
+    combinations = list(_named(suite, tasks, method, profile, words.parts, _sets(words.names)))
     for names, chosen, *_ in combinations:
         present = config.base_settings(names)
         usage.settings |= set(present)
@@ -486,7 +519,7 @@ def _with_stages(
     carried_parts = {
         role: Override(role, (name,), False) for role, name in combination.chosen.items() if role in carried_roles
     }
-    sets = {config.MODELS: Override(config.MODELS, (combination.models,), False)} if combination.models else {}
+    sets = _carried_sets(combination, stage_words.names)
     all_words = Words(
         stage_words.names,
         {**carried_parts, **parts, **stage_words.parts},
@@ -521,6 +554,17 @@ def _with_stages(
             yield usage.digests.identified(replace(cell, stage=stage, keeps=keeps))
 
 
+def _carried_sets(combination: _Combination, stage: Mapping[str, Override]) -> dict[str, Override]:
+    """Return the words by which a stage takes over the set of models of its cell, as far as it names none. `stage`: the
+    names of the stage."""
+    models, argument = combination.models, combination.stand_ins.argument
+    if not models or models not in _names(stage, config.MODELS, (models,)):
+        return {}
+    word = f"{config.MODELS}.{models}"
+    taken = {config.MODELS: models, **({word: argument} if argument else {})}
+    return {key: Override(key, (name,), False) for key, name in taken.items()}
+
+
 def _kept_parameters(names: Mapping[str, Override]) -> Iterable[tuple[str, ...]]:
     """Yield the beginnings of the names of the parameters that runs keep of their stage's policy, one tuple for each
     value that a command sweeps. Raise UserError for a value that is no list of texts."""
@@ -545,7 +589,7 @@ def _too_many() -> UserError:
 
 
 def _named(
-    suite: str, tasks: Iterable[str], method: str, profile: str, parts: Mapping[str, Override], sets: Iterable[str]
+    suite: str, tasks: Iterable[str], method: str, profile: str, parts: Mapping[str, Override], sets: Sequence[NamedSet]
 ) -> Iterable[_Combination]:
     """Return every combination of the parts and sets of models that the command line names for a method, on each
     task."""
@@ -556,8 +600,8 @@ def _named(
         for role, name in chosen.items():
             if role in KINDS:
                 registry.get(role, name)
-        for task, models in itertools.product(tasks, sets):
-            filled = roles.fill(suite, task, method, profile, chosen, models)
+        for task, (models, argument) in itertools.product(tasks, sets):
+            filled = roles.fill(suite, task, method, profile, chosen, models, argument)
             names = Names(suite, task, method, profile, filled.parts)
             cell_parts = {role: name for role in chosen if (name := names.part(role))}
             combination = _Combination(names, cell_parts, models, filled.settings, filled.stand_ins)

@@ -57,6 +57,8 @@ class StandIns(NamedTuple):
     """Name of the set, which fills the roles that the command leaves open; "" for the usual one of the profile."""
     roles: tuple[tuple[str, str], ...] = ()
     """Each such role and the set that stands in, or "" where none has a part, in the order of the cell's parts."""
+    argument: str = ""
+    """What the word `models.SET=` names."""
 
     def among(self, roles: Collection[str]) -> StandIns:
         """Return the stand-ins of these roles only."""

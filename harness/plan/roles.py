@@ -36,14 +36,16 @@ def parts_of(
     return fill(suite, task, method, profile, chosen, models).parts
 
 
-def fill(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, str], models: str = "") -> Roles:
+def fill(
+    suite: str, task: str, method: str, profile: str, chosen: Mapping[str, str], models: str = "", argument: str = ""
+) -> Roles:
     """Fill every role of a cell.
 
     `chosen`: role -> name, for parts that the command names; a name means the part that is registered for the role, if
-    there is one (`registry.meant`). `models`: the set of models, or "" for the one that is usual in the profile. A role
-    in which no set has a part gets the method's own, since perhaps nothing asks it; `config.validate` refuses it
-    otherwise. Raise UserError for an unknown name, two parts that need one role for different kinds, and a role that
-    nothing fills.
+    there is one (`registry.meant`). `models`: the set of models, or "" for the one that is usual in the profile;
+    `argument`: what `models.SET=` names. A role in which no set has a part gets the method's own, since perhaps nothing
+    asks it; `config.validate` refuses it otherwise. Raise UserError for an unknown name, two parts that need one role
+    for different kinds, and a role that nothing fills.
     """
     recipe: Method = registry.get("method", method)
     home = registry.get("suite", suite)
@@ -69,7 +71,7 @@ def fill(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, 
             continue
         name = chosen.get(role, "")
         if not name and kind in registry.MODELS:
-            filling = model_sets.filling(models, OpenRole(role, kind, asker, recipe, suite, task))
+            filling = model_sets.filling(models, OpenRole(role, kind, asker, recipe, suite, task, argument))
             if filling is not None:
                 name = filling.part
                 settings |= filling.settings
@@ -95,7 +97,7 @@ def fill(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, 
             )
     parts = tuple(sorted((part for part, _ in filled.values()), key=lambda p: (registry.KINDS.index(p.kind), p.role)))
     standing = tuple((part.role, instead[part.role]) for part in parts if part.role in instead)
-    return Roles(parts, settings, StandIns(models, standing))
+    return Roles(parts, settings, StandIns(models, standing, argument))
 
 
 def unfilled(models: str, role: str, kind: str, method: str, suite: str) -> UserError:

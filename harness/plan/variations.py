@@ -196,7 +196,9 @@ def _varied(cell: Cell, layer: Layer, source: str, digests: Digests) -> Cell:
     layer = {key: value for key, value in layer.items() if key != PRETRAINING and not key.startswith(PREFIX)}
     swapped = {role: name for role, name in layer.items() if "." not in role}
     parts = {part.role: part.name for part in names.parts} | swapped
-    filled = roles.fill(names.suite, names.task, names.method, names.profile, parts, cell.stand_ins.models)
+    filled = roles.fill(
+        names.suite, names.task, names.method, names.profile, parts, cell.stand_ins.models, cell.stand_ins.argument
+    )
     names = names._replace(parts=filled.parts)
     if missing := next((role for role in swapped if not names.part(role)), None):
         raise UserError(

@@ -133,7 +133,7 @@ ASKING: Mapping[str, Mapping[str, Log]] = {
     }
 }
 """Kind of part -> the logs that the engine writes about questions to parts of that kind; of a judge, about clips."""
-RESERVED = ("evaluations", *LOGS, *(name for logs in ASKING.values() for name in logs))
+RESERVED = ("evaluations", "model_answers", *LOGS, *(name for logs in ASKING.values() for name in logs))
 """Log names that parts must not declare."""
 
 ENOUGH_ANSWERED = 0.9

@@ -28,7 +28,9 @@ from guidebench.harness.models.calls import Answer, Ticket, Usage
 from guidebench.harness.models.questions import Backend, QuestionAccount
 from guidebench.harness.parts import AskingPart
 from guidebench.harness.plan.config import Cell
+from guidebench.harness.records import answers as answer_files
 from guidebench.harness.records import role_counts
+from guidebench.harness.records.answers import AnswerLog, AnswerRecord
 from guidebench.harness.records.files import Rows, sync, write_bytes
 from guidebench.harness.records.leases import Fenced, Lease
 from guidebench.harness.records.role_counts import RoleCount
@@ -56,6 +58,8 @@ class RunJournal:
             run.hide()  # remove the live file of a killed worker
         self._identities = [Identity(**self._identity(seed)) for seed in job.seeds]
         self._rows: list[dict[str, Rows]] = []
+        self._answer_logs: list[AnswerLog] = []
+        """One for each run, if the runs keep the answers of their models."""
         self._dropped: set[int] = set()
         self._score: list[float | None] = [run.read().get("score") for run in self.runs]
         self._messaged_at = self._live_at = 0.0
@@ -79,6 +83,13 @@ class RunJournal:
             self._score[number] = self._score[number] if offset else None
             names = ("evaluations", *LOGS, *self._cell.logs)
             self._rows.append({name: Rows(run.path / f"{name}.jsonl", int(offset.get(name, 0))) for name in names})
+            if self._job.answers and self._cell.models:
+                self._answer_logs.append(AnswerLog(run.path, int(offset.get(answer_files.LINES, 0))))
+
+    def answered(self, row: int, records: Sequence[AnswerRecord]) -> None:
+        """Keep the answers to a question of a seed."""
+        if row not in self._dropped:
+            self._answer_logs[row].add(records)
 
     def evaluated(self, step: int, results: Sequence[Result]) -> None:
         for result in results:
@@ -188,6 +199,8 @@ class RunJournal:
             if number in self._dropped:
                 continue
             offsets = {name: rows.flush() for name, rows in self._rows[number].items()}
+            if self._answer_logs:
+                offsets[answer_files.LINES] = self._answer_logs[number].flush()
             checkpoints.save(run.path, step, {"offsets": offsets, "loop": states(number)}, self._leases[number].fence)
             run.update(status="running", step=step, score=self._score[number])
 
@@ -244,12 +257,17 @@ class RunJournal:
             for rows in self._rows[number].values():
                 rows.flush()
                 rows.close()
+            if self._answer_logs:
+                self._answer_logs[number].flush()
+                self._answer_logs[number].close()
             if number in self._dropped:
                 continue
             fence = self._leases[number].fence
             to_parquet(run.path / "evaluations.jsonl", run.path / "evaluations.parquet", self._columns, fence)
             for name, log in compacted(self._cell).items():
                 log_to_parquet(run.path / f"{name}.jsonl", run.path / f"{name}.parquet", log, fence)
+            if self._answer_logs:
+                answer_files.write(run.path, fence)
             policy = {name: np.ascontiguousarray(value) for name, value in agent.parameters(number).items()}
             write_bytes(run.path / "policy.safetensors", save(policy), fence)
             run.update(status="finished", step=self._cell.steps, score=self._score[number], error=None)
@@ -294,6 +312,8 @@ class RunJournal:
         for files in self._rows:
             for rows in files.values():
                 rows.close()
+        for log in self._answer_logs:
+            log.close()
         for run, lease in zip(self.runs, self._leases, strict=True):
             if lease.held():
                 run.hide()
@@ -327,6 +347,7 @@ def tidy(run: RunDirectory, cell: Cell, keep_replay: bool) -> None:
         checkpoints.drop_after(run.path, -1)
     for name in compacted(cell):
         (run.path / f"{name}.jsonl").unlink(missing_ok=True)
+    (run.path / f"{answer_files.LINES}.jsonl").unlink(missing_ok=True)
     (run.path / "evaluations.jsonl").unlink(missing_ok=True)
 
 

@@ -49,6 +49,11 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
         (cell.section(part.role), part.kind, part.role) for cell in checked_cells for part in cell.models
     )
     models = {use: use[0] for use in uses if study_models.is_recorded(use[0])}
+    for part, kind, role in uses:
+        if study_models.is_recorded(part) or not isinstance(part, FilePart):
+            continue
+        if not tried(lambda part=part, kind=kind, role=role: _ready(part, kind, role)):  # type: ignore[misc]
+            unready.add(role)
     tried(lambda: consultable(plan.execution.models, checked_cells))
     study = StudyDirectory(directory)
     runs = [
@@ -74,6 +79,20 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     ids = [cell.id for cell in plan.trained]
     reasons |= dict.fromkeys(filter(None, (contents.changed(cell, directory, ids) for cell in plan.trained)))
     return list(reasons)
+
+
+def _ready(model: Any, kind: str, role: str) -> None:
+    """Raise UserError, with the role, if a model is not ready."""
+    try:
+        model.ready()
+    except UserError as error:
+        raise UserError(in_role(str(error), kind, role)) from None
+
+
+def warnings(plan: Plan) -> list[str]:
+    """Return what the models of a plan warn of, each once (`ModelPart.warning`)."""
+    models = dict.fromkeys((cell.section(part.role), part.role) for cell in plan.trained for part in cell.models)
+    return [*dict.fromkeys(filter(None, (model.warning(role) for model, role in models)))]
 
 
 def recorded(role: str, model: Any, models: Models, directory: Path) -> None:

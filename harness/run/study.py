@@ -144,6 +144,8 @@ def carry_out(
         _check_disk(plan, jobs, len(places), directory, _gather(plan, jobs, study))
         _check_models(plan, jobs, directory)
         _warn_of_budget(plan, jobs, study, watch)
+        for warning in readiness.warnings(plan) if jobs else ():
+            watch(Event(jobs[0], "notice", {"error": warning}))
         _contact(plan, jobs, places[0].device, directory, watch)
         _demonstrate(plan, jobs, study, watch)
         _check_parts(plan, jobs, study)
@@ -255,6 +257,7 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
                     checkpoint_every=execution.checkpoint_every,
                     probes=execution.probes,
                     keep_replay=execution.keep_replay,
+                    answers=execution.answers,
                     env_workers=execution.env_workers,
                     silent_after=execution.silent_after,
                     pack=execution.pack,

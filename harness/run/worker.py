@@ -220,7 +220,7 @@ def _train(
         for roles in process_groups(cell, roles_with_questions):
             backend = backend_of(roles, job, cell, build, stopping)
             backends |= dict.fromkeys(roles, backend)
-        every, now = question_queues(backends, job, cell), cell.consulted
+        every, now = question_queues(backends, job, cell, journal.answered), cell.consulted
         asks = {role: every[role] for role in every if role not in now}
         evaluation = build.parts["evaluation"]
         loading = datasets.loading(cell, job.seeds)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from guidebench.baselines.conversing import Misread, converse
+from guidebench.baselines.conversing import Misread, converse, unlike
 from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.models.calls import AskModel
 from guidebench.harness.texts import JSON
@@ -54,6 +54,14 @@ class PerformerDialogue:
         reply = next(str(message.content[0]) for message in reversed(outcome.messages) if message.role == "assistant")
         answer = {"action": outcome.value or "", "faults": faults, "said": one_line(reply[:LONGEST])}
         return answer if outcome.value else Unusable(answer)
+
+    def misfit(self, content: Any, frames: int, answer: Any) -> str:
+        """Return why an answer to another question cannot answer this one, or "": its action is not possible now."""
+        possible = [self._actions[number] for number in content["possible"]]
+        possible += [prompts.DONE] if content["may_end"] else []
+        texts = {"type": "array", "items": {"type": "string"}}
+        fields = {"action": {"enum": possible}, "faults": texts, "said": {"type": "string"}}
+        return unlike(answer, {"type": "object", "properties": fields})
 
 
 def named(reply: str, possible: Sequence[str], actions: Sequence[str], may_end: bool) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from guidebench.baselines.conversing import LONGEST, Misread, converse, first_object
+from guidebench.baselines.conversing import LONGEST, Misread, converse, first_object, unlike
 from guidebench.harness import texts
 from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.models.calls import AskModel, ChatCall, Message
@@ -17,6 +17,19 @@ LOGGED = 2_000
 """Most characters of a model's text in logs and in later prompts (choice: a page)."""
 PARTS = re.compile(r"^[ \t*#>-]*(strengths|weaknesses|revised plan)\b[^:\n]*:?[* ]*", re.IGNORECASE | re.MULTILINE)
 NONE = ("", "none", "no weaknesses", "n/a")
+TEXT: Mapping[str, Any] = {"type": "string"}
+STEPS: Mapping[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "array", "prefixItems": [TEXT, {"type": "integer", "minimum": 1}], "minItems": 2, "maxItems": 2,
+    },
+}  # fmt: skip
+"""The form of a plan in an answer (`stored`)."""
+
+
+def _object(**fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the form of an object with exactly these fields."""
+    return {"type": "object", "properties": fields, "additionalProperties": False}
 
 
 def one_line(text: str) -> str:
@@ -83,6 +96,12 @@ class PlannerDialogue:
         plan_record = {"plan": stored(plan), "thoughts": thoughts, "fault": outcome.fault, "retries": outcome.retries}
         return Unusable(plan_record) if outcome.fault else plan_record
 
+    def misfit(self, content: Any, frames: int, answer: Any) -> str:
+        """Return why an answer to another question cannot answer this one, or "": one names a target, the other a
+        plan."""
+        fields = {"target": TEXT} if "history" in content else {"plan": STEPS, "thoughts": TEXT}
+        return unlike(answer, _object(**fields, fault=TEXT, retries={"type": "integer"}))
+
     async def _inferred(self, message: Message, ask: AskModel) -> dict[str, Any] | Unusable | None:
         outcome = await converse(ask, (message,), target, prompts.target_reminder, self._retries)
         if outcome.fault == "failed":
@@ -119,6 +138,10 @@ class ReflectorDialogue:
         answer = reflection(str(outcome.value), vocabulary, self._longest)
         blank = not str(outcome.value).strip()
         return Unusable(answer) if blank or (self._revised and answer["fault"]) else answer
+
+    def misfit(self, content: Any, frames: int, answer: Any) -> str:
+        """Return why an answer to another question cannot answer this one, or "": it is no reflection."""
+        return unlike(answer, _object(strengths=TEXT, weaknesses=TEXT, plan=STEPS, fault=TEXT))
 
 
 def target(reply: str) -> str:

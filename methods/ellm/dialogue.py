@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from guidebench.baselines.conversing import unlike
 from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.models.calls import AskModel, ChatCall, Message
 from guidebench.methods.ellm.goals import Words, read
@@ -83,3 +84,7 @@ class GoalsDialogue:
         goals = [*outcome.value["goals"]]
         usable = not goals or read(goals, self._deeds, self._words, self._most, self._formed).goals
         return goals if usable else Unusable(goals)
+
+    def misfit(self, content: Any, frames: int, answer: Any) -> str:
+        """Return why an answer to another question cannot answer this one, or "": it is no list of goals."""
+        return unlike(answer, SCHEMA["properties"]["goals"])

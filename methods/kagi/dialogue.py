@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from guidebench.baselines.conversing import converse
+from guidebench.baselines.conversing import converse, unlike
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import AskModel
 from guidebench.methods.kagi import prompts, questions, reading
@@ -33,3 +33,16 @@ class WaypointDialogue:
 
         outcome = await converse(ask, (prompts.message(question, frames[0]),), read, prompts.reminder, self._retries)
         return None if outcome.value is None else outcome.value | {"retries": outcome.retries}
+
+    def misfit(self, content: Any, frames: int, answer: Any) -> str:
+        """Return why an answer to another question cannot answer this one, or "": it selects a point that this question
+        does not have, or its waypoints are of other views."""
+        question = questions.read(content)
+        grasp, target = (
+            {"type": "integer", "minimum": 1, "maximum": len(points)} for points in question.candidates
+        )  # fmt: skip
+        length = 2 + question.grid.heights
+        waypoint = {"type": "array", "items": {"type": "number"}, "minItems": length, "maxItems": length}
+        fields = {"grasp": grasp, "target": target, "waypoints": {"type": "array", "items": waypoint, "minItems": 1},
+                  "blocks": {"type": "array"}, "retries": {"type": "integer"}}  # fmt: skip
+        return unlike(answer, {"type": "object", "properties": fields})

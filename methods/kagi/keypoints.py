@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from guidebench.baselines.conversing import unlike
 from guidebench.harness.interfaces import Array, Drawer
 from guidebench.harness.models.calls import AskModel, Json, SegmentCall
 from guidebench.harness.models.calls.segment import mask_of, overlap
@@ -45,6 +46,14 @@ class Keypoints:
         image = np.ascontiguousarray(views(frames).above[0])
         outcome = await ask(SegmentCall(image, spread(len(image), self._grid), str(content["instruction"])))
         return None if outcome.failure else chosen(outcome.value, len(image), self._quality)
+
+    def misfit(self, content: Any, frames: int, answer: Any) -> str:
+        """Return why an answer to another question cannot answer this one, or "": it holds no points."""
+        share = {"type": "number", "minimum": 0, "maximum": 1}
+        points = {"type": "array", "minItems": 1, "maxItems": 9,
+                  "items": {"type": "array", "items": share, "minItems": 2, "maxItems": 2}}  # fmt: skip
+        fields = {"grasp": points, "target": points, "objects": {"type": "integer"}}
+        return unlike(answer, {"type": "object", "properties": fields})
 
 
 def spread(size: int, grid: int) -> tuple[tuple[float, float], ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guidebench.baselines.conversing import Misread, converse, filled, first_object
+from guidebench.baselines.conversing import Misread, converse, filled, first_object, unlike
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import AskModel, Message
 
@@ -49,6 +49,13 @@ class PriorDialogue:
 
         outcome = await converse(ask, (prompt,), read, reminder, self._retries)
         return None if outcome.value is None else {"weights": outcome.value[0], "unknown": outcome.value[1]}
+
+    def misfit(self, content: Any, frames: int, answer: Any) -> str:
+        """Return why an answer to another question cannot answer this one, or "": it weighs other actions."""
+        count = len(self._names)
+        numbers = {"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": count, "maxItems": count}
+        form = {"type": "object", "properties": {"weights": numbers, "unknown": {"type": "integer"}}}
+        return unlike(answer, form) or ("" if sum(answer["weights"]) > 0 else "all of its weights are 0")
 
 
 def message(content: Mapping[str, str], names: Sequence[str]) -> Message:

@@ -22,7 +22,7 @@ from guidebench.results.evaluations import Evaluations
 
 TASKS = 500
 """Most tasks of a row."""
-_INSTRUMENTS = ("scripted", "oracle")
+_INSTRUMENTS = ("scripted", "oracle", "placebo")
 _TELLS: Sequence[Callable[[CellRecord], str]] = (
     lambda cell: "",
     lambda cell: cell.learner,

@@ -42,7 +42,7 @@ DEFINITION = (
 )
 UNDEFINED = "not defined here: a baseline that never succeeded"
 """Reason of a gain over a baseline whose rate is 0."""
-SCRIPTED = ("scripted", "oracle")
+SCRIPTED = ("scripted", "oracle", "placebo")
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 

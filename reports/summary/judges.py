@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 KINDS = {
     "scripted": "hand-written for this task",
     "oracle": "privileged: it is told the task's own events",
+    "placebo": "placebo: answers given to other questions, which hold no information",
     "external": "recorded by its own script",
     "human": "a person",
 }

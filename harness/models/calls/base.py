@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 import numpy as np
 
 from guidebench.harness.models.calls.arrays import Form
+from guidebench.harness.records.answers import AnswerRecord
 from guidebench.harness.types import Array
 
 Json = Any
@@ -284,6 +285,8 @@ class Answer(NamedTuple):
     billed: Usage = Usage()
     """Usage that the model actually incurred, failed attempts included; zero for a cached answer."""
     detail: Mapping[str, float | str] = {}
+    records: tuple[AnswerRecord, ...] = ()
+    """The answers to keep of a question (`Job.answers`)."""
 
 
 AskModel = Callable[[Call], Awaitable[Answer]]

@@ -16,7 +16,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.parts import AskingPart, ModelPart, Part, SuitePart
 from guidebench.harness.recipes import Method
 
-PAPER, SCRIPTED, ORACLE = "paper", "scripted", "oracle"
+PAPER, SCRIPTED, ORACLE, PLACEBO = "paper", "scripted", "oracle", "placebo"
 
 
 def usual(profile: str) -> str:
@@ -36,6 +36,8 @@ class OpenRole(NamedTuple):
     suite: str
     """Name of the suite."""
     task: str
+    argument: str = ""
+    """What the word `models.SET=` names, for a set that takes it (`ModelSet.takes`)."""
 
     @property
     def home(self) -> SuitePart:
@@ -78,6 +80,8 @@ class ModelSet(ABC):
     """A set of models. A subclass without arguments is registered below `@register.model_set("name")`."""
 
     name: ClassVar[str]
+    takes: ClassVar[str] = ""
+    """What the set needs to be named by a second word, `models.NAME=`, such as `FILE|STUDY`; "" for nothing."""
     substitutes: ClassVar[tuple[str, ...]] = ()
     """Names of the sets of which the first that has a part stands in for a role in which this one has none."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from guidebench.baselines.conversing import converse
+from guidebench.baselines.conversing import converse, unlike
 from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.models.calls import AskModel
 from guidebench.methods.lagea.feedback import prompts, reading
@@ -52,3 +52,14 @@ class ReflectionDialogue:
         if conversation.value is None:
             return Unusable(reading.unstructured("", conversation.retries))
         return reading.reflection(conversation.value, steps, self._embedded, conversation.retries)
+
+    def misfit(self, content: Any, frames: int, answer: Any) -> str:
+        """Return why an answer to another question cannot answer this one, or "": it is no reflection, it cites steps
+        that this episode does not have, or another outcome than the one that the prompt states."""
+        if wrong := unlike(answer, reading.FORM):
+            return wrong
+        if any(step > content["steps"] for step in answer["frames"]):
+            return f"it cites a step of a longer episode, and this one has {content['steps']}"
+        stated = "success" if content["succeeded"] else "failure"
+        contradicts = self._structured and self._tell_outcome and answer["outcome"] != stated
+        return f"its outcome is {answer['outcome']}, and the attempt was a {stated}" if contradicts else ""

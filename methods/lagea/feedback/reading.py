@@ -22,6 +22,19 @@ COMMON = frozenset(("the", "of", "to", "and", "is", "it", "not", "with", "that",
 LONGEST_PROSE = 4_000
 """Most characters of feedback in free text (choice: GPT-2 reads about 4,000 characters)."""
 
+FORM: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        **{name: {"type": "string"} for name in ("text", "outcome", "code", "explanation", "fix", "summary")},
+        "secondary": {"type": "array", "items": {"type": "string"}},
+        "frames": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+        "retries": {"type": "integer"},
+        "empty": {"type": "boolean"},
+        "confidence": {"type": "number"},
+    },
+}
+"""The form of a reflection."""
+
 
 def structured(reply: str, frame_count: int, stated_outcome: bool | None = None) -> dict[str, Any]:
     """Return the feedback in a reply, the JSON object in it; text around it is ignored. `frame_count`: frames in the

@@ -1,0 +1,57 @@
+"""Makes the records of answers that a run keeps in its `answers.parquet`, and the digests of questions and calls.
+
+A digest holds what is asked and nothing of who answers: no model, no sampling settings, no prompt of a judge. So a
+question has the same digest whichever model fills the role.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Question
+from guidebench.harness.models.calls import Call, Form, arrays, image_digest
+from guidebench.harness.models.calls.base import CANONICAL
+from guidebench.harness.models.cassette_file import dumps, encoded
+from guidebench.harness.records.answers import QUESTION, AnswerRecord
+
+
+def question_digest(question: Question) -> str:
+    """Return the SHA-256 of a question's content and snapshots; what only an oracle may read is not part of it."""
+    hashed = hashlib.sha256(question.content.encode(errors="surrogatepass"))
+    if question.snapshots is not None:
+        snapshots = np.ascontiguousarray(question.snapshots)
+        hashed.update(f"\0{snapshots.dtype}{snapshots.shape}".encode())
+        hashed.update(snapshots.data)
+    return hashed.hexdigest()
+
+
+def call_digest(call: Call) -> str:
+    """Return the SHA-256 of a call as a dialogue makes it, before the model's sampling settings are set."""
+    form = {**call.form(lambda image: {"image": image_digest(image)}), "kind": call.kind}
+    return hashlib.sha256(CANONICAL.encode(form).encode()).hexdigest()
+
+
+def of_call(role: str, question: str, call: Call, value: Any) -> AnswerRecord:
+    """Return the record of a call's answer. `question`: digest of the question that the dialogue answers."""
+    return AnswerRecord(role, question, call_digest(call), call.kind, *encoded(type(call), value))
+
+
+def of_question(question: Question, value: Any, kind: str = QUESTION) -> AnswerRecord:
+    """Return the record of the answer to a question as its part gets it: an array of floats, or a JSON value. `kind`:
+    `judge` for a clip. Raise UserError for a value that JSON cannot hold."""
+    digest = question_digest(question)
+    if isinstance(value, np.ndarray):
+        return AnswerRecord(
+            question.to, digest, digest, kind, *arrays.encode(value, Form(value.dtype.name, value.ndim))
+        )
+    try:
+        return AnswerRecord(question.to, digest, digest, kind, dumps(value))
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"the model in the role {question.to!r} answered {str(value)[:80]!r}, which is no JSON value ({error}), so "
+            f"it cannot be kept; let it return numbers, texts, lists and objects, or leave out answers=true"
+        ) from None
