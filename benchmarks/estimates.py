@@ -120,12 +120,17 @@ def train(words: list[str], share: float, least: float) -> dict[str, float]:
     begins = learning_step(cell)
     until, every, step = share * cell.steps, cell.section("evaluation").every, 0
 
+    ended = False
+
     def stop() -> bool:
-        nonlocal step
+        nonlocal step, ended
+        if ended:  # a worker that saves its state asks again
+            return True
         step += 1
         if step in (1, begins) or step % every == 0:
             marks[step] = time.monotonic(), time.process_time()
-        return step % every == 0 and step >= until and step > begins and marks[step][0] - marks[1][0] >= least
+        ended = step % every == 0 and step >= until and step > begins and marks[step][0] - marks[1][0] >= least
+        return ended
 
     with tempfile.TemporaryDirectory() as directory:
         study = StudyDirectory(Path(directory))

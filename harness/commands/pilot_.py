@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness.run import pilot
 
     request = _request(args)
+    request.check()
     difficulties, costs = pilot.affordable(request, args.minutes)
     _announce(request, difficulties, costs, args.minutes)
     chosen = pilot.PilotPlan(**{**vars(request), "difficulties": difficulties})
@@ -109,10 +110,11 @@ def _request(args: argparse.Namespace) -> PilotPlan:
 
 
 def train(plan: Plan) -> Study:
-    """Train the runs of a plan, with progress on the screen."""
+    """Train the runs of a plan, with progress on the screen, but without scores."""
     from guidebench.harness.run import progress, study
 
     with progress.display(plan) as display:
+        display.shows_scores = False
         return study.carry_out(plan, display)
 
 

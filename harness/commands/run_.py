@@ -124,7 +124,7 @@ def _execute(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None],
         if comparison is not None:
             print()
             _run(comparison, [str(outcome.directory), "--against", str(plan.execution.against)])
-        _close(outcome)
+        _close(outcome, plan.claims is not None)
     if counts.questions and not args.json:
         print(unanswered.sentence(counts))
     mute = counts.questions > 0 and counts.failures == counts.questions
@@ -388,15 +388,16 @@ def _report(outcome: Study) -> None:
     _run(report, [str(outcome.directory)])
 
 
-def _close(outcome: Study) -> None:
-    """Print what this number of seeds can show, and the path of the study's page."""
+def _close(outcome: Study, has_claims: bool) -> None:
+    """Print what this number of seeds can show, and the path of the study's page. `has_claims`: whether the number of
+    seeds follows from claims, so that no other is advised."""
     finished = Counter(run.cell.id for run in outcome.runs if run.status == "finished")
     if all(run.cell.names.profile == "smoke" for run in outcome.runs):
         print(
             "\nThe profile smoke shows that everything runs. Its runs are too short to learn, so their scores say "
             "nothing about a method: profile=quick takes minutes and learns."
         )
-    elif (seeds := min(finished.values())) < ENOUGH:
+    elif not has_claims and (seeds := min(finished.values())) < ENOUGH:
         show, they_do = ("shows", "It does") if seeds == 1 else ("show", "They do")
         print(
             f"\n{count(seeds, 'seed')} {show} whether a method learns here at all, and a difference far larger than "

@@ -8,6 +8,7 @@ the answers of which placebos are made. No score of theirs is read.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -21,7 +22,7 @@ import numpy as np
 from guidebench.harness import claims, registry
 from guidebench.harness.claims import PILOT_SEEDS, Claim, Claims, ClaimScore
 from guidebench.harness.errors import UserError, count
-from guidebench.harness.plan import claim_rows, difficulties, matrix
+from guidebench.harness.plan import claim_rows, config, difficulties, matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records.files import write_json
@@ -51,7 +52,8 @@ class PilotPlan:
     """Guided methods; the first is that of the primary claim."""
     difficulties: tuple[str, ...]
     words: tuple[str, ...]
-    """Words that hold for all cells, beside suite, method and difficulty."""
+    """Words beside suite, method and difficulty: parts, sets of models, and settings, which hold for the cells that
+    have them."""
     execution: tuple[str, ...]
     """Words that say how runs are executed."""
     score: ClaimScore
@@ -64,13 +66,31 @@ class PilotPlan:
         """Return the directory of the pilot's runs and record."""
         return study.directory_of(self.plan_of(self.difficulties[0], self.baseline))
 
-    def plan_of(self, difficulty: str, method: str, *words: str, seeds: Sequence[int] = SEEDS) -> Plan:
+    def check(self) -> None:
+        """Raise UserError for a word that none of the methods has, which plans of single methods would leave out."""
+        methods = ",".join((self.baseline, *self.methods))
+        for difficulty in self.difficulties:
+            matrix.plan([f"suite={self.suite}", f"method={methods}", f"difficulty={difficulty}", *self.words])
+
+    def plan_of(self, difficulty: str, method: str, *execution: str, seeds: Sequence[int] = SEEDS) -> Plan:
         """Return the plan of a method at a difficulty."""
         output = () if any(word.startswith("output=") for word in self.execution) else (f"output={self._output}",)
-        replaced = {word.partition("=")[0] for word in words}
-        shared = [word for word in self.words if word.partition("=")[0] not in replaced]
-        cell_words = (f"suite={self.suite}", f"method={method}", f"difficulty={difficulty}", *shared)
-        return matrix.plan([*cell_words, *words, f"seeds=[{','.join(map(str, seeds))}]", *output, *self.execution])
+        row = (f"method={method}", *self.row_words(method))
+        shared = (f"suite={self.suite}", f"difficulty={difficulty}", *self.shared_words)
+        return claim_rows.row_plan(shared, row, seeds, (*execution, *output, *self.execution), Path())
+
+    @property
+    def shared_words(self) -> tuple[str, ...]:
+        """Return the words that hold for all rows: names that are no part, and settings."""
+        return tuple(word for word in self.words if not _names_part(word))
+
+    def row_words(self, method: str) -> tuple[str, ...]:
+        """Return the words of a row of this method: those that name models for the guided methods, and those that name
+        other parts for every method that learns."""
+        names = [word for word in self.words if _names_part(word)]
+        if method in REFERENCES:
+            return ()
+        return tuple(word for word in names if method in self.methods or not _names_model(word))
 
     @property
     def _output(self) -> str:
@@ -89,16 +109,31 @@ class PilotPlan:
                     f"{self.baseline}; a pilot has one cell at each difficulty, so name one task and sweep nothing"
                 )
             once = f"evaluation.every={baseline.cells[0].steps}"
-            plans[difficulty]["random"] = self.plan_of(difficulty, "random", once)
-            try:
-                plans[difficulty]["expert"] = self.plan_of(difficulty, "expert", once)
-            except UserError:  # the suite has no solver
-                continue
+            for reference in REFERENCES:
+                with contextlib.suppress(UserError):  # a suite without a solver has no expert
+                    plans[difficulty][reference] = self._reference(difficulty, reference, once)
         return plans
+
+    def _reference(self, difficulty: str, method: str, once: str) -> Plan:
+        """Return the plan of `random` or `expert`, evaluated once."""
+        seldom = [word for word in self.words if not word.startswith("evaluation.every=")]
+        return replace(self, words=(*seldom, once)).plan_of(difficulty, method)
 
     def guided_plans(self, difficulty: str) -> dict[str, Plan]:
         """Return guided method -> plan of its one run at a difficulty, which records its models' answers."""
         return {method: self.plan_of(difficulty, method, "answers=true", seeds=SEEDS[:1]) for method in self.methods}
+
+
+def _names_part(word: str) -> bool:
+    """Return whether a word names a part or a set of models, and is no setting."""
+    key = word.partition("=")[0]
+    return key in (*registry.PARTS, *registry.roles(), config.MODELS) or key.startswith(f"{config.MODELS}.")
+
+
+def _names_model(word: str) -> bool:
+    """Return whether a word names models."""
+    key = word.partition("=")[0]
+    return key.partition(".")[0] == config.MODELS or bool(registry.roles().get(key, {key}) & {*registry.MODELS})
 
 
 def joined(plans: Sequence[Plan]) -> Plan:
@@ -216,7 +251,7 @@ def words_of(request: PilotPlan, difficulty: str, cell: Cell) -> tuple[str, ...]
     words = difficulties.typed(request.suite, difficulty)
     typed = {word.partition("=")[0] for word in request.words}
     chosen = [word for word in words if word.partition("=")[0] not in typed]
-    return (f"suite={request.suite}", *chosen, *request.words)
+    return (f"suite={request.suite}", *chosen, *request.shared_words)
 
 
 def _sign(cell: Cell, score: ClaimScore) -> int:
@@ -295,13 +330,12 @@ def recommend(request: PilotPlan, levels: Sequence[Level], ranked: Sequence[Cand
 
 def _claim(request: PilotPlan, level: Level, method: str, primary: bool) -> Claim:
     """Return the claim that a guided method differs from the baseline and from its placebo."""
-    first = (f"method={method}",)
-    placebo = (
-        (*first, "models=placebo", f"{claim_rows.ANSWERS}={answers_name(method)}")
-        if _asks(request, level.name, method)
-        else None
+    first, second = ((f"method={name}", *request.row_words(name)) for name in (method, request.baseline))
+    others = [word for word in first if not _names_model(word)]
+    placebo = (*others, "models=placebo", f"{claim_rows.ANSWERS}={answers_name(method)}")
+    return Claim(
+        first, second, placebo if _asks(request, level.name, method) else None, str(request.score), "higher", primary
     )
-    return Claim(first, (f"method={request.baseline}",), placebo, str(request.score), "higher", primary)
 
 
 def answers_name(method: str) -> str:

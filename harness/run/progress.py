@@ -55,6 +55,8 @@ class Display:
         """Jobs that are running."""
         self._answers: dict[Any, Mapping[str, int]] = {}
         """Job -> number of completed questions to models, and of those without a usable answer."""
+        self.shows_scores = True
+        """Whether lines hold scores; a pilot's do not, since it may not look at those of guided methods."""
         self.forecast: Forecast | None = None
         """The forecast that the command has printed, corrected by the pace of runs."""
         self._paced: dict[Any, tuple[float, int]] = {}
@@ -88,7 +90,7 @@ class Display:
                 self._answers[_key(job)] = content["answers"]
             self._time(event)
             trained = content.get("seeds", job.seeds)  # without those that another worker trains
-            scores = content.get("score") or [None] * len(trained)
+            scores = (content.get("score") if self.shows_scores else None) or [None] * len(trained)
             for seed, latest in zip(trained, scores, strict=True):
                 if self.runs[cell, seed].status != "failed":
                     self._stand(
