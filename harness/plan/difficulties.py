@@ -12,6 +12,7 @@ from typing import Any
 from guidebench.harness import meanings, registry, settings
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.plan import config
+from guidebench.harness.plan.names import Names
 from guidebench.harness.settings import Cited
 
 NAMES = ("task", "profile")
@@ -43,9 +44,11 @@ def layer(suite: str, name: str) -> dict[str, Cited]:
     return {key: cited for key, cited in content(suite, name).items() if key not in NAMES}
 
 
-def typed(suite: str, name: str) -> tuple[str, ...]:
-    """Return the words of a difficulty as a command would type them."""
-    return tuple(f"{key}={settings.show(cited.value)}" for key, cited in content(suite, name).items())
+def typed(names: Names, name: str) -> tuple[str, ...]:
+    """Return the words that a command would type in place of a difficulty of the suite, for a cell with these names.
+    Settings that the cell lacks are left out."""
+    words = {**chosen(names.suite, name), **config.of_difficulty(names, layer(names.suite, name))}
+    return tuple(f"{key}={settings.show(getattr(value, 'value', value))}" for key, value in words.items())
 
 
 def _check(suite: str, key: str, value: Any) -> None:

@@ -69,6 +69,18 @@ class BinDrawing(Looks):
         return drawing.drawer(self)
 
 
+def _difficulty(start: str, steps: int, reason: str, **dataset: int) -> Mapping[str, Any]:
+    """Return the words of a difficulty: where the arm begins, a budget (half of it offline), and the data."""
+    return {
+        "task": cite("sorting", reason),
+        "profile": cite("quick", "states, narrow networks"),
+        "suite.start": cite(start, reason),
+        "training.steps": cite(steps, reason),
+        "evaluation.every": cite(steps // 8, "choice: eight evaluations"),
+        **cited("offline", reason, **dataset),
+    }
+
+
 @register.dataset("bin_sorting")
 @dataclass(frozen=True)
 class BinSortingData(DatasetPart):
@@ -219,6 +231,28 @@ class BinSorting(SuitePart):
             ),
         },
     }
+
+    difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "grasped_10k": _difficulty(
+            "grasped", 10_000, "`cal_ql` rose from .35 at 8k of 16k steps to .84 at 12k in measured/bin_sorting_base",
+            demonstrations=20, failures=30,
+        ),
+        "grasped_12k": _difficulty(
+            "grasped", 12_000, "choice: longer than grasped_10k, since half of the steps are offline",
+            demonstrations=20, failures=30,
+        ),
+        "grasped_few_12k": _difficulty(
+            "grasped", 12_000, "KAGI, §IV-B: the smallest of its reduced settings", demonstrations=4, failures=30
+        ),
+        "homed_50_16k": _difficulty(
+            "homed", 16_000, "choice: the paper's start; without failures cloning reached .27, with them .07 (three seeds)",
+            demonstrations=50, failures=0,
+        ),
+        "homed_200_16k": _difficulty(
+            "homed", 16_000, "choice: the paper's start with ten times the demonstrations; cloning of these alone reached 1",
+            demonstrations=200, failures=0,
+        ),
+    }  # fmt: skip
 
     def __post_init__(self) -> None:
         check_settings(self, "suite")

@@ -129,6 +129,16 @@ LOCOMOTION_QUICK = {
 }
 
 
+def _difficulty(task: str, steps: int, reason: str) -> Mapping[str, Any]:
+    """Return the words of a difficulty: a task and a share of the zoo's budget, evaluated ten times."""
+    return {
+        "task": cite(task, reason),
+        "profile": cite("quick", "the zoo's settings"),
+        "training.steps": cite(steps, reason),
+        "evaluation.every": cite(steps // 10, "choice: ten evaluations"),
+    }
+
+
 @dataclass(frozen=True)
 class ClassicDrawing(DrawingPart):
     """Gymnasium's own frames, unchanged."""
@@ -234,6 +244,14 @@ class Classic(SuitePart):
                 },
             }
         ),
+    }
+
+    difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "cartpole_5k": _difficulty("CartPole-v1", 5_000, "choice: a tenth of the zoo's steps"),
+        "cartpole_10k": _difficulty("CartPole-v1", 10_000, "choice: a fifth of the zoo's steps"),
+        "cartpole_20k": _difficulty("CartPole-v1", 20_000, "choice: two fifths of the zoo's steps"),
+        "acrobot_10k": _difficulty("Acrobot-v1", 10_000, "choice: a tenth of the zoo's steps"),
+        "acrobot_30k": _difficulty("Acrobot-v1", 30_000, "choice: a third of the zoo's steps"),
     }
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:

@@ -38,6 +38,21 @@ TASKS = tuple(QUESTS)
 DSADF = "DSADF, §5.3"
 
 
+def _difficulty(task: str, steps: int, reason: str, test_length: int = 200) -> Mapping[str, Any]:
+    """Return the words of a difficulty: a task made easier in all but its goal, a budget, and evaluation episodes so
+    short that random actions do not end in success."""
+    return {
+        "task": cite(task, reason),
+        "profile": cite("quick", "symbols, a narrow network, episodes of 1,000 steps"),
+        "suite.hunger": cite(False, "choice: with it players die before long tasks are done"),
+        "suite.actions": cite("find", "choice: steps towards what was seen are actions"),
+        "suite.impossible": cite("masked", "choice: an action that does nothing is not chosen"),
+        "suite.test_length": cite(test_length, "choice: in 1,000 steps random actions solve up to half of the episodes"),
+        "training.steps": cite(steps, reason),
+        "evaluation.every": cite(steps // 8, "choice: eight evaluations"),
+    }
+
+
 @register.suite("crafter_ood")
 @dataclass(frozen=True, kw_only=True)
 class CrafterOod(WorldSettings, SuitePart):
@@ -110,6 +125,24 @@ class CrafterOod(WorldSettings, SuitePart):
             "evaluation.episodes": cite(2, SMOKE),
             **SMOKE_DQN,
         },
+    }
+
+    difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "deforestation_8k": _difficulty(
+            "deforestation", 8_000, "`sparse` rose from .47 at 5k steps to 1 at 10k in measured/crafter_ood_quick"
+        ),
+        "attack_cow_8k": _difficulty(
+            "attack_cow", 8_000, "`sparse` rose from .23 at 5k steps to .97 at 10k in measured/crafter_ood_quick"
+        ),
+        "wood_sword_16k": _difficulty(
+            "wood_sword", 16_000, "`sparse` was at .40 by then in measured/crafter_ood_pretrained"
+        ),
+        "wood_sword_24k": _difficulty(
+            "wood_sword", 24_000, "`sparse` was at 1 by then in measured/crafter_ood_pretrained, so its area is about .4"
+        ),
+        "stone_sword_48k": _difficulty(
+            "stone_sword", 48_000, "`sparse` ended at .07 in measured/crafter_ood_pretrained", test_length=400
+        ),
     }
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:

@@ -35,6 +35,22 @@ QUICK = "quick profile: a cell in minutes on two cores"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
 
 
+def _difficulty(task: str, reason: str, *, items: int, length: int, steps: int, holding: bool) -> Mapping[str, Any]:
+    """Return the words of a difficulty: one layout without distractors, some of a task's items, and a budget."""
+    return {
+        "task": cite(task, reason),
+        "profile": cite("quick", "one layout, and a reward for each item"),
+        "suite.items": cite(items, reason),
+        "suite.start": cite("holding" if holding else "empty", reason),
+        "suite.distractors": cite(0, "choice: nothing else to grab"),
+        "suite.length": cite(length, reason),
+        "training.steps": cite(steps, reason),
+        "training.capacity": cite(steps, "choice: all of a run"),
+        "evaluation.every": cite(steps // 10, "choice: ten evaluations"),
+        "evaluation.episodes": cite(1, "all episodes of a greedy policy are equal in one layout"),
+    }
+
+
 @dataclass(frozen=True)
 class HousekeepDrawing(DrawingPart):
     """Pictures for models; the room and the agent's observations do not depend on these settings."""
@@ -87,6 +103,8 @@ class Housekeep(SuitePart):
     """Other objects, which lie where they belong (choice)."""
     items: Annotated[int | None, Bounds(1, MOST), Unit("objects"), Later] = None
     """How many of the task's items there are, the first of its list; null: all of them, as in the paper (choice)."""
+    start: Annotated[Literal["empty", "holding"], Later] = "empty"
+    """What the agent holds as an episode begins: nothing, or the first item, which makes it an easier task (choice)."""
     reward: Literal["success", "placed"] = "success"
     """`success`: 1 once all items are placed. `placed`: the change of the share of items placed (DSADF, table 10,
     sparse reward; `placed`: choice)."""
@@ -155,6 +173,28 @@ class Housekeep(SuitePart):
                     train_every=16, target_every=64),
             **cited("learner.dqn", SMOKE, hidden=(16,), batch_size=32, learning_starts=128, train_every=16),
         },
+    }  # fmt: skip
+
+    difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "holding_2_10k": _difficulty(
+            "adjustment_2", "choice: one item, in the hand, two turns away from its place",
+            items=1, length=30, steps=10_000, holding=True,
+        ),
+        "holding_1_20k": _difficulty(
+            "adjustment_1", "choice: one item, in the hand, fifteen steps away from its place",
+            items=1, length=60, steps=20_000, holding=True,
+        ),
+        "holding_one_of_two_20k": _difficulty(
+            "adjustment_2", "choice: two items, one of them in the hand", items=2, length=100, steps=20_000, holding=True
+        ),
+        "one_item_40k": _difficulty(
+            "adjustment_3", "choice: one item, to be found, grabbed and placed", items=1, length=100, steps=40_000,
+            holding=False,
+        ),
+        "five_items_40k": _difficulty(
+            "adjustment_2", "`sparse` ended at .07 and .13 in measured/housekeep_quick and housekeep_dsadf",
+            items=5, length=300, steps=40_000, holding=False,
+        ),
     }  # fmt: skip
 
     def __post_init__(self) -> None:

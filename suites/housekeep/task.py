@@ -68,6 +68,10 @@ class HousekeepTask:
         pool = self._settings.layouts
         self.number = int(self._random.integers(pool if pool is not None else 2**31))
         self._begin(self.number)
+        if self._settings.start == "holding":
+            self.held = self.rules.items[0]
+            self.put(self.held, -1, -1)
+            self._update_sight()
         self._met[:] = self._new[:] = False
         self._steps, self._share, self._caption = 0, 0.0, ""
         self._expert = None

@@ -113,6 +113,44 @@ EASY = ("button-press",)
 """Task that SAC learns quickly: 40 % of its episodes succeed after 30,000 steps of `quick`, one seed (choice)."""
 
 
+NARROW = "choice: at least 120 steps a second on one core"
+
+
+def _difficulty(task: str, steps: int, reason: str, **learner: Any) -> Mapping[str, Any]:
+    """Return the words of a difficulty: a task and a budget, for networks and batches that train within minutes.
+    `learner`: further settings of SAC."""
+    settings = {"hidden": (128, 128), "batch_size": 128, **learner}
+    return {
+        "task": cite(task, reason),
+        "profile": cite("quick", "fewer queries"),
+        "training.steps": cite(steps, reason),
+        "training.capacity": cite(steps, "choice: all of a run"),
+        "evaluation.every": cite(steps // 8, "choice: eight evaluations"),
+        **cited(SAC, NARROW, **settings),
+    }
+
+
+def _preferred(task: str, steps: int, reason: str) -> Mapping[str, Any]:
+    """Return the words of a difficulty for methods that learn a reward from preferences: queries are shares of the
+    budget."""
+    return {
+        **_difficulty(task, steps, reason),
+        **cited(PREFERENCE, "choice: shares of the budget", pretraining=steps // 16, every=steps // 50,
+                budget=steps // 80),
+        **cited(PREFERENCE, NARROW, hidden=(128, 128)),
+    }  # fmt: skip
+
+
+def _sparse(task: str, steps: int, reason: str, reward: str = "sparse") -> Mapping[str, Any]:
+    """Return the words of a difficulty of MT10: rates and a temperature at which a policy leaves its maximum of entropy
+    within the budget."""
+    rates = dict.fromkeys(("actor_lr", "critic_lr", "alpha_lr"), 1e-3)
+    return {
+        **_difficulty(task, steps, reason, hidden=(64, 64), batch_size=64, alpha=0.02, **rates),
+        "suite.reward": cite(reward, reason),
+    }
+
+
 def spellings(*tasks: str) -> Mapping[str, str]:
     """Return other spellings of tasks -> task name: with a version suffix, and with underscores."""
     names = ((f"{task}{version}", task) for task in tasks for version in ("", "-v2", "-v3"))
@@ -191,6 +229,14 @@ class MetaWorld(SuitePart):
         "paper": {},
         "quick": {"tasks": EASY, **SHORTENED["quick"]},
         "smoke": {"tasks": EASY, **SHORTENED["smoke"]},
+    }
+
+    difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "reach_10k": _difficulty("reach", 10_000, "choice: the nearest target"),
+        "button_press_20k": _difficulty("button-press", 20_000, "SAC was at .27 by then in measured/metaworld_pbrl_quick"),
+        "button_press_40k": _difficulty("button-press", 40_000, "SAC was at .40 by then in measured/metaworld_pbrl_quick"),
+        "window_open_30k": _difficulty("window-open", 30_000, "choice: random actions never solve it"),
+        "drawer_open_30k": _difficulty("drawer-open", 30_000, "choice: random actions never solve it"),
     }
 
     @property
@@ -400,6 +446,14 @@ class MetaWorldMT10(MetaWorld):
         "quick": {"tasks": ("reach",), **SHORTENED["quick"]},
         "smoke": {"tasks": ("reach",), **SHORTENED["smoke"]},
     }
+    difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "reach_10k": _sparse("reach", 10_000, "FuRL reached 1 with such settings in a trial, and SAC 0 (one seed)"),
+        "reach_30k": _sparse("reach", 30_000, "choice: the same for longer"),
+        "reach_dense_5k": _sparse("reach", 5_000, "choice: the package's reward shows the way", "dense"),
+        "reach_dense_10k": _sparse("reach", 10_000, "choice: the same for longer", "dense"),
+        "window_close_dense_20k": _sparse("window-close", 20_000, "choice: random actions never solve it", "dense"),
+        "drawer_open_dense_20k": _sparse("drawer-open", 20_000, "choice: random actions never solve it", "dense"),
+    }
 
 
 @register.suite("metaworld_pbrl")
@@ -413,6 +467,13 @@ class MetaWorldPbRL(MetaWorld):
     source: ClassVar[str] = "RL-SaLLM-F, §5 and app. A, B.1; metaworld 3.1.1"
     tasks: ClassVar[tuple[str, ...]] = PBRL
     aliases: ClassVar[Mapping[str, str]] = spellings(*PBRL)
+    difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "reach_10k": _preferred("reach", 10_000, "choice: the nearest target, seen in nine numbers"),
+        "reach_20k": _preferred("reach", 20_000, "choice: the same for longer"),
+        "button_press_40k": _preferred("button-press", 40_000, "choice: half of the budget of measured/metaworld_pbrl_quick"),
+        "window_open_40k": _preferred("window-open", 40_000, "choice: random actions never solve it"),
+        "drawer_open_40k": _preferred("drawer-open", 40_000, "choice: random actions never solve it"),
+    }
 
 
 def check(task: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -29,6 +29,16 @@ PROMPT_SOURCE = "VLM-RB, app. C, in our words"
 
 def _quick(steps: int, source: str) -> Mapping[str, Any]:
     return {"training.steps": cite(steps, f"{QUICK}; {source}")}
+
+
+def _difficulty(task: str, steps: int, test_length: int, reason: str) -> Mapping[str, Any]:
+    """Return the words of a difficulty: a grid, a budget, and evaluation episodes so short that chance rarely helps."""
+    return {
+        "task": cite(task, reason),
+        "profile": cite("quick", "narrow network, high learning rate"),
+        "training.steps": cite(steps, reason),
+        "suite.test_length": cite(test_length, "choice: random actions succeed in at most a tenth of the episodes"),
+    }
 
 
 @dataclass(frozen=True)
@@ -61,8 +71,10 @@ class MiniGridDoorKey(SuitePart):
     """MiniGrid's DoorKey with the full symbolic grid as observation and five actions."""
 
     length: Annotated[int | None, Bounds(1), Unit("environment steps"), Later] = None
-    """Longest episode; null uses MiniGrid's 10 n², in which random actions reach the goal of a small grid in up to a
-    quarter of the episodes (choice)."""
+    """Longest episode; null uses 10 n² (MiniGrid)."""
+    test_length: Annotated[int | None, Bounds(1), Unit("environment steps"), Later] = None
+    """Longest evaluation episode; null uses that of training, in which random actions reach the goal of a small grid in
+    up to a quarter of the episodes (choice)."""
 
     version: ClassVar[int] = 1
     title: ClassVar[str] = "MiniGrid DoorKey"
@@ -123,6 +135,14 @@ class MiniGridDoorKey(SuitePart):
         },
     }  # fmt: skip
 
+    difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "5x5_30k": _difficulty("5x5", 30_000, 100, "`uer` ended at .54 in measured/doorkey_5x5"),
+        "6x6_50k": _difficulty("6x6", 50_000, 200, "`uer` was at .69 by then in measured/doorkey_6x6"),
+        "6x6_80k": _difficulty("6x6", 80_000, 200, "the area under the same curve is then .45"),
+        "7x7_100k": _difficulty("7x7", 100_000, 250, "choice: between 6x6 and 8x8"),
+        "8x8_150k": _difficulty("8x8", 150_000, 400, "`uer` ended at .54 in measured/doorkey_8x8"),
+    }
+
     def spaces(self, task: str) -> tuple[Observations, Actions]:
         """Observations: uint8 [n, n, 3], the codes of object (11), colour (6) and state (4) of each cell. Actions: five
         choices."""
@@ -135,6 +155,10 @@ class MiniGridDoorKey(SuitePart):
     def horizon(self, task: str) -> int:
         """Return `suite.length`, or 10 n² (MiniGrid)."""
         return self.length or 10 * size(task) ** 2
+
+    def in_evaluation(self) -> MiniGridDoorKey:
+        """Return the suite with episodes of `test_length` steps."""
+        return self if self.test_length is None else replace(self, length=self.test_length)
 
     def seconds_per_step(self, task: str) -> float:
         """Return the measured seconds of an environment step, including resets; the same for every size, since a step

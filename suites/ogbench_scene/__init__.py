@@ -48,6 +48,17 @@ def _learners(source: str, **values: Any) -> Mapping[str, Any]:
     return {f"learner.{name}.{key}": cite(values[key], source) for name in ("sac", "td3") for key in values}
 
 
+def _difficulty(task: str, steps: int, demonstrations: int, reason: str) -> Mapping[str, Any]:
+    """Return the words of a difficulty: a task, a budget, and the demonstrations that are given."""
+    return {
+        "task": cite(task, reason),
+        "profile": cite("quick", "two critics, one update a step"),
+        "training.steps": cite(steps, reason),
+        "training.demonstrations": cite(demonstrations, reason),
+        **_learners("choice: three seeds within minutes", hidden=(128, 128), batch_size=128),
+    }
+
+
 @dataclass(frozen=True)
 class SceneDrawing(Looks):
     """Frames for judges; the world and the agent's observations do not depend on these settings."""
@@ -135,6 +146,14 @@ class OgbenchScene(SuitePart):
             "judge.delay": cite(64, SMOKE),
         },
     }  # fmt: skip
+
+    difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "drawer_10k": _difficulty("drawer", 10_000, 10, "`uer` was at .17 by then in measured/scene_drawer_quick"),
+        "drawer_20k": _difficulty("drawer", 20_000, 10, "`uer` was at .65 by then in measured/scene_drawer_quick"),
+        "drawer_2_30k": _difficulty("drawer", 30_000, 2, "choice: two demonstrations in place of ten"),
+        "unlock_window_30k": _difficulty("unlock_window", 30_000, 10, "choice: two subgoals, the first unlocks"),
+        "unlock_window_50k": _difficulty("unlock_window", 50_000, 10, "choice: the same for longer"),
+    }
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
         """Observations: float32 [40], arm, gripper, cube, buttons, drawer and window as the package scales them.

@@ -72,6 +72,22 @@ class MazeDrawing(Looks):
         return drawer(task, self.size, self.quality == "full")
 
 
+def _difficulty(task: str, steps: int, length: int, reason: str) -> Mapping[str, Any]:
+    """Return the words of a difficulty: a maze, a budget and the length of an episode."""
+    return {
+        "task": cite(task, reason),
+        "profile": cite("quick", "fewer queries"),
+        "suite.steps": cite(length, "choice: long enough for the scripted solver, too short for random actions"),
+        "training.steps": cite(steps, reason),
+        "training.capacity": cite(steps, "choice: all of a run"),
+        "evaluation.every": cite(steps // 10, "choice: ten evaluations"),
+        "evaluation.episodes": cite(20, "the suite's own number"),
+        **cited(SAC, "choice: at least 120 steps a second on one core", hidden=(128, 128), batch_size=128),
+        **cited(PREFERENCE, "choice: shares of the budget", pretraining=steps // 20, every=steps // 20,
+                budget=steps // 40, hidden=(128, 128)),
+    }  # fmt: skip
+
+
 @register.suite("point_maze")
 @dataclass(frozen=True)
 class PointMaze(SuitePart):
@@ -140,6 +156,14 @@ class PointMaze(SuitePart):
                 updates_after_reset=4,
             ),
         },
+    }
+
+    difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "open_5k": _difficulty("open", 5_000, 100, "choice: no walls between ball and target"),
+        "open_20k": _difficulty("open", 20_000, 100, "choice: the same for longer"),
+        "umaze_20k": _difficulty("umaze", 20_000, 150, "choice: one wall to go around"),
+        "umaze_40k": _difficulty("umaze", 40_000, 150, "choice: the same for longer"),
+        "medium_40k": _difficulty("medium", 40_000, 300, "choice: several walls to go around"),
     }
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
