@@ -35,6 +35,8 @@ FIELD = {
     **dict.fromkeys(("init", "create", "scaffold"), "new"),
     **dict.fromkeys(("tensorboard", "wandb", "mlflow", "log"), "track"),
     **dict.fromkeys(("ablation", "ablations"), "ablate"),
+    **dict.fromkeys(("power", "difficulty", "claims", "preregister"), "pilot"),
+    **dict.fromkeys(("optimize", "optimise", "hpo", "search"), "tune"),
     **dict.fromkeys(("demo", "demonstrations", "demonstrate"), "demos"),
     **dict.fromkeys(("diff", "against"), "compare"),
     **dict.fromkeys(("serve", "dashboard", "live"), "watch"),
@@ -50,6 +52,7 @@ examples:
   bench show method=vlm_rb suite=minigrid_doorkey         every setting, which layer set it, and its source
   bench run suite=minigrid_doorkey method=uer,per,vlm_rb profile=quick seeds=3
   bench run suite=minigrid_doorkey method=vlm_rb replay.lambda_max=0.25,0.5 --dry-run
+  bench pilot suite=minigrid_doorkey method=vlm_rb models=scripted --baseline uer    then bench run claims=FILE
   bench ablate suite=minigrid_doorkey method=vlm_rb profile=quick seeds=3 --only lambda_max
   bench perturb suite=minigrid_doorkey method=vlm_rb,per profile=quick seeds=3
   bench run method=pebble,rl_sallm_f chat=scripted profile=quick seeds=3

@@ -10,6 +10,8 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
                                     with this prefix configure that stage
   SECTION.FIELD                     any setting that `bench show` prints, e.g. learner.lr=1e-4
   seeds=5  seeds=[0,3,7]            number of seeds, or a list of seeds
+  claims=FILE                       the claims of a study (bench pilot), which fix what is run and its seeds; look=1
+                                    runs the seeds of the first of two looks
   launcher=NAME, launcher.SETTING   what starts the workers (bench list launchers)
   output, workers, pack, gpus, per_gpu, env_workers, silent_after, device, checkpoint_every, probes, trackers,
   keep_replay, mixed_commits, yes, report, against

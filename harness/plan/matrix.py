@@ -115,8 +115,9 @@ class Words:
     settings: Mapping[str, Override]
     """`section.field` or `role.name.field` -> values."""
     difficulty: Layer = field(default_factory=dict)
-    """The settings of the difficulty that the command names, without those that it also types in the same form. They
-    apply where a cell has them (`config.laid`), and a typed setting has precedence."""
+    """The settings of the difficulty that the command names, without those that it also types in the same form, and
+    over them those that a study's claims share among their rows. They apply where a cell has them (`config.laid`), and
+    a typed setting has precedence."""
     stage: Words | None = None
     """The words with the prefix `pretraining.`, without it; None if there are none."""
 
@@ -134,7 +135,7 @@ class Words:
                 continue
             chosen = {key: Override(key, (value,), False) for key, value in difficulties.chosen(suite, name).items()}
             layer = {key: cited for key, cited in difficulties.layer(suite, name).items() if key not in self.settings}
-            yield replace(self, names={**chosen, **self.names}, difficulty=layer)
+            yield replace(self, names={**chosen, **self.names}, difficulty={**layer, **self.difficulty})
 
 
 PREFIX = f"{config.PRETRAINING}."

@@ -38,6 +38,7 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     other than `paper`, ablations that name a foundation model have the set's part in its place. Raise UserError if none
     has any, and for an ablation that does not fit its cell.
     """
+    _check_no_claims(plan, "ablate")
     has_models = any(word.startswith(f"{MODELS}=") for word in plan.command)
     methods = dict.fromkeys(cell.names.method for cell in plan.cells)
     declared = {method: registry.get("method", method).ablations for method in methods}
@@ -67,6 +68,15 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     return _matrix(plan, "ablate", only, cells, places)
 
 
+def _check_no_claims(plan: Plan, command: str) -> None:
+    """Raise UserError for a plan of claims, whose rows are those that the claims name."""
+    if plan.claims is not None:
+        raise UserError(
+            f"claims= is given to bench {command}, but the claims fix their rows; run them with bench run, or write "
+            f"the variations as rows of the claims"
+        )
+
+
 def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     """Return `plan` with, for each cell that has a judge, variations in which the judge sees perturbed frames.
 
@@ -74,6 +84,7 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     the suite's drawing defines. Raise UserError if no cell has a judge, if none of the judges sees frames, for a suite
     without perturbations and for an unknown perturbation.
     """
+    _check_no_claims(plan, "perturb")
     if any(word.startswith(f"{PERTURBATION}=") for word in plan.command):
         raise UserError(
             f"{PERTURBATION}= is what this command varies; choose perturbations with --only, or use bench run"

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness import claims, registry
+from guidebench.harness import claims, registry, settings
 from guidebench.harness.claims import PILOT_SEEDS, Claim, Claims, ClaimScore
 from guidebench.harness.errors import UserError, count
 from guidebench.harness.plan import claim_rows, config, difficulties, matrix
@@ -85,12 +85,23 @@ class PilotPlan:
         return tuple(word for word in self.words if not _names_part(word))
 
     def row_words(self, method: str) -> tuple[str, ...]:
-        """Return the words of a row of this method: those that name models for the guided methods, and those that name
-        other parts for every method that learns."""
-        names = [word for word in self.words if _names_part(word)]
-        if method in REFERENCES:
-            return ()
-        return tuple(word for word in names if method in self.methods or not _names_model(word))
+        """Return the words that name parts in the row of this method: those of the roles that it has, and a set of
+        models if it has a role of a model."""
+        roles = self._roles(method)
+        words = {word.partition("=")[0].partition(".")[0]: word for word in self.words if _names_part(word)}
+        has_models = bool(roles & self.model_roles)
+        return tuple(word for key, word in words.items() if (has_models if key == config.MODELS else key in roles))
+
+    def _roles(self, method: str) -> set[str]:
+        """Return the roles of a method's parts at the first difficulty."""
+        words = [word for word in self.words if word.startswith("profile=")]
+        plan = matrix.plan([f"suite={self.suite}", f"method={method}", f"difficulty={self.difficulties[0]}", *words])
+        return {part.role for part in plan.cells[0].names.parts}
+
+    @property
+    def model_roles(self) -> set[str]:
+        """Return the roles of models, of any part."""
+        return {role for role, kinds in registry.roles().items() if kinds & {*registry.MODELS}}
 
     @property
     def _output(self) -> str:
@@ -128,12 +139,6 @@ def _names_part(word: str) -> bool:
     """Return whether a word names a part or a set of models, and is no setting."""
     key = word.partition("=")[0]
     return key in (*registry.PARTS, *registry.roles(), config.MODELS) or key.startswith(f"{config.MODELS}.")
-
-
-def _names_model(word: str) -> bool:
-    """Return whether a word names models."""
-    key = word.partition("=")[0]
-    return key.partition(".")[0] == config.MODELS or bool(registry.roles().get(key, {key}) & {*registry.MODELS})
 
 
 def joined(plans: Sequence[Plan]) -> Plan:
@@ -248,7 +253,8 @@ def _level(request: PilotPlan, name: str, methods: Mapping[str, Plan], directory
 
 def words_of(request: PilotPlan, difficulty: str, cell: Cell) -> tuple[str, ...]:
     """Return the words that a difficulty stands for together with those of the command."""
-    words = difficulties.typed(request.suite, difficulty)
+    content = difficulties.content(request.suite, difficulty)
+    words = [f"{key}={settings.show(cited.value)}" for key, cited in content.items()]
     typed = {word.partition("=")[0] for word in request.words}
     chosen = [word for word in words if word.partition("=")[0] not in typed]
     return (f"suite={request.suite}", *chosen, *request.shared_words)
@@ -331,7 +337,7 @@ def recommend(request: PilotPlan, levels: Sequence[Level], ranked: Sequence[Cand
 def _claim(request: PilotPlan, level: Level, method: str, primary: bool) -> Claim:
     """Return the claim that a guided method differs from the baseline and from its placebo."""
     first, second = ((f"method={name}", *request.row_words(name)) for name in (method, request.baseline))
-    others = [word for word in first if not _names_model(word)]
+    others = [word for word in first if word.partition("=")[0] not in (config.MODELS, *request.model_roles)]
     placebo = (*others, "models=placebo", f"{claim_rows.ANSWERS}={answers_name(method)}")
     return Claim(
         first, second, placebo if _asks(request, level.name, method) else None, str(request.score), "higher", primary

@@ -1,0 +1,97 @@
+"""Equal tuning: which entries run, and how the words that did best enter the claims."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from guidebench.harness import claims
+from guidebench.harness.claims import Claims
+from guidebench.harness.errors import UserError
+from guidebench.harness.plan.matrix import Plan
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.run import study, tuning
+
+CONTENT: dict[str, Any] = {
+    "claims": [
+        {
+            "first": ["method=vlm_rb", "judge=sprite"], "second": ["method=uer"],
+            "placebo": ["method=vlm_rb", "models=placebo", "models.placebo=answers.parquet"],
+            "score": "late success", "direction": "higher", "primary": True,
+        }
+    ],
+    "difficulty": "", "settings": ["suite=minigrid_doorkey", "profile=smoke"], "n": 5, "delta": 0.2, "sigma": 0.1,
+    "alpha": 0.05, "looks": 1, "pilot": "", "hours": 1.0,
+    "tuning": {
+        "seeds": 2, "score": "late success", "chosen": {},
+        "grids": {
+            "method=vlm_rb judge=sprite": [["replay.lambda_max=0.25"], ["replay.lambda_max=0.75"]],
+            "method=uer": [["learner.lr=1e-4"], ["learner.lr=1e-3"]],
+        },
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "claims.json"
+    file.write_text(json.dumps(CONTENT))
+    return file
+
+
+def train(plan: Plan) -> study.Study:
+    """Write runs whose success is a function of the setting that was tried: λ = .75 and the lower rate do better."""
+    directory = StudyDirectory(study.directory_of(plan))
+    for cell in plan.cells:
+        settings = {name: value.value for name, value in cell.settings.items()}
+        good = settings.get("replay.lambda_max") == 0.75 or settings["learner.lr"] == 1e-4
+        for seed in plan.seeds:
+            home = directory.run(cell.directory, seed).home
+            home.mkdir(parents=True, exist_ok=True)
+            pd.DataFrame({"step": [600, 600], "success": [good, False]}).to_parquet(home / "evaluations.parquet")
+            (home / "run.json").write_text(json.dumps({"schema": 2, "status": "finished"}))
+    return study.look(plan)
+
+
+def test_the_words_that_did_best_enter_their_row_and_change_the_seeds(path: Path) -> None:
+    record = claims.read(path)
+    result = tuning.carry_out(record, path, (), train)
+    claim = result.claims[0]
+    assert claim.first == ("method=vlm_rb", "judge=sprite", "replay.lambda_max=0.75")
+    assert claim.second == ("method=uer", "learner.lr=1e-4")
+    assert claim.placebo == (
+        "method=vlm_rb",
+        "models=placebo",
+        "models.placebo=answers.parquet",
+        "replay.lambda_max=0.75",
+    )
+    assert claims.read(path) == result
+    assert result.seeds != record.seeds
+    assert result.tuning is not None
+    assert result.tuning.runs == 4
+    with pytest.raises(UserError, match="tuned already"):
+        tuning.entries(result, path, ())
+
+
+def test_tuning_seeds_are_neither_of_pilots_nor_of_studies(path: Path) -> None:
+    seeds = {seed for entry in tuning.entries(claims.read(path), path, ()) for seed in entry.plan.seeds}
+    assert seeds == {15_000, 15_001}
+
+
+def test_claims_without_grids_say_how_to_add_them(path: Path) -> None:
+    record: Claims = replace(claims.read(path), tuning=None)
+    with pytest.raises(UserError, match='"grids"'):
+        tuning.entries(record, path, ())
+
+
+def test_an_entry_that_sweeps_is_refused(path: Path) -> None:
+    content = json.loads(path.read_text())
+    content["tuning"]["grids"]["method=uer"][0] = ["learner.lr=1e-4,1e-5"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match="describes 2 cells"):
+        tuning.entries(claims.read(path), path, ())
