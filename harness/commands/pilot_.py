@@ -16,6 +16,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
+from guidebench.harness.claims import MOST_SEEDS
 from guidebench.harness.errors import UserError
 
 if TYPE_CHECKING:
@@ -155,10 +156,11 @@ def _print_levels(request: PilotPlan, levels: Sequence[Level], ranked: Sequence[
         )
         candidate = by_name.get(level.name)
         if candidate is None:
-            print(f"{line}  {scores.why_not or 'in the range, but dearer than the two below'}")
-        else:
-            seeds = f"{candidate.seeds:.0f}" if candidate.seeds <= 100 else "> 100"
-            print(f"{line}{seeds:>7} {candidate.cost / 3600:>6.1f}  core-hours of the study")
+            print(f"{line}  {scores.why_not}")
+            continue
+        seeds = f"{candidate.seeds:.0f}" if candidate.seeds <= MOST_SEEDS else f"> {MOST_SEEDS}"
+        hours = candidate.seconds * min(candidate.seeds, MOST_SEEDS) / 3600
+        print(f"{line}{seeds:>7} {hours:>6.1f}  core-hours{'' if level.guides else ' if its rows are as fast'}")
     for level in levels:
         for method, lines in level.guides.items():
             print(f"\nthe guide of {method} at {level.name}, one run:")

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from guidebench.harness import claims, settings
+from guidebench.harness.capabilities import HasOutcomes
 from guidebench.harness.claims import Claims, Row, key_of
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution, Models
 from guidebench.harness.plan import matrix
+from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.grammar import Override, parse
 from guidebench.harness.plan.matrix import Plan
 
@@ -53,6 +55,8 @@ def plan(overrides: Sequence[str]) -> Plan:
     plans = {key_of(row): row_plan(record.settings, row, seeds, others, path.parent) for row in record.rows}
     for number, claim in enumerate(record.claims):
         _check_trend(number, claim.first, claim.second, plans[key_of(claim.first)])
+        for row in claim.rows:
+            _check_score(number, claim.score, plans[key_of(row)].cells[0])
     cells = {cell.id: cell for row in plans.values() for cell in row.cells}
     rows = {name: tuple(cell.id for cell in row.cells) for name, row in plans.items()}
     if repeated := next((name for name, ids in rows.items() if [*rows.values()].count(ids) > 1), None):
@@ -104,6 +108,23 @@ def _check_trend(number: int, first: Row, second: Row | None, row: Plan) -> None
         raise UserError(f"claims.{number} is a trend of {key_of(first)!r}, which sweeps fewer than three values")
     if second is not None and several:
         raise UserError(f"claims.{number} compares {key_of(first)!r}, which sweeps a setting; name one value")
+
+
+def _check_score(number: int, text: str, cell: Cell) -> None:
+    """Raise UserError for a claim on a number that the evaluations of a cell do not have."""
+    quantity = claims.claim_score(text).quantity
+    known = ("score", "success", "return", cell.score.name)
+    if quantity in known:
+        return
+    task = cell.section("suite").make(cell.names.task)
+    task.reset(0)
+    outcomes = tuple(task.outcomes()) if isinstance(task, HasOutcomes) else ()
+    if quantity not in outcomes:
+        names = ", ".join(dict.fromkeys((*known, *outcomes)))
+        raise UserError(
+            f"claims.{number} is on {text!r}, but evaluations of {cell.names.suite}/{cell.names.task} have no "
+            f"{quantity!r}; they have {names}"
+        )
 
 
 def is_execution_word(key: str) -> bool:

@@ -196,7 +196,8 @@ Runner = Callable[[Plan], study.Study]
 
 
 def carry_out(request: PilotPlan, run: Runner) -> tuple[list[Level], list[Candidate]]:
-    """Run a pilot, or continue one, and return its levels and the difficulties in the range, the cheapest first.
+    """Run a pilot, or continue one, and return its levels and the difficulties in the range: those at which the guided
+    methods ran, the cheapest first, and then the others.
 
     Raise UserError if a run failed or the score does not exist there. Stops early if `run` was stopped."""
     plans = request.baseline_plans()
@@ -209,12 +210,9 @@ def carry_out(request: PilotPlan, run: Runner) -> tuple[list[Level], list[Candid
         guided = request.guided_plans(candidate.name)
         _complete(run(joined([*guided.values()])))
         levels[candidate.name] = _with_guides(levels[candidate.name], guided, directory)
-    timed = [
-        replace(candidate, seconds=_row_seconds(request, levels[candidate.name]))
-        for candidate in ranked
-        if levels[candidate.name].guides
-    ]
-    return [*levels.values()], sorted(timed, key=lambda candidate: candidate.cost)
+    timed = [replace(candidate, seconds=_row_seconds(request, levels[candidate.name])) for candidate in ranked]
+    guided_first = sorted(timed, key=lambda candidate: (not levels[candidate.name].guides, candidate.cost))
+    return [*levels.values()], guided_first
 
 
 def _complete(outcome: study.Study) -> None:
@@ -233,7 +231,11 @@ def _complete(outcome: study.Study) -> None:
 
 def _level(request: PilotPlan, name: str, methods: Mapping[str, Plan], directory: StudyDirectory) -> Level:
     """Return the result at one difficulty from the files of its runs."""
-    by_method = {method: _scores(plan.cells[0], SEEDS, directory, request.score) for method, plan in methods.items()}
+    once = request.score._replace(timing="final")  # references are evaluated once
+    by_method = {
+        method: _scores(plan.cells[0], SEEDS, directory, once if method in REFERENCES else request.score)
+        for method, plan in methods.items()
+    }
     cell = methods[request.baseline].cells[0]
     sign = _sign(cell, request.score)
     baseline = by_method[request.baseline]
@@ -293,9 +295,11 @@ def _with_guides(level: Level, guided: Mapping[str, Plan], directory: StudyDirec
 
 def _row_seconds(request: PilotPlan, level: Level) -> float:
     """Return the seconds of one seed of every row: the baseline, the guided methods, and the placebo of each method
-    that asks models, which takes as long as the method."""
+    that asks models, which takes as long as the method. A guided method that has not run there counts as the
+    baseline."""
     return level.seconds + sum(
-        seconds * (2 if _asks(request, level.name, method) else 1) for method, seconds in level.guided_seconds.items()
+        level.guided_seconds.get(method, level.seconds) * (2 if _asks(request, level.name, method) else 1)
+        for method in request.methods
     )
 
 

@@ -71,6 +71,7 @@ def test_the_first_look_has_the_first_half_of_the_seeds(tmp_path: Path) -> None:
         ([], {"claims": [CLAIM, TREND | {"first": ["method=vlm_rb", "replay.lambda_max=0,1"]}]}, "fewer than three"),
         ([], {"claims": [CLAIM | {"first": ["method=uer", "learner=dqn"]}]}, "same cells"),
         ([], {"claims": [CLAIM | {"first": ["method=nope"]}]}, "nope"),
+        ([], {"claims": [CLAIM | {"score": "late placed"}]}, "have no 'placed'; they have score, success, return"),
     ],
 )
 def test_what_the_claims_fix_cannot_be_given_and_rows_must_differ(
