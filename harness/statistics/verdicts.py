@@ -81,8 +81,8 @@ def verdicts(claims: Sequence[ClaimScores], error: float, delta: float) -> list[
     """Return the verdict on each claim, None for those without scores.
 
     `error`: that of all primary claims together, and again of all secondary ones; `delta`: the difference that the
-    study is made to find. A claim without scores counts in both corrections as one that is not shown. Raises ValueError for
-    scores that do not fit each other.
+    study is made to find. A claim without scores counts in both corrections as one that is not shown. Raises
+    ValueError for scores that do not fit each other.
     """
     p_values = np.array([np.nan if claim.scores is None else p_of(claim.scores) for claim in claims])
     is_primary = np.array([claim.is_primary for claim in claims], bool)

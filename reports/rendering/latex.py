@@ -383,7 +383,7 @@ def grids(estimates: Sequence[Grid], setting: str, style: Style | None = None) -
             ]
             for label, line in grid.lines.items()
         }
-        note = " ".join(filter(None, [grid.note, "In brackets: 95 % bootstrap interval over seeds.", setting]))
+        note = " ".join(filter(None, [grid.note, f"In brackets: {grid.brackets}.", setting]))
         header = style.wording.header("estimate", "Estimate")
         tables += table(grid.heading, [header], groups, note, style, numbered(FURTHER, index))
     return "\n".join(tables)

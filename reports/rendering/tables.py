@@ -246,8 +246,8 @@ WIDEST = 6
 
 
 def grids(grids: Sequence[Grid]) -> list[Table]:
-    """Return a terminal table for each grid of estimates with their intervals."""
-    return [_grid(grid) for grid in grids]
+    """Return a terminal table for each grid of estimates with their intervals, without those for LaTeX alone."""
+    return [_grid(grid) for grid in grids if grid.on == "all"]
 
 
 def _grid(grid: Grid) -> Table:
@@ -267,13 +267,15 @@ def _grid(grid: Grid) -> Table:
 def listings(listings: Sequence[Listing]) -> list[Table]:
     """Return the terminal tables of listings, without those for the page alone."""
     return [
-        _table(listing.heading, listing.names, [(name, cells) for name, *cells in listing.lines])
+        _table(listing.heading, listing.names, [(name, cells) for name, *cells in listing.lines], listing.subject)
         for listing in listings
         if listing.on != "page"
     ]
 
 
-def _table(heading: str, headers: Sequence[str], rows: Collection[tuple[str, Sequence[str]]]) -> Table:
+def _table(
+    heading: str, headers: Sequence[str], rows: Collection[tuple[str, Sequence[str]]], subject: str = "row"
+) -> Table:
     """Return a table whose numbers do not wrap; the names in the first column wrap if there is little room."""
     from rich import box
     from rich.table import Table
@@ -282,7 +284,7 @@ def _table(heading: str, headers: Sequence[str], rows: Collection[tuple[str, Seq
     table = Table(
         title=Text(heading), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, collapse_padding=True
     )
-    table.add_column("row", overflow="fold")
+    table.add_column(subject, overflow="fold")
     for index, header in enumerate(headers):
         width = max(map(len, [*header.split("\n"), *(cells[index] for _, cells in rows)]))
         table.add_column(Text(header), justify="right", min_width=width)

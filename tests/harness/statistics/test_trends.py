@@ -7,7 +7,7 @@ from scipy import stats
 from guidebench.harness.statistics import Sample, trends
 from guidebench.harness.statistics.resampling import rejects
 
-VALUES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+POSITIONS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 
 
 def groups(*runs: list[float]) -> list[Sample]:
@@ -36,13 +36,13 @@ def test_relabellings_are_each_once_with_groups_of_their_sizes_and_the_observed_
 
 def test_an_interval_holds_the_changes_that_are_not_rejected() -> None:
     rng = np.random.default_rng(0)
-    values = np.array([0.0, 1.0, 3.0])  # not symmetric about their mean
-    scores = [rng.normal(0.2 * value, 0.1, 3) for value in values]
-    low, high = (float(end) for end in trends.interval(trends.changes(values, groups(*map(list, scores))))[1:])
+    positions = np.array([0.0, 1.0, 3.0])  # not symmetric about their mean
+    scores = [rng.normal(0.2 * position, 0.1, 3) for position in positions]
+    low, high = (float(end) for end in trends.interval(trends.changes(positions, groups(*map(list, scores))))[1:])
 
     def p(change: float) -> float:
-        shifted = [list(of - change * value / 3) for of, value in zip(scores, values, strict=True)]
-        return trends.p_value(trends.changes(values, groups(*shifted)))
+        shifted = [list(of - change * position / 3) for of, position in zip(scores, positions, strict=True)]
+        return trends.p_value(trends.changes(positions, groups(*shifted)))
 
     assert 0 < low < 0.6 < high
     assert all(rejects(p(change)) for change in (low - 1e-3, high + 1e-3, 0.0))
@@ -84,6 +84,6 @@ def test_a_setting_without_effect_has_a_trend_in_one_study_of_twenty() -> None:
     Bounds: the central 99 % of a binomial distribution at 5 %."""
     rng = np.random.default_rng(46)
     rates = rng.binomial(20, rng.beta(2, 2, (1_000, 5, 4))) / 20
-    p_values = [trends.p_value(trends.changes(VALUES, groups(*study.tolist()))) for study in rates]
+    p_values = [trends.p_value(trends.changes(POSITIONS, groups(*study.tolist()))) for study in rates]
     least, most = stats.binom.interval(0.99, 1_000, 0.05)
     assert least <= np.count_nonzero(rejects(np.array(p_values))) <= most
