@@ -96,8 +96,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--latex-columns",
         metavar="NAME,NAME",
-        help="in table.tex: columns of the table of rows, in this order, of score, iqm, auc, best, maxima, steps, "
-        "return, success, seeds (default: score,iqm,auc,best,steps, without iqm where it is the mean)",
+        help="in table.tex: columns of the table of rows, in this order, of score, iqm, auc, late, best, maxima, "
+        "steps, return, success, seeds (default: score,iqm,auc,best,steps, without iqm where it is the mean)",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of the table")
 

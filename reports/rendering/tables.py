@@ -79,6 +79,8 @@ class Columns(NamedTuple):
     iqm: bool
     """Whether the IQM differs from the mean for any row, as it does with more than three seeds."""
     area: bool
+    late: bool
+    """Whether some row has three evaluations."""
     steps: bool
     success: bool
     """Whether to show success beside another score, because some episode succeeded."""
@@ -94,6 +96,7 @@ def columns(rows: Sequence[ReportRow]) -> Columns:
         scoring.digits(row.final for row in rows),
         any(abs(float(row.final_iqm.estimate - row.final.estimate)) > TOLERANCE for row in rows),
         any(np.isfinite(row.area.estimate) for row in rows),
+        any(np.isfinite(row.late.estimate) for row in rows),
         any(row.target is not None for row in rows),
         score.name != "success" and any(row.success.any() for row in rows),
         None if score.name == "return" else scoring.digits(row.final_return for row in rows),
@@ -149,6 +152,7 @@ def _results(rows: Sequence[ReportRow]) -> tuple[list[str], list[tuple[str, list
         f"final {scoring.title(layout.score)}": True,
         "IQM": layout.iqm,
         "AUC": layout.area,
+        "late": layout.late,
         f"best (mean\nof {'maxima' if layout.score.sign > 0 else 'minima'})": True,
         textwrap.fill(f"steps to best of {name}", 16): layout.steps,
         "final\nsuccess": layout.success,
@@ -161,6 +165,7 @@ def _results(rows: Sequence[ReportRow]) -> tuple[list[str], list[tuple[str, list
             spread(row.final, digits) + mark(row),
             spread(row.final_iqm, digits),
             number(row.area.estimate, digits),
+            number(row.late.estimate, digits),
             best(row, digits),
             reached(row),
             number(row.final_success.estimate),
