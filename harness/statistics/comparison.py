@@ -55,14 +55,16 @@ class Equivalence(NamedTuple):
     """Result of a test whether the difference of two means lies within ± `margin` (two one-sided tests)."""
 
     difference: Interval
-    """The 90 % interval of the difference."""
+    """The interval of the difference at 2 level - 1: of 90 % for tests at 5 %."""
     margin: float
     p: float
     """The larger p value of the two tests, of runs and of episodes."""
+    level: float = LEVEL
+    """1 minus the error of either test."""
 
     @property
     def is_equivalent(self) -> bool:
-        return bool(rejects(self.p))
+        return bool(rejects(self.p, self.level))
 
 
 def cannot_tell(runs: int) -> str:
@@ -126,7 +128,7 @@ def compare(
     that are not finite.
     """
     p_values = np.array([p_value(sample, reference) for sample in others.values()])
-    levels = 1 - (1 - level) / _divisors(p_values, level)
+    levels = 1 - (1 - level) / holm_divisors(p_values, level)
     return {
         name: Comparison(
             difference=interval(sample, reference, "mean", level, bounds),
@@ -213,7 +215,7 @@ def holm(p_values: Array) -> Array:
     return adjusted
 
 
-def _divisors(p_values: Array, level: float) -> Array:
+def holm_divisors(p_values: Array, level: float) -> Array:
     """Return the numbers [m] by which Holm's method divides the allowed error for each of p_values [m]."""
     ranks = (p_values[None, :] < p_values[:, None]).sum(axis=1)
     divisors = np.maximum(np.count_nonzero(~np.isnan(p_values)) - ranks, 1)
@@ -222,9 +224,9 @@ def _divisors(p_values: Array, level: float) -> Array:
     return np.asarray(np.maximum(divisors, unrejected.max(initial=1)))
 
 
-def equivalence(first: Sample, second: Sample, margin: float) -> Equivalence:
-    """Test by two one-sided tests at 5 % (Schuirmann 1987) whether the means of two samples differ by less than
-    `margin`.
+def equivalence(first: Sample, second: Sample, margin: float, level: float = LEVEL) -> Equivalence:
+    """Test by two one-sided tests (Schuirmann 1987), each at 1 - level, whether the means of two samples differ by less
+    than `margin`.
 
     A difference that is not shown does not show that methods are equal; this test does, within a margin that must be
     chosen before looking. Raises ValueError for a margin that is not positive.
@@ -238,7 +240,8 @@ def equivalence(first: Sample, second: Sample, margin: float) -> Equivalence:
         permutation.one_sided_p(second.scores, first.scores, margin),
     )
     of_episodes = normal_p(max(margin - abs(gap), 0.0), error) / 2
-    return Equivalence(interval(first, second, level=2 * LEVEL - 1), margin, float(np.fmax(of_runs, of_episodes)))
+    p = float(np.fmax(of_runs, of_episodes))
+    return Equivalence(interval(first, second, level=2 * level - 1), margin, p, level)
 
 
 def margin_of_rate(rate: Array | float, episodes: int) -> Array:

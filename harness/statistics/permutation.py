@@ -141,26 +141,35 @@ def one_sided_p(first: Array, second: Array, below: float) -> float:
 
 
 def _of_means(first: Array, second: Array, level: float) -> tuple[float, float]:
-    """Return the ends in closed form.
+    """Return the ends in closed form (`shifted_ends`).
 
     A relabelling that keeps a share of the first runs has, under a shift d - u below the observed difference d, the
-    difference e + u c, with c the difference of these shares. It is as extreme as the observed u while |e + u c| ≥ u,
-    so up to e / (1 - c) or -e / (1 + c); above d likewise with -c. So p falls on either side of d.
+    difference e + u c, with c the difference of these shares and e = its own difference - c d.
     """
     n, m, tasks = len(first), len(second), first.shape[1]
     gaps, _ = _differences(first, second, "mean")
     labels = relabellings(n, m, tasks).first
     unmoved = labels[:, :n].sum(axis=1, dtype=float)  # [tasks, relabellings]
-    share = (unmoved / n - (n - unmoved) / m).mean(axis=0)
-    rest = gaps - share * gaps[0]
-    needed = ceil((1 - level) * len(gaps) - ROUNDING)
+    return shifted_ends(gaps, (unmoved / n - (n - unmoved) / m).mean(axis=0), level)
+
+
+def shifted_ends(statistics: Array, share: Array, level: float) -> tuple[float, float]:
+    """Return the least and the greatest shift that is not rejected, of a statistic that a shift changes linearly.
+
+    `statistics` [relabellings]: the statistic of each relabelling, the observed d first. `share` [relabellings]: by how
+    much the relabelled statistic changes if the true one changes by 1; 1 for the observed one. Under a shift d - u
+    below d a relabelling has e + u c, c being its share and e = its statistic - c d. It is as extreme as the observed u
+    while |e + u c| ≥ u, so up to e / (1 - c) or -e / (1 + c); above d likewise with -c. So p falls on either side of d.
+    """
+    rest = statistics - share * statistics[0]
+    needed = ceil((1 - level) * len(statistics) - ROUNDING)
     ends = []
     for factor in (share, -share):
         with np.errstate(divide="ignore", invalid="ignore"):
             furthest = np.where(rest > 0, rest / (1 - factor), -rest / (1 + factor))
         furthest[np.abs(share) > 1 - ROUNDING] = np.inf  # all runs stay, or all change sides
         ends.append(float(np.partition(furthest, len(furthest) - needed)[len(furthest) - needed]))
-    return float(gaps[0]) - ends[0], float(gaps[0]) + ends[1]
+    return float(statistics[0]) - ends[0], float(statistics[0]) + ends[1]
 
 
 def _searched(first: Array, second: Array, metric: str, level: float) -> tuple[float, float]:

@@ -20,9 +20,8 @@ from guidebench.harness.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from guidebench.reports.summary.grids import Grid
-    from guidebench.reports.summary.listings import Listing
-    from guidebench.reports.summary.summaries import Summary
+    from guidebench.reports.sections.files import Report
+    from guidebench.reports.summary.listings import Listed
 
 HELP = "write tables, learning curves, LaTeX and an HTML page of a study, finished or not; or the page of one run"
 RESAMPLES, RLIABLE_RESAMPLES = 50_000, 2_000
@@ -97,8 +96,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--latex-columns",
         metavar="NAME,NAME",
-        help="in table.tex: columns of the table of rows, in this order, of score, iqm, auc, best, maxima, steps, "
-        "return, success, seeds (default: score,iqm,auc,best,steps, without iqm where it is the mean)",
+        help="in table.tex: columns of the table of rows, in this order, of score, iqm, auc, late, best, maxima, "
+        "steps, return, success, seeds (default: score,iqm,auc,best,steps, without iqm where it is the mean)",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of the table")
 
@@ -146,7 +145,7 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
     if args.json:
         print(json.dumps({**report.plain, "files": [str(file) for file in written]}, allow_nan=False))
     else:
-        _print(report.summary, report.tables, report.listings, written)
+        _print(report, written)
     return 0
 
 
@@ -235,21 +234,38 @@ def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
     return [directory / name for name in contents]
 
 
-def _print(summary: Summary, further: list[Grid], listings: list[Listing], files: list[Path]) -> None:
+def _print(report: Report, files: list[Path]) -> None:
     from guidebench.reports.rendering import legends, tables
 
-    screen = console()
+    screen, summary = console(), report.summary
     lead(summary.notes, "report.html, summary.json")
+    for part in report.first:
+        _print_listed(part, screen)
     for table in tables.terminal(summary):
         screen.print(table)
     if not summary.rows:
         screen.print("No run has finished an evaluation yet, so there are no numbers.")
     else:
         screen.print(legends.paragraph(summary, "*"), markup=False)
-        for table in [*tables.grids(further), *tables.listings(listings)]:
+        for table in tables.grids(report.tables):
             screen.print()
             screen.print(table)
+        for part in report.listed:
+            _print_listed(part, screen)
     tell((), files)
+
+
+def _print_listed(part: Listed, screen: Console) -> None:
+    """Print the paragraphs and tables of texts of a section."""
+    from guidebench.reports.rendering import tables
+
+    for remark in part.remarks:
+        screen.print(remark, markup=False)
+    for table in tables.listings(part.listings):
+        screen.print()
+        screen.print(table)
+    if part.remarks:
+        screen.print()
 
 
 def console() -> Console:

@@ -16,13 +16,12 @@ from guidebench.harness.records.parts import RecordedPart
 from guidebench.harness.statistics import Array, Sample
 from guidebench.reports.leaderboard.board import Tab
 from guidebench.reports.leaderboard.sources import Source
-from guidebench.reports.summary import comparability, registered, scoring
+from guidebench.reports.summary import comparability, judges, registered, scoring
 from guidebench.results import CellRecord, RunRecord
 from guidebench.results.evaluations import Evaluations
 
 TASKS = 500
 """Most tasks of a row."""
-_INSTRUMENTS = ("scripted", "oracle", "placebo")
 _TELLS: Sequence[Callable[[CellRecord], str]] = (
     lambda cell: "",
     lambda cell: cell.learner,
@@ -210,7 +209,7 @@ def tab(cell: CellRecord) -> Tab | None:
     backends = set(cell.backend.split("+"))
     for part in cell.parts.values():
         backends |= {part.backend, _backend(part)}
-    if backends & set(_INSTRUMENTS):
+    if backends & set(judges.INSTRUMENTS):
         return "scripted"
     return _RANKED.get(cell.profile)
 

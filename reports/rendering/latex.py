@@ -285,6 +285,7 @@ def _columns(rows: Sequence[ReportRow], style: Style, measure: str) -> dict[str,
         "score": TableColumn(f"Final\n{measure}", score),
         "iqm": TableColumn("IQM", lambda row: TableCell(_digits(row.final_iqm.estimate, digits))),
         "auc": TableColumn("AUC", lambda row: TableCell(_digits(row.area.estimate, digits))),
+        "late": TableColumn("Late", lambda row: TableCell(_digits(row.late.estimate, digits))),
         "best": TableColumn("Best", lambda row: TableCell(_digits(row.best, digits))),
         "maxima": TableColumn("Mean of\nmaxima", lambda row: TableCell(_digits(row.mean_of_best, digits))),
         "steps": TableColumn("Steps\nto best", _reached),
@@ -383,7 +384,7 @@ def grids(estimates: Sequence[Grid], setting: str, style: Style | None = None) -
             ]
             for label, line in grid.lines.items()
         }
-        note = " ".join(filter(None, [grid.note, "In brackets: 95 % bootstrap interval over seeds.", setting]))
+        note = " ".join(filter(None, [grid.note, f"In brackets: {grid.brackets}.", setting]))
         header = style.wording.header("estimate", "Estimate")
         tables += table(grid.heading, [header], groups, note, style, numbered(FURTHER, index))
     return "\n".join(tables)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from guidebench.harness.statistics import coverage
+from guidebench.harness.statistics import coverage, curves
 from guidebench.reports.summary import judges, matrices, scoring
 from guidebench.reports.summary.summaries import Summary
 
@@ -13,6 +13,7 @@ PAIRS = "tests of all pairs of rows, Holm-corrected, at 5 %"
 BEST = "the smallest set of top rows of which each differs from every other row at p < .05"
 """The rule for marking rows as best."""
 
+LATE = "Late: mean of the last three evaluations."
 INTERVAL, PM = SPREADS = ("interval", "pm")
 """How uncertainty is shown: as an interval in brackets, or as ± the standard error."""
 
@@ -22,6 +23,7 @@ def paragraph(summary: Summary, mark: str) -> str:
     there."""
     parts = [
         results(summary, mark),
+        LATE if any(len(row.steps) >= curves.LATE for row in summary.rows) else "",
         "Seeds: in parentheses those whose own curve reaches it too.",
         aggregates(summary) if summary.aggregates else "",
         matrices.legend(summary.matrices),
@@ -50,6 +52,7 @@ def results(summary: Summary, mark: str, spread: str = INTERVAL, columns: Collec
     if columns is not None:
         sentences |= {
             "iqm": f"IQM: interquartile mean over {many(counts, 'seed')} at the last evaluation.",
+            "late": LATE,
             "maxima": f"Mean of maxima: mean over seeds of each seed's own best ({many(evaluations, 'evaluation')}).",
             "return": f"Final return: mean over {many(counts, 'seed')} of the return at the last evaluation.",
             "success": f"Success rate: mean over {many(counts, 'seed')} at the last evaluation.",

@@ -22,7 +22,7 @@ from guidebench.reports.rendering.figures import Chart, Gallery
 from guidebench.reports.rendering.notes import arranged
 from guidebench.reports.summary import judges, scoring
 from guidebench.reports.summary.grids import Grid
-from guidebench.reports.summary.listings import Listing
+from guidebench.reports.summary.listings import Listed
 from guidebench.reports.summary.records import value_of
 from guidebench.reports.summary.summaries import Summary
 from guidebench.results import CellRecord, Picture, StudyRecord
@@ -49,14 +49,16 @@ def render(
     study: StudyRecord,
     summary: Summary,
     galleries: Sequence[Gallery],
-    listed: Sequence[tuple[str, Sequence[Listing]]] = (),
+    listed: Sequence[Listed] = (),
     pictures: Sequence[Picture] = (),
     style: tex.Style | None = None,
     grids: Sequence[Grid] = (),
     run_pages: Mapping[str, str] = MappingProxyType({}),
     full_study: StudyRecord | None = None,
+    first: Sequence[Listed] = (),
 ) -> str:
-    """Return the HTML page of a study. `listed`: headings, each with its tables of texts; `style`: that of the LaTeX
+    """Return the HTML page of a study. `listed`, `first`: titles, paragraphs and tables of texts after the summary and
+    before it; `style`: that of the LaTeX
     source on the page; `run_pages`: run directory -> link to the page of the run, for runs that have one; `full_study`:
     the study with all cells, whose runs are counted, if `study` has only those that are shown."""
     columns, differing = differences(study, summary)
@@ -80,12 +82,9 @@ def render(
             metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
             galleries=[gallery for gallery in galleries if gallery.drawings],
             pictures=pictures,
-            listed=[
-                (title, on)
-                for title, all_ in listed
-                if (on := [listing for listing in all_ if listing.on != "terminal"])
-            ],
-            grids=grids,
+            first=_on_page(first),
+            listed=_on_page(listed),
+            grids=[grid for grid in grids if grid.on == "all"],
             latex=tex.latex(summary, style) + tex.grids(grids, legends.setting(summary), style),
             packages=(style or tex.Style()).packages,
             legend=legends.paragraph(summary, "Bold with *"),
@@ -99,6 +98,14 @@ def render(
             base64=lambda content: base64.b64encode(content).decode("ascii"),
         )
     )
+
+
+def _on_page(listed: Sequence[Listed]) -> list[Listed]:
+    """Return what sections say in words without the tables for the terminal alone."""
+    parts = [
+        part._replace(listings=[listing for listing in part.listings if listing.on != "terminal"]) for part in listed
+    ]
+    return [part for part in parts if part.remarks or part.listings]
 
 
 def formats() -> dict[str, Any]:

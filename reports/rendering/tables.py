@@ -79,6 +79,8 @@ class Columns(NamedTuple):
     iqm: bool
     """Whether the IQM differs from the mean for any row, as it does with more than three seeds."""
     area: bool
+    late: bool
+    """Whether some row has three evaluations."""
     steps: bool
     success: bool
     """Whether to show success beside another score, because some episode succeeded."""
@@ -94,6 +96,7 @@ def columns(rows: Sequence[ReportRow]) -> Columns:
         scoring.digits(row.final for row in rows),
         any(abs(float(row.final_iqm.estimate - row.final.estimate)) > TOLERANCE for row in rows),
         any(np.isfinite(row.area.estimate) for row in rows),
+        any(np.isfinite(row.late.estimate) for row in rows),
         any(row.target is not None for row in rows),
         score.name != "success" and any(row.success.any() for row in rows),
         None if score.name == "return" else scoring.digits(row.final_return for row in rows),
@@ -149,6 +152,7 @@ def _results(rows: Sequence[ReportRow]) -> tuple[list[str], list[tuple[str, list
         f"final {scoring.title(layout.score)}": True,
         "IQM": layout.iqm,
         "AUC": layout.area,
+        "late": layout.late,
         f"best (mean\nof {'maxima' if layout.score.sign > 0 else 'minima'})": True,
         textwrap.fill(f"steps to best of {name}", 16): layout.steps,
         "final\nsuccess": layout.success,
@@ -161,6 +165,7 @@ def _results(rows: Sequence[ReportRow]) -> tuple[list[str], list[tuple[str, list
             spread(row.final, digits) + mark(row),
             spread(row.final_iqm, digits),
             number(row.area.estimate, digits),
+            number(row.late.estimate, digits),
             best(row, digits),
             reached(row),
             number(row.final_success.estimate),
@@ -246,8 +251,8 @@ WIDEST = 6
 
 
 def grids(grids: Sequence[Grid]) -> list[Table]:
-    """Return a terminal table for each grid of estimates with their intervals."""
-    return [_grid(grid) for grid in grids]
+    """Return a terminal table for each grid of estimates with their intervals, without those for LaTeX alone."""
+    return [_grid(grid) for grid in grids if grid.on == "all"]
 
 
 def _grid(grid: Grid) -> Table:
@@ -267,13 +272,15 @@ def _grid(grid: Grid) -> Table:
 def listings(listings: Sequence[Listing]) -> list[Table]:
     """Return the terminal tables of listings, without those for the page alone."""
     return [
-        _table(listing.heading, listing.names, [(name, cells) for name, *cells in listing.lines])
+        _table(listing.heading, listing.names, [(name, cells) for name, *cells in listing.lines], listing.subject)
         for listing in listings
         if listing.on != "page"
     ]
 
 
-def _table(heading: str, headers: Sequence[str], rows: Collection[tuple[str, Sequence[str]]]) -> Table:
+def _table(
+    heading: str, headers: Sequence[str], rows: Collection[tuple[str, Sequence[str]]], subject: str = "row"
+) -> Table:
     """Return a table whose numbers do not wrap; the names in the first column wrap if there is little room."""
     from rich import box
     from rich.table import Table
@@ -282,7 +289,7 @@ def _table(heading: str, headers: Sequence[str], rows: Collection[tuple[str, Seq
     table = Table(
         title=Text(heading), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, collapse_padding=True
     )
-    table.add_column("row", overflow="fold")
+    table.add_column(subject, overflow="fold")
     for index, header in enumerate(headers):
         width = max(map(len, [*header.split("\n"), *(cells[index] for _, cells in rows)]))
         table.add_column(Text(header), justify="right", min_width=width)

@@ -18,7 +18,7 @@ RESULTS, AGGREGATES, DIFFERENCES, FURTHER = TABLES = ("results", "aggregates", "
 """Kinds of tables: rows by task, aggregates over tasks, a matrix beside its reference, the logs of guides."""
 REPLICATIONS = "replications"
 """The table of replications, which `bench compare` alone writes."""
-COLUMNS = ("score", "iqm", "auc", "best", "maxima", "steps", "return", "success", "seeds")
+COLUMNS = ("score", "iqm", "auc", "late", "best", "maxima", "steps", "return", "success", "seeds")
 """Columns of the table of rows, by the names that choose and rename them."""
 USUAL = ("score", "iqm", "auc", "best", "steps")
 """Columns shown by default; `iqm` only if it differs from the mean."""

@@ -29,7 +29,7 @@ from guidebench.harness.records import schema
 from guidebench.harness.statistics import Interval
 from guidebench.reports.rendering.figures import Drawing, Gallery
 from guidebench.reports.summary.grids import Grid
-from guidebench.reports.summary.listings import PLACES, Listing
+from guidebench.reports.summary.listings import PLACES, Listed, Listing
 from guidebench.results.rows import EVALUATIONS as EVALUATIONS
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from guidebench.results import CellRecord, StudyRecord
 
 GROUP = "guidebench.sections"
+SUMMARY = 100
+"""Order of the summary of all rows among the sections."""
 BUILTIN = "guidebench.reports.sections.builtin"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
@@ -122,7 +124,8 @@ class Section:
     title: str
     """Heading of its figures."""
     order: int
-    """Sections are shown in ascending order; the built-in ones have 100, 200, …, 900."""
+    """Sections are shown in ascending order; the built-in ones have 100, 200, …, 900. The paragraphs and listings of
+    those below `SUMMARY` come before the summary."""
     load: Callable[[Source], Any]
     needs: tuple[str, ...] = ()
     """Logs that the section needs, and `evaluations` if it reads episode records. It is left out unless each log is
@@ -135,6 +138,8 @@ class Section:
     """Returns estimates with their intervals, for the page, the terminal and LaTeX."""
     listings: Callable[[Any], Sequence[Listing]] = _nothing
     """Returns tables of texts, for the page, under the section's heading, and the terminal."""
+    remarks: Callable[[Any], Sequence[str]] = _nothing
+    """Returns paragraphs above the tables of texts, for page and terminal."""
     drawings: Callable[[Any, Source], Sequence[Drawing]] = _nothing
     plain: Callable[[Any], Any] | None = None
     """Returns the section's entry in summary.json, or None."""
@@ -154,6 +159,17 @@ class BuiltSection(NamedTuple):
     tables: Sequence[Grid]
     listings: Sequence[Listing]
     plain: Any
+    remarks: Sequence[str] = ()
+
+
+def listed(built: Sequence[BuiltSection]) -> tuple[list[Listed], list[Listed]]:
+    """Return what sections say in words: those before the summary, and those after it."""
+    parts = [
+        (part.section.order < SUMMARY, Listed(str(part.section.title), part.remarks, part.listings))
+        for part in built
+        if part.remarks or part.listings
+    ]
+    return [part for is_first, part in parts if is_first], [part for is_first, part in parts if not is_first]
 
 
 def sections(notes: list[str]) -> list[Section]:
@@ -257,14 +273,19 @@ def _build_section(section: Section, source: Source) -> BuiltSection:
         _check_listing(listing)
     plain = section.plain(content) if section.plain else None
     json.dumps(plain, allow_nan=False)
-    return BuiltSection(section, content, tables, listings, plain)
+    remarks = list(section.remarks(content))
+    if not all(isinstance(text, str) for text in remarks):
+        raise TypeError("remarks holds what is no text")
+    return BuiltSection(section, content, tables, listings, plain, remarks)
 
 
 def _check(table: Any) -> None:
     """Raise TypeError or ValueError for a table of estimates that a page cannot show."""
     if not isinstance(table, Grid):
         raise TypeError(f"tables holds {type(table).__name__}; expected guidebench.reports.summary.grids.Grid")
-    if not all(isinstance(text, str) for text in (table.heading, table.note, *table.names, *table.lines)):
+    if not all(
+        isinstance(text, str) for text in (table.heading, table.note, table.brackets, *table.names, *table.lines)
+    ):
         raise TypeError("heading, note and names of a table are text")
     for label, line in table.lines.items():
         if len(line) != len(table.names) or not all(isinstance(estimate, Interval) for estimate in line):
@@ -279,7 +300,7 @@ def _check_listing(listing: Any) -> None:
         raise TypeError(
             f"listings holds {type(listing).__name__}; expected guidebench.reports.summary.listings.Listing"
         )
-    texts = (listing.heading, listing.note, *listing.names, *listing.tags.values())
+    texts = (listing.heading, listing.note, listing.subject, *listing.names, *listing.tags.values())
     if not all(isinstance(text, str) for text in (*texts, *(text for line in listing.lines for text in line))):
         raise TypeError(f"the table {str(listing.heading)[:60]!r} holds what is no text; write numbers as text")
     if listing.on not in PLACES:

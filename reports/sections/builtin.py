@@ -10,6 +10,7 @@ from guidebench.reports.sections import (
     EVALUATIONS,
     Section,
     Source,
+    claims,
     crossed,
     engines,
     episodes,
@@ -53,6 +54,18 @@ def _model_costs(source: Source) -> list[Spent]:
 
 
 SECTIONS = (
+    Section(
+        name="claims",
+        title="Claims",
+        order=50,
+        needs=(EVALUATIONS,),
+        reads=("outcomes",),
+        load=claims.load,
+        remarks=claims.remarks,
+        listings=claims.listings,
+        tables=claims.tables,
+        plain=claims.plain,
+    ),
     Section(
         name="learning_curves",
         title="Learning curves",

@@ -19,7 +19,7 @@ from guidebench.reports.rendering.wording import Wording
 from guidebench.reports.sections import engines
 from guidebench.reports.summary import bounding, export, summaries
 from guidebench.reports.summary.grids import Grid
-from guidebench.reports.summary.listings import Listing
+from guidebench.reports.summary.listings import Listed
 from guidebench.reports.summary.summaries import Summary
 from guidebench.results import StudyRecord
 
@@ -48,7 +48,10 @@ class Report:
 
     summary: Summary
     tables: list[Grid]
-    listings: list[Listing]
+    first: list[Listed]
+    """What stands before the summary, as the claims of a study."""
+    listed: list[Listed]
+    """Paragraphs and tables of texts after it."""
     plain: dict[str, Any]
     """The content of summary.json."""
     contents: dict[str, bytes]
@@ -93,23 +96,25 @@ def report(
         **{section.name: [] for section in all_sections if section.plain},
         **{part.section.name: part.plain for part in built if part.section.plain},
     }
+    first, listed = sections.listed(built)
     contents: dict[str, bytes] = {
         "report.html": page.render(
             study,
             summary,
             galleries,
-            [(part.section.title, part.listings) for part in built],
+            listed,
             results.pictures(study),
             style,
             tables,
             run_pages(study),
             full_study,
+            first,
         ).encode(),
         "table.tex": (latex.latex(summary, style) + latex.grids(tables, legends.setting(summary), style)).encode(),
         "summary.json": (json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
     }
     contents |= figures.files(drawing for gallery in galleries for drawing in gallery.drawings)
-    return Report(summary, tables, [listing for part in built for listing in part.listings], plain, contents)
+    return Report(summary, tables, first, listed, plain, contents)
 
 
 def ours(warning: warnings.WarningMessage) -> bool:

@@ -70,6 +70,7 @@ def plain(summary: Summary, drawn: Collection[str] | None = None) -> dict[str, A
                 if row.arrival
                 else None,
                 "area_under_curve": spread(row.area),
+                "late": spread(row.late),
                 "curve": [
                     {"step": int(step), "score": spread(Interval(*scores)), "return": spread(Interval(*returns))}
                     for step, scores, returns in zip(

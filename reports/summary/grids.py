@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,10 @@ class Grid(NamedTuple):
     """What a reader must know about the numbers."""
     digits: Mapping[str, int] = MappingProxyType({})
     """Name -> its decimals, where they are not those that its intervals justify (`scoring.digits`)."""
+    on: Literal["all", "latex"] = "all"
+    """Where it is shown: everywhere, or in LaTeX alone, where page and terminal have its numbers in a `Listing`."""
+    brackets: str = "95 % bootstrap interval over seeds"
+    """What the intervals are."""
 
     def decimals(self, name: str) -> int:
         """Return the number of decimals of the column `name`."""

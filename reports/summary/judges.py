@@ -28,6 +28,8 @@ ORACLES = {
     "chat": "privileged: it is told of the task's state what no method may know",
 }
 """Kind of part -> remark on an oracle of that kind; judges are in `KINDS`."""
+INSTRUMENTS = ("scripted", "oracle", "placebo")
+"""Backends of models that know the task: rows with one check the instrument."""
 SERVED = {"openai": "served: what the model is, is its server's word"}
 """Backend of a foundation model -> remark shown beside its rows."""
 THRESHOLD = 0.5

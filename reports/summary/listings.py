@@ -24,6 +24,16 @@ class Listing(NamedTuple):
     """Text of a cell -> a remark that the page shows beside it."""
     note: str = ""
     """What a reader of the page must know about the numbers."""
+    subject: str = "row"
+    """What a line is about: the header of the first column."""
+
+
+class Listed(NamedTuple):
+    """The paragraphs and tables of texts of a section, under its title."""
+
+    title: str
+    remarks: Sequence[str]
+    listings: Sequence[Listing]
 
 
 def maybe(value: float | None, digits: int) -> str:

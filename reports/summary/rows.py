@@ -65,6 +65,8 @@ class ReportRow:
     """Mean over seeds of each seed's own best."""
     area: Interval
     """Mean over seeds of the area under the curve, divided by the steps it spans; NaN for a single evaluation."""
+    late: Interval
+    """Mean over seeds of the mean of the last three evaluations; NaN for fewer than three."""
     baseline: str = ""
     target: float | None = None
     """The baseline's `best`; None if that is the worst possible score, as when it never succeeded."""

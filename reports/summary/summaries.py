@@ -17,6 +17,7 @@ from guidebench.harness import statistics
 from guidebench.harness.errors import count
 from guidebench.harness.grouping import grouped
 from guidebench.harness.statistics import Array, Interval, Survival
+from guidebench.harness.statistics.curves import LATE
 from guidebench.harness.texts import one_line
 from guidebench.reports.summary import aggregates, comparability, ledger, matrices, names
 from guidebench.reports.summary.aggregates import TOLERANCE, Aggregate, Overview
@@ -222,8 +223,10 @@ def row_of(
     ends = [scores[:, -1], returns[:, -1], success[:, -1]]
     if len(common) > 1:
         ends.append(statistics.area_under_curve(scores[:, None], np.asarray(common))[:, 0])
+    if len(common) >= LATE:
+        ends.append(scores @ statistics.evaluation_weights("late", np.asarray(common)))
     intervals = statistics.intervals(np.stack(ends, axis=1)[:, None], ["mean", "iqm"], reps, draw_seed)
-    final, final_return, final_success, *area = _split(intervals["mean"])
+    final, final_return, final_success, *others = _split(intervals["mean"])
     sign = cell.score.sign
     best = int(np.argmax(sign * score_curve.estimate))
     reached_end = all(run.status == "finished" for run in runs) and set(by_seed) == set(curves)
@@ -250,7 +253,8 @@ def row_of(
         best=float(score_curve.estimate[best]),
         best_step=int(common[best]),
         mean_of_best=float(sign * (sign * scores).max(axis=1).mean()),
-        area=area[0] if area else NONE,
+        area=others[0] if others else NONE,
+        late=others[1] if len(others) > 1 else NONE,
         missing=tuple(
             number for number, run in sorted(by_seed.items()) if number not in curves or run.status == "failed"
         ),

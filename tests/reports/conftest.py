@@ -18,6 +18,7 @@ import pytest
 from guidebench import results
 from guidebench.baselines.guides.preference import Preference
 from guidebench.harness import logs
+from guidebench.harness.claims import CLAIMS, Claims
 from guidebench.harness.commands import cli
 from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.harness.logs import Log
@@ -151,6 +152,13 @@ class Writer:
             {"schema": schema.SCHEMA_VERSION, "study": name, "command": command, "cells": self.cells},
         )
         return self.directory
+
+    def claim(self, claims: Claims, rows: Mapping[str, Sequence[str]]) -> Path:
+        """Write the study with these claims; `rows`: row, its words joined by a space -> names of its cells."""
+        directory = self.finish()
+        _write(directory / CLAIMS, claims.as_json())
+        edit(directory / "study.json", claims={"digest": claims.digest, "rows": rows})
+        return directory
 
     def judged_beside(self, curves: Mapping[int, Mapping[int, Sequence[int]]], uer: Mapping[int, Any]) -> None:
         """Write a cell of uer, and one of vlm_rb with a scripted judge and a changed setting."""

@@ -182,3 +182,12 @@ def test_the_standard_error_of_a_difference_is_that_of_its_definition() -> None:
     assert statistics.standard_error(first, second) == pytest.approx(3**-0.5)
     assert statistics.standard_error(np.hstack([first, first]), np.zeros((2, 2))) == pytest.approx((2 / 3) ** 0.5 / 2)
     assert np.isnan(statistics.standard_error(first, second[:1]))
+
+
+def test_an_equivalence_test_at_a_smaller_error_has_a_wider_interval() -> None:
+    """Four equal runs beside four: the smallest one-sided p is 1 / 70, below .05 and not below .01."""
+    near = Sample(LOW.scores / 100)
+    usual, strict = (statistics.equivalence(near, near, 0.2, level) for level in (0.95, 0.99))
+    assert usual.p == strict.p == pytest.approx(1 / 70)
+    assert usual.is_equivalent and not strict.is_equivalent
+    assert strict.difference.low <= usual.difference.low

@@ -14,6 +14,7 @@ import pytest
 from guidebench import results
 from guidebench.reports.rendering import charts, figures, inline, page
 from guidebench.reports.summary import judges
+from guidebench.reports.summary.listings import Listed
 from tests.reports.conftest import Writer, write_rows
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def _page(writer: Writer) -> str:
     judged, timed = (results.noted(study, log) for log in ("judgements", "timings"))
     judgings = judges.judging(study.cells, judged, timed, {row.cell.id: row.label for row in summary.rows})
     curves = figures.Gallery("Learning curves", "", figures.learning_curves(summary.rows))
-    return page.render(study, summary, [curves], [("Judges", judges.listings(judgings))])
+    return page.render(study, summary, [curves], [Listed("Judges", (), judges.listings(judgings))])
 
 
 class _Tags(HTMLParser):

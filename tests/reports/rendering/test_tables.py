@@ -9,7 +9,8 @@ from rich.console import Console
 
 from guidebench.harness.interfaces import Score
 from guidebench.harness.statistics import Interval
-from guidebench.reports.rendering import legends, tables
+from guidebench.reports.rendering import latex, legends, tables, wording
+from guidebench.reports.summary.export import plain
 from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.summaries import Summary
 from tests.reports.conftest import Writer
@@ -159,3 +160,25 @@ def test_a_grid_has_a_column_for_each_estimate_and_a_line_for_each_where_there_a
     assert many[1] == ["row", "one", "other"] and len(many) == 2 + 7
     assert many[3] == ["part1", "0.1", "[0.0,", "1.0]", "0.2", "[0.0,", "1.0]"]
     assert many[8] == ["part6", "0.60", "[0.00,", "1.00]", "0.70", "[0.00,", "1.00]"]
+
+
+def test_rows_with_three_evaluations_have_the_mean_of_the_last_three(writer: Writer) -> None:
+    """Successes of four: 0, 1, 2 and 4 in one seed, none in the other: (1 + 2 + 4) / 12 and 0 on average."""
+    writer.cell("a", {0: ending([0, 1, 2, 4]), 1: ending([0, 0, 0, 0])}, steps=400)
+    summary = writer.summary(500)
+    assert float(summary.rows[0].late.estimate) == pytest.approx(7 / 24)
+    assert " late " in _text(summary) and " 0.29 " in _text(summary)
+    assert legends.LATE in legends.paragraph(summary, "*")
+    assert plain(summary)["rows"][0]["late"]["estimate"] == pytest.approx(7 / 24)
+    chosen = latex.latex(summary, latex.Style(wording=wording.wording(columns=["score", "late"])))
+    assert "Late" in chosen.split(r"\midrule")[0] and "& 0.29 " in chosen and legends.LATE in chosen
+    assert "Late" not in latex.latex(summary)
+
+
+def test_rows_with_two_evaluations_have_no_late_score(two: Summary) -> None:
+    assert not np.isfinite(two.rows[0].late.estimate)
+    assert " late " not in _text(two) and legends.LATE not in legends.paragraph(two, "*")
+
+
+def ending(successes: list[int]) -> dict[int, list[int]]:
+    return {100 * (index + 1): [1] * of + [0] * (4 - of) for index, of in enumerate(successes)}
