@@ -250,12 +250,14 @@ def desk(
 def _cassette(models: Models, directory: Path, shared: Shared | None) -> Cassette:
     from guidebench.harness.models import cassette, segments
 
+    if shared is not None:
+        with cassette.writing(directory):
+            pass  # a merge under way has ended; a later one sees that the runs are held
+    paths = sources(models, directory)
+    reader_process.close()  # the process that checked the named cassettes would wait as long as the study takes
     if shared is None:
-        shard = directory / f"shard-{uuid.uuid4().hex}.sqlite"
-        return cassette.Cassette(sources(models, directory), shard, models.keep_images)
-    with cassette.writing(directory):
-        pass  # a merge under way has ended; a later one sees that the runs are held
-    read = [path for path in sources(models, directory) if path.parent != directory or path.name == cassette.MERGED]
+        return cassette.Cassette(paths, directory / f"shard-{uuid.uuid4().hex}.sqlite", models.keep_images)
+    read = [path for path in paths if path.parent != directory or path.name == cassette.MERGED]
     return segments.Segmented(read, Path(shared.scratch), directory, shared.cell, models.keep_images)
 
 

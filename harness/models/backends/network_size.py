@@ -84,15 +84,15 @@ def _built(folder: Path, loader: str) -> Any:
 
     package, _, name = loader.partition(".")
     if package == "diffusers":
-        network_class = getattr(importlib.import_module(package), name)
+        part_class = getattr(importlib.import_module(package), name)
         with torch.device("meta"):
-            return network_class.from_config(network_class.load_config(folder))
+            return part_class.from_config(part_class.load_config(folder))
     import transformers
     from transformers import initialization
 
     from guidebench.harness.models.backends.transformers_.loading import architecture_of
 
-    network_class = getattr(transformers, name) if name else None
+    network_class: Any = getattr(transformers, name) if name else None
     if config_class := getattr(network_class, "config_class", None):  # whatever the type that config.json names
         config, build = config_class.from_pretrained(folder), network_class._from_config
     else:
