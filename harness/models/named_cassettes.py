@@ -68,10 +68,12 @@ def _state(path: Path) -> str:
     changed lately, or a process is writing it."""
     try:
         status = path.stat()
+        pending = [path.with_name(f"{path.name}{end}") for end in BESIDE]
+        if any(file.stat().st_size for file in pending if file.exists()):  # a reader of a shard leaves an empty one
+            return ""
     except OSError:
         return ""
-    lately = time.time() - max(status.st_mtime, status.st_ctime) <= digests.FRESH
-    if lately or any(path.with_name(f"{path.name}{end}").exists() for end in BESIDE):
+    if time.time() - max(status.st_mtime, status.st_ctime) <= digests.FRESH:
         return ""
     numbers = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return ":".join(map(str, numbers))

@@ -53,7 +53,10 @@ def test_a_file_that_passed_is_checked_again_only_when_it_has_changed(study: Pat
     assert checked_paths(study) == []
     os.utime(merged, ns=(0, 0))
     assert checked_paths(study) == [merged]
-    merged.with_name(f"{MERGED}-wal").touch()  # a process may be writing it
+    pending = merged.with_name(f"{MERGED}-wal")
+    pending.touch()
+    assert checked_paths(study) == []
+    pending.write_bytes(b"a process may be writing it")
     assert checked_paths(study) == [merged]
     assert checked_paths(study) == [merged]
 
