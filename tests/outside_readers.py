@@ -17,9 +17,10 @@ FOLLOWED = (
 TEXT = "no file: a message between our processes, an answer of a server, or one text of a row or a call"
 PACKAGE = "a file of this package"
 CASSETTE = (
-    "a cassette: opened if its schema is ours; a stranger's is checked in the separate process when it is imported, or "
-    "when `bench eval` reads it"
+    "a cassette of this study, or another after each of its rows was checked in the separate process: when it is "
+    "imported, when `models.cassette` names it (`named_cassettes`), or when `bench eval` reads it"
 )
+BOUNDED = "at most 4,096 bytes of a regular file: each field is checked, and no other is used (`test_leases`)"
 ARCHIVE = "an archive that is being written"
 
 READERS: dict[str, str] = {
@@ -56,18 +57,19 @@ READERS: dict[str, str] = {
     "harness/models/budget:_parse_account": WRITTEN_BY_US,
     "harness/models/calls/arrays:shape_of": TEXT,
     "harness/models/cassette:Cassette._find": CASSETTE,
-    "harness/models/cassette:identities": CASSETTE,
+    "harness/models/cassette:_parsed": CASSETTE,
     "harness/models/cassette_checks:_checked_call": APART,
     "harness/models/cassette_checks:_parse_call": APART,
     "harness/models/cassette_file:_connect": CASSETTE,
     "harness/models/cassette_file:_our_layout": CASSETTE,
     "harness/models/cassette_file:decoded": CASSETTE,
     "harness/models/convert:_load_checkpoint": APART,
-    "harness/models/exchange:stats": CASSETTE,
+    "harness/models/exchange:read_stats": APART,
     "harness/models/grants:_read": WRITTEN_BY_US,
     "harness/models/hosts/keeper:Hosts._work": TEXT,
     "harness/models/hosts/wire:receive": TEXT,
     "harness/models/hosts/wire:receive_now": TEXT,
+    "harness/models/named_cassettes:_checked": WRITTEN_BY_US,
     "harness/models/service:_read": TEXT,
     "harness/outside:_parsed": APART,
     "harness/outside:arrays": APART,
@@ -80,7 +82,7 @@ READERS: dict[str, str] = {
     "harness/records/clips:document": APART,
     "harness/records/compact:_rows": WRITTEN_BY_US,
     "harness/records/files:read_json": WRITTEN_BY_US,
-    "harness/records/leases:_read": WRITTEN_BY_US,
+    "harness/records/leases:_read": BOUNDED,
     "harness/records/role_counts:read": FOLLOWED,
     "harness/records/study:RunDirectory.live": FOLLOWED,
     "harness/records/study:RunDirectory.read": FOLLOWED,

@@ -418,6 +418,26 @@ def _answers(directory: Path) -> object:
     return eval_answers.check(directory, Models(mode="replay"))
 
 
+def _named(name: str) -> Callable[[Path], object]:
+    """Return a reader of a study that names a cassette, or another study, of its directory."""
+    from guidebench.harness.execution import Models
+    from guidebench.harness.models import study_models
+
+    return lambda directory: study_models.sources(Models(cassette=str(directory / name)), directory / "own/models")
+
+
+def _counted(directory: Path) -> object:
+    from guidebench.harness.models import exchange
+
+    return exchange.stats(directory / "calls.sqlite")
+
+
+def _exported(directory: Path) -> object:
+    from guidebench.harness.models import exchange
+
+    return exchange.export(directory, directory / "new.sqlite")
+
+
 def _animation(directory: Path) -> object:
     from guidebench.results import galleries
 
@@ -467,6 +487,11 @@ READ_DOCUMENTS: dict[str, Callable[[Path, bytes], object]] = {
     "metadata of a dataset": _in("metadata.json", _metadata),
     "episodes of a dataset": _in("main_data.hdf5", _episodes),
     "a cassette": _in("calls.sqlite", _exchanged),
+    "a cassette that a study names": _in("calls.sqlite", _named("calls.sqlite")),
+    "another study's cassette": _in("other/models/cassette.sqlite", _named("other")),
+    "another study's shard": _in("other/models/shard-0.sqlite", _named("other")),
+    "a cassette to count": _in("calls.sqlite", _counted),
+    "a study to export": _in("models/cassette.sqlite", _exported),
     "answers of a re-evaluation": _in("eval/models/cassette.sqlite", _answers),
     **{
         f"{command}: {Path(name).name}": _in_training(name, read)

@@ -278,8 +278,13 @@ def identities(paths: Iterable[Path], role: str | None) -> Iterator[Mapping[str,
     for path in paths:
         with closing(opened(path)) as db, faults_of(path):
             for (text,) in db.execute(query, () if role is None else (role,)):
-                if isinstance(text, str) and isinstance(identity := json.loads(text), dict):
+                if isinstance(text, str) and isinstance(identity := _parsed(path, text), dict):
                     yield identity
+
+
+def _parsed(path: Path, text: str) -> Any:
+    with _reading(path):
+        return json.loads(text)
 
 
 def lost_arrays(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Checks of an imported cassette: every table row must be one that this program would have written.
+"""Checks of a cassette: every table row must be one that this program would have written.
 
 The file is untrusted data. It is opened read-only and without its journals, and only if its schema equals ours exactly,
 so that no view, trigger or generated column in it runs. Then each table row is checked: types, sizes, hashes, and that
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
@@ -18,7 +18,7 @@ from typing import Any, get_args
 import numpy as np
 
 from guidebench.harness import registry
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import UserError, size
 from guidebench.harness.models.backends.images import pixels
 from guidebench.harness.models.calls import Call, FailureKind, Usage, image_digest, key_of
 from guidebench.harness.models.cassette_file import COLUMNS, STRANGERS, NotKept, faults_of, opened, read
@@ -37,35 +37,62 @@ BLANK = np.zeros((1, 1, 3), np.uint8)
 StoredCall = Mapping[str, Any]
 
 
+IMPORTING = "nothing was taken: ask for another copy"
+"""What happened, and what to do, where a file to be imported fails a check."""
+
+
 class UnknownKind(UserError):
     """A request names a kind of call that is not registered in this installation."""
 
 
-def verify(file: Path, mode: str = STRANGERS) -> None:
+def verify(
+    file: Path, mode: str = STRANGERS, advice: str = IMPORTING, passed_over: tuple[type[UserError], ...] = ()
+) -> None:
     """Raise UserError naming the first table row that this program would not have written. `mode`: as of
-    `cassette_file.opened`; a file that others write meanwhile is read with "ro"."""
+    `cassette_file.opened`; a file that others write meanwhile is read with "ro". `advice`: the end of the message;
+    `passed_over`: errors of rows that are not needed, such as UnknownKind where calls are looked up by their keys."""
     if mode == STRANGERS and any(file.with_name(f"{file.name}{end}").exists() for end in ("-wal", "-journal")):
         raise UserError(f"{file} is being written, or was not closed; import what `bench models export` makes of it")
     with closing(opened(file, mode)) as db, faults_of(file):
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         integrity = db.execute("PRAGMA integrity_check(1)").fetchone()
         if integrity != ("ok",):
-            raise UserError(f"{file} is damaged ({printable(str(integrity))}); ask for another copy")
-        for table, check in CHECKS.items():
-            names = COLUMNS[table].split(", ")
-            for number, row in enumerate(db.execute(f"SELECT {COLUMNS[table]} FROM {table}"), 1):
-                try:
-                    check(dict(zip(names, row, strict=True)), db)
-                except sqlite3.Error:
+            raise UserError(f"{file} is damaged ({printable(str(integrity))}); {advice}")
+        for table in CHECKS:
+            try:
+                _verify_table(db, table, file, advice, passed_over)
+            except sqlite3.DataError as error:
+                if getattr(error, "sqlite_errorname", "") != "SQLITE_TOOBIG":
                     raise
-                except UnknownKind as unknown:
-                    raise UserError(f"{file}: row {number} of {table} {unknown}; nothing was taken") from None
-                except Exception as error:  # untrusted content may raise anything
-                    reason = printable(str(error) or type(error).__name__)
-                    raise UserError(
-                        f"{file}: row {number} of {table} is not what this program records ({reason}); nothing was "
-                        f"taken"
-                    ) from None
+                raise UserError(
+                    f"{file} holds a value of more than {size(LONGEST)} among its {table}, the most that is read of a "
+                    f"recorded call; {advice}"
+                ) from None
+
+
+def _verify_table(
+    db: sqlite3.Connection, table: str, file: Path, advice: str, passed_over: tuple[type[UserError], ...]
+) -> None:
+    columns = COLUMNS.get(table, "shard")
+    for number, row in enumerate(db.execute(f"SELECT {columns} FROM {table}"), 1):
+        try:
+            CHECKS[table](dict(zip(columns.split(", "), row, strict=True)), db)
+        except sqlite3.Error:
+            raise
+        except passed_over:
+            continue
+        except UnknownKind as unknown:
+            raise UserError(f"{file}: row {number} of {table} {unknown}; {advice}") from None
+        except Exception as error:  # untrusted content may raise anything
+            reason = printable(str(error) or type(error).__name__)
+            raise UserError(
+                f"{file}: row {number} of {table} is not what this program records ({reason}); {advice}"
+            ) from None
+
+
+def total_seconds(files: Iterable[Path]) -> float:
+    """Return the time limit for checking several files, in seconds."""
+    return SECONDS + sum(seconds(file) - SECONDS for file in files)
 
 
 def seconds(file: Path) -> float:
@@ -116,12 +143,17 @@ def _failure(row: StoredCall, db: sqlite3.Connection) -> None:
         raise ValueError(f"no kind of failure: {row['kind']!r}")
 
 
+def _merged(row: StoredCall, _: sqlite3.Connection) -> None:
+    _text(row["shard"], NAME)
+
+
 CHECKS: Mapping[str, Callable[[StoredCall, sqlite3.Connection], None]] = {
     "images": _image,
     "requests": _request,
     "answers": _answer,
     "arrays": _array,
     "failures": _failure,
+    "merged": _merged,
 }
 """Table -> check that raises ValueError for a row that this program would not write."""
 

@@ -62,7 +62,13 @@ class Stats(NamedTuple):
 
 
 def stats(source: Path) -> Stats:
-    """Return statistics of the recorded calls in a study's directory or a cassette file."""
+    """Return statistics of the recorded calls in a study's directory or a cassette file, which a separate process
+    reads."""
+    return reader_process.call(f"{source}: counting its calls", _seconds(source), read_stats, source)
+
+
+def read_stats(source: Path) -> Stats:
+    """Return what `stats` returns, read in this process."""
     paths = _files(source)
     with closing(sqlite3.connect("", uri=True, isolation_level=None)) as db:  # temporary, on disk where it is large
         for table, columns in COUNTING_TABLES.items():
@@ -89,9 +95,19 @@ def stats(source: Path) -> Stats:
 
 
 def export(study: Path, file: Path) -> int:
-    """Write every recorded call of a study to a new file atomically; return the number of calls."""
+    """Write every recorded call of a study to a new file atomically; return the number of calls. A separate process
+    reads the study."""
     if file.exists():
         raise UserError(f"{file} is there already; name a new file, or remove it")
+    return reader_process.call(f"{study}: exporting its calls", _seconds(study), _export, study, file, secrets())
+
+
+def _seconds(source: Path) -> float:
+    """Return the time limit for reading the cassettes of a study, or a cassette."""
+    return cassette_checks.total_seconds([source] if source.is_file() else (source / "models").glob("*.sqlite"))
+
+
+def _export(study: Path, file: Path, secret_values: Mapping[str, str]) -> int:
     paths = _files(study)
     partial = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
@@ -101,7 +117,7 @@ def export(study: Path, file: Path) -> int:
                 with _attached(db, path), transaction(db):
                     copy(db, EXCHANGED_TABLES, "origin")
             with transaction(db):
-                _scrub(db, study)
+                _scrub(db, study, secret_values)
             count = _count(db)
         os.replace(partial, file)
     finally:
@@ -109,10 +125,10 @@ def export(study: Path, file: Path) -> int:
     return count
 
 
-def _scrub(db: sqlite3.Connection, study: Path) -> None:
-    """Remove the API keys in this process's environment from answers and details. Raise UserError if a question
+def _scrub(db: sqlite3.Connection, study: Path, secret_values: Mapping[str, str]) -> None:
+    """Remove API keys, given by the names of their variables, from answers and details. Raise UserError if a question
     contains one, because a question cannot change without invalidating the hash that identifies it."""
-    for name, secret in secrets().items():
+    for name, secret in secret_values.items():
         (count,) = db.execute("SELECT COUNT(*) FROM requests WHERE instr(text, ?)", (secret,)).fetchone()
         if count:
             raise UserError(

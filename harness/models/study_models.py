@@ -67,21 +67,27 @@ def is_local(model: Any) -> bool:
 
 
 def sources(models: Models, directory: Path | None) -> list[Path]:
-    """Return the cassettes to read; raise UserError if `models.cassette` names none. `directory`: the study's folder of
-    recorded answers, None for no study."""
+    """Return the cassettes to read: the study's own, which this command writes, and those that `models.cassette` names,
+    after each of their rows was checked. Raise UserError if it names none, or one that fails the check. `directory`:
+    the study's folder of recorded answers, None for no study."""
     from guidebench.harness.models import cassette
 
-    cassettes = [] if directory is None else cassette.files(directory)
-    if models.cassette is not None:
-        named = Path(models.cassette)
-        others = cassette.files(folder(named)) if named.is_dir() else [named] if named.is_file() else []
-        if not others:
-            raise UserError(
-                f"models.cassette={models.cassette}: no recorded calls there; name a study that recorded some, or a "
-                f"file of `bench models export`"
-            )
-        cassettes += others
-    return cassettes
+    return [*([] if directory is None else cassette.files(directory)), *named_sources(models)]
+
+
+def named_sources(models: Models) -> list[Path]:
+    """Return the cassettes that `models.cassette` names, checked; raise UserError as `sources` does."""
+    if models.cassette is None:
+        return []
+    from guidebench.harness.models import named_cassettes
+
+    named = named_cassettes.files(Path(models.cassette))
+    if not named:
+        raise UserError(
+            f"models.cassette={models.cassette}: no recorded calls there; name a study that recorded some, or a file "
+            f"of `bench models export`"
+        )
+    return named
 
 
 def check(models: Models, directory: Path, configs: Sequence[Any], runs: Iterable[str] = ()) -> None:
@@ -170,7 +176,7 @@ def _open_account(directory: Path, before: bool) -> None:
     from guidebench.harness.models.budget import Budget, Limits
 
     account = Budget(directory / BUDGET, Limits())
-    for model in exchange.stats(directory.parent).models if before else ():
+    for model in exchange.read_stats(directory.parent).models if before else ():
         account.settle(Usage(), model.spent)
     account.close()
 
@@ -246,12 +252,14 @@ def desk(
 def _cassette(models: Models, directory: Path, shared: Shared | None) -> Cassette:
     from guidebench.harness.models import cassette, segments
 
+    if shared is not None:
+        with cassette.writing(directory):
+            pass  # a merge under way has ended; a later one sees that the runs are held
+    paths = sources(models, directory)
+    reader_process.close()  # the process that checked the named cassettes would wait as long as the study takes
     if shared is None:
-        shard = directory / f"shard-{uuid.uuid4().hex}.sqlite"
-        return cassette.Cassette(sources(models, directory), shard, models.keep_images)
-    with cassette.writing(directory):
-        pass  # a merge under way has ended; a later one sees that the runs are held
-    read = [path for path in sources(models, directory) if path.parent != directory or path.name == cassette.MERGED]
+        return cassette.Cassette(paths, directory / f"shard-{uuid.uuid4().hex}.sqlite", models.keep_images)
+    read = [path for path in paths if path.parent != directory or path.name == cassette.MERGED]
     return segments.Segmented(read, Path(shared.scratch), directory, shared.cell, models.keep_images)
 
 

@@ -34,6 +34,7 @@ from typing import NamedTuple
 
 from guidebench.harness.errors import Notice, Stopped, UserError
 from guidebench.harness.records.files import open_regular, refresh, retry_once
+from guidebench.harness.texts import one_line
 
 FOLDER = ".lease"
 BEAT = 10.0
@@ -48,6 +49,10 @@ POLL = 0.1
 """Seconds between two looks at a lease that is waited for."""
 HELD, OVER = b"held", b"over"
 """First bytes of a lease's file; a release replaces the one by the other in place."""
+LONGEST = 4_096
+"""Most bytes of a lease's file, which may be a stranger's where a tracker follows a study."""
+MOST = 2**31
+"""Largest number of an attempt that is believed."""
 
 
 class LeaseHeld(UserError):
@@ -321,9 +326,13 @@ def _look(folder: Path, epoch: int) -> _Standing:
 
 
 def _content(path: Path) -> tuple[bytes, os.stat_result]:
-    """Return the content and the status of a file. Opening it makes an NFS client ask for the present ones."""
+    """Return the content and the status of a file; raise OSError if it is no regular file, or has more than `LONGEST`
+    bytes. Opening it makes an NFS client ask for the present ones."""
     with open_regular(path) as file:
-        return file.read(), os.fstat(file.fileno())
+        text, status = file.read(LONGEST + 1), os.fstat(file.fileno())
+    if len(text) > LONGEST:
+        raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, and a lease at most {LONGEST:,}", str(path))
+    return text, status
 
 
 def _unchanged(path: Path, token: str) -> float:
@@ -337,12 +346,15 @@ def _unchanged(path: Path, token: str) -> float:
 
 
 def _read(text: bytes) -> Holder:
+    """Return the holder that a file of at most `LONGEST` bytes describes; one of whom nothing is known if anybody else
+    has written it, who may own the study."""
     try:
         content = json.loads(text[len(HELD) :])
-        machine_id, process, host = (str(content[name])[:200] for name in ("machine", "process", "host"))
-        key = str(content.get("key", ""))[:200]
-        return Holder(machine_id, process, host, int(content["pid"]), int(content["attempt"]), key)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        machine_id, process, host = (one_line(str(content[name])[:200]) for name in ("machine", "process", "host"))
+        pid, attempt, key = int(content["pid"]), int(content["attempt"]), one_line(str(content.get("key", ""))[:200])
+        fits = 0 <= attempt <= MOST
+        return Holder(machine_id, process, host, pid, attempt, key) if fits else Holder()
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return Holder()
 
 

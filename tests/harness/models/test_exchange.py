@@ -12,7 +12,8 @@ import pytest
 
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
-from guidebench.harness.models import cassette_checks
+from guidebench.harness.execution import Models
+from guidebench.harness.models import cassette_checks, study_models
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Ticket, Usage
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, files, merge
@@ -242,16 +243,26 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_row_that_is_not_ours_is_named_and_nothing_is_taken(file: Path, tmp_path: Path, name: str) -> None:
+    """Neither by an import nor by a study that names the file with `models.cassette`."""
     HOSTILE[name](file)
-    with pytest.raises(UserError, match=r"calls\.sqlite(: row \d+ of \w+ is not what this| is no cassette)") as error:
-        import_(file, tmp_path / "new")
-    assert len(str(error.value)) < 600 and not (tmp_path / "new").exists()
+    refusal = r"calls\.sqlite(: row \d+ of \w+ is not what this| is no cassette| holds a value of more than 64.0 MiB)"
+    for reading in (
+        lambda: import_(file, tmp_path / "new"),
+        lambda: study_models.named_sources(Models(cassette=str(file))),
+    ):
+        with pytest.raises(UserError, match=refusal) as error:
+            reading()
+        assert len(str(error.value)) < 700 and not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_file_whose_layout_is_not_ours_is_not_read_at_all(file: Path, tmp_path: Path, name: str) -> None:
     change(file, *LAYOUTS[name])
-    for reading in (lambda: import_(file, tmp_path / "new"), lambda: stats(file)):
+    models = Models(cassette=str(file))
+    for reading in (
+        lambda: import_(file, tmp_path / "new"), lambda: stats(file), lambda: export(file, tmp_path / "again"),
+        lambda: study_models.named_sources(models),
+    ):  # fmt: skip
         with pytest.raises(UserError, match=r"calls\.sqlite is no cassette"):
             reading()
     assert not (tmp_path / "new").exists()

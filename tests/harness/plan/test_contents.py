@@ -80,7 +80,9 @@ def cassette(file: Path, *identities: dict[str, Any], role: str = "text_embedder
             request = EmbedCall((f"text {number}",)).request(identity, None)
             cassette_file.insert(db, "requests", [(request.key, request.text)])
             usage = (1, 1, 0, 0, 0.0, 0.0)
-            cassette_file.insert(db, "answers", [(request.key, "c/0", "[]", role, "", number, 0, "m", "{}", *usage)])
+            value = (request.key, "c/0", '{"array":"float32","shape":[1,1]}', role, "", number, 0, "m", "{}", *usage)
+            cassette_file.insert(db, "answers", [value])
+            cassette_file.insert(db, "arrays", [(request.key, "c/0", bytes(4))])
     return file
 
 

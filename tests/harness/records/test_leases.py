@@ -297,6 +297,29 @@ def test_an_epoch_that_cannot_be_read_counts_as_held(disk: Disk, tmp_path: Path)
     assert leases.holder(tmp_path) is not None
 
 
+def test_what_lies_in_place_of_a_lease_is_read_within_a_limit_and_told_in_one_line(disk: Disk, tmp_path: Path) -> None:
+    lease = tmp_path / ".lease" / "1"
+    lease.parent.mkdir()
+    with lease.open("wb") as file:
+        file.truncate(2**40)  # of no blocks: to read it whole would take all memory
+    with pytest.raises(
+        LeaseHeld, match=r"/1 cannot be read: it has 1,099,511,627,776 bytes, and a lease at most 4,096"
+    ):
+        acquire_lease(tmp_path)
+    lease.unlink()
+    os.mkfifo(lease)
+    with pytest.raises(LeaseHeld, match="cannot be read: it is a FIFO, a socket or a device, and no regular file"):
+        acquire_lease(tmp_path)
+    lease.unlink()
+    lease.write_bytes(
+        b"held" + json.dumps({"machine": "m", "process": "p", "host": ODD, "pid": 1, "attempt": 0}).encode()
+    )
+    disk._touch(lease)
+    with pytest.raises(LeaseHeld) as refused:
+        acquire_lease(tmp_path)
+    assert str(refused.value).isprintable() and r"on a\n\x1b[31mb" in str(refused.value)
+
+
 @contextmanager
 def hidden(patch: pytest.MonkeyPatch, kill: type[OSError] | None = None) -> Iterator[None]:
     """Hide /proc as hidepid does; signals raise the error `kill`, or are sent if it is None."""
@@ -366,7 +389,16 @@ def test_silence_of_another_machine_is_waited_out_with_one_notice(
     assert "last sign of life 0 s ago" in notices[0] or "last sign of life 1 s ago" in notices[0]
 
 
-@pytest.mark.parametrize("content", [b"", b"held", b"held[1]", b'held{"machine": 3}', b"\xff\xfe"])
+VAST, ODD = 10**400, "a\n\x1b[31mb"
+HOSTILE = [
+    b'held{"machine": "m", "process": "p", "host": "h", "pid": 1, "attempt": %d}' % VAST,
+    b'held{"machine": "m", "process": "p", "host": "h", "pid": 1, "attempt": 1e999}',
+    b"held" + b"[" * 4_000,
+]
+"""Leases that a stranger may have put into a study: numbers that make no path, and lists in lists."""
+
+
+@pytest.mark.parametrize("content", [b"", b"held", b"held[1]", b'held{"machine": 3}', b"\xff\xfe", *HOSTILE])
 def test_a_damaged_lease_expires_as_one_of_another_machine(disk: Disk, tmp_path: Path, content: bytes) -> None:
     acquire_lease(tmp_path).release()
     damaged = tmp_path / ".lease" / "1"

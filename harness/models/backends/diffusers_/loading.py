@@ -14,6 +14,12 @@ from guidebench.harness.models.backends import outside_files, recipes
 from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import device_of, local_path, needs_extra, unloadable
 
+LOADERS = {
+    "unet": "diffusers.UNet2DConditionModel", "vae": "diffusers.AutoencoderKL",
+    "text_encoder": "transformers.CLIPTextModel",
+}  # fmt: skip
+"""Folder of a pipeline -> class that loads its network."""
+
 
 @dataclass(frozen=True)
 class Pipeline:
@@ -51,7 +57,7 @@ def load(source: Source) -> Pipeline:
     named: dict[str, Any] = {"revision": source.revision}
     weights = {**named, "use_safetensors": True}
     precision = getattr(torch, source.dtype)
-    outside_files.check(local_path(name, source.revision))
+    outside_files.check(local_path(name, source.revision), LOADERS)
     try:
         scheduler = diffusers.DDIMScheduler.from_pretrained(name, subfolder="scheduler", **named)
         network = diffusers.UNet2DConditionModel.from_pretrained(

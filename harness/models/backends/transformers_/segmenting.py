@@ -132,7 +132,8 @@ def load(source: Source, kind: Kind) -> tuple[Any, Any]:
     name, device = recipes.repository(source.model), device_of(source.device)
     options = {"revision": source.revision}
     images = kind == "segment"
-    outside_files.check(local_path(name, source.revision))
+    architecture = "AutoModelForMaskGeneration" if images else "AutoModel"
+    outside_files.check(local_path(name, source.revision), {"": f"transformers.{architecture}"})
     try:
         config = transformers.AutoConfig.from_pretrained(name, **options)
         if config.model_type not in (("sam2", "sam2_video") if images else ("sam2_video",)):
@@ -140,8 +141,9 @@ def load(source: Source, kind: Kind) -> tuple[Any, Any]:
                 f"model {source.model!r} is of type {config.model_type!r}, which cannot {kind}; choose a SAM 2 "
                 f"{'' if images else 'with weights for videos '}such as sam2"
             )
-        architecture = transformers.AutoModelForMaskGeneration if images else transformers.AutoModel
-        network = architecture.from_pretrained(name, config=config, dtype=source.dtype, use_safetensors=True, **options)
+        network = getattr(transformers, architecture).from_pretrained(
+            name, config=config, dtype=source.dtype, use_safetensors=True, **options
+        )
         processor = transformers.Sam2Processor if images else transformers.Sam2VideoProcessor
         prepare = processor.from_pretrained(name, **options)
     except ImportError as error:

@@ -2,6 +2,7 @@
 and what cannot be loaded is refused."""
 
 import asyncio
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,28 @@ def test_its_errors_are_those_of_the_pipeline_frame_by_frame(tiny: Callable[...,
     expected = [by_pipeline(tiny("diffusion"), f, text, 512, s) for f, s in zip(FRAMES, (5, 6, 7), strict=True)]
     assert errors == pytest.approx(np.array(expected), rel=1e-3) and (errors > 0).all()
     assert len(np.unique(errors[:, 1])) == 3
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "says"),
+    [
+        ("unet/config.json", {"cross_attention_dim": 2**24}, "describes a network of [0-9,]+ bytes"),
+        ("vae/config.json", {"block_out_channels": [2**16, 2**16]}, "describes a network of [0-9,]+ bytes"),
+        ("vae/config.json", {"_class_name": "UNet2DModel", "latent_channels": 2**24}, "describes a network of "),
+        ("text_encoder/config.json", {"model_type": "gpt2", "vocab_size": 2**28}, "describes a network of [0-9,]+ byt"),
+        ("text_encoder/config.json", {"hidden_size": "wide"}, r"that its library cannot build \(\w+: "),
+        ("scheduler/scheduler_config.json", {"num_train_timesteps": 2**31}, "at most 100,000 levels of noise"),
+    ],
+)
+def test_a_part_that_is_much_larger_than_its_weights_is_refused_whatever_it_is_called(
+    tiny: Callable[..., Path], tmp_path: Path, file: str, change: dict[str, object], says: str
+) -> None:
+    directory = Path(shutil.copytree(tiny("diffusion"), tmp_path / "vast"))
+    content = json.loads((directory / file).read_text())
+    (directory / file).write_text(json.dumps(content | change))
+    with pytest.raises(UserError, match=says) as refused:
+        Diffusers(model=str(directory)).spawn_model("cpu")
+    assert str(directory / file) in str(refused.value)
 
 
 def test_a_frames_noise_follows_from_its_seed_alone(tiny: Callable[..., Path]) -> None:

@@ -1,0 +1,78 @@
+"""A cassette that `models.cassette` names is checked once, and again when it has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models import named_cassettes
+from guidebench.harness.models.calls import Answer, ChatCall, Message, Ticket, Usage
+from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, merge
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[Path]:
+    """Yield a study with one recorded answer, whose clock is an hour ahead, so that no file has changed lately."""
+    cassette = Cassette([], tmp_path / "study/models/shard-0.sqlite")
+    call_request = ChatCall((Message("user", ("open?",)),)).request({"model": "tiny"}, None)
+    cassette.record(CassetteEntry(call_request, Ticket("cell/0", 0, 0), "tiny", Answer("yes", ""), {}, Usage()))
+    cassette.close()
+    merge(tmp_path / "study/models")
+    now = time.time()
+    with patch.object(named_cassettes.time, "time", lambda: now + 3_600.0):
+        yield tmp_path / "study"
+
+
+def checked_paths(named: Path) -> list[Path]:
+    """Return which files are checked where a study names `named`."""
+    paths: list[Path] = []
+    call = named_cassettes.reader_process.call
+
+    def noted(description, seconds, function, *args):  # type: ignore[no-untyped-def]
+        paths.extend(args[0])
+        return call(description, seconds, function, *args)
+
+    with patch.object(named_cassettes.reader_process, "call", noted):
+        assert named_cassettes.files(named) == [named / "models" / MERGED]
+    return paths
+
+
+def test_a_file_that_passed_is_checked_again_only_when_it_has_changed(study: Path) -> None:
+    merged = study / "models" / MERGED
+    assert checked_paths(study) == [merged]
+    assert checked_paths(study) == []
+    os.utime(merged, ns=(0, 0))
+    assert checked_paths(study) == [merged]
+    pending = merged.with_name(f"{MERGED}-wal")
+    pending.touch()
+    assert checked_paths(study) == []
+    pending.write_bytes(b"a process may be writing it")
+    assert checked_paths(study) == [merged]
+    assert checked_paths(study) == [merged]
+
+
+def test_calls_of_a_kind_that_is_not_installed_are_passed_over(study: Path) -> None:
+    text = json.dumps({"kind": "elsewhere", "model": {}})
+    with closing(sqlite3.connect(study / "models" / MERGED)) as db:
+        db.execute("INSERT INTO requests VALUES (?, ?)", (hashlib.sha256(text.encode()).hexdigest(), text))
+        db.commit()
+    assert checked_paths(study) == [study / "models" / MERGED]
+
+
+def test_a_row_that_is_not_ours_is_refused_with_what_to_do_each_time(study: Path) -> None:
+    with closing(sqlite3.connect(study / "models" / MERGED)) as db:
+        db.execute("UPDATE answers SET value = '2.0'")
+        db.commit()
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"row 1 of answers is not what .*; nothing of it is used: ask for another"):
+            named_cassettes.files(study)
