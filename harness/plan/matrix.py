@@ -120,7 +120,6 @@ class Words:
         before = [*self.stage.names, *self.stage.override_keys()] if self.stage else []
         return [*self.parts, *self.settings, *(f"{PREFIX}{key}" for key in before)]
 
-
     def on_suite(self, suite: str) -> Iterator[Words]:
         """Yield the words with each difficulty of this suite that they name expanded, once if they name none. Raise
         UserError for a difficulty that the suite lacks."""
