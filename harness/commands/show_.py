@@ -3,8 +3,8 @@
 bench show suite=minigrid_doorkey method=vlm_rb
 bench show method=vlm_rb profile=quick learner.lr=1e-3         the settings that `bench run` would use
 
-A command without difficulty= also prints the suite's difficulties: the words that difficulty=NAME stands for, with their
-reasons.
+A command without difficulty= also prints the suite's difficulties: the words that difficulty=NAME stands for, with
+their reasons.
 
 On a terminal of fewer than 140 columns each setting is a paragraph: its value, its meaning, and [the layer that set it]
 with the source.

@@ -97,5 +97,5 @@ def _classes(home: Any, section: str, name: list[str]) -> Iterator[type]:
         raise unknown("section of settings", ".".join((section, *name)), [*plain, *roles])
     else:
         for kind in sorted(roles[section] - {registry.HUMAN}):
-            for part in [registry.meant(kind, *name, section)] if name else registry.names(kind):
+            for part in [registry.meant(kind, name[0], section)] if name else registry.names(kind):
                 yield registry.get(kind, part)

@@ -182,7 +182,7 @@ class Housekeep(SuitePart):
 
     difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "holding_4k": _difficulty(
-            "adjustment_2", "one item, in the hand, six steps away from its place: `sparse` did it from 3k steps on",
+            "adjustment_2", "one item, in the hand, six steps from its place: `sparse` did it from 3k steps on",
             items=1, length=30, steps=4_000, holding=True,
         ),
         "holding_far_20k": _difficulty(
@@ -190,12 +190,16 @@ class Housekeep(SuitePart):
             items=1, length=60, steps=20_000, holding=True,
         ),
         "holding_one_of_two_20k": _difficulty(
-            "adjustment_2", "two items, one of them in the hand: `sparse` had half of them from 10k steps on (two seeds)",
+            "adjustment_2", "two items, one in the hand: `sparse` placed one from 10k steps on (two seeds)",
             items=2, length=100, steps=20_000, holding=True,
         ),
         "holding_four_layouts_40k": _difficulty(
-            "adjustment_2", "one item, in the hand, in four layouts: `sparse` was at .0 to .5 after 20k steps (two seeds)",
+            "adjustment_2", "one item, in the hand, four layouts: `sparse` was at 0 to .5 in 20k steps (two seeds)",
             items=1, length=60, steps=40_000, holding=True, layouts=4,
+        ),
+        "holding_one_of_three_40k": _difficulty(
+            "adjustment_2", "three items, one in the hand: `sparse` placed one from 20k steps on (two seeds)",
+            items=3, length=150, steps=40_000, holding=True,
         ),
         "one_item_40k": _difficulty(
             "adjustment_3", "choice: one item, to be found, grabbed and placed", items=1, length=100, steps=40_000,
