@@ -26,11 +26,12 @@ import numpy as np
 
 from guidebench.harness import fork_server, registry
 from guidebench.harness.capabilities import HasExpert, NamesActions
+from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import record, write_cell
 from guidebench.harness.interfaces import Actions, Array, Observations, State
 from guidebench.harness.loop import checkpoints
 from guidebench.harness.loop.job import Job
-from guidebench.harness.plan import matrix
+from guidebench.harness.plan import config, matrix
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study
 from guidebench.harness.run.worker import work
@@ -56,12 +57,24 @@ def check_suite(name: str, tasks: Sequence[str] | None = None, steps: int = 200,
     identically, also beyond the end of the episode. No episode may be longer than the horizon. Equal snapshots must be
     drawn as equal frames, uint8 [n, height, width, 3]. A suite that `NamesActions` must have one name per action, and
     no name twice. To ask a solver (`HasExpert`) must change no episode, and a restored task's solver must act alike.
+    Words of its difficulties must be tasks, profiles and settings that there are, with valid values.
     """
+    check_difficulties(name)
     suite = registry.get("suite", name)()
     for task in (*suite.goalless, *filter(None, [suite.pretraining])):
         assert task in suite.tasks, f"{name}: goalless or pretraining names {task!r}, which is none of {suite.tasks}"
     for task in suite.tasks if tasks is None else tasks:
         check_task(suite, task, steps, seed)
+
+
+def check_difficulties(name: str) -> None:
+    """Check that every difficulty of a registered suite can be planned with the suite's default method, and has no word
+    that is none of a command's."""
+    for level in registry.get("suite", name).difficulties:
+        try:
+            matrix.plan([f"suite={name}", f"{config.DIFFICULTY}={level}"])
+        except UserError as error:
+            raise AssertionError(f"{name}, {config.DIFFICULTY}={level}: {error}") from None
 
 
 def check_task(suite: Any, name: str, steps: int = 200, seed: int = 0) -> None:

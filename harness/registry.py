@@ -70,8 +70,7 @@ else receives clips."""
 ROLE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 RESERVED = frozenset((
     "task", "profile", "difficulty", "seed", "seeds", "training", "evaluation", "drawing", "models", "probe", "cell",
-    "study",
-    "command", "variant", "label", "backend", "model", "directory",
+    "study", "command", "variant", "label", "backend", "model", "directory",
     *(field.name for field in dataclasses.fields(Execution)),
 ))  # fmt: skip
 """Words of commands, sections and records, which cannot be names of roles."""

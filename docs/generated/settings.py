@@ -9,6 +9,7 @@ from docs.generated.markdown import code, table, text
 from guidebench.harness import registry, settings
 from guidebench.harness.commands.list_ import describe
 from guidebench.harness.execution import Execution, Models
+from guidebench.harness.plan import difficulties
 from guidebench.harness.recipes import Evaluation, Method, Training
 from guidebench.harness.settings import Cited
 
@@ -42,7 +43,8 @@ def _run() -> Iterator[str]:
 
 def _part(kind: str, name: str) -> str:
     part = registry.get(kind, name)
-    words, _, tasks = describe(kind, part).partition("  tasks: ")
+    words, _, names = describe(kind, part).partition("  tasks: ")
+    tasks = names.partition("  difficulties: ")[0]
     lines = [f"## `{name}` {{: #{name} }}", "", text(words[:1].upper() + words[1:])]
     if tasks:
         lines.append(f"\nTasks: {tasks}.")
@@ -55,7 +57,7 @@ def _part(kind: str, name: str) -> str:
     lines.append(f"\nWritten as `{kind}.SETTING=VALUE`." if fields else "\nIt has no settings.")
     lines.append(_fields(part))
     if kind == "suite":
-        lines.append(_suite(part))
+        lines.append(_suite(name, part))
     return "\n".join(lines)
 
 
@@ -75,13 +77,23 @@ def _fields(config: type) -> str:
     return table(("setting", "default", "values", "meaning", "source"), rows)
 
 
-def _suite(suite: Any) -> str:
-    """Describe a suite's drawing settings, its judges, and what it sets for other parts by profile."""
+def _suite(name: str, suite: Any) -> str:
+    """Describe a suite's drawing settings, its judges, its difficulties, and what it sets for other parts by
+    profile."""
     lines = []
     if drawing := _fields(suite.drawing):
         lines.append(f"Its frames are drawn as `drawing.SETTING=VALUE` says:\n{drawing}")
     judges = ", ".join(f"`{judge}` with `models={models}`" for models, judge in suite.judges.items())
     lines.append(f"Its judges of clips: {judges or 'none'}.\n")
+    levels = [
+        (code(level), " ".join(map(code, typed)), text(reason))
+        for level, words in difficulties.by_reason(name).items() for reason, typed in words.items()
+    ]  # fmt: skip
+    if levels:
+        lines.append(
+            f"Its difficulties, chosen by `difficulty=NAME`, which stands for their words:\n"
+            f"{table(('difficulty', 'words', 'reason'), levels)}"
+        )
     layers = {"every profile": suite.defaults, **{f"profile `{name}`": layer for name, layer in suite.profiles.items()}}
     rows = [row for called, layer in layers.items() for row in _layer(called, layer)]
     if rows:

@@ -2,6 +2,8 @@
 
 Overrides have the form key=value; a comma list or range(…) sweeps:
   suite, task, method, profile      what to run (profile: paper, quick, smoke)
+  difficulty=NAME                   task, budget and other words under one name of the suite (bench show suite=… lists
+                                    them); a word that is typed beside it has precedence
   learner, replay, guide, agent, judge, teacher, chat, embedder
                                     replace a part of the method
   models=scripted|oracle|paper      fill every role of a model that no other word names: hand-written, privileged, or

@@ -3,6 +3,9 @@
 bench show suite=minigrid_doorkey method=vlm_rb
 bench show method=vlm_rb profile=quick learner.lr=1e-3         the settings that `bench run` would use
 
+A command without difficulty= also prints the suite's difficulties: the words that difficulty=NAME stands for, with
+their reasons.
+
 On a terminal of fewer than 140 columns each setting is a paragraph: its value, its meaning, and [the layer that set it]
 with the source.
 """
@@ -43,12 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from guidebench.harness import registry
-    from guidebench.harness.plan import matrix
+    from guidebench.harness.plan import config, matrix
 
     overrides = list(args.overrides)
     if not any(text.startswith("suite=") for text in overrides):
         overrides.insert(0, f"suite={_home(overrides, registry.names('suite'))}")
-    cells = matrix.plan(overrides).trained
+    plan = matrix.plan(overrides)
+    cells = plan.trained
     if args.json:
         print(json.dumps([_json(cell) for cell in cells], indent=1))
         return 0
@@ -64,7 +68,27 @@ def run(args: argparse.Namespace) -> int:
             if _settings(other) == key
         ]  # fmt: skip
         _show(cell, [other.names.task for other in same])
+    if not any(text.startswith(f"{config.DIFFICULTY}=") for text in overrides):
+        for suite in dict.fromkeys(cell.names.suite for cell in plan.cells):
+            _difficulties(suite)
     return 0
+
+
+def _difficulties(suite: str) -> None:
+    """Print the words that each difficulty of a suite stands for, and below each the reason, where words share one."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from guidebench.harness.plan import difficulties
+
+    console = Console(width=_width())
+    for name, words in difficulties.by_reason(suite).items():
+        console.print(Text.assemble(("difficulty=", ""), (name, "bold")))
+        for reason, typed in words.items():
+            for text in (f"    {' '.join(typed)}", f"        {reason}" if reason else ""):
+                indent = " " * (len(text) - len(text.lstrip()))
+                if text:
+                    console.print(Text(textwrap.fill(text, console.width, subsequent_indent=indent)))
 
 
 def _settings(cell: Cell) -> tuple[object, ...]:
@@ -205,10 +229,14 @@ def _paragraphs(console: Console, lines: Sequence[Line]) -> None:
 def _json(cell: Cell) -> dict[str, object]:
     from guidebench.harness import registry
     from guidebench.harness.identity.cells import record
-    from guidebench.harness.plan import config
+    from guidebench.harness.plan import config, difficulties
     from guidebench.harness.settings import Cited
 
     content = record(cell)
+    content["difficulties"] = {
+        name: {key: {"value": cited.value, "source": cited.source} for key, cited in words.items()}
+        for name, words in difficulties.every(cell.names.suite).items()
+    }
     content["ablations"] = {
         name: {key: value.value if isinstance(value, Cited) else value for key, value in layer.items()}
         for name, layer in registry.get("method", cell.names.method).ablations.items()

@@ -50,10 +50,8 @@ def cell_of(name: str, profile: str = "", difficulty: str = "", **settings: Any)
     for key in settings:
         if key not in suite_fields:
             raise unknown(f"setting of suite {suite!r}", key, suite_fields)
-    given = {f"suite.{key}": from_command(suite_fields[key], value, key) for key, value in settings.items()}
-    laid = config.of_difficulty(names, level)
-    sources = {key: value.source for key, value in laid.items() if key not in given}
-    return config.resolve(names, {**{key: value.value for key, value in laid.items()}, **given}, {}, sources=sources)
+    typed = {f"suite.{key}": from_command(suite_fields[key], value, key) for key, value in settings.items()}
+    return config.resolve(names, typed, {}, difficulty=config.of_difficulty(names, level))
 
 
 class Environment(gymnasium.Env[Any, Any]):

@@ -46,7 +46,6 @@ COMMAND = "command line"
 CARRIED = ("agent", "learner", *registry.MODELS)
 """Kinds of part whose words of a command, like those of the suite, a stage takes over."""
 _ABSENT = object()
-NO_SOURCES: Mapping[str, str] = {}
 EPISODES = "evaluation.episodes"
 SCHEMA = SCHEMA_VERSION
 """Version of the content that a cell id hashes; equal to the schema version of records."""
@@ -58,6 +57,9 @@ class Value(NamedTuple):
     value: Any
     layer: str
     source: str
+
+
+NO_SETTINGS: Mapping[str, Value] = {}
 
 
 @dataclass(frozen=True)
@@ -574,17 +576,16 @@ def resolve(
     overrides: Mapping[str, Any],
     named: Mapping[str, Any],
     stand_ins: StandIns = NO_STAND_INS,
-    sources: Mapping[str, str] = NO_SOURCES,
+    difficulty: Mapping[str, Value] = NO_SETTINGS,
 ) -> Cell:
     """Return the cell of these names with command-line `overrides` (`section.field` -> checked value).
 
-    `named` holds parts that the command line replaced; they appear in the row name but are not settings. `sources`:
-    what a difficulty cites for its overrides.
+    `named` holds parts that the command line replaced; they appear in the row name but are not settings. `difficulty`:
+    settings of a difficulty (`of_difficulty`), which count as typed where `overrides` has no value.
     """
-    values = dict(base_settings(names))
-    for key, value in overrides.items():
-        values[key] = Value(value, COMMAND, sources.get(key, ""))
-    return settled(Cell(names, values, {**named, **overrides}, stand_ins=stand_ins))
+    words = {**difficulty, **{key: Value(value, COMMAND, "") for key, value in overrides.items()}}
+    typed = {key: value.value for key, value in words.items()}
+    return settled(Cell(names, {**base_settings(names), **words}, {**named, **typed}, stand_ins=stand_ins))
 
 
 def of_difficulty(names: Names, layer: Layer) -> dict[str, Value]:

@@ -34,6 +34,21 @@ def content(suite: str, name: str) -> dict[str, Cited]:
     return words
 
 
+def every(suite: str) -> dict[str, dict[str, Cited]]:
+    """Return difficulty -> its words, for all difficulties of a suite, in their order; errors as of `content`."""
+    return {name: content(suite, name) for name in registry.get("suite", suite).difficulties}
+
+
+def by_reason(suite: str) -> dict[str, dict[str, list[str]]]:
+    """Return difficulty -> reason -> the words `key=value` that have this source, for all difficulties of a suite."""
+    words: dict[str, dict[str, list[str]]] = {}
+    for name, cited_words in every(suite).items():
+        words[name] = {}
+        for key, cited in cited_words.items():
+            words[name].setdefault(cited.source, []).append(f"{key}={settings.show(cited.value)}")
+    return words
+
+
 def chosen(suite: str, name: str) -> dict[str, str]:
     """Return which task and profile a difficulty names, under `task` and `profile`."""
     return {key: str(cited.value) for key, cited in content(suite, name).items() if key in NAMES}
@@ -82,5 +97,5 @@ def _classes(home: Any, section: str, name: list[str]) -> Iterator[type]:
         raise unknown("section of settings", ".".join((section, *name)), [*plain, *roles])
     else:
         for kind in sorted(roles[section] - {registry.HUMAN}):
-            for part in [registry.meant(kind, *name, section)] if name else registry.names(kind):
+            for part in [registry.meant(kind, name[0], section)] if name else registry.names(kind):
                 yield registry.get(kind, part)

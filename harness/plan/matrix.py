@@ -377,7 +377,10 @@ def _expand(words: Words, digests: Digests) -> list[Cell]:
         for profile, tasks in _protocols(level, suite)
         for method in _names(words.names, "method", (registry.get("suite", suite).method,))
     ]
-    combination_lists = [(level, _combined(level, *protocol, usage)) for level, *protocol in protocols]
+    combination_lists = [
+        (level, _combined(level, suite, tasks, method, profile, usage))
+        for level, suite, tasks, method, profile in protocols
+    ]
     command_words = frozenset(usage.used)
     cells: dict[str, Cell] = {}
     for level, combinations in combination_lists:
@@ -621,8 +624,9 @@ def _cells(combination: _Combination, present: Mapping[str, Any], words: Words) 
     named_parts = {
         part.role: part.name for part in names.parts if part.role in part_names.keys() - models and part not in recipe
     }
-    filled = config.filled_settings(names, combination.filled)
     level = config.of_difficulty(names, words.difficulty)
+    filled_by_set = config.filled_settings(names, combination.filled)
+    filled = {key: value for key, value in filled_by_set.items() if key not in level}
     axes = []
     for key, override in words.settings.items():
         target = config.target_of(names, key)
@@ -634,10 +638,7 @@ def _cells(combination: _Combination, present: Mapping[str, Any], words: Words) 
     if math.prod(map(len, axes)) > MOST_CELLS:
         raise _too_many()
     for values in itertools.product(*axes):
-        given = dict(values)
-        overrides = {**filled, **{key: value.value for key, value in level.items()}, **given}
-        sources = {key: value.source for key, value in level.items() if key not in given}
-        yield config.resolve(names, overrides, named_parts, combination.stand_ins, sources)
+        yield config.resolve(names, {**filled, **dict(values)}, named_parts, combination.stand_ins, level)
 
 
 def _names(

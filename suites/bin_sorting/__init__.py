@@ -245,11 +245,11 @@ class BinSorting(SuitePart):
             "grasped", 12_000, "KAGI, §IV-B: the smallest of its reduced settings", demonstrations=4, failures=30
         ),
         "homed_50_16k": _difficulty(
-            "homed", 16_000, "choice: the paper's start; without failures cloning reached .27, with them .07 (three seeds)",
+            "homed", 16_000, "the paper's start; cloning reached .27 without failures, .07 with them (three seeds)",
             demonstrations=50, failures=0,
         ),
         "homed_200_16k": _difficulty(
-            "homed", 16_000, "choice: the paper's start with ten times the demonstrations; cloning of these alone reached 1",
+            "homed", 16_000, "the paper's start; cloning of 200 forward demonstrations alone reached 1",
             demonstrations=200, failures=0,
         ),
     }  # fmt: skip

@@ -47,7 +47,9 @@ def _difficulty(task: str, steps: int, reason: str, test_length: int = 200) -> M
         "suite.hunger": cite(False, "choice: with it players die before long tasks are done"),
         "suite.actions": cite("find", "choice: steps towards what was seen are actions"),
         "suite.impossible": cite("masked", "choice: an action that does nothing is not chosen"),
-        "suite.test_length": cite(test_length, "choice: in 1,000 steps random actions solve up to half of the episodes"),
+        "suite.test_length": cite(
+            test_length, "choice: in 1,000 steps random actions solve up to half of the episodes"
+        ),
         "training.steps": cite(steps, reason),
         "evaluation.every": cite(steps // 8, "choice: eight evaluations"),
     }
@@ -138,7 +140,9 @@ class CrafterOod(WorldSettings, SuitePart):
             "wood_sword", 16_000, "`sparse` was at .40 by then in measured/crafter_ood_pretrained"
         ),
         "wood_sword_24k": _difficulty(
-            "wood_sword", 24_000, "`sparse` was at 1 by then in measured/crafter_ood_pretrained, so its area is about .4"
+            "wood_sword",
+            24_000,
+            "`sparse` was at 1 by then in measured/crafter_ood_pretrained, so its area is about .4",
         ),
         "stone_sword_48k": _difficulty(
             "stone_sword", 48_000, "`sparse` ended at .07 in measured/crafter_ood_pretrained", test_length=400

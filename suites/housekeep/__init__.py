@@ -35,19 +35,24 @@ QUICK = "quick profile: a cell in minutes on two cores"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
 
 
-def _difficulty(task: str, reason: str, *, items: int, length: int, steps: int, holding: bool) -> Mapping[str, Any]:
-    """Return the words of a difficulty: one layout without distractors, some of a task's items, and a budget."""
+def _difficulty(
+    task: str, reason: str, *, items: int, length: int, steps: int, holding: bool, layouts: int = 1
+) -> Mapping[str, Any]:
+    """Return the words of a difficulty: a few layouts without distractors, some of a task's items, and a budget."""
     return {
         "task": cite(task, reason),
         "profile": cite("quick", "one layout, and a reward for each item"),
         "suite.items": cite(items, reason),
         "suite.start": cite("holding" if holding else "empty", reason),
+        "suite.layouts": cite(layouts, reason),
         "suite.distractors": cite(0, "choice: nothing else to grab"),
         "suite.length": cite(length, reason),
         "training.steps": cite(steps, reason),
         "training.capacity": cite(steps, "choice: all of a run"),
         "evaluation.every": cite(steps // 10, "choice: ten evaluations"),
-        "evaluation.episodes": cite(1, "all episodes of a greedy policy are equal in one layout"),
+        "evaluation.episodes": cite(
+            5 * (layouts - 1) + 1, "all episodes of a greedy policy are equal in one layout; five each beyond the first"
+        ),
     }
 
 
@@ -176,16 +181,25 @@ class Housekeep(SuitePart):
     }  # fmt: skip
 
     difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "holding_2_10k": _difficulty(
-            "adjustment_2", "choice: one item, in the hand, two turns away from its place",
-            items=1, length=30, steps=10_000, holding=True,
+        "holding_4k": _difficulty(
+            "adjustment_2", "one item, in the hand, six steps from its place: `sparse` did it from 3k steps on",
+            items=1, length=30, steps=4_000, holding=True,
         ),
-        "holding_1_20k": _difficulty(
+        "holding_far_20k": _difficulty(
             "adjustment_1", "choice: one item, in the hand, fifteen steps away from its place",
             items=1, length=60, steps=20_000, holding=True,
         ),
         "holding_one_of_two_20k": _difficulty(
-            "adjustment_2", "choice: two items, one of them in the hand", items=2, length=100, steps=20_000, holding=True
+            "adjustment_2", "two items, one in the hand: `sparse` placed one from 10k steps on (two seeds)",
+            items=2, length=100, steps=20_000, holding=True,
+        ),
+        "holding_four_layouts_40k": _difficulty(
+            "adjustment_2", "one item, in the hand, four layouts: `sparse` was at 0 to .5 in 20k steps (two seeds)",
+            items=1, length=60, steps=40_000, holding=True, layouts=4,
+        ),
+        "holding_one_of_three_40k": _difficulty(
+            "adjustment_2", "three items, one in the hand: `sparse` placed one from 20k steps on (two seeds)",
+            items=3, length=150, steps=40_000, holding=True,
         ),
         "one_item_40k": _difficulty(
             "adjustment_3", "choice: one item, to be found, grabbed and placed", items=1, length=100, steps=40_000,

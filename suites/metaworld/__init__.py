@@ -233,8 +233,12 @@ class MetaWorld(SuitePart):
 
     difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "reach_10k": _difficulty("reach", 10_000, "choice: the nearest target"),
-        "button_press_20k": _difficulty("button-press", 20_000, "SAC was at .27 by then in measured/metaworld_pbrl_quick"),
-        "button_press_40k": _difficulty("button-press", 40_000, "SAC was at .40 by then in measured/metaworld_pbrl_quick"),
+        "button_press_20k": _difficulty(
+            "button-press", 20_000, "SAC was at .27 by then in measured/metaworld_pbrl_quick"
+        ),
+        "button_press_40k": _difficulty(
+            "button-press", 40_000, "SAC was at .40 by then in measured/metaworld_pbrl_quick"
+        ),
         "window_open_30k": _difficulty("window-open", 30_000, "choice: random actions never solve it"),
         "drawer_open_30k": _difficulty("drawer-open", 30_000, "choice: random actions never solve it"),
     }
@@ -470,7 +474,9 @@ class MetaWorldPbRL(MetaWorld):
     difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "reach_10k": _preferred("reach", 10_000, "choice: the nearest target, seen in nine numbers"),
         "reach_20k": _preferred("reach", 20_000, "choice: the same for longer"),
-        "button_press_40k": _preferred("button-press", 40_000, "choice: half of the budget of measured/metaworld_pbrl_quick"),
+        "button_press_40k": _preferred(
+            "button-press", 40_000, "choice: half of the budget of measured/metaworld_pbrl_quick"
+        ),
         "window_open_40k": _preferred("window-open", 40_000, "choice: random actions never solve it"),
         "drawer_open_40k": _preferred("drawer-open", 40_000, "choice: random actions never solve it"),
     }

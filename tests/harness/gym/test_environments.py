@@ -15,6 +15,8 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.gym import environments
 from guidebench.harness.loop.evaluation import Evaluator, Memoryless
 from guidebench.harness.streams import Streams
+from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
+from tests.refusals import check_refused
 
 TASK = "minigrid_doorkey/5x5"
 
@@ -33,6 +35,19 @@ def test_every_suite_is_an_environment_as_gymnasium_has_them(name: str) -> None:
     _, info = environment.reset(seed=3)
     *_, info = environment.step(environment.action_space.sample())
     assert info == {"is_success": False}
+
+
+def test_a_difficulty_gives_what_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {"task": "5x5", "profile": "quick", "training.steps": 700, "suite.length": 30, "suite.test_length": 9}
+    monkeypatch.setattr(MiniGridDoorKey, "difficulties", {"short": words})
+    level = guidebench.make("minigrid_doorkey", difficulty="short").cell
+    assert (level.names.task, level.names.profile, level.steps, level.section("suite").test_length) == (
+        "5x5", "quick", 700, 9
+    )  # fmt: skip
+    typed = guidebench.make("minigrid_doorkey/6x6", difficulty="short", profile="smoke", length=40)
+    assert (typed.cell.names.task, typed.cell.names.profile, typed.task.max_steps) == ("6x6", "smoke", 40)
+    check_refused("unknown difficulty of suite 'minigrid_doorkey'", guidebench.make, "minigrid_doorkey", difficulty="x")
+    check_refused("expected SUITE/TASK", guidebench.make, "minigrid_doorkey")
 
 
 def test_frames_are_those_that_judges_see() -> None:

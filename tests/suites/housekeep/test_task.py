@@ -9,6 +9,7 @@ import pytest
 from guidebench.suites.housekeep import Housekeep
 from guidebench.suites.housekeep.items import ALIASES, OBJECTS, TASKS
 from guidebench.suites.housekeep.task import AIM, DOWN, FORWARD, GRAB_RELEASE, REACH, SIZE, TURN_LEFT, TURN_RIGHT, UP
+from tests.refusals import check_refused
 
 NUMBER = {name: number for number, name in enumerate(OBJECTS)}
 
@@ -182,6 +183,22 @@ def test_the_share_of_items_placed_is_the_score_and_may_fall_again():
     task.put(items[1], -1, -1)
     task.held = items[1]
     assert task.score() == 1 / 5  # what is held is not placed
+
+
+def test_fewer_items_are_the_first_of_the_task_and_one_may_be_in_the_hand():
+    task = make_task(items=2, start="holding", layouts=1, distractors=0, reward="placed")
+    first, second = task.rules.items
+    assert [OBJECTS[item] for item in task.rules.items] == list(TASKS["adjustment_2"][:2])
+    assert task.held == first and task.place[first] == -1 and task.place[second] >= 0
+    assert (task.place >= 0).sum() == 1 and task.score() == 0
+    assert [name for name, met in task.subgoals().items() if met][:2] == ["1 find lamp", "1 grab lamp"]
+    rewards = []
+    while task.score() != 1:
+        rewards.append(task.step(task.expert()).reward)
+    assert [reward for reward in rewards if reward] == [0.5, 0.5]
+    task.reset()
+    assert task.held == first
+    check_refused("task 'adjustment_2' has 5 items", Housekeep(items=6).make, "adjustment_2")
 
 
 @pytest.mark.parametrize(("reward", "last"), [("success", 1.0), ("placed", 1 / 5)])

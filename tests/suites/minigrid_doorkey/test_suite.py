@@ -25,10 +25,21 @@ def test_observations_are_codes_within_the_declared_categories(task):
 
 
 def test_step_limits_and_instruction_are_minigrids():
-    for task, cells in (("5x5", 25), ("8x8", 64), ("12x12", 144), ("16x16", 256)):
+    for task, cells in (("5x5", 25), ("7x7", 49), ("8x8", 64), ("12x12", 144), ("16x16", 256)):
         environment = MiniGridDoorKey().make(task)
         assert environment.max_steps == MiniGridDoorKey().horizon(task) == 10 * cells
         assert environment.instruction == "use the key to open the door and then get to the goal"
+
+
+def test_a_length_shortens_episodes_and_a_test_length_those_of_evaluations():
+    suite = MiniGridDoorKey(length=40, test_length=7)
+    played, evaluated = suite.make("7x7"), suite.in_evaluation().make("7x7")
+    assert (played.max_steps, suite.horizon("7x7"), evaluated.max_steps) == (40, 40, 7)
+    evaluated.reset(0)
+    steps = [evaluated.step(0) for _ in range(7)]
+    assert [step.truncated for step in steps] == [False] * 6 + [True]
+    assert MiniGridDoorKey(length=40).in_evaluation().horizon("7x7") == 40
+    assert MiniGridDoorKey().in_evaluation() == MiniGridDoorKey()
 
 
 def test_the_protocol_is_the_papers():

@@ -40,7 +40,7 @@ def peer_of(size: int) -> FullyObsWrapper:
     return FullyObsWrapper(DoorKeyEnv(size=size, render_mode="rgb_array"))
 
 
-@pytest.mark.parametrize(("size", "seeds"), [(5, (0, 1)), (6, (3,)), (8, (0,))])
+@pytest.mark.parametrize(("size", "seeds"), [(5, (0, 1)), (6, (3,)), (7, (2, 11)), (8, (0,))])
 def test_random_episodes_are_bit_identical_to_fully_obs_wrapper(size, seeds):
     task, peer = DoorKey(size), peer_of(size)
     for seed in seeds:
@@ -49,7 +49,7 @@ def test_random_episodes_are_bit_identical_to_fully_obs_wrapper(size, seeds):
             same_episode(task, peer, episode_seed, lambda draw=draw: draw.integers(5))
 
 
-@pytest.mark.parametrize("size", [5, 6, 8, 12, 16])
+@pytest.mark.parametrize("size", [5, 6, 7, 8, 12, 16])
 def test_scripted_solutions_are_bit_identical_and_succeed(size):
     task, peer = DoorKey(size), peer_of(size)
     for seed in (7, None, None):

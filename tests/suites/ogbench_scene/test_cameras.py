@@ -50,5 +50,10 @@ def test_the_drawer_is_to_be_pulled_out_and_the_button_stays_where_it_is(opengl)
     assert np.linalg.norm(place - handle) == pytest.approx(still) and place[2] == pytest.approx(handle[2])
     top, same = SUITE.located("button", Scene("button").snapshot())
     assert np.array_equal(top, same) and 0 < top[2] < 0.2
+    window = Scene("unlock_window")
+    handle, place = SUITE.located("unlock_window", window.snapshot())
+    assert handle == pytest.approx(window._env._data.site("window_handle_center").xpos)
+    way = window._env._data.joint("window_slide").qpos[0]  # the joint's goal is 0
+    assert handle - place == pytest.approx((way, 0, 0), abs=1e-9) and way > 0.18
     assert isinstance(SUITE, Projects) and isinstance(SUITE, Locates)
     check_refused(r"shape \[3\] is none of ogbench_scene's", SUITE.located, "button", np.zeros(3, np.uint8))

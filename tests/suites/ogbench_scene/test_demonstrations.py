@@ -21,6 +21,7 @@ FINAL = {  # cube, buttons, drawer and window; None for what a task does not ask
     "task5": ((0.33, -0.356, 0.066), (0, 0), 0.0, 0.2),
     "button": (None, (1, None), None, None),
     "drawer": (None, (None, None), -0.16, None),
+    "unlock_window": (None, (None, 1), None, 0.0),
 }
 
 
@@ -30,7 +31,7 @@ def solved_layouts(task: str) -> Trajectory:
     return episode
 
 
-@pytest.mark.parametrize("task", ("button", "task3", "task5"))
+@pytest.mark.parametrize("task", ("button", "unlock_window", "task3", "task5"))
 def test_a_solution_ends_at_the_tasks_goal_and_repeats_in_another_scene(task: str) -> None:
     episode = solved_layouts(task)
     assert episode.success[-1] and episode.terminated[-1] and 5 < episode.length < SUITE.horizon(task)

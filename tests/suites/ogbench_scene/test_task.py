@@ -60,7 +60,9 @@ def test_first_observations_are_the_packages_own(package):
         assert np.array_equal(np.float32(package.reset(seed=seed)[0]), task.reset(seed))
 
 
-@pytest.mark.parametrize(("name", "potential"), [("task3", 0.2), ("task4", 0.6), ("task5", 0.6), ("button", 0.0)])
+@pytest.mark.parametrize(
+    ("name", "potential"), [("task3", 0.2), ("task4", 0.6), ("task5", 0.6), ("button", 0.0), ("unlock_window", 0.0)]
+)
 def test_the_share_of_subgoals_met_at_the_start(name, potential):
     task = Scene(name)
     for seed in range(3):
@@ -82,6 +84,35 @@ def test_starts_and_goals_are_the_papers(name):
         assert abs(data.joint("window_slide").qpos[0] - STARTS[name][2]) <= 0.01
         assert (task._env._target_drawer_pos, task._env._target_window_pos) == (drawer, window)
         assert np.allclose(data.mocap_pos[0], cube)
+
+
+def test_the_window_task_begins_as_the_packages_third_and_has_two_of_its_goals(package, same_goal_moves):
+    package._reward_task_id = 3
+    init, goal = (package.task_infos[2][end] for end in ("init", "goal"))
+    task = Scene("unlock_window")
+    data, peer = task._env.data, package.data
+    for seed in (5, 6):
+        package.reset(seed=seed)
+        task.reset(seed)
+        for joint in ("object_joint_0", "drawer_slide", "window_slide"):
+            assert data.joint(joint).qpos == pytest.approx(peer.joint(joint).qpos, abs=1e-6)
+        assert data.joint("window_slide").qpos[0] == pytest.approx(init["window_pos"], abs=0.01)
+        assert task._env.buttons.tolist() == init["button_states"].tolist() == [1, 0]
+    assert task._env._target_window_pos == goal["window_pos"] == 0.0
+    assert task._env._target_button_states[1] == goal["button_states"][1] == 1
+    assert [*task.subgoals()] == ["button_1", "window"] and task.max_steps == 300
+
+
+def test_the_window_task_is_solved_by_its_button_and_its_window_alone():
+    task = Scene("unlock_window")
+    arrange(task, window=0.1, cube=(0.3, 0.1, 0.1), drawer=-0.08)
+    assert task.outcomes() == {"completion": 0.0}
+    arrange(task, window=0.0, buttons=(0, 0))
+    assert task.outcomes() == {"completion": 0.5}
+    task._env.buttons = np.array((0, 1))  # unlocked during the step
+    step = task.step(STILL)
+    assert step.success and step.terminated and step.reward == pytest.approx(-1 + 0.99 - 0.5)
+    assert [SUBGOALS[number] for number in np.flatnonzero(task.events())] == ["button_1"]
 
 
 @pytest.mark.parametrize("name", GOALS)
