@@ -418,6 +418,12 @@ def _answers(directory: Path) -> object:
     return eval_answers.check(directory, Models(mode="replay"))
 
 
+def _kept_answers(directory: Path) -> object:
+    from guidebench.harness.models import answer_files
+
+    return answer_files.summary(str(directory))
+
+
 def _animation(directory: Path) -> object:
     from guidebench.results import galleries
 
@@ -467,6 +473,7 @@ READ_DOCUMENTS: dict[str, Callable[[Path, bytes], object]] = {
     "metadata of a dataset": _in("metadata.json", _metadata),
     "episodes of a dataset": _in("main_data.hdf5", _episodes),
     "a cassette": _in("calls.sqlite", _exchanged),
+    "answers for a placebo": _in("answers.parquet", _kept_answers),
     "answers of a re-evaluation": _in("eval/models/cassette.sqlite", _answers),
     **{
         f"{command}: {Path(name).name}": _in_training(name, read)
