@@ -145,11 +145,13 @@ async def converse(
     read: Callable[[str], Read],
     reminder: Callable[[Misread], str],
     retries: int,
+    aim: str = "",
 ) -> Conversation[Read]:
-    """Ask until the reply can be read, the retries are used up or a call fails."""
+    """Ask until the reply can be read, the retries are used up or a call fails. `aim`: what the dialogue wants to know,
+    if it has several such conversations (`Call.purpose`)."""
     fault = "failed"
     for retry in range(1 + retries):
-        reply = await ask(ChatCall(messages))
+        reply = await ask(ChatCall(messages, aim=aim))
         if reply.failure:
             return Conversation(None, fault, messages, retry)
         messages = (*messages, Message("assistant", (str(reply.value)[:ECHOED],)))

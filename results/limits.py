@@ -28,7 +28,8 @@ BOUNDS = {
     "ledger.jsonl": Bound(16 * MIB, 64 * MIB),
     "answers.parquet": Bound(256 * MIB, 4096 * MIB),
 }
-"""Limits of the files that are read of every run. Other files are not opened, or their readers limit them."""
+"""Limits of the files that are read of every run, and of its answers of models. Other files are not opened, or their
+readers limit them."""
 ENTRIES = 500_000
 """Most files and directories of a study."""
 DEPTH = 16

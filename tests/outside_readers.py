@@ -15,6 +15,7 @@ FOLLOWED = (
     "follow it (`FOLLOWERS`)"
 )
 TEXT = "no file: a message between our processes, an answer of a server, or one text of a row or a call"
+CHECKED = "one answer of a file, which the same function has read in the separate process before"
 PACKAGE = "a file of this package"
 CASSETTE = (
     "a cassette of this study, or another after each of its rows was checked in the separate process: when it is "
@@ -44,10 +45,15 @@ READERS: dict[str, str] = {
     "harness/launchers/ray_driver:main": TEXT,
     "harness/loop/checkpoints:load": WRITTEN_BY_US,
     "harness/loop/job:Job.loads": TEXT,
+    "harness/models/answer_files:_answer_set": APART,
+    "harness/models/answer_files:_array": CHECKED,
+    "harness/models/answer_files:read": APART,
+    "harness/models/answer_files:value_of": CHECKED,
     "harness/models/backends/diffusers_/loading:load": LOADER,
     "harness/models/backends/images:pixels": CASSETTE,
     "harness/models/backends/network_size:_built": APART,
     "harness/models/backends/openai_/server:Server._parse_json": TEXT,
+    "harness/models/backends/placebo:PlaceboModels.answer_question": TEXT,
     "harness/models/backends/recipes:parse": PACKAGE,
     "harness/models/backends/transformers_/embedding:_file": APART,
     "harness/models/backends/transformers_/loading:_processor": LOADER,
@@ -78,6 +84,7 @@ READERS: dict[str, str] = {
     "harness/outside:picture": APART,
     "harness/playback/log_clips:_first_call": APART,
     "harness/playback/log_clips:rows_of": APART,
+    "harness/records/answers:_read": WRITTEN_BY_US,
     "harness/records/attempts:_finished": WRITTEN_BY_US,
     "harness/records/clips:document": APART,
     "harness/records/compact:_rows": WRITTEN_BY_US,

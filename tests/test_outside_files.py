@@ -438,6 +438,12 @@ def _exported(directory: Path) -> object:
     return exchange.export(directory, directory / "new.sqlite")
 
 
+def _kept_answers(directory: Path) -> object:
+    from guidebench.harness.models import answer_files
+
+    return answer_files.summary(str(directory))
+
+
 def _animation(directory: Path) -> object:
     from guidebench.results import galleries
 
@@ -492,6 +498,7 @@ READ_DOCUMENTS: dict[str, Callable[[Path, bytes], object]] = {
     "another study's shard": _in("other/models/shard-0.sqlite", _named("other")),
     "a cassette to count": _in("calls.sqlite", _counted),
     "a study to export": _in("models/cassette.sqlite", _exported),
+    "answers for a placebo": _in("answers.parquet", _kept_answers),
     "answers of a re-evaluation": _in("eval/models/cassette.sqlite", _answers),
     **{
         f"{command}: {Path(name).name}": _in_training(name, read)

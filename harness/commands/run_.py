@@ -6,8 +6,10 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
                                     them); a word that is typed beside it has precedence
   learner, replay, guide, agent, judge, teacher, chat, embedder
                                     replace a part of the method
-  models=scripted|oracle|paper      fill every role of a model that no other word names: hand-written, privileged, or
-                                    the paper's (bench list model_sets; usual: paper in profile=paper, else scripted)
+  models=scripted|oracle|paper|placebo
+                                    fill every role of a model that no other word names: hand-written, privileged, the
+                                    paper's, or answers to other questions from models.placebo=FILE|STUDY
+                                    (bench list model_sets; usual: paper in profile=paper, else scripted)
   pretraining=METHOD                train METHOD first and begin from its policies; pretraining.task=… and other words
                                     with this prefix configure that stage
   SECTION.FIELD                     any setting that `bench show` prints, e.g. learner.lr=1e-4
@@ -16,7 +18,7 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
                                     runs the seeds of the first of two looks
   launcher=NAME, launcher.SETTING   what starts the workers (bench list launchers)
   output, workers, pack, gpus, per_gpu, env_workers, silent_after, device, checkpoint_every, probes, trackers,
-  keep_replay, mixed_commits, yes, report, against
+  keep_replay, answers, mixed_commits, yes, report, against
                                     how the study is executed
   models.mode=record|live|replay, models.cassette, models.budget_usd, models.budget_calls, models.budget_seconds,
   models.share                      how foundation models are called, limits on their cost, and whether workers share

@@ -27,6 +27,7 @@ ENOUGH = 50
 THRIFT = 2**20
 """Most bytes of a text, and entries of a list, in the footer of a file."""
 ROLE, SHA256 = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}"), re.compile(r"[0-9a-f]{64}")
+KIND = re.compile(r"[a-z_][a-z0-9_]{0,39}(:[a-z_]{1,40})?")
 
 
 class AnswerSet(NamedTuple):
@@ -101,7 +102,7 @@ def _of_role(files: Sequence[Path], role: str) -> list[AnswerRecord]:
 
 def _answer_set(role_records: Sequence[AnswerRecord]) -> AnswerSet:
     calls = {(record.kind, record.call) for record in role_records}
-    widths = {json.loads(record.answer)["shape"][-1] for record in role_records if record.kind == "embed"}
+    widths = {json.loads(record.answer)["shape"][-1] for record in role_records if call_kind(record.kind) == "embed"}
     return AnswerSet(
         digest(role_records), len(calls), tuple(sorted({record.kind for record in role_records})),
         widths.pop() if len(widths) == 1 else None,
@@ -137,22 +138,11 @@ def read(file: Path) -> list[AnswerRecord]:
     import pyarrow.parquet as pq
 
     texts = [name for name in AnswerRecord._fields if name != "data"]
+    limits = {"thrift_string_size_limit": THRIFT, "thrift_container_size_limit": THRIFT}
     try:
-        with pq.ParquetFile(
-            file, read_dictionary=texts, thrift_string_size_limit=THRIFT, thrift_container_size_limit=THRIFT
-        ) as opened:
-            names = [
-                opened.metadata.schema.column(index).path for index in range(min(100, opened.metadata.num_columns))
-            ]
-            if names != [*AnswerRecord._fields]:
-                listed = ", ".join(names)[:200]
-                raise UserError(f"{file} is no file of answers: it has the columns {one_line(listed)}")
-            if not 0 <= opened.metadata.num_rows <= MOST_ROWS:
-                raise UserError(f"{file} has {opened.metadata.num_rows:,} answers; at most {MOST_ROWS:,} are read")
-            groups = [opened.metadata.row_group(index) for index in range(opened.metadata.num_row_groups)]
-            if (declared := sum(group.total_byte_size for group in groups)) > MOST_BYTES:
-                raise UserError(f"{file} declares {declared:,} bytes of answers; at most {MOST_BYTES:,} are read")
-            outside.check_packed(file, declared)
+        with pq.ParquetFile(file, **limits) as opened:
+            _check_footer(file, footer := opened.metadata)
+        with pq.ParquetFile(file, metadata=footer, read_dictionary=texts) as opened:
             table = opened.read(use_threads=False)
         _check_bytes(file, table)
         rows: list[dict[str, Any]] = table.cast(schema()).to_pylist()
@@ -165,6 +155,19 @@ def read(file: Path) -> list[AnswerRecord]:
             raise UserError(f"{file}, row {number}: {one_line(wrong)}; restore the file, or record its answers again")
         file_records.append(record)
     return file_records
+
+
+def _check_footer(file: Path, footer: Any) -> None:
+    """Raise UserError if the footer of a file declares other columns than those of answers, or too much."""
+    names = [footer.schema.column(index).path for index in range(min(100, footer.num_columns))]
+    if names != [*AnswerRecord._fields]:
+        raise UserError(f"{file} is no file of answers: it has the columns {one_line(', '.join(names)[:200])}")
+    if not 0 <= footer.num_rows <= MOST_ROWS:
+        raise UserError(f"{file} has {footer.num_rows:,} answers; at most {MOST_ROWS:,} are read")
+    declared = sum(footer.row_group(index).total_byte_size for index in range(footer.num_row_groups))
+    if not 0 <= declared <= MOST_BYTES:
+        raise UserError(f"{file} declares {declared:,} bytes of answers; at most {MOST_BYTES:,} are read")
+    outside.check_packed(file, declared)
 
 
 def _check_bytes(file: Path, table: Any) -> None:
@@ -190,7 +193,9 @@ def _fault(record: AnswerRecord) -> str:
         return f"{record.role[:60]!r} is no role"
     if not (SHA256.fullmatch(record.question) and SHA256.fullmatch(record.call)):
         return "question and call are no SHA-256 in hexadecimal digits"
-    if record.kind != QUESTION and record.kind not in registry.names("call"):
+    if record.kind != QUESTION and not (
+        KIND.fullmatch(record.kind) and call_kind(record.kind) in registry.names("call")
+    ):
         return f"{record.kind[:60]!r} is no kind of call"
     try:
         value_of(record)
@@ -199,12 +204,17 @@ def _fault(record: AnswerRecord) -> str:
     return ""
 
 
+def call_kind(kind: str) -> str:
+    """Return the kind of call in the kind of a record, without its purpose."""
+    return kind.partition(":")[0]
+
+
 def value_of(record: AnswerRecord) -> Any:
     """Return the answer of a record, equal in type and content to the one that was kept. Raise NotKept for an array
     without bytes, and ValueError for anything else that is none."""
     if record.kind == QUESTION:
         return JSON.decode(record.answer) if record.data is None else _array(record.answer, record.data)
-    kind = registry.get("call", record.kind)
+    kind = registry.get("call", call_kind(record.kind))
     if record.data is not None and kind.array is None:
         raise ValueError("it has the bytes of an array")
     return decoded(kind, record.answer, record.data)

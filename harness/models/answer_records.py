@@ -37,7 +37,12 @@ def call_digest(call: Call) -> str:
 
 def of_call(role: str, question: str, call: Call, value: Any) -> AnswerRecord:
     """Return the record of a call's answer. `question`: digest of the question that the dialogue answers."""
-    return AnswerRecord(role, question, call_digest(call), call.kind, *encoded(type(call), value))
+    return AnswerRecord(role, question, call_digest(call), kind_of(call), *encoded(type(call), value))
+
+
+def kind_of(call: Call) -> str:
+    """Return the kind under which a call's answer is kept: that of the call, with its purpose after a colon."""
+    return f"{call.kind}:{call.purpose}" if call.purpose else call.kind
 
 
 def of_question(question: Question, value: Any, kind: str = QUESTION) -> AnswerRecord:

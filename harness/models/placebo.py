@@ -73,7 +73,7 @@ class Placebo(FilePart, ModelPart):
                 return f"a placebo gives the answers of a run; name its file or study with {role}.source=…"
             kinds = sets[role].kinds if role in sets else ()
             calls = {kind for part in view.parts.values() for kind in _calls(part, role)}
-            if kinds and QUESTION not in kinds and not calls.intersection(kinds):
+            if kinds and QUESTION not in kinds and not calls.intersection(map(answer_files.call_kind, kinds)):
                 return (
                     f"it is asked for {' and '.join(sorted(calls))}, and {role}.source={self.source} holds answers of "
                     f"the kind {' and '.join(kinds)} in the role {role!r}; name a run of the same method"

@@ -17,6 +17,7 @@ STUDY/<suite>/<task>/<method>-<cell>/seed-<k>/
     subgoals.jsonl        for tasks with subgoals: which of them held at the end of each evaluation episode
     outcomes.jsonl        for tasks that count more of an episode, such as completion: these numbers
     ledger.jsonl          cumulative calls, tokens, time and cost of the run's questions to models
+    model_answers.jsonl   with answers=true: the first answers of its models; answers.parquet when the run is finished
     LOG.jsonl             each log that a part of the cell declares (cell.json holds its columns)
     checkpoint-<step>/    the two newest checkpoints
     replay/               the ring of stored transitions

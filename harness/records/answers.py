@@ -38,7 +38,7 @@ class AnswerRecord(NamedTuple):
     call: str
     """SHA-256 of the call by which a dialogue asked for the answer; that of the question where it made none."""
     kind: str
-    """Kind of call, such as `judge` or `chat`; or `QUESTION`."""
+    """Kind of call, such as `judge`, with its purpose after a colon, such as `chat:plan`; or `QUESTION`."""
     answer: str
     """JSON of the answer; for an array, its header (`calls/arrays.py`)."""
     data: bytes | None = None

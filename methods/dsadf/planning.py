@@ -88,7 +88,7 @@ class PlannerDialogue:
         vocabulary = Vocabulary(self._deeds.names, (goal, self._hint, content["text"]), self._deeds.things)
         outcome = await converse(
             ask, (message,), lambda reply: (plans.read(reply, vocabulary, self._longest), one_line(reply)),
-            prompts.plan_reminder, self._retries,
+            prompts.plan_reminder, self._retries, "plan",
         )  # fmt: skip
         if outcome.fault == "failed":
             return None
@@ -103,7 +103,7 @@ class PlannerDialogue:
         return unlike(answer, _object(**fields, fault=TEXT, retries={"type": "integer"}))
 
     async def _inferred(self, message: Message, ask: AskModel) -> dict[str, Any] | Unusable | None:
-        outcome = await converse(ask, (message,), target, prompts.target_reminder, self._retries)
+        outcome = await converse(ask, (message,), target, prompts.target_reminder, self._retries, "target")
         if outcome.fault == "failed":
             return None
         answer = {"target": outcome.value or "", "fault": outcome.fault, "retries": outcome.retries}

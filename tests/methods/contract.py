@@ -1,8 +1,9 @@
 """The contract that every method keeps, and the tables of small runs on which it is checked.
 
 A run of two seeds that is killed with -9, in an evaluation and in training, and goes on in another packing writes the
-same bytes as one that is not, whose seeds train apart and which replays the answers of the first; and its report shows
-what the method logs. A new method joins by one line in `METHODS`; `pytest FILE::TEST[NAME]` checks a line alone.
+same bytes as one that is not, whose seeds train apart and which replays the answers of the first. That holds for the
+answers that it keeps of its models too. Its report shows what the method logs.
+A new method joins by one line in `METHODS`; `pytest FILE::TEST[NAME]` checks a line alone.
 """
 
 import contextlib
@@ -291,12 +292,17 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
         models = {name: tiny(name) for name in re.findall(r"{([a-z_0-9]+)}", row.words) if name != "url"}
         last = {word.partition("=")[0]: word for word in f"{row.words} seeds=[0,1]".split()}
         words = [word.format_map({"url": url, **models}) for word in last.values()]
-        killed, uninterrupted, job = directory / "killed", directory / "whole", {"checkpoint_every": 20}
+        killed, uninterrupted, job = (
+            directory / "killed",
+            directory / "whole",
+            {"checkpoint_every": 20, "answers": True},
+        )
         for step, phase in sorted([(row.evaluation, "evaluation"), (row.training, "training")]):
             kill(words, [[0, 1]], killed, phase, step, **job)
         finish(words, [[1], [0]], killed, **job)
         count = len(prompts)
-        finish(words, [[0], [1]], uninterrupted, models={"mode": "replay", "cassette": str(killed)})
+        replay = {"mode": "replay", "cassette": str(killed)}
+        finish(words, [[0], [1]], uninterrupted, answers=True, models=replay)
         assert len(prompts) == count, "a replay asks nothing"
     first, second = read_outputs(killed), read_outputs(uninterrupted)
     assert first.keys() == second.keys() and len(first) >= 2 * len(EVERY)

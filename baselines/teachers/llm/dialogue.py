@@ -61,7 +61,7 @@ class PairDialogue:
     async def _prefer(self, ask: AskModel, first: Array, second: Array) -> Conversation[int]:
         """Ask which of two segments [H, D] is better, shown in this order."""
         message = prompts.pair(self._settings, self._things, self._goal, self._around, first, second)
-        return await converse(ask, (message,), verdict, prompts.verdict_reminder, self._settings.retries)
+        return await converse(ask, (message,), verdict, prompts.verdict_reminder, self._settings.retries, "verdict")
 
     async def _imagine(
         self, ask: AskModel, first: Conversation[int], preferred: Array
@@ -79,4 +79,4 @@ class PairDialogue:
         def remind(fault: Misread) -> str:
             return prompts.trajectory_reminder(fault, length)
 
-        return await converse(ask, (*first.messages, message), read, remind, settings.retries)
+        return await converse(ask, (*first.messages, message), read, remind, settings.retries, "trajectory")

@@ -44,8 +44,8 @@ class ImageDialogue:
         messages = (
             Message("user", (captions[0], first, captions[1], second, prompts.comparison(settings, self._goal))),
         )
-        compared = await ask(ChatCall(messages))
+        compared = await ask(ChatCall(messages, aim="comparison"))
         if compared.failure:
             return Conversation(None, "failed", messages, 0)
         label_messages = (Message("user", (prompts.label(settings, self._goal, str(compared.value)[:ECHOED]),)),)
-        return await converse(ask, label_messages, verdict, prompts.reminder, settings.retries)
+        return await converse(ask, label_messages, verdict, prompts.reminder, settings.retries, "label")

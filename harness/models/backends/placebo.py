@@ -18,7 +18,7 @@ from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ChecksAnswers, Dialogue, Question
 from guidebench.harness.models import answer_files
-from guidebench.harness.models.answer_records import call_digest, question_digest
+from guidebench.harness.models.answer_records import call_digest, kind_of, question_digest
 from guidebench.harness.models.calls import Answer, Call, ChatCall, Ticket, Usage
 from guidebench.harness.models.calls.base import CANONICAL
 from guidebench.harness.records.answers import QUESTION, AnswerRecord
@@ -128,7 +128,7 @@ class PlaceboModels:
                 remembered[id(value)] = not call.fault(value)
             return remembered[id(value)]
 
-        return self._drawn(call.kind, _query(ticket, question, call_digest(call)), fits, len(call.images()))
+        return self._drawn(kind_of(call), _query(ticket, question, call_digest(call)), fits, len(call.images()))
 
     def _remembered(self, call: Call) -> dict[int, bool] | None:
         """Return what is remembered of the answers that fit a chat's schema; None for other calls."""

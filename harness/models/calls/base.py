@@ -113,6 +113,12 @@ class Call(ABC):
         return stored
 
     @property
+    def purpose(self) -> str:
+        """What a dialogue wants to know by the call, in lower-case letters, if it makes calls of a kind for several
+        purposes; "" for the only one. A placebo gives a call answers of the same purpose; no key holds it."""
+        return ""
+
+    @property
     def sampled(self) -> bool:
         """Whether equal calls may have different answers. The key of such a call includes the asker, so that its answer
         is never shared between askers."""

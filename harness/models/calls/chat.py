@@ -35,6 +35,8 @@ class ChatCall(Call):
     schema: Mapping[str, Json] | None = None
     max_tokens: int = 1024
     temperature: float = 0.0
+    aim: str = ""
+    """Its `purpose`."""
 
     kind: ClassVar[str] = "chat"
 
@@ -67,6 +69,10 @@ class ChatCall(Call):
     @classmethod
     def small(cls) -> Self:
         return cls((Message("user", ("Say yes.",)),), max_tokens=8)
+
+    @property
+    def purpose(self) -> str:
+        return self.aim
 
     @property
     def sampled(self) -> bool:

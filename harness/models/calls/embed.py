@@ -41,6 +41,10 @@ class EmbedCall(Call):
     def small(cls) -> Self:
         return cls(("The door is open.",))
 
+    @property
+    def purpose(self) -> str:
+        return "texts" if self.items and isinstance(self.items[0], str) else "frames"
+
     def images(self) -> Sequence[Array]:
         return [item for item in self.items if not isinstance(item, str)]
 

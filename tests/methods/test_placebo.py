@@ -1,0 +1,106 @@
+"""A run of every method with a model keeps its answers, and the placebo of it starts and ends."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from guidebench.harness.errors import Stopped
+from guidebench.harness.models import answer_files
+from guidebench.harness.plan import matrix
+from guidebench.harness.plan.config import Cell
+from tests.methods.contract import METHODS, PACKAGES, read_outputs
+
+SEED = 1
+ASKING = (
+    "dsadf", "dsadf_transfer", "ellm", "ellm_exploration", "furl", "furl_no_goal", "kagi", "lagea", "lagea_released",
+    "linvit", "liv", "liv_proj", "model_as_agent", "model_with_planner", "moka", "pebble_llm", "relay", "rl_sallm_f",
+    "rl_vlm_f", "roboclip", "robofume", "tadpole", "vlm_rb", "vlm_rm",
+)  # fmt: skip
+"""The methods that ask a model, or whose pre-training stage does."""
+LONGER = {"ellm": "training.steps=200", "ellm_exploration": "training.steps=200"}
+"""Method -> what its row of the contract needs for a question to be asked by this seed."""
+QUICK = ("linvit", "rl_vlm_f", "vlm_rb")
+"""One of each kind of question: awaited actions, dialogues of two calls, and clips."""
+
+
+def row_words(name: str) -> list[str]:
+    """Return the words of a method's row, with hand-written models in place of served and local ones."""
+    last = {word.partition("=")[0]: word for word in f"{METHODS[name].words} {LONGER.get(name, '')}".split()}
+    others = {key for key, word in last.items() if word.endswith(("=openai", "=transformers"))}
+    words = [word for key, word in last.items() if key.partition(".")[0] not in others]
+    return [*words, f"seeds=[{SEED}]", *(["models=scripted"] if others else [])]
+
+
+def cells(words: list[str]) -> tuple[Cell, ...]:
+    return matrix.plan([*words, "profile=smoke"]).trained
+
+
+def test_every_method_that_asks_a_model_is_in_the_table() -> None:
+    assert [name for name in METHODS if any(cell.models for cell in cells(row_words(name)))] == [*ASKING]
+
+
+def placebo_words(words: list[str], study: Path) -> list[str]:
+    """Return the words of the placebo of a run: a placebo in each role that has answers, after the same delay."""
+    sets = answer_files.summary(str(study)) or {}
+    assert sets, "it asked nothing"
+    model_roles = {part.role for cell in cells(words) for part in cell.models}
+    assert sets.keys() <= model_roles
+
+    def stays(word: str) -> bool:
+        key = word.partition("=")[0]
+        role = key.removeprefix("pretraining.").partition(".")[0]
+        return role not in sets or (key.endswith(".delay") and role in model_roles)
+
+    rest = [
+        f"{role}=scripted" for role in model_roles - sets.keys() if not any(w.startswith(f"{role}=") for w in words)
+    ]
+    keeps = [word for word in words if stays(word) and not word.startswith("models=")]
+    return [*keeps, *rest, "models=placebo", f"models.placebo={study}"]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.release] * (name not in QUICK)) for name in ASKING]
+)
+def test_the_placebo_of_a_run_starts_and_ends(
+    name: str, train: Callable[..., Path], tmp_path: Path, opengl: None
+) -> None:
+    words = row_words(name)
+    for suite, package in PACKAGES.items():
+        if suite in words:
+            pytest.importorskip(package)
+    study = train(*words, packs=[(SEED,)], answers=True)
+    placebo = train(*placebo_words(words, study), packs=[(SEED,)])
+    (ledger,) = sorted(
+        placebo.glob(f"*/*/{METHODS[name].words.split()[0].removeprefix('method=')}-*/seed-*/ledger.jsonl")
+    )
+    counts = json.loads(json.loads(ledger.read_text().splitlines()[-1])["roles"])
+    assert any(questions for questions, *_ in counts.values())
+    assert not any(placebo.rglob("answers.parquet")), "off unless a command says otherwise"
+    assert not (placebo / "models").exists(), "nothing is recorded and nothing is spent"
+
+
+def test_a_placebo_is_the_same_in_another_packing_and_after_a_stop(
+    train: Callable[..., Path], tmp_path: Path, opengl: None
+) -> None:
+    words = [*row_words("linvit")[:-1], "seeds=[0,1]"]
+    guided = train(*words, packs=[(0, 1)], answers=True)
+    placebo = placebo_words(words, guided)
+    together = train(*placebo, packs=[(0, 1)], answers=True)
+    steps = 0
+
+    def stop() -> bool:
+        nonlocal steps
+        steps += 1
+        return steps == 35
+
+    with pytest.raises(Stopped):
+        train(*placebo, packs=[(1,)], directory=tmp_path / "stopped", answers=True, checkpoint_every=20, stop=stop)
+    assert not any((tmp_path / "stopped").rglob("answers.parquet"))
+    train(*placebo, packs=[(0,), (1,)], directory=tmp_path / "stopped", answers=True)
+    first, second = read_outputs(together), read_outputs(tmp_path / "stopped")
+    assert first == second and sum(name.endswith("answers.parquet") for name in first) == 2
+    answers = [content for name, content in first.items() if name.endswith("answers.parquet")]
+    assert answers[0] != answers[1], "the draws depend on the seed"
+    assert read_outputs(guided) != first
