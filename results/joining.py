@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from guidebench.harness.claims import CLAIMS
 from guidebench.harness.errors import UserError
 from guidebench.results import replications
 from guidebench.results.replications import Record
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MEASURED = "measured"
 """Name that stands for all studies measured by this project (results/measured)."""
+_HOME = Path(__file__).parent / MEASURED
 _ACCOUNT = ["step", "episode", "return", "success", "length"]
 """Columns of an evaluation row that describe the episode."""
 
@@ -43,16 +45,17 @@ class Joined(NamedTuple):
 
 
 def directories(name: str) -> dict[str, Path]:
-    """Return display name -> directory of a study, or of all studies for `measured`, without reading them."""
+    """Return display name -> directory of a study, or of all studies for `measured`, without reading them. Of the
+    measured studies those with claims come first: what they show was not chosen after looking."""
     if name != MEASURED:
         if not Path(name).exists() and difflib.get_close_matches(name, [MEASURED]):
             raise UserError(f"no study at {name}: the directory does not exist; did you mean {MEASURED!r}?")
         return {name: Path(name)}
-    root = Path(__file__).parent / MEASURED
-    studies = {f"{MEASURED}/{path.parent.name}": path.parent for path in sorted(root.glob("*/study.json"))}
-    if not studies:
-        raise UserError(f"this installation holds no measured studies (looked in {root}); name a study's directory")
-    return studies
+    paths = sorted(path.parent for path in _HOME.glob("*/study.json"))
+    if not paths:
+        raise UserError(f"this installation holds no measured studies (looked in {_HOME}); name a study's directory")
+    paths.sort(key=lambda path: not (path / CLAIMS).is_file())
+    return {f"{MEASURED}/{path.name}": path for path in paths}
 
 
 def opened(name: str) -> dict[str, StudyRecord]:

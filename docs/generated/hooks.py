@@ -14,13 +14,13 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from docs.generated import api, commands, papers, settings
+from docs.generated import api, commands, measured, papers, settings
 
 ROOT = Path(__file__).parents[2]
 COPIED = {
     "index.md": "README.md",
     "contributing.md": "CONTRIBUTING.md",
-    "papers/measured.md": "results/measured/README.md",
+    "measured/index.md": "results/measured/README.md",
 }
 """Address -> repository file outside `docs` that becomes a page."""
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
@@ -30,7 +30,7 @@ LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
 def pages() -> Mapping[str, str]:
     """Return address -> Markdown of every page that is not a file in `docs`."""
     copied = {address: (ROOT / source).read_text(encoding="utf-8") for address, source in COPIED.items()}
-    return papers.pages() | copied | settings.pages() | commands.pages() | api.pages()
+    return papers.pages() | copied | measured.pages() | settings.pages() | commands.pages() | api.pages()
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -59,8 +59,8 @@ def relink(markdown: str, address: str) -> str:
     """Return a page's Markdown with links to repository files replaced: by links to the pages that show these files or,
     where there is none, by the link's text. A link to a missing file stays, so that the build fails on it."""
     source_path = COPIED.get(address, f"docs/{address}")
-    pages_of = {source: page for page, source in COPIED.items()}
-    pages_of["results/measured"] = "papers/measured.md"
+    pages_of = {source: page for page, source in COPIED.items()} | measured.addresses()
+    pages_of["results/measured"] = "measured/index.md"
 
     def replaced(link: re.Match[str]) -> str:
         words, target = link[1], link[2]
@@ -71,7 +71,7 @@ def relink(markdown: str, address: str) -> str:
         page = pages_of.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else "")
         if page:
             to = os.path.relpath(page, os.path.dirname(address) or ".")
-            return f"[{words}]({to}{'#' + anchor if anchor else ''})"
+            return f"[{words}]({to}{'#' + anchor if anchor and '#' not in to else ''})"
         return words if (ROOT / file).exists() else link[0]
 
     return LINK.sub(replaced, markdown)

@@ -352,7 +352,7 @@ def _models(planned: Plan) -> str:
 def _measurements(name: str) -> str:
     stored = MEASURED / name / f"{name}.json"
     if not stored.is_file():
-        return "Nothing yet. [What this project has measured](measured.md) lists every study of its own.\n"
+        return "Nothing yet. [What this project has measured](../measured/index.md) lists every study of its own.\n"
     report = json.loads(stored.read_text(encoding="utf-8"))
     numbers = [number for table in report["tables"] for number in table["numbers"]]
     ours = [number for number in numbers if number["ours"]]
@@ -371,8 +371,8 @@ def _measurements(name: str) -> str:
     )
     studies = ", ".join(map(code, report["studies"]))
     return (
-        f"Studies: {studies}; [what they show](measured.md). They give {len(ours)} of the {len(numbers)} numbers. What "
-        f"differs from the paper's runs: {text('; '.join(reasons))}.\n"
+        f"Studies: {studies}; [what they show](../measured/index.md). They give {len(ours)} of the {len(numbers)} "
+        f"numbers. What differs from the paper's runs: {text('; '.join(reasons))}.\n"
         f"{table(('table', 'task', 'row', 'number', 'paper', 'ours', 'verdict'), rows)}"
     )
 

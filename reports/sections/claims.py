@@ -65,10 +65,12 @@ def remarks(claimed: ClaimedStudy | None) -> list[str]:
         looks = f"two looks, after {len(content.first_look)} and after {content.n} seeds"
     level = f"each at the level {content.level:g}" if content.looks > 1 else f"at the level {content.level:g}"
     hard = f"Difficulty {content.difficulty}. " if content.difficulty else ""
+    corrected = f"{count(primary, 'primary claim')}, {'each ' * (primary > 1)}at {content.level / primary:.3g}"
+    if primary < len(content.claims):
+        corrected += ", and the secondary ones by Holm's method"
     design = (
         f"{hard}{content.n} seeds a row; made to find a difference δ of {content.delta:g}, with a deviation σ of at "
-        f"most {content.sigma:g} between seeds; {looks}, {level}; {count(primary, 'primary claim')}, each at "
-        f"{content.level / primary:.3g}, and secondary ones by Holm's method."
+        f"most {content.sigma:g} between seeds; {looks}, {level}; {corrected}."
     )
     strangers = [f"{names[row]}: {_listed(of.strangers)}" for row, of in claimed.rows.items() if of.strangers]
     drawn = f"The seeds follow from the claims (digest {content.digest[:12]})"

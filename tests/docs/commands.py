@@ -11,6 +11,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "results" / "measured" / "README.md",
+    *sorted((ROOT / "results" / "measured").glob("*/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 RUN = [

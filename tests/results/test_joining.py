@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
+from guidebench.harness.claims import CLAIMS
 from guidebench.harness.errors import UserError
+from guidebench.results import joining
 from tests.reports.conftest import Writer, edit
 
 CURVE = {100: [1, 0], 200: [1, 1]}
@@ -114,6 +116,15 @@ def test_a_selection_has_the_runs_of_its_cells_only(writer: Writer) -> None:
     writer.cell("b", {0: CURVE, 1: CURVE}, method="per")
     chosen = results.select(results.study(writer.finish()), lambda cell: cell.method == "per")
     assert [(run.cell.id, run.seed) for run in chosen.runs] == [("b", 0), ("b", 1)]
+
+
+def test_measured_studies_with_claims_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "study.json").touch()
+    (tmp_path / "b" / CLAIMS).touch()
+    monkeypatch.setattr(joining, "_HOME", tmp_path)
+    assert [*joining.directories("measured")] == ["measured/b", "measured/a", "measured/c"]
 
 
 def test_what_is_measured_opens_by_name() -> None:

@@ -20,9 +20,8 @@ def test_what_is_measured_is_small_and_its_logs_are_compact() -> None:
 
 
 def _made_anew(path: Path) -> bool:
-    """Return whether a file comes from a report and is not committed: pages, and pictures of figures that also exist as
-    PDF."""
-    return path.suffix == ".html" or (path.suffix == ".png" and path.with_suffix(".pdf").exists())
+    """Return whether a file comes from a report and is not committed: pages and figures."""
+    return path.suffix in (".html", ".pdf") or (path.suffix == ".png" and path.with_suffix(".pdf").exists())
 
 
 def test_a_measured_study_has_its_logs() -> None:

@@ -169,7 +169,7 @@ def test_what_cannot_be_compared_is_refused_with_its_shapes() -> None:
 def test_the_measured_learners_are_not_shown_equal_to_their_peers(
     study: str, own_cell: str, peer_cell: str, margin: float, p: float
 ) -> None:
-    """The numbers that results/measured/README.md states for the final return."""
+    """The numbers that the READMEs of these measured studies state for the final return."""
     rows = results.load(Path(__file__).parents[3] / "results" / "measured" / study)
     last = rows[rows["step"] == rows["step"].max()].groupby(["cell", "seed"])["return"].mean()
     tested = statistics.equivalence(*(Sample(last[cell].to_numpy()[:, None]) for cell in (own_cell, peer_cell)), margin)
