@@ -29,7 +29,7 @@ from tests.docs.commands import blocks, lines
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/getting_started.md")
 STUDY = "runs/doorkey"
-TRAINING = ("run", "ablate", "perturb")
+TRAINING = ("run", "pilot", "ablate", "perturb")
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b")
 INSTALLATION = 3600.0
 """Seconds that `make run` may take, installation included."""

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from guidebench.harness.commands import cli, run_
 from tests.docs.commands import PAGES, block_commands, sentence_commands
 
-PLANNING = ("run", "ablate", "perturb", "show")
+PLANNING = ("run", "pilot", "ablate", "perturb", "show")
 SLIPS = ("letter", "space", "plural", "kind", "missing")
 PLACEHOLDER = re.compile(r"…|\b[A-Z]{2,}\b")
 NAME = re.compile(r"[a-z][a-z0-9_]{2,}")

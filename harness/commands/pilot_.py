@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the claims compare: area, final or late (the mean of the last three evaluations), and score, "
         "success, return or an outcome of the task ('late score')",
     )
+    parser.add_argument("--dry-run", action="store_true", help="print the difficulties and their minutes; train nothing")
     parser.add_argument("--looks", type=int, choices=(1, 2), default=1, help="2 declares a look at half of the seeds")
 
 
@@ -57,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     request.check()
     difficulties, costs = pilot.affordable(request, args.minutes)
     _announce(request, difficulties, costs, args.minutes)
+    if args.dry_run:
+        return 0
     chosen = pilot.PilotPlan(**{**vars(request), "difficulties": difficulties})
     levels, ranked = pilot.carry_out(chosen, train)
     _print_levels(chosen, levels, ranked)

@@ -11,7 +11,7 @@ from guidebench.harness.errors import UserError
 from tests.docs.commands import LATER, PAGES, ROOT, block_commands, sentence_commands
 
 Command = tuple[str, ...]
-PLANNING = ("run", "ablate", "perturb", "show")
+PLANNING = ("run", "pilot", "ablate", "perturb", "show")
 PLACEHOLDER = re.compile(r"…|\b[A-Z]{2,}\b")
 """Words that a reader must replace, in commands that therefore cannot be planned: `…`, PATH, NAME."""
 BY_PAGE = {page: (block_commands(page), sentence_commands(page)) for page in PAGES}
