@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.identity.digests import CODE
 from guidebench.harness.outside import DOCUMENT, FEW, ITEM_BITS, PLAIN, Header, document
 from guidebench.harness.texts import one_line
 
@@ -28,8 +29,6 @@ PACKED_BITS = 4
 """Bits of a number of a network whose configuration says that its weights are quantized."""
 AUTO = ""
 """Loader of a transformers model whose class follows from its configuration (`loading.architecture_of`)."""
-CODE = "auto_map"
-"""Key of a configuration that names code of the model's own, which only a loader with the user's consent runs."""
 
 
 def check(folder: Path, loader: str, headers: Sequence[Header], weight_bytes: int) -> None:
@@ -51,7 +50,7 @@ def check(folder: Path, loader: str, headers: Sequence[Header], weight_bytes: in
     except (UserError, MemoryError):
         raise
     except Exception as error:  # a library may raise anything
-        if isinstance(error, ImportError) or CODE in content:
+        if isinstance(error, ImportError) or CODE in content:  # or the loader asks for consent
             return
         raise UserError(
             f"{file} describes a network that its library cannot build ({type(error).__name__}: "

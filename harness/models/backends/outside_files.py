@@ -57,8 +57,8 @@ def _check(place: Path, loaders: Mapping[str, str]) -> None:
             _check_levels(file, content)
     for folder, loader in loaders.items():
         directory = place / folder
-        if (directory / "config.json").is_file():
-            network_size.check(directory, loader, headers.get(directory, ()), weight_bytes[directory])
+        if directory in headers and (directory / "config.json").is_file():  # else the loader finds no weights
+            network_size.check(directory, loader, headers[directory], weight_bytes[directory])
 
 
 def _check_index(file: Path, content: Any) -> None:

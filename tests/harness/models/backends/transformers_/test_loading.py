@@ -98,6 +98,17 @@ def test_a_configuration_of_a_much_larger_network_than_the_weights_is_refused_be
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 2**20  # kilobytes: 1 GiB
 
 
+def test_a_model_without_safetensors_is_told_as_that_and_not_measured(
+    tiny: Callable[..., Path], tmp_path: Path
+) -> None:
+    directory = Path(shutil.copytree(tiny("llama"), tmp_path / "model"))
+    (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(config | {"vocab_size": 10**9}))
+    with pytest.raises(UserError, match=r"cannot be loaded: .*model\.safetensors"):
+        load(Source(str(directory)))
+
+
 def test_weights_that_lie_elsewhere_bound_no_network(tiny: Callable[..., Path], tmp_path: Path) -> None:
     directory = Path(shutil.copytree(tiny("llama"), tmp_path / "model"))
     (directory / "a/b").mkdir(parents=True)
