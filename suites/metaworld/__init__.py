@@ -134,10 +134,10 @@ def _preferred(task: str, steps: int, reason: str) -> Mapping[str, Any]:
     """Return the words of a difficulty for methods that learn a reward from preferences: queries are shares of the
     budget."""
     return {
-        **_difficulty(task, steps, reason),
+        **_difficulty(task, steps, reason, hidden=(64, 64), batch_size=64),
         **cited(PREFERENCE, "choice: shares of the budget", pretraining=steps // 16, every=steps // 50,
                 budget=steps // 80),
-        **cited(PREFERENCE, NARROW, hidden=(128, 128)),
+        **cited(PREFERENCE, NARROW, hidden=(64, 64)),
     }  # fmt: skip
 
 
