@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the claims compare: area, final or late (the mean of the last three evaluations), and score, "
         "success, return or an outcome of the task ('late score')",
     )
-    parser.add_argument("--dry-run", action="store_true", help="print the difficulties and their minutes; train nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print difficulties and minutes; train nothing")
     parser.add_argument("--looks", type=int, choices=(1, 2), default=1, help="2 declares a look at half of the seeds")
 
 
