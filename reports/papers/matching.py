@@ -233,7 +233,8 @@ class Shelf:
         part = row.cell.parts.get(role)
         if part is None:
             return False
-        usual = self.paper.roles[role] == model and part.backend in ("", *verdicts.SCRIPTED)
+        stands_in = part.backend in ("", *verdicts.SCRIPTED) and part.backend != "placebo"
+        usual = self.paper.roles[role] == model and stands_in
         return usual or verdicts.same(part.model, model)
 
     def _pretraining_of(self, row: ReportRow) -> str:

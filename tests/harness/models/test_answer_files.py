@@ -28,7 +28,7 @@ ANSWERS: dict[str, tuple[Call, Any]] = {
     "the vector of a video": (VideoCall.small(), GENERATOR.normal(size=5).astype(np.float32)),
     "masks": (SegmentCall.small(), [mask_json(np.eye(64, dtype=bool), 0.25, "thing")]),
 }
-WHOLE: dict[str, Any] = {
+WHOLE_ANSWERS: dict[str, Any] = {
     "waypoints": {"grasp": 1, "target": 2, "waypoints": [[0.1, 0.2, 0.3]], "blocks": [[[0, 1], None]], "retries": 0},
     "an action": {"action": "move forward", "faults": [], "said": ""},
     "successes": np.array([0, 1, 1], np.float32),
@@ -43,10 +43,10 @@ def about(content: str = "", snapshots: Any = None, to: str = "planner") -> Ques
 def test_every_kind_of_answer_comes_back_exactly(tmp_path: Path) -> None:
     made = {
         **{name: answer_records.of_call("m", "0" * 64, call, answer) for name, (call, answer) in ANSWERS.items()},
-        **{name: answer_records.of_question(about(name), answer) for name, answer in WHOLE.items()},
+        **{name: answer_records.of_question(about(name), answer) for name, answer in WHOLE_ANSWERS.items()},
     }
     write_records(tmp_path / FILE, made.values())
-    answers = {name: answer for name, (_, answer) in ANSWERS.items()} | WHOLE
+    answers = {name: answer for name, (_, answer) in ANSWERS.items()} | WHOLE_ANSWERS
     for record, (name, answer) in zip(answer_files.read(tmp_path / FILE), answers.items(), strict=True):
         restored = answer_files.value_of(record)
         assert record == made[name] and type(restored) is type(answer), name
@@ -60,8 +60,8 @@ def test_a_question_has_one_digest_whoever_answers_it() -> None:
     """What an oracle is told, sampling settings and a judge's prompt are no part of it; pictures and words are."""
     snapshots = np.arange(6, dtype=np.uint8).reshape(2, 3)
     digest = answer_records.question_digest(about("{}", snapshots))
-    told = about("{}", snapshots)._replace(events=np.ones((1, 3), bool), measures=np.ones((1, 2)), to="critic")
-    assert answer_records.question_digest(told) == digest
+    shown_more = about("{}", snapshots)._replace(events=np.ones((1, 3), bool), measures=np.ones((1, 2)), to="critic")
+    assert answer_records.question_digest(shown_more) == digest
     assert answer_records.question_digest(about("{}", snapshots.reshape(3, 2))) != digest
     assert answer_records.question_digest(about("[]", snapshots)) != digest
     other = ChatCall((Message("user", ("Why?",)),))

@@ -36,7 +36,7 @@ def vectors(count: int, width: int = 3) -> list[AnswerRecord]:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     write_records(tmp_path / FILE, [*goals(60), *vectors(60)])
     return tmp_path / FILE
@@ -56,80 +56,82 @@ def missing(words: Sequence[object]) -> list[str]:
     return readiness.missing(plan, Path("study"))
 
 
-def test_the_word_stands_for_a_placebo_in_every_open_role(kept: Path) -> None:
-    cell = placebo(kept)
-    by_hand = plan_cell(*(word for role in ROLES for word in (f"{role}=placebo", f"{role}.source={kept}")))
+def test_the_word_stands_for_a_placebo_in_every_open_role(answers: Path) -> None:
+    cell = placebo(answers)
+    by_hand = plan_cell(*(word for role in ROLES for word in (f"{role}=placebo", f"{role}.source={answers}")))
     assert cell.id == by_hand.id and cell.backend == "placebo" and cell.model == "placebo"
     assert "source" not in cell.variant and "digest" not in cell.variant
     assert cell.id != plan_cell("models=scripted").id
-    mixed = placebo(kept, "goals=scripted")
+    mixed = placebo(answers, "goals=scripted")
     assert {part.role: part.name for part in mixed.models} == {"goals": "scripted_goals", "text_embedder": "placebo"}
     assert recorded(record(cell)).id == cell.id
 
 
-def test_a_placebo_is_its_answers_wherever_they_lie(kept: Path, tmp_path: Path) -> None:
-    before, digests = placebo(kept).id, placebo(kept).digests
+def test_a_placebo_is_its_answers_wherever_they_lie(answers: Path, tmp_path: Path) -> None:
+    before, digests = placebo(answers).id, placebo(answers).digests
     (run := tmp_path / "study/suite/task/method-0/seed-0").mkdir(parents=True)
-    kept.rename(run / FILE)
+    answers.rename(run / FILE)
     for place in (run / FILE, run, run.parent, tmp_path / "study"):
         assert placebo(place).id == before
     elsewhere = ["guide.width=3", *(f"{role}.digest={digests[role]}" for role in ROLES)]
     assert placebo(tmp_path / "nowhere", *elsewhere).id == before
     assert all(digests.values()) and len({*digests.values()}) == 2
-    write_records(kept, [*goals(60, first=1), *vectors(60)])
-    changed = placebo(kept)
+    write_records(answers, [*goals(60, first=1), *vectors(60)])
+    changed = placebo(answers)
     assert changed.id != before and changed.digests["text_embedder"] == digests["text_embedder"]
-    check_refused("goals.digest=", placebo, kept, *elsewhere)
+    check_refused("goals.digest=", placebo, answers, *elsewhere)
 
 
-def test_words_that_lack_each_other_are_refused(kept: Path) -> None:
+def test_words_that_lack_each_other_are_refused(answers: Path) -> None:
     check_refused(r"models=placebo is given without models\.placebo=FILE\|STUDY; add it", plan_cell, "models=placebo")
-    check_refused("is given without models=placebo; add it, or leave out", plan_cell, f"models.placebo={kept}")
+    check_refused("is given without models=placebo; add it, or leave out", plan_cell, f"models.placebo={answers}")
     check_refused(
-        "without models=placebo", plan_cell, "models=scripted", f"models.placebo={kept}"
+        "without models=placebo", plan_cell, "models=scripted", f"models.placebo={answers}"
     )  # fmt: skip
     check_refused("'scripted' takes nothing", plan_cell, "models=scripted", "models.scripted=x")
     check_refused(r"name its file or study with goals\.source=", plan_cell, "goals=placebo")
 
 
-def test_answers_that_are_missing_few_or_of_other_roles_are_named(kept: Path, tmp_path: Path) -> None:
+def test_answers_that_are_missing_few_or_of_other_roles_are_named(answers: Path, tmp_path: Path) -> None:
     nowhere = missing(["models=placebo", f"models.placebo={tmp_path / 'nowhere'}"])
     assert sorted(reason.partition(":")[0] for reason in nowhere) == [
         f"{role}.source={tmp_path / 'nowhere'}" for role in ROLES
     ]
-    assert missing(["models=placebo", f"models.placebo={kept}"]) == []
-    write_records(kept, [*goals(49), *vectors(50)])
-    (warning,) = readiness.warnings(matrix.plan([*ELLM, "models=placebo", f"models.placebo={kept}"]))
+    assert missing(["models=placebo", f"models.placebo={answers}"]) == []
+    write_records(answers, [*goals(49), *vectors(50)])
+    (warning,) = readiness.warnings(matrix.plan([*ELLM, "models=placebo", f"models.placebo={answers}"]))
     assert "role 'goals' has the answers to 49 distinct questions, and at least 50" in warning
-    write_records(kept, goals(60))
+    write_records(answers, goals(60))
     check_refused(
-        r"text_embedder.source=.* it holds answers of goals and none of text_embedder.*text_embedder=…", placebo, kept
+        r"text_embedder.source=.* it holds answers of goals and none of text_embedder.*text_embedder=…",
+        placebo,
+        answers,
     )
-    assert placebo(kept, "text_embedder=scripted").id
-    write_records(kept, [])
-    check_refused("it holds no answers", placebo, kept)
-    write_records(kept, [record._replace(role="goals") for record in vectors(60)])
-    check_refused("it is asked for chat, and goals.source", placebo, kept, "text_embedder=scripted")
+    assert placebo(answers, "text_embedder=scripted").id
+    write_records(answers, [])
+    check_refused("it holds no answers", placebo, answers)
+    write_records(answers, [record._replace(role="goals") for record in vectors(60)])
+    check_refused("it is asked for chat, and goals.source", placebo, answers, "text_embedder=scripted")
 
 
-def test_settings_follow_the_width_of_the_answers(kept: Path) -> None:
-    check_refused("the text_embedder's vectors have 3 numbers", placebo, kept, "guide.width=4")
-    assert placebo(kept).settings["guide.width"].value == 3
+def test_settings_follow_the_width_of_the_answers(answers: Path) -> None:
+    check_refused("the text_embedder's vectors have 3 numbers", placebo, answers, "guide.width=4")
+    assert placebo(answers).settings["guide.width"].value == 3
 
 
-def test_a_stage_takes_over_the_placebo_or_has_one_of_its_own(kept: Path) -> None:
+def test_a_stage_takes_over_the_placebo_or_has_one_of_its_own(answers: Path) -> None:
     words = ["suite=housekeep", "method=ellm", "profile=smoke", "pretraining.guide.width=3", "seeds=1"]
 
     def of_stage(*more: str) -> set[str]:
         (cell,) = matrix.plan([*words, *more]).cells
         return {part.name for stage in cell.stages for part in stage.models}
 
-    assert of_stage("models=placebo", f"models.placebo={kept}") == {"placebo"}
-    assert of_stage("pretraining.models=placebo", f"pretraining.models.placebo={kept}") == {"placebo"}
-    check_refused("without models=placebo", of_stage, f"pretraining.models.placebo={kept}")
+    assert of_stage("models=placebo", f"models.placebo={answers}") == {"placebo"}
+    assert of_stage("pretraining.models=placebo", f"pretraining.models.placebo={answers}") == {"placebo"}
+    check_refused("without models=placebo", of_stage, f"pretraining.models.placebo={answers}")
 
 
-def test_an_ablation_of_a_placebo_keeps_its_answers(kept: Path) -> None:
-    plan = matrix.plan([*ELLM, "models=placebo", f"models.placebo={kept}"])
+def test_an_ablation_of_a_placebo_keeps_its_answers(answers: Path) -> None:
+    plan = matrix.plan([*ELLM, "models=placebo", f"models.placebo={answers}"])
     ids = {cell.digests.get("goals") for cell in variations.ablations(plan).cells}
-    assert ids == {placebo(kept).digests["goals"]}
+    assert ids == {placebo(answers).digests["goals"]}
