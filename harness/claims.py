@@ -186,8 +186,9 @@ class Claims:
     @cached_property
     def digest(self) -> str:
         """Return the SHA-256 of the fields that the seeds follow from, as canonical JSON."""
-        content = {name: value for name, value in self.as_json().items() if name in DIGESTED}
-        return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        fields = self.as_json()
+        digested = {name: fields[name] for name in DIGESTED}
+        return hashlib.sha256(json.dumps(digested, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -213,10 +214,10 @@ class Claims:
 
     def as_json(self) -> dict[str, Any]:
         """Return the content of the file."""
-        content = asdict(self)
+        fields = asdict(self)
         if self.tuning is None:
-            del content["tuning"]
-        return dict(json.loads(json.dumps(content)))
+            del fields["tuning"]
+        return dict(json.loads(json.dumps(fields)))
 
 
 def key_of(row: Row) -> str:
@@ -231,20 +232,20 @@ def key_of(row: Row) -> str:
 def read(path: Path) -> Claims:
     """Return the claims in a file. Raise UserError, with the place of the fault, for a file that does not fit."""
     try:
-        content = content_of(path, LARGEST)
+        text = content_of(path, LARGEST)
     except OSError as error:
         raise UserError(
             f"claims={path} cannot be read ({error.strerror}); name a file that bench pilot wrote"
         ) from None
-    return parsed(content, str(path))
+    return parsed(text, str(path))
 
 
-def parsed(content: bytes, subject: str) -> Claims:
+def parsed(text: bytes, subject: str) -> Claims:
     """Return the claims that a JSON text holds. Raise UserError, naming `subject`, if it does not fit the schema."""
     import jsonschema
 
     try:
-        decoded = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
+        decoded = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{subject} is not JSON ({str(error)[:200]})") from None
     fault = next(jsonschema.Draft202012Validator(SCHEMA).iter_errors(decoded), None)
@@ -301,16 +302,16 @@ def _check_tuning(tuning: Tuning, rows: set[str], subject: str) -> None:
         )
 
 
-def rows_of(content: object, record: Claims, subject: str) -> dict[str, tuple[str, ...]]:
+def rows_of(recorded: object, record: Claims, subject: str) -> dict[str, tuple[str, ...]]:
     """Return row -> ids of its cells from the entry `claims` of study.json. Raise UserError, naming `subject`, for an
     entry of other claims and for one that lacks a row."""
-    entry = content if isinstance(content, dict) else {}
-    if entry.get("digest") != record.digest:
+    fields = recorded if isinstance(recorded, dict) else {}
+    if fields.get("digest") != record.digest:
         raise UserError(
-            f"{subject} records claims with the digest {str(entry.get('digest'))[:64]!r}, and its {CLAIMS} has "
+            f"{subject} records claims with the digest {str(fields.get('digest'))[:64]!r}, and its {CLAIMS} has "
             f"{record.digest}; restore the file that the study ran with"
         )
-    ids = entry.get("rows")
+    ids = fields.get("rows")
     rows: dict[str, tuple[str, ...]] = {}
     for row in record.rows:
         cells = ids.get(key_of(row)) if isinstance(ids, dict) else None

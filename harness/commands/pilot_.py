@@ -152,10 +152,10 @@ def _print_levels(request: PilotPlan, levels: Sequence[Level], ranked: Sequence[
     )
     for level in levels:
         scores = level.scores
-        each = ", ".join(f"{score:.3g}" for score in scores.baseline)
+        seed_scores = ", ".join(f"{score:.3g}" for score in scores.baseline)
         line = (
-            f"{level.name:<{width}}  {each:<20} {scores.deviation:>8.3g} {level.within:>8.3g} {scores.random:>8.3g} "
-            f"{scores.expert:>8.3g} "
+            f"{level.name:<{width}}  {seed_scores:<20} {scores.deviation:>8.3g} {level.within:>8.3g} "
+            f"{scores.random:>8.3g} {scores.expert:>8.3g} "
         )
         candidate = by_name.get(level.name)
         if candidate is None:

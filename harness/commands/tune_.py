@@ -36,11 +36,11 @@ def run(args: argparse.Namespace) -> int:
     path = Path(str(overrides[CLAIMS].values[0]))
     record = claims.read(path)
     execution = [word for word in args.overrides if word.partition("=")[0] != CLAIMS]
-    grid = tuning.entries(record, path, execution)
+    grid = tuning.trials(record, path, execution)
     runs = len(grid) * len(grid[0].plan.seeds)
-    print(f"tuning {len({entry.row for entry in grid})} rows by {runs} runs, as many for each row", flush=True)
-    result = tuning.carry_out(record, path, execution, train)
-    for row, words in (result.tuning.chosen if result.tuning else {}).items():
+    print(f"tuning {len({trial.row for trial in grid})} rows by {runs} runs, as many for each row", flush=True)
+    tuned = tuning.carry_out(record, path, execution, train)
+    for row, words in (tuned.tuning.chosen if tuned.tuning else {}).items():
         print(f"{row}: {' '.join(words)}")
     print(f"wrote {path}; its digest and seeds are new. Commit it before the study runs.")
     return 0

@@ -26,14 +26,14 @@ ANSWERS = "models.placebo"
 class PlannedClaims:
     """The claims of a plan, and its cells of their rows."""
 
-    content: Claims
+    record: Claims
     path: Path
     rows: Mapping[str, tuple[str, ...]]
     """Row, its words joined by a space -> ids of its cells."""
 
-    def entry(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, object]:
         """Return the entry of study.json."""
-        return {"digest": self.content.digest, "rows": {row: list(cells) for row, cells in self.rows.items()}}
+        return {"digest": self.record.digest, "rows": {row: list(cells) for row, cells in self.rows.items()}}
 
 
 def plan(overrides: Sequence[str]) -> Plan:
@@ -75,19 +75,19 @@ def row_plan(shared: Sequence[str], row: Row, seeds: Sequence[int], others: Sequ
     row's own words replace; `others`: execution words; `folder`: where the paths of the row begin."""
     names = [word for word in shared if "." not in word.partition("=")[0]]
     layer = {override.key: override.values[0] for override in parse([word for word in shared if word not in names])}
-    own = {word.partition("=")[0] for word in row}
-    words = [word for word in names if word.partition("=")[0] not in own]
+    row_keys = {word.partition("=")[0] for word in row}
+    words = [word for word in names if word.partition("=")[0] not in row_keys]
     seed_word = f"seeds=[{','.join(map(str, seeds))}]"
     return matrix.plan(
         [*words, *(_placed(word, folder) for word in row), seed_word, *others],
-        {key: value for key, value in layer.items() if key not in own},
+        {key: layer[key] for key in layer.keys() - row_keys},
     )
 
 
 def _placed(word: str, folder: Path) -> str:
     """Return a word of a row whose path, if it has one, begins at the present directory."""
-    key, _, value = word.partition("=")
-    return f"{key}={folder / value}" if key == ANSWERS and not Path(value).is_absolute() else word
+    key, _, path = word.partition("=")
+    return f"{key}={folder / path}" if key == ANSWERS and not Path(path).is_absolute() else word
 
 
 def _seeds(record: Claims, look: Override | None) -> tuple[int, ...]:
@@ -113,14 +113,14 @@ def _check_trend(number: int, first: Row, second: Row | None, row: Plan) -> None
 def _check_score(number: int, text: str, cell: Cell) -> None:
     """Raise UserError for a claim on a number that the evaluations of a cell do not have."""
     quantity = claims.claim_score(text).quantity
-    known = ("score", "success", "return", cell.score.name)
-    if quantity in known:
+    quantities = ("score", "success", "return", cell.score.name)
+    if quantity in quantities:
         return
     task = cell.section("suite").make(cell.names.task)
     task.reset(0)
     outcomes = tuple(task.outcomes()) if isinstance(task, HasOutcomes) else ()
     if quantity not in outcomes:
-        names = ", ".join(dict.fromkeys((*known, *outcomes)))
+        names = ", ".join(dict.fromkeys((*quantities, *outcomes)))
         raise UserError(
             f"claims.{number} is on {text!r}, but evaluations of {cell.names.suite}/{cell.names.task} have no "
             f"{quantity!r}; they have {names}"

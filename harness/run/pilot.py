@@ -204,8 +204,8 @@ def carry_out(request: PilotPlan, run: Runner) -> tuple[list[Level], list[Candid
     _complete(run(joined([plan for methods in plans.values() for plan in methods.values()])))
     directory = StudyDirectory(request.directory)
     levels = {name: _level(request, name, methods, directory) for name, methods in plans.items()}
-    level = claims.LEVELS[request.looks]
-    ranked = pilots.candidates([(name, entry.scores, entry.seconds) for name, entry in levels.items()], level)
+    error = claims.LEVELS[request.looks]
+    ranked = pilots.candidates([(name, level.scores, level.seconds) for name, level in levels.items()], error)
     for candidate in ranked[:MOST_GUIDED]:
         guided = request.guided_plans(candidate.name)
         _complete(run(joined([*guided.values()])))
@@ -241,7 +241,7 @@ def _level(request: PilotPlan, name: str, methods: Mapping[str, Plan], directory
     baseline = by_method[request.baseline]
     error = float(np.sqrt(np.mean([run.variance for run in baseline])))
     means = {method: sign * float(np.mean([run.score for run in runs])) for method, runs in by_method.items()}
-    found = PilotScores(
+    pilot_scores = PilotScores(
         baseline=sign * np.array([run.score for run in baseline]),
         error=error,
         expert=means.get("expert", float("nan")),
@@ -250,13 +250,13 @@ def _level(request: PilotPlan, name: str, methods: Mapping[str, Plan], directory
         is_rate=_bounds(cell, request.score) == (0.0, 1.0),
     )
     seconds = float(np.mean([run.seconds for run in baseline]))
-    return Level(name, words_of(request, name, cell), found, error, seconds)
+    return Level(name, words_of(request, name, cell), pilot_scores, error, seconds)
 
 
 def words_of(request: PilotPlan, difficulty: str, cell: Cell) -> tuple[str, ...]:
     """Return the words that a difficulty stands for together with those of the command."""
-    content = difficulties.content(request.suite, difficulty)
-    words = [f"{key}={settings.show(cited.value)}" for key, cited in content.items()]
+    cited_words = difficulties.content(request.suite, difficulty)
+    words = [f"{key}={settings.show(cited.value)}" for key, cited in cited_words.items()]
     typed = {word.partition("=")[0] for word in request.words}
     chosen = [word for word in words if word.partition("=")[0] not in typed]
     return (f"suite={request.suite}", *chosen, *request.shared_words)
@@ -320,7 +320,7 @@ class Recommendation:
 def recommend(request: PilotPlan, levels: Sequence[Level], ranked: Sequence[Candidate], workers: int) -> Recommendation:
     """Return the cheapest study, with as many seeds as it needs, or as fit its hours but at least five."""
     best = ranked[0]
-    level = next(entry for entry in levels if entry.name == best.name)
+    level = next(level for level in levels if level.name == best.name)
     fitting = max(FEWEST, int(3600 * request.hours * workers / best.seconds))
     seeds = int(min(best.seeds, fitting, claims.MOST_SEEDS))
     delta = level.scores.delta if seeds >= best.seeds else best.design.smallest_difference(seeds)

@@ -150,9 +150,9 @@ def carry_out(
         _demonstrate(plan, jobs, study, watch)
         _check_parts(plan, jobs, study)
         if plan.claims is not None:
-            write_json(directory / claims.CLAIMS, plan.claims.content.as_json(), lease.fence)
-        entry = plan.claims.entry() if plan.claims is not None else None
-        study.write(name, list(plan.command), cells, lease.fence, entry)
+            write_json(directory / claims.CLAIMS, plan.claims.record.as_json(), lease.fence)
+        claims_record = plan.claims.as_json() if plan.claims is not None else None
+        study.write(name, list(plan.command), cells, lease.fence, claims_record)
         for cell in plan.trained:
             write_cell(study, cell)
         recorder = _Recorder(study, watch, launcher.shared)
@@ -333,11 +333,11 @@ def _check_claims(plan: Plan, study: StudyDirectory) -> None:
         return
     earlier = study.read().get("claims")
     digest = earlier.get("digest") if isinstance(earlier, dict) else None
-    if digest != plan.claims.content.digest:
+    if digest != plan.claims.record.digest:
         reason = f"of claims with the digest {digest}" if digest else "without claims"
         raise UserError(
             f"output={study.path} holds a study {reason}, and claims={plan.claims.path} has the digest "
-            f"{plan.claims.content.digest}; name another directory with output="
+            f"{plan.claims.record.digest}; name another directory with output="
         )
 
 

@@ -29,8 +29,8 @@ FOLDER = "tuning"
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One entry of a row's grid, and the scores of its runs."""
+class Trial:
+    """One trial of a row's grid, and the scores of its runs."""
 
     row: str
     words: Row
@@ -39,15 +39,15 @@ class Entry:
     def scores(self, directory: StudyDirectory, score: str) -> list[float]:
         """Return the score of each run, higher being better."""
         cell = self.plan.cells[0]
-        asked = claims.claim_score(score)
-        sign = cell.score.sign if asked.quantity in ("score", cell.score.name) else 1
+        claim_score = claims.claim_score(score)
+        sign = cell.score.sign if claim_score.quantity in ("score", cell.score.name) else 1
         runs = (directory.run(cell.directory, seed) for seed in self.plan.seeds)
-        return [sign * scores.run_score(run, asked, cell.score).score for run in runs]
+        return [sign * scores.run_score(run, claim_score, cell.score).score for run in runs]
 
 
-def entries(record: Claims, path: Path, execution: Sequence[str]) -> list[Entry]:
+def trials(record: Claims, path: Path, execution: Sequence[str]) -> list[Trial]:
     """Return every entry of the grids that claims declare. Raise UserError for claims without grids, for those that
-    were tuned, and for an entry that is refused."""
+    were tuned, and for an trial that is refused."""
     if record.tuning is None:
         raise UserError(
             f'claims={path} declares no grids; add "tuning": {{"seeds": 2, "score": "late score", "grids": '
@@ -59,31 +59,31 @@ def entries(record: Claims, path: Path, execution: Sequence[str]) -> list[Entry]
     seeds = range(FIRST, FIRST + tuning.seeds)
     rows = {key_of(row): row for row in record.rows}
     output = () if any(word.startswith("output=") for word in execution) else (f"output={path.parent / FOLDER}",)
-    result = []
+    planned: list[Trial] = []
     for name, grid in tuning.grids.items():
         for words in grid:
             row = (*rows[name], *words)
             plan = claim_rows.row_plan(record.settings, row, seeds, (*output, *execution), path.parent)
             if len(plan.cells) > 1:
                 raise UserError(f"tuning.grids: {key_of(row)!r} describes {len(plan.cells)} cells; sweep nothing")
-            result.append(Entry(name, words, plan))
-    return result
+            planned.append(Trial(name, words, plan))
+    return planned
 
 
-def joined(grid: Sequence[Entry]) -> Plan:
+def joined(grid: Sequence[Trial]) -> Plan:
     """Return one plan of all entries."""
-    cells = {cell.id: cell for entry in grid for cell in entry.plan.cells}
+    cells = {cell.id: cell for trial in grid for cell in trial.plan.cells}
     return replace(grid[0].plan, cells=tuple(cells.values()))
 
 
-def best(grid: Sequence[Entry], tuning: Tuning) -> dict[str, Row]:
+def best(grid: Sequence[Trial], tuning: Tuning) -> dict[str, Row]:
     """Return row -> the words whose runs had the highest mean score; the first of equal ones."""
     directory = StudyDirectory(study.directory_of(grid[0].plan))
-    means = [(float(np.mean(entry.scores(directory, tuning.score))), entry) for entry in grid]
+    means = [(float(np.mean(trial.scores(directory, tuning.score))), trial) for trial in grid]
     chosen: dict[str, tuple[float, Row]] = {}
-    for mean, entry in means:
-        if entry.row not in chosen or mean > chosen[entry.row][0]:
-            chosen[entry.row] = mean, entry.words
+    for mean, trial in means:
+        if trial.row not in chosen or mean > chosen[trial.row][0]:
+            chosen[trial.row] = mean, trial.words
     return {row: words for row, (_, words) in chosen.items()}
 
 
@@ -106,7 +106,7 @@ def tuned(record: Claims, chosen: dict[str, Row]) -> Claims:
 
 def carry_out(record: Claims, path: Path, execution: Sequence[str], run: Callable[[Plan], study.Study]) -> Claims:
     """Run the grids and write the tuned claims to `path`. Raise UserError if a run did not finish."""
-    grid = entries(record, path, execution)
+    grid = trials(record, path, execution)
     outcome = run(joined(grid))
     if outcome.stopped:
         raise KeyboardInterrupt
@@ -117,7 +117,7 @@ def carry_out(record: Claims, path: Path, execution: Sequence[str], run: Callabl
     tuning = record.tuning
     if tuning is None:
         raise ValueError("claims without grids cannot be tuned")
-    result = tuned(record, best(grid, tuning))
-    claims.parsed(json.dumps(result.as_json()).encode(), str(path))  # what is written must be read again
-    write_json(path, result.as_json())
-    return result
+    tuned_record = tuned(record, best(grid, tuning))
+    claims.parsed(json.dumps(tuned_record.as_json()).encode(), str(path))  # what is written must be read again
+    write_json(path, tuned_record.as_json())
+    return tuned_record

@@ -210,8 +210,8 @@ def candidates(
     if not usable:
         return []
     sigma = deviation_bound([scores for _, scores, _ in usable])
-    result = []
+    ranked = []
     for name, scores, seconds in usable:
         design = Design(scores.mean, max(sigma, scores.floor), scores.floor, scores.bounds, level)
-        result.append(Candidate(name, scores, seconds, design, design.seeds_needed(scores.delta, studies)))
-    return sorted(result, key=lambda candidate: (candidate.cost, candidate.seconds))
+        ranked.append(Candidate(name, scores, seconds, design, design.seeds_needed(scores.delta, studies)))
+    return sorted(ranked, key=lambda candidate: (candidate.cost, candidate.seconds))

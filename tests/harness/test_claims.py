@@ -20,7 +20,7 @@ CLAIM = {
     "direction": "higher",
     "primary": True,
 }
-CONTENT: dict[str, Any] = {
+FIELDS: dict[str, Any] = {
     "claims": [CLAIM],
     "difficulty": "",
     "settings": ["suite=minigrid_doorkey", "task=6x6"],
@@ -35,12 +35,12 @@ CONTENT: dict[str, Any] = {
 
 
 def parse(**changes: Any) -> claims.Claims:
-    return claims.parsed(json.dumps(CONTENT | changes).encode(), "claims.json")
+    return claims.parsed(json.dumps(FIELDS | changes).encode(), "claims.json")
 
 
 def test_seeds_follow_from_the_digest_of_the_canonical_json_of_eight_fields() -> None:
     names = ("alpha", "claims", "delta", "difficulty", "looks", "n", "pilot", "settings")
-    text = json.dumps({name: CONTENT[name] for name in names}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    text = json.dumps({name: FIELDS[name] for name in names}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     digest = hashlib.sha256(text.encode()).hexdigest()
     record = parse()
     assert record.digest == digest
@@ -55,7 +55,7 @@ def test_every_digested_field_changes_the_seeds_and_the_others_do_not() -> None:
         "claims": [CLAIM | {"direction": "lower"}], "difficulty": "hard", "settings": ["suite=classic"], "n": 6,
         "delta": 0.3, "looks": 2, "pilot": "0" * 64,
     }  # fmt: skip
-    assert all(parse(**{name: value}).seeds[:5] != seeds for name, value in changes.items())
+    assert all(parse(**{name: change}).seeds[:5] != seeds for name, change in changes.items())
     assert parse(sigma=0.2, hours=3.0).seeds == seeds
 
 

@@ -25,19 +25,19 @@ SETTINGS = ["suite=minigrid_doorkey", "profile=smoke", "training.steps=700", "re
 
 
 def write(folder: Path, **changes: Any) -> Path:
-    content = {
+    fields = {
         "claims": [CLAIM], "difficulty": "", "settings": SETTINGS, "n": 6, "delta": 0.2, "sigma": 0.1, "alpha": 0.05,
         "looks": 1, "pilot": "", "hours": 1.0,
     }  # fmt: skip
     path = folder / "claims.json"
-    path.write_text(json.dumps(content | changes))
+    path.write_text(json.dumps(fields | changes))
     return path
 
 
 def test_each_row_is_planned_with_the_settings_that_it_has_and_the_seeds_of_the_digest(tmp_path: Path) -> None:
     plan = matrix.plan([f"claims={write(tmp_path)}", f"output={tmp_path / 'study'}"])
     assert plan.claims is not None
-    seeds = plan.claims.content.seeds
+    seeds = plan.claims.record.seeds
     assert plan.seeds == seeds
     words = [*SETTINGS[:3], "method=uer", f"seeds=[{','.join(map(str, seeds))}]"]
     guided = ["suite=minigrid_doorkey", "profile=smoke", "training.steps=700", "replay.lambda_max=0.25"]
@@ -50,8 +50,8 @@ def test_a_word_of_a_row_replaces_a_shared_setting_and_a_trend_has_a_cell_for_ea
     plan = matrix.plan([f"claims={write(tmp_path, claims=[CLAIM, TREND])}"])
     assert plan.claims is not None
     trend = plan.claims.rows["method=vlm_rb replay.lambda_max=0,0.5,1"]
-    values = {cell.id: cell.settings["replay.lambda_max"].value for cell in plan.cells if "vlm_rb" in cell.directory}
-    assert [values[cell] for cell in trend] == [0.0, 0.5, 1.0]
+    strengths = {cell.id: cell.settings["replay.lambda_max"].value for cell in plan.cells if "vlm_rb" in cell.directory}
+    assert [strengths[cell] for cell in trend] == [0.0, 0.5, 1.0]
 
 
 def test_the_first_look_has_the_first_half_of_the_seeds(tmp_path: Path) -> None:
@@ -90,11 +90,11 @@ def test_a_study_is_not_continued_with_other_claims(tmp_path: Path) -> None:
     plan = matrix.plan([f"claims={write(tmp_path)}", f"output={tmp_path / 'study'}"])
     (tmp_path / "study").mkdir()
     record = {"schema": 2, "study": "s", "command": [], "cells": {}}
-    for entry, message in (
+    for claims_entry, message in (
         ({}, "without claims"),
         ({"claims": {"digest": "0" * 64}}, "of claims with the digest 0000"),
     ):
-        (tmp_path / "study" / "study.json").write_text(json.dumps(record | entry))
+        (tmp_path / "study" / "study.json").write_text(json.dumps(record | claims_entry))
         with pytest.raises(UserError, match=message):
             study.carry_out(plan)
 

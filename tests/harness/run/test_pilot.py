@@ -96,7 +96,7 @@ def test_the_baseline_and_references_run_alone_and_the_guided_methods_once(reque
     guided = request_.guided_plans("short")["vlm_rb"]
     assert guided.seeds == (10_000,)
     assert guided.execution.answers
-    words = [f"{key}={value}" for key, value in DIFFICULTIES["short"].items()]
+    words = [f"{key}={setting}" for key, setting in DIFFICULTIES["short"].items()]
     typed = matrix.plan(["suite=minigrid_doorkey", *words, "method=vlm_rb", *request_.words])
     assert guided.cells[0].id == typed.cells[0].id
 
@@ -133,9 +133,9 @@ def test_the_cheapest_difficulty_in_the_range_is_recommended_and_no_guided_score
     files = pilot.write(request_, levels, recommendation)
     assert [file.name for file in files] == ["pilot.json", "answers-vlm_rb.parquet", "claims.json"]
     assert claims.read(files[-1]) == record
-    content = json.loads(files[0].read_text())
-    assert pilot.digest(content) == record.pilot
-    assert content["levels"][0]["baseline"] == [0.3, 0.5, 0.4]
+    pilot_record = json.loads(files[0].read_text())
+    assert pilot.digest(pilot_record) == record.pilot
+    assert pilot_record["levels"][0]["baseline"] == [0.3, 0.5, 0.4]
 
 
 def test_hours_that_hold_fewer_seeds_state_the_difference_that_these_find(request_: PilotPlan) -> None:

@@ -17,7 +17,7 @@ from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study, tuning
 
-CONTENT: dict[str, Any] = {
+CLAIMS: dict[str, Any] = {
     "claims": [
         {
             "first": ["method=vlm_rb", "judge=sprite"], "second": ["method=uer"],
@@ -40,7 +40,7 @@ CONTENT: dict[str, Any] = {
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     file = tmp_path / "claims.json"
-    file.write_text(json.dumps(CONTENT))
+    file.write_text(json.dumps(CLAIMS))
     return file
 
 
@@ -48,7 +48,7 @@ def train(plan: Plan) -> study.Study:
     """Write runs whose success is a function of the setting that was tried: λ = .75 and the lower rate do better."""
     directory = StudyDirectory(study.directory_of(plan))
     for cell in plan.cells:
-        settings = {name: value.value for name, value in cell.settings.items()}
+        settings = {name: setting.value for name, setting in cell.settings.items()}
         good = settings.get("replay.lambda_max") == 0.75 or settings["learner.lr"] == 1e-4
         for seed in plan.seeds:
             home = directory.run(cell.directory, seed).home
@@ -60,8 +60,8 @@ def train(plan: Plan) -> study.Study:
 
 def test_the_words_that_did_best_enter_their_row_and_change_the_seeds(path: Path) -> None:
     record = claims.read(path)
-    result = tuning.carry_out(record, path, (), train)
-    claim = result.claims[0]
+    tuned = tuning.carry_out(record, path, (), train)
+    claim = tuned.claims[0]
     assert claim.first == ("method=vlm_rb", "judge=sprite", "replay.lambda_max=0.75")
     assert claim.second == ("method=uer", "learner.lr=1e-4")
     assert claim.placebo == (
@@ -70,28 +70,28 @@ def test_the_words_that_did_best_enter_their_row_and_change_the_seeds(path: Path
         "models.placebo=answers.parquet",
         "replay.lambda_max=0.75",
     )
-    assert claims.read(path) == result
-    assert result.seeds != record.seeds
-    assert result.tuning is not None
-    assert result.tuning.runs == 4
+    assert claims.read(path) == tuned
+    assert tuned.seeds != record.seeds
+    assert tuned.tuning is not None
+    assert tuned.tuning.runs == 4
     with pytest.raises(UserError, match="tuned already"):
-        tuning.entries(result, path, ())
+        tuning.trials(tuned, path, ())
 
 
 def test_tuning_seeds_are_neither_of_pilots_nor_of_studies(path: Path) -> None:
-    seeds = {seed for entry in tuning.entries(claims.read(path), path, ()) for seed in entry.plan.seeds}
+    seeds = {seed for trial in tuning.trials(claims.read(path), path, ()) for seed in trial.plan.seeds}
     assert seeds == {15_000, 15_001}
 
 
 def test_claims_without_grids_say_how_to_add_them(path: Path) -> None:
     record: Claims = replace(claims.read(path), tuning=None)
     with pytest.raises(UserError, match='"grids"'):
-        tuning.entries(record, path, ())
+        tuning.trials(record, path, ())
 
 
 def test_an_entry_that_sweeps_is_refused(path: Path) -> None:
-    content = json.loads(path.read_text())
-    content["tuning"]["grids"]["method=uer"][0] = ["learner.lr=1e-4,1e-5"]
-    path.write_text(json.dumps(content))
+    fields = json.loads(path.read_text())
+    fields["tuning"]["grids"]["method=uer"][0] = ["learner.lr=1e-4,1e-5"]
+    path.write_text(json.dumps(fields))
     with pytest.raises(UserError, match="describes 2 cells"):
-        tuning.entries(claims.read(path), path, ())
+        tuning.trials(claims.read(path), path, ())
