@@ -12,7 +12,9 @@ from unittest.mock import patch
 
 import pytest
 
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
+from guidebench.harness.identity import digests
 from guidebench.harness.models import named_cassettes
 from guidebench.harness.models.calls import Answer, ChatCall, Message, Ticket, Usage
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, merge
@@ -26,20 +28,20 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cassette.record(CassetteEntry(call_request, Ticket("cell/0", 0, 0), "tiny", Answer("yes", ""), {}, Usage()))
     cassette.close()
     merge(tmp_path / "study/models")
-    monkeypatch.setattr(named_cassettes.digests, "FRESH", -1.0)
+    monkeypatch.setattr(digests, "FRESH", -1.0)
     return tmp_path / "study"
 
 
 def checked_paths(named: Path) -> list[Path]:
     """Return which files are checked where a study names `named`."""
     paths: list[Path] = []
-    call = named_cassettes.reader_process.call
+    call = reader_process.call
 
     def noted(description, seconds, function, *args):  # type: ignore[no-untyped-def]
         paths.extend(args[0])
         return call(description, seconds, function, *args)
 
-    with patch.object(named_cassettes.reader_process, "call", noted):
+    with patch.object(reader_process, "call", noted):
         assert named_cassettes.files(named) == [named / "models" / MERGED]
     return paths
 
