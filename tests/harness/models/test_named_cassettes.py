@@ -6,43 +6,42 @@ import hashlib
 import json
 import os
 import sqlite3
-import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
+from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
+from guidebench.harness.identity import digests
 from guidebench.harness.models import named_cassettes
 from guidebench.harness.models.calls import Answer, ChatCall, Message, Ticket, Usage
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, merge
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Iterator[Path]:
-    """Yield a study with one recorded answer, whose clock is an hour ahead, so that no file has changed lately."""
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a study with one recorded answer; a file may be remembered however lately it has changed."""
     cassette = Cassette([], tmp_path / "study/models/shard-0.sqlite")
     call_request = ChatCall((Message("user", ("open?",)),)).request({"model": "tiny"}, None)
     cassette.record(CassetteEntry(call_request, Ticket("cell/0", 0, 0), "tiny", Answer("yes", ""), {}, Usage()))
     cassette.close()
     merge(tmp_path / "study/models")
-    now = time.time()
-    with patch.object(named_cassettes.time, "time", lambda: now + 3_600.0):
-        yield tmp_path / "study"
+    monkeypatch.setattr(digests, "FRESH", -1.0)
+    return tmp_path / "study"
 
 
 def checked_paths(named: Path) -> list[Path]:
     """Return which files are checked where a study names `named`."""
     paths: list[Path] = []
-    call = named_cassettes.reader_process.call
+    call = reader_process.call
 
     def noted(description, seconds, function, *args):  # type: ignore[no-untyped-def]
         paths.extend(args[0])
         return call(description, seconds, function, *args)
 
-    with patch.object(named_cassettes.reader_process, "call", noted):
+    with patch.object(reader_process, "call", noted):
         assert named_cassettes.files(named) == [named / "models" / MERGED]
     return paths
 
@@ -57,8 +56,7 @@ def test_a_file_that_passed_is_checked_again_only_when_it_has_changed(study: Pat
     pending.touch()
     assert checked_paths(study) == []
     pending.write_bytes(b"a process may be writing it")
-    assert checked_paths(study) == [merged]
-    assert checked_paths(study) == [merged]
+    assert named_cassettes._state(merged) == ""
 
 
 def test_calls_of_a_kind_that_is_not_installed_are_passed_over(study: Path) -> None:
