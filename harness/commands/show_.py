@@ -3,8 +3,8 @@
 bench show suite=minigrid_doorkey method=vlm_rb
 bench show method=vlm_rb profile=quick learner.lr=1e-3         the settings that `bench run` would use
 
-A command without difficulty= also prints the suite's difficulties: the words that difficulty=NAME stands for, with
-their reasons.
+A command without method= and difficulty= also prints the suite's difficulties: the words that difficulty=NAME stands
+for, with their reasons.
 
 On a terminal of fewer than 140 columns each setting is a paragraph: its value, its meaning, and [the layer that set it]
 with the source.
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             if _settings(other) == key
         ]  # fmt: skip
         _show(cell, [other.names.task for other in same])
-    if not any(text.startswith(f"{config.DIFFICULTY}=") for text in overrides):
+    if not any(text.startswith((f"{config.DIFFICULTY}=", "method=")) for text in overrides):
         for suite in dict.fromkeys(cell.names.suite for cell in plan.cells):
             _difficulties(suite)
     return 0

@@ -113,7 +113,7 @@ EASY = ("button-press",)
 """Task that SAC learns quickly: 40 % of its episodes succeed after 30,000 steps of `quick`, one seed (choice)."""
 
 
-NARROW = "choice: at least 120 steps a second on one core"
+NARROW = "choice: narrow networks and small batches, for speed on one core"
 
 
 def _difficulty(task: str, steps: int, reason: str, **learner: Any) -> Mapping[str, Any]:

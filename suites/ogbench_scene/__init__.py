@@ -150,10 +150,12 @@ class OgbenchScene(SuitePart):
     difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "button_5k": _difficulty("button", 5_000, 2, "choice: one press, seen twice"),
         "drawer_20k": _difficulty("drawer", 20_000, 10, "`uer` was at .65 by then in measured/scene_drawer_quick"),
-        "unlock_window_20k": _difficulty("unlock_window", 20_000, 10, "choice: two subgoals, the first unlocks"),
-        "unlock_window_30k": _difficulty("unlock_window", 30_000, 10, "choice: the same for longer"),
+        "unlock_window_10k": _difficulty(
+            "unlock_window", 10_000, 10, "two subgoals, the first unlocks: `uer` was at .50 by then (one seed)"
+        ),
+        "unlock_window_20k": _difficulty("unlock_window", 20_000, 10, "choice: the same for longer"),
         "unlock_window_50k": _difficulty("unlock_window", 50_000, 10, "choice: all of the quick profile's steps"),
-        "unlock_window_2_50k": _difficulty("unlock_window", 50_000, 2, "choice: two demonstrations in place of ten"),
+        "unlock_window_2_30k": _difficulty("unlock_window", 30_000, 2, "choice: two demonstrations in place of ten"),
     }
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
