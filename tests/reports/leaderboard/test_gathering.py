@@ -187,6 +187,7 @@ PLACES: Mapping[str, tuple[Mapping[str, Any], str, set[Any]]] = {
             ({"profile": "smoke", "backend": "scripted"}, "smoke"),
             (SCRIPTED, "scripted"),
             ({"backend": "openai+oracle", "model": "m+oracle"}, "scripted"),
+            ({"backend": "placebo", "model": "placebo"}, "scripted"),
             (SERVED, "quick"),
             ({"backend": "external", "profile": "paper"}, "paper"),
             ({**SERVED, "parts": {"judge": "sprite"}}, "scripted"),
