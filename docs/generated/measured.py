@@ -143,7 +143,7 @@ def section(measured: MeasuredStudy) -> str:
     hours = "not recorded" if np.isnan(measured.hours) else f"{measured.hours:.1f}"
     facts = [f"Command: {command}", f"Hours of its workers: {hours}."]
     if measured.claimed is not None:
-        digest = measured.claimed.content.digest[:12]
+        digest = measured.claimed.record.digest[:12]
         facts.append(f"Claims: `results/measured/{name}/claims.json`, digest `{digest}`.")
     parts += [" ".join(facts), _folded(measured)]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
@@ -153,7 +153,7 @@ def _finding(measured: MeasuredStudy) -> str:
     """Return the finding of a study in a sentence: the verdicts on its primary claims, or that of its README.md."""
     if measured.claimed is None:
         return measured.words.finding or "No finding is written down."
-    delta = measured.claimed.content.delta
+    delta = measured.claimed.record.delta
     verdicts = [
         f"{tested.statement}: {claims_section.finding(tested.verdict, delta) if tested.verdict else tested.note}"
         for tested in measured.claimed.claims

@@ -35,9 +35,9 @@ def call_digest(call: Call) -> str:
     return hashlib.sha256(CANONICAL.encode(form).encode()).hexdigest()
 
 
-def of_call(role: str, question: str, call: Call, value: Any) -> AnswerRecord:
+def of_call(role: str, question: str, call: Call, answer: Any) -> AnswerRecord:
     """Return the record of a call's answer. `question`: digest of the question that the dialogue answers."""
-    return AnswerRecord(role, question, call_digest(call), kind_of(call), *encoded(type(call), value))
+    return AnswerRecord(role, question, call_digest(call), kind_of(call), *encoded(type(call), answer))
 
 
 def kind_of(call: Call) -> str:
@@ -45,18 +45,18 @@ def kind_of(call: Call) -> str:
     return f"{call.kind}:{call.purpose}" if call.purpose else call.kind
 
 
-def of_question(question: Question, value: Any, kind: str = QUESTION) -> AnswerRecord:
+def of_question(question: Question, answer: Any, kind: str = QUESTION) -> AnswerRecord:
     """Return the record of the answer to a question as its part gets it: an array of floats, or a JSON value. `kind`:
     `judge` for a clip. Raise UserError for a value that JSON cannot hold."""
     digest = question_digest(question)
-    if isinstance(value, np.ndarray):
+    if isinstance(answer, np.ndarray):
         return AnswerRecord(
-            question.to, digest, digest, kind, *arrays.encode(value, Form(value.dtype.name, value.ndim))
+            question.to, digest, digest, kind, *arrays.encode(answer, Form(answer.dtype.name, answer.ndim))
         )
     try:
-        return AnswerRecord(question.to, digest, digest, kind, dumps(value))
+        return AnswerRecord(question.to, digest, digest, kind, dumps(answer))
     except (TypeError, ValueError) as error:
         raise UserError(
-            f"the model in the role {question.to!r} answered {str(value)[:80]!r}, which is no JSON value ({error}), so "
+            f"the model in the role {question.to!r} answered {str(answer)[:80]!r}, which is no JSON value ({error}), so "
             f"it cannot be kept; let it return numbers, texts, lists and objects, or leave out answers=true"
         ) from None

@@ -56,24 +56,24 @@ def remarks(claimed: ClaimedStudy | None) -> list[str]:
     """Return the paragraphs above the claims: what they rest on, and what is missing."""
     if claimed is None:
         return []
-    content = claimed.content
-    names = {key_of(row): row_name(row) for row in content.rows}
+    record = claimed.record
+    names = {key_of(row): row_name(row) for row in record.rows}
     is_scripted = any(part.backend in judges.INSTRUMENTS for cell in claimed.cells for part in cell.answering)
-    primary = sum(claim.primary for claim in content.claims)
+    primary = sum(claim.primary for claim in record.claims)
     looks = "one look at the runs"
-    if content.looks > 1:
-        looks = f"two looks, after {len(content.first_look)} and after {content.n} seeds"
-    level = f"each at the level {content.level:g}" if content.looks > 1 else f"at the level {content.level:g}"
-    hard = f"Difficulty {content.difficulty}. " if content.difficulty else ""
-    corrected = f"{count(primary, 'primary claim')}, {'each ' * (primary > 1)}at {content.level / primary:.3g}"
-    if primary < len(content.claims):
+    if record.looks > 1:
+        looks = f"two looks, after {len(record.first_look)} and after {record.n} seeds"
+    level = f"each at the level {record.level:g}" if record.looks > 1 else f"at the level {record.level:g}"
+    hard = f"Difficulty {record.difficulty}. " if record.difficulty else ""
+    corrected = f"{count(primary, 'primary claim')}, {'each ' * (primary > 1)}at {record.level / primary:.3g}"
+    if primary < len(record.claims):
         corrected += ", and the secondary ones by Holm's method"
     design = (
-        f"{hard}{content.n} seeds a row; made to find a difference δ of {content.delta:g}, with a deviation σ of at "
-        f"most {content.sigma:g} between seeds; {looks}, {level}; {corrected}."
+        f"{hard}{record.n} seeds a row; made to find a difference δ of {record.delta:g}, with a deviation σ of at "
+        f"most {record.sigma:g} between seeds; {looks}, {level}; {corrected}."
     )
     strangers = [f"{names[row]}: {_listed(of.strangers)}" for row, of in claimed.rows.items() if of.strangers]
-    drawn = f"The seeds follow from the claims (digest {content.digest[:12]})"
+    drawn = f"The seeds follow from the claims (digest {record.digest[:12]})"
     seeds = f"{drawn}, and the runs of these rows have no others."
     if strangers:
         seeds = f"{drawn}. Seeds that do not, and are left out of the tests: {'; '.join(strangers)}."
@@ -84,7 +84,7 @@ def remarks(claimed: ClaimedStudy | None) -> list[str]:
 
 def _tuning(claimed: ClaimedStudy) -> str:
     """Return how many runs tuned each row."""
-    tuning = claimed.content.tuning
+    tuning = claimed.record.tuning
     if tuning is None:
         return "No row was tuned."
     tuned = [
@@ -101,11 +101,11 @@ def _tuning(claimed: ClaimedStudy) -> str:
 
 def _missing(claimed: ClaimedStudy, names: dict[str, str]) -> list[str]:
     """Return which runs are missing, and what is tested without them."""
-    lacking = [f"{names[row]}: {_states(of, claimed.content.n)}" for row, of in claimed.rows.items() if of.missing]
+    lacking = [f"{names[row]}: {_states(of, claimed.record.n)}" for row, of in claimed.rows.items() if of.missing]
     if not lacking:
         return []
     tested = "no claim is tested before all of its runs are finished"
-    if claimed.content.looks > 1:
+    if claimed.record.looks > 1:
         tested = "no claim is tested before the runs of the first look are finished"
     if claimed.look == "first":
         tested = f"the verdicts below are those of the first look, at {len(claimed.seeds)} seeds"
@@ -130,7 +130,7 @@ def listings(claimed: ClaimedStudy | None) -> list[Listing]:
     lines = []
     for number, tested in enumerate(claimed.claims, 1):
         kind = "" if tested.claim.primary else " (secondary)"
-        lines.append((f"{number}. {tested.statement}{kind}", *_cells(tested, claimed.content.delta)))
+        lines.append((f"{number}. {tested.statement}{kind}", *_cells(tested, claimed.record.delta)))
     columns = ("verdict", "difference", "p", "level", "from its placebo")
     return [Listing("Claims and their verdicts", columns, lines, words=1, subject="claim")]
 
@@ -172,7 +172,7 @@ def tables(claimed: ClaimedStudy | None) -> list[Grid]:
     names = ("difference", "p", "level", "from its placebo", "p beside its placebo")
     lines = {f"{tested.statement}: {tested.verdict.finding}": _estimates(tested.verdict) for tested in verdicts
              if tested.verdict}  # fmt: skip
-    note = f"δ = {claimed.content.delta:g}, {len(claimed.seeds)} seeds a row."
+    note = f"δ = {claimed.record.delta:g}, {len(claimed.seeds)} seeds a row."
     brackets = "the interval of differences that the exact test does not reject at the claim's level"
     digits = {"p": 4, "level": 4, "p beside its placebo": 4}
     return [Grid("Claims", names, lines, note, digits, on="latex", brackets=brackets)]
@@ -198,19 +198,19 @@ def plain(claimed: ClaimedStudy | None) -> dict[str, Any] | None:
     """Return the claims and their verdicts as JSON data; None for a study without claims."""
     if claimed is None:
         return None
-    content = claimed.content
+    record = claimed.record
     return {
-        "digest": content.digest,
-        "difficulty": content.difficulty,
-        "settings": list(content.settings),
-        "n": content.n,
-        "delta": content.delta,
-        "sigma": content.sigma,
-        "alpha": content.alpha,
-        "looks": content.looks,
-        "level": content.level,
-        "tuning_runs": 0 if content.tuning is None else content.tuning.runs,
-        "tuned_rows": [] if content.tuning is None else list(content.tuning.grids),
+        "digest": record.digest,
+        "difficulty": record.difficulty,
+        "settings": list(record.settings),
+        "n": record.n,
+        "delta": record.delta,
+        "sigma": record.sigma,
+        "alpha": record.alpha,
+        "looks": record.looks,
+        "level": record.level,
+        "tuning_runs": 0 if record.tuning is None else record.tuning.runs,
+        "tuned_rows": [] if record.tuning is None else list(record.tuning.grids),
         "look": claimed.look,
         "seeds": list(claimed.seeds),
         "rows": [
@@ -231,7 +231,7 @@ def plain(claimed: ClaimedStudy | None) -> dict[str, Any] | None:
                 "score": tested.claim.score,
                 "direction": tested.claim.direction,
                 "primary": tested.claim.primary,
-                "verdict": _verdict(tested.verdict, content.delta),
+                "verdict": _verdict(tested.verdict, record.delta),
                 "note": tested.note,
             }
             for tested in claimed.claims

@@ -40,7 +40,7 @@ class TestedClaim(NamedTuple):
 class ClaimedStudy(NamedTuple):
     """What the runs of a study say of its claims."""
 
-    content: Claims
+    record: Claims
     rows: Mapping[str, ClaimedRow]
     """Row, its words joined by a space -> its cells and seeds."""
     look: Look
@@ -54,14 +54,14 @@ class ClaimedStudy(NamedTuple):
         return tuple({cell.id: cell for row in self.rows.values() for cell in row.cells}.values())
 
 
-def judged(content: Claims, rows: Mapping[str, ClaimedRow], records: Records) -> ClaimedStudy:
+def judged(record: Claims, rows: Mapping[str, ClaimedRow], records: Records) -> ClaimedStudy:
     """Return the verdicts on the claims of a study: after all of its runs, or after the first of two looks if those of
     that look have finished. A claim whose numbers are missing has a note instead."""
     missing = {seed for row in rows.values() for seed in row.missing}
-    look, seeds = _look(content, missing)
+    look, seeds = _look(record, missing)
     scores: list[ClaimScores] = []
     notes: list[str] = []
-    for claim in content.claims:
+    for claim in record.claims:
         note, numbers, bounds = "not tested yet" if look == "none" else "", None, (-np.inf, np.inf)
         if look != "none":
             try:
@@ -70,21 +70,21 @@ def judged(content: Claims, rows: Mapping[str, ClaimedRow], records: Records) ->
                 note = str(error)
         notes.append(note)
         scores.append(ClaimScores(numbers, 1 if claim.direction == "higher" else -1, claim.primary, bounds))
-    results = verdicts(scores, content.level, content.delta)
+    claim_verdicts = verdicts(scores, record.level, record.delta)
     return ClaimedStudy(
-        content, rows, look, seeds,
+        record, rows, look, seeds,
         tuple(
             TestedClaim(claim, statement(claim), verdict, note)
-            for claim, verdict, note in zip(content.claims, results, notes, strict=True)
+            for claim, verdict, note in zip(record.claims, claim_verdicts, notes, strict=True)
         ),
     )  # fmt: skip
 
 
-def _look(content: Claims, missing: set[int]) -> tuple[Look, tuple[int, ...]]:
+def _look(record: Claims, missing: set[int]) -> tuple[Look, tuple[int, ...]]:
     if not missing:
-        return "all", content.seeds
-    if content.looks > 1 and not missing & {*content.first_look}:
-        return "first", content.first_look
+        return "all", record.seeds
+    if record.looks > 1 and not missing & {*record.first_look}:
+        return "first", record.first_look
     return "none", ()
 
 
@@ -130,8 +130,8 @@ def _scores(
     try:
         if claim.second is None:
             swept = cells[key_of(claim.first)]
-            values = _swept(claim.first, swept)
-            return trends.changes(values, [sample([cell]) for cell in swept]), bounds
+            settings = _swept(claim.first, swept)
+            return trends.changes(settings, [sample([cell]) for cell in swept]), bounds
         tasks = {row: sorted(cell.task_id for cell in of) for row, of in cells.items()}
         if len({tuple(names) for names in tasks.values()}) > 1:
             listed = "; ".join(f"{row}: {', '.join(names)}" for row, names in tasks.items())

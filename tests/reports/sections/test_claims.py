@@ -93,8 +93,8 @@ def test_runs_of_other_seeds_are_named_and_left_out(writer: Writer, report: Repo
 
 def test_an_unfinished_study_tests_no_claim_and_says_what_is_missing(writer: Writer, report: Report) -> None:
     reported = report(write(writer, runs=3))
-    entry = reported.json()["claims"]
-    assert entry["look"] == "none" and entry["claims"][0]["verdict"] is None
+    claims_json = reported.json()["claims"]
+    assert claims_json["look"] == "none" and claims_json["claims"][0]["verdict"] is None
     missing = CLAIMS.seeds[3:]
     assert f"uer: 2 of 5 seeds (waiting {missing[0]}, {missing[1]})" in reported.text()
     assert "no claim is tested before all of its runs are finished" in reported.text()
@@ -104,10 +104,10 @@ def test_the_first_of_two_looks_takes_half_of_the_seeds_at_its_level(writer: Wri
     """Four of eight seeds a side: p is 2 / 70 = .0286, below .0294."""
     claims = replace(CLAIMS, n=8, looks=2)
     reported = report(write(writer, claims, runs=4))
-    entry = reported.json()["claims"]
-    assert entry["look"] == "first" and entry["seeds"] == list(claims.seeds[:4])
-    assert entry["claims"][0]["verdict"]["p"] == pytest.approx(2 / 70)
-    assert entry["claims"][0]["verdict"]["finding"] == "shown"
+    claims_json = reported.json()["claims"]
+    assert claims_json["look"] == "first" and claims_json["seeds"] == list(claims.seeds[:4])
+    assert claims_json["claims"][0]["verdict"]["p"] == pytest.approx(2 / 70)
+    assert claims_json["claims"][0]["verdict"]["finding"] == "shown"
     assert "those of the first look, at 4 seeds" in reported.text()
 
 
@@ -120,9 +120,9 @@ def test_tuning_runs_are_counted(writer: Writer, report: Report) -> None:
 
 def test_secondary_claims_speak_of_returns_and_outcomes(writer: Writer, report: Report) -> None:
     """The return of an episode is half of its success; its outcome `items` is 3 for one row and 1 for the other."""
-    items = replace(SECONDARY, score="final items", direction="higher")
+    placed = replace(SECONDARY, score="final items", direction="higher")
     missing = replace(SECONDARY, score="final gold")
-    claims = replace(CLAIMS, claims=(CLAIM, SECONDARY, items, missing))
+    claims = replace(CLAIMS, claims=(CLAIM, SECONDARY, placed, missing))
 
     def outcomes(number: float) -> dict[str, dict[int, list[dict[str, Any]]]]:
         rows = [
@@ -155,15 +155,15 @@ def test_a_trend_is_tested_over_the_values_of_its_setting(writer: Writer, report
     Σ (x - 4/3)² = 14/3: a slope of .193, so the line rises by .579 over the range."""
     trend = Claim(("method=vlm_rb", "replay.lambda_max=0,1,3"), None, None, "late success", "higher", True)
     claims = replace(CLAIMS, claims=(trend,))
-    for value, level in ((0, 1), (1, 4), (3, 7)):
-        settings = {"replay.lambda_max": {"value": value}, "learner.lr": {"value": 1e-4}}
+    for strength, level in ((0, 1), (1, 4), (3, 7)):
+        settings = {"replay.lambda_max": {"value": strength}, "learner.lr": {"value": 1e-4}}
         scored = {seed: curve([0, level - 1, level, level + 1]) for seed in claims.seeds}
-        writer.cell(f"at{value}", scored, steps=400, settings=settings, method="vlm_rb", variant=f"l={value}")
+        writer.cell(f"at{strength}", scored, steps=400, settings=settings, method="vlm_rb", variant=f"l={strength}")
     reported = report(writer.claim(claims, {key_of(trend.first): ["at0", "at1", "at3"]}))
-    entry = reported.json()["claims"]["claims"][0]
-    assert entry["statement"] == "late success of vlm_rb rises with replay.lambda_max over 0, 1, 3"
-    assert entry["verdict"]["difference"]["estimate"] == pytest.approx(3 * 0.9 / (14 / 3))
-    assert entry["verdict"]["finding"] == "shown"
+    claims_json = reported.json()["claims"]["claims"][0]
+    assert claims_json["statement"] == "late success of vlm_rb rises with replay.lambda_max over 0, 1, 3"
+    assert claims_json["verdict"]["difference"]["estimate"] == pytest.approx(3 * 0.9 / (14 / 3))
+    assert claims_json["verdict"]["finding"] == "shown"
 
 
 def test_a_study_without_claims_has_no_such_section(two: Writer, report: Report) -> None:
