@@ -57,6 +57,6 @@ def of_question(question: Question, answer: Any, kind: str = QUESTION) -> Answer
         return AnswerRecord(question.to, digest, digest, kind, dumps(answer))
     except (TypeError, ValueError) as error:
         raise UserError(
-            f"the model in the role {question.to!r} answered {str(answer)[:80]!r}, which is no JSON value ({error}), so "
-            f"it cannot be kept; let it return numbers, texts, lists and objects, or leave out answers=true"
+            f"the model in the role {question.to!r} answered {str(answer)[:80]!r}, which is no JSON value ({error}), "
+            f"so it cannot be kept; let it return numbers, texts, lists and objects, or leave out answers=true"
         ) from None
