@@ -131,8 +131,13 @@ class PilotPlan:
         return replace(self, words=(*seldom, once)).plan_of(difficulty, method)
 
     def guided_plans(self, difficulty: str) -> dict[str, Plan]:
-        """Return guided method -> plan of its one run at a difficulty, which records its models' answers."""
-        return {method: self.plan_of(difficulty, method, "answers=true", seeds=SEEDS[:1]) for method in self.methods}
+        """Return guided method -> plan of its one run at a difficulty, which records its models' answers. It saves
+        often enough that its ledger has a row before a quarter of the run."""
+        steps = self.plan_of(difficulty, self.baseline).cells[0].steps
+        words = ["answers=true"]
+        if not any(word.startswith("checkpoint_every=") for word in self.execution):
+            words.append(f"checkpoint_every={max(1, min(5_000, steps // 8))}")
+        return {method: self.plan_of(difficulty, method, *words, seeds=SEEDS[:1]) for method in self.methods}
 
 
 def _names_part(word: str) -> bool:

@@ -118,7 +118,7 @@ def carry_out(
     study = StudyDirectory(directory)
     if lacking := readiness.missing(plan, directory, _unfinished(plan, study)):
         raise UserError("\n".join(lacking))
-    _check_directory(directory)
+    _check_directory(plan, directory)
     begin()  # from here on files are written
     _make_directory(directory)
     lease = Lease(directory, "study")
@@ -308,12 +308,15 @@ def _unfinished(plan: Plan, study: StudyDirectory) -> list[Cell]:
     ]
 
 
-def _check_directory(directory: Path) -> None:
+def _check_directory(plan: Plan, directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise UserError(f"output={directory} is a file; name a directory")
-    foreign = directory.exists() and any(directory.iterdir()) and not (directory / "study.json").exists()
+    if not directory.exists() or (directory / "study.json").exists():
+        return
+    if plan.claims is not None and plan.claims.path.parent.resolve() == directory.resolve():
+        return  # the claims lie there, with the pilot's record and its answers
     calls_folder = study_models.folder(directory)  # may exist before study.json, with the cost of a first call
-    if foreign and any(not path.name.startswith(".") and path != calls_folder for path in directory.iterdir()):
+    if any(not path.name.startswith(".") and path != calls_folder for path in directory.iterdir()):
         raise UserError(f"output={directory} holds files but is not a study; name an empty or a new directory")
 
 
