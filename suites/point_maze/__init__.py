@@ -82,7 +82,7 @@ def _difficulty(task: str, steps: int, length: int, reason: str) -> Mapping[str,
         "training.capacity": cite(steps, "choice: all of a run"),
         "evaluation.every": cite(steps // 10, "choice: ten evaluations"),
         "evaluation.episodes": cite(20, "the suite's own number"),
-        **cited(SAC, "choice: narrow networks and small batches, for speed on one core", hidden=(128, 128), batch_size=128),
+        **cited(SAC, "choice: narrow, for speed on one core", hidden=(128, 128), batch_size=128),
         **cited(PREFERENCE, "choice: shares of the budget", pretraining=steps // 20, every=steps // 20,
                 budget=steps // 40, hidden=(128, 128)),
     }  # fmt: skip
