@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.files import content_of
+from guidebench.harness.statistics import permutation
 from guidebench.harness.statistics.curves import Timing
 
 CLAIMS = "claims.json"
@@ -171,11 +173,11 @@ class Claims:
     n: int
     """Seeds of each row."""
     delta: float
-    """Smallest difference that the study finds in 80 % of studies."""
+    """A difference that `n` seeds find in 80 % of studies."""
     sigma: float
     """Upper bound of the deviation between seeds that `n` rests on."""
     pilot: str
-    """Digest of the pilot's record (`harness/commands/pilot_.py`); "" without a pilot."""
+    """Digest of the pilot's record (`harness/run/pilot.py`); "" without a pilot."""
     hours: float
     """Estimated hours of the study on the machine of the pilot."""
     alpha: float = 0.05
@@ -276,6 +278,12 @@ def _refuse_constant(word: str) -> float:
 
 def _check(record: Claims, subject: str) -> None:
     """Raise UserError for claims that contradict each other or cannot be tested."""
+    numbers = {"n": record.n, "looks": record.looks}
+    if fractional := next((name for name, number in numbers.items() if type(number) is not int), None):
+        raise UserError(f"{subject}: {fractional} is {numbers[fractional]!r}; write a whole number without a point")
+    amounts = {"delta": record.delta, "sigma": record.sigma, "hours": record.hours}
+    if vast := next((name for name, amount in amounts.items() if not math.isfinite(amount)), None):
+        raise UserError(f"{subject}: {vast} is {amounts[vast]!r}; write a finite number")
     if not any(claim.primary for claim in record.claims):
         raise UserError(f"{subject}: no claim is primary; mark the claim that the study is made for with primary: true")
     for number, claim in enumerate(record.claims):
@@ -284,13 +292,29 @@ def _check(record: Claims, subject: str) -> None:
             raise UserError(f"{subject}: claims.{number} compares {key_of(claim.first)!r} with itself")
         if claim.second is None and claim.placebo is not None:
             raise UserError(f"{subject}: claims.{number} is a trend (second: null), which has no placebo")
+    _check_seeds(record, subject)
     if record.tuning is not None:
-        _check_tuning(record.tuning, {key_of(row) for row in record.rows}, subject)
+        _check_tuning(record, record.tuning, subject)
 
 
-def _check_tuning(tuning: Tuning, rows: set[str], subject: str) -> None:
-    """Raise UserError for grids of unequal size, and for those of a row that no claim has. `rows`: the rows of claims,
-    which hold the chosen words after `bench tune`."""
+def _check_seeds(record: Claims, subject: str) -> None:
+    """Raise UserError if so few seeds could show nothing at the level of a primary claim, at any look."""
+    level = record.level / sum(claim.primary for claim in record.claims)
+    fewest = min(record.n, len(record.first_look)) if record.looks > 1 else record.n
+    smallest = permutation.smallest_p(fewest, fewest)
+    if smallest > level + permutation.ROUNDING:
+        look = " of the first look" if record.looks > 1 else ""
+        raise UserError(
+            f"{subject}: n={record.n} cannot show a primary claim: {fewest} seeds a row{look} have no p value below "
+            f"{smallest:.3g}, and a claim needs {level:.3g}; raise n, or lower the number of primary claims or looks"
+        )
+
+
+def _check_tuning(record: Claims, tuning: Tuning, subject: str) -> None:
+    """Raise UserError for grids of unequal size, for equal entries, for those of a row that no claim has, and for a row
+    that is tuned while the row that it is compared with is not. After `bench tune`, rows hold the chosen words."""
+    claim_score(tuning.score)
+    rows = {key_of(row) for row in record.rows}
     tuned_rows = {name: key_of((name, *tuning.chosen.get(name, ()))) for name in (*tuning.grids, *tuning.chosen)}
     if strange := next((name for name, row in tuned_rows.items() if row not in rows), None):
         raise UserError(f"{subject}: tuning has {strange!r}, which is no row of a claim ({', '.join(sorted(rows))})")
@@ -300,6 +324,16 @@ def _check_tuning(tuning: Tuning, rows: set[str], subject: str) -> None:
         raise UserError(
             f"{subject}: the grids of tuning have unequal sizes ({listed}); give each row as many runs as the others"
         )
+    if repeated := next((name for name, grid in tuning.grids.items() if len(set(grid)) < len(grid)), None):
+        raise UserError(f"{subject}: the grid of {repeated!r} has an entry twice; write each entry once")
+    with_grids = {tuned_rows[name] for name in tuning.grids}
+    for claim in record.claims:
+        sides = [key_of(row) for row in (claim.first, claim.second) if row is not None]
+        if lacking := [side for side in sides if side not in with_grids and not with_grids.isdisjoint(sides)]:
+            raise UserError(
+                f"{subject}: tuning has no grid for {lacking[0]!r}, which is compared with a row that is tuned; give it "
+                f"a grid of as many entries"
+            )
 
 
 def rows_of(recorded: object, record: Claims, subject: str) -> dict[str, tuple[str, ...]]:

@@ -23,6 +23,8 @@ class RunScore(NamedTuple):
     score: float
     variance: float
     """Its variance as a mean of episodes; NaN if an evaluation has one episode."""
+    share: float
+    """The variance of an episode counts by this share: Σ w² / episodes over the evaluations with weights w."""
     seconds: float
     """Seconds that the run took, evaluations included."""
 
@@ -32,30 +34,26 @@ def run_score(run: RunDirectory, score: ClaimScore, task_score: Score) -> RunSco
 
     The number of an evaluation is the mean over its episodes, and `evaluation_weights` joins the evaluations.
     """
-    steps, means, variances = _curve(run, score.quantity, task_score)
+    steps, means, variances, episodes = _curve(run, score.quantity, task_score)
     weights = evaluation_weights(score.timing, steps)
-    return RunScore(float(weights @ means), float(weights**2 @ variances), seconds(run))
+    counted = weights > 0
+    squares = weights[counted] ** 2
+    share = float((squares / episodes[counted]).sum())
+    return RunScore(float(weights @ means), float(squares @ variances[counted]), share, seconds(run))
 
 
 def seconds(run: RunDirectory) -> float:
-    """Return the seconds of training and evaluation that a run's `timings` add up to; 0 without them."""
-    path = run.path / "timings.parquet"
-    if not path.exists():
+    """Return the seconds of a run by its last `timings`, which include evaluations and waits, as a share of those of the
+    seeds that its worker trained together; 0 without them."""
+    if not (run.path / "timings.parquet").exists():
         return 0.0
-    table = _columns(run, "timings.parquet", [])
-    times = [table[name] for name in ("seconds", "evaluation_seconds", "wait_seconds") if name in table]
-    return float(sum(np.nanmax(column) for column in times if len(column)))
+    table = _columns(run, "timings.parquet", ["seconds", "seeds"])
+    return float(table["seconds"][-1] / table["seeds"][-1]) if len(table["seconds"]) else 0.0
 
 
-def has_quantity(run: RunDirectory, quantity: str, task_score: Score) -> bool:
-    """Return whether the evaluations of a finished run have this quantity."""
-    if quantity in ("score", "success", "return", task_score.name):
-        return True
-    return quantity in _outcomes(run)
-
-
-def _curve(run: RunDirectory, quantity: str, task_score: Score) -> tuple[Array, Array, Array]:
-    """Return the steps of a run's evaluations, the mean over each one's episodes, and that mean's variance."""
+def _curve(run: RunDirectory, quantity: str, task_score: Score) -> tuple[Array, Array, Array, Array]:
+    """Return the steps of a run's evaluations, the mean over each one's episodes, that mean's variance, and the number
+    of episodes."""
     if quantity in ("score", task_score.name):
         quantity = "score" if task_score.recorded else task_score.name
     if quantity in ("score", "success", "return"):
@@ -71,7 +69,7 @@ def _curve(run: RunDirectory, quantity: str, task_score: Score) -> tuple[Array, 
     groups = [episodes[places == number] for number in range(len(evaluations))]
     means = np.array([group.mean() for group in groups])
     variances = np.array([group.var(ddof=1) / len(group) if len(group) > 1 else np.nan for group in groups])
-    return evaluations, means, variances
+    return evaluations, means, variances, np.array([len(group) for group in groups])
 
 
 def _outcomes(run: RunDirectory) -> list[str]:

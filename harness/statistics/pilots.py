@@ -41,7 +41,7 @@ class PilotScores:
     error: float
     """Standard error of one run's score from its episodes alone; NaN where it is not known."""
     expert: float
-    """Mean score of `expert`; NaN if the suite has no solver."""
+    """Mean score of `expert`; NaN if the suite has no solver, whose place the greatest possible score takes."""
     random: float
     """Mean score of `random`."""
     bounds: tuple[float, float] | None
@@ -63,15 +63,22 @@ class PilotScores:
         """Return a rate as it is, and any other mean as a share of the way from `random` to `expert`."""
         if self.is_rate:
             return self.mean
-        way = self.expert - self.random
+        way = self.ceiling - self.random
         return (self.mean - self.random) / way if way > 0 else float("nan")
+
+    @property
+    def ceiling(self) -> float:
+        """Return the score of `expert`, else the greatest possible one; NaN if neither is known."""
+        if np.isfinite(self.expert) or self.bounds is None:
+            return self.expert
+        return self.bounds[1]
 
     @property
     def delta(self) -> float:
         """Return the difference that a study is to find, in the score's unit."""
         if self.bounds is not None:
             return DELTA * (self.bounds[1] - self.bounds[0])
-        return DELTA * (self.expert - self.random)
+        return DELTA * (self.ceiling - self.random)
 
     @property
     def floor(self) -> float:
@@ -81,12 +88,12 @@ class PilotScores:
     @property
     def why_not(self) -> str:
         """Return why methods could hardly differ at this difficulty, in words; "" if it is in the range."""
-        if self.is_rate and not self.expert >= EXPERT:
-            return f"expert reaches {self.expert:.2f}, below {EXPERT}" if np.isfinite(self.expert) else "no expert here"
+        if self.is_rate and self.expert < EXPERT:
+            return f"expert reaches {self.expert:.2f}, below {EXPERT}"
         if self.is_rate and self.random > RANDOM:
             return f"random actions reach {self.random:.2f}, above {RANDOM}"
         if not np.isfinite(self.position):
-            return "expert is no better than random" if np.isfinite(self.expert) else "no expert here"
+            return "expert is no better than random" if np.isfinite(self.ceiling) else "no expert and no greatest score"
         if self.position < RANGE[0]:
             return f"too hard: the baseline stands at {self.position:.2f}, below {RANGE[0]}"
         return (
@@ -146,7 +153,7 @@ class Design:
     def _scores(self, delta: float, studies: int) -> tuple[Array, Array]:
         """Return the simulated scores of both methods, [seeds, studies] each."""
         low, high = self.bounds or (-np.inf, np.inf)
-        shift = delta if self.mean + delta <= high else -delta
+        shift = delta if self.mean + delta <= high or high - self.mean >= self.mean - low else -delta
         noise = self.sigma * _noise(studies)
         return np.clip(self.mean + shift + noise[0], low, high), np.clip(self.mean + noise[1], low, high)
 
@@ -166,8 +173,10 @@ class Design:
         return float(seeds) if seeds <= MOST_SEEDS else float("inf")
 
     def smallest_difference(self, seeds: int, studies: int = STUDIES) -> float:
-        """Return the smallest difference that so many seeds find in 80 % of studies; infinite if they find none."""
-        high = (self.bounds[1] - self.bounds[0]) if self.bounds else 20 * max(self.sigma, self.error)
+        """Return the smallest difference that so many seeds find in 80 % of studies; infinite if they find none that
+        the bounds allow."""
+        room = max(self.bounds[1] - self.mean, self.mean - self.bounds[0]) if self.bounds else np.inf
+        high = min(room, 20 * max(self.sigma, self.error))
         if self.power(seeds, high, studies) < POWER:
             return float("inf")
         low = 0.0
