@@ -331,8 +331,8 @@ def _check_tuning(record: Claims, tuning: Tuning, subject: str) -> None:
         sides = [key_of(row) for row in (claim.first, claim.second) if row is not None]
         if lacking := [side for side in sides if side not in with_grids and not with_grids.isdisjoint(sides)]:
             raise UserError(
-                f"{subject}: tuning has no grid for {lacking[0]!r}, which is compared with a row that is tuned; give it "
-                f"a grid of as many entries"
+                f"{subject}: tuning has no grid for {lacking[0]!r}, which is compared with a row that is tuned; give "
+                f"it a grid of as many entries"
             )
 
 

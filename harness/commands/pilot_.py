@@ -56,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
     request = _request(args)
     request.check()
-    difficulties, costs = pilot.affordable(request, args.minutes)
+    choose = pilot.affordable if args.dry_run else pilot.chosen_difficulties
+    difficulties, costs = choose(request, args.minutes)
     _announce(request, difficulties, costs, args.minutes)
     if args.dry_run:
         return 0
@@ -66,9 +67,10 @@ def run(args: argparse.Namespace) -> int:
     places = matrix.launcher_of(chosen.plan_of(difficulties[0], chosen.baseline).execution)
     workers = len(places.slots(chosen.plan_of(difficulties[0], chosen.baseline).execution))
     recommendation = pilot.recommend(chosen, levels, ranked, workers) if ranked else None
-    files = pilot.write(chosen, levels, recommendation)
+    record = recommendation.claims if recommendation else None
+    files = pilot.write(chosen, levels, record)
     _close(chosen, levels, recommendation, [str(file) for file in files])
-    return 0 if recommendation else NO_STUDY
+    return 0 if record else NO_STUDY
 
 
 def _request(args: argparse.Namespace) -> PilotPlan:
@@ -184,17 +186,28 @@ def _close(
             f"and random at .1 or below. Try other settings, such as training.steps=, or another baseline."
         )
         return
-    record = recommendation.claims
+    record, level = recommendation.claims, next(level for level in levels if level.name == recommendation.difficulty)
+    needed = f"{recommendation.needed:.0f}" if recommendation.needed <= MOST_SEEDS else f"more than {MOST_SEEDS}"
+    if record is None:
+        print(
+            f"No study: at difficulty {recommendation.difficulty}, {request.hours:g} hours hold {recommendation.seeds} "
+            f"seeds a row, which find no possible difference in 80 % of studies; a difference of "
+            f"{level.scores.delta:g} needs {needed}. --hours allows more."
+        )
+        return
     print(
         f"Recommended: difficulty {record.difficulty}, {record.n} seeds a row, about {record.hours:.1f} hours on this "
         f"machine. In 80 % of such studies the test finds a difference of {record.delta:g}."
     )
     if recommendation.needed > record.n:
-        needed = f"{recommendation.needed:.0f}" if recommendation.needed <= 100 else "more than 100"
-        level = next(level for level in levels if level.name == record.difficulty)
         print(
             f"A difference of {level.scores.delta:g} needs {needed} seeds, and {request.hours:g} hours hold "
             f"{record.n}; --hours allows more."
+        )
+    if not any(file.endswith("claims.json") for file in files):
+        print(
+            f"{request.directory / 'claims.json'} stays, since it is not what this pilot recommends: it was edited or "
+            f"tuned. Delete it and type the same command for the recommendation."
         )
     print(
         "Commit the claims before the study runs; its seeds follow from their digest.\n"

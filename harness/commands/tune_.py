@@ -37,8 +37,9 @@ def run(args: argparse.Namespace) -> int:
     record = claims.read(path)
     execution = [word for word in args.overrides if word.partition("=")[0] != CLAIMS]
     grid = tuning.trials(record, path, execution)
-    runs = len(grid) * len(grid[0].plan.seeds)
-    print(f"tuning {len({trial.row for trial in grid})} rows by {runs} runs, as many for each row", flush=True)
+    rows = {trial.row for trial in grid}
+    runs = len(grid) * len(grid[0].plan.seeds) // len(rows)
+    print(f"tuning {len(rows)} rows by {runs} runs each", flush=True)
     tuned = tuning.carry_out(record, path, execution, train)
     for row, words in (tuned.tuning.chosen if tuned.tuning else {}).items():
         print(f"{row}: {' '.join(words)}")

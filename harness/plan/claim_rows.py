@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from guidebench.harness import claims, settings
 from guidebench.harness.capabilities import HasOutcomes
-from guidebench.harness.claims import Claims, Row, key_of
+from guidebench.harness.claims import Claim, Claims, Row, key_of
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution, Models
-from guidebench.harness.plan import matrix
+from guidebench.harness.plan import config, difficulties, matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.grammar import Override, parse
 from guidebench.harness.plan.matrix import Plan
@@ -53,10 +54,13 @@ def plan(overrides: Sequence[str]) -> Plan:
     seeds = _seeds(record, words.get(LOOK))
     others = [word for word in overrides if word.partition("=")[0] not in (CLAIMS, LOOK)]
     plans = {key_of(row): row_plan(record.settings, row, seeds, others, path.parent) for row in record.rows}
+    check_settings(record.settings, [*plans.values()])
     for number, claim in enumerate(record.claims):
-        _check_trend(number, claim.first, claim.second, plans[key_of(claim.first)])
         for row in claim.rows:
-            _check_score(number, claim.score, plans[key_of(row)].cells[0])
+            _check_cells(number, claim, row, plans[key_of(row)])
+            for cell in plans[key_of(row)].cells:
+                _check_score(number, claim.score, cell)
+    _check_difficulty(record, {cell.names.suite for row in plans.values() for cell in row.cells})
     cells = {cell.id: cell for row in plans.values() for cell in row.cells}
     rows = {name: tuple(cell.id for cell in row.cells) for name, row in plans.items()}
     if repeated := next((name for name, ids in rows.items() if [*rows.values()].count(ids) > 1), None):
@@ -73,8 +77,8 @@ def plan(overrides: Sequence[str]) -> Plan:
 def row_plan(shared: Sequence[str], row: Row, seeds: Sequence[int], others: Sequence[str], folder: Path) -> Plan:
     """Return the plan of one row. `shared`: words of all rows, whose settings apply where a cell has them and which the
     row's own words replace; `others`: execution words; `folder`: where the paths of the row begin."""
-    names = [word for word in shared if "." not in word.partition("=")[0]]
-    layer = {override.key: override.values[0] for override in parse([word for word in shared if word not in names])}
+    layer = settings_of(shared)
+    names = [word for word in shared if word.partition("=")[0] not in layer]
     row_keys = {word.partition("=")[0] for word in row}
     words = [word for word in names if word.partition("=")[0] not in row_keys]
     seed_word = f"seeds=[{','.join(map(str, seeds))}]"
@@ -84,10 +88,41 @@ def row_plan(shared: Sequence[str], row: Row, seeds: Sequence[int], others: Sequ
     )
 
 
+def settings_of(shared: Sequence[str]) -> dict[str, object]:
+    """Return the settings among shared words, `section.field` -> value. Raise UserError for one that is given twice or
+    sweeps, and for a word that says how a study is executed."""
+    overrides = parse(shared)
+    layer: dict[str, object] = {}
+    for override in overrides:
+        if sum(other.key == override.key for other in overrides) > 1:
+            raise UserError(f"{override.key}= is there twice among the settings of all rows; write it once")
+        if override.sweep:
+            raise UserError(f"{override.key}= has several values, but the settings of all rows are one each")
+        if is_execution_word(override.key):
+            raise UserError(f"{override.key}= says how a study is executed; give it to bench run, beside claims=")
+        if "." in override.key and not override.key.startswith(matrix.PREFIX):
+            layer[override.key] = override.values[0]
+    return layer
+
+
+def check_settings(shared: Sequence[str], plans: Sequence[Plan]) -> None:
+    """Raise UserError for a shared setting that no cell of any row has."""
+    layer = settings_of(shared)
+    cells = [cell for row in plans for cell in row.trained]
+    for key in layer:
+        if not any(cell.settings.keys() & config.targets(cell.names, layer, key) for cell in cells):
+            raise UserError(
+                f"{key}= is among the settings of all rows, but no row has it; `bench show` prints settings"
+            )
+
+
 def _placed(word: str, folder: Path) -> str:
     """Return a word of a row whose path, if it has one, begins at the present directory."""
-    key, _, path = word.partition("=")
-    return f"{key}={folder / path}" if key == ANSWERS and not Path(path).is_absolute() else word
+    key, _, text = word.partition("=")
+    if key != ANSWERS and not key.endswith(".source"):
+        return word
+    path = Path(text).expanduser()
+    return f"{key}={path if path.is_absolute() else folder / path}"
 
 
 def _seeds(record: Claims, look: Override | None) -> tuple[int, ...]:
@@ -100,14 +135,36 @@ def _seeds(record: Claims, look: Override | None) -> tuple[int, ...]:
     return record.first_look
 
 
-def _check_trend(number: int, first: Row, second: Row | None, row: Plan) -> None:
-    """Raise UserError for a trend without several values, and for a row of a comparison that has several cells on a
-    task."""
-    several = len(row.cells) > len({(cell.names.suite, cell.names.task) for cell in row.cells})
-    if second is None and len(row.cells) < 3:
-        raise UserError(f"claims.{number} is a trend of {key_of(first)!r}, which sweeps fewer than three values")
-    if second is not None and several:
-        raise UserError(f"claims.{number} compares {key_of(first)!r}, which sweeps a setting; name one value")
+def _check_cells(number: int, claim: Claim, row: Row, plan: Plan) -> None:
+    """Raise UserError for a trend of fewer than three values on a task, for a row of a comparison that has several
+    cells on a task, and for an area under a curve of one evaluation."""
+    tasks = Counter((cell.names.suite, cell.names.task) for cell in plan.cells)
+    if claim.second is None and min(tasks.values()) < 3:
+        raise UserError(f"claims.{number} is a trend of {key_of(row)!r}, which sweeps fewer than three values")
+    if claim.second is not None and max(tasks.values()) > 1:
+        raise UserError(f"claims.{number} compares {key_of(row)!r}, which sweeps a setting; name one value")
+    for cell in plan.cells:
+        every = int(cell.settings["evaluation.every"].value)
+        if claim.score.startswith("area") and every >= cell.steps:
+            raise UserError(
+                f"claims.{number} is on {claim.score!r}, but evaluation.every={every} leaves one evaluation of "
+                f"{key_of(row)!r} in {cell.steps} steps, which has no area; evaluate more often"
+            )
+
+
+def _check_difficulty(record: Claims, suites: set[str]) -> None:
+    """Raise UserError for a difficulty that the suite lacks, or whose words are not among the settings."""
+    if not record.difficulty:
+        return
+    keys = {word.partition("=")[0] for word in record.settings}
+    for suite in suites:
+        for key, cited in difficulties.content(suite, record.difficulty).items():
+            if key not in keys:
+                word = f"{key}={settings.show(cited.value)}"
+                raise UserError(
+                    f"the claims name the difficulty {record.difficulty!r}, whose word {word} is not among their "
+                    f"settings; add it, or set difficulty to an empty text"
+                )
 
 
 def _check_score(number: int, text: str, cell: Cell) -> None:

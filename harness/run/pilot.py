@@ -8,24 +8,24 @@ the answers of which placebos are made. No score of theirs is read.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from guidebench.harness import claims, registry, settings
+from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.claims import PILOT_SEEDS, Claim, Claims, ClaimScore
 from guidebench.harness.errors import UserError, count
 from guidebench.harness.plan import claim_rows, config, difficulties, matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
-from guidebench.harness.records.files import write_json
+from guidebench.harness.records.files import read_json, write_json
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 from guidebench.harness.run import estimates, guide_activity, scores, study
 from guidebench.harness.run.scores import RunScore
@@ -34,6 +34,8 @@ from guidebench.harness.statistics.pilots import Candidate, PilotScores
 
 PILOT = "pilot.json"
 """File of a pilot's record, in its directory beside `claims.json`."""
+REQUEST = ".pilot.json"
+"""File of what a pilot was asked for, and of the difficulties that it chose for its minutes."""
 SEEDS = tuple(range(PILOT_SEEDS, PILOT_SEEDS + 3))
 MOST_GUIDED = 2
 """Most difficulties at which guided methods run."""
@@ -67,10 +69,18 @@ class PilotPlan:
         return study.directory_of(self.plan_of(self.difficulties[0], self.baseline))
 
     def check(self) -> None:
-        """Raise UserError for a word that none of the methods has, which plans of single methods would leave out."""
+        """Raise UserError for a word that none of the methods has, which plans of single methods would leave out, for
+        one that sweeps, and for an area under a curve of one evaluation."""
+        claim_rows.settings_of(self.shared_words)
         methods = ",".join((self.baseline, *self.methods))
         for difficulty in self.difficulties:
-            matrix.plan([f"suite={self.suite}", f"method={methods}", f"difficulty={difficulty}", *self.words])
+            plan = matrix.plan([f"suite={self.suite}", f"method={methods}", f"difficulty={difficulty}", *self.words])
+            for cell in plan.cells:
+                if self.score.timing == "area" and cell.settings["evaluation.every"].value >= cell.steps:
+                    raise UserError(
+                        f"--score {self.score}: {cell.names.method} is evaluated once at difficulty={difficulty}, and "
+                        f"one evaluation has no area; lower evaluation.every"
+                    )
 
     def plan_of(self, difficulty: str, method: str, *execution: str, seeds: Sequence[int] = SEEDS) -> Plan:
         """Return the plan of a method at a difficulty."""
@@ -88,9 +98,9 @@ class PilotPlan:
         """Return the words that name parts in the row of this method: those of the roles that it has, and a set of
         models if it has a role of a model."""
         roles = self._roles(method)
-        words = {word.partition("=")[0].partition(".")[0]: word for word in self.words if _names_part(word)}
         has_models = bool(roles & self.model_roles)
-        return tuple(word for key, word in words.items() if (has_models if key == config.MODELS else key in roles))
+        words = [(word.partition("=")[0].partition(".")[0], word) for word in self.words if _names_part(word)]
+        return tuple(word for key, word in words if (has_models if key == config.MODELS else key in roles))
 
     def _roles(self, method: str) -> set[str]:
         """Return the roles of a method's parts at the first difficulty."""
@@ -105,7 +115,10 @@ class PilotPlan:
 
     @property
     def _output(self) -> str:
-        return f"runs/pilot-{self.suite}-{self.baseline}-{'-'.join(self.methods)}"[:150]
+        """Return the usual directory: what is piloted, and a hash of the words and the score."""
+        words = json.dumps([*sorted(self.words), str(self.score)])
+        named = f"pilot-{self.suite}-{self.baseline}-{'-'.join(self.methods)}"[:120]
+        return f"runs/{named}-{hashlib.sha256(words.encode()).hexdigest()[:6]}"
 
     def baseline_plans(self) -> dict[str, dict[str, Plan]]:
         """Return difficulty -> method -> plan of the baseline, `random` and, where the suite has a solver, `expert`.
@@ -120,9 +133,10 @@ class PilotPlan:
                     f"{self.baseline}; a pilot has one cell at each difficulty, so name one task and sweep nothing"
                 )
             once = f"evaluation.every={baseline.cells[0].steps}"
-            for reference in REFERENCES:
-                with contextlib.suppress(UserError):  # a suite without a solver has no expert
-                    plans[difficulty][reference] = self._reference(difficulty, reference, once)
+            plans[difficulty]["random"] = self._reference(difficulty, "random", once)
+            cell = baseline.cells[0]
+            if demonstrates(cell.section("suite"), cell.names.task):
+                plans[difficulty]["expert"] = self._reference(difficulty, "expert", once)
         return plans
 
     def _reference(self, difficulty: str, method: str, once: str) -> Plan:
@@ -196,6 +210,26 @@ def _minutes(plan: Plan, seeds: int, workers: int) -> float:
     return float(seconds * seeds / workers / 60)
 
 
+def chosen_difficulties(request: PilotPlan, minutes: float) -> tuple[tuple[str, ...], dict[str, float]]:
+    """Return what `affordable` returns, or what it returned when this pilot began: finished runs change estimates, and
+    a pilot that goes on has the same difficulties. Raise UserError if the directory holds another pilot."""
+    content = {
+        "suite": request.suite, "baseline": request.baseline, "methods": list(request.methods),
+        "words": list(request.words), "score": str(request.score), "among": list(request.difficulties),
+        "minutes": minutes,
+    }  # fmt: skip
+    path = request.directory / REQUEST
+    earlier = read_json(path) if path.exists() else {}
+    if {name: earlier.get(name) for name in content} == content:
+        return tuple(earlier["difficulties"]), earlier["costs"]
+    fixed = ("suite", "baseline", "methods", "words", "score")
+    if differing := [name for name in fixed if earlier and earlier.get(name) != content[name]]:
+        raise UserError(f"output={request.directory} holds a pilot with other {differing[0]}; name another directory")
+    difficulties_of_pilot, costs = affordable(request, minutes)
+    write_json(path, {**content, "difficulties": list(difficulties_of_pilot), "costs": costs})
+    return difficulties_of_pilot, costs
+
+
 Runner = Callable[[Plan], study.Study]
 """Trains the runs of a plan, with progress on the screen."""
 
@@ -210,7 +244,11 @@ def carry_out(request: PilotPlan, run: Runner) -> tuple[list[Level], list[Candid
     directory = StudyDirectory(request.directory)
     levels = {name: _level(request, name, methods, directory) for name, methods in plans.items()}
     error = claims.LEVELS[request.looks]
-    ranked = pilots.candidates([(name, level.scores, level.seconds) for name, level in levels.items()], error)
+    ids = {name: methods[request.baseline].cells[0].id for name, methods in plans.items()}
+    distinct = {ids[name]: name for name in reversed(levels)}  # difficulties that are one cell are one
+    ranked = pilots.candidates(
+        [(name, level.scores, level.seconds) for name, level in levels.items() if distinct[ids[name]] == name], error
+    )
     for candidate in ranked[:MOST_GUIDED]:
         guided = request.guided_plans(candidate.name)
         _complete(run(joined([*guided.values()])))
@@ -244,7 +282,12 @@ def _level(request: PilotPlan, name: str, methods: Mapping[str, Plan], directory
     cell = methods[request.baseline].cells[0]
     sign = _sign(cell, request.score)
     baseline = by_method[request.baseline]
-    error = float(np.sqrt(np.mean([run.variance for run in baseline])))
+    mean = float(np.mean([run.score for run in baseline]))
+    is_rate = _bounds(cell, request.score) == (0.0, 1.0)
+    within = float(np.sqrt(np.mean([run.variance for run in baseline])))
+    error = (
+        float(np.sqrt(max(mean * (1 - mean), 0.0) * np.mean([run.share for run in baseline]))) if is_rate else within
+    )
     means = {method: sign * float(np.mean([run.score for run in runs])) for method, runs in by_method.items()}
     pilot_scores = PilotScores(
         baseline=sign * np.array([run.score for run in baseline]),
@@ -252,10 +295,10 @@ def _level(request: PilotPlan, name: str, methods: Mapping[str, Plan], directory
         expert=means.get("expert", float("nan")),
         random=means["random"],
         bounds=_bounds(cell, request.score),
-        is_rate=_bounds(cell, request.score) == (0.0, 1.0),
+        is_rate=is_rate,
     )
     seconds = float(np.mean([run.seconds for run in baseline]))
-    return Level(name, words_of(request, name, cell), pilot_scores, error, seconds)
+    return Level(name, words_of(request, name, cell), pilot_scores, within, seconds)
 
 
 def words_of(request: PilotPlan, difficulty: str, cell: Cell) -> tuple[str, ...]:
@@ -317,7 +360,11 @@ def _asks(request: PilotPlan, difficulty: str, method: str) -> bool:
 class Recommendation:
     """The study that a pilot recommends."""
 
-    claims: Claims
+    claims: Claims | None
+    """None if the seeds that fit the hours find no possible difference."""
+    difficulty: str
+    seeds: int
+    """Seeds that fit the hours, at most those needed."""
     needed: float
     """Seeds that find the difference δ of `PilotScores.delta`; more than `claims.n` if the hours do not suffice."""
 
@@ -329,6 +376,8 @@ def recommend(request: PilotPlan, levels: Sequence[Level], ranked: Sequence[Cand
     fitting = max(FEWEST, int(3600 * request.hours * workers / best.seconds))
     seeds = int(min(best.seeds, fitting, claims.MOST_SEEDS))
     delta = level.scores.delta if seeds >= best.seeds else best.design.smallest_difference(seeds)
+    if not np.isfinite(delta):
+        return Recommendation(None, best.name, seeds, best.seeds)
     record = Claims(
         claims=tuple(_claim(request, level, method, number == 0) for number, method in enumerate(request.methods)),
         difficulty=best.name,
@@ -340,17 +389,19 @@ def recommend(request: PilotPlan, levels: Sequence[Level], ranked: Sequence[Cand
         hours=_rounded(seeds * best.seconds / workers / 3600),
         looks=request.looks,
     )
-    return Recommendation(record, best.seeds)
+    return Recommendation(record, best.name, seeds, best.seeds)
 
 
 def _claim(request: PilotPlan, level: Level, method: str, primary: bool) -> Claim:
     """Return the claim that a guided method differs from the baseline and from its placebo."""
     first, second = ((f"method={name}", *request.row_words(name)) for name in (method, request.baseline))
     others = [word for word in first if word.partition("=")[0] not in (config.MODELS, *request.model_roles)]
-    placebo = (*others, "models=placebo", f"{claim_rows.ANSWERS}={answers_name(method)}")
-    return Claim(
-        first, second, placebo if _asks(request, level.name, method) else None, str(request.score), "higher", primary
-    )
+    cell = request.plan_of(level.name, method).cells[0]
+    delays = [f"{part.role}.delay" for part in cell.models]  # an answer counts as late as the method's own
+    delay_words = [f"{key}={settings.show(cell.settings[key].value)}" for key in delays if key in cell.settings]
+    placebo = (*others, "models=placebo", f"{claim_rows.ANSWERS}={answers_name(method)}", *delay_words)
+    direction: Literal["higher", "lower"] = "higher" if _sign(cell, request.score) > 0 else "lower"
+    return Claim(first, second, placebo if cell.models else None, str(request.score), direction, primary)
 
 
 def answers_name(method: str) -> str:
@@ -374,7 +425,7 @@ def as_json(request: PilotPlan, levels: Sequence[Level]) -> dict[str, Any]:
             {
                 "difficulty": level.name,
                 "settings": list(level.settings),
-                "baseline": [_rounded(score) for score in level.scores.baseline],
+                "baseline": [_number(float(score)) for score in level.scores.baseline],
                 "between_seeds": _number(level.scores.deviation),
                 "within_seeds": _number(level.within),
                 "random": _number(level.scores.random),
@@ -398,25 +449,33 @@ def digest(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def write(request: PilotPlan, levels: Sequence[Level], recommendation: Recommendation | None) -> list[Path]:
-    """Write the pilot's record and, if there is a recommendation, its claims and the answers for placebos. Return the
-    files."""
+def write(request: PilotPlan, levels: Sequence[Level], recommended: Claims | None) -> list[Path]:
+    """Write the pilot's record and, if there are claims, these and the answers for their placebos. Return the files.
+    Claims that somebody edited or tuned stay as they are: they are not among the files then."""
     files = [request.directory / PILOT]
     write_json(files[0], as_json(request, levels))
-    if recommendation is None:
+    if recommended is None:
         return files
     directory = StudyDirectory(request.directory)
-    for method, plan in request.guided_plans(recommendation.claims.difficulty).items():
-        run = directory.run(plan.cells[0].directory, SEEDS[0])
+    for method, plan in request.guided_plans(recommended.difficulty).items():
         if plan.cells[0].models:
+            run = directory.run(plan.cells[0].directory, SEEDS[0])
             files.append(_copied(run, request.directory / answers_name(method)))
-    files.append(request.directory / claims.CLAIMS)
-    write_json(files[-1], recommendation.claims.as_json())
+    path = request.directory / claims.CLAIMS
+    if not path.exists() or claims.read(path) == recommended:
+        write_json(path, recommended.as_json())
+        files.append(path)
     return files
 
 
 def _copied(run: RunDirectory, target: Path) -> Path:
-    shutil.copyfile(run.path / "answers.parquet", target)
+    source = run.path / "answers.parquet"
+    if not source.exists():
+        raise UserError(
+            f"{run.home} has no answers.parquet, since it was trained without answers=true; delete it and type the "
+            f"same command"
+        )
+    shutil.copyfile(source, target)
     return target
 
 

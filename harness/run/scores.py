@@ -43,8 +43,8 @@ def run_score(run: RunDirectory, score: ClaimScore, task_score: Score) -> RunSco
 
 
 def seconds(run: RunDirectory) -> float:
-    """Return the seconds of a run by its last `timings`, which include evaluations and waits, as a share of those of the
-    seeds that its worker trained together; 0 without them."""
+    """Return the seconds of a run by its last `timings`, which include evaluations and waits, divided by the seeds that
+    its worker trained together; 0 without them."""
     if not (run.path / "timings.parquet").exists():
         return 0.0
     table = _columns(run, "timings.parquet", ["seconds", "seeds"])

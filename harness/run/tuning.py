@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from guidebench.harness import claims
+from guidebench.harness import claims, registry
 from guidebench.harness.claims import PILOT_SEEDS, Claim, Claims, Row, Tuning, key_of
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import claim_rows
@@ -88,14 +88,18 @@ def best(grid: Sequence[Trial], tuning: Tuning) -> dict[str, Row]:
 
 
 def tuned(record: Claims, chosen: dict[str, Row]) -> Claims:
-    """Return the claims whose tuned rows hold the chosen words. A placebo takes those of its method."""
+    """Return the claims whose tuned rows hold the chosen words. A placebo takes those of its method that are not of a
+    model's role, which the placebo fills."""
+    model_roles = {role for role, kinds in registry.roles().items() if kinds & {*registry.MODELS}}
 
-    def extended(row: Row | None, words: Row = ()) -> Row | None:
-        return None if row is None else (*row, *(words or chosen.get(key_of(row), ())))
+    def extended(row: Row | None) -> Row | None:
+        return None if row is None else (*row, *chosen.get(key_of(row), ()))
 
     def tuned_claim(claim: Claim) -> Claim:
         first = extended(claim.first) or claim.first
-        placebo = extended(claim.placebo, chosen.get(key_of(claim.first), ()))
+        words = chosen.get(key_of(claim.first), ())
+        kept_words = tuple(word for word in words if word.partition("=")[0].partition(".")[0] not in model_roles)
+        placebo = claim.placebo if claim.placebo is None else (*claim.placebo, *kept_words)
         return replace(claim, first=first, second=extended(claim.second), placebo=placebo)
 
     if record.tuning is None:

@@ -53,7 +53,7 @@ def test_every_digested_field_changes_the_seeds_and_the_others_do_not() -> None:
     seeds = parse().seeds
     changes: dict[str, Any] = {
         "claims": [CLAIM | {"direction": "lower"}], "difficulty": "hard", "settings": ["suite=classic"], "n": 6,
-        "delta": 0.3, "looks": 2, "pilot": "0" * 64,
+        "delta": 0.3, "pilot": "0" * 64,
     }  # fmt: skip
     assert all(parse(**{name: change}).seeds[:5] != seeds for name, change in changes.items())
     assert parse(sigma=0.2, hours=3.0).seeds == seeds
@@ -78,6 +78,10 @@ def test_a_file_that_was_written_is_read_again(tmp_path: Path) -> None:
         ({"claims": [CLAIM | {"primary": False}]}, "no claim is primary"),
         ({"claims": [CLAIM | {"second": ["method=vlm_rb"]}]}, "with itself"),
         ({"claims": [CLAIM | {"second": None, "placebo": ["method=uer"]}]}, "trend"),
+        ({"n": 5.0}, "write a whole number"),
+        ({"delta": 1e400}, "not JSON|finite"),
+        ({"n": 4, "claims": [CLAIM, CLAIM | {"score": "late success"}]}, r"n=4 cannot show .* needs 0\.025"),
+        ({"n": 6, "looks": 2}, "3 seeds a row of the first look"),
     ],
 )
 def test_a_file_that_does_not_fit_names_the_fault(changes: dict[str, Any], message: str) -> None:
@@ -91,10 +95,20 @@ def test_grids_of_unequal_size_are_refused() -> None:
         parse(tuning={"seeds": 2, "score": "late success", "grids": grids, "chosen": {}})
 
 
+def test_a_row_is_tuned_only_with_the_row_that_it_is_compared_with() -> None:
+    grids = {"method=vlm_rb": [["replay.lambda_max=0.5"]]}
+    with pytest.raises(UserError, match="no grid for 'method=uer'"):
+        parse(tuning={"seeds": 2, "score": "late success", "grids": grids, "chosen": {}})
+    twice = {name: [["learner.lr=1e-4"]] * 2 for name in ("method=vlm_rb", "method=uer")}
+    with pytest.raises(UserError, match="an entry twice"):
+        parse(tuning={"seeds": 2, "score": "late success", "grids": twice, "chosen": {}})
+
+
 def test_a_tuned_row_is_the_row_with_its_chosen_words() -> None:
-    tuning = {"seeds": 2, "score": "late success", "grids": {"method=uer": [["learner.lr=1e-4"]]}}
-    chosen = {"method=uer": ["learner.lr=1e-4"]}
-    tuned = [CLAIM | {"second": ["method=uer", "learner.lr=1e-4"]}]
+    grids = {"method=uer": [["learner.lr=1e-4"]], "method=vlm_rb": [["replay.lambda_max=0.5"]]}
+    tuning = {"seeds": 2, "score": "late success", "grids": grids}
+    chosen = {name: grid[0] for name, grid in grids.items()}
+    tuned = [CLAIM | {"first": ["method=vlm_rb", "replay.lambda_max=0.5"], "second": ["method=uer", "learner.lr=1e-4"]}]
     assert parse(claims=tuned, tuning={**tuning, "chosen": chosen}).tuning is not None
     with pytest.raises(UserError, match="no row of a claim"):
         parse(tuning={**tuning, "chosen": chosen})

@@ -55,7 +55,7 @@ def test_a_word_of_a_row_replaces_a_shared_setting_and_a_trend_has_a_cell_for_ea
 
 
 def test_the_first_look_has_the_first_half_of_the_seeds(tmp_path: Path) -> None:
-    path = write(tmp_path, looks=2, n=7)
+    path = write(tmp_path, looks=2, n=8)
     every, half = matrix.plan([f"claims={path}"]).seeds, matrix.plan([f"claims={path}", "look=1"]).seeds
     assert half == every[:4]
 
@@ -66,11 +66,22 @@ def test_the_first_look_has_the_first_half_of_the_seeds(tmp_path: Path) -> None:
         (["seeds=3"], {}, "seeds= is given beside claims="),
         (["learner.lr=1e-3"], {}, r"learner\.lr= is given beside claims="),
         (["look=1"], {}, "declare one look"),
-        (["look=2"], {"looks": 2}, "expected 1"),
+        (["look=2"], {"looks": 2, "n": 8}, "expected 1"),
         ([], {"claims": [CLAIM | {"first": ["method=vlm_rb", "replay.lambda_max=0,1"]}]}, "sweeps a setting"),
         ([], {"claims": [CLAIM, TREND | {"first": ["method=vlm_rb", "replay.lambda_max=0,1"]}]}, "fewer than three"),
-        ([], {"claims": [CLAIM | {"first": ["method=uer", "learner=dqn"]}]}, "same cells"),
+        (
+            [],
+            {"claims": [CLAIM | {"first": ["method=uer", "learner=dqn"]}], "settings": SETTINGS[:3]},
+            "same cells",
+        ),
         ([], {"claims": [CLAIM | {"first": ["method=nope"]}]}, "nope"),
+        ([], {"settings": [*SETTINGS, "training.stepz=7"]}, "no row has it"),
+        ([], {"settings": [*SETTINGS, "evaluation.episodes=2,3"]}, "one each"),
+        ([], {"settings": [*SETTINGS, "training.steps=7"]}, "twice"),
+        ([], {"settings": [*SETTINGS, "output=x"]}, "how a study is executed"),
+        ([], {"settings": [*SETTINGS, "evaluation.every=700"]}, "one evaluation"),
+        ([], {"difficulty": "nowhere"}, "nowhere"),
+        ([], {"difficulty": "5x5_30k"}, "not among their settings"),
         ([], {"claims": [CLAIM | {"score": "late placed"}]}, "have no 'placed'; they have score, success, return"),
     ],
 )

@@ -68,7 +68,7 @@ def train(request: PilotPlan) -> Any:
                 successes = np.arange(20) < 20 * np.nan_to_num(rate_of(name, method, place))
                 rows = {"step": steps, "episode": range(20), "success": successes, "return": successes.astype(float)}
                 pd.DataFrame(rows).to_parquet(home / "evaluations.parquet")
-                seconds = {"step": [steps], "seconds": [SECONDS[name]], "evaluation_seconds": [0.0]}
+                seconds = {"step": [steps], "seeds": [1], "seconds": [SECONDS[name]]}
                 pd.DataFrame(seconds).to_parquet(home / "timings.parquet")
                 shares = {"step": [300, steps], "replay/judged_share": [0.1, 0.3]}
                 pd.DataFrame(shares).to_parquet(home / "metrics.parquet")
@@ -119,6 +119,7 @@ def test_the_cheapest_difficulty_in_the_range_is_recommended_and_no_guided_score
 
     recommendation = pilot.recommend(request_, levels, ranked, workers=2)
     record = recommendation.claims
+    assert record is not None
     assert record.difficulty == "short"
     assert record.delta == 0.2
     assert record.n == recommendation.needed
@@ -128,9 +129,10 @@ def test_the_cheapest_difficulty_in_the_range_is_recommended_and_no_guided_score
     assert (first.primary, second.primary) == (True, False)
     assert first.first == ("method=vlm_rb", "judge=sprite")
     assert first.second == ("method=uer",)
-    assert first.placebo == ("method=vlm_rb", "models=placebo", "models.placebo=answers-vlm_rb.parquet")
+    placebo = ("method=vlm_rb", "models=placebo", "models.placebo=answers-vlm_rb.parquet", "judge.delay=64")
+    assert first.placebo == placebo  # its answers count as late as the judge's
     assert second.placebo is None  # per asks no model
-    files = pilot.write(request_, levels, recommendation)
+    files = pilot.write(request_, levels, record)
     assert [file.name for file in files] == ["pilot.json", "answers-vlm_rb.parquet", "claims.json"]
     assert claims.read(files[-1]) == record
     pilot_record = json.loads(files[0].read_text())
@@ -141,9 +143,42 @@ def test_the_cheapest_difficulty_in_the_range_is_recommended_and_no_guided_score
 def test_hours_that_hold_fewer_seeds_state_the_difference_that_these_find(request_: PilotPlan) -> None:
     levels, ranked = pilot.carry_out(request_, train(request_))
     recommendation = pilot.recommend(replace(request_, hours=0.01), levels, ranked, workers=1)
+    assert recommendation.needed > recommendation.seeds == 5
+    assert recommendation.claims is not None
     assert recommendation.claims.n == 5
-    assert recommendation.needed > 5
     assert recommendation.claims.delta > 0.2
+
+
+def test_seeds_that_find_no_possible_difference_recommend_no_study(
+    request_: PilotPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RATES, "short", (0.1, 0.9, 0.5))
+    monkeypatch.setitem(RATES, "long", (0.1, 0.9, 0.5))
+    levels, ranked = pilot.carry_out(request_, train(request_))
+    recommendation = pilot.recommend(replace(request_, hours=0.01), levels, ranked, workers=1)
+    assert recommendation.claims is None
+    assert [file.name for file in pilot.write(request_, levels, None)] == ["pilot.json"]
+
+
+def test_edited_claims_stay(request_: PilotPlan) -> None:
+    levels, ranked = pilot.carry_out(request_, train(request_))
+    record = pilot.recommend(request_, levels, ranked, workers=2).claims
+    assert record is not None
+    pilot.write(request_, levels, replace(record, n=record.n + 1))  # as if somebody had edited them
+    assert "claims.json" not in [file.name for file in pilot.write(request_, levels, record)]
+    assert claims.read(request_.directory / "claims.json").n == record.n + 1
+
+
+def test_a_pilot_goes_on_with_the_difficulties_that_it_began_with(
+    request_: PilotPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pilot, "affordable", lambda *_: (("short",), {"short": 1.0}))
+    assert pilot.chosen_difficulties(request_, 40.0)[0] == ("short",)
+    monkeypatch.setattr(pilot, "affordable", lambda *_: (("short", "long"), {"short": 1.0, "long": 1.0}))
+    assert pilot.chosen_difficulties(request_, 40.0)[0] == ("short",)
+    assert pilot.chosen_difficulties(request_, 90.0)[0] == ("short", "long")  # more minutes were asked for
+    with pytest.raises(UserError, match="a pilot with other score"):
+        pilot.chosen_difficulties(replace(request_, score=claims.claim_score("area success")), 40.0)
 
 
 def test_a_run_that_failed_ends_the_pilot_with_its_error(request_: PilotPlan) -> None:

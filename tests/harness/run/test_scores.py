@@ -29,7 +29,7 @@ def run(tmp_path: Path) -> RunDirectory:
     pd.DataFrame(rows).to_parquet(tmp_path / "evaluations.parquet")
     outcomes = [{"step": row["step"], "episode": row["episode"], "outcome": "placed", "value": 0.25} for row in rows]
     pd.DataFrame(outcomes).to_parquet(tmp_path / "outcomes.parquet")
-    times = {"step": STEPS, "seeds": 1, "seconds": (1.0, 2.0, 3.0, 4.0), "evaluation_seconds": (0.5, 0.6, 0.7, 0.8)}
+    times = {"step": STEPS, "seeds": 2, "seconds": (1.0, 2.0, 3.0, 4.0), "evaluation_seconds": (0.5, 0.6, 0.7, 0.8)}
     pd.DataFrame(times).to_parquet(tmp_path / "timings.parquet")
     return RunDirectory(tmp_path)
 
@@ -45,7 +45,8 @@ def test_the_variance_is_that_of_the_weighted_means_of_episodes(run: RunDirector
     of_mean = np.var((0, 1), ddof=1) / 2  # at steps 200 and 500; the others do not vary
     late = scores.run_score(run, claim_score("late success"), SUCCESS)
     assert late.variance == pytest.approx(2 * of_mean / 9)
-    assert late.seconds == pytest.approx(4.8)
+    assert late.share == pytest.approx(3 * (1 / 9) / 2)
+    assert late.seconds == 2.0  # of a worker that trained two seeds
 
 
 def test_quantities_are_the_score_returns_and_outcomes(run: RunDirectory) -> None:
