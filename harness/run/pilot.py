@@ -213,20 +213,20 @@ def _minutes(plan: Plan, seeds: int, workers: int) -> float:
 def chosen_difficulties(request: PilotPlan, minutes: float) -> tuple[tuple[str, ...], dict[str, float]]:
     """Return what `affordable` returns, or what it returned when this pilot began: finished runs change estimates, and
     a pilot that goes on has the same difficulties. Raise UserError if the directory holds another pilot."""
-    content = {
+    fields = {
         "suite": request.suite, "baseline": request.baseline, "methods": list(request.methods),
         "words": list(request.words), "score": str(request.score), "among": list(request.difficulties),
         "minutes": minutes,
     }  # fmt: skip
     path = request.directory / REQUEST
     earlier = read_json(path) if path.exists() else {}
-    if {name: earlier.get(name) for name in content} == content:
+    if {name: earlier.get(name) for name in fields} == fields:
         return tuple(earlier["difficulties"]), earlier["costs"]
     fixed = ("suite", "baseline", "methods", "words", "score")
-    if differing := [name for name in fixed if earlier and earlier.get(name) != content[name]]:
+    if differing := [name for name in fixed if earlier and earlier.get(name) != fields[name]]:
         raise UserError(f"output={request.directory} holds a pilot with other {differing[0]}; name another directory")
     difficulties_of_pilot, costs = affordable(request, minutes)
-    write_json(path, {**content, "difficulties": list(difficulties_of_pilot), "costs": costs})
+    write_json(path, {**fields, "difficulties": list(difficulties_of_pilot), "costs": costs})
     return difficulties_of_pilot, costs
 
 

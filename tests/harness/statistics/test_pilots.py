@@ -34,7 +34,7 @@ def test_a_difficulty_is_in_the_range_where_the_baseline_neither_fails_nor_maste
     assert "too easy" in pilot(0.9, 1.0, 0.8).why_not
     assert "expert reaches 0.70" in pilot(0.5, 0.5, 0.5, expert=0.7).why_not
     assert "random actions reach 0.20" in pilot(0.5, 0.5, 0.5, random=0.2).why_not
-    assert pilot(0.5, 0.5, 0.5, expert=float("nan")).why_not == "no expert here"
+    assert not pilot(0.5, 0.5, 0.5, expert=float("nan")).why_not  # a suite without a solver
 
 
 def test_a_score_that_is_no_rate_counts_from_random_to_expert() -> None:
@@ -43,6 +43,9 @@ def test_a_score_that_is_no_rate_counts_from_random_to_expert() -> None:
     assert returns.delta == pytest.approx(0.2 * 80)
     assert not returns.why_not
     assert "no better than random" in replace(returns, expert=10.0).why_not
+    without_solver = replace(returns, expert=float("nan"))
+    assert without_solver.why_not == "no expert and no greatest score"
+    assert replace(without_solver, bounds=(0.0, 90.0)).position == pytest.approx(0.5)
 
 
 def test_the_bound_of_the_deviation_pools_variances_and_grows_with_their_uncertainty() -> None:
