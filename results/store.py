@@ -205,19 +205,32 @@ def _study(root: Path) -> StudyRecord:
     strays = sorted(present - {cell.directory for cell in cells})
     if strays:
         warnings.warn(f"{root}: left out, since study.json does not list them: {', '.join(strays)}", stacklevel=2)
-    return StudyRecord(listed.study, root, listed.command, tuple(cells), tuple(run_records), _claims(path, listed))
+    claims_record = _claims(path, listed, {cell.id: cell for cell in cells})
+    return StudyRecord(listed.study, root, listed.command, tuple(cells), tuple(run_records), claims_record)
 
 
-def _claims(path: Path, listed: Listing) -> ClaimsRecord | None:
-    """Return the claims of a study. Raise UserError for a claims.json that is not the one that the study ran with."""
+def _claims(path: Path, listed: Listing, cells: Mapping[str, CellRecord]) -> ClaimsRecord | None:
+    """Return the claims of a study. Raise UserError for a claims.json that is not the one that the study ran with, and
+    for a cell that is not listed or has another suite, task, method or profile than its row."""
     file = path.with_name(claims.CLAIMS)
     if listed.claims is None:
         return None
-    content = claims.read(file)
-    rows = claims.rows_of(listed.claims, content, str(path))
-    if unlisted := next((cell for ids in rows.values() for cell in ids if cell not in listed.cells), None):
-        raise UserError(f"{path}: its claims name the cell {unlisted!r}, which is not listed")
-    return ClaimsRecord(content, rows)
+    record = claims.read(file)
+    rows = claims.rows_of(listed.claims, record, str(path))
+    for row in record.rows:
+        words = dict(word.partition("=")[::2] for word in (*record.settings, *row))
+        for cell_id in rows[claims.key_of(row)]:
+            if (cell := cells.get(cell_id)) is None:
+                raise UserError(f"{path}: its claims name the cell {cell_id!r}, which is not listed")
+            names = ("suite", "method", "profile") if cell.profile else ("suite", "method")  # planned, not started yet
+            if differing := next(
+                (name for name in names if words.get(name, getattr(cell, name)) != getattr(cell, name)), None
+            ):
+                raise UserError(
+                    f"{path}: the cell {cell_id} of the row {claims.key_of(row)!r} has the {differing} "
+                    f"{getattr(cell, differing)!r}, and the claims have {words[differing]!r}"
+                )
+    return ClaimsRecord(record, rows)
 
 
 class Listing(NamedTuple):

@@ -40,8 +40,9 @@ WIDTH, HEIGHT, MARGIN, LEGEND = 640, 260, 46, 17
 DASHES = ("none", "6 3", "2 3")
 READING = (
     "Made from the runs in `results/measured`; brackets hold 95 % intervals. p is that of the exact permutation test "
-    "of the runs, unpaired, after Holm's correction ([how](../reports.md#intervals-and-marks)). Studies with claims "
-    "come first: what they test was written down before they ran."
+    "of the runs, unpaired; of rows beside their baseline after Holm's correction "
+    "([how](../reports.md#intervals-and-marks)). Studies with claims come first: what they test was written down "
+    "before they ran."
 )
 CAVEAT = "Hand-written models answer in this study: it checks the instrument, and supports or contradicts no paper."
 

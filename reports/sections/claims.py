@@ -104,7 +104,7 @@ def _missing(claimed: ClaimedStudy, names: dict[str, str]) -> list[str]:
     lacking = [f"{names[row]}: {_states(of, claimed.record.n)}" for row, of in claimed.rows.items() if of.missing]
     if not lacking:
         return []
-    tested = "no claim is tested before all of its runs are finished"
+    tested = "no claim is tested before all runs of the study are finished"
     if claimed.record.looks > 1:
         tested = "no claim is tested before the runs of the first look are finished"
     if claimed.look == "first":

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from guidebench import results
 from guidebench.harness.claims import Claim, Claims, Tuning, key_of
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Score
 from tests.reports.conftest import Reported, Writer
 
@@ -97,7 +99,7 @@ def test_an_unfinished_study_tests_no_claim_and_says_what_is_missing(writer: Wri
     assert claims_json["look"] == "none" and claims_json["claims"][0]["verdict"] is None
     missing = CLAIMS.seeds[3:]
     assert f"uer: 2 of 5 seeds (waiting {missing[0]}, {missing[1]})" in reported.text()
-    assert "no claim is tested before all of its runs are finished" in reported.text()
+    assert "no claim is tested before all runs of the study are finished" in reported.text()
 
 
 def test_the_first_of_two_looks_takes_half_of_the_seeds_at_its_level(writer: Writer, report: Report) -> None:
@@ -112,7 +114,8 @@ def test_the_first_of_two_looks_takes_half_of_the_seeds_at_its_level(writer: Wri
 
 
 def test_tuning_runs_are_counted(writer: Writer, report: Report) -> None:
-    grids = {key_of(GUIDED): (("replay.lambda_max=0.5",),) * 2, key_of(BASE): (("learner.lr=1e-4",),) * 2}
+    strengths = tuple((f"replay.lambda_max={strength}",) for strength in (0.25, 0.5))
+    grids = {key_of(GUIDED): strengths, key_of(BASE): (("learner.lr=1e-4",), ("learner.lr=1e-3",))}
     reported = report(write(writer, replace(CLAIMS, tuning=Tuning(3, "late success", grids, {}))))
     assert "6 runs tuned each of vlm_rb (2 settings), uer (2 settings), by late success" in reported.text()
     assert reported.json()["claims"]["tuning_runs"] == 6
@@ -189,3 +192,9 @@ def test_a_score_of_the_task_is_claimed_by_its_name_or_as_score(writer: Writer, 
     by_score, by_name = (claim["verdict"] for claim in reported.json()["claims"]["claims"])
     assert by_score == by_name and by_score["difference"]["estimate"] == pytest.approx(1.5)
     assert by_score["level"] == 0.025
+
+
+def test_a_cell_of_another_method_than_its_row_is_refused(writer: Writer) -> None:
+    write(writer, CLAIMS)
+    with pytest.raises(UserError, match="has the method 'uer', and the claims have 'vlm_rb'"):
+        results.study(writer.claim(CLAIMS, {key_of(row): ["base"] for row in CLAIMS.rows}))
