@@ -286,6 +286,9 @@ def _check(record: Claims, subject: str) -> None:
         raise UserError(f"{subject}: {vast} is {amounts[vast]!r}; write a finite number")
     if not any(claim.primary for claim in record.claims):
         raise UserError(f"{subject}: no claim is primary; mark the claim that the study is made for with primary: true")
+    words = [record.difficulty, *record.settings, *(word for row in record.rows for word in row)]
+    if unprintable := next((word for word in words if not word.isprintable()), None):
+        raise UserError(f"{subject}: {unprintable!r} holds characters that cannot be printed; write plain text")
     for number, claim in enumerate(record.claims):
         claim_score(claim.score)
         if len(set(claim.rows)) < len(claim.rows):

@@ -207,7 +207,8 @@ def _minutes(plan: Plan, seeds: int, workers: int) -> float:
     """Return the estimated minutes of a plan's runs on the places of this machine."""
     places = matrix.launcher_of(plan.execution).slots(plan.execution)
     seconds = sum(cost.seconds for cost in estimates.costs(plan, places))
-    return float(seconds * seeds / workers / 60)
+    jobs = -(-seeds // estimates.packed(plan, places))
+    return float(seconds * jobs / workers / 60)
 
 
 def chosen_difficulties(request: PilotPlan, minutes: float) -> tuple[tuple[str, ...], dict[str, float]]:

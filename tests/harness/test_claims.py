@@ -79,6 +79,7 @@ def test_a_file_that_was_written_is_read_again(tmp_path: Path) -> None:
         ({"claims": [CLAIM | {"second": ["method=vlm_rb"]}]}, "with itself"),
         ({"claims": [CLAIM | {"second": None, "placebo": ["method=uer"]}]}, "trend"),
         ({"n": 5.0}, "write a whole number"),
+        ({"claims": [CLAIM | {"first": ["method=\ud800"]}]}, "cannot be printed"),
         ({"delta": 1e400}, "not JSON|finite"),
         ({"n": 4, "claims": [CLAIM, CLAIM | {"score": "late success"}]}, r"n=4 cannot show .* needs 0\.025"),
         ({"n": 6, "looks": 2}, "3 seeds a row of the first look"),
