@@ -206,7 +206,7 @@ class Housekeep(SuitePart):
             holding=False,
         ),
         "five_items_40k": _difficulty(
-            "adjustment_2", "`sparse` ended at .07 and .13 in measured/housekeep_quick and housekeep_dsadf",
+            "adjustment_2", "`sparse` ended at .13 in measured/housekeep_dsadf",
             items=5, length=300, steps=40_000, holding=False,
         ),
     }  # fmt: skip
