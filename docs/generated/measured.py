@@ -135,7 +135,10 @@ def section(measured: MeasuredStudy) -> str:
     """Return the Markdown of one study."""
     study, summary = measured.study, measured.summary
     name = study.directory.name
-    parts = [f"## `{name}` {{: #{name} }}", f"**{_finding(measured)}**"]
+    parts = [f"## `{name}` {{: #{name} }}"]
+    if any(part.backend in judges.INSTRUMENTS for cell in study.cells for part in cell.answering):
+        parts.append(CAVEAT)
+    parts.append(f"**{_finding(measured)}**")
     if measured.claimed is not None:
         parts.append(_verdicts(measured.claimed))
     for heading, rows in tables.by_task(summary.rows).items():
@@ -210,8 +213,6 @@ def _placebos(claimed: ClaimedStudy | None) -> dict[str, str]:
 def _folded(measured: MeasuredStudy) -> str:
     """Return what the study does not show, folded."""
     sentences = []
-    if any(part.backend in judges.INSTRUMENTS for cell in measured.study.cells for part in cell.answering):
-        sentences.append(CAVEAT)
     compared = [line for matrix in measured.summary.matrices for line in matrix.lines if line.comparison]
     untold = [line for line in compared if line.comparison and not line.comparison.adjusted_p < 0.05]
     if compared:
