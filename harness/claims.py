@@ -216,10 +216,10 @@ class Claims:
 
     def as_json(self) -> dict[str, Any]:
         """Return the content of the file."""
-        fields = asdict(self)
+        fields: dict[str, Any] = _with_lists(asdict(self))
         if self.tuning is None:
             del fields["tuning"]
-        return dict(json.loads(json.dumps(fields)))
+        return fields
 
 
 def key_of(row: Row) -> str:
@@ -266,6 +266,13 @@ def parsed(text: bytes, subject: str) -> Claims:
         record = replace(record, tuning=Tuning(tuning["seeds"], tuning["score"], grids, chosen))
     _check(record, subject)
     return record
+
+
+def _with_lists(fields: Any) -> Any:
+    """Return a JSON value with lists in place of tuples."""
+    if isinstance(fields, dict):
+        return {name: _with_lists(member) for name, member in fields.items()}
+    return [_with_lists(member) for member in fields] if isinstance(fields, list | tuple) else fields
 
 
 def _row(words: list[str] | None) -> Row | None:

@@ -22,6 +22,7 @@ CASSETTE = (
     "imported, when `models.cassette` names it (`named_cassettes`), or when `bench eval` reads it"
 )
 BOUNDED = "at most 4,096 bytes of a regular file: each field is checked, and no other is used (`test_leases`)"
+CLAIMS = "at most a megabyte of JSON, within a strict schema; of another study in the separate process"
 ARCHIVE = "an archive that is being written"
 
 READERS: dict[str, str] = {
@@ -32,6 +33,7 @@ READERS: dict[str, str] = {
     "baselines/storage:_open": WRITTEN_BY_US,
     "baselines/teachers/human/files:answers": FOLLOWED,
     "baselines/teachers/human/files:pose": TEXT,
+    "harness/claims:parsed": CLAIMS,
     "harness/episodes/files:read": WRITTEN_BY_US,
     "harness/extras:_origin": PACKAGE,
     "harness/fork_server:_Server._answer": TEXT,
@@ -94,6 +96,9 @@ READERS: dict[str, str] = {
     "harness/records/study:RunDirectory.live": FOLLOWED,
     "harness/records/study:RunDirectory.read": FOLLOWED,
     "harness/records/study:StudyDirectory.read": FOLLOWED,
+    "harness/run/guide_activity:_json_lines": WRITTEN_BY_US,
+    "harness/run/guide_activity:_metrics": WRITTEN_BY_US,
+    "harness/run/scores:_columns": WRITTEN_BY_US,
     "harness/run/estimates:cached_timing": WRITTEN_BY_US,
     "harness/run/estimates:main": TEXT,
     "harness/run/estimates:timed": WRITTEN_BY_US,

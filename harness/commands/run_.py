@@ -394,7 +394,7 @@ def _report(outcome: Study) -> None:
     _run(report, [str(outcome.directory)])
 
 
-def _close(outcome: Study, has_claims: bool) -> None:
+def _close(outcome: Study, has_claims: bool = False) -> None:
     """Print what this number of seeds can show, and the path of the study's page. `has_claims`: whether the number of
     seeds follows from claims, so that no other is advised."""
     finished = Counter(run.cell.id for run in outcome.runs if run.status == "finished")

@@ -150,7 +150,7 @@ def test_a_study_says_before_it_begins_what_it_will_do(
         (["suite=metaworld_mt10", "method=sac", "profile=paper"], []),
         (["suite=metaworld_mt10", "method=sac", "profile=quick", "task=reach"], []),
         (["suite=minigrid_doorkey", "method=uer", "profile=paper"],
-         ["paper runs 3 of 5 tasks of minigrid_doorkey; task=8x8,5x5,… for more"]),
+         ["paper runs 3 of 6 tasks of minigrid_doorkey; task=8x8,5x5,… for more"]),
     ],
 )  # fmt: skip
 def test_tasks_that_the_profile_leaves_out_are_named(words: list[str], lines: list[str]) -> None:

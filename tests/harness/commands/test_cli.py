@@ -380,7 +380,7 @@ def test_doctor_names_what_is_missing_or_too_old(bench, monkeypatch: pytest.Monk
 
 def test_doctor_names_what_a_suite_lacks(bench, monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(
-        r"ok +minigrid_doorkey +5 tasks and their frames can be made", bench("doctor", "suite=minigrid_doorkey")[1]
+        r"ok +minigrid_doorkey +6 tasks and their frames can be made", bench("doctor", "suite=minigrid_doorkey")[1]
     )
     find = util.find_spec
     monkeypatch.setattr(util, "find_spec", lambda name: None if name == "crafter" else find(name))

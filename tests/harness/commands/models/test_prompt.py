@@ -26,7 +26,7 @@ def bench(capsys: pytest.CaptureFixture[str]):
 def test_without_a_model_the_request_is_printed_with_tasks_and_other_suites_prompts(bench) -> None:
     code, out, _ = bench("suite=minigrid_doorkey")
     assert code == 0 and "The suite: MiniGrid DoorKey" in out and prompts.CLOSING in out
-    assert "- 5x5, 6x6, 8x8, 12x12, 16x16: use the key to open the door and then get to the goal" in out
+    assert "- 5x5, 6x6, 7x7, 8x8, 12x12, 16x16: use the key to open the door and then get to the goal" in out
     assert "For OGBench Scene:" in out and "For MiniGrid DoorKey:" not in out
     assert "- 8x8: use the key" in bench("suite=minigrid_doorkey", "task=8x8")[1]
 
@@ -43,7 +43,7 @@ def test_a_file_is_written_once(bench, tmp_path: Path) -> None:
     ("words", "says"),
     [
         (("task=5x5",), "no suite named"),
-        (("suite=minigrid_doorkey", "task=7x7"), "unknown task"),
+        (("suite=minigrid_doorkey", "task=9x9"), "unknown task"),
         (("suite=nowhere",), "unknown suite"),
         (("suite=minigrid_doorkey,classic",), "suite= has several values"),
         (("suite=minigrid_doorkey", "judge.model=gpt-4o"), "add judge="),
