@@ -98,6 +98,7 @@ READERS: dict[str, str] = {
     "harness/records/study:StudyDirectory.read": FOLLOWED,
     "harness/run/guide_activity:_json_lines": WRITTEN_BY_US,
     "harness/run/guide_activity:_metrics": WRITTEN_BY_US,
+    "harness/run/pilot:chosen_difficulties": WRITTEN_BY_US,
     "harness/run/scores:_columns": WRITTEN_BY_US,
     "harness/run/estimates:cached_timing": WRITTEN_BY_US,
     "harness/run/estimates:main": TEXT,
