@@ -21,11 +21,11 @@ class Placebo(FilePart, ModelPart):
     """Answers that a model gave to other questions, drawn by a hash of the question and the run's seed."""
 
     source: str = ""
-    """File of answers (answers.parquet), or the directory of a study, a cell or a run that was trained with
-    answers=true."""
+    """A file answers.parquet, or the directory of a study, a cell or a run that was trained with answers=true (choice:
+    no paper has a placebo)."""
     digest: Annotated[str | None, Digest, Later] = None
     """SHA-256 of the answers in this role and of the digests of their questions. It is computed where the files are;
-    null means that it is unknown."""
+    null means that it is unknown (choice: files are known by their content)."""
     timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 120.0
     """Timeout of one answer, after which its process is restarted (choice: ample; it takes a millisecond)."""
 

@@ -118,7 +118,7 @@ def carry_out(
     study = StudyDirectory(directory)
     if lacking := readiness.missing(plan, directory, _unfinished(plan, study)):
         raise UserError("\n".join(lacking))
-    _check_directory(plan, directory)
+    _check_directory(directory, plan.claims.path.parent if plan.claims is not None else None)
     begin()  # from here on files are written
     _make_directory(directory)
     lease = Lease(directory, "study")
@@ -308,12 +308,13 @@ def _unfinished(plan: Plan, study: StudyDirectory) -> list[Cell]:
     ]
 
 
-def _check_directory(plan: Plan, directory: Path) -> None:
+def _check_directory(directory: Path, claims_folder: Path | None = None) -> None:
+    """Raise UserError for a directory that holds files but no study, unless it is the folder of the plan's claims."""
     if directory.exists() and not directory.is_dir():
         raise UserError(f"output={directory} is a file; name a directory")
     if not directory.exists() or (directory / "study.json").exists():
         return
-    if plan.claims is not None and plan.claims.path.parent.resolve() == directory.resolve():
+    if claims_folder is not None and claims_folder.resolve() == directory.resolve():
         return  # the claims lie there, with the pilot's record and its answers
     calls_folder = study_models.folder(directory)  # may exist before study.json, with the cost of a first call
     if any(not path.name.startswith(".") and path != calls_folder for path in directory.iterdir()):

@@ -172,7 +172,7 @@ def test_scripted_rows_stand_below_those_of_their_profile_and_are_ranked_apart(b
         "Grid: Scripted, listed apart": ["grid-sa"],
     }
     assert "tied" not in page.locator("#suites").inner_text()
-    expect(page.locator("#about-tab")).to_contain_text("it knows the task")
+    expect(page.locator("#about-tab")).to_contain_text("the first two know the task")
     page.locator("tr[data-id='grid-s'] input").check()
     page.locator("tr[data-id='grid-uer'] input").check()
     page.get_by_role("button", name="Compare").click()
@@ -181,7 +181,7 @@ def test_scripted_rows_stand_below_those_of_their_profile_and_are_ranked_apart(b
     page.get_by_role("tab", name="paper").click()
     assert visible_ids(page, "Grid: Scripted, ranked apart") == ["grid-sp"]
     page.locator("tr[data-id='grid-sp'] a").click()
-    expect(page.locator("#opened .notes")).to_contain_text("it knows the task")
+    expect(page.locator("#opened .notes")).to_contain_text("the first two know the task")
 
 
 def test_ties_rank_intervals_and_reasons_are_told_in_words(browser: Open, file: Path) -> None:
