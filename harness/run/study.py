@@ -180,6 +180,11 @@ def run(*overrides: str, **settings: Any) -> Study:
     `study.runs`. Reports and comparisons are written by `bench report` and `bench compare`, so `report` and `against`
     have no effect here.
     """
+    if strange := next((word for word in overrides if not isinstance(word, str)), None):
+        raise UserError(
+            f"guidebench.run was given {str(strange)[:100]!r} ({type(strange).__name__}); give each word as a text of "
+            f"its own, guidebench.run('suite=classic', 'method=uer'), or unpack a list: guidebench.run(*words)"
+        )
     texts = [
         *overrides,
         *(f"{key}={_text(value) if key != 'seeds' else show(value)}" for key, value in settings.items()),

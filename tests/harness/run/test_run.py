@@ -12,6 +12,7 @@ import pytest
 
 import guidebench
 from guidebench import harness, results
+from guidebench.harness.errors import UserError
 from guidebench.harness.records.schema import EVALUATION
 from tests.logs import log_rows
 from tests.programs import Exit, bench
@@ -201,6 +202,11 @@ def test_from_python_the_same_study_and_its_rows_as_a_data_frame(tmp_path: Path)
     }
     # packed, the two seeds of a cell share one worker and one log
     assert len(list((done.directory / "logs").glob("*-4_9.log"))) == 2
+
+
+def test_a_list_of_words_is_refused_with_the_way_to_give_it() -> None:
+    with pytest.raises(UserError, match=r"\(list\); give each word .* guidebench\.run\(\*words\)"):
+        guidebench.run(["suite=classic", "method=uer"])  # type: ignore[arg-type]
 
 
 def test_a_tracker_beside_the_runs_shows_them_and_the_report(tmp_path: Path) -> None:
