@@ -34,7 +34,7 @@ from guidebench.harness.texts import one_line
 
 SECONDS = 90.0
 """Seconds that one question to a cluster may take."""
-PATIENCE = 12.0
+PATIENCE = 30.0
 """Seconds within which a cluster must answer at its address."""
 LATER = 10.0
 """Seconds until a job is started again whose runs another worker held, or whose worker was stopped from outside."""

@@ -421,12 +421,12 @@ def main() -> None:
         reply(refused=f"nobody answers as a Ray cluster at {address or 'the address found here'} within "
                       f"{patience:.0f} s")  # fmt: skip
 
+    import ray  # takes seconds on a busy machine, which say nothing of the cluster
+
     timer = threading.Timer(patience, give_up)
     timer.daemon = True
     timer.start()
     try:
-        import ray
-
         ray.init(
             address=address or "auto", namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR",
             configure_logging=False,
