@@ -32,6 +32,8 @@ REQUEST = 2**18
 PATIENCE = 1.0
 """Seconds to wait for a host's reply that it is in use; a host that is still loading does not reply."""
 
+AGAIN = 0.1
+"""Seconds until a host in use is asked again to make room."""
 ENDING = 1.5
 """Seconds that a host has to end (choice: nobody is connected to it then, and stopping ends soon for all)."""
 
@@ -128,8 +130,7 @@ class Hosts:
             if host.model_request.place != model_request.place:
                 continue
             with contextlib.suppress(OSError):  # it has ended already
-                host.control.sendall(YIELD)
-                if not select.select([host.control], [], [], PATIENCE)[0] or host.control.recv(1) == BUSY:
+                if not _yields(host):
                     continue
             _end_host(self._hosts.pop(key))
 
@@ -153,6 +154,21 @@ class Hosts:
         with contextlib.suppress(OSError):  # it has ended already, and its connections tell so
             ours.sendall(packed(model_request))
         return _Host(model_request, process, ours, Watch(process.pid, pulse))
+
+
+def _yields(host: _Host) -> bool:
+    """Return whether a host ends to make room. One that says for `PATIENCE` seconds that it is in use stays: on a busy
+    machine a host learns later than its last asker that nobody is connected any more."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        host.control.sendall(YIELD)
+        if not select.select([host.control], [], [], PATIENCE)[0]:
+            return False
+        if host.control.recv(1) != BUSY:
+            return True
+        if time.monotonic() >= until:
+            return False
+        time.sleep(AGAIN)
 
 
 def _end_host(host: _Host, seconds: float = ENDING) -> None:
