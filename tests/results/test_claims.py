@@ -119,9 +119,10 @@ def test_a_directory_without_a_full_clone_is_refused(repository: Repository, tmp
 def test_the_claims_of_a_measured_study_precede_its_runs(directory: Path) -> None:
     study = results.study(directory)
     assert study.claims is not None, "it holds claims that its study.json does not name"
-    lacking = {row: of.missing for row, of in claims.claimed_rows(study, study.claims).items() if of.missing}
-    assert not lacking, "seeds that its claims name have no finished run"
-    try:
+    rows = claims.claimed_rows(study, study.claims)
+    assert not {row: of.missing for row, of in rows.items() if of.missing}, "drawn seeds have no finished run"
+    assert not {row: of.strangers for row, of in rows.items() if of.strangers}, "seeds that were not drawn have runs"
+    try:  # the order of commits is the rest; an archive and a shallow clone do not hold it
         claims.first_commit(study.claims.content.digest, ROOT)
     except UserError as error:
         pytest.skip(f"commits of claims need a full clone: {error}")
