@@ -61,17 +61,18 @@ def plan(overrides: Sequence[str]) -> Plan:
             for cell in plans[key_of(row)].cells:
                 _check_score(number, claim.score, cell)
     _check_difficulty(record, {cell.names.suite for row in plans.values() for cell in row.cells})
-    cells = {cell.id: cell for row in plans.values() for cell in row.cells}
     rows = {name: tuple(cell.id for cell in row.cells) for name, row in plans.items()}
     if repeated := next((name for name, ids in rows.items() if [*rows.values()].count(ids) > 1), None):
         raise UserError(f"claims={path}: the row {repeated!r} has the same cells as another row; it compares nothing")
-    first = next(iter(plans.values()))
     return replace(
-        first,
-        cells=tuple(cells.values()),
-        command=("bench", "run", *overrides),
-        claims=PlannedClaims(record, path, rows),
+        joined([*plans.values()]), command=("bench", "run", *overrides), claims=PlannedClaims(record, path, rows)
     )
+
+
+def joined(plans: Sequence[Plan]) -> Plan:
+    """Return one plan of the cells of several with the same seeds, each once, so that workers stay busy over all."""
+    cells = {cell.id: cell for plan in plans for cell in plan.cells}
+    return replace(plans[0], cells=tuple(cells.values()))
 
 
 def row_plan(shared: Sequence[str], row: Row, seeds: Sequence[int], others: Sequence[str], folder: Path) -> Plan:

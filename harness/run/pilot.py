@@ -21,7 +21,7 @@ import numpy as np
 from guidebench.harness import claims, registry, settings
 from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.claims import PILOT_SEEDS, Claim, Claims, ClaimScore
-from guidebench.harness.errors import UserError, count
+from guidebench.harness.errors import UserError
 from guidebench.harness.plan import claim_rows, config, difficulties, matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
@@ -160,12 +160,6 @@ def _names_part(word: str) -> bool:
     return key in (*registry.PARTS, *registry.roles(), config.MODELS) or key.startswith(f"{config.MODELS}.")
 
 
-def joined(plans: Sequence[Plan]) -> Plan:
-    """Return one plan of the cells of several with the same seeds, so that workers stay busy over all of them."""
-    cells = {cell.id: cell for plan in plans for cell in plan.cells}
-    return replace(plans[0], cells=tuple(cells.values()))
-
-
 @dataclass(frozen=True)
 class Level:
     """The pilot's result at one difficulty."""
@@ -190,7 +184,7 @@ def affordable(request: PilotPlan, minutes: float) -> tuple[tuple[str, ...], dic
     costs: dict[str, float] = {}
     guided: dict[str, float] = {}
     for difficulty, plans in request.baseline_plans().items():
-        together = joined([*plans.values()])
+        together = claim_rows.joined([*plans.values()])
         places = matrix.launcher_of(together.execution).slots(together.execution)
         costs[difficulty] = _minutes(together, len(SEEDS), len(places))
         guided[difficulty] = sum(_minutes(plan, 1, len(places)) for plan in request.guided_plans(difficulty).values())
@@ -241,7 +235,8 @@ def carry_out(request: PilotPlan, run: Runner) -> tuple[list[Level], list[Candid
 
     Raise UserError if a run failed or the score does not exist there. Stops early if `run` was stopped."""
     plans = request.baseline_plans()
-    _complete(run(joined([plan for methods in plans.values() for plan in methods.values()])))
+    plan_of_all = claim_rows.joined([plan for methods in plans.values() for plan in methods.values()])
+    study.require_finished(run(plan_of_all), "the pilot")
     directory = StudyDirectory(request.directory)
     levels = {name: _level(request, name, methods, directory) for name, methods in plans.items()}
     error = claims.LEVELS[request.looks]
@@ -252,25 +247,11 @@ def carry_out(request: PilotPlan, run: Runner) -> tuple[list[Level], list[Candid
     )
     for candidate in ranked[:MOST_GUIDED]:
         guided = request.guided_plans(candidate.name)
-        _complete(run(joined([*guided.values()])))
+        study.require_finished(run(claim_rows.joined([*guided.values()])), "the pilot")
         levels[candidate.name] = _with_guides(levels[candidate.name], guided, directory)
     timed = [replace(candidate, seconds=_row_seconds(request, levels[candidate.name])) for candidate in ranked]
     guided_first = sorted(timed, key=lambda candidate: (not levels[candidate.name].guides, candidate.cost))
     return [*levels.values()], guided_first
-
-
-def _complete(outcome: study.Study) -> None:
-    """Raise UserError unless every run has finished."""
-    if outcome.stopped:
-        raise KeyboardInterrupt
-    failed = [run for run in outcome.runs if run.status != "finished"]
-    if failed:
-        first = failed[0]
-        error = (first.error or "no error is on record").strip().splitlines()[-1]
-        raise UserError(
-            f"{count(len(failed), 'run')} of the pilot did not finish, such as {first.cell.names.method} at seed "
-            f"{first.seed}: {error}; mend that and type the same command, which continues"
-        )
 
 
 def _level(request: PilotPlan, name: str, methods: Mapping[str, Plan], directory: StudyDirectory) -> Level:
@@ -281,7 +262,7 @@ def _level(request: PilotPlan, name: str, methods: Mapping[str, Plan], directory
         for method, plan in methods.items()
     }
     cell = methods[request.baseline].cells[0]
-    sign = _sign(cell, request.score)
+    sign = scores.sign(request.score, cell.score)
     baseline = by_method[request.baseline]
     mean = float(np.mean([run.score for run in baseline]))
     is_rate = _bounds(cell, request.score) == (0.0, 1.0)
@@ -309,10 +290,6 @@ def words_of(request: PilotPlan, difficulty: str, cell: Cell) -> tuple[str, ...]
     typed = {word.partition("=")[0] for word in request.words}
     chosen = [word for word in words if word.partition("=")[0] not in typed]
     return (f"suite={request.suite}", *chosen, *request.shared_words)
-
-
-def _sign(cell: Cell, score: ClaimScore) -> int:
-    return cell.score.sign if score.quantity in ("score", cell.score.name) else 1
 
 
 def _bounds(cell: Cell, score: ClaimScore) -> tuple[float, float] | None:
@@ -401,7 +378,7 @@ def _claim(request: PilotPlan, level: Level, method: str, primary: bool) -> Clai
     delays = [f"{part.role}.delay" for part in cell.models]  # an answer counts as late as the method's own
     delay_words = [f"{key}={settings.show(cell.settings[key].value)}" for key in delays if key in cell.settings]
     placebo = (*others, "models=placebo", f"{claim_rows.ANSWERS}={answers_name(method)}", *delay_words)
-    direction: Literal["higher", "lower"] = "higher" if _sign(cell, request.score) > 0 else "lower"
+    direction: Literal["higher", "lower"] = "higher" if scores.sign(request.score, cell.score) > 0 else "lower"
     return Claim(first, second, placebo if cell.models else None, str(request.score), direction, primary)
 
 

@@ -42,6 +42,11 @@ def run_score(run: RunDirectory, score: ClaimScore, task_score: Score) -> RunSco
     return RunScore(float(weights @ means), float(squares @ variances[counted]), share, seconds(run))
 
 
+def sign(score: ClaimScore, task_score: Score) -> int:
+    """Return 1 if higher values of a score are better, else -1."""
+    return task_score.sign if score.quantity in ("score", task_score.name) else 1
+
+
 def seconds(run: RunDirectory) -> float:
     """Return the seconds of a run by its last `timings`, which include evaluations and waits, divided by the seeds that
     its worker trained together; 0 without them."""

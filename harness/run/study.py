@@ -18,7 +18,7 @@ import numpy as np
 
 from guidebench.harness import claims
 from guidebench.harness.episodes import datasets, demonstrations
-from guidebench.harness.errors import UserError, in_role, size
+from guidebench.harness.errors import UserError, count, in_role, size
 from guidebench.harness.identity.cells import record, write_cell
 from guidebench.harness.identity.provenance import commit
 from guidebench.harness.identity.sources import Sources, differing
@@ -214,6 +214,20 @@ def look(plan: Plan, stopped: bool = False, failed: Mapping[Path, str] | None = 
         status, step = content.get("status", "waiting"), int(content.get("step", 0))
         runs.append(Run(cell, seed, run.home, status, content.get("error"), step))
     return Study(name_of(plan), study.path, tuple(runs), stopped)
+
+
+def require_finished(outcome: Study, owner: str) -> None:
+    """Raise KeyboardInterrupt if a study was stopped, and UserError, naming the first failure, unless all of its runs
+    have finished. `owner`: what the runs belong to, such as `the pilot`."""
+    if outcome.stopped:
+        raise KeyboardInterrupt
+    if failed := [run for run in outcome.runs if run.status != "finished"]:
+        first = failed[0]
+        error = (first.error or "no error is on record").strip().splitlines()[-1]
+        raise UserError(
+            f"{count(len(failed), 'run')} of {owner} did not finish, such as {first.cell.names.method} at seed "
+            f"{first.seed}: {error}; mend that and type the same command, which continues"
+        )
 
 
 @dataclass

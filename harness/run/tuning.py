@@ -40,7 +40,7 @@ class Trial:
         """Return the score of each run, higher being better."""
         cell = self.plan.cells[0]
         claim_score = claims.claim_score(score)
-        sign = cell.score.sign if claim_score.quantity in ("score", cell.score.name) else 1
+        sign = scores.sign(claim_score, cell.score)
         runs = (directory.run(cell.directory, seed) for seed in self.plan.seeds)
         return [sign * scores.run_score(run, claim_score, cell.score).score for run in runs]
 
@@ -68,12 +68,6 @@ def trials(record: Claims, path: Path, execution: Sequence[str]) -> list[Trial]:
                 raise UserError(f"tuning.grids: {key_of(row)!r} describes {len(plan.cells)} cells; sweep nothing")
             planned.append(Trial(name, words, plan))
     return planned
-
-
-def joined(grid: Sequence[Trial]) -> Plan:
-    """Return one plan of all entries."""
-    cells = {cell.id: cell for trial in grid for cell in trial.plan.cells}
-    return replace(grid[0].plan, cells=tuple(cells.values()))
 
 
 def best(grid: Sequence[Trial], tuning: Tuning) -> dict[str, Row]:
@@ -111,13 +105,7 @@ def tuned(record: Claims, chosen: dict[str, Row]) -> Claims:
 def carry_out(record: Claims, path: Path, execution: Sequence[str], run: Callable[[Plan], study.Study]) -> Claims:
     """Run the grids and write the tuned claims to `path`. Raise UserError if a run did not finish."""
     grid = trials(record, path, execution)
-    outcome = run(joined(grid))
-    if outcome.stopped:
-        raise KeyboardInterrupt
-    if not outcome.finished:
-        raise UserError(
-            f"some tuning runs in {outcome.directory} did not finish; type the same command, which continues"
-        )
+    study.require_finished(run(claim_rows.joined([trial.plan for trial in grid])), "the tuning")
     tuning = record.tuning
     if tuning is None:
         raise ValueError("claims without grids cannot be tuned")
