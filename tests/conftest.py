@@ -145,6 +145,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip("needs a GPU")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that leaves another working directory to the next one, and restore the directory."""
+    yield
+    home, directory = item.config.invocation_params.dir, Path(os.path.realpath("."))
+    if directory != home.resolve():
+        os.chdir(home)
+        pytest.fail(f"the test left {directory} as the working directory: use monkeypatch.chdir", pytrace=False)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Set and return the directory of files that are made once, such as demonstrations: new for each session, shared by

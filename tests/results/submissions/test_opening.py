@@ -300,8 +300,10 @@ class Exploit:
         return os.system, ("touch pwned",)
 
 
-def test_a_pickle_is_never_run(archive: Path, forged: Callable[..., Path], cell: str, tmp_path: Path) -> None:
-    os.chdir(tmp_path)
+def test_a_pickle_is_never_run(
+    archive: Path, forged: Callable[..., Path], cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "a.zip").write_bytes(pickle.dumps(Exploit()))
     check_add_refused(tmp_path / "a.zip", tmp_path / "board", "is no ZIP archive")
     saved = io.BytesIO()
