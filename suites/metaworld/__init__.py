@@ -132,10 +132,10 @@ def _difficulty(task: str, steps: int, reason: str, **learner: Any) -> Mapping[s
 
 def _preferred(task: str, steps: int, reason: str) -> Mapping[str, Any]:
     """Return the words of a difficulty for methods that learn a reward from preferences: queries are shares of the
-    budget."""
+    budget, but none before the learner's first update (`learning_starts`)."""
     return {
         **_difficulty(task, steps, reason, hidden=(64, 64), batch_size=64),
-        **cited(PREFERENCE, "choice: shares of the budget", pretraining=steps // 16, every=steps // 50,
+        **cited(PREFERENCE, "choice: shares of the budget", pretraining=max(steps // 16, 1_000), every=steps // 50,
                 budget=steps // 80),
         **cited(PREFERENCE, NARROW, hidden=(64, 64)),
     }  # fmt: skip

@@ -16,6 +16,7 @@ from guidebench.harness.settings import cite
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
 SUITES = registry.names("suite")
+METHODS = {name: registry.get("method", name) for name in registry.names("method")}
 PAGES = Path(__file__).parents[3] / "docs" / "suites"
 LEVELS: Mapping[str, Mapping[str, Any]] = {
     "small": {
@@ -54,6 +55,14 @@ def test_every_difficulty_is_the_cell_of_its_words(suite: str) -> None:
         assert (level.id, level.variant) == (typed.id, typed.variant)
         assert level.names.task == difficulties.chosen(suite, name)["task"]
         testing.check_difficulties(suite)
+
+
+@pytest.mark.parametrize("suite", sorted({method.suite for method in METHODS.values()} & {*SUITES}))
+def test_the_methods_of_a_suite_can_run_at_every_difficulty(suite: str) -> None:
+    methods = [name for name, method in METHODS.items() if method.suite == suite]
+    names = [*registry.get("suite", suite).difficulties]
+    words = [f"suite={suite}", f"method={','.join(methods)}", f"difficulty={','.join(names)}", "models=scripted"]
+    assert {cell.names.method for cell in matrix.plan(words).cells} == {*methods}
 
 
 @pytest.mark.parametrize("suite", SUITES)
