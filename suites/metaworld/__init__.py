@@ -114,6 +114,8 @@ EASY = ("button-press",)
 
 
 NARROW = "choice: narrow networks and small batches, for speed on one core"
+RATES = dict.fromkeys(("actor_lr", "critic_lr", "alpha_lr"), 1e-3)
+"""Learning rates of narrow networks (choice): with the papers' a policy hardly changes within so few steps."""
 
 
 def _difficulty(task: str, steps: int, reason: str, **learner: Any) -> Mapping[str, Any]:
@@ -134,19 +136,19 @@ def _preferred(task: str, steps: int, reason: str) -> Mapping[str, Any]:
     """Return the words of a difficulty for methods that learn a reward from preferences: queries are shares of the
     budget, but none before the learner's first update (`learning_starts`)."""
     return {
-        **_difficulty(task, steps, reason, hidden=(64, 64), batch_size=64),
+        **_difficulty(task, steps, reason, hidden=(64, 64), batch_size=64, **RATES),
         **cited(PREFERENCE, "choice: shares of the budget", pretraining=max(steps // 16, 1_000), every=steps // 50,
                 budget=steps // 80),
         **cited(PREFERENCE, NARROW, hidden=(64, 64)),
+        **cited(PREFERENCE, "choice: few queries give few gradient steps", lr=1e-3, epochs=50),
     }  # fmt: skip
 
 
 def _sparse(task: str, steps: int, reason: str, reward: str = "sparse") -> Mapping[str, Any]:
     """Return the words of a difficulty of MT10: rates and a temperature at which a policy leaves its maximum of entropy
     within the budget."""
-    rates = dict.fromkeys(("actor_lr", "critic_lr", "alpha_lr"), 1e-3)
     return {
-        **_difficulty(task, steps, reason, hidden=(64, 64), batch_size=64, alpha=0.02, **rates),
+        **_difficulty(task, steps, reason, hidden=(64, 64), batch_size=64, alpha=0.02, **RATES),
         "suite.reward": cite(reward, reason),
     }
 
