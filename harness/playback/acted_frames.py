@@ -46,7 +46,7 @@ def write(run: Path) -> str:
 
 def logs_of_actions(run: Path) -> list[RunLog]:
     """Return the logs of a finished run that tell actions of evaluation episodes."""
-    cell, _, seed = load_run(run)
+    cell, _, seed, _ = load_run(run)
     suite = cell.section("suite").of_run(seed).in_evaluation()
     drawing = cell.section("drawing") or suite.drawing()
     return [

@@ -70,7 +70,7 @@ def judge_clips(
 ) -> ClipScores:
     """Return the scores that the judge of a finished run gives to clips of evaluation episodes on the task of `names`
     in `suite`. `seed`: seed of the evaluation. Raise UserError if `run` is not a finished run."""
-    cell, _, run_seed = load_run(run)
+    cell, _, run_seed, _ = load_run(run)
     role, unscored = cell.judge, (None,) * len(chosen_clips)
     judge: Any = cell.section(role) if role else None
     if judge is None or not chosen_clips:

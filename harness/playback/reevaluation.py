@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -25,9 +26,9 @@ from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Names
 from guidebench.harness.playback import eval_answers
 from guidebench.harness.playback.eval_answers import EVAL_FOLDER
-from guidebench.harness.records.study import RunDirectory
+from guidebench.harness.records.files import read_regular
+from guidebench.harness.records.study import POLICY, POLICY_DIGEST, RunDirectory
 
-POLICY = "policy.safetensors"
 SHIFT = 2**32
 """Added to the seed, so that a re-evaluation never repeats layouts of the run's training or evaluations."""
 
@@ -116,7 +117,8 @@ def evaluate_run(
     import torch
 
     torch.set_num_threads(1)  # as in training on a CPU and in verification, so that sums round equally
-    cell, run, run_seed = load_run(directory)
+    cell, run, run_seed, digest = load_run(directory)
+    _check_policy(run.path / POLICY, digest)
     suite_name = suite or cell.names.suite
     names = cell.names._replace(suite=suite_name, task=config.task_of(suite_name, task or cell.names.task))
     home = cell.section("suite") if names.suite == cell.names.suite else registry.get("suite", names.suite)()
@@ -171,6 +173,8 @@ class TrainedRun(NamedTuple):
     cell: Cell
     directory: RunDirectory
     seed: int
+    policy_digest: str | None
+    """SHA-256 of its policy's file; None in records of older versions."""
 
 
 def load_run(directory: Path) -> TrainedRun:
@@ -183,7 +187,7 @@ def load_run(directory: Path) -> TrainedRun:
     content = reader_process.read(
         f"{directory}: reading its records", [record, cell], _records, directory, record, cell
     )
-    return TrainedRun(recorded(content.cell), run, content.seed)
+    return TrainedRun(recorded(content.cell), run, content.seed, content.policy_digest)
 
 
 class _Records(NamedTuple):
@@ -192,6 +196,7 @@ class _Records(NamedTuple):
     seed: int
     cell: Mapping[str, Any]
     """Content of cell.json, of which a cell can be built."""
+    policy_digest: str | None
 
 
 def _records(directory: Path, record: Path, cell: Path) -> _Records:
@@ -209,7 +214,19 @@ def _records(directory: Path, record: Path, cell: Path) -> _Records:
         raise UserError(
             f"{record} or {cell} is not as this program writes it ({type(error).__name__}: {error}); restore it"
         ) from None
-    return _Records(seed, content)
+    digest = about.get(POLICY_DIGEST)
+    return _Records(seed, content, None if digest is None else str(digest)[:64])
+
+
+def _check_policy(file: Path, digest: str | None) -> None:
+    """Raise UserError if a run's policy is missing, or is not the one that its record names."""
+    if not file.exists():
+        raise UserError(
+            f"{file} is missing. Measured studies keep the policy of one seed in rows of primary claims only; other "
+            f"runs have theirs until it is deleted: restore the file, or train the run anew"
+        )
+    if digest is not None and hashlib.sha256(read_regular(file)).hexdigest() != digest:
+        raise UserError(f"{file} is not the policy with which the run ended (SHA-256 {digest}); restore the file")
 
 
 def load_agent(cell: Cell, policy: Path, seed: int, scratch: Path, spaces: tuple[Any, Any]) -> Agent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import shutil
 import time
 import warnings
@@ -35,7 +36,7 @@ from guidebench.harness.records.files import Rows, sync, write_bytes
 from guidebench.harness.records.leases import Fenced, Lease
 from guidebench.harness.records.role_counts import RoleCount
 from guidebench.harness.records.schema import EVALUATION, LOGS, ROLES, SCORE, Identity, evaluation
-from guidebench.harness.records.study import RunDirectory
+from guidebench.harness.records.study import POLICY, POLICY_DIGEST, RunDirectory
 from guidebench.harness.run.pace import Pace
 
 TELL_EVERY = 0.5
@@ -268,9 +269,10 @@ class RunJournal:
                 log_to_parquet(run.path / f"{name}.jsonl", run.path / f"{name}.parquet", log, fence)
             if self._answer_logs:
                 answer_files.write(run.path, fence)
-            policy = {name: np.ascontiguousarray(value) for name, value in agent.parameters(number).items()}
-            write_bytes(run.path / "policy.safetensors", save(policy), fence)
-            run.update(status="finished", step=self._cell.steps, score=self._score[number], error=None)
+            policy = save({name: np.ascontiguousarray(value) for name, value in agent.parameters(number).items()})
+            write_bytes(run.path / POLICY, policy, fence)
+            digest = {POLICY_DIGEST: hashlib.sha256(policy).hexdigest()}
+            run.update(status="finished", step=self._cell.steps, score=self._score[number], error=None, **digest)
             tidy(run, self._cell, self._job.keep_replay)
             run.publish(self._leases[number])
 

@@ -12,9 +12,8 @@ from guidebench.harness.interfaces import Agent, Array
 from guidebench.harness.loop.build import make_build
 from guidebench.harness.plan.config import KEEPS, NONE, PRETRAINING, Cell
 from guidebench.harness.records.files import read_regular
-from guidebench.harness.records.study import RunDirectory, StudyDirectory
+from guidebench.harness.records.study import POLICY, RunDirectory, StudyDirectory
 
-POLICY = "policy.safetensors"
 Policy = Mapping[str, Array]
 
 

@@ -149,8 +149,8 @@ def play(request: RunEvaluations) -> Played:
     from guidebench.harness.loop.evaluation import Consult, Evaluator, nobody, solving
     from guidebench.harness.loop.job import Job
     from guidebench.harness.models import study_models
-    from guidebench.harness.playback.reevaluation import POLICY, load_agent
-    from guidebench.harness.records.study import RunDirectory
+    from guidebench.harness.playback.reevaluation import load_agent
+    from guidebench.harness.records.study import POLICY, RunDirectory
     from guidebench.harness.streams import Streams
     from guidebench.results.verification.configuration import configuration
 

@@ -22,7 +22,11 @@ CLAIMS = Claims(
     (Claim(GUIDED, BASE, None, "final success", "higher", True),),
     "", ("suite=grid",), n=4, delta=0.2, sigma=0.1, pilot="", hours=1.0,
 )  # fmt: skip
-STUDIES = sorted(path.parent for path in (ROOT / "results" / "measured").glob("*/claims.json"))
+STUDIES = sorted(
+    path.parent
+    for path in (ROOT / "results" / "measured").glob("*/claims.json")
+    if path.with_name("study.json").exists()
+)
 
 
 class Repository:
@@ -39,9 +43,9 @@ class Repository:
         command = ["git", "-C", str(self.root), *identity, *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
-    def commit(self, name: str, content: str) -> str:
+    def commit(self, name: str, text: str) -> str:
         (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / name).write_text(content)
+        (self.root / name).write_text(text)
         self.git("add", "--all")
         self.git("commit", "--quiet", "-m", name)
         return self.git("rev-parse", "HEAD")

@@ -1,6 +1,7 @@
 """`bench eval` tests a trained run again: on fresh layouts, on other tasks with the same spaces, and on film."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,6 +66,20 @@ def test_a_grid_policy_plays_a_grid_of_another_size(trained_runs, evaluate) -> N
     assert all(episode["success"] or episode["length"] == 10 * 8 * 8 for episode in episodes)
     code, out, _ = evaluate(trained_runs["minigrid_doorkey"], "--episodes", 2, "--json")
     assert all(episode["success"] or episode["length"] == 10 * 5 * 5 for episode in json.loads(out))
+
+
+def test_a_policy_that_is_not_the_runs_own_or_is_missing_is_refused(trained_runs, evaluate, tmp_path: Path) -> None:
+    run = tmp_path / "classic" / "seed-0"
+    shutil.copytree(trained_runs["classic"], run)
+    shutil.copyfile(trained_runs["classic"].parent / "cell.json", run.parent / "cell.json")
+    assert evaluate(run, "--episodes", 1)[0] == 0
+    policy = run / "policy.safetensors"
+    policy.write_bytes(policy.read_bytes()[:-1] + b"\0")
+    code, _, err = evaluate(run, "--episodes", 1)
+    assert code == 2 and "is not the policy with which the run ended" in err
+    policy.unlink()
+    code, _, err = evaluate(run, "--episodes", 1)
+    assert code == 2 and f"{policy} is missing" in err
 
 
 def test_a_stack_of_grids_fits_one_of_another_size_and_no_single_grid() -> None:
