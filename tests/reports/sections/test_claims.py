@@ -44,7 +44,8 @@ def write(writer: Writer, claims: Claims = CLAIMS, runs: int | None = None, plac
     scripted = {"method": "vlm_rb", "backend": "scripted", "model": "sprite", "parts": {"judge": "sprite"}}
     writer.cell("guided", curves(claims, 6, runs), steps=400, planned=claims.seeds, **scripted, **more)
     writer.cell("base", curves(claims, 1, runs), steps=400, planned=claims.seeds)
-    writer.cell("placebo", curves(claims, placebo, runs), steps=400, variant="p", planned=claims.seeds, **scripted)
+    answers = scripted | {"backend": "placebo", "model": "placebo", "parts": {"judge": "placebo"}}
+    writer.cell("placebo", curves(claims, placebo, runs), steps=400, variant="p", planned=claims.seeds, **answers)
     names = {key_of(GUIDED): ["guided"], key_of(BASE): ["base"], key_of(PLACEBO): ["placebo"]}
     return writer.claim(claims, {key_of(row): names.get(key_of(row), [row[0]]) for row in claims.rows})
 
@@ -196,5 +197,5 @@ def test_a_score_of_the_task_is_claimed_by_its_name_or_as_score(writer: Writer, 
 
 def test_a_cell_of_another_method_than_its_row_is_refused(writer: Writer) -> None:
     write(writer, CLAIMS)
-    with pytest.raises(UserError, match="has the method 'uer', and the claims have 'vlm_rb'"):
+    with pytest.raises(UserError, match="has method=uer, and the claims have method=vlm_rb"):
         results.study(writer.claim(CLAIMS, {key_of(row): ["base"] for row in CLAIMS.rows}))
