@@ -131,6 +131,13 @@ class ClaimsRecord(NamedTuple):
     """Row, its words joined by a space (`claims.key_of`) -> ids of its cells: one on each task, or for a trend one at
     each value."""
 
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """Return the ids of the cells with which the primary claims compare, those of the first claim first."""
+        baseline_rows = [claim.second for claim in self.content.claims if claim.primary and claim.second is not None]
+        ids = (id for row in baseline_rows for id in self.rows[claims.key_of(row)])
+        return tuple(dict.fromkeys(ids))
+
 
 @dataclass(frozen=True, repr=False)
 class StudyRecord:

@@ -170,6 +170,20 @@ def test_a_trend_is_tested_over_the_values_of_its_setting(writer: Writer, report
     assert claims_json["verdict"]["finding"] == "shown"
 
 
+def test_rows_stand_beside_the_baseline_of_the_primary_claim(writer: Writer, report: Report) -> None:
+    """It is neither the first row nor one of the usual baselines."""
+    base = ("method=sparse",)
+    claims = replace(CLAIMS, claims=(Claim(("method=per",), GUIDED, None, "late success", "higher", False),
+                                     Claim(GUIDED, base, None, "late success", "higher", True)))  # fmt: skip
+    for name, level in (("per", 3), ("vlm_rb", 6), ("sparse", 1)):
+        writer.cell(name, curves(claims, level), steps=400, method=name)
+    rows = {key_of(row): [row[0].partition("=")[2]] for row in claims.rows}
+    directory = writer.claim(claims, rows)
+    (matrix,) = report(directory).json()["matrices"]
+    assert matrix["heading"].endswith("beside sparse") and matrix["rows"][0]["cell"] == "sparse"
+    assert results.join({"study": results.study(directory)}).baselines == ("sparse",)
+
+
 def test_a_study_without_claims_has_no_such_section(two: Writer, report: Report) -> None:
     reported = report(two.finish())
     assert reported.json()["claims"] is None
