@@ -38,6 +38,8 @@ class Joined(NamedTuple):
     """Id of a replication in `study` -> id of the cell that it repeats, under which both are on record"""
     machines: Mapping[str, Mapping[int, int]]
     """Cell id -> seed -> number of different machines on which equal rows were made, where it is more than one"""
+    baselines: tuple[str, ...] = ()
+    """Ids of the cells with which primary claims of the joined studies compare"""
 
     def recorded(self, id: str) -> str:
         """Return the id under which a cell of `study` is on record."""
@@ -108,6 +110,7 @@ def join(studies: Mapping[str, StudyRecord]) -> Joined:
     by_record: dict[str, list[str]] = {}
     members: dict[str, tuple[str, ...]] = {}
     repeated: dict[str, str] = {}
+    baselines: dict[str, None] = {}
     for name, source in studies.items():
         recorded = _runs(source)
         ids: dict[str, str] = {}
@@ -134,6 +137,7 @@ def join(studies: Mapping[str, StudyRecord]) -> Joined:
                 place = place._replace(reference=ids.get(place.reference, place.reference))
                 rows[id] = rows[id]._replace(cell=replace(rows[id].cell, matrix=place))
         members[name] = tuple(ids.values())
+        baselines |= dict.fromkeys(ids[cell] for cell in (source.claims.baselines if source.claims else ()))
     cells = tuple(row.cell for row in rows.values())
     runs = tuple(replace(member.run, cell=row.cell) for row in rows.values() for member in row.runs.values())
     joined = StudyRecord(" + ".join(studies), Path(), (), cells, runs)
@@ -149,7 +153,7 @@ def join(studies: Mapping[str, StudyRecord]) -> Joined:
         id: {seed: len(member.machines) for seed, member in row.runs.items() if len(member.machines) > 1}
         for id, row in rows.items()
     }
-    return Joined(joined, evaluations, origins, members, repeated, machines)
+    return Joined(joined, evaluations, origins, members, repeated, machines, tuple(baselines))
 
 
 def _runs(source: StudyRecord) -> dict[str, dict[int, _Run]]:

@@ -131,6 +131,13 @@ class ClaimsRecord(NamedTuple):
     """Row, its words joined by a space (`claims.key_of`) -> ids of its cells: one on each task, or for a trend one at
     each value."""
 
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """Return the ids of the cells with which the primary claims compare, those of the first claim first."""
+        baseline_rows = [claim.second for claim in self.content.claims if claim.primary and claim.second is not None]
+        ids = (id for row in baseline_rows for id in self.rows[claims.key_of(row)])
+        return tuple(dict.fromkeys(ids))
+
 
 @dataclass(frozen=True, repr=False)
 class StudyRecord:
@@ -211,25 +218,21 @@ def _study(root: Path) -> StudyRecord:
 
 def _claims(path: Path, listed: Listing, cells: Mapping[str, CellRecord]) -> ClaimsRecord | None:
     """Return the claims of a study. Raise UserError for a claims.json that is not the one that the study ran with, and
-    for a cell that is not listed or has another suite, task, method or profile than its row."""
+    for a cell that is not listed or has other settings than the words of its row."""
     file = path.with_name(claims.CLAIMS)
     if listed.claims is None:
         return None
+    from guidebench.results import claimed_words  # imports the grammar of commands
+
     record = claims.read(file)
     rows = claims.rows_of(listed.claims, record, str(path))
     for row in record.rows:
-        words = dict(word.partition("=")[::2] for word in (*record.settings, *row))
+        of_row = []
         for cell_id in rows[claims.key_of(row)]:
             if (cell := cells.get(cell_id)) is None:
                 raise UserError(f"{path}: its claims name the cell {cell_id!r}, which is not listed")
-            names = ("suite", "method", "profile") if cell.profile else ("suite", "method")  # planned, not started yet
-            if differing := next(
-                (name for name in names if words.get(name, getattr(cell, name)) != getattr(cell, name)), None
-            ):
-                raise UserError(
-                    f"{path}: the cell {cell_id} of the row {claims.key_of(row)!r} has the {differing} "
-                    f"{getattr(cell, differing)!r}, and the claims have {words[differing]!r}"
-                )
+            of_row.append(cell)
+        claimed_words.check(record, row, of_row, str(path))
     return ClaimsRecord(record, rows)
 
 

@@ -25,12 +25,12 @@ from guidebench.harness.statistics import Array
 EARLY = 0.25
 """Share of a run before which a guide should have answered."""
 ENTROPY = "entropy"
-"""Metric of a stochastic policy over continuous actions: its entropy in nats, for each action dimension in [-1, 1]."""
+"""Metric of a stochastic policy: its entropy in nats; of continuous actions with each dimension in [-1, 1]."""
 
 
 def describe(cell: Cell, run: RunDirectory) -> list[str]:
     """Return what a finished run shows of its guide, in sentences."""
-    lines = [*_answers(cell, run), *_guidance(cell, run), *_entropy(cell, run)]
+    lines = [*_answers(cell, run), *_acting(cell), *_guidance(cell, run), *_entropy(cell, run)]
     return lines or ["The run logs nothing of a guide."]
 
 
@@ -52,6 +52,12 @@ def _answers(cell: Cell, run: RunDirectory) -> Iterator[str]:
         )
 
 
+def _acting(cell: Cell) -> Iterator[str]:
+    """Yield that models act in evaluations alone, where nothing is learnt from them."""
+    if not cell.section("agent").learns and cell.models:
+        yield "Nothing is learnt: models choose or plan the actions of evaluations"
+
+
 def _guidance(cell: Cell, run: RunDirectory) -> Iterator[str]:
     """Yield the mean of each metric by which a part says how much it guides (`Part.guidance`)."""
     meanings: dict[str, str] = {}
@@ -66,9 +72,9 @@ def _entropy(cell: Cell, run: RunDirectory) -> Iterator[str]:
     """Yield how far the policy's entropy moved from that of uniform actions."""
     column = _metrics(run, [ENTROPY]).get(ENTROPY)
     actions = cell_view(cell).actions
-    if column is None or actions.discrete:
+    if column is None:
         return
-    most = math.prod(actions.shape) * math.log(2)
+    most = math.log(actions.count) if actions.count is not None else math.prod(actions.shape) * math.log(2)
     yield f"Entropy of the policy: {column[-1]:.2f} nats at the end, of {most:.2f} for uniform actions"
 
 

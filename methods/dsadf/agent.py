@@ -296,6 +296,7 @@ class DualAgent(RecallingAgent):
         proficient = [sum(p >= self.config.threshold for p in skills) for skills in scores]
         return {
             **metrics, "texts/distinct": self.vectors.met, "texts/failed": self.vectors.failed,
+            "memory/pursued": np.array([pursuit.course.present is not None for pursuit in self._pursuits], np.float64),
             "memory/subgoals": np.array([*map(len, memories)], np.float64),
             "memory/proficient": np.array(proficient, np.float64),
             "memory/unscored": np.array([*map(len, memories)], np.float64) - [*map(len, scores)],

@@ -139,6 +139,10 @@ class DualSystem(Plans, Standard):
     """Numbers in a vector of the text embedder (DSADF, §4.3: Sentence-BERT; ELLM's paraphrase-MiniLM-L3)."""
 
     version: ClassVar[int] = 1
+    guidance: ClassVar[Mapping[str, str]] = MappingProxyType({
+        "memory/pursued": "Share of steps in which a sub-goal of a plan is pursued",
+        "memory/subgoals": "Sub-goals of plans whose attempts were rewarded so far",
+    })  # fmt: skip
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({
         **AgentPart.needs, PLANNER: "chat", REFLECTOR: "chat", PERFORMER: "chat", SCORER: "chat", TEXTS: "embedder",
     })  # fmt: skip

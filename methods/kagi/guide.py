@@ -118,6 +118,8 @@ class WaypointGuide(SparseGuide):
         self.wants_snapshots |= ways.follows
         self._films: list[dict[int, Film]] = [{} for _ in range(rows)]
         """For each seed: first transition -> recorded states of a collected episode whose object is to be followed."""
+        self._dense_share = np.full(rows, np.nan)
+        """Share of each seed's last batch that has the dense reward, [S]."""
         self._untracked = np.zeros(rows, np.int64)
         """Episodes of each seed in which the tracker found the object in no state, [S]."""
 
@@ -352,16 +354,21 @@ class WaypointGuide(SparseGuide):
         if not self._ways.asks:
             return super().shape(batch)
         sparse, dense_rewards = self.sparse(batch), batch.columns[DENSE.name]
-        reward = np.where(np.isnan(dense_rewards), sparse, dense_rewards)
+        has_dense = ~np.isnan(dense_rewards)
         if self._ways.both:
-            reward = np.where(sparse, 1, reward)
+            has_dense &= ~sparse
+        reward = np.where(has_dense, dense_rewards, sparse)
+        self._dense_share[:] = has_dense.mean(1)
         return batch._replace(reward=reward.astype(np.float32))
 
     def metrics(self) -> Metrics:
         """Return the metrics of `SparseGuide`, and the numbers of episodes so far without usable waypoints,
         `guide/failed`, of dataset episodes whose first state is unknown, `guide/unknown`, and, if the object is
-        followed, of episodes in which the tracker never found it, `guide/untracked`."""
+        followed, of episodes in which the tracker never found it, `guide/untracked`; and the share of the last batch
+        that has the waypoints' reward, `guide/dense_share`."""
         counts = {"guide/failed": self._failed, "guide/unknown": self._unknown} if self._ways.asks else {}
+        if self._ways.asks:
+            counts["guide/dense_share"] = self._dense_share
         if self._ways.follows:
             counts["guide/untracked"] = self._untracked
         return {**super().metrics(), **{name: values.astype(float) for name, values in counts.items()}}
@@ -381,6 +388,7 @@ class WaypointGuide(SparseGuide):
             "due": int(self._due[row]),
             "failed": int(self._failed[row]),
             "unknown": int(self._unknown[row]),
+            "dense_share": float(self._dense_share[row]),
         }
 
     def load_state(self, row: int, state: State) -> None:
@@ -392,6 +400,7 @@ class WaypointGuide(SparseGuide):
         self._traced[row] = dict(state["traced"].tolist())
         self._begun[row], self._due[row] = state["begun"], state["due"]
         self._failed[row], self._unknown[row] = state["failed"], state["unknown"]
+        self._dense_share[row] = state.get("dense_share", np.nan)  # a checkpoint of an earlier version lacks it
         if self._ways.follows:
             self._films[row] = {film.first: film for film in map(Film.restored, state["films"])}
             self._untracked[row] = state["untracked"]

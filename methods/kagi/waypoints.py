@@ -112,6 +112,9 @@ class Waypoints(SuccessClassifier):
     object, which a tracker follows (KAGI, §III-B: optional; the mean, and false: choice)."""
 
     version: ClassVar[int] = 1
+    guidance: ClassVar[Mapping[str, str]] = {
+        **SuccessClassifier.guidance, "guide/dense_share": "Share of a batch that has the waypoints' reward",
+    }  # fmt: skip
     needs: ClassVar[Mapping[str, str]] = {
         SEGMENTER: "embedder", WAYPOINTS: "chat", TRACKER: "embedder", **SuccessClassifier.needs
     }  # fmt: skip

@@ -193,6 +193,11 @@ class Lagea(Furl):
     """Task reward of a success; that of any other step is -1 (LaGEA, §3.2: {-1, 1}; FuRL's is 0)."""
 
     version: ClassVar[int] = 1
+    guidance: ClassVar[Mapping[str, str]] = {
+        "guide/reward": "Reward of goal and feedback in the last batch, before its weight rho",
+        "guide/rho": "Weight rho of that reward",
+        "guide/alpha": "Share of the feedback in that reward",
+    }
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder", "text_embedder": "embedder", "feedback": "chat"}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "scripted": {"embedder": "scripted", "text_embedder": "scripted", "feedback": "scripted"},

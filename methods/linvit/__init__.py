@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 PRIOR = "prior"
 """The role of the chat, and the name of the part of an observation that holds its probabilities of the actions."""
+MOVED = "prior/moved"
+"""Metric of the learner: the share of its policy's probability that the prior moves."""
 CITATION = Path(__file__).with_name("linvit.bib")
 
 
@@ -122,6 +124,7 @@ class PriorDqn(DuelingDqn):
 
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = CITATION
+    guidance: ClassVar[Mapping[str, str]] = {MOVED: "Share of the policy's probability that the prior moves"}
     tuned_as: ClassVar[str] = "dueling_dqn"
 
     def __post_init__(self) -> None:

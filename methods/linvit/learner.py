@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from guidebench.baselines.learners.dueling_dqn.learner import DuelingDqnLearner
 from guidebench.baselines.parameters import SeedBlock
 from guidebench.baselines.tensors import ObservationTensors
 from guidebench.harness.interfaces import Array
-from guidebench.methods.linvit import PRIOR, PriorDqn
+from guidebench.methods.linvit import MOVED, PRIOR, PriorDqn
 
 
 def tilted(values: Tensor, prior: Tensor, temperature: float) -> Tensor:
@@ -57,6 +57,17 @@ class PriorDqnLearner(DuelingDqnLearner):
         scores = tilted(q_values, observation[PRIOR], self.config.temperature)
         value = soft_value(scores, self.config.temperature)
         return value, value
+
+    @torch.no_grad()
+    def measures(self, values: Tensor, observation: ObservationTensors) -> Mapping[str, Tensor]:
+        """Return the policy's `entropy` in nats, and `prior/moved`, the total variation of the policy from that of a
+        uniform prior in [0, 1]: the share of its probability that the prior moves. Both are means over the batch."""
+        assert not isinstance(observation, Tensor)
+        admitted, temperature = self.admitted(values, observation), self.config.temperature
+        chances = torch.softmax(tilted(admitted, observation[PRIOR], temperature) / temperature, -1)
+        moved = chances - torch.softmax(admitted / temperature, -1)
+        entropy = torch.special.entr(chances)
+        return {"entropy": entropy.sum(2).mean(1), MOVED: moved.abs().sum(2).mean(1) / 2}
 
     def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
         """Return actions int64 [n] for observations [n, …] of the seed rows `rows`: drawn with the generators `explore`

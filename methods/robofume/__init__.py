@@ -49,6 +49,7 @@ class SuccessClassifier(AskingPart):
     """Whether four prompts of other words must all be answered with yes (KAGI, §IV-D: with fewer demonstrations)."""
 
     version: ClassVar[int] = 1
+    guidance: ClassVar[Mapping[str, str]] = {"guide/positives": "States that the classifier rewarded by 1 so far"}
     needs: ClassVar[Mapping[str, str]] = {ROLE: "judge"}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {ROLE: "scripted"}, "oracle": {ROLE: "oracle"}}
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {ROLE: ("judge",)}

@@ -43,6 +43,7 @@ class Tadpole(AskingPart):
     denoises one at a time)."""
 
     version: ClassVar[int] = 1
+    guidance: ClassVar[Mapping[str, str]] = {"guide/reward": "Reward of the diffusion model"}
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"embedder": "scripted"}}
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedder": ("denoise",)}

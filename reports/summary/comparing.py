@@ -16,7 +16,7 @@ from guidebench.reports.summary import comparability, export, matrices, names, r
 from guidebench.reports.summary.comparability import UNMIXED, Mixing, place
 from guidebench.reports.summary.matrices import Line, Matrix
 from guidebench.reports.summary.replication import Replication
-from guidebench.reports.summary.rows import BASELINES, ReportRow, lacking
+from guidebench.reports.summary.rows import ReportRow, lacking
 from guidebench.reports.summary.summaries import Summary
 from guidebench.results import CellRecord, Joined
 
@@ -54,7 +54,7 @@ def compare(
     rows = summaries.evaluated(joined.study, joined.evaluations, notes, reps, named.labels, seed)
     references = [row for row in rows if row.cell.id in stored]
     if not every:
-        references = _baselines(references)
+        references = _baselines(references, joined.baselines)
     tables = []
     obstacles: dict[tuple[str, str], tuple[dict[str, None], dict[str, None]]] = {}
     for reference in references:
@@ -115,13 +115,10 @@ def _replications(rows: Sequence[ReportRow], joined: Joined, compared: Iterable[
     ]
 
 
-def _baselines(rows: Sequence[ReportRow]) -> list[ReportRow]:
-    """Return, for each group of comparable rows, the first baseline, else its first row."""
+def _baselines(rows: Sequence[ReportRow], claimed: Sequence[str]) -> list[ReportRow]:
+    """Return the baseline of each group of comparable rows (`summaries.baseline_of`)."""
     groups = grouped(rows, lambda row: place(row.cell)._replace(method=""))
-    return [
-        next((row for name in BASELINES for row in group if row.cell.method == name), group[0])
-        for group in groups.values()
-    ]
+    return [summaries.baseline_of(group, claimed) for group in groups.values()]
 
 
 def _table(reference: ReportRow, rows: Sequence[ReportRow]) -> Matrix:

@@ -72,7 +72,8 @@ def summarise(
     (`names.brief`)."""
     notes: list[str] = []
     named = named or names.brief(study.cells, notes)
-    rows = compared(evaluated(study, evaluations, notes, reps, named.labels, seed), notes, reps, seed)
+    baselines = study.claims.baselines if study.claims else ()
+    rows = compared(evaluated(study, evaluations, notes, reps, named.labels, seed), notes, reps, seed, baselines)
     groups = [aggregates.fewer(scores, notes) for scores in aggregates.gather(rows, notes)]
     overviews = [overview for scores in groups if (overview := aggregates.overview(scores, reps, seed)) is not None]
     around = (*matrices.matrices(rows), *matrices.beside_baselines(rows, MOST))
@@ -279,13 +280,15 @@ def _listed(steps: Iterable[int]) -> str:
     return ", ".join(numbers) if len(numbers) <= 6 else f"{', '.join(numbers[:3])}, …, {numbers[-1]} ({len(numbers)})"
 
 
-def compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> list[ReportRow]:
+def compared(
+    rows: list[ReportRow], notes: list[str], reps: int, seed: int, claimed: Sequence[str] = ()
+) -> list[ReportRow]:
     """Return rows with their baselines, steps to the baseline's best, and leaders, each within its own place; none
-    leads among more than `MOST` rows. Remarks are added to `notes`."""
+    leads among more than `MOST` rows. Remarks are added to `notes`. `claimed`: as of `baseline_of`."""
     groups = grouped(rows, lambda row: row.place)
     leaders: set[int] = set()
     furthest = {place: max(peer.last for peer in peers) for place, peers in groups.items()}
-    baselines = {place: _baseline(peers) for place, peers in groups.items()}
+    baselines = {place: baseline_of(peers, claimed) for place, peers in groups.items()}
     for place, peers in groups.items():
         if len(peers) > MOST:
             notes.append(
@@ -339,8 +342,12 @@ def _arrival(row: ReportRow, target: float, reps: int, seed: int) -> Survival:
     return statistics.survival(reached, min(reps, statistics.CURVE_REPS), statistics.name_seed(row.label, seed))
 
 
-def _baseline(peers: Sequence[ReportRow]) -> ReportRow:
-    return next((row for name in BASELINES for row in peers if row.cell.method == name), peers[0])
+def baseline_of(peers: Sequence[ReportRow], claimed: Sequence[str] = ()) -> ReportRow:
+    """Return the row beside which comparable rows stand: one with which a primary claim compares, else the first of
+    `BASELINES`, else the first row. `claimed`: ids of the cells with which primary claims compare, in their order."""
+    by_id = {row.cell.id: row for row in peers}
+    by_method = (row for name in BASELINES for row in peers if row.cell.method == name)
+    return next((by_id[id] for id in claimed if id in by_id), None) or next(by_method, peers[0])
 
 
 def _behind(row: ReportRow, furthest: int) -> bool:

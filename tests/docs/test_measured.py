@@ -40,7 +40,8 @@ def study(tmp_path: Path) -> Path:
     clock = {"timings": {seed: [{"step": 100, "seeds": 5, "seconds": 3_600.0}] for seed in claims.seeds}}
     writer.cell("base", curves(claims, 1), steps=100, rows=clock)
     writer.cell("guided", curves(claims, 8), steps=100, **judge)
-    writer.cell("placebo", curves(claims, 1), steps=100, variant="placebo", **judge)
+    placebo = {"method": "vlm_rb", "backend": "placebo", "model": "placebo", "parts": {"judge": "placebo"}}
+    writer.cell("placebo", curves(claims, 1), steps=100, **placebo)
     rows = {key_of(GUIDED): ["guided"], key_of(BASE): ["base"], key_of(PLACEBO): ["placebo"]}
     directory = writer.claim(claims, rows)
     (directory / "README.md").write_text(README)

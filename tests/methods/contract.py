@@ -15,9 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from guidebench import results
+from guidebench.harness.identity import cells
+from guidebench.harness.parts import Part
+from guidebench.harness.records.files import read_json
 from guidebench.reports.sections import EVALUATIONS, sections
 from guidebench.reports.sections import files as report_files
 from tests import programs
@@ -308,11 +312,20 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
     assert first.keys() == second.keys() and len(first) >= 2 * len(EVERY)
     differing = [name for name in first if first[name] != second[name]]
     assert not differing, "a run that was killed, and one that was not and replays its answers, differ"
+    check_guidance(uninterrupted)
     if "{" in row.words and "=scripted" not in row.words:  # models whose answers are recorded, and no others
         spending = results.load(uninterrupted, log="ledger")
         assert spending["questions"].any() and not spending["billed_calls"].any()
     reported(uninterrupted, row.sections.split())
     return killed
+
+
+def check_guidance(study: Path) -> None:
+    """Check that runs log every metric by which their parts say how much models guide."""
+    for path in study.glob("*/*/*/seed-*/metrics.parquet"):
+        cell = cells.recorded(read_json(path.parents[1] / "cell.json"))
+        parts = [part for part in cell.sections.values() if isinstance(part, Part)]
+        assert {name for part in parts for name in part.guidance} <= {*pq.read_schema(path).names}
 
 
 def reported(study: Path, names: list[str]) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from guidebench.harness import registry
+from guidebench.harness.parts import Part
+from guidebench.harness.plan import matrix
 from tests.methods.contract import METHODS, MORE, REHEARSED, check
 
 
@@ -15,6 +17,17 @@ def test_every_method_and_suite_is_in_the_tables() -> None:
     words = " ".join(row.words for row in (*METHODS.values(), *MORE.values())).split()
     assert {*REHEARSED} <= METHODS.keys() | MORE.keys()
     assert {f"suite={name}" for name in registry.names("suite")} <= {*words}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_that_learns_from_models_says_how_much_they_guide(name: str) -> None:
+    """A pilot prints these metrics (`Part.guidance`); `check` shows that they are logged."""
+    weights = ("embedder=transformers", "embedder.model=", "embedder.dtype=")  # the suite has no others at hand
+    words = [word for word in METHODS[name].words.split() if not word.startswith(weights)]
+    typed = {word.partition("=")[0]: word.format_map({"url": "http://localhost"}) for word in words}
+    for cell in matrix.plan([*typed.values()]).cells:
+        guidance = [part.guidance for part in cell.sections.values() if isinstance(part, Part) and part.guidance]
+        assert guidance or not cell.models or not cell.section("agent").learns
 
 
 @pytest.mark.alone

@@ -59,6 +59,8 @@ class Terms(NamedTuple):
     reducible: Tensor | None
     """|Q(s, a) − y| − |Q̄(s, a) − y|, or the same difference of losses, where y uses the maximum of the target network
     Q̄(s′, ·), with or without `double` (VLM-RB, app. E: ReLo); None if not requested."""
+    measures: Mapping[str, Tensor] = MappingProxyType({})
+    """Further metrics, name -> [S], such as the entropy of a stochastic policy; finite wherever the loss is."""
 
 
 class QLearner(BaseLearner, ABC):
@@ -202,6 +204,7 @@ class QLearner(BaseLearner, ABC):
         arguments are given by block. Return S numbers for each name, then S·B TD errors, and then S·B reducible ones if
         they are asked for."""
         losses, means, errors, less = [], [], [], []
+        measures: dict[str, list[Tensor]] = {}
         # a block's gradient is computed before the next block's loss, so that on a CPU its networks stay in the cache
         for block, sample in enumerate(samples):
             terms = self.td_loss(self.online.blocks[block], self.target.blocks[block], sample, kind.reducible)
@@ -212,13 +215,16 @@ class QLearner(BaseLearner, ABC):
             errors.append(terms.td_error.flatten())
             if terms.reducible is not None:
                 less.append(terms.reducible.flatten())
+            for name, measure in terms.measures.items():
+                measures.setdefault(name, []).append(measure)
         for block, more in enumerate(added):
             self.gradient.add(block, more.gradients)
         norm = clip_by_norm(self.gradient.flat, self.config.max_grad_norm)
         self.optimiser.step(self.gradient.flat, np.array(kind.active))
-        names = ("loss", "q_mean", "grad_norm", *(["q_added"] if added else []))
+        names = ("loss", "q_mean", "grad_norm", *(["q_added"] if added else []), *measures)
+        measured = [measure for of_blocks in measures.values() for measure in of_blocks]
         # one array, so that the GPU is synchronised once
-        numbers = torch.cat([*losses, *means, norm, *(more.value for more in added), *errors, *less])
+        numbers = torch.cat([*losses, *means, norm, *(more.value for more in added), *measured, *errors, *less])
         return UpdateStatistics(names, numbers)
 
     def update_added(self, batch: Batch, active: Array, losses: Sequence[Loss]) -> Metrics:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from guidebench.harness.statistics import Sample, p_value
-from guidebench.harness.statistics.pilots import (
-    POWER,
-    Candidate,
-    Design,
-    PilotScores,
-    candidates,
-    deviation_bound,
-)
+from guidebench.harness.claims import LEVELS, Claims, ClaimScore
+from guidebench.harness.run import pilot as pilot_run
+from guidebench.harness.run.pilot import SEEDS, Level, PilotPlan, Recommendation
+from guidebench.harness.statistics import Sample
+from guidebench.harness.statistics.pilots import POWER, Design, PilotScores, candidates, deviation_bound
+from guidebench.harness.statistics.verdicts import ClaimScores, Finding, Pair, Verdict, verdicts
 
 EPISODES = 100
 TRUE_MEANS = (0.05, 0.35, 0.5, 0.65, 0.95)
@@ -97,47 +96,88 @@ def gap(mean: float, effect: float, seeds: int, rng: np.random.Generator) -> flo
     return runs(mean + effect, seeds, rng).value() - runs(mean, seeds, rng).value()
 
 
-def choice(rng: np.random.Generator) -> Candidate | None:
-    """Return the difficulty that a pilot of the baseline recommends."""
-    pilots = []
-    for number, mean in enumerate(TRUE_MEANS):
-        sample = runs(mean, 3, rng)
+class Piloted(PilotPlan):
+    """A pilot whose plans and words, which no score changes, are made once."""
+
+    plan_of = lru_cache(PilotPlan.plan_of)
+    row_words = lru_cache(PilotPlan.row_words)
+
+
+def request() -> Piloted:
+    """Return a pilot of a guided method beside a baseline at five difficulties of a suite."""
+    names = pilot_run.checked_difficulties("minigrid_doorkey", ())[: len(TRUE_MEANS)]
+    assert len(names) == len(TRUE_MEANS)
+    score = ClaimScore("late", "success")
+    return Piloted("minigrid_doorkey", "uer", ("vlm_rb",), names, ("models=scripted",), (), score, hours=20.0)
+
+
+def recommendation(asked: Piloted, rng: np.random.Generator) -> Recommendation | None:
+    """Return what a pilot of the baseline recommends; None if no difficulty lies in the range. The later of equally
+    dear difficulties takes a little longer."""
+    levels = []
+    for number, (name, mean) in enumerate(zip(asked.difficulties, TRUE_MEANS, strict=True)):
+        sample = runs(mean, len(SEEDS), rng)
         error = float(np.sqrt(np.mean(sample.variances)))
-        pilots.append(
-            (str(number), PilotScores(sample.scores[:, 0], error, 1.0, 0.0, (0.0, 1.0), True), 100.0 + number)
-        )
-    return next(iter(candidates(pilots, 0.05, 100)), None)
+        scores = PilotScores(sample.scores[:, 0], error, 1.0, 0.0, (0.0, 1.0), True)
+        levels.append(Level(name, (f"difficulty={name}",), scores, error, 100.0 + number))
+    ranked = candidates([(level.name, level.scores, level.seconds) for level in levels], LEVELS[asked.looks], 100)
+    return pilot_run.recommend(asked, levels, ranked, workers=2) if ranked else None
 
 
-def rejections(delta: float, studies: int) -> int:
-    """Return how many of so many studies on fresh seeds reject: choose by a pilot, then test."""
-    rejected = number = seed = 0
-    while number < studies:
-        rng = np.random.default_rng((seed, round(100 * delta)))
-        chosen, seed = choice(rng), seed + 1
-        if chosen is None or not np.isfinite(chosen.seeds):
-            continue
-        mean, seeds = TRUE_MEANS[int(chosen.name)], int(chosen.seeds)
-        number += 1
-        rejected += p_value(runs(mean + delta, seeds, rng), runs(mean, seeds, rng)) <= 0.05
-    return rejected
+def true_mean(asked: Piloted, chosen: Recommendation) -> float:
+    """Return the baseline's true mean at the difficulty that a pilot recommends."""
+    return TRUE_MEANS[asked.difficulties.index(chosen.difficulty)]
+
+
+def verdict_of(claims: Claims, mean: float, effect: float) -> Verdict:
+    """Return the verdict on a study's one claim, whose methods' true means are `effect` apart, on the seeds that follow
+    from the claims."""
+    first, second = (
+        runs(level, claims.n, np.random.default_rng((*claims.seeds, side)))
+        for side, level in enumerate((mean + effect, mean))
+    )
+    (claim,) = claims.claims
+    sign = 1 if claim.direction == "higher" else -1
+    (verdict,) = verdicts(
+        [ClaimScores(Pair(first, second), sign, claim.primary, (-1.0, 1.0))], claims.level, claims.delta
+    )
+    assert verdict is not None
+    return verdict
+
+
+def findings(is_null: bool, studies: int) -> Counter[Finding]:
+    """Return finding -> number of studies: choose by a pilot, then test its claims on fresh seeds. The methods differ
+    by the δ of the claims, or not at all if `is_null`."""
+    counts: Counter[Finding] = Counter()
+    asked, number = request(), 0
+    while counts.total() < studies:
+        chosen, number = recommendation(asked, np.random.default_rng((number, is_null))), number + 1
+        if chosen is not None and chosen.claims is not None:
+            claims = chosen.claims
+            counts[verdict_of(claims, true_mean(asked, chosen), 0.0 if is_null else claims.delta).finding] += 1
+    return counts
 
 
 def test_choosing_by_the_pilot_keeps_the_error_of_a_true_null() -> None:
-    assert rejections(0.0, 1_000) <= 62  # of 1,000 at 5 %, exceeded by chance in 4 % of simulations
+    counts = findings(is_null=True, studies=1_000)
+    shown = counts["shown"] + counts["shown, against the direction expected"]
+    assert shown <= 62  # of 1,000 at 5 %, exceeded by chance in 4 % of simulations
+    assert shown + counts["not shown"] + counts["no difference of δ"] == 1_000
 
 
-def test_choosing_by_the_pilot_finds_the_difference_that_it_counts_seeds_for() -> None:
-    assert rejections(0.2, 400) >= 0.75 * 400
+def test_choosing_by_the_pilot_finds_the_difference_that_its_claims_state() -> None:
+    assert findings(is_null=False, studies=400)["shown"] >= 0.75 * 400
 
 
 def test_choosing_by_the_largest_difference_of_a_pilot_inflates_it() -> None:
     effect, by_difference, by_baseline = 0.05, [], []
+    asked = request()
     for seed in range(400):
         rng = np.random.default_rng(seed)
-        by_difference.append(max(gap(mean, effect, 3, rng) for mean in TRUE_MEANS[1:4]))
-        chosen = choice(rng)
-        if chosen is not None:
-            by_baseline.append(gap(TRUE_MEANS[int(chosen.name)], effect, 5, rng))
+        by_difference.append(max(gap(mean, effect, len(SEEDS), rng) for mean in TRUE_MEANS[1:4]))
+        chosen = recommendation(asked, rng)
+        if chosen is not None and chosen.claims is not None:
+            verdict = verdict_of(chosen.claims, true_mean(asked, chosen), effect)
+            by_baseline.append(float(verdict.contrast.difference.estimate))
     assert np.mean(by_difference) > 1.6 * effect
     assert abs(np.mean(by_baseline) - effect) < 0.015

@@ -208,6 +208,7 @@ def test_rewards_begin_when_the_waypoints_are_there_and_cover_what_came_before(t
     world.play(50)
     world.play(65, ended=True, success=True)
     assert world.rewards("", [0, 1, 2, 3]) == [OFF, ON, AT, 1]  # 25 and 15 pixels off, there, and success
+    assert world.metric("dense_share") == [0.75, 0], "only the first seed's waypoints are there"
     assert world.rewards("", [0, 1, 2, 3], row=1) == [0, 0, 0, 1]
     assert world.returns == [("", row, [0, 1, 2, 3], world.rewards("", [0, 1, 2, 3], row)) for row in (0, 1)]
     world.lead(world.questions[1])  # the second seed's episode has ended

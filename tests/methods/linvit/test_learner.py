@@ -6,7 +6,7 @@ import torch
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Batch, Observations
-from guidebench.methods.linvit import PriorDqn
+from guidebench.methods.linvit import MOVED, PriorDqn
 from guidebench.methods.linvit.learner import PriorDqnLearner, drawn, policy, soft_value, tilted
 from tests.baselines.learners.conftest import VECTOR, make, terms
 from tests.cell_views import cell_view
@@ -58,6 +58,19 @@ def test_extremes_stay_finite_and_an_action_without_probability_has_no_part_and_
 def test_a_number_draws_an_action_by_its_probability_and_never_one_without() -> None:
     chances = np.array([0, 0.25, 0, 0.75, 0])
     assert [drawn(chances, number) for number in (0, 0.2499, 0.25, 0.9999999999999999)] == [1, 1, 3, 3]
+
+
+def test_the_policy_s_entropy_and_what_the_prior_moves_of_it_are_logged() -> None:
+    """Q = (0, ln 3) and π = (¾, ¼) give the policy (½, ½), and a uniform prior gives (¼, ¾): a quarter is moved. An
+    uniform prior moves nothing of the entropy ¼ ln 4 + ¾ ln 4/3; a prior without the second action leaves none."""
+    priors = torch.tensor([[[0.75, 0.25], [0.5, 0.5], [1.0, 0.0]]])
+    values = torch.tensor([0, LN3], dtype=torch.float32).expand(1, 3, 2)
+    learner = by_hand()
+    for index, (entropy, moved) in enumerate([(np.log(2), 0.25), (np.log(4) - 0.75 * LN3, 0), (0, 0.75)]):
+        sees = {"x": torch.zeros(1, 1, 2), "prior": priors[:, [index]]}
+        measures = learner.measures(values[:, [index]], sees)
+        assert measures["entropy"].tolist() == pytest.approx([entropy], abs=1e-6)
+        assert measures[MOVED].tolist() == pytest.approx([moved], abs=1e-6)
 
 
 def test_the_target_is_the_soft_value_after_m_steps() -> None:

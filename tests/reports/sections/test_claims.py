@@ -44,7 +44,8 @@ def write(writer: Writer, claims: Claims = CLAIMS, runs: int | None = None, plac
     scripted = {"method": "vlm_rb", "backend": "scripted", "model": "sprite", "parts": {"judge": "sprite"}}
     writer.cell("guided", curves(claims, 6, runs), steps=400, planned=claims.seeds, **scripted, **more)
     writer.cell("base", curves(claims, 1, runs), steps=400, planned=claims.seeds)
-    writer.cell("placebo", curves(claims, placebo, runs), steps=400, variant="p", planned=claims.seeds, **scripted)
+    answers = scripted | {"backend": "placebo", "model": "placebo", "parts": {"judge": "placebo"}}
+    writer.cell("placebo", curves(claims, placebo, runs), steps=400, variant="p", planned=claims.seeds, **answers)
     names = {key_of(GUIDED): ["guided"], key_of(BASE): ["base"], key_of(PLACEBO): ["placebo"]}
     return writer.claim(claims, {key_of(row): names.get(key_of(row), [row[0]]) for row in claims.rows})
 
@@ -169,6 +170,20 @@ def test_a_trend_is_tested_over_the_values_of_its_setting(writer: Writer, report
     assert claims_json["verdict"]["finding"] == "shown"
 
 
+def test_rows_stand_beside_the_baseline_of_the_primary_claim(writer: Writer, report: Report) -> None:
+    """It is neither the first row nor one of the usual baselines."""
+    base = ("method=sparse",)
+    claims = replace(CLAIMS, claims=(Claim(("method=per",), GUIDED, None, "late success", "higher", False),
+                                     Claim(GUIDED, base, None, "late success", "higher", True)))  # fmt: skip
+    for name, level in (("per", 3), ("vlm_rb", 6), ("sparse", 1)):
+        writer.cell(name, curves(claims, level), steps=400, method=name)
+    rows = {key_of(row): [row[0].partition("=")[2]] for row in claims.rows}
+    directory = writer.claim(claims, rows)
+    (matrix,) = report(directory).json()["matrices"]
+    assert matrix["heading"].endswith("beside sparse") and matrix["rows"][0]["cell"] == "sparse"
+    assert results.join({"study": results.study(directory)}).baselines == ("sparse",)
+
+
 def test_a_study_without_claims_has_no_such_section(two: Writer, report: Report) -> None:
     reported = report(two.finish())
     assert reported.json()["claims"] is None
@@ -196,5 +211,5 @@ def test_a_score_of_the_task_is_claimed_by_its_name_or_as_score(writer: Writer, 
 
 def test_a_cell_of_another_method_than_its_row_is_refused(writer: Writer) -> None:
     write(writer, CLAIMS)
-    with pytest.raises(UserError, match="has the method 'uer', and the claims have 'vlm_rb'"):
+    with pytest.raises(UserError, match="has method=uer, and the claims have method=vlm_rb"):
         results.study(writer.claim(CLAIMS, {key_of(row): ["base"] for row in CLAIMS.rows}))
