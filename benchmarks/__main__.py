@@ -40,6 +40,7 @@ WITHOUT_PEERS = (
     "bin_sorting_steps",
     "frames",
     "statistics",
+    "seeds_needed",
     "report",
     "watch",
     "trackers",
@@ -78,6 +79,7 @@ SMALL = {
     "bin_sorting_steps": ["--rounds", "1", "--steps", "40"],
     "frames": ["--rounds", "1", "--size", "48", "--moments", "2"],
     "statistics": ["--reps", "200", "--rliable-reps", "2", "2", "2", "--points", "2"],
+    "seeds_needed": ["--rows", "2", "--seeds", "3"],
     "report": ["--methods", "2", "--tasks", "1", "--seeds", "2", "--evaluations", "3", "--repeats", "1"],
     "trackers": ["--rounds", "1", "--start", "120", "--turn", "30", "--every", "15", "task=5x5", "profile=smoke"],
     "env_workers": [

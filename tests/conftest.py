@@ -212,9 +212,9 @@ def unsynced() -> Iterator[None]:
 def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let estimates rest on operation counts alone, so that no test but those of timing waits for updates to be
     timed."""
-    from guidebench.harness.run import estimates
+    from guidebench.harness.run.estimates import jobs
 
-    monkeypatch.setattr(estimates, "SECONDS", 0.0)
+    monkeypatch.setattr(jobs, "SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from guidebench.baselines.sum_tree import MaxSumTree
 from guidebench.harness import registry, settings
 from guidebench.harness.models import backends
 from guidebench.harness.plan import matrix
-from guidebench.harness.run import estimates
+from guidebench.harness.run.estimates import jobs
 
 os.fsync = lambda handle: None  # type: ignore[assignment]
-estimates.SECONDS = 0.0
+jobs.SECONDS = 0.0
 matrix.plan(["suite=classic", "task=CartPole-v1", "method=uer", "profile=smoke"])
 os.environ["HF_HUB_OFFLINE"] = "1"
 logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)

@@ -30,8 +30,8 @@ SEED = 0
 """Seed of the drawn relabellings: the same data have the same p."""
 ROUNDING = 1e-9
 """Share of the range of the scores below which differences count as equal."""
-_SUMS = 1 << 22
-"""Most sums in memory at once."""
+_SUMS = (1 << 16) - 1
+"""Most sums that are computed at once: they stay in the processor's cache, and their counts fit 16 bits."""
 _STEPS, _HALVINGS = 32, 30
 """Shifts among which the outermost that is not rejected is searched, and halvings of the step beyond it."""
 _WIDEST = 2.5
@@ -110,7 +110,9 @@ def p_of_means(first: Array, second: Array) -> Array:
     beyond = np.zeros(pooled.shape[1], int)
     first_sets = np.ascontiguousarray(first_sets.T, float)
     for start in range(0, len(first_sets), size := max(1, _SUMS // pooled.shape[1])):
-        beyond += np.count_nonzero(np.abs(first_sets[start : start + size] @ pooled) >= allowed, axis=0)
+        sums = first_sets[start : start + size] @ pooled
+        are_beyond = np.abs(sums, out=sums) >= allowed
+        beyond += np.add.reduce(are_beyond.view(np.uint8), axis=0, dtype=np.uint16)  # faster than `count_nonzero`
     return beyond / len(first_sets)
 
 

@@ -12,6 +12,7 @@ study; a sum over tasks makes it close.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -34,6 +35,9 @@ _GAPS = 1 << 19
 _SCREENED, _HOPELESS = 400, 0.65
 """Studies tested first, and the share of them below which the others cannot bring the whole to `POWER`: seven standard
 errors."""
+_NUMBERS = 50_000
+"""Most numbers of an array in between: memory for larger ones is returned to the system and cleared again each time,
+which takes longer than to compute with them."""
 
 
 def seeds_needed(first: Array, second: Array, level: float = LEVEL) -> float:
@@ -111,15 +115,17 @@ def normal_power(first: Array, second: Array, level: float = LEVEL) -> Array:
     from scipy import stats
 
     runs = np.arange(1, len(first) + 1)[:, None, None]
-    sums = first.cumsum(axis=0), second.cumsum(axis=0)
-    squares = (first**2 + second**2).cumsum(axis=0)
-    within = np.maximum(squares - (sums[0] + sums[1]) ** 2 / (2 * runs), 0.0)  # about the mean of both sides together
-    variance = (within / (2 * runs - 1) * 2 / runs).sum(axis=1)
-    gaps = ((sums[0] - sums[1]) / runs).sum(axis=1)
     room = permutation.ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max())) ** 2
-    shares = np.mean(gaps**2 > float(stats.norm.isf((1 - level) / 2)) ** 2 * variance + room, axis=1)
-    shares[0] = 0.0
-    return np.asarray(shares)
+    rejected = np.zeros(len(first), int)
+    for ours, theirs in _blocks(first, second):
+        sums = _cumulative(ours), _cumulative(theirs)
+        squares = _cumulative(ours**2 + theirs**2)
+        within = np.maximum(squares - (sums[0] + sums[1]) ** 2 / (2 * runs), 0.0)  # about the mean of both sides
+        variance = (within / (2 * runs - 1) * 2 / runs).sum(axis=1)
+        gaps = ((sums[0] - sums[1]) / runs).sum(axis=1)
+        far = gaps**2 > float(stats.norm.isf((1 - level) / 2)) ** 2 * variance + room
+        rejected += np.count_nonzero(far, axis=1)
+    return np.where(runs[:, 0, 0] > 1, rejected / first.shape[-1], 0.0)
 
 
 def _resampled(first: Array, second: Array) -> tuple[Array, Array]:
@@ -150,16 +156,34 @@ def t_test_power(first: Array, second: Array, level: float = LEVEL) -> Array:
     """Return the share of studies, [seeds], whose first 1, 2, … seeds a side differ by Student's t test; scores [seeds,
     studies]. 0 with one seed."""
     runs = np.arange(1, len(first) + 1)[:, None]
-    sums = first.cumsum(axis=0), second.cumsum(axis=0)
-    squares = (first**2).cumsum(axis=0) + (second**2).cumsum(axis=0)
-    within = squares - (sums[0] ** 2 + sums[1] ** 2) / runs  # of both sides, about their means
-    gaps = (sums[0] - sums[1]) / runs
     rounding = permutation.ROUNDING * np.maximum(np.abs(first).max(), np.abs(second).max()) ** 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = _quantiles(len(first), level)[:, None] ** 2 * np.maximum(within, 0) / (runs * (runs - 1))
-    shares = np.mean(gaps**2 > error + rounding, axis=1)
-    shares[0] = 0.0
-    return np.asarray(shares)
+    rejected = np.zeros(len(first), int)
+    for ours, theirs in _blocks(first, second):
+        sums = _cumulative(ours), _cumulative(theirs)
+        squares = _cumulative(ours**2) + _cumulative(theirs**2)
+        within = squares - (sums[0] ** 2 + sums[1] ** 2) / runs  # of both sides, about their means
+        gaps = (sums[0] - sums[1]) / runs
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = _quantiles(len(first), level)[:, None] ** 2 * np.maximum(within, 0) / (runs * (runs - 1))
+        rejected += np.count_nonzero(gaps**2 > error + rounding, axis=1)
+    return np.where(runs[:, 0] > 1, rejected / first.shape[-1], 0.0)
+
+
+def _blocks(first: Array, second: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the scores of as many studies, the last axis, as arrays of `_NUMBERS` hold."""
+    studies = max(1, _NUMBERS // first[..., 0].size)
+    for start in range(0, first.shape[-1], studies):
+        yield first[..., start : start + studies], second[..., start : start + studies]
+
+
+def _cumulative(scores: Array) -> Array:
+    """Return the sums of the first 1, 2, … seeds; scores [seeds, …]. The bits are those of `numpy.cumsum`, which takes
+    seven times as long along an axis that is not the last."""
+    sums = np.empty_like(scores)
+    total = sums[0] = scores[0]
+    for seed in range(1, len(scores)):
+        total = np.add(total, scores[seed], out=sums[seed])
+    return sums
 
 
 @lru_cache(maxsize=8)

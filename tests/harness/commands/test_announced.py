@@ -133,7 +133,7 @@ def test_a_study_says_before_it_begins_what_it_will_do(
         cli.main(["run", *words, "training.steps=1e6", f"output={tmp_path / 'study'}"])
     size, calls, most, hours = capsys.readouterr().out.splitlines()
     assert size.endswith(f"in {tmp_path / 'study'}: 1 cell × 2 seeds (0,1)")
-    # test_estimates.py: 31,250 clips and 212.50 USD a seed
+    # test_usage.py: 31,250 clips and 212.50 USD a seed
     assert calls.startswith("gpt-4o is asked at least 62,500 clips (2,000,000 frames, 425.00 USD by the prices known)")
     assert most.startswith("  and at most about ")
     assert hours.startswith("about ") and hours.endswith("estimated by operation counts alone")

@@ -22,6 +22,7 @@ from guidebench.harness.plan import matrix, variations
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import estimates, stages, study
+from guidebench.harness.run.estimates import hours
 from guidebench.harness.run.worker import work
 from guidebench.reports.summary import comparability
 from tests import programs
@@ -272,8 +273,8 @@ def test_a_stage_that_was_trained_anew_is_refused_for_runs_that_began_before(don
 def test_an_estimate_counts_that_a_run_waits_for_its_stage() -> None:
     costs = [estimates.Cost(3600.0, 0.0, "timed"), estimates.Cost(3600.0, 0.0, "timed")]
     plain = {"timed": 1.0}
-    assert estimates._scheduled(costs, [None, None], 1, 2, plain) < estimates._scheduled(costs, [None, 0], 1, 2, plain)
-    assert estimates._scheduled(costs, [None, 0], 1, 1, plain) == pytest.approx(7200.0)
+    assert hours._scheduled(costs, [None, None], 1, 2, plain) < hours._scheduled(costs, [None, 0], 1, 2, plain)
+    assert hours._scheduled(costs, [None, 0], 1, 1, plain) == pytest.approx(7200.0)
 
 
 def run_bytes(directory: Path) -> dict[str, bytes]:

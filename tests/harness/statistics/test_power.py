@@ -50,6 +50,24 @@ def test_the_power_of_the_t_test_is_that_of_each_study() -> None:
     assert power.t_test_power(first, second)[0] == 0
 
 
+def test_shares_do_not_depend_on_how_many_studies_are_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cumulative sums have the bits of NumPy's, and sets of relabellings are counted in parts."""
+    first, second = power._resampled(np.array([0.3, 1.1, 2.7]), np.array([0.2, 0.4, 0.9, 1.6]))
+    assert np.array_equal(power._cumulative(first), first.cumsum(axis=0))
+    by_task = [side.reshape(100, 2, 1000) for side in (first, second)]
+
+    def shares() -> list[Array]:
+        parts = power.t_test_power(first, second), power.normal_power(*by_task)
+        return [*parts, permutation.p_of_means(first[:5], second[:5])]
+
+    by_default = shares()
+    for numbers, sums in ((1 << 30, 1 << 30), (700, 2_000 * 7)):
+        monkeypatch.setattr(power, "_NUMBERS", numbers)
+        monkeypatch.setattr(permutation, "_SUMS", sums)
+        assert all(map(np.array_equal, by_default, shares()))
+    assert 0 < by_default[0][40] < 1 and 0 < by_default[1][10] < 1 and len(np.unique(by_default[2])) > 50
+
+
 def scattered_scores(seed: int, tasks: int, gap: float) -> Array:
     return np.random.default_rng(seed).normal(gap, 1, (6, tasks))
 
