@@ -216,7 +216,7 @@ class OfflineOnlineAgent(GuidedAgent):
             for experience, count in sources
             if count
         ]
-        batch = joined([sample.shaped(self.guide.shape) for _, sample in samples])
+        batch = joined([_marked(sample.shaped(self.guide.shape), stream is self.offline) for stream, sample in samples])
         reducible = self.offline.wants_reducible
         update = self.learn_from(self.learner, batch, self.active, ctx.step, reducible)
         start = 0
@@ -226,6 +226,11 @@ class OfflineOnlineAgent(GuidedAgent):
         stored = {"collected": self.experience.stored.astype(np.float64)}
         metrics = {**self.offline.metrics(ctx.step), **self.experience.metrics(ctx.step), **self.guide.metrics()}
         return {**update.metrics, **stored, **metrics}
+
+
+def _marked(batch: Batch, from_dataset: bool) -> Batch:
+    """Return a batch that says of each transition whether it is one of the dataset."""
+    return batch._replace(from_dataset=np.full(batch.reward.shape, from_dataset))
 
 
 def joined(batches: list[Batch]) -> Batch:
@@ -313,6 +318,10 @@ register.method("cal_ql")(
             "phases=offline_only": {"agent.offline_share": 1.0},
             "mixing=online_alone": {"agent.mixing": 0.0},
             "reward=sparse": {"suite.reward": "sparse"},
+            "cloning=none": {"learner.bc_weight": 0.0},
+            "observations=raw": {"agent.normalise": False},
+            "failures=30": {"dataset.bin_sorting.failures": cite(30, "KAGI, §IV-B")},
+            "discount=0.9": {"learner.discount": 0.9},
             **DEMONSTRATIONS,
         },
         citation=CalQl.citation,

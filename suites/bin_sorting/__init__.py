@@ -195,7 +195,10 @@ class BinSorting(SuitePart):
             "learner.cal_ql.alpha_lr": cite(1e-3, FEWER),
             "learner.cal_ql.target_rate": cite(0.02, FEWER),
             "learner.cal_ql.alpha": cite(0.05, f"{FEWER}: from 1 the policy is uniform for thousands of steps"),
-            "learner.cal_ql.discount": cite(0.9, f"{FEWER}: the value of staying at the place is 10, not 100"),
+            "learner.cal_ql.discount": cite(
+                0.97, f"{FEWER}: staying at the place is worth 33, not 100; at .9 freezing on the way pays under waypoints"
+            ),
+            "learner.cal_ql.bc_weight": cite(4.0, f"{FEWER}: 30 at values of about 7 learnt with the arm homed"),
             "learner.cal_ql.layer_norm": cite(
                 True, f"{FEWER}: after 8,000 offline steps 8 of 20 episodes, without 2 of 10"
             ),
