@@ -574,6 +574,9 @@ class Batch(NamedTuple):
     """Number m of environment steps from `observation` to `next_observation`, int64 [S, B], if the learner has an
     `n_step`: `reward` is then a discounted sum of m rewards, and the value of `next_observation` counts γ^m. None if
     every m is 1."""
+    from_dataset: Array | None = None
+    """Whether a transition is one of a dataset or of demonstrations, bool [S, B]; else the run collected it. None where
+    an agent has one store for both."""
 
 
 class Tensors(NamedTuple):

@@ -13,7 +13,7 @@ from guidebench.harness.errors import unknown
 from guidebench.harness.interfaces import Actions, Array, Drawer, Observations, ReadsPrompts, Task
 from guidebench.harness.parts import CellView, DatasetPart, ModelPart, SuitePart
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite, cited
+from guidebench.harness.settings import Bounds, Later, Transport, Unit, check_settings, cite, cited
 from guidebench.suites.bin_sorting.words import COLOURS, PLACES
 from guidebench.suites.mujoco.looks import Looks
 
@@ -97,6 +97,9 @@ class BinSortingData(DatasetPart):
     others: Annotated[int, Bounds(0), Unit("episodes")] = 200
     """Successful episodes of `other`, which stand for those of other pick-and-place tasks, the same in all settings
     (KAGI, §IV-B)."""
+    tail: Annotated[int | None, Bounds(1), Unit("steps"), Later] = None
+    """Steps of a successful episode after the first one from which it stays solved; null keeps an episode of full
+    length (choice: null, as published; 60 % of its steps then follow success)."""
     grip: Annotated[float, Bounds(0.51, 1)] = 0.7
     """Size of the gripper's action, which opens or closes above .5. At 1 the mean of a policy with a tanh would have to
     be infinite, and a learner that once opens hardly learns to close (the policies of RoboFuME's simulator: .7)."""
@@ -179,6 +182,9 @@ class BinSorting(SuitePart):
             "suite.start": cite("grasped", f"{QUICK}; the easier task"),
             "training.steps": cite(16_000, QUICK),
             "evaluation.every": cite(4_000, QUICK),
+            "dataset.bin_sorting.demonstrations": cite(50, f"{QUICK}: cloning stays below .5"),
+            "dataset.bin_sorting.failures": cite(0, "quick profile: cloning, which cannot tell them apart, learns them"),
+            "dataset.bin_sorting.tail": cite(8, "quick profile: else 60 % of the data are idle; without, no release"),
             "learner.bc.hidden": cite((128, 128), QUICK),
             "learner.bc.batch_size": cite(64, QUICK),
             "learner.cal_ql.hidden": cite((128, 128), QUICK),
@@ -189,7 +195,10 @@ class BinSorting(SuitePart):
             "learner.cal_ql.alpha_lr": cite(1e-3, FEWER),
             "learner.cal_ql.target_rate": cite(0.02, FEWER),
             "learner.cal_ql.alpha": cite(0.05, f"{FEWER}: from 1 the policy is uniform for thousands of steps"),
-            "learner.cal_ql.discount": cite(0.9, f"{FEWER}: the value of staying at the place is 10, not 100"),
+            "learner.cal_ql.discount": cite(
+                0.97, f"{FEWER}: staying at the place is worth 33, not 100; at .9 freezing on the way pays under waypoints"
+            ),
+            "learner.cal_ql.bc_weight": cite(4.0, f"{FEWER}: 30 at values of about 7 learnt with the arm homed"),
             "learner.cal_ql.layer_norm": cite(
                 True, f"{FEWER}: after 8,000 offline steps 8 of 20 episodes, without 2 of 10"
             ),

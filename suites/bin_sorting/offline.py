@@ -28,7 +28,7 @@ def gather(data: BinSortingData, suite: BinSorting) -> list[Trajectory]:
     episodes = []
     for group, name in enumerate(tasks):
         count = data.others if name == "other" else data.demonstrations
-        episodes += _first(count, f"demonstrations of {name}", _demonstrations(tasks[name], name, group, data.grip))
+        episodes += _first(count, f"demonstrations of {name}", _demonstrations(tasks[name], name, group, data))
     failures = _failures(tasks, len(tasks), data.grip)
     others = len(episodes) - data.others
     return [*episodes[:others], *_first(data.failures, "failures", failures), *episodes[others:]]
@@ -51,11 +51,26 @@ def _first(count: int, description: str, attempts: Iterator[Trajectory | None]) 
     return episodes
 
 
-def _demonstrations(task: Any, name: str, group: int, grip: float) -> Iterator[Trajectory | None]:
+def _demonstrations(task: Any, name: str, group: int, data: BinSortingData) -> Iterator[Trajectory | None]:
     """Yield attempts: an episode that ends in success, or None."""
     for attempt in range(ATTEMPTS * 10**6):
-        episode = play(task, name, _seed(group, attempt), _acting(task.expert, grip))
-        yield episode if episode.success[-1] else None
+        episode = play(task, name, _seed(group, attempt), _acting(task.expert, data.grip))
+        yield _shortened(episode, data.tail) if episode.success[-1] else None
+
+
+def _shortened(episode: Trajectory, tail: int | None) -> Trajectory:
+    """Return a solved episode up to `tail` steps after the first step from which it stays solved, as one that a time
+    limit ended; null: all of it."""
+    solved = int(np.flatnonzero(~episode.success)[-1]) + 1 if not episode.success.all() else 0
+    if tail is None or (length := solved + 1 + tail) >= episode.length:
+        return episode
+    steps = {
+        name: values[:length].copy()
+        for name, values in episode._asdict().items()
+        if isinstance(values, np.ndarray) and name != "opening"
+    }
+    steps["truncated"][-1] = True
+    return episode._replace(**steps)
 
 
 def _failures(tasks: Any, group: int, grip: float) -> Iterator[Trajectory | None]:

@@ -37,6 +37,14 @@ PART = 0.03
 TOWARDS = {"near": (-1.0, 0.0), "far": (1.0, 0.0), "left": (0.0, 1.0), "right": (0.0, -1.0)}
 LAID = 0.03
 """Blocks that a layout puts into a bin are at most this far from its centre along each axis, metres."""
+STAGES = ("reach", "grasp", "carry", "release")
+"""Stages of an episode that has not succeeded: on the way to the block, at it, holding it, and holding it over its
+place."""
+AT_BLOCK = 0.03
+"""Horizontal distance between tip and block up to which the gripper is at the block, metres."""
+STILL, HOVER = 0.005, 8
+"""Largest motion of the tip in a step in which it counts as still, metres, and the number of such steps in a row, in one
+stage, from which it hovers (choice: an action of .05; the scripted policy is still for at most half as long)."""
 BESIDE = np.array([0.275, 0.0])
 """Place between the tray and the arm, where a scripted policy drops a block."""
 
@@ -82,6 +90,8 @@ class BinTask:
         self._ever = np.zeros(len(EVENTS), bool)
         self._events = np.zeros(len(EVENTS), bool)
         self._last = np.zeros(len(EVENTS), bool)
+        self._stage, self._still = "", 0
+        self._hovered = np.zeros(len(STAGES), bool)
         return self._observation()
 
     def _rebuild(self) -> None:
@@ -148,14 +158,36 @@ class BinTask:
             raise UserError(f"an action of shape {list(action.shape)} was given to bin_sorting; expected [7]")
         if self._settings.displaced and not self._elapsed:
             self._displace()
+        tip = self._world.tip.copy()
         self._world.advance(np.clip(action, -1, 1))
         self._elapsed += 1
         now = np.array([self._lifted(), self._brought(), self._success()])
+        self._note_hovering(float(np.linalg.norm(self._world.tip - tip)))
         self._events, self._last, self._ever = now & ~self._last, now, self._ever | now
         success = bool(now[2])
         over = self._elapsed >= self.max_steps
         terminated = success and self._settings.terminate
         return Step(self._observation(), float(success), terminated, over, success)
+
+    def _note_hovering(self, moved: float) -> None:
+        """Count a step in which the tip moved so far, metres, and note the stage in which it hovers."""
+        stage = self._stage_now()
+        self._still = (self._still if stage == self._stage else 0) + 1 if moved < STILL else 0
+        self._stage = stage
+        if stage and self._still >= HOVER:
+            self._hovered[STAGES.index(stage)] = True
+
+    def _stage_now(self) -> str:
+        """Return the stage, one of `STAGES`, or "" once the block lies at its place."""
+        if self._success():
+            return ""
+        x, y, _ = block = self._world.poses[self._block, :3]
+        near = np.linalg.norm(block[:2] - self._world.tip[:2]) < AT_BLOCK
+        if near and self._world.closing and is_at(np.array([x, y, layout.BLOCK]), self._place):
+            return "release"
+        if self._lifted():
+            return "carry"
+        return "grasp" if near else "reach"
 
     def _displace(self) -> None:
         """Move each block that lies on the ground by up to `suite.displaced` along x and y, at rest."""
@@ -190,7 +222,8 @@ class BinTask:
 
     def outcomes(self) -> dict[str, float]:
         """Return whether the block was ever `lifted`, whether it lies in the `wrong_bin`, how many blocks are
-        `out_of_reach` now, and how many were `put_back` since the world was built. Privileged, for evaluation."""
+        `out_of_reach` now, how many were `put_back` since the world was built, and for each stage whether the gripper
+        ever hovered in it (`hovers_reach`, …). Privileged, for evaluation."""
         poses = self._world.poses
         bin_ = layout.bin_of(poses[self._block])
         return {
@@ -198,6 +231,7 @@ class BinTask:
             "wrong_bin": float(bool(bin_) and self._place.endswith("bin") and f"{bin_} bin" != self._place),
             "out_of_reach": float(sum(not layout.reachable(pose) for pose in poses)),
             "put_back": float(self._put_back),
+            **{f"hovers_{stage}": float(hovered) for stage, hovered in zip(STAGES, self._hovered, strict=True)},
         }
 
     # Observations
@@ -284,6 +318,9 @@ class BinTask:
             "elapsed": self._elapsed,
             "last": self._last.copy(),
             "ever": self._ever.copy(),
+            "stage": self._stage,
+            "still": self._still,
+            "hovered": self._hovered.copy(),
             "random": self._random.bit_generator.state,
         }
 
@@ -296,6 +333,8 @@ class BinTask:
         self._tell()
         self._last, self._ever = np.array(state["last"], bool), np.array(state["ever"], bool)
         self._events = np.zeros(len(EVENTS), bool)
+        self._stage, self._still = str(state["stage"]), int(state["still"])
+        self._hovered = np.array(state["hovered"], bool)
         self._random = np.random.default_rng()
         self._random.bit_generator.state = state["random"]
 

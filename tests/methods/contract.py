@@ -167,7 +167,7 @@ METHODS: Mapping[str, Row] = {
     "apt": Row(f"method=apt {CARTPOLE} learner=dueling_dqn {TRUNK} {STAGE} {settings('pretraining', APT)}"),
     "apt_exploration": Row(f"method=apt_exploration {CARTPOLE} learner=dueling_dqn {TRUNK} {APT}"),
     "bc": Row(f"method=bc {MAZE} {OFFLINE}"),
-    "cal_ql": Row(f"method=cal_ql {MAZE} {OFFLINE} learner.cql_actions=2"),
+    "cal_ql": Row(f"method=cal_ql {MAZE} {OFFLINE} learner.cql_actions=2 learner.bc_weight=4 agent.normalise=true"),
     "curiosity": Row(f"method=curiosity {CARTPOLE} learner=dueling_dqn {TRUNK} {HEADS}"),
     "dsadf": Row(
         f"method=dsadf {CRAFTER} {TRUNK} task=wood_sword {SYSTEMS}", sections="acted plans routes proficiencies asked"

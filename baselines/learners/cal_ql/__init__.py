@@ -12,7 +12,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Build, Learner, Observations
 from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit
+from guidebench.harness.settings import Bounds, Later, Unit
 
 Tail = Literal["nothing", "last_reward"]
 
@@ -77,6 +77,10 @@ class CalQl(Sac):
     """What follows in the return of an episode that a time limit ended: `nothing`, or its `last_reward` in every step,
     r/(1 − γ) (Cal-QL's code: the latter on Kitchen, and in failed episodes of sparse tasks; choice: `nothing`, a lower
     bound where no reward is negative)."""
+
+    bc_weight: Annotated[float, Bounds(0), Later] = 0.0
+    """Weight w of cloning in the actor's loss, in multiples of the mean |Q| of a batch; 0 leaves the term out (choice:
+    0, since Cal-QL's code has none and KAGI names none; its citation [60] clones)."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("cal_ql.bib")

@@ -17,6 +17,7 @@ from guidebench.baselines.learners.sac.learner import SacLearner, tanh_gaussian
 from guidebench.baselines.losses import Added
 from guidebench.baselines.networks import ensemble_over
 from guidebench.baselines.returns import returns_to_go
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Batch, Build, Store, TransitionColumn
 
 RETURN = TransitionColumn("return", "mutable", initial=float("-inf"))
@@ -39,7 +40,8 @@ class CalQlLearner(SacLearner):
     """SAC with a conservative term, bounded below by Monte-Carlo returns, and K actions in the target (Nakamoto et al.
     2023), for S seeds at once.
 
-    Actor and temperature are those of SAC. Critics and target differ, in `update_critics` and `conservative`."""
+    Actor and temperature are those of SAC, but for the actor's `imitation`. Critics and target differ, in
+    `update_critics` and `conservative`."""
 
     config: CalQl
 
@@ -82,6 +84,13 @@ class CalQlLearner(SacLearner):
             uniform = np.stack([generator.random(shape, np.float32) for generator in self.noise[rows]])
             more["random"] = self._tensor(2 * uniform - 1)
             more["return"] = self._tensor(batch.columns[RETURN.name][rows])
+        if acts and config.bc_weight:
+            if batch.from_dataset is None:
+                raise UserError(
+                    "learner.bc_weight clones the transitions of a dataset, which this agent does not tell from those "
+                    "that the run collects; choose agent=offline_online, or set learner.bc_weight=0"
+                )
+            more["from_dataset"] = self._tensor(batch.from_dataset[rows].astype(np.float32))
         scaled = batch._replace(reward=self.scaled(batch.reward))
         return super().sample(scaled, rows, acts)._replace(more=more)
 
@@ -102,6 +111,18 @@ class CalQlLearner(SacLearner):
             return self.config.cql_weight * gap.sum(1).mean(1), metrics
 
         return self.fit_critics(sample, td_target, kind, added, penalty)
+
+    def imitation(
+        self, sample: Sample, mean: Tensor, values: Tensor
+    ) -> tuple[Tensor | None, Mapping[str, Tensor]]:
+        """Return w·q̄·mean of ‖tanh μ(s) − a‖²/A over the dataset's transitions in the batch, [S], where w is
+        `bc_weight` and q̄ the batch's mean of |Q(s, ã)|, ã drawn from π(·|s), without gradient; and the mean alone."""
+        if not self.config.bc_weight:
+            return None, {}
+        counts = sample.more["from_dataset"]
+        errors = (mean.tanh() - sample.action).square().mean(2)
+        error = (errors * counts).sum(1) / counts.sum(1).clamp(min=1)
+        return self.config.bc_weight * values.abs().mean(1) * error, {"cloning": error.detach()}
 
     def backup(self, block: int, sample: Sample, following: Head) -> Tensor:
         """Return the value of s′ in the target, [S, B]: the minimum over the target critics, and of K actions the

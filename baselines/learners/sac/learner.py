@@ -70,9 +70,21 @@ class SacLearner(ActorCriticLearner):
         block = kind.block
         with torch.no_grad():
             features = self.features(block, sample.observation)
-        action, log_probability = self.drawn(block, features, sample.noise)
-        loss = (self.alpha(block) * log_probability - self.actor_q(block, features, action)).mean(1)
-        return self.fit_actor(loss, kind, added), log_probability.detach().mean(1)
+        mean, log_std = self.gaussian(block, features)
+        action, log_probability = tanh_gaussian(mean, log_std, sample.noise)
+        values = self.actor_q(block, features, action)
+        loss = (self.alpha(block) * log_probability - values).mean(1)
+        further, metrics = self.imitation(sample, mean, values.detach())
+        if further is not None:
+            loss = loss + further
+        return {**self.fit_actor(loss, kind, added), **metrics}, log_probability.detach().mean(1)
+
+    def imitation(
+        self, sample: Sample, mean: Tensor, values: Tensor
+    ) -> tuple[Tensor | None, Mapping[str, Tensor]]:
+        """Return a further term of the actor's loss, [S], and its metrics, name -> [S], given μ(s) [S, B, A] and the
+        values of the drawn actions [S, B]; here none."""
+        return None, {}
 
     def update_temperature(self, log_probability: Tensor, kind: Kind) -> dict[str, Tensor]:
         """Descend −log α·(log π(a|s) + H̄), H̄ = −scale · A (Haarnoja et al. 2018b, §5; in log α [choice]).

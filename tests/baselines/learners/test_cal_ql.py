@@ -134,6 +134,38 @@ def test_the_backup_may_be_of_one_action_and_stops_at_the_end() -> None:
     assert update.td_error.tolist() == [[pytest.approx(2 - 1)]]
 
 
+def test_the_actors_loss_clones_the_datasets_transitions_alone() -> None:
+    """s₀ = (1, 1), a₀ = ½, of the dataset; s₁ = (1, 0), a₁ = −½, of the run. With noise 0 the actions are T and 0, so
+    min Q is 1 + T and 1 and q̄ = 1 + T/2; with α = 1 the loss without the term is the mean of log π − Q, log π being
+    log N(0; 0, 1) − log(1 − tanh²). The term is 2·q̄·(T − ½)², and its gradient by the bias of μ is 2·q̄·2(T − ½)(1 −
+    T²), since q̄ has none."""
+    batch_of_both = worked(0.0)._replace(
+        observation=np.array([[[1, 1], [1, 0]]], np.float32),
+        action=np.array([[[0.5], [-0.5]]], np.float32),
+        reward=np.zeros((1, 2), np.float32),
+        next_observation=np.zeros((1, 2, 2), np.float32),
+        terminated=np.zeros((1, 2), bool),
+        columns={RETURN.name: np.zeros((1, 2), np.float32)},
+        from_dataset=np.array([[True, False]]),
+    )
+    losses, gradients = [], []
+    for weight in (0.0, 2.0):
+        learner = by_hand(actor_lr=0, bc_weight=weight)
+        sample = learner.sample(batch_of_both, slice(0, 1), True)._replace(noise=torch.zeros(1, 2, 1))
+        losses.append(learner.update_actor(sample, KIND)[0]["actor_loss"].item())
+        gradients.append(float(learner.gradients[0].arrays(0)["actor.0.bias"][0]))
+    mean_value = 1 + T / 2
+    assert losses[0] == pytest.approx(PEAK - SLOPE / 2 - mean_value, abs=1e-5)
+    assert losses[1] - losses[0] == pytest.approx(2 * mean_value * (T - 0.5) ** 2, abs=1e-5)
+    expected = 2 * mean_value * 2 * (T - 0.5) * (1 - T**2)
+    assert gradients[1] - gradients[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_an_agent_that_mixes_both_in_one_store_cannot_clone() -> None:
+    learner: Any = CalQl(**SMALL, bc_weight=4.0).spawn(build())
+    check_refused("learner.bc_weight clones the transitions", learner.sample, with_returns(batch(0)), slice(0, 1), True)
+
+
 def test_random_actions_fill_the_interval_and_the_draws_of_a_state_differ() -> None:
     learner: Any = CalQl(**{**SMALL, "batch_size": 16, "cql_actions": 100}).spawn(build())
     more = learner.sample(with_returns(batch(0)), slice(0, 1), True).more

@@ -52,6 +52,7 @@ CASES: dict[str, tuple[Any, Observations]] = {
     "bc, record": (Bc(hidden=(16,), batch_size=16, loss="nll", max_grad_norm=1.0), RECORD),
     "cal_ql, odd": (CalQl(**{**CONTINUOUS, "hidden": (31, 7), "ensemble": 2, "cql_actions": 3}), ODD),
     "cal_ql, linear": (CalQl(**{**CONTINUOUS, "hidden": (), "ensemble": 2}, initialisation="uniform"), VECTOR),
+    "cal_ql, cloning": (CalQl(**{**CONTINUOUS, "ensemble": 2, "cql_actions": 3}, bc_weight=4.0), VECTOR),
     "cal_ql, record": (CalQl(**{**CONTINUOUS, "ensemble": 2, "cql_actions": 3}), RECORD),
 }
 KINDS = ("dqn, grid", "dueling, odd", "iqn, odd", "sac", "td3, image", "bc", "cal_ql, odd")
@@ -73,13 +74,19 @@ def batch(config: Any, space: Observations, seed: int, step: int) -> Batch:
     observation, following = (observed(space, rng, 1, config.batch_size) for _ in range(2))
     returns = rng.standard_normal((1, config.batch_size)).astype(np.float32)
     transitions = continuous.batch(100 * seed + step, config.batch_size, actions=2)
-    return transitions._replace(observation=observation, next_observation=following, columns={RETURN.name: returns})
+    return transitions._replace(
+        observation=observation,
+        next_observation=following,
+        columns={RETURN.name: returns},
+        from_dataset=rng.random((1, config.batch_size)) < 0.5,
+    )
 
 
 def joined(*single: Batch) -> Batch:
     names = single[0].columns or {}
     columns = {name: np.concatenate([part.columns[name] for part in single]) for name in names}
-    return beside(*single)._replace(columns=columns)
+    marks = [part.from_dataset for part in single if part.from_dataset is not None]
+    return beside(*single)._replace(columns=columns, from_dataset=np.concatenate(marks) if marks else None)
 
 
 def update(learner: Any, transitions: Batch, step: int, active: Sequence[bool] | None = None) -> Any:

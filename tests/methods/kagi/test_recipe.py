@@ -82,6 +82,16 @@ def test_a_cell_without_the_object_is_the_cell_that_it_was_before_there_was_a_tr
     assert "scripted_tracker" not in plain.model and trackers[0].model.endswith("scripted_tracker")
 
 
+@pytest.mark.parametrize(
+    ("suite", "task"), [("bin_sorting", "sorting"), ("metaworld_mt10", "drawer-open"), ("ogbench_scene", "drawer")]
+)
+def test_waypoints_never_reward_at_a_discount_at_which_freezing_on_the_way_pays(suite: str, task: str) -> None:
+    words = [f"suite={suite}", f"task={task}", "models=oracle", "seeds=1"]
+    for profile in ("paper", "quick", "smoke"):
+        for cell in matrix.plan([*words, "method=kagi", f"profile={profile}"]).cells:
+            assert cell.section("learner").discount >= 0.97, f"{profile}, {cell.task_id}"
+
+
 @pytest.mark.parametrize(("suite", "task"), [("metaworld_mt10", "mt10"), ("ogbench_scene", "drawer")])
 def test_the_guide_works_with_sac_on_other_suites_that_project(suite: str, task: str) -> None:
     words = ("method=sac", f"task={task}", "guide=waypoints", "drawing.camera=both", "segmenter=transformers")

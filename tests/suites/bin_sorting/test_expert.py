@@ -8,11 +8,14 @@ import pytest
 
 from guidebench.harness.episodes import demonstrations
 from guidebench.suites.bin_sorting import FAILURES, BinSorting, layout
+from guidebench.suites.bin_sorting.task import HOVER, STAGES
 from tests.refusals import check_refused
 
 from .conftest import STATE
 
 LAYOUTS = 5
+HOLD = np.array([0, 0, 0.034, 0, 0, 0, 0])
+"""Against the 3.4 mm by which the arm sinks in a step without a command."""
 
 
 def play(task: Any, seed: int, act: Callable[[], Any]) -> bool:
@@ -28,6 +31,22 @@ def play(task: Any, seed: int, act: Callable[[], Any]) -> bool:
 def test_the_scripted_policy_solves_layouts_within_the_horizon(name, tasks):
     task = tasks(name)
     assert [play(task, seed, task.expert) for seed in range(LAYOUTS)] == [True] * LAYOUTS
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_gripper_that_stops_in_a_stage_hovers_in_that_one_alone(stage, tasks):
+    """The scripted policy never does; stopped in a stage, the gripper hovers after at least `HOVER` steps."""
+    task = tasks("forward")
+    assert play(task, 1, task.expert) and not any(task.outcomes()[f"hovers_{name}"] for name in STAGES)
+    task.reset(1)
+    while task._stage_now() != stage:
+        task.step(task.expert())
+    for _ in range(HOVER - 1):
+        task.step(HOLD)
+        assert not any(task.outcomes()[f"hovers_{name}"] for name in STAGES)
+    for _ in range(4):  # the arm takes some steps to come to rest
+        task.step(HOLD)
+    assert [name for name in STAGES if task.outcomes()[f"hovers_{name}"]] == [stage]
 
 
 def test_random_actions_solve_none(tasks):
@@ -49,7 +68,10 @@ def test_a_policy_that_is_to_fail_fails(name, how):
 def test_the_wrong_place_of_a_bin_is_the_other_bin(tasks):
     task = tasks("forward")
     assert not play(task, 2, lambda: task.fail("wrong place"))
-    assert task.outcomes() == {"lifted": 1.0, "wrong_bin": 1.0, "out_of_reach": 0.0, "put_back": 0.0}
+    outcomes = task.outcomes()
+    hovers = [outcomes.pop(f"hovers_{stage}") for stage in STAGES]
+    assert hovers == [1, 0, 0, 0], "it ends at home, while the block still has to be fetched"
+    assert outcomes == {"lifted": 1.0, "wrong_bin": 1.0, "out_of_reach": 0.0, "put_back": 0.0}
 
 
 def test_an_unknown_way_to_fail_is_named(tasks):

@@ -38,6 +38,16 @@ def test_rewards_are_the_true_sparse_ones_and_a_time_limit_ends_every_episode(da
         assert episode.truncated.nonzero()[0].tolist() == [39] and not episode.terminated.any()
 
 
+def test_a_tail_cuts_successful_episodes_soon_after_success_and_failures_never(dataset):
+    short = obtain_dataset(demonstrations=2, failures=6, others=2, tail=3)
+    for number, (episode, original) in enumerate(zip(short.episodes, dataset.episodes, strict=True)):
+        solved = 36 if 4 <= number < 10 else int(np.flatnonzero(~original.success)[-1]) + 1
+        assert episode.length == solved + 4, "the first solved step and three more"
+        assert episode.truncated.nonzero()[0].tolist() == [solved + 3] and not episode.terminated.any()
+        np.testing.assert_array_equal(episode.action, original.action[: solved + 4])
+        np.testing.assert_array_equal(episode.next_observation, original.next_observation[: solved + 4])
+
+
 def test_the_grippers_action_has_the_size_that_is_set(dataset):
     assert {round(float(abs(grip)), 6) for episode in dataset.episodes for grip in episode.action[:, 6]} == {0.7}
     full = obtain_dataset(demonstrations=1, failures=0, others=0, grip=1.0)
@@ -77,6 +87,17 @@ def test_fewer_demonstrations_are_the_first_of_more_and_change_nothing_else(data
         assert episode.task == original.task
         np.testing.assert_array_equal(episode.observation, original.observation)
         np.testing.assert_array_equal(episode.action, original.action)
+
+
+def test_every_method_of_the_quick_profile_has_the_same_data_and_normalisation():
+    words = ["suite=bin_sorting", "method=bc,cal_ql,robofume,kagi", "profile=quick", "models=oracle"]
+    cells = matrix.plan(words).cells
+    assert len(cells) == 4
+    assert len({cell.section("offline") for cell in cells}) == 1
+    data = cells[0].section("offline")
+    assert data.failures == 0 and 20 <= data.demonstrations <= 50 and data.tail < 10
+    assert all(cell.section("agent").normalise and not cell.section("training").demonstrations for cell in cells)
+    assert cells[0].id != matrix.plan([*words[:1], "method=bc", "profile=quick", "agent.normalise=false"]).cells[0].id
 
 
 def test_the_papers_numbers_are_the_defaults_and_its_reductions_are_ablations():
