@@ -28,12 +28,12 @@ def by_hand(temperature: float = 1.0, **more: object) -> PriorDqnLearner:
     config = PriorDqn(trunk=(), hidden=(), discount=0.5, temperature=temperature, **more)  # type: ignore[arg-type]
     learner: PriorDqnLearner = make(config, SPACE)
     nothing = {"value.0.bias": [0], "advantage.0.bias": [0, 0]}
-    for network, values in (
+    for network, arrays in (
         (learner.online, {"value.0.weight": [[1], [0]], "advantage.0.weight": [[0, 0], [1, 3]]}),
         (learner.target,
          {"value.0.weight": [[0], [0]], "advantage.0.weight": [[2, 0], [0, 0]], "value.0.bias": [1]}),
     ):  # fmt: skip
-        network.load(0, {name: np.array(array, np.float32) for name, array in (nothing | values).items()})
+        network.load(0, {name: np.array(array, np.float32) for name, array in (nothing | arrays).items()})
     return learner
 
 
