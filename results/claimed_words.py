@@ -106,7 +106,7 @@ def _names(words: _Words, names: Mapping[str, str]) -> Iterator[Difference]:
     for name, actual in names.items():
         if name not in words.every:
             continue
-        claimed_names = [text for value in words.every[name].values for text in _texts(value)]
+        claimed_names = [text for of_word in words.every[name].values for text in _texts(of_word)]
         if name == "task":
             claimed_names = [_task(names["suite"], task) for task in claimed_names]
         if actual not in claimed_names:
@@ -120,9 +120,11 @@ def _task(suite: str, task: str) -> str:
     return task
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(name_or_names: Any) -> list[str]:
     """Return the names that a word gives: one, or several in brackets."""
-    return [settings.show(element) for element in (value if isinstance(value, list) else [value])]
+    return [
+        settings.show(element) for element in (name_or_names if isinstance(name_or_names, list) else [name_or_names])
+    ]
 
 
 def _parts(words: _Words, places: Sequence[CellRecord | StageRecord]) -> Iterator[Difference]:
@@ -132,7 +134,7 @@ def _parts(words: _Words, places: Sequence[CellRecord | StageRecord]) -> Iterato
         if key not in registry.PARTS and key not in roles:
             continue
         part = next((place.parts[key] for place in places if key in place.parts), None)
-        claimed_names = [name for value in word.values for name in _texts(value)]
+        claimed_names = [name for of_word in word.values for name in _texts(of_word)]
         if part is None:
             yield Difference(key, ",".join(claimed_names), "(no such part)")
         elif not any(_is_named(key, part, name) for name in claimed_names):
@@ -148,7 +150,7 @@ def _models(words: _Words, cell: CellRecord) -> Iterator[Difference]:
     """Yield the models that are of another set than `models=SET` names."""
     if config.MODELS not in words.every:
         return
-    set_names = [name for value in words.every[config.MODELS].values for name in _texts(value)]
+    set_names = [name for of_word in words.every[config.MODELS].values for name in _texts(of_word)]
     stands_in = any(f"{config.MODELS}={name} (" in cell.variant for name in set_names)
     fitting = {*set_names, *(STAND_INS if stands_in else ())}
     for role, part in cell.parts.items():
@@ -173,7 +175,7 @@ def _settings(words: _Words, places: Sequence[CellRecord | StageRecord]) -> Iter
             for setting in meant:
                 rival_words = words.of_row if level is words.of_row else words.every
                 rivals = [rival for rival_key, rival in rival_words.items() if setting in _meant(rival_key, place)]
-                if not any(_agrees(place, setting, value) for rival in rivals for value in rival.values):
+                if not any(_agrees(place, setting, claimed) for rival in rivals for claimed in rival.values):
                     yield Difference(setting, _claimed(word), settings.show(_value(place, setting)))
 
 
@@ -244,7 +246,7 @@ def _stages(words: _Words, stages: Sequence[StageRecord]) -> Iterator[Difference
     before the cell first."""
     claimed = words.every.get(config.PRETRAINING)
     if claimed is not None:
-        method_names = [name for value in claimed.values for name in _texts(value)]
+        method_names = [name for of_word in claimed.values for name in _texts(of_word)]
         actual = stages[0].method if stages else config.NONE
         if actual not in method_names:
             yield Difference(config.PRETRAINING, ",".join(method_names), actual)
@@ -262,8 +264,8 @@ def _stages(words: _Words, stages: Sequence[StageRecord]) -> Iterator[Difference
 
 def _without_cell(key: str, word: Override, cells: Sequence[CellRecord]) -> str:
     """Return a value of a swept setting that no cell has; "" if there is none or the record does not hold it."""
-    for value in word.values:
+    for swept in word.values:
         meant = [(cell, setting) for cell in cells for setting in _meant(key, cell)]
-        if meant and not any(_agrees(cell, setting, value) for cell, setting in meant):
-            return settings.show(value)
+        if meant and not any(_agrees(cell, setting, swept) for cell, setting in meant):
+            return settings.show(swept)
     return ""

@@ -59,11 +59,11 @@ class PriorDqnLearner(DuelingDqnLearner):
         return value, value
 
     @torch.no_grad()
-    def measures(self, values: Tensor, observation: ObservationTensors) -> Mapping[str, Tensor]:
+    def measures(self, q_values: Tensor, observation: ObservationTensors) -> Mapping[str, Tensor]:
         """Return the policy's `entropy` in nats, and `prior/moved`, the total variation of the policy from that of a
         uniform prior in [0, 1]: the share of its probability that the prior moves. Both are means over the batch."""
         assert not isinstance(observation, Tensor)
-        admitted, temperature = self.admitted(values, observation), self.config.temperature
+        admitted, temperature = self.admitted(q_values, observation), self.config.temperature
         chances = torch.softmax(tilted(admitted, observation[PRIOR], temperature) / temperature, -1)
         moved = chances - torch.softmax(admitted / temperature, -1)
         entropy = torch.special.entr(chances)

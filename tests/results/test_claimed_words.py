@@ -46,8 +46,8 @@ def write(directory: Path, planned: Claims, record: Claims | None = None) -> Pat
             listed[cell.id] = {"directory": cell.directory, "seeds": list(planned.seeds)}
         ids[key_of(claimed)] = [cell.id for cell in plan.cells]
     write_json(directory / "claims.json", record.as_json())
-    entry = {"digest": record.digest, "rows": ids}
-    write_json(directory / "study.json", {"schema": 2, "study": "s", "cells": listed, "claims": entry})
+    claims_entry = {"digest": record.digest, "rows": ids}
+    write_json(directory / "study.json", {"schema": 2, "study": "s", "cells": listed, "claims": claims_entry})
     return directory
 
 
@@ -110,8 +110,8 @@ def test_a_row_with_other_parts_or_settings_than_its_words_is_refused(
 def test_a_sweep_without_one_of_its_cells_is_refused(tmp_path: Path) -> None:
     trend = claims_of(DOORKEY, (("method=vlm_rb", "replay.lambda_max=0,0.5,1"), None))
     directory = write(tmp_path, trend)
-    content = json.loads((directory / "study.json").read_text())
-    content["claims"]["rows"][key_of(trend.rows[0])].pop()
-    write_json(directory / "study.json", content)
+    study_record = json.loads((directory / "study.json").read_text())
+    study_record["claims"]["rows"][key_of(trend.rows[0])].pop()
+    write_json(directory / "study.json", study_record)
     with pytest.raises(UserError, match=r"has no cell with replay\.lambda_max=1, which the claims sweep"):
         results.study(directory)

@@ -44,8 +44,8 @@ class DqnLearner(QLearner):
         with torch.no_grad():
             best, highest = self.following(online, target, sample.next_observation)
             td_target = sample.reward + sample.continues * best
-        values = self.network(online.views, sample.observation)
-        chosen = values.gather(2, sample.action).squeeze(2)
+        q_values = self.network(online.views, sample.observation)
+        chosen = q_values.gather(2, sample.action).squeeze(2)
         loss = F.huber_loss(chosen, td_target, reduction="none")
         chosen = chosen.detach()
         less = None
@@ -55,9 +55,9 @@ class DqnLearner(QLearner):
             reachable = sample.reward + sample.continues * highest
             measure = F.l1_loss if reducible == "error" else F.huber_loss
             less = measure(chosen, reachable, reduction="none") - measure(former, reachable, reduction="none")
-        return Terms(loss, chosen, chosen - td_target, less, self.measures(values.detach(), sample.observation))
+        return Terms(loss, chosen, chosen - td_target, less, self.measures(q_values.detach(), sample.observation))
 
-    def measures(self, values: Tensor, observation: ObservationTensors) -> Mapping[str, Tensor]:
+    def measures(self, q_values: Tensor, observation: ObservationTensors) -> Mapping[str, Tensor]:
         """Return further metrics of the Q-values [S, B, A] of a batch's observations, name -> mean over the batch [S]:
         none of a policy that is ε-greedy."""
         return {}

@@ -111,22 +111,22 @@ def request() -> Piloted:
     return Piloted("minigrid_doorkey", "uer", ("vlm_rb",), names, ("models=scripted",), (), score, hours=20.0)
 
 
-def recommendation(asked: Piloted, rng: np.random.Generator) -> Recommendation | None:
+def recommendation(piloted: Piloted, rng: np.random.Generator) -> Recommendation | None:
     """Return what a pilot of the baseline recommends; None if no difficulty lies in the range. The later of equally
     dear difficulties takes a little longer."""
     levels = []
-    for number, (name, mean) in enumerate(zip(asked.difficulties, TRUE_MEANS, strict=True)):
+    for number, (name, mean) in enumerate(zip(piloted.difficulties, TRUE_MEANS, strict=True)):
         sample = runs(mean, len(SEEDS), rng)
         error = float(np.sqrt(np.mean(sample.variances)))
         scores = PilotScores(sample.scores[:, 0], error, 1.0, 0.0, (0.0, 1.0), True)
         levels.append(Level(name, (f"difficulty={name}",), scores, error, 100.0 + number))
-    ranked = candidates([(level.name, level.scores, level.seconds) for level in levels], LEVELS[asked.looks], 100)
-    return pilot_run.recommend(asked, levels, ranked, workers=2) if ranked else None
+    ranked = candidates([(level.name, level.scores, level.seconds) for level in levels], LEVELS[piloted.looks], 100)
+    return pilot_run.recommend(piloted, levels, ranked, workers=2) if ranked else None
 
 
-def true_mean(asked: Piloted, chosen: Recommendation) -> float:
+def true_mean(piloted: Piloted, chosen: Recommendation) -> float:
     """Return the baseline's true mean at the difficulty that a pilot recommends."""
-    return TRUE_MEANS[asked.difficulties.index(chosen.difficulty)]
+    return TRUE_MEANS[piloted.difficulties.index(chosen.difficulty)]
 
 
 def verdict_of(claims: Claims, mean: float, effect: float) -> Verdict:
@@ -149,20 +149,20 @@ def findings(is_null: bool, studies: int) -> Counter[Finding]:
     """Return finding -> number of studies: choose by a pilot, then test its claims on fresh seeds. The methods differ
     by the δ of the claims, or not at all if `is_null`."""
     counts: Counter[Finding] = Counter()
-    asked, number = request(), 0
+    piloted, number = request(), 0
     while counts.total() < studies:
-        chosen, number = recommendation(asked, np.random.default_rng((number, is_null))), number + 1
+        chosen, number = recommendation(piloted, np.random.default_rng((number, is_null))), number + 1
         if chosen is not None and chosen.claims is not None:
             claims = chosen.claims
-            counts[verdict_of(claims, true_mean(asked, chosen), 0.0 if is_null else claims.delta).finding] += 1
+            counts[verdict_of(claims, true_mean(piloted, chosen), 0.0 if is_null else claims.delta).finding] += 1
     return counts
 
 
 def test_choosing_by_the_pilot_keeps_the_error_of_a_true_null() -> None:
     counts = findings(is_null=True, studies=1_000)
-    shown = counts["shown"] + counts["shown, against the direction expected"]
-    assert shown <= 62  # of 1,000 at 5 %, exceeded by chance in 4 % of simulations
-    assert shown + counts["not shown"] + counts["no difference of δ"] == 1_000
+    rejections = counts["shown"] + counts["shown, against the direction expected"]
+    assert rejections <= 62  # of 1,000 at 5 %, exceeded by chance in 4 % of simulations
+    assert rejections + counts["not shown"] + counts["no difference of δ"] == 1_000
 
 
 def test_choosing_by_the_pilot_finds_the_difference_that_its_claims_state() -> None:
@@ -171,13 +171,13 @@ def test_choosing_by_the_pilot_finds_the_difference_that_its_claims_state() -> N
 
 def test_choosing_by_the_largest_difference_of_a_pilot_inflates_it() -> None:
     effect, by_difference, by_baseline = 0.05, [], []
-    asked = request()
+    piloted = request()
     for seed in range(400):
         rng = np.random.default_rng(seed)
         by_difference.append(max(gap(mean, effect, len(SEEDS), rng) for mean in TRUE_MEANS[1:4]))
-        chosen = recommendation(asked, rng)
+        chosen = recommendation(piloted, rng)
         if chosen is not None and chosen.claims is not None:
-            verdict = verdict_of(chosen.claims, true_mean(asked, chosen), effect)
+            verdict = verdict_of(chosen.claims, true_mean(piloted, chosen), effect)
             by_baseline.append(float(verdict.contrast.difference.estimate))
     assert np.mean(by_difference) > 1.6 * effect
     assert abs(np.mean(by_baseline) - effect) < 0.015

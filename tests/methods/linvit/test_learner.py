@@ -28,12 +28,12 @@ def by_hand(temperature: float = 1.0, **more: object) -> PriorDqnLearner:
     config = PriorDqn(trunk=(), hidden=(), discount=0.5, temperature=temperature, **more)  # type: ignore[arg-type]
     learner: PriorDqnLearner = make(config, SPACE)
     nothing = {"value.0.bias": [0], "advantage.0.bias": [0, 0]}
-    for network, values in (
+    for network, arrays in (
         (learner.online, {"value.0.weight": [[1], [0]], "advantage.0.weight": [[0, 0], [1, 3]]}),
         (learner.target,
          {"value.0.weight": [[0], [0]], "advantage.0.weight": [[2, 0], [0, 0]], "value.0.bias": [1]}),
     ):  # fmt: skip
-        network.load(0, {name: np.array(array, np.float32) for name, array in (nothing | values).items()})
+        network.load(0, {name: np.array(array, np.float32) for name, array in (nothing | arrays).items()})
     return learner
 
 
@@ -64,11 +64,11 @@ def test_the_policy_s_entropy_and_what_the_prior_moves_of_it_are_logged() -> Non
     """Q = (0, ln 3) and π = (¾, ¼) give the policy (½, ½), and a uniform prior gives (¼, ¾): a quarter is moved. An
     uniform prior moves nothing of the entropy ¼ ln 4 + ¾ ln 4/3; a prior without the second action leaves none."""
     priors = torch.tensor([[[0.75, 0.25], [0.5, 0.5], [1.0, 0.0]]])
-    values = torch.tensor([0, LN3], dtype=torch.float32).expand(1, 3, 2)
+    q_values = torch.tensor([0, LN3], dtype=torch.float32).expand(1, 3, 2)
     learner = by_hand()
     for index, (entropy, moved) in enumerate([(np.log(2), 0.25), (np.log(4) - 0.75 * LN3, 0), (0, 0.75)]):
         sees = {"x": torch.zeros(1, 1, 2), "prior": priors[:, [index]]}
-        measures = learner.measures(values[:, [index]], sees)
+        measures = learner.measures(q_values[:, [index]], sees)
         assert measures["entropy"].tolist() == pytest.approx([entropy], abs=1e-6)
         assert measures[MOVED].tolist() == pytest.approx([moved], abs=1e-6)
 
