@@ -6,7 +6,7 @@ package only, so that there is one number for each cell.
 """
 
 from guidebench.harness.run.estimates.hours import SPREAD, Span, core_hours, elapsed, slowdown
-from guidebench.harness.run.estimates.jobs import MANY, Cost, cached_costs, completed, costs, packed
+from guidebench.harness.run.estimates.jobs import COUNTED, MANY, Cost, cached_costs, completed, costs, packed
 from guidebench.harness.run.estimates.measuring import measure, timed
 from guidebench.harness.run.estimates.operations import counted
 from guidebench.harness.run.estimates.timings import Setup, Timing, cached, cached_timing, keep, record_run
@@ -14,6 +14,7 @@ from guidebench.harness.run.estimates.trial import Nowhere, Silent, Trial
 from guidebench.harness.run.estimates.usage import all_questions, by_model, priced, questions
 
 __all__ = [
+    "COUNTED",
     "MANY",
     "SPREAD",
     "Cost",
