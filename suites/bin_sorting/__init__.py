@@ -183,7 +183,9 @@ class BinSorting(SuitePart):
             "training.steps": cite(16_000, QUICK),
             "evaluation.every": cite(4_000, QUICK),
             "dataset.bin_sorting.demonstrations": cite(50, f"{QUICK}: cloning stays below .5"),
-            "dataset.bin_sorting.failures": cite(0, "quick profile: cloning, which cannot tell them apart, learns them"),
+            "dataset.bin_sorting.failures": cite(
+                0, "quick profile: cloning, which cannot tell them apart, learns them"
+            ),
             "dataset.bin_sorting.tail": cite(8, "quick profile: else 60 % of the data are idle; without, no release"),
             "learner.bc.hidden": cite((128, 128), QUICK),
             "learner.bc.batch_size": cite(64, QUICK),
@@ -196,7 +198,7 @@ class BinSorting(SuitePart):
             "learner.cal_ql.target_rate": cite(0.02, FEWER),
             "learner.cal_ql.alpha": cite(0.05, f"{FEWER}: from 1 the policy is uniform for thousands of steps"),
             "learner.cal_ql.discount": cite(
-                0.97, f"{FEWER}: staying at the place is worth 33, not 100; at .9 freezing on the way pays under waypoints"
+                0.97, f"{FEWER}: staying at the place is worth 33, not 100; at .9 freezing under waypoints pays"
             ),
             "learner.cal_ql.bc_weight": cite(4.0, f"{FEWER}: 30 at values of about 7 learnt with the arm homed"),
             "learner.cal_ql.layer_norm": cite(

@@ -51,11 +51,11 @@ def _first(count: int, description: str, attempts: Iterator[Trajectory | None]) 
     return episodes
 
 
-def _demonstrations(task: Any, name: str, group: int, data: BinSortingData) -> Iterator[Trajectory | None]:
+def _demonstrations(task: Any, name: str, group: int, settings: BinSortingData) -> Iterator[Trajectory | None]:
     """Yield attempts: an episode that ends in success, or None."""
     for attempt in range(ATTEMPTS * 10**6):
-        episode = play(task, name, _seed(group, attempt), _acting(task.expert, data.grip))
-        yield _shortened(episode, data.tail) if episode.success[-1] else None
+        episode = play(task, name, _seed(group, attempt), _acting(task.expert, settings.grip))
+        yield _shortened(episode, settings.tail) if episode.success[-1] else None
 
 
 def _shortened(episode: Trajectory, tail: int | None) -> Trajectory:
@@ -65,9 +65,9 @@ def _shortened(episode: Trajectory, tail: int | None) -> Trajectory:
     if tail is None or (length := solved + 1 + tail) >= episode.length:
         return episode
     steps = {
-        name: values[:length].copy()
-        for name, values in episode._asdict().items()
-        if isinstance(values, np.ndarray) and name != "opening"
+        name: array[:length].copy()
+        for name, array in episode._asdict().items()
+        if isinstance(array, np.ndarray) and name != "opening"
     }
     steps["truncated"][-1] = True
     return episode._replace(**steps)

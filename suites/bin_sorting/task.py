@@ -38,13 +38,12 @@ TOWARDS = {"near": (-1.0, 0.0), "far": (1.0, 0.0), "left": (0.0, 1.0), "right": 
 LAID = 0.03
 """Blocks that a layout puts into a bin are at most this far from its centre along each axis, metres."""
 STAGES = ("reach", "grasp", "carry", "release")
-"""Stages of an episode that has not succeeded: on the way to the block, at it, holding it, and holding it over its
-place."""
+"""Stages of an episode without success so far: on the way to the block, at it, with it, and over its place."""
 AT_BLOCK = 0.03
 """Horizontal distance between tip and block up to which the gripper is at the block, metres."""
 STILL, HOVER = 0.005, 8
-"""Largest motion of the tip in a step in which it counts as still, metres, and the number of such steps in a row, in one
-stage, from which it hovers (choice: an action of .05; the scripted policy is still for at most half as long)."""
+"""Largest motion of the tip in a step in which it counts as still, metres, and the number of such steps in a row, in
+one stage, from which it hovers (choice: an action of .05; the scripted policy never hovers)."""
 BESIDE = np.array([0.275, 0.0])
 """Place between the tray and the arm, where a scripted policy drops a block."""
 

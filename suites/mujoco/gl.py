@@ -3,10 +3,10 @@ renderer, OSMesa.
 
 `MUJOCO_GL=egl` or `=osmesa` in the environment overrides this choice. MuJoCo itself reads that variable only when it is
 first imported, so contexts are created here, when the first is needed. Its other values (glfw, which needs a display)
-do not change what draws here.
+do not change what draws here, but with them `import mujoco` loads GLFW.
 
-With `MUJOCO_GL=osmesa`, `import mujoco` loads Mesa. What must come before that is done by a guard in the import system
-(`guard`), because packages such as metaworld import MuJoCo too.
+With `MUJOCO_GL=osmesa`, `import mujoco` loads Mesa, and EGL without a GPU is Mesa's as well. What must come before that
+is done by a guard in the import system (`guard`), because packages such as metaworld import MuJoCo too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ EXTENSIONS, PLATFORM_DEVICE, MOST = 0x3055, 0x313F, 16
 """EGL_EXTENSIONS, EGL_PLATFORM_DEVICE_EXT, and the maximum number of devices queried."""
 
 BACKENDS = ("egl", "osmesa")
-OTHERS = ("", "glfw", "glx", *("enable", "enabled", "on", "true", "1", "disable", "disabled", "off", "false", "0"))
+DISABLED = ("disable", "disabled", "off", "false", "0")
+"""Values of MUJOCO_GL with which MuJoCo loads nothing to draw with."""
+OTHERS = ("", "glfw", "glx", "enable", "enabled", "on", "true", "1", *DISABLED)
 """Further values of MUJOCO_GL with which MuJoCo can be imported."""
 
 
@@ -88,8 +90,23 @@ def before_mujoco() -> None:
             f"MUJOCO_GL={requested}, and {LIBRARIES[requested]} is missing, so MuJoCo cannot be imported; unset the "
             f"variable, or install the library (Debian, Ubuntu: apt-get install {PACKAGES[requested]})"
         )
-    if requested == "osmesa":
+    if not requested and os.environ.get("MUJOCO_GL", "").lower().strip() not in DISABLED:
+        _check_glfw()
+    if requested == "osmesa" or (requested == "egl" and not gpu()):
         before_mesa()
+
+
+def _check_glfw() -> None:
+    """Raise UserError if GLFW, which `import mujoco` loads unless MUJOCO_GL names another library, cannot be loaded."""
+    choice = os.environ.get("MUJOCO_GL", "")
+    try:
+        importlib.import_module("glfw")
+    except Exception as error:  # of the import system, of ctypes, or of GLFW
+        raise UserError(
+            f"{f'MUJOCO_GL={choice}' if choice else 'MUJOCO_GL is unset'}, so MuJoCo loads GLFW at import, and GLFW "
+            f"cannot be loaded ({type(error).__name__}: {str(error)[:200]}); install it (pip install glfw), or set "
+            f"MUJOCO_GL=osmesa (software; Debian, Ubuntu: apt-get install {PACKAGE}) or egl (a GPU's driver)"
+        ) from None
 
 
 def before_mesa() -> None:

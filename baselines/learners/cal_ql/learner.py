@@ -113,7 +113,7 @@ class CalQlLearner(SacLearner):
         return self.fit_critics(sample, td_target, kind, added, penalty)
 
     def imitation(
-        self, sample: Sample, mean: Tensor, values: Tensor
+        self, sample: Sample, mean: Tensor, action_value: Tensor
     ) -> tuple[Tensor | None, Mapping[str, Tensor]]:
         """Return w·q̄·mean of ‖tanh μ(s) − a‖²/A over the dataset's transitions in the batch, [S], where w is
         `bc_weight` and q̄ the batch's mean of |Q(s, ã)|, ã drawn from π(·|s), without gradient; and the mean alone."""
@@ -122,7 +122,7 @@ class CalQlLearner(SacLearner):
         counts = sample.more["from_dataset"]
         errors = (mean.tanh() - sample.action).square().mean(2)
         error = (errors * counts).sum(1) / counts.sum(1).clamp(min=1)
-        return self.config.bc_weight * values.abs().mean(1) * error, {"cloning": error.detach()}
+        return self.config.bc_weight * action_value.abs().mean(1) * error, {"cloning": error.detach()}
 
     def backup(self, block: int, sample: Sample, following: Head) -> Tensor:
         """Return the value of s′ in the target, [S, B]: the minimum over the target critics, and of K actions the

@@ -72,15 +72,15 @@ class SacLearner(ActorCriticLearner):
             features = self.features(block, sample.observation)
         mean, log_std = self.gaussian(block, features)
         action, log_probability = tanh_gaussian(mean, log_std, sample.noise)
-        values = self.actor_q(block, features, action)
-        loss = (self.alpha(block) * log_probability - values).mean(1)
-        further, metrics = self.imitation(sample, mean, values.detach())
+        action_value = self.actor_q(block, features, action)
+        loss = (self.alpha(block) * log_probability - action_value).mean(1)
+        further, metrics = self.imitation(sample, mean, action_value.detach())
         if further is not None:
             loss = loss + further
         return {**self.fit_actor(loss, kind, added), **metrics}, log_probability.detach().mean(1)
 
     def imitation(
-        self, sample: Sample, mean: Tensor, values: Tensor
+        self, sample: Sample, mean: Tensor, action_value: Tensor
     ) -> tuple[Tensor | None, Mapping[str, Tensor]]:
         """Return a further term of the actor's loss, [S], and its metrics, name -> [S], given μ(s) [S, B, A] and the
         values of the drawn actions [S, B]; here none."""

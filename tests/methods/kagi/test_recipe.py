@@ -74,8 +74,8 @@ def test_a_cell_without_the_object_is_the_cell_that_it_was_before_there_was_a_tr
     assert cells.rehashed(record) == cells.recorded(record).id == plain.id
     del record["parts"]["tracker"], record["versions"]["tracker"]
     record["settings"] = {
-        key: value
-        for key, value in record["settings"].items()
+        key: setting
+        for key, setting in record["settings"].items()
         if not key.startswith("tracker.") and key != "guide.object"
     }
     assert cells.rehashed(record) == cells.recorded(record).id == plain.id

@@ -94,8 +94,8 @@ def test_every_method_of_the_quick_profile_has_the_same_data_and_normalisation()
     cells = matrix.plan(words).cells
     assert len(cells) == 4
     assert len({cell.section("offline") for cell in cells}) == 1
-    data = cells[0].section("offline")
-    assert data.failures == 0 and 20 <= data.demonstrations <= 50 and data.tail < 10
+    episodes = cells[0].section("offline")
+    assert episodes.failures == 0 and 20 <= episodes.demonstrations <= 50 and episodes.tail < 10
     assert all(cell.section("agent").normalise and not cell.section("training").demonstrations for cell in cells)
     assert cells[0].id != matrix.plan([*words[:1], "method=bc", "profile=quick", "agent.normalise=false"]).cells[0].id
 

@@ -50,6 +50,26 @@ def test_asking_for_what_is_not_there_is_an_error_too(nothing, monkeypatch):
     check_refused("MUJOCO_GL=egl, and EGL is missing", gl.backend)
 
 
+@pytest.mark.parametrize(("choice", "words"), [("glfw", "MUJOCO_GL=glfw, so MuJoCo"), ("", "MUJOCO_GL is unset")])
+def test_a_glfw_that_cannot_be_loaded_is_named_before_mujoco_is_imported(monkeypatch, choice, words):
+    monkeypatch.setenv("MUJOCO_GL", choice)
+    monkeypatch.setitem(sys.modules, "glfw", None)
+    check_refused(f"{words}.*GLFW cannot be loaded .*pip install glfw.*MUJOCO_GL=osmesa", gl.before_mujoco)
+    monkeypatch.setenv("MUJOCO_GL", "disable")
+    gl.before_mujoco()
+
+
+@pytest.mark.parametrize(("gpu", "loads"), [(True, []), (False, ["triton"])])
+def test_egl_without_a_gpu_is_mesas_so_triton_is_loaded_before_it(monkeypatch, gpu, loads):
+    loaded = []
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: "libEGL.so.1")
+    monkeypatch.setattr(gl, "gpu", lambda: gpu)
+    monkeypatch.setattr(gl, "before_mesa", lambda: loaded.append("triton"))
+    gl.before_mujoco()
+    assert loaded == loads
+
+
 def test_a_command_whose_model_is_asked_about_the_task_says_what_is_missing_to_draw(
     nothing, monkeypatch, capsys, tmp_path
 ):
@@ -65,8 +85,9 @@ def test_doctor_names_the_package(nothing):
     assert opengl_finding.ok is None and "apt-get install libosmesa6" in opengl_finding.text
 
 
-def test_a_process_that_has_drawn_in_software_can_still_load_a_model(opengl):
-    """Mesa's LLVM loaded before triton's would crash the process."""
+@pytest.mark.parametrize("choice", ["", "egl"])
+def test_a_process_that_has_drawn_in_software_can_still_load_a_model(choice, opengl):
+    """Mesa's LLVM loaded before triton's would crash the process (signal 11), whether OSMesa or EGL loads it."""
     need("OSMesa", "libosmesa6", library=True)
     pytest.importorskip("triton")
     code = (
@@ -75,8 +96,12 @@ def test_a_process_that_has_drawn_in_software_can_still_load_a_model(opengl):
         "drawn = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50); "
         "import triton; print('loaded'); drawn.free(); context.free()"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout) == (0, "loaded\n"), run.stderr[-1000:]
+    environment = {**os.environ, "MUJOCO_GL": choice}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    if choice == "egl" and run.returncode == 1:  # a machine without EGL, or without a driver of it
+        assert "UserError: MUJOCO_GL=egl, and EGL is missing" in run.stderr or "egl gives no OpenGL" in run.stderr
+    else:
+        assert (run.returncode, run.stdout) == (0, "loaded\n"), run.stderr[-1000:]
 
 
 ABSENT = "import ctypes.util; ctypes.util.find_library = lambda name: None\n"
