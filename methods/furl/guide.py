@@ -31,7 +31,7 @@ from guidebench.harness.interfaces import (
 from guidebench.harness.models.calls import Answer
 from guidebench.methods.furl import Furl, Liv, LivProj
 from guidebench.methods.furl.dialogue import GOAL, INSTRUCTION
-from guidebench.methods.furl.losses import agreement, cosine, ranking, successes
+from guidebench.methods.furl.losses import agreement, cosine, ranked_share, ranking, successes
 from guidebench.methods.furl.memory import Memory
 
 STREAM = "furl"
@@ -159,7 +159,7 @@ class FurlGuide(LivProjGuide):
         self._goals = np.full((build.rows, config.width), np.nan, np.float32)
         """The goal image's vector of each seed, [S, W]; NaN until it arrives, or if no goal image is used."""
         self._images = [_goal(build, row) for row in range(build.rows)] if config.goal else None
-        self._losses, self._agreement = np.full((2, build.rows), np.nan)
+        self._losses, self._agreement, self._ranked = np.full((3, build.rows), np.nan)
 
     def _ask_once(self, row: int, ctx: Context) -> None:
         """Ask for the vectors of the instruction and of the goal image."""
@@ -190,7 +190,7 @@ class FurlGuide(LivProjGuide):
         has_text = np.isfinite(self._texts[:, 0])
         aligned = has_text & [memory.succeeded for memory in self.memory]
         ranked = has_text & ~aligned & np.isfinite(self._goals[:, 0])
-        self._losses[:] = self._agreement[:] = np.nan
+        self._losses[:] = self._agreement[:] = self._ranked[:] = np.nan
         if ranked.any():
             self._rank(store, ranked)
         if aligned.any():
@@ -208,7 +208,9 @@ class FurlGuide(LivProjGuide):
         def loss(block: int, rows: slice) -> Tensor:
             cosines = self._cosine(block, frames[rows], texts[rows])
             agreed = agreement(cosines.detach(), distances[rows], has_vector[rows], self.config.l2)
-            self._agreement[rows][active[rows]] = agreed.cpu().numpy()[active[rows]]
+            share = ranked_share(distances[rows], has_vector[rows], self.config.l2)
+            for noted, values in ((self._agreement, agreed), (self._ranked, share)):
+                noted[rows][active[rows]] = values.cpu().numpy()[active[rows]]
             losses = ranking(cosines, distances[rows], has_vector[rows], self.config.margin, self.config.l2)
             return self._noted(rows, losses, active)
 
@@ -267,13 +269,17 @@ class FurlGuide(LivProjGuide):
 
     def metrics(self) -> Metrics:
         """Return the metrics of LIV; `guide/loss`, that of the heads' last step; `guide/agreement`, the share of the
-        pairs in it whose cosines are in the order of their distances to the goal image, before the first success; and
-        `guide/positives` and `guide/negatives`, the numbers of stored frames."""
+        ranked pairs in it whose cosines are in the order of their distances to the goal image, and `guide/ranked`, the
+        share of all pairs that these are, before the first success; and `guide/positives` and `guide/negatives`, the
+        numbers of stored frames."""
         frame_counts = {
             "guide/positives": np.array([len(memory.positives) for memory in self.memory], np.float64),
             "guide/negatives": np.array([len(memory.negatives) for memory in self.memory], np.float64),
         }
-        step_metrics = {"guide/loss": self._losses.copy(), "guide/agreement": self._agreement.copy()}
+        step_metrics = {
+            "guide/loss": self._losses.copy(), "guide/agreement": self._agreement.copy(),
+            "guide/ranked": self._ranked.copy(),
+        }  # fmt: skip
         return {**super().metrics(), **step_metrics, **frame_counts}
 
     def state(self, row: int) -> State:

@@ -43,6 +43,13 @@ def agreement(cosines: Tensor, distances: Tensor, has_vector: Tensor, gap: float
     return right.sum((1, 2)) / pairs.sum((1, 2))
 
 
+def ranked_share(distances: Tensor, has_vector: Tensor, gap: float) -> Tensor:
+    """Return the share of the pairs of two different frames with vectors that are ranked, [S]; NaN with less than two
+    such frames. Whatever `agreement` says rests on this share alone."""
+    count = has_vector.sum(1)
+    return ranked(distances, has_vector, gap).sum((1, 2)) / (count * (count - 1) / 2)
+
+
 def successes(positive: Tensor, other: Tensor, has_vectors: Tensor, margin: float) -> Tensor:
     """Return the contrastive loss, the mean of [o − p + margin > 0]·(o − p), [S] (FuRL, after the first success; used
     once with negatives and once with lags).

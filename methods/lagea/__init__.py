@@ -195,7 +195,7 @@ class Lagea(Furl):
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder", "text_embedder": "embedder", "feedback": "chat"}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "scripted": {"embedder": "scripted", "text_embedder": "scripted", "feedback": "scripted"},
+        "scripted": {**Furl.model_sets["scripted"], "text_embedder": "scripted", "feedback": "scripted"},
         "oracle": {"feedback": "oracle"},
     }
     widths: ClassVar[Mapping[str, str]] = {**Furl.widths, "text_width": "text_embedder"}

@@ -14,6 +14,7 @@ from guidebench.harness.interfaces import Actions, Array, Coordinates, Drawer, O
 from guidebench.harness.parts import SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite, cited
+from guidebench.suites.metaworld import spatial as spatial  # registers the embedder
 from guidebench.suites.metaworld.words import GRIPPER, INSTRUCTIONS, LAGEA, object_words, target_words
 from guidebench.suites.mujoco.looks import Looks
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from guidebench.methods.furl.losses import agreement, cosine, ranking, successes
+from guidebench.methods.furl.losses import agreement, cosine, ranked_share, ranking, successes
 
 ALL = torch.ones(1, 3, dtype=torch.bool)
 
@@ -52,3 +52,11 @@ def test_agreement_is_the_share_of_ranked_pairs_in_the_right_order() -> None:
     # The pairs (0, 2), of cosines .5 > .4, and (1, 3), .9 > .6, are right; (0, 3), .5 < .6, and (2, 3), .4 < .6, wrong.
     assert share.tolist() == [0.5]
     assert agreement(cosines, distances, mask, 99.0).isnan().all()
+
+
+def test_agreement_rests_on_the_ranked_share_of_pairs() -> None:
+    """Of distances 0, 1, 3 and a frame without a vector, the pairs (0, 3) and (1, 3) differ by more than 1.5: 2 of 3."""
+    distances = torch.tensor([[0.0, 1.0, 3.0, 9.0], [5.0, 0.0, 0.0, 0.0]])
+    mask = torch.tensor([[True, True, True, False], [True, False, False, False]])
+    share = ranked_share(distances, mask, 1.5)
+    assert share[0].item() == pytest.approx(2 / 3) and share[1].isnan()
