@@ -96,17 +96,17 @@ def _distances(overrides: Mapping[str, Any], role: str) -> list[Finding]:
     name = str(overrides["suite"])
     suite = registry.get("suite", name)()
     task = task_of(name, str(overrides["task"])) if "task" in overrides else suite.tasks[0]
-    arguments = {key: value for key, value in overrides.items() if key not in ("suite", "task")}
+    arguments = {key: setting for key, setting in overrides.items() if key not in ("suite", "task")}
     embed = single_calls.embedding("embedder", arguments, role, suite, task)
-    result = distances.measure(embed, suite, task, suite.drawing())
+    comparison = distances.measure(embed, suite, task, suite.drawing())
     text = (
-        f"{name}/{task}: Spearman's ρ of distances between vectors and between states {result.rank_correlation:.2f}, "
-        f"over {result.pairs:,} pairs of frames of three random episodes; median distance of two vectors "
-        f"{result.median:.2f}"
+        f"{name}/{task}: Spearman's ρ of distances between vectors and between states "
+        f"{comparison.rank_correlation:.2f}, over {comparison.pairs:,} pairs of frames of three random episodes; median distance of two vectors "
+        f"{comparison.median:.2f}"
     )
-    if result.ranked is not None:
-        text += f"; FuRL's gap of {distances.GAP:g} ranks {result.ranked:.0%} of the pairs"
-    return [Finding("distances", result.rank_correlation > 0, text)]
+    if comparison.ranked is not None:
+        text += f"; FuRL's gap of {distances.GAP:g} ranks {comparison.ranked:.0%} of the pairs"
+    return [Finding("distances", comparison.rank_correlation > 0, text)]
 
 
 def _suite(overrides: Mapping[str, Any]) -> list[Finding]:

@@ -7,6 +7,7 @@ where it is. Privileged, like every comparison with the state: it is a check, an
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -86,10 +87,8 @@ def _episode(suite: Any, task: str, seed: int) -> tuple[Array, Array]:
     shots = np.stack([snapshots[at] for at in chosen])
     places = [suite.tip(task, np.stack([observations[at] for at in chosen]))]
     if isinstance(suite, Locates):
-        try:
+        with contextlib.suppress(UserError):  # the scene of a task may mark no place
             places.append(np.stack([suite.located(task, shot)[0] for shot in shots]))
-        except UserError:  # the scene of this task marks no place
-            pass
     return shots, np.concatenate(places, axis=1)
 
 
@@ -104,7 +103,7 @@ def spearman(first: Array, second: Array) -> float:
     constant."""
     from scipy import stats
 
-    ranks = [stats.rankdata(values) for values in (first, second)]
-    if any(np.ptp(values) == 0 for values in ranks):
+    ranks = [stats.rankdata(sample) for sample in (first, second)]
+    if any(np.ptp(sample) == 0 for sample in ranks):
         return float("nan")
     return float(np.corrcoef(*ranks)[0, 1])

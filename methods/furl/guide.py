@@ -208,9 +208,9 @@ class FurlGuide(LivProjGuide):
         def loss(block: int, rows: slice) -> Tensor:
             cosines = self._cosine(block, frames[rows], texts[rows])
             agreed = agreement(cosines.detach(), distances[rows], has_vector[rows], self.config.l2)
-            share = ranked_share(distances[rows], has_vector[rows], self.config.l2)
-            for noted, values in ((self._agreement, agreed), (self._ranked, share)):
-                noted[rows][active[rows]] = values.cpu().numpy()[active[rows]]
+            ranked = ranked_share(distances[rows], has_vector[rows], self.config.l2)
+            for metric, share in ((self._agreement, agreed), (self._ranked, ranked)):
+                metric[rows][active[rows]] = share.cpu().numpy()[active[rows]]
             losses = ranking(cosines, distances[rows], has_vector[rows], self.config.margin, self.config.l2)
             return self._noted(rows, losses, active)
 

@@ -253,7 +253,7 @@ class LageaGuide(FurlGuide):
         if self.config.alignment == "frozen":
             return
         self._updates += 1
-        if self._updates % self.config.align_every == 0:
+        if self.config.alignment != "ranking" and self._updates % self.config.align_every == 0:
             self._align_feedback(store, ctx)
         super()._align(store, ctx)
 

@@ -157,4 +157,9 @@ def mapped(output: Tensor, least: float) -> Tensor:
     return least + 0.5 * (LOG_STD_MAX - least) * (output.tanh() + 1)
 
 
-LOG_STD: Mapping[str, Callable[[Tensor, float], Tensor]] = {"clamp": clamped, "tanh": mapped}
+def softened(output: Tensor, least: float) -> Tensor:
+    """Return log σ with σ = log(1 + e^x) + .001 of the actor's output x, and log σ ≥ `least` (FuRL's code)."""
+    return (F.softplus(output) + 1e-3).log().clamp(min=least)
+
+
+LOG_STD: Mapping[str, Callable[[Tensor, float], Tensor]] = {"clamp": clamped, "tanh": mapped, "softplus": softened}

@@ -55,7 +55,7 @@ def test_agreement_is_the_share_of_ranked_pairs_in_the_right_order() -> None:
 
 
 def test_agreement_rests_on_the_ranked_share_of_pairs() -> None:
-    """Of distances 0, 1, 3 and a frame without a vector, the pairs (0, 3) and (1, 3) differ by more than 1.5: 2 of 3."""
+    """Of distances 0, 1, 3 and a frame without a vector, (0, 3) and (1, 3) differ by more than 1.5: 2 of 3 pairs."""
     distances = torch.tensor([[0.0, 1.0, 3.0, 9.0], [5.0, 0.0, 0.0, 0.0]])
     mask = torch.tensor([[True, True, True, False], [True, False, False, False]])
     share = ranked_share(distances, mask, 1.5)

@@ -56,8 +56,8 @@ def test_distances_follow_the_world_on_reach(opengl: None) -> None:
     from guidebench.suites.metaworld import MetaWorldDrawing, MetaWorldMT10
 
     embed = Spatial().spawn(None, "")  # type: ignore[arg-type]
-    result = distances.measure(
+    comparison = distances.measure(
         lambda frames: embed(EmbedCall(tuple(frames))), MetaWorldMT10(), "reach", MetaWorldDrawing(), seeds=(41,)
     )
-    assert result.rank_correlation > 0.6 and 0.5 < result.median < 2
-    assert result.ranked is not None and result.ranked > 1 / 3 and result.pairs == 101 * 100 / 2
+    assert comparison.rank_correlation > 0.6 and 0.5 < comparison.median < 2
+    assert comparison.ranked is not None and comparison.ranked > 1 / 3 and comparison.pairs == 101 * 100 / 2
