@@ -134,14 +134,14 @@ class Parameters:
                     network[self._slices[name]] = spec.scale
                     continue
                 if spec.distribution == "uniform":
-                    values = generator.uniform(-spec.scale, spec.scale, spec.size)
+                    weights = generator.uniform(-spec.scale, spec.scale, spec.size)
                 elif spec.distribution == "orthogonal":
-                    values = spec.scale * orthogonal(generator, spec.shape).ravel()
+                    weights = spec.scale * orthogonal(generator, spec.shape).ravel()
                 elif spec.distribution == "truncated":
-                    values = spec.scale * truncated(generator, spec.size)
+                    weights = spec.scale * truncated(generator, spec.size)
                 else:
-                    values = generator.normal(0.0, spec.scale, spec.size)
-                network[self._slices[name]] = torch.from_numpy(values).to(self.flat)
+                    weights = generator.normal(0.0, spec.scale, spec.size)
+                network[self._slices[name]] = torch.from_numpy(weights).to(self.flat)
 
     def subset(self, block: SeedBlock, chosen: Tensor) -> dict[str, Tensor]:
         """Return a copy of some members of each seed of `block`: their indices [seeds, M] -> name -> [seeds·M,

@@ -101,8 +101,8 @@ def _distances(overrides: Mapping[str, Any], role: str) -> list[Finding]:
     comparison = distances.measure(embed, suite, task, suite.drawing())
     text = (
         f"{name}/{task}: Spearman's ρ of distances between vectors and between states "
-        f"{comparison.rank_correlation:.2f}, over {comparison.pairs:,} pairs of frames of three random episodes; median distance of two vectors "
-        f"{comparison.median:.2f}"
+        f"{comparison.rank_correlation:.2f}, over {comparison.pairs:,} pairs of frames of three random episodes; "
+        f"median distance of two vectors {comparison.median:.2f}"
     )
     if comparison.ranked is not None:
         text += f"; FuRL's gap of {distances.GAP:g} ranks {comparison.ranked:.0%} of the pairs"

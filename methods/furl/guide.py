@@ -29,9 +29,10 @@ from guidebench.harness.interfaces import (
     Transition,
 )
 from guidebench.harness.models.calls import Answer
+from guidebench.harness.records.schema import SHAPING, TASK_REWARD
 from guidebench.methods.furl import Furl, Liv, LivProj
 from guidebench.methods.furl.dialogue import GOAL, INSTRUCTION
-from guidebench.methods.furl.losses import agreement, cosine, ranked_share, ranking, successes
+from guidebench.methods.furl.losses import agreement, cosine, ranked, ranked_share, ranking, successes
 from guidebench.methods.furl.memory import Memory
 
 STREAM = "furl"
@@ -56,6 +57,8 @@ class LivGuide(BaseGuide):
         self._questions_sent = np.zeros(build.rows, bool)
         """Whether each seed's questions about instruction and goal image were sent, bool [S]."""
         self._rewards = np.zeros(build.rows)
+        self._shaping, self._task_reward = np.full((2, build.rows), np.nan)
+        """Mean |ρ·r| and mean |r_task| of the last batch, [S]; NaN before the first."""
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         for row in np.flatnonzero(~self._questions_sent).tolist():
@@ -95,8 +98,14 @@ class LivGuide(BaseGuide):
         has_vectors = np.isfinite(vectors[..., 0]) & np.isfinite(self._texts[:, :1])
         cosines = np.where(has_vectors, self.cosines(filled(vectors)), 0.0)
         self._rewards = cosines.sum(1) / np.maximum(has_vectors.sum(1), 1)
-        reward = batch.reward + np.float32(self.config.rho) * cosines.astype(np.float32)
+        shaping = np.float32(self.config.rho) * cosines.astype(np.float32)
+        self._note_share(shaping, batch.reward)
+        reward = batch.reward + shaping
         return batch._replace(reward=reward)
+
+    def _note_share(self, shaping: Array, task: Array) -> None:
+        """Note the mean absolute values of the shaping ρ·r and of the task's reward over a batch, [S, B] each."""
+        self._shaping, self._task_reward = np.abs(shaping).mean(1), np.abs(task).mean(1)
 
     def cosines(self, vectors: Array) -> Array:
         """Return the cosines r_VLM, [S, B], of frames with these vectors [S, B, W] and each seed's instruction."""
@@ -104,9 +113,12 @@ class LivGuide(BaseGuide):
         return cosine(frames, text).numpy()
 
     def metrics(self) -> Metrics:
-        """Return `guide/reward`, the mean r_VLM of the last batch, and `guide/failed`, the frames that could not be
-        embedded."""
-        return {"guide/reward": self._rewards, "guide/failed": self.vectors.failed.astype(np.float64)}
+        """Return `guide/reward`, the mean r_VLM of the last batch; `guide/shaping` and `guide/task_reward`, its mean
+        |ρ·r_VLM| and mean |r_task|; and `guide/failed`, the frames that could not be embedded."""
+        return {
+            "guide/reward": self._rewards, "guide/failed": self.vectors.failed.astype(np.float64),
+            SHAPING: np.asarray(self._shaping, np.float64), TASK_REWARD: np.asarray(self._task_reward, np.float64),
+        }  # fmt: skip
 
     def state(self, row: int) -> State:
         return {
@@ -189,10 +201,10 @@ class FurlGuide(LivProjGuide):
     def _align(self, store: Store, ctx: Context) -> None:
         has_text = np.isfinite(self._texts[:, 0])
         aligned = has_text & [memory.succeeded for memory in self.memory]
-        ranked = has_text & ~aligned & np.isfinite(self._goals[:, 0])
+        unsolved = has_text & ~aligned & np.isfinite(self._goals[:, 0])
         self._losses[:] = self._agreement[:] = self._ranked[:] = np.nan
-        if ranked.any():
-            self._rank(store, ranked)
+        if unsolved.any():
+            self._rank(store, unsolved)
         if aligned.any():
             self._contrast(store, aligned)
 
@@ -207,11 +219,11 @@ class FurlGuide(LivProjGuide):
 
         def loss(block: int, rows: slice) -> Tensor:
             cosines = self._cosine(block, frames[rows], texts[rows])
-            agreed = agreement(cosines.detach(), distances[rows], has_vector[rows], self.config.l2)
-            ranked = ranked_share(distances[rows], has_vector[rows], self.config.l2)
-            for metric, share in ((self._agreement, agreed), (self._ranked, ranked)):
-                metric[rows][active[rows]] = share.cpu().numpy()[active[rows]]
-            losses = ranking(cosines, distances[rows], has_vector[rows], self.config.margin, self.config.l2)
+            pairs = ranked(distances[rows], has_vector[rows], self.config.l2)
+            agreed, share = agreement(cosines.detach(), pairs), ranked_share(pairs, has_vector[rows])
+            for metric, shares in ((self._agreement, agreed), (self._ranked, share)):
+                metric[rows][active[rows]] = shares.cpu().numpy()[active[rows]]
+            losses = ranking(cosines, pairs, has_vector[rows], self.config.margin)
             return self._noted(rows, losses, active)
 
         self.heads.step(loss, active)

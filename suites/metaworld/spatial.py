@@ -78,7 +78,7 @@ class Spatial(ModelPart):
 
         texts = Projection(WIDTH)
         return lambda call: np.stack(
-            [texts.of_text(item) if isinstance(item, str) else of_frame(item) for item in call.items]
+            [texts.of_text(part) if isinstance(part, str) else of_frame(part) for part in call.items]
         )
 
 

@@ -53,7 +53,7 @@ class OpenRole(NamedTuple):
         """Return the words that the part which needs the role declares for the set `name` (`AskingPart.model_sets`); of
         several parts the first that is made for the task, else the last."""
         words = self.asker.model_sets.get(name, {}) if issubclass(self.asker, AskingPart) else {}
-        words = {key: value for key, value in words.items() if key.partition(".")[0] == self.role}
+        words = {key: word for key, word in words.items() if key.partition(".")[0] == self.role}
         if isinstance(parts := words.get(self.role), tuple):
             words[self.role] = next((part for part in parts if self.suited(part)), parts[-1])
         return words
