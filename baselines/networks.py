@@ -89,12 +89,14 @@ class AddedTo(torch.autograd.Function):
         return gradient.view(ctx.shape).sum(2), None, torch.bmm(inputs.mT, gradient)
 
 
-def linear_specs(name: str, into: int, out: int, orthogonal: bool = False) -> dict[str, Spec]:
-    """Return specs of a linear layer's weight and bias: PyTorch's initialisation, or an orthogonal weight and zero
-    bias."""
-    if orthogonal:
-        return {f"{name}.weight": Spec((into, out), "orthogonal", 1.0), f"{name}.bias": Spec((out,), "constant", 0.0)}
+def linear_specs(name: str, into: int, out: int, initialisation: str = "uniform") -> dict[str, Spec]:
+    """Return specs of a linear layer's weight and bias: `uniform`, PyTorch's initialisation; `orthogonal`, an
+    orthogonal weight; or `lecun`, a truncated normal weight of variance 1/into (Flax's default). The last two have a
+    bias of 0."""
     scale = 1 / math.sqrt(into)
+    if initialisation != "uniform":
+        weights = {"orthogonal": Spec((into, out), "orthogonal", 1.0), "lecun": Spec((into, out), "truncated", scale)}
+        return {f"{name}.weight": weights[initialisation], f"{name}.bias": Spec((out,), "constant", 0.0)}
     return {f"{name}.weight": Spec((into, out), "uniform", scale), f"{name}.bias": Spec((out,), "uniform", scale)}
 
 
@@ -109,8 +111,7 @@ class MLP:
     """Linear layers with an activation between them, none after the last: [S, B, in] -> [S, B, out].
 
     `activation` works in place, by default max(x, 0). With `norm`, every hidden layer is normalised before its
-    activation, with a learnt scale and shift (Ba et al. 2016). With `orthogonal`, weights start as orthogonal matrices
-    and biases at 0.
+    activation, with a learnt scale and shift (Ba et al. 2016). `initialisation` is one of `linear_specs`.
     """
 
     def __init__(
@@ -121,16 +122,16 @@ class MLP:
         name: str = "mlp",
         norm: bool = False,
         activation: Callable[[Tensor], Tensor] = Tensor.relu_,
-        orthogonal: bool = False,
+        initialisation: str = "uniform",
     ) -> None:
-        self.orthogonal = orthogonal
+        self.initialisation = initialisation
         self.widths = (into, *hidden, out)
         self.names = [f"{name}.{layer}" for layer in range(len(hidden) + 1)]
         self.norm, self.activation = norm, activation
 
     def specs(self) -> dict[str, Spec]:
         layers = zip(self.names, self.widths, self.widths[1:], strict=False)
-        specs = {key: spec for layer in layers for key, spec in linear_specs(*layer, self.orthogonal).items()}
+        specs = {key: spec for layer in layers for key, spec in linear_specs(*layer, self.initialisation).items()}
         if self.norm:
             for name, width in zip(self.names, self.widths[1:-1], strict=False):
                 specs[f"{name}.scale"] = Spec((width,), "constant", 1.0)

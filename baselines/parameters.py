@@ -26,12 +26,17 @@ ALIGNMENT = 16
 sum in another order."""
 
 
+TRUNCATED = 0.87962566103423978
+"""Standard deviation of a standard normal distribution that is truncated at ±2."""
+
+
 class Spec(NamedTuple):
     """Shape and initialisation of one network's parameter: uniform in ±scale; normal with standard deviation `scale`;
-    constant at `scale`; or `scale` times a random matrix with orthonormal rows or columns, whichever are fewer."""
+    constant at `scale`; `scale` times a random matrix with orthonormal rows or columns, whichever are fewer; or normal,
+    truncated at two deviations, with standard deviation `scale` after that."""
 
     shape: tuple[int, ...]
-    distribution: Literal["uniform", "normal", "constant", "orthogonal"]
+    distribution: Literal["uniform", "normal", "constant", "orthogonal", "truncated"]
     scale: float
 
     @property
@@ -46,6 +51,15 @@ def orthogonal(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
     basis, upper = np.linalg.qr(generator.standard_normal((high, low)))
     basis = basis * np.sign(np.diag(upper))
     return np.asarray(basis if shape == (high, low) else basis.T)
+
+
+def truncated(generator: np.random.Generator, size: int) -> Array:
+    """Return draws of a normal distribution that is truncated at ±2 and scaled to variance 1, float64 [size], by the
+    inverse of its distribution function (Flax, lecun_normal)."""
+    from scipy.special import ndtr, ndtri
+
+    low, high = ndtr(-2.0), ndtr(2.0)
+    return np.asarray(ndtri(generator.uniform(low, high, size)) / TRUNCATED)
 
 
 class SeedBlock(NamedTuple):
@@ -120,12 +134,14 @@ class Parameters:
                     network[self._slices[name]] = spec.scale
                     continue
                 if spec.distribution == "uniform":
-                    values = generator.uniform(-spec.scale, spec.scale, spec.size)
+                    weights = generator.uniform(-spec.scale, spec.scale, spec.size)
                 elif spec.distribution == "orthogonal":
-                    values = spec.scale * orthogonal(generator, spec.shape).ravel()
+                    weights = spec.scale * orthogonal(generator, spec.shape).ravel()
+                elif spec.distribution == "truncated":
+                    weights = spec.scale * truncated(generator, spec.size)
                 else:
-                    values = generator.normal(0.0, spec.scale, spec.size)
-                network[self._slices[name]] = torch.from_numpy(values).to(self.flat)
+                    weights = generator.normal(0.0, spec.scale, spec.size)
+                network[self._slices[name]] = torch.from_numpy(weights).to(self.flat)
 
     def subset(self, block: SeedBlock, chosen: Tensor) -> dict[str, Tensor]:
         """Return a copy of some members of each seed of `block`: their indices [seeds, M] -> name -> [seeds·M,

@@ -314,7 +314,8 @@ class AskingPart(Part):
     from episode to episode (`SuitePart.by_turns`)."""
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """Set of models (`scripted`, `oracle`, …) -> its words for the roles of `needs`: `ROLE` -> part, and `ROLE.FIELD`
-    -> value where the part needs it. `models=scripted` names these parts (`harness/plan/model_sets`)."""
+    -> value where the part needs it. A tuple of parts means the first that is made for the suite (`ModelPart.suites`),
+    else its last. `models=scripted` names these parts (`harness/plan/model_sets`)."""
     widths: ClassVar[Mapping[str, str]] = NOTHING
     """Setting of the part -> the role (of `needs`) of the embedder whose vectors have so many numbers. While the
     embedder's width is known and a command sets no other, the setting follows it."""

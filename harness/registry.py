@@ -188,10 +188,13 @@ def _check(kind: str, name: str, thing: Any) -> None:
     for models, words in getattr(declared, "model_sets", {}).items():
         for word, value in words.items():
             role, _, setting = word.partition(".")
-            if declared.needs.get(role) not in MODELS or role not in words or not (setting or isinstance(value, str)):
+            names = value if isinstance(value, tuple) and value else (value,)
+            are_parts = all(isinstance(part, str) for part in names)
+            if declared.needs.get(role) not in MODELS or role not in words or not (setting or are_parts):
                 raise UserError(
                     f"{kind} {name!r} has {word!r}: {value!r} in its set of models {models!r}; expected a role of its "
-                    f"`needs` that is one of a model -> name of a part, and ROLE.FIELD -> value beside it"
+                    f"`needs` that is one of a model -> name of a part, or a tuple of them, and ROLE.FIELD -> value "
+                    f"beside it"
                 )
     for setting, role in getattr(declared, "widths", {}).items():
         if setting not in fields or declared.needs.get(role) != "embedder":

@@ -138,9 +138,13 @@ def _sets(method: Method) -> Iterator[tuple[str, ...]]:
         askers = (registry.get(*part) for part in parts.values() if part[1])
         asker = next(asker for asker in askers if role in asker.needs)
         declared = (getattr(asker, "model_sets", {}).get(models, {}).get(role, "") for models in SETS[1:])
-        meant = (registry.meant(kind, part, role) if part else "" for part in declared)
+        meant = (
+            tuple(registry.meant(kind, part, role) for part in ((parts,) if isinstance(parts, str) else parts) if part)
+            for parts in declared
+        )
         absent = "none" if name else "as the suite has it"
-        yield (code(role), *(code(part) if part else absent for part in (name, *meant)))
+        cells = ((name,) if name else (), *meant)
+        yield (code(role), *(" or ".join(map(code, names)) if names else absent for names in cells))
 
 
 def _parts(method: Method) -> dict[str, tuple[str, str]]:

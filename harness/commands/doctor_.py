@@ -10,6 +10,11 @@ method are accepted as well (planner=openai planner.model=…):
 Given a suite, also check the packages that its tasks and their frames need:
 
   bench doctor suite=crafter
+
+Given an embedder and a suite, compare distances between its vectors with distances between the states that frames of
+three random episodes show:
+
+  bench doctor embedder=spatial suite=metaworld_mt10 task=reach
 """
 
 from __future__ import annotations
@@ -74,9 +79,34 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
         raise UserError(f"{role}= and {other}= name two models; bench doctor checks one at a time")
     from guidebench.harness.models import checkup, single_calls
 
+    if kind == "embedder" and "suite" in settings:
+        return _distances(settings, role)
     config = single_calls.model(kind, settings, role)
     findings = [finding._replace(text=in_role(finding.text, kind, role)) for finding in checkup.findings(config, kind)]
     return [*_packages(EXTRAS.get(config.backend, "none")), *findings]
+
+
+def _distances(overrides: Mapping[str, Any], role: str) -> list[Finding]:
+    """Check how the distances between an embedder's vectors of a task's frames follow those between states; UserError
+    for a suite that tells no places, or an embedder that embeds no frames."""
+    from guidebench.harness import registry
+    from guidebench.harness.models import distances, single_calls
+    from guidebench.harness.plan.config import task_of
+
+    name = str(overrides["suite"])
+    suite = registry.get("suite", name)()
+    task = task_of(name, str(overrides["task"])) if "task" in overrides else suite.tasks[0]
+    arguments = {key: setting for key, setting in overrides.items() if key not in ("suite", "task")}
+    embed = single_calls.embedding("embedder", arguments, role, suite, task)
+    comparison = distances.measure(embed, suite, task, suite.drawing())
+    text = (
+        f"{name}/{task}: Spearman's ρ of distances between vectors and between states "
+        f"{comparison.rank_correlation:.2f}, over {comparison.pairs:,} pairs of frames of three random episodes; "
+        f"median distance of two vectors {comparison.median:.2f}"
+    )
+    if comparison.ranked is not None:
+        text += f"; FuRL's gap of {distances.GAP:g} ranks {comparison.ranked:.0%} of the pairs"
+    return [Finding("distances", comparison.rank_correlation > 0, text)]
 
 
 def _suite(overrides: Mapping[str, Any]) -> list[Finding]:

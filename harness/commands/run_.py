@@ -317,6 +317,12 @@ def _left_out(plan: Plan) -> list[str]:
             continue
         more = ",".join([*dict.fromkeys(tasks[:1]), others[0]]) + (",…" if len(single) > 2 else "")
         line = f"{profile} runs {len(single) - len(others)} of {len(single)} tasks of {name}; task={more} for more"
+        wide = [
+            other
+            for other, words in suite.profiles.items()
+            if other not in (profile, "paper") and set(single) <= set(words.get("tasks", ()))
+        ]
+        line += "".join(f", profile={other} for a short run of each" for other in wide)
         lines.append(
             line + "".join(f" (task={task} is one policy for all {len(single)}, another thing)" for task in joint)
         )

@@ -140,6 +140,13 @@ ENOUGH_ANSWERED = 0.9
 """Minimum share of answered questions to foundation models for a table row to be ranked or marked as leading (choice:
 a method that lost more than a tenth of its guidance was not measured as described)."""
 
+ENTROPY, ENTROPY_SHARE, ENTROPY_BONUS = "entropy", "entropy_share", "entropy_bonus"
+"""Metrics of a stochastic policy over continuous actions: its mean entropy over a batch in nats, its share of the
+entropy of uniform actions, and the entropy times its coefficient α."""
+SHAPING, TASK_REWARD = "guide/shaping", "guide/task_reward"
+"""Metrics of a guide that shapes rewards: the mean absolute values over a batch of what it adds, and of the task's own
+reward."""
+
 STATUSES = ("waiting", "running", "stopped", "finished", "failed")
 
 MATRICES = ("ablation", "perturbation")

@@ -17,15 +17,13 @@ from guidebench.harness.parts import Part
 from guidebench.harness.plan.config import Cell, cell_view
 from guidebench.harness.records import role_counts
 from guidebench.harness.records.files import read_regular
-from guidebench.harness.records.schema import ROLES
+from guidebench.harness.records.schema import ENTROPY, ROLES
 from guidebench.harness.records.study import RunDirectory
 from guidebench.harness.run.unanswered import LEDGER
 from guidebench.harness.statistics import Array
 
 EARLY = 0.25
 """Share of a run before which a guide should have answered."""
-ENTROPY = "entropy"
-"""Metric of a stochastic policy: its entropy in nats; of continuous actions with each dimension in [-1, 1]."""
 
 
 def describe(cell: Cell, run: RunDirectory) -> list[str]:

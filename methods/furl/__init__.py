@@ -41,7 +41,7 @@ class Liv(AskingPart):
     version: ClassVar[int] = 1
     guidance: ClassVar[Mapping[str, str]] = {"guide/reward": "Reward of the model's vectors, before its weight rho"}
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
-    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"embedder": "scripted"}}
+    model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"embedder": ("spatial", "scripted")}}
     widths: ClassVar[Mapping[str, str]] = {"width": "embedder"}
     shows_frames: ClassVar[bool] = True
     citation: ClassVar[str | Path] = Path(__file__).with_name("liv.bib")

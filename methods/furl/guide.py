@@ -29,9 +29,10 @@ from guidebench.harness.interfaces import (
     Transition,
 )
 from guidebench.harness.models.calls import Answer
+from guidebench.harness.records.schema import SHAPING, TASK_REWARD
 from guidebench.methods.furl import Furl, Liv, LivProj
 from guidebench.methods.furl.dialogue import GOAL, INSTRUCTION
-from guidebench.methods.furl.losses import agreement, cosine, ranking, successes
+from guidebench.methods.furl.losses import agreement, cosine, ranked, ranked_share, ranking, successes
 from guidebench.methods.furl.memory import Memory
 
 STREAM = "furl"
@@ -56,6 +57,8 @@ class LivGuide(BaseGuide):
         self._questions_sent = np.zeros(build.rows, bool)
         """Whether each seed's questions about instruction and goal image were sent, bool [S]."""
         self._rewards = np.zeros(build.rows)
+        self._shaping, self._task_reward = np.full((2, build.rows), np.nan)
+        """Mean |ρ·r| and mean |r_task| of the last batch, [S]; NaN before the first."""
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         for row in np.flatnonzero(~self._questions_sent).tolist():
@@ -95,8 +98,14 @@ class LivGuide(BaseGuide):
         has_vectors = np.isfinite(vectors[..., 0]) & np.isfinite(self._texts[:, :1])
         cosines = np.where(has_vectors, self.cosines(filled(vectors)), 0.0)
         self._rewards = cosines.sum(1) / np.maximum(has_vectors.sum(1), 1)
-        reward = batch.reward + np.float32(self.config.rho) * cosines.astype(np.float32)
+        shaping = np.float32(self.config.rho) * cosines.astype(np.float32)
+        self._note_share(shaping, batch.reward)
+        reward = batch.reward + shaping
         return batch._replace(reward=reward)
+
+    def _note_share(self, shaping: Array, task: Array) -> None:
+        """Note the mean absolute values of the shaping ρ·r and of the task's reward over a batch, [S, B] each."""
+        self._shaping, self._task_reward = np.abs(shaping).mean(1), np.abs(task).mean(1)
 
     def cosines(self, vectors: Array) -> Array:
         """Return the cosines r_VLM, [S, B], of frames with these vectors [S, B, W] and each seed's instruction."""
@@ -104,9 +113,12 @@ class LivGuide(BaseGuide):
         return cosine(frames, text).numpy()
 
     def metrics(self) -> Metrics:
-        """Return `guide/reward`, the mean r_VLM of the last batch, and `guide/failed`, the frames that could not be
-        embedded."""
-        return {"guide/reward": self._rewards, "guide/failed": self.vectors.failed.astype(np.float64)}
+        """Return `guide/reward`, the mean r_VLM of the last batch; `guide/shaping` and `guide/task_reward`, its mean
+        |ρ·r_VLM| and mean |r_task|; and `guide/failed`, the frames that could not be embedded."""
+        return {
+            "guide/reward": self._rewards, "guide/failed": self.vectors.failed.astype(np.float64),
+            SHAPING: np.asarray(self._shaping, np.float64), TASK_REWARD: np.asarray(self._task_reward, np.float64),
+        }  # fmt: skip
 
     def state(self, row: int) -> State:
         return {
@@ -159,7 +171,7 @@ class FurlGuide(LivProjGuide):
         self._goals = np.full((build.rows, config.width), np.nan, np.float32)
         """The goal image's vector of each seed, [S, W]; NaN until it arrives, or if no goal image is used."""
         self._images = [_goal(build, row) for row in range(build.rows)] if config.goal else None
-        self._losses, self._agreement = np.full((2, build.rows), np.nan)
+        self._losses, self._agreement, self._ranked = np.full((3, build.rows), np.nan)
 
     def _ask_once(self, row: int, ctx: Context) -> None:
         """Ask for the vectors of the instruction and of the goal image."""
@@ -189,10 +201,10 @@ class FurlGuide(LivProjGuide):
     def _align(self, store: Store, ctx: Context) -> None:
         has_text = np.isfinite(self._texts[:, 0])
         aligned = has_text & [memory.succeeded for memory in self.memory]
-        ranked = has_text & ~aligned & np.isfinite(self._goals[:, 0])
-        self._losses[:] = self._agreement[:] = np.nan
-        if ranked.any():
-            self._rank(store, ranked)
+        unsolved = has_text & ~aligned & np.isfinite(self._goals[:, 0])
+        self._losses[:] = self._agreement[:] = self._ranked[:] = np.nan
+        if unsolved.any():
+            self._rank(store, unsolved)
         if aligned.any():
             self._contrast(store, aligned)
 
@@ -207,9 +219,11 @@ class FurlGuide(LivProjGuide):
 
         def loss(block: int, rows: slice) -> Tensor:
             cosines = self._cosine(block, frames[rows], texts[rows])
-            agreed = agreement(cosines.detach(), distances[rows], has_vector[rows], self.config.l2)
-            self._agreement[rows][active[rows]] = agreed.cpu().numpy()[active[rows]]
-            losses = ranking(cosines, distances[rows], has_vector[rows], self.config.margin, self.config.l2)
+            pairs = ranked(distances[rows], has_vector[rows], self.config.l2)
+            agreed, share = agreement(cosines.detach(), pairs), ranked_share(pairs, has_vector[rows])
+            for metric, shares in ((self._agreement, agreed), (self._ranked, share)):
+                metric[rows][active[rows]] = shares.cpu().numpy()[active[rows]]
+            losses = ranking(cosines, pairs, has_vector[rows], self.config.margin)
             return self._noted(rows, losses, active)
 
         self.heads.step(loss, active)
@@ -267,13 +281,17 @@ class FurlGuide(LivProjGuide):
 
     def metrics(self) -> Metrics:
         """Return the metrics of LIV; `guide/loss`, that of the heads' last step; `guide/agreement`, the share of the
-        pairs in it whose cosines are in the order of their distances to the goal image, before the first success; and
-        `guide/positives` and `guide/negatives`, the numbers of stored frames."""
+        ranked pairs in it whose cosines are in the order of their distances to the goal image, and `guide/ranked`, the
+        share of all pairs that these are, before the first success; and `guide/positives` and `guide/negatives`, the
+        numbers of stored frames."""
         frame_counts = {
             "guide/positives": np.array([len(memory.positives) for memory in self.memory], np.float64),
             "guide/negatives": np.array([len(memory.negatives) for memory in self.memory], np.float64),
         }
-        step_metrics = {"guide/loss": self._losses.copy(), "guide/agreement": self._agreement.copy()}
+        step_metrics = {
+            "guide/loss": self._losses.copy(), "guide/agreement": self._agreement.copy(),
+            "guide/ranked": self._ranked.copy(),
+        }  # fmt: skip
         return {**super().metrics(), **step_metrics, **frame_counts}
 
     def state(self, row: int) -> State:

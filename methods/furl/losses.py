@@ -16,31 +16,36 @@ def cosine(frames: Tensor, text: Tensor) -> Tensor:
     return F.cosine_similarity(frames, text, dim=2)
 
 
-def ranking(cosines: Tensor, distances: Tensor, has_vector: Tensor, margin: float, gap: float) -> Tensor:
+def ranking(cosines: Tensor, pairs: Tensor, has_vector: Tensor, margin: float) -> Tensor:
     """Return the ranking loss, the mean over i of Σ_j [d_i < d_j − gap]·max(0, margin − (c_i − c_j)), [S] (FuRL, before
     the first success).
 
     A frame that is nearer to the goal image by more than `gap` should have a cosine that is larger by `margin`.
-    `distances` [S, B] are Euclidean, between raw vectors; `has_vector` bool [S, B]: which frames have a vector.
+    `pairs` bool [S, B, B]: which (i, j) are so ranked (`ranked`); `has_vector` bool [S, B]: which frames have a vector.
     """
-    pairs = ranked(distances, has_vector, gap)
     hinge = torch.relu(margin - (cosines.unsqueeze(2) - cosines.unsqueeze(1)))
     return (hinge * pairs).sum((1, 2)) / has_vector.sum(1).clamp(min=1)
 
 
 def ranked(distances: Tensor, has_vector: Tensor, gap: float) -> Tensor:
     """Return which pairs (i, j) are ranked: frame i is nearer to the goal image than frame j by more than `gap`, bool
-    [S, B, B]."""
+    [S, B, B]. `distances` [S, B] are Euclidean, between raw vectors; `has_vector` bool [S, B]."""
     nearer = distances.unsqueeze(2) - distances.unsqueeze(1) < -gap
     return nearer & has_vector.unsqueeze(2) & has_vector.unsqueeze(1)
 
 
-def agreement(cosines: Tensor, distances: Tensor, has_vector: Tensor, gap: float) -> Tensor:
-    """Return the share of the ranked pairs in which the nearer frame has the larger cosine, [S]; NaN without a pair. It
-    is ½ for cosines that know nothing of the distance."""
-    pairs = ranked(distances, has_vector, gap)
+def agreement(cosines: Tensor, pairs: Tensor) -> Tensor:
+    """Return the share of the ranked `pairs` [S, B, B] in which the nearer frame has the larger cosine, [S]; NaN
+    without a pair. It is ½ for cosines that know nothing of the distance."""
     right = pairs & (cosines.unsqueeze(2) > cosines.unsqueeze(1))
     return right.sum((1, 2)) / pairs.sum((1, 2))
+
+
+def ranked_share(pairs: Tensor, has_vector: Tensor) -> Tensor:
+    """Return the share of the pairs of two different frames with vectors that are ranked, [S]; NaN with less than two
+    such frames. Whatever `agreement` says rests on this share alone."""
+    count = has_vector.sum(1)
+    return pairs.sum((1, 2)) / (count * (count - 1) / 2)
 
 
 def successes(positive: Tensor, other: Tensor, has_vectors: Tensor, margin: float) -> Tensor:

@@ -14,12 +14,14 @@ PANELS = (
     Panel("mean dense reward of a batch", {"guide/reward": ""}),
     Panel("loss of projections", {"guide/loss": ""}),
     Panel("agreement with distances", {"guide/agreement": ""}),
+    Panel("share of pairs ranked", {"guide/ranked": ""}),
     Panel("frames of success", {POSITIVES: ""}),
 )
 WORDS = (
     "Below the success rate: the mean over a batch of the dense reward, before its weight ρ; the loss by which the "
     "projections learn, which ranks frames until the first success and tells successes from failures after it; before "
-    "the first success, the share of ranked pairs whose cosines are in the order of their distances to the goal image; "
+    "the first success, the share of ranked pairs whose cosines are in the order of their distances to the goal image, "
+    "and the share of all pairs that is ranked, on which alone this agreement rests; "
     f"and the stored frames of successes. {training.REMARK}"
 )
 

@@ -23,7 +23,6 @@ from guidebench.methods.furl import Furl
 from guidebench.methods.lagea import feedback as feedback  # registers the hand-written chats
 
 CODE = "LaGEA, released code"
-UNREADABLE = "choice: LaGEA's table 5 is unreadable"
 WEIGHT = TransitionColumn("keyframe_weight", "late", initial=float("nan"), batched=False)
 """The column with ŵ of the frame after each transition."""
 TRACED = 10
@@ -90,18 +89,19 @@ class Lagea(Furl):
     similarity: Literal["projected", "raw"] = "projected"
     """Similarity to the goal image from which key frames are chosen: the cosine after projection, or the dot product of
     the embedder's vectors, as in the released code (LaGEA, algorithm 1)."""
-    saliency: Annotated[tuple[float, ...], Bounds(0, 1)] = (0.5, 0.25, 0.25)
+    saliency: Annotated[tuple[float, ...], Bounds(0, 1)] = (0.5, 0.3, 0.2)
     """Shares ω of similarity, its change, and the change of that in a frame's saliency; their sum is 1 (choice: LaGEA's
-    table 5 is unreadable)."""
-    most_keyframes: Annotated[int, Bounds(2), Unit("frames")] = 8
-    """Largest number M of key frames of an episode (choice: LaGEA's table 5 is unreadable)."""
-    spacing: Annotated[int, Bounds(1), Unit("environment steps")] = 10
-    """Smallest distance between key frames (choice: LaGEA's table 5 is unreadable)."""
-    window: Annotated[int, Bounds(0), Unit("environment steps")] = 10
-    """Half-width h of the triangular weights around a key frame (choice: LaGEA's table 5 is unreadable)."""
-    floor: Annotated[float, Bounds(0.001, 1)] = 0.1
-    """Weight β of a step far from all key frames, before the weights are scaled to mean 1 (choice: LaGEA's table 5 is
+    released code, since its table 5 is unreadable)."""
+    most_keyframes: Annotated[int, Bounds(2), Unit("frames")] = 16
+    """Largest number M of key frames of an episode (choice: LaGEA's released code, since its table 5 is unreadable)."""
+    spacing: Annotated[int, Bounds(1), Unit("environment steps")] = 15
+    """Smallest distance between key frames (choice: LaGEA's released code, since its table 5 is unreadable)."""
+    window: Annotated[int, Bounds(0), Unit("environment steps")] = 2
+    """Half-width h of the triangular weights around a key frame (choice: LaGEA's released code, since its table 5 is
     unreadable)."""
+    floor: Annotated[float, Bounds(0.001, 1)] = 0.25
+    """Weight β of a step far from all key frames, before the weights are scaled to mean 1 (choice: LaGEA's released
+    code, since its table 5 is unreadable)."""
 
     frames: Annotated[int, Bounds(2), Unit("frames")] = 28
     """Number N of frames of an episode that the model sees (choice: LaGEA's table 5 is unreadable)."""
@@ -122,13 +122,14 @@ class Lagea(Furl):
     """Text of the feedback that is embedded: all of its textual fields, or its summary alone, as in the released code
     (LaGEA, A.7)."""
 
-    alignment: Literal["paper", "released", "frozen"] = "paper"
+    alignment: Literal["paper", "released", "ranking", "frozen"] = "paper"
     """How feedback and images are aligned. `paper`: with the paper's weights and uniformity; `released`: with those of
-    the released code; `frozen`: the projections stay as initialised, the ablation of table 7 (LaGEA, §3.1.3)."""
+    the released code; `ranking`: not at all, the projections learn from FuRL's losses alone; `frozen`: they stay as
+    initialised, the ablation of table 7 (LaGEA, §3.1.3)."""
     align_every: Annotated[int, Bounds(1), Unit("gradient steps")] = 1
     """Gradient steps of the learner between alignment steps (LaGEA, released code)."""
-    bce_temperature: Annotated[float, Bounds(0.001)] = 0.1
-    """Temperature τ of the calibration loss (choice: LaGEA's table 5 is unreadable)."""
+    bce_temperature: Annotated[float, Bounds(0.001)] = 0.25
+    """Temperature τ of the calibration loss (choice: LaGEA's released code, since its table 5 is unreadable)."""
     nce_temperature: Annotated[float, Bounds(0.001)] = 0.07
     """Temperature τ of the contrastive losses (LaGEA, released code)."""
     bce_share: Annotated[float, Bounds(0)] = 1.0
@@ -137,10 +138,11 @@ class Lagea(Furl):
     """Weight λ of the contrastive loss of successes (LaGEA, released code)."""
     smoothing: Annotated[float, Bounds(0, 1)] = 0.05
     """Label smoothing of the symmetric contrastive loss (LaGEA, released code)."""
-    alignment_share: Annotated[float, Bounds(0)] = 0.1
-    """Weight λ of the distance between image and feedback (choice: LaGEA's table 5 is unreadable)."""
-    uniformity_share: Annotated[float, Bounds(0)] = 0.01
-    """Weight λ of the uniformity loss (choice: LaGEA's table 5 is unreadable)."""
+    alignment_share: Annotated[float, Bounds(0)] = 0.02
+    """Weight λ of the distance between image and feedback (choice: LaGEA's released code, since its table 5 is
+    unreadable)."""
+    uniformity_share: Annotated[float, Bounds(0)] = 0.001
+    """Weight λ of the uniformity loss (choice: LaGEA's released code, since its table 5 is unreadable)."""
     contrast_after: Annotated[int, Bounds(0), Unit("environment steps")] = 0
     """Steps before the first step on the symmetric loss (LaGEA, algorithm 1)."""
     contrast_from: Literal["start", "success"] = "start"
@@ -152,20 +154,21 @@ class Lagea(Furl):
 
     discount: Annotated[float, Bounds(0, 1)] = 0.99
     """Discount γ of the potentials (LaGEA, released code)."""
-    goal_temperature: Annotated[float, Bounds(0.001)] = 0.5
-    """Temperature τ_goal of the goal potential and of the reward for its rise (choice: LaGEA's table 5 is
-    unreadable)."""
-    feedback_temperature: Annotated[float, Bounds(0.001)] = 0.5
-    """Temperature τ_f of the reward for a rise of the feedback potential (choice: LaGEA's table 5 is unreadable)."""
+    goal_temperature: Annotated[float, Bounds(0.001)] = 0.05
+    """Temperature τ_goal of the goal potential and of the reward for its rise (choice: LaGEA's released code, since its
+    table 5 is unreadable)."""
+    feedback_temperature: Annotated[float, Bounds(0.001)] = 0.15
+    """Temperature τ_f of the reward for a rise of the feedback potential (choice: LaGEA's released code, since its
+    table 5 is unreadable)."""
     agreement: Literal["paper", "released"] = "paper"
     """How the share of the feedback's reward grows with the agreement of instruction and feedback: by the paper's
     equation, or as in the released code, which has one share per batch (LaGEA, §3.2)."""
     alpha_base: Annotated[float, Bounds(0, 1)] = 0.5
     """Share of the feedback's reward at full agreement (LaGEA, released code)."""
-    alpha_min: Annotated[float, Bounds(0, 1)] = 0.1
-    """Smallest share of the feedback's reward (choice: LaGEA's table 5 is unreadable)."""
-    alpha_max: Annotated[float, Bounds(0, 1)] = 0.9
-    """Largest share of the feedback's reward (choice: LaGEA's table 5 is unreadable)."""
+    alpha_min: Annotated[float, Bounds(0, 1)] = 0.2
+    """Smallest share of the feedback's reward (choice: LaGEA's released code, since its table 5 is unreadable)."""
+    alpha_max: Annotated[float, Bounds(0, 1)] = 0.95
+    """Largest share of the feedback's reward (choice: LaGEA's released code, since its table 5 is unreadable)."""
     goal_delta: bool = True
     """Whether the goal potential is rewarded (LaGEA, §3.2; false: figure 5)."""
     feedback_delta: bool = True
@@ -176,23 +179,26 @@ class Lagea(Furl):
 
     adaptive: bool = True
     """Whether the weight ρ falls as the agent succeeds; if false, it is `rho` (LaGEA, §3.3; false: figure 5)."""
-    rho: Annotated[float, Bounds(0)] = 0.05
-    """Weight ρ of the dense reward if it is not adaptive, and the start of its running average (choice: FuRL's)."""
-    rho_min: Annotated[float, Bounds(0, 1)] = 0.01
-    """Weight ρ when every episode succeeds (choice: LaGEA's table 5 is unreadable)."""
-    rho_max: Annotated[float, Bounds(0, 1)] = 0.1
-    """Weight ρ without any progress (choice: LaGEA's table 5 is unreadable)."""
+    rho: Annotated[float, Bounds(0)] = 0.25
+    """Weight ρ of the dense reward if it is not adaptive, and the start of its running average (choice: LaGEA's
+    released code, since its table 5 is unreadable)."""
+    rho_min: Annotated[float, Bounds(0, 1)] = 0.05
+    """Weight ρ when every episode succeeds (choice: LaGEA's released code, since its table 5 is unreadable)."""
+    rho_max: Annotated[float, Bounds(0, 1)] = 0.99
+    """Weight ρ without any progress (choice: LaGEA's released code, since its table 5 is unreadable)."""
     rho_rate: Annotated[float, Bounds(0.0001, 1)] = 1.0
     """Rate at which the running average of ρ follows its equation, per gradient step; 1 uses the equation itself
     (LaGEA, §3.3)."""
-    success_rate: Annotated[float, Bounds(0.0001, 1)] = 0.1
-    """Rate at which the running average of successes follows each episode (choice: LaGEA's table 5 is unreadable)."""
-    limit: Annotated[float | None, Bounds(0)] = None
-    """Largest absolute value of ρ times the dense reward; null sets no limit (LaGEA, §3.3)."""
+    success_rate: Annotated[float, Bounds(0.0001, 1)] = 0.01
+    """Rate at which the running average of successes follows each episode (choice: LaGEA's released code, since its
+    table 5 is unreadable)."""
+    limit: Annotated[float | None, Bounds(0)] = 0.25
+    """Largest absolute value of ρ times the dense reward; null sets no limit (choice: as the released code, without
+    which ρ̂·r̃ would outweigh r_task; the paper has none)."""
     success_reward: float = 1.0
     """Task reward of a success; that of any other step is -1 (LaGEA, §3.2: {-1, 1}; FuRL's is 0)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     guidance: ClassVar[Mapping[str, str]] = {
         "guide/reward": "Reward of goal and feedback in the last batch, before its weight rho",
         "guide/rho": "Weight rho of that reward",
@@ -200,7 +206,7 @@ class Lagea(Furl):
     }
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder", "text_embedder": "embedder", "feedback": "chat"}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "scripted": {"embedder": "scripted", "text_embedder": "scripted", "feedback": "scripted"},
+        "scripted": {**Furl.model_sets["scripted"], "text_embedder": "scripted", "feedback": "scripted"},
         "oracle": {"feedback": "oracle"},
     }
     widths: ClassVar[Mapping[str, str]] = {**Furl.widths, "text_width": "text_embedder"}
@@ -281,13 +287,9 @@ DEFAULTS: Mapping[str, Any] = {
 RELEASED: Mapping[str, Any] = {
     f"guide.{name}": cite(value, CODE)
     for name, value in {
-        "keyframes": "turning_points", "similarity": "raw", "saliency": (0.5, 0.3, 0.2), "most_keyframes": 16,
-        "spacing": 15, "window": 2, "floor": 0.25, "frames": 64, "shown": "even", "history": 10, "retries": 9,
-        "tell_outcome": True, "embedded": "summary", "alignment": "released", "bce_temperature": 0.25,
-        "alignment_share": 0.02, "uniformity_share": 0.001, "contrast_after": 25_000, "contrast_from": "success",
-        "goal_temperature": 0.05,
-        "feedback_temperature": 0.15, "agreement": "released", "alpha_min": 0.2, "alpha_max": 0.95, "rho": 0.25,
-        "rho_min": 0.05, "rho_max": 0.99, "rho_rate": 0.1, "success_rate": 0.01, "limit": 0.25,
+        "keyframes": "turning_points", "similarity": "raw", "frames": 64, "shown": "even", "history": 10, "retries": 9,
+        "tell_outcome": True, "embedded": "summary", "alignment": "released", "contrast_after": 25_000,
+        "contrast_from": "success", "agreement": "released", "rho_rate": 0.1,
     }.items()
 } | {
     "text_embedder.transformers.pool": cite("last_and_mean", CODE),
@@ -297,6 +299,7 @@ RELEASED: Mapping[str, Any] = {
 }  # fmt: skip
 ABLATIONS: Mapping[str, Mapping[str, Any]] = {
     "alignment=frozen": {"guide.alignment": "frozen"},
+    "alignment=ranking": {"guide.alignment": "ranking"},
     "feedback=freeform": {"guide.structured": False},
     "rho=fixed": {"guide.adaptive": False},
     "reward=task": {"guide.goal_delta": False, "guide.feedback_delta": False},
@@ -308,7 +311,7 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {
     "relay=off": {"agent": "standard"},
     "every=4": {"guide.every": 4},
 }
-"""Table 7's six ablations in its order, figure 5's other two, and ours."""
+"""Table 7's six ablations in its order, with one of ours after its first, figure 5's other two, and ours."""
 
 
 def _method(name: str, summary: str, **layer: Any) -> None:

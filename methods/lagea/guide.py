@@ -29,7 +29,7 @@ from guidebench.harness.logs import packed
 from guidebench.harness.models.calls import Answer
 from guidebench.methods.furl.guide import FurlGuide, filled
 from guidebench.methods.lagea import LOGGED_POINTS, TRACED, WEIGHT, Lagea, keyframes
-from guidebench.methods.lagea.aligner import Aligner, AlignmentBatch, rivals
+from guidebench.methods.lagea.aligner import Aligner, AlignmentBatch, FeedbackVectors, rivals
 from guidebench.methods.lagea.episodes import Episodes, Recording
 from guidebench.methods.lagea.losses import unit
 from guidebench.methods.lagea.shaping import Points, Strength, Terms, TransitionFacts, fuse
@@ -41,6 +41,28 @@ BEFORE = -3
 -1 and -2 are the instruction's and the goal image's."""
 
 
+class Feedback(NamedTuple):
+    """The feedback on the episodes of S × B transitions, each vector once, so that it is projected once."""
+
+    vectors: Array
+    """Vectors of the episodes of each seed, [S, E, F], E of the seed with most episodes; NaN where there is none."""
+    index: Array
+    """Place in `vectors` of each transition's episode, int64 [S, B]."""
+    counts: Array
+    """Number of episodes of each seed, [S]."""
+
+    @property
+    def present(self) -> Array:
+        """Whether each transition's episode has feedback, bool [S, B]."""
+        return np.take_along_axis(np.isfinite(self.vectors[..., 0]), self.index, 1)
+
+    def tensors(self, device: str) -> FeedbackVectors:
+        """Return them as tensors, with 0 in place of missing vectors."""
+        return FeedbackVectors(
+            tensor(filled(self.vectors), device), torch.from_numpy(self.index).to(device), self.counts
+        )
+
+
 class Frames(NamedTuple):
     """The inputs of the reward of S × B transitions, as tensors; missing vectors are 0."""
 
@@ -48,8 +70,8 @@ class Frames(NamedTuple):
     """Vectors of the frames before the transitions, [S, B, W]."""
     after: Tensor
     """Vectors of the frames after the transitions, [S, B, W]."""
-    feedback: Tensor
-    """Vectors of the feedback on the transitions' episodes, [S, B, F]."""
+    feedback: FeedbackVectors
+    """The feedback on the transitions' episodes."""
     facts: TransitionFacts
 
 
@@ -253,7 +275,7 @@ class LageaGuide(FurlGuide):
         if self.config.alignment == "frozen":
             return
         self._updates += 1
-        if self._updates % self.config.align_every == 0:
+        if self.config.alignment != "ranking" and self._updates % self.config.align_every == 0:
             self._align_feedback(store, ctx)
         super()._align(store, ctx)
 
@@ -267,14 +289,12 @@ class LageaGuide(FurlGuide):
         slots = store.slot(numbers)
         frames, weights = store.column(FRAME, slots), store.column(WEIGHT.name, slots)
         feedback, places = self._feedback_of(numbers)
-        complete = (
-            np.isfinite(frames[..., 0]) & np.isfinite(weights) & np.isfinite(feedback[..., 0]) & has_feedback[:, None]
-        )
+        complete = np.isfinite(frames[..., 0]) & np.isfinite(weights) & feedback.present & has_feedback[:, None]
         if not complete.any():
             return
         transitions = AlignmentBatch(
             frames=tensor(filled(frames), self._device),
-            feedback=tensor(filled(feedback), self._device),
+            feedback=feedback.tensors(self._device),
             weights=tensor(filled(weights), self._device),
             success=tensor(store.column("success", slots).astype(np.float32), self._device),
             complete=torch.from_numpy(complete).to(self._device),
@@ -282,22 +302,24 @@ class LageaGuide(FurlGuide):
             goals=tensor(filled(self._goals), self._device).unsqueeze(1),
         )
         active = complete.any(1)
-        self.aligner.align(transitions, active)
         settled = np.array([memory.succeeded for memory in self.memory]) | (self.config.contrast_from == "start")
-        self.aligner.refine(transitions, active & settled & (ctx.step >= self.config.contrast_after))
+        refined = active & settled & (ctx.step >= self.config.contrast_after)
+        self.aligner.step(transitions, active, refined)
 
-    def _feedback_of(self, numbers: Array) -> tuple[Array, Array]:
-        """Return, for transitions with these numbers [S, B], the vectors of their episodes' feedback [S, B, F], NaN
-        without any, and the places of their episodes in `Episodes`' arrays, int [S, B], -1 before the first episode."""
+    def _feedback_of(self, numbers: Array) -> tuple[Feedback, Array]:
+        """Return, for transitions with these numbers [S, B], the feedback on their episodes, and the places of their
+        episodes in `Episodes`' arrays, int [S, B], -1 before the first episode."""
         places = np.stack(
             [episodes.of(row_indices) for episodes, row_indices in zip(self.episodes, numbers, strict=True)]
         )
-        nothing = np.full((1, self.config.text_width), np.nan, np.float32)
-        vectors = [
-            np.concatenate([episodes.feedback, nothing])[row_indices]
-            for episodes, row_indices in zip(self.episodes, places, strict=True)
-        ]
-        return np.stack(vectors), places
+        different = [np.unique(row_places, return_inverse=True) for row_places in places]
+        counts = np.array([len(row_places) for row_places, _ in different])
+        vectors = np.full((len(places), counts.max(), self.config.text_width), np.nan, np.float32)
+        for row, (row_places, _) in enumerate(different):
+            begun = row_places >= 0
+            vectors[row, : len(row_places)][begun] = self.episodes[row].feedback[row_places[begun]]
+        index = np.stack([row_index.reshape(places.shape[1]) for _, row_index in different]).astype(np.int64)
+        return Feedback(vectors, index, counts), places
 
     # The reward
 
@@ -313,6 +335,7 @@ class LageaGuide(FurlGuide):
         shaping = (rho[:, None] * terms.fused.numpy()).astype(np.float32)
         if self.config.limit is not None:
             shaping = np.clip(shaping, -self.config.limit, self.config.limit)
+        self._note_share(shaping, task)
         for name, values, chosen in (
             ("reward", terms.fused, has_frames), ("goal_delta", terms.goal, has_frames),
             ("feedback_delta", terms.feedback, has_feedback), ("alpha", terms.share, has_feedback),
@@ -346,11 +369,11 @@ class LageaGuide(FurlGuide):
         after = batch.columns[FRAME]
         has_targets = np.isfinite(self._texts[:, :1]) & np.isfinite(self._goals[:, :1])
         has_frames = np.isfinite(before[..., 0]) & np.isfinite(after[..., 0]) & in_episode & has_targets
-        has_feedback = has_frames & np.isfinite(feedback[..., 0]) & np.isfinite(weight)
+        has_feedback = has_frames & feedback.present & np.isfinite(weight)
         return Frames(
             before=tensor(filled(before), self._device),
             after=tensor(filled(after), self._device),
-            feedback=tensor(filled(feedback), self._device),
+            feedback=feedback.tensors(self._device),
             facts=TransitionFacts(
                 weight=tensor(filled(np.where(has_feedback, weight, 0)), self._device),
                 has_frames=torch.from_numpy(has_frames).to(self._device),
@@ -370,7 +393,7 @@ class LageaGuide(FurlGuide):
             points = Points(
                 images[:, :count], images[:, count:-1], images[:, -1:],
                 unit(self.heads.project(block, "text", texts[rows])),
-                unit(self.heads.project(block, "feedback", frames.feedback[rows])),
+                frames.feedback.projected(self.heads, block, rows),
             )  # fmt: skip
             facts = TransitionFacts(*(fact[rows] for fact in frames.facts))
             return torch.stack(fuse(self.config, points, facts), 1)  # [seeds, 4, B]

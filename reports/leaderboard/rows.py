@@ -28,7 +28,7 @@ _TELLS: Sequence[Callable[[CellRecord], str]] = (
     lambda cell: json.dumps(dict(sorted(cell.settings.items())), default=str),
 )
 """What tells rows apart that would share a task, in this order: nothing more, the learner, all settings."""
-_RANKED: Mapping[str, Tab] = {"paper": "paper", "quick": "quick"}
+_RANKED: Mapping[str, Tab] = {"paper": "paper", "quick": "quick", "quick_all": "quick"}
 
 
 @dataclass(frozen=True)

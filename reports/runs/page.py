@@ -19,7 +19,7 @@ from guidebench.harness.texts import brief
 from guidebench.reports.rendering import animations, charts, inline
 from guidebench.reports.rendering import page as report_page
 from guidebench.reports.rendering.page import environment
-from guidebench.reports.runs import curves
+from guidebench.reports.runs import curves, learning
 from guidebench.reports.runs.calls import MOST
 from guidebench.reports.runs.record import Record, provenance, settings
 from guidebench.reports.runs.transcripts import transcripts
@@ -97,6 +97,7 @@ def render(record: Record, home: str = "") -> str:
             home=home,
             record=record,
             notes=(*record.notes, *notes),
+            remarks=list(learning.remarks(record.rows.get("metrics"))),
             transcripts=episodes,
             run=run,
             remark=judges.remark(cell),

@@ -14,6 +14,7 @@ from guidebench.harness.interfaces import Actions, Array, Coordinates, Drawer, O
 from guidebench.harness.parts import SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite, cited
+from guidebench.suites.metaworld import spatial as spatial  # registers the embedder
 from guidebench.suites.metaworld.words import GRIPPER, INSTRUCTIONS, LAGEA, object_words, target_words
 from guidebench.suites.mujoco.looks import Looks
 
@@ -151,6 +152,32 @@ def _sparse(task: str, steps: int, reason: str, reward: str = "sparse") -> Mappi
         **_difficulty(task, steps, reason, hidden=(64, 64), batch_size=64, alpha=0.02, **RATES),
         "suite.reward": cite(reward, reason),
     }
+
+
+GUIDES = ("liv", "liv_proj", "furl", "lagea")
+"""Guides that embed the frames of MT10."""
+FINDING = "quick profile: at these FuRL learnt reach within 10,000 steps in a trial (one seed), and SAC did not"
+QUICK_MT10: Mapping[str, Any] = {
+    "training.steps": cite(30_000, PROFILE_QUICK),
+    "training.capacity": cite(30_000, PROFILE_QUICK),
+    "evaluation.every": cite(2_500, PROFILE_QUICK),
+    "evaluation.episodes": cite(10, PROFILE_QUICK),
+    "drawing.size": cite(128, PROFILE_QUICK),
+    **cited(SAC, FINDING, hidden=(64, 64), batch_size=64, actor_lr=1e-3, critic_lr=1e-3, alpha_lr=1e-3, alpha=0.02),
+    **cited(SAC, PROFILE_QUICK, learning_starts=1_000),
+    **{f"guide.{guide}.every": cite(4, PROFILE_QUICK) for guide in GUIDES},
+    **{f"guide.{guide}.rho": cite(0.2, FINDING) for guide in GUIDES[:3]},
+    **{f"guide.{guide}.batch_size": cite(64, f"{PROFILE_QUICK}; as the learner's") for guide in GUIDES[2:]},
+}
+"""Settings of MT10's short profiles, the same in all rows. FuRL's α of 1 and its rates of 1e-4 leave a policy uniform
+for longer than these budgets last."""
+SMOKE_MT10: Mapping[str, Any] = {
+    **SHORTENED["smoke"],
+    "drawing.size": cite(64, SMOKE),
+    **{f"guide.{guide}.every": cite(8, SMOKE) for guide in GUIDES},
+    **cited("guide.furl", SMOKE, hidden=(16,), out=8, batch_size=16),
+    **cited("guide.lagea", SMOKE, hidden=(16,), out=8, batch_size=16),
+}
 
 
 def spellings(*tasks: str) -> Mapping[str, str]:
@@ -449,8 +476,15 @@ class MetaWorldMT10(MetaWorld):
     }  # fmt: skip
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"tasks": MT10},
-        "quick": {"tasks": ("reach",), **SHORTENED["quick"]},
-        "smoke": {"tasks": ("reach",), **SHORTENED["smoke"]},
+        "quick": {"tasks": ("reach",), **QUICK_MT10},
+        "quick_all": {
+            "tasks": MT10,
+            **QUICK_MT10,
+            "training.steps": cite(20_000, "quick_all profile: ten tasks within six core-hours a method, five seeds"),
+            "training.capacity": cite(20_000, "choice: all of a run"),
+            "evaluation.every": cite(5_000, "choice: four evaluations"),
+        },
+        "smoke": {"tasks": ("reach",), **SMOKE_MT10},
     }
     difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "reach_10k": _sparse("reach", 10_000, "FuRL reached 1 with such settings in a trial, and SAC 0 (one seed)"),

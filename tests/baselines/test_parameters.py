@@ -186,3 +186,12 @@ def test_orthogonal_matrices_have_orthonormal_columns_or_rows_and_are_each_seeds
     alone = Parameters(specs, 1, members=2)
     alone.initialise([np.random.default_rng(1)])
     assert torch.equal(alone.flat[0], parameters.flat[1])
+
+
+def test_truncated_weights_have_their_deviation_and_end_at_two_of_the_normals() -> None:
+    """Flax's lecun_normal for 25 inputs: a deviation of .2, and a bound of .2 · 2 / .8796 = .4547."""
+    parameters = Parameters({"weight": Spec((25, 800), "truncated", 0.2)}, 1)
+    parameters.initialise([np.random.default_rng(0)])
+    weight = parameters.blocks[0].views["weight"].detach().numpy()
+    assert weight.std() == pytest.approx(0.2, rel=0.02) and abs(weight.mean()) < 0.005
+    assert 0.44 < np.abs(weight).max() <= 0.4548

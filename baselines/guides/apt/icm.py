@@ -27,7 +27,7 @@ class Trunk:
     def specs(self) -> dict[str, Spec]:
         shape = (self._widths[1],)
         norm = {"trunk.scale": Spec(shape, "constant", 1.0), "trunk.shift": Spec(shape, "constant", 0.0)}
-        return linear_specs("trunk", *self._widths, orthogonal=True) | norm
+        return linear_specs("trunk", *self._widths, initialisation="orthogonal") | norm
 
     def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
         outputs = linear(inputs, parameters["trunk.weight"], parameters["trunk.bias"])
@@ -54,8 +54,8 @@ class Icm:
         self._count, self._joint = actions.count, config.joint
         width = actions.count if actions.count is not None else math.prod(actions.shape)
         self.features = Chain(reading.network(), Trunk(reading.width, config.out))
-        self._forward = MLP(config.out + width, config.hidden, config.out, "forward", orthogonal=True)
-        self._inverse = MLP(2 * config.out, config.hidden, width, "inverse", orthogonal=True)
+        self._forward = MLP(config.out + width, config.hidden, config.out, "forward", initialisation="orthogonal")
+        self._inverse = MLP(2 * config.out, config.hidden, width, "inverse", initialisation="orthogonal")
 
     def specs(self) -> dict[str, Spec]:
         return {**self.features.specs(), **self._forward.specs(), **self._inverse.specs()}

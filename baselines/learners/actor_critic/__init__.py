@@ -63,10 +63,11 @@ class ActorCritic(LearnerPart):
     actor_utd: Annotated[int, Bounds(1), Unit("actor updates per environment step")] = 2
     """Actor updates per environment step, spaced evenly among the critic updates (VLM-RB, table 2; choice: the
     spacing)."""
-    initialisation: Literal["uniform", "orthogonal"] = "uniform"
+    initialisation: Literal["uniform", "orthogonal", "lecun"] = "uniform"
     """Initialisation of the linear layers of actor and critics. `uniform`: weights and biases uniform in
     ±1/sqrt(inputs), PyTorch's default (choice: VLM-RB does not state it). `orthogonal`: orthogonal weights, biases of 0
-    (B-Pref's code, utils.weight_init)."""
+    (B-Pref's code, utils.weight_init). `lecun`: weights normal with variance 1/inputs, truncated at two deviations,
+    biases 0 (Flax's default, which FuRL's code keeps)."""
     layer_norm: bool
     """Whether the critics' hidden layers use layer normalisation (VLM-RB, table 2; choice: before their ReLU)."""
     target_reduction: Reduction
@@ -121,18 +122,14 @@ class ActorCritic(LearnerPart):
         from guidebench.baselines.networks import MLP
 
         width = self.reading(observations).width
-        return MLP(width, self.hidden, self.outputs * actions.shape[0], "actor", orthogonal=self._orthogonal)
+        return MLP(width, self.hidden, self.outputs * actions.shape[0], "actor", initialisation=self.initialisation)
 
     def critic(self, observations: Observations, actions: Actions) -> MLP:
         """Return the critic: features and actions [S, B, D + A] -> Q-values [S, B, 1]."""
         from guidebench.baselines.networks import MLP
 
         width = self.reading(observations).width + actions.shape[0]
-        return MLP(width, self.hidden, 1, "critic", self.layer_norm, orthogonal=self._orthogonal)
-
-    @property
-    def _orthogonal(self) -> bool:
-        return self.initialisation == "orthogonal"
+        return MLP(width, self.hidden, 1, "critic", self.layer_norm, initialisation=self.initialisation)
 
     def encoder(self, observations: Observations) -> Network | None:
         """Return the shared encoder, or for vectors the actor's hidden layers; None without any."""

@@ -23,10 +23,11 @@ class Sac(ActorCritic):
     target_reduction: Reduction = "mean"
     actor_reduction: ActorReduction = "mean"
     policy_frequency: Annotated[int, Bounds(1), Unit("environment steps")] = 1
-    log_std: Literal["clamp", "tanh"] = "clamp"
+    log_std: Literal["clamp", "tanh", "softplus"] = "clamp"
     """How the actor's output x becomes log σ of the actions before their tanh, within [m, 2] with m = `log_std_min`.
     `clamp`: x clamped (Haarnoja et al.'s code, with m = −20; choice: VLM-RB does not state it). `tanh`: m + (2 −
-    m)(tanh x + 1)/2 (B-Pref's code, with m = −5, so that σ starts at about .22)."""
+    m)(tanh x + 1)/2 (B-Pref's code, with m = −5, so that σ starts at about .22). `softplus`: σ = log(1 + e^x) + .001,
+    without the bound of 2 (FuRL's code, so that σ starts at about .69)."""
     log_std_min: Annotated[float, Bounds(-20, 2)] = -20.0
     """Smallest log σ (choice: VLM-RB gives none; B-Pref's and RL-SaLLM-F's code have −5)."""
     alpha: Annotated[float, Bounds(1e-12), Unit("reward per nat")] = 1.0

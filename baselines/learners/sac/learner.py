@@ -89,7 +89,8 @@ class SacLearner(ActorCriticLearner):
     def update_temperature(self, log_probability: Tensor, kind: Kind) -> dict[str, Tensor]:
         """Descend −log α·(log π(a|s) + H̄), H̄ = −scale · A (Haarnoja et al. 2018b, §5; in log α [choice]).
 
-        `log_probability` is the mean log π(a|s), [S]. Return metrics, name -> [S], with the α before the step.
+        `log_probability` is the mean log π(a|s), [S]. Return metrics, name -> [S], with the α before the step:
+        the entropy, its share of the entropy A log 2 of uniform actions in [-1, 1], and α times it.
         """
         block = kind.block
         alpha = self.alpha(block).squeeze(1)
@@ -97,7 +98,9 @@ class SacLearner(ActorCriticLearner):
             gradient = self.alpha_gradient.blocks[block].views["log_alpha"]
             gradient.copy_(-(log_probability + self.target_entropy))
             self.alpha_optimiser.step(self.alpha_gradient.flat, np.array(kind.active))
-        return {"alpha": alpha, "entropy": -log_probability}
+        entropy = -log_probability
+        most = self.actions * math.log(2)
+        return {"alpha": alpha, "entropy": entropy, "entropy_share": entropy / most, "entropy_bonus": alpha * entropy}
 
     def alpha(self, block: int) -> Tensor:
         """Return α of a block's seeds, [S, 1], without gradient."""
@@ -169,4 +172,9 @@ def mapped(output: Tensor, least: float) -> Tensor:
     return least + 0.5 * (LOG_STD_MAX - least) * (output.tanh() + 1)
 
 
-LOG_STD: Mapping[str, Callable[[Tensor, float], Tensor]] = {"clamp": clamped, "tanh": mapped}
+def softened(output: Tensor, least: float) -> Tensor:
+    """Return log σ with σ = log(1 + e^x) + .001 of the actor's output x, and log σ ≥ `least` (FuRL's code)."""
+    return (F.softplus(output) + 1e-3).log().clamp(min=least)
+
+
+LOG_STD: Mapping[str, Callable[[Tensor, float], Tensor]] = {"clamp": clamped, "tanh": mapped, "softplus": softened}

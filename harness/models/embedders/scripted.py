@@ -85,7 +85,7 @@ class Projection:
             return self._video(call.frames)
         if isinstance(call, DenoiseCall):
             return self._errors(call)
-        return np.stack([self._text(item) if isinstance(item, str) else self._frame(item) for item in call.items])
+        return np.stack([self.of_text(item) if isinstance(item, str) else self._frame(item) for item in call.items])
 
     def _video(self, frames: Array) -> Array:
         """Return the mean of the vectors of frames [n, height, width, 3], float32 [width]."""
@@ -99,7 +99,7 @@ class Projection:
         x; the prediction with it is x without its part along the text's vector.
         """
         share = min(call.level / 1000, 1.0)
-        text = self._text(call.text).astype(np.float64)
+        text = self.of_text(call.text).astype(np.float64)
         errors = []
         for frame, seed in zip(call.frames, call.seeds, strict=True):
             noise = np.random.default_rng(seed).standard_normal(len(text))
@@ -117,7 +117,7 @@ class Projection:
         pixels = np.asarray(small, np.float64).ravel()
         return _vector(FEATURES * pixels - pixels.sum(), FEATURES, self._of_frames, GREY)
 
-    def _text(self, text: str) -> Array:
+    def of_text(self, text: str) -> Array:
         """Return the vector of a text, float32 [width]."""
         counts = np.zeros(FEATURES)
         for piece in pieces(text):

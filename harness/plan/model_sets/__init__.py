@@ -50,9 +50,13 @@ class OpenRole(NamedTuple):
         return self.method.named(self.role, self.kind)
 
     def declared(self, name: str) -> Mapping[str, Any]:
-        """Return the words that the part which needs the role declares for the set `name` (`AskingPart.model_sets`)."""
+        """Return the words that the part which needs the role declares for the set `name` (`AskingPart.model_sets`); of
+        several parts the first that is made for the task, else the last."""
         words = self.asker.model_sets.get(name, {}) if issubclass(self.asker, AskingPart) else {}
-        return {key: value for key, value in words.items() if key.partition(".")[0] == self.role}
+        role_words: dict[str, Any] = {key: word for key, word in words.items() if key.partition(".")[0] == self.role}
+        if isinstance(parts := role_words.get(self.role), tuple):
+            role_words[self.role] = next((part for part in parts if self.suited(part)), parts[-1])
+        return role_words
 
     def judge(self, name: str) -> str:
         """Return the judge of clips that the suite has for the set `name` (`SuitePart.judges`), or "" if it has none or

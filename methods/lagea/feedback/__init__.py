@@ -40,7 +40,7 @@ class ScriptedFeedback(ModelPart):
     """Time limit of one answer, after which the chat's process is restarted (choice: ample; an answer takes
     milliseconds)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     citation: ClassVar[str] = "% hand-written: it looks for MetaWorld's colours"
     backend: ClassVar[str] = "scripted"
     title: ClassVar[str] = "hand-written: it looks for MetaWorld's colours"
@@ -69,7 +69,7 @@ class OracleFeedback(ModelPart):
     """Environment steps between a question and the use of its answer; null equals 0, since an oracle answers
     immediately (choice: as the other chats)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     citation: ClassVar[str] = "% no model, it is told what the task measures"
     backend: ClassVar[str] = "oracle"
     privileged: ClassVar[bool] = True

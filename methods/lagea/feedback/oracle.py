@@ -20,6 +20,9 @@ The measures of some tasks say less. In tasks that need no grasp grasp_success i
 door-open, d is always 0 and near_object is a grade, so that a failure is bad_approach_direction or insufficient_force.
 In a few others, such as drawer-close, near_object stays 0 even when the expert succeeds, so that a failure without
 drift is bad_approach_direction. The measures cannot tell wrong_object.
+
+The texts also say at which stage the attempt failed, and in numbers how d and the steps near the object developed
+(`development`), so that two failures of one code differ in their texts.
 """
 
 from __future__ import annotations
@@ -59,6 +62,16 @@ FIXES = {
 }
 
 
+STAGES = {
+    "wrong_object": "choosing the object",
+    "bad_approach_direction": "approaching the object",
+    "failed_grasp": "grasping the object",
+    "insufficient_force": "moving the object",
+    "drift_from_goal": "staying at the target",
+}
+"""Code of an error -> the stage of the task at which it happens."""
+
+
 class Finding(NamedTuple):
     """The verdict of the rules on an episode: a code, and the environment steps that decided it."""
 
@@ -79,11 +92,12 @@ class MeasureReader:
         all of its text is embedded."""
         assert question.measures is not None, "the guide sends an oracle what the task measured"
         content = json.loads(question.content)
-        finding = judged(question.measures[:, self._columns], bool(content["succeeded"]))
+        measures = question.measures[:, self._columns]
+        finding = judged(measures, bool(content["succeeded"]))
         if generator.random() < self._error:
             others = [code for code in CODES if code != finding.code]
             finding = finding._replace(code=others[int(generator.integers(len(others)))])
-        feedback = written(finding, self._instruction)
+        feedback = written(finding, self._instruction, development(measures))
         if not content.get("structured", True):
             return reading.unstructured(reading.text(feedback))
         steps = range(len(question.measures) + 1)  # the indices are environment steps here
@@ -95,7 +109,7 @@ def judged(measures: Array, succeeded: bool) -> Finding:
     measures `READ` after each of its T steps; `succeeded`: whether the episode did."""
     near_object, grasp, distance = measures.T
     best, last = int(distance.argmin()), len(distance) - 1
-    is_distance = bool(np.ptp(distance) > 0 and np.array_equal(near_object, distance))
+    is_distance = _is_distance(near_object, distance)
     near = np.ones(len(distance), bool) if is_distance else near_object >= NEAR
     is_held = near & (grasp > 0)
     if succeeded:
@@ -115,22 +129,52 @@ def judged(measures: Array, succeeded: bool) -> Finding:
     return _finding("insufficient_force", int(first.argmax()), best)
 
 
+def _is_distance(near_object: Array, distance: Array) -> bool:
+    """Return whether near_object is the distance to the target again, as in reach."""
+    return bool(np.ptp(distance) > 0 and np.array_equal(near_object, distance))
+
+
+def development(measures: Array) -> str:
+    """Return in words how an episode went: the distance to the target at its first step, at its least and at the end,
+    in centimetres, and when the gripper was at the object. `measures`: float [T, 3], as of `judged`."""
+    near_object, _, distance = measures.T
+    best, last = int(distance.argmin()), len(distance) - 1
+    sentences = []
+    if np.ptp(distance) > 0:
+        first, least, end = (f"{100 * distance[step]:.0f}" for step in (0, best, last))
+        sentences.append(
+            f"The distance to the target was {first} cm at step 1, {least} cm at step {best + 1}, its least, and {end} "
+            f"cm at the end, step {last + 1}."
+        )
+    if not _is_distance(near_object, distance):
+        near = np.flatnonzero(near_object >= NEAR)
+        closest = int(near_object.argmax())
+        sentences.append(
+            f"The gripper was at the object in {len(near)} of {len(distance)} steps, first at step {near[0] + 1}."
+            if len(near)
+            else f"The gripper was never at the object; it was nearest at step {closest + 1}."
+        )
+    return " ".join(sentences)
+
+
 def _finding(code: str, *rows: int) -> Finding:
     """Return the finding with this code, decided in these rows of the measures; row t is the state after step t + 1."""
     return Finding(code, tuple(sorted({row + 1 for row in rows})))
 
 
-def written(finding: Finding, instruction: str) -> dict[str, Any]:
-    """Return the feedback that states a finding, an object of the schema whose frame indices are environment steps."""
+def written(finding: Finding, instruction: str, development: str) -> dict[str, Any]:
+    """Return the feedback that states a finding, an object of the schema whose frame indices are environment steps.
+    `development`: how the episode went, in words and numbers."""
     outcome = "success" if finding.code in SUCCESSES else "failure"
     explanation = EXPLANATIONS[finding.code]
+    stage = f" at the stage of {STAGES[finding.code]}" if finding.code in STAGES else ""
     return {
         "task": instruction,
         "outcome": outcome,
-        "primary_error": {"code": finding.code, "explanation": explanation},
+        "primary_error": {"code": finding.code, "explanation": f"{explanation} {development}"},
         "secondary_factors": [],
         "key_frame_indices": list(finding.steps),
         "suggested_fix": FIXES[finding.code],
         "confidence": 1.0,
-        "summary": f"The attempt was a {outcome}: {explanation[0].lower()}{explanation[1:]}",
+        "summary": f"The attempt was a {outcome}{stage}: {explanation[0].lower()}{explanation[1:]} {development}",
     }

@@ -74,6 +74,14 @@ SPOILS = ("prose", "code", "frames", "lacking", "cut")
 """Ways in which a reply is made invalid."""
 
 
+STAGES = {
+    "drift_from_goal": "staying there",
+    "insufficient_force": "moving at all",
+    "bad_approach_direction": "approaching",
+}
+"""Code of a failure -> the stage at which the attempt failed, as far as frames show it."""
+
+
 class FrameMeasurements(NamedTuple):
     """Measurements on the frames of an attempt; lengths are in pixels of a frame of `SIDE` pixels."""
 
@@ -108,7 +116,9 @@ class FrameReader:
             return "I see no frames in what you write."
         frames = np.stack([part for part in question.content if not isinstance(part, str)])
         prompt = "".join(part for part in question.content if isinstance(part, str))
-        impression = impressed(measure_frames(frames), stated_outcome(prompt))
+        measurements = measure_frames(frames)
+        impression = impressed(measurements, stated_outcome(prompt))
+        impression = impression._replace(remark=f"{impression.remark} {development(measurements)}".strip())
         if "JSON schema" not in prompt:
             fix = FIXES[impression.code]
             return f"{FEEDBACK[impression.code]} {impression.remark}" + ("" if fix == NO_FIX else f" {fix}")
@@ -182,10 +192,37 @@ def _impressed(measurements: FrameMeasurements) -> Impression:
     return Impression("bad_approach_direction", _frames(nearest, last), remark)
 
 
+def development(measurements: FrameMeasurements) -> str:
+    """Return in words what the numbers of an attempt are: how far the gripper was from a mark at first, at least and at
+    the end, where it ended, and from which frame on something else moved; pixels of a frame of `SIDE` pixels."""
+    sentences, last = [], len(measurements.changed) - 1
+    measured = np.flatnonzero(np.isfinite(measurements.distance))
+    if len(measured):
+        nearest = int(measured[measurements.distance[measured].argmin()])
+        first, least, end = (measurements.distance[frame] for frame in (measured[0], nearest, measured[-1]))
+        sentences.append(
+            f"From gripper to mark it was {first:.0f} pixels at first, {least:.0f} in frame {nearest}, the least, and "
+            f"{end:.0f} in frame {measured[-1]}."
+        )
+    visible = measurements.gripper[np.isfinite(measurements.gripper[:, 0])]
+    if len(visible):
+        down, across = visible[-1] - visible[0]
+        sentences.append(
+            f"The gripper ended {abs(across):.0f} pixels to the {'right' if across >= 0 else 'left'} of its start and "
+            f"{abs(down):.0f} pixels {'below' if down >= 0 else 'above'} it."
+        )
+    if measurements.changed.max() >= CHANGED:
+        frame = int((measurements.changed >= CHANGED).argmax())
+        count = measurements.changed[last]
+        sentences.append(f"Something else moved from frame {frame} on; {count:.0f} pixels differ in the last frame.")
+    return " ".join(sentences)
+
+
 def written(impression: Impression, instruction: str) -> dict[str, Any]:
     """Return the reply with this verdict on the task `instruction`, an object of the schema."""
     explanation = FEEDBACK[impression.code]
     outcome = "success" if impression.code in SUCCESSES else "failure"
+    stage = f" at the stage of {STAGES[impression.code]}" if impression.code in STAGES else ""
     return {
         "task": instruction,
         "outcome": outcome,
@@ -194,7 +231,7 @@ def written(impression: Impression, instruction: str) -> dict[str, Any]:
         "key_frame_indices": list(impression.frames),
         "suggested_fix": FIXES[impression.code],
         "confidence": 0.6,
-        "summary": f"The attempt looks like a {outcome}. {impression.remark}",
+        "summary": f"The attempt looks like a {outcome}{stage}. {impression.remark}",
     }
 
 

@@ -146,7 +146,10 @@ def test_the_actors_output_is_clamped_to_log_sigma_or_mapped_into_its_range() ->
     assert deviation(0.0, **mapped) == pytest.approx(-1.5)
     assert deviation(-0.5, **mapped) == pytest.approx(-1.5 - 3.5 * math.tanh(0.5))
     assert deviation(-9.0, **mapped) == pytest.approx(-5, abs=1e-6)
-    check_refused(r"learner.log_std=softplus: expected one of 'clamp', 'tanh'", Sac, log_std="softplus")
+    softened = {"log_std": "softplus"}
+    assert deviation(0.0, **softened) == pytest.approx(math.log(math.log(2) + 1e-3))
+    assert deviation(-30.0, **softened) == pytest.approx(math.log(1e-3), abs=1e-4)
+    check_refused(r"learner.log_std=exp: expected one of 'clamp', 'tanh', 'softplus'", Sac, log_std="exp")
 
 
 @pytest.mark.parametrize(("scale", "rises"), [(0.5, False), (0.0, True), (2.0, False)])

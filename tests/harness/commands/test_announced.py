@@ -144,7 +144,8 @@ def test_a_study_says_before_it_begins_what_it_will_do(
     [
         (
             ["suite=metaworld_mt10", "method=sac", "profile=quick"],
-            ["quick runs 1 of 10 tasks of metaworld_mt10; task=reach,button-press-topdown,… for more "
+            ["quick runs 1 of 10 tasks of metaworld_mt10; task=reach,button-press-topdown,… for more, "
+             "profile=quick_all for a short run of each "
              "(task=mt10 is one policy for all 10, another thing)"],
         ),
         (["suite=metaworld_mt10", "method=sac", "profile=paper"], []),

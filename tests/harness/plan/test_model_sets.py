@@ -59,7 +59,13 @@ def test_cells_whose_roles_are_named_by_hand_are_what_they_were(words: str) -> N
         (
             ("method=lagea", "suite=metaworld_mt10", "task=reach", "profile=quick"),
             "oracle",
-            ("embedder=scripted", "text_embedder=scripted", "feedback=oracle"),
+            ("embedder=spatial", "text_embedder=scripted", "feedback=oracle"),
+        ),
+        (("method=furl", "suite=metaworld_mt10", "profile=quick"), "scripted", ("embedder=spatial",)),
+        (
+            ("method=furl_no_goal", "suite=minigrid_doorkey", "task=5x5", "profile=quick", "agent=standard"),
+            "scripted",
+            ("embedder=scripted",),
         ),
         (
             ("method=kagi", "suite=bin_sorting", "profile=quick"),

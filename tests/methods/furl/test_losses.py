@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from guidebench.methods.furl.losses import agreement, cosine, ranking, successes
+from guidebench.methods.furl.losses import agreement, cosine, ranked, ranked_share, ranking, successes
 
 ALL = torch.ones(1, 3, dtype=torch.bool)
 
@@ -19,9 +19,9 @@ def test_a_frame_nearer_to_the_goal_by_more_than_the_gap_should_have_the_larger_
     cosines = torch.tensor([[0.3, 0.5, 0.35]])
     distances = torch.tensor([[1.0, 1.2, 1.5]])
     # pair (0, 2): .1 - (.3 - .35) = .15; pair (1, 2): .1 - (.5 - .35) < 0. The mean is over three frames.
-    assert ranking(cosines, distances, ALL, 0.1, 0.25).tolist() == [pytest.approx(0.15 / 3)]
+    assert ranking(cosines, ranked(distances, ALL, 0.25), ALL, 0.1).tolist() == [pytest.approx(0.15 / 3)]
     without = torch.tensor([[True, True, False]])
-    assert ranking(cosines, distances, without, 0.1, 0.25).tolist() == [0.0], "frame 2 has no vector"
+    assert ranking(cosines, ranked(distances, without, 0.25), without, 0.1).tolist() == [0.0], "frame 2 has no vector"
 
 
 def test_successes_count_where_the_margin_is_not_reached_and_lose_only_the_difference() -> None:
@@ -48,7 +48,15 @@ def test_agreement_is_the_share_of_ranked_pairs_in_the_right_order() -> None:
     cosines = torch.tensor([[0.5, 0.9, 0.4, 0.6, 7.0]])
     distances = torch.tensor([[1.0, 2.0, 3.0, 9.0, 0.0]])
     mask = torch.tensor([[True, True, True, True, False]])
-    share = agreement(cosines, distances, mask, 1.5)
+    share = agreement(cosines, ranked(distances, mask, 1.5))
     # The pairs (0, 2), of cosines .5 > .4, and (1, 3), .9 > .6, are right; (0, 3), .5 < .6, and (2, 3), .4 < .6, wrong.
     assert share.tolist() == [0.5]
-    assert agreement(cosines, distances, mask, 99.0).isnan().all()
+    assert agreement(cosines, ranked(distances, mask, 99.0)).isnan().all()
+
+
+def test_agreement_rests_on_the_ranked_share_of_pairs() -> None:
+    """Of distances 0, 1, 3 and a frame without a vector, (0, 3) and (1, 3) differ by more than 1.5: 2 of 3 pairs."""
+    distances = torch.tensor([[0.0, 1.0, 3.0, 9.0], [5.0, 0.0, 0.0, 0.0]])
+    mask = torch.tensor([[True, True, True, False], [True, False, False, False]])
+    share = ranked_share(ranked(distances, mask, 1.5), mask)
+    assert share[0].item() == pytest.approx(2 / 3) and share[1].isnan()

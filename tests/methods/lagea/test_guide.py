@@ -24,6 +24,9 @@ from tests.methods.furl.test_guide import Played
 SMALL: dict[str, Any] = {
     "width": 2, "stretch": 2, "text_width": 3, "hidden": (5,), "out": 3, "learning_rate": 0.01,
     "batch_size": 8, "gap": 1, "most_keyframes": 3, "spacing": 1, "window": 1, "frames": 3,
+    "saliency": (0.5, 0.25, 0.25), "floor": 0.1, "bce_temperature": 0.1, "alignment_share": 0.1,
+    "uniformity_share": 0.01, "goal_temperature": 0.5, "feedback_temperature": 0.5, "alpha_min": 0.1, "alpha_max": 0.9,
+    "rho": 0.05, "rho_min": 0.01, "rho_max": 0.1, "success_rate": 0.1, "limit": None,
 }  # fmt: skip
 WROTE = {
     "text": "it drifts away", "retries": 0, "empty": False, "outcome": "failure", "code": "drift_from_goal",
@@ -43,7 +46,7 @@ class Attempts(Played):
         super().__init__(path, config, seeds)
         self.ctx.snapshot = lambda row: np.full(4, self.opening, np.uint8)
         self.ctx.notes = []
-        self.ctx.note = lambda log, row, values: self.ctx.notes.append((log, row, values))
+        self.ctx.note = lambda log, row, columns: self.ctx.notes.append((log, row, columns))
         self.opening, self.questions = 100, []
         self.wrote: dict[str, Any] | None = WROTE
 
@@ -205,7 +208,7 @@ def test_without_feedback_the_goal_alone_is_rewarded(tmp_path: Path) -> None:
     attempts.answer()
     assert attempts.rewarded(1) == pytest.approx([expected_terms(attempts, 1, 1.0)[0]], rel=5e-3)
     assert attempts.guide.metrics()["guide/empty"].tolist() == [1]
-    assert [values["empty"] for log, _, values in attempts.ctx.notes if log == "feedback"] == [True]
+    assert [columns["empty"] for log, _, columns in attempts.ctx.notes if log == "feedback"] == [True]
     assert not attempts.questions_to("text_embedder")
     attempts.wrote = None  # the model gave no answer at all
     attempts.live(*"000")
@@ -328,8 +331,8 @@ def test_it_keeps_frames_and_weights_and_measures_for_an_oracle_alone(tmp_path: 
     [
         ({"saliency": (0.5, 0.5, 0.5)}, r"guide\.saliency=\[0\.5, 0\.5, 0\.5\].*whose sum is 1"),
         ({"saliency": (1.0,)}, "three shares"),
-        ({"rho_min": 0.5}, r"guide\.rho_min=0\.5 exceeds guide\.rho_max=0\.1"),
-        ({"alpha_min": 0.95}, r"guide\.alpha_min=0\.95 exceeds"),
+        ({"rho_min": 0.995}, r"guide\.rho_min=0\.995 exceeds guide\.rho_max=0\.99"),
+        ({"alpha_min": 0.96}, r"guide\.alpha_min=0\.96 exceeds"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(changed: dict[str, Any], message: str) -> None:

@@ -13,7 +13,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Question
 from guidebench.harness.plan import matrix
 from guidebench.methods.lagea.feedback import OracleFeedback, reading
-from guidebench.methods.lagea.feedback.oracle import Finding, judged, written
+from guidebench.methods.lagea.feedback.oracle import Finding, development, judged, written
 from guidebench.methods.lagea.feedback.taxonomy import CODES, ERRORS, SUCCESSES
 from guidebench.suites.metaworld import MetaWorldMT10
 from tests.methods.lagea.feedback.attempts import attempt
@@ -88,7 +88,7 @@ def test_it_answers_what_the_dialogue_would_return() -> None:
 
 def test_every_code_is_worded_so_that_the_dialogue_would_accept_it() -> None:
     for code in CODES:
-        reply = written(Finding(code, (3, 5)), "push the puck")
+        reply = written(Finding(code, (3, 5)), "push the puck", development(measures([0, 1, 1, 0], FAR, STAYS)))
         assert reading.structured(json.dumps(reply), 6) == reply
         assert reply["outcome"] == ("success" if code in SUCCESSES else "failure")
 
@@ -133,3 +133,32 @@ def test_another_guide_and_a_suite_without_measures_are_refused() -> None:
     suite_of_measures = MetaWorldMT10()
     parts = {"suite": suite_of_measures, "feedback": oracle, "guide": Guide()}
     assert oracle.fits(CellView(parts, "reach", *suite_of_measures.spaces("reach"))) == ""
+
+
+def test_texts_state_steps_distances_and_the_stage_that_failed() -> None:
+    """Near the object in steps 2 and 3 of 4; the distance to the target is 30, 20, 5 and 10 cm."""
+    episode = measures([0, 1, 1, 0], [0, 0, 0, 0], [0.3, 0.2, 0.05, 0.1])
+    words = development(episode)
+    assert words == (
+        "The distance to the target was 30 cm at step 1, 5 cm at step 3, its least, and 10 cm at the end, step 4. The "
+        "gripper was at the object in 2 of 4 steps, first at step 2."
+    )
+    reflection = ask(episode, False)
+    assert words in reflection["summary"] and words in reflection["text"]
+    assert "at the stage of staying at the target" in reflection["summary"]
+    assert development(measures([0.1, 0.5, 0.2], FAR[:3], [0, 0, 0])) == (
+        "The gripper was never at the object; it was nearest at step 2."
+    )
+
+
+def test_sixty_real_failures_have_at_least_twenty_texts() -> None:
+    task, texts = MetaWorldMT10().make("reach"), set()
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        task.reset(seed)
+        rows = []
+        for _ in range(60):
+            task.step(generator.uniform(-1, 1, 4).astype(np.float32))
+            rows.append(task.measures())
+        texts.add(ask(np.stack(rows), False)["text"])
+    assert len(texts) >= 20
