@@ -52,7 +52,7 @@ def measure(
         )
     draw, between_vectors, between_states, ranked = drawing.spawn(task), [], [], []
     for seed in seeds:
-        home = suite.of_run(seed) if hasattr(suite, "of_run") else suite
+        home: Any = suite.of_run(seed) if hasattr(suite, "of_run") else suite
         snapshots, places = _episode(home, task, seed)
         goal = home.goal_snapshot(task, seed) if shows_goal(home, task) else None
         frames = draw(snapshots if goal is None else np.concatenate([snapshots, goal[None]]))

@@ -22,7 +22,7 @@ class FeedbackVectors(NamedTuple):
 
     vectors: Tensor
     """Vectors of the episodes of each seed, [S, E, F]; 0 where there is none."""
-    index: Tensor
+    places: Tensor
     """Place in `vectors` of each transition's episode, int64 [S, B]."""
     counts: Array
     """Number of episodes of each seed, [S]."""
@@ -31,7 +31,7 @@ class FeedbackVectors(NamedTuple):
         """Return the projected unit vectors of the transitions of a block of seeds, [s, B, d]. Each episode's is
         projected once; no more are projected than the block's seeds have, so other seeds change no bit of them."""
         episodes = unit(heads.project(block, "feedback", self.vectors[rows, : int(self.counts[rows].max())]))
-        return episodes.gather(1, self.index[rows].unsqueeze(2).expand(-1, -1, episodes.shape[2]))
+        return episodes.gather(1, self.places[rows].unsqueeze(2).expand(-1, -1, episodes.shape[2]))
 
 
 class AlignmentBatch(NamedTuple):

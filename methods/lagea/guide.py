@@ -46,7 +46,7 @@ class Feedback(NamedTuple):
 
     vectors: Array
     """Vectors of the episodes of each seed, [S, E, F], E of the seed with most episodes; NaN where there is none."""
-    index: Array
+    places: Array
     """Place in `vectors` of each transition's episode, int64 [S, B]."""
     counts: Array
     """Number of episodes of each seed, [S]."""
@@ -54,12 +54,12 @@ class Feedback(NamedTuple):
     @property
     def present(self) -> Array:
         """Whether each transition's episode has feedback, bool [S, B]."""
-        return np.take_along_axis(np.isfinite(self.vectors[..., 0]), self.index, 1)
+        return np.take_along_axis(np.isfinite(self.vectors[..., 0]), self.places, 1)
 
     def tensors(self, device: str) -> FeedbackVectors:
         """Return them as tensors, with 0 in place of missing vectors."""
         return FeedbackVectors(
-            tensor(filled(self.vectors), device), torch.from_numpy(self.index).to(device), self.counts
+            tensor(filled(self.vectors), device), torch.from_numpy(self.places).to(device), self.counts
         )
 
 

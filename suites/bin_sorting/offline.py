@@ -64,7 +64,7 @@ def _shortened(episode: Trajectory, tail: int | None) -> Trajectory:
     solved = int(np.flatnonzero(~episode.success)[-1]) + 1 if not episode.success.all() else 0
     if tail is None or (length := solved + 1 + tail) >= episode.length:
         return episode
-    steps = {
+    steps: dict[str, Any] = {
         name: array[:length].copy()
         for name, array in episode._asdict().items()
         if isinstance(array, np.ndarray) and name != "opening"

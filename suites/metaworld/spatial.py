@@ -137,4 +137,5 @@ def _place(mask: Array) -> Array:
     if not count:
         return np.full(2, np.nan)
     along = (np.arange(length) for length in mask.shape)
-    return np.array([mask.sum(1 - axis) @ at for axis, at in enumerate(along)]) / count / mask.shape[0]
+    sums = np.array([mask.sum(1 - axis) @ at for axis, at in enumerate(along)])
+    return sums / float(count * mask.shape[0])
