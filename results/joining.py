@@ -137,7 +137,8 @@ def join(studies: Mapping[str, StudyRecord]) -> Joined:
                 place = place._replace(reference=ids.get(place.reference, place.reference))
                 rows[id] = rows[id]._replace(cell=replace(rows[id].cell, matrix=place))
         members[name] = tuple(ids.values())
-        baselines |= dict.fromkeys(ids[cell] for cell in (source.claims.baselines if source.claims else ()))
+        claimed = source.claims.baselines if source.claims else ()
+        baselines |= dict.fromkeys(ids[cell] for cell in claimed if cell in ids)  # a task may have been chosen
     cells = tuple(row.cell for row in rows.values())
     runs = tuple(replace(member.run, cell=row.cell) for row in rows.values() for member in row.runs.values())
     joined = StudyRecord(" + ".join(studies), Path(), (), cells, runs)

@@ -175,8 +175,8 @@ SCRIPTED = {"backend": "scripted", "model": "sprite"}
 SERVED = {"backend": "openai", "model": "m"}
 DOORKEY = {"suite": "minigrid_doorkey", "task": "5x5", "steps": 30_000}
 ARM = {"suite": "metaworld", "task": "button-press-v3"}
-MT10 = {"suite": "metaworld_mt10", "task": "reach", "steps": 80_000, "record": {"versions": {"suite": 2}}}
-ONCE = {seed: {80_000: [1]} for seed in range(3)}
+MT10 = {"suite": "metaworld_mt10", "task": "reach", "steps": 30_000, "record": {"versions": {"suite": 2}}}
+ONCE = {seed: {30_000: [1]} for seed in range(3)}
 RIVALS = {"uer": POOR, "per": POOR}
 PLACES: Mapping[str, tuple[Mapping[str, Any], str, set[Any]]] = {
     **{

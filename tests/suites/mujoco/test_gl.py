@@ -63,6 +63,7 @@ def test_a_glfw_that_cannot_be_loaded_is_named_before_mujoco_is_imported(monkeyp
 def test_egl_without_a_gpu_is_mesas_so_triton_is_loaded_before_it(monkeypatch, gpu, loads):
     loaded = []
     monkeypatch.setenv("MUJOCO_GL", "egl")
+    monkeypatch.delenv("PYOPENGL_PLATFORM", raising=False)
     monkeypatch.setattr("ctypes.util.find_library", lambda name: "libEGL.so.1")
     monkeypatch.setattr(gl, "gpu", lambda: gpu)
     monkeypatch.setattr(gl, "before_mesa", lambda: loaded.append("triton"))
@@ -96,7 +97,7 @@ def test_a_process_that_has_drawn_in_software_can_still_load_a_model(choice, ope
         "drawn = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50); "
         "import triton; print('loaded'); drawn.free(); context.free()"
     )
-    environment = {**os.environ, "MUJOCO_GL": choice}
+    environment = {**os.environ, "MUJOCO_GL": choice, "PYOPENGL_PLATFORM": ""}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     if choice == "egl" and run.returncode == 1:  # a machine without EGL, or without a driver of it
         assert "UserError: MUJOCO_GL=egl, and EGL is missing" in run.stderr or "egl gives no OpenGL" in run.stderr
