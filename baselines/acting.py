@@ -140,9 +140,13 @@ class BaseAgent:
     ) -> Update:
         """Take one gradient step of `learner` on a batch, for the seeds `moving` [S]. A seed whose metrics are not
         finite stops. The arguments are those of `Learner.update`."""
-        update = learner.update(batch, moving, step, reducible, losses)
+        update = learner.update(self.prepare(batch), moving, step, reducible, losses)
         self.active &= np.isfinite(list(update.metrics.values())).all(0) | ~moving
         return update
+
+    def prepare(self, batch: Batch) -> Batch:
+        """Return a batch as the learner reads it: as it is, unless an agent changes observations."""
+        return batch
 
     def evaluated(self, returns: Array, ctx: Context) -> None:
         for experience in self.experiences.values():

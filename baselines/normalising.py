@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from guidebench.harness.interfaces import Array, Observations, State
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, Observations
 
 LEAST = 1e-3
 """Smallest deviation by which an entry is divided, so that one which hardly varies in the dataset is not magnified."""
@@ -59,24 +60,32 @@ class Normalisation:
         return np.asarray(scaled, vectors.dtype)
 
     def arrays(self, row: int) -> dict[str, Array]:
-        """Return a seed's numbers by name, for a stored policy."""
-        numbers = {"mean": self.mean, "deviation": self.deviation}
+        """Return a seed's numbers by name, for a checkpoint or a stored policy; NaN while they are not known."""
+        unknown = np.float32(np.nan)
         return {
-            f"normalisation.{kind}{f'.{part}' if part else ''}": arrays[row].copy()
-            for kind, by_part in numbers.items()
-            for part, arrays in by_part.items()
+            name: numbers[row].copy() if self.fitted[row] else np.full_like(numbers[row], unknown)
+            for name, numbers in self._by_name().items()
         }
 
-    def load(self, row: int, parameters: Mapping[str, Array]) -> None:
-        """Set a seed's numbers by what `arrays` returned."""
-        for kind, by_part in (("mean", self.mean), ("deviation", self.deviation)):
-            for part, arrays in by_part.items():
-                arrays[row] = parameters[f"normalisation.{kind}{f'.{part}' if part else ''}"]
-        self.fitted[row] = True
+    def load(self, row: int, arrays: Mapping[str, Array]) -> None:
+        """Set a seed's numbers by what `arrays` returned; UserError if names or shapes differ."""
+        numbers = self._by_name()
+        shapes = {name: np.shape(array) for name, array in arrays.items()}
+        expected = {name: by_row[row].shape for name, by_row in numbers.items()}
+        if shapes != expected:
+            raise UserError(
+                f"the numbers that normalise observations are {shapes or 'missing'}, expected {expected}; use a policy "
+                f"that was trained with agent.normalise=true on these observations"
+            )
+        self.fitted[row] = all(np.isfinite(array).all() for array in arrays.values())
+        if self.fitted[row]:
+            for name, array in arrays.items():
+                numbers[name][row] = array
 
-    def state(self, row: int) -> State:
-        return {**self.arrays(row), "fitted": bool(self.fitted[row])}
-
-    def load_state(self, row: int, state: State) -> None:
-        self.load(row, state)
-        self.fitted[row] = state["fitted"]
+    def _by_name(self) -> dict[str, Array]:
+        """Return the numbers of all seeds by name, [S, width]."""
+        return {
+            f"normalisation.{kind}{f'.{part}' if part else ''}": by_row
+            for kind, by_part in (("mean", self.mean), ("deviation", self.deviation))
+            for part, by_row in by_part.items()
+        }

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness import registry, settings
-from guidebench.harness.claims import Claims, Row, key_of
+from guidebench.harness.claims import CLAIMS, Claims, Row, key_of
 from guidebench.harness.errors import UserError
 from guidebench.harness.plan import config
 from guidebench.harness.plan.claim_rows import is_execution_word
@@ -60,7 +60,10 @@ class _Words(NamedTuple):
 def check(record: Claims, row: Row, cells: Sequence[CellRecord], path: str) -> None:
     """Raise UserError, naming setting, claimed and actual value, if a cell of a row has other settings than its claims.
     `path`: the file that names the cells, for the message."""
-    words = _words(record, row)
+    try:
+        words = _words(record, row)
+    except UserError as error:
+        raise UserError(f"{path}: the row {key_of(row)!r} of {CLAIMS} is not as a command has it: {error}") from None
     for cell in cells:
         if difference := next(_differences(words, cell), None):
             raise UserError(
@@ -142,8 +145,13 @@ def _parts(words: _Words, places: Sequence[CellRecord | StageRecord]) -> Iterato
 
 
 def _is_named(role: str, part: RecordedPart, name: str) -> bool:
-    """Return whether a name means the part of a role, by its own name or by the short one of `registry.meant`."""
-    return part.name in (name, f"{name}_{role}")
+    """Return whether a name means the part of a role: its own, the short one of `registry.meant`, or that of the part
+    whose settings it takes (`Part.tuned_as`)."""
+    if part.name in (name, f"{name}_{role}"):
+        return True
+    with contextlib.suppress(UserError):  # a part that is not installed here
+        return bool(registry.get(part.kind, part.name).tuned_as == name)
+    return False
 
 
 def _models(words: _Words, cell: CellRecord) -> Iterator[Difference]:

@@ -21,9 +21,6 @@ from guidebench.harness.interfaces import (
     Batch,
     Build,
     Context,
-    Difference,
-    Learner,
-    Loss,
     Metrics,
     Question,
     RunPhase,
@@ -147,40 +144,35 @@ class OfflineOnlineAgent(GuidedAgent):
         normalisation = self._fitted()
         return super().value(observation if normalisation is None else normalisation.of_rows(observation, rows), rows)
 
-    def learn_from(
-        self,
-        learner: Learner,
-        batch: Batch,
-        moving: Array,
-        step: int,
-        reducible: Difference | None = None,
-        losses: Sequence[Loss] = (),
-    ) -> Update:
-        if (normalisation := self._fitted()) is not None:
-            batch = batch._replace(
-                observation=normalisation.of_batch(batch.observation),
-                next_observation=normalisation.of_batch(batch.next_observation),
-            )
-        return super().learn_from(learner, batch, moving, step, reducible, losses)
+    def prepare(self, batch: Batch) -> Batch:
+        if (normalisation := self._fitted()) is None:
+            return batch
+        return batch._replace(
+            observation=normalisation.of_batch(batch.observation),
+            next_observation=normalisation.of_batch(batch.next_observation),
+        )
 
     def state(self, row: int) -> State:
         normalisation = self._normalisation
-        more = {} if normalisation is None else {"normalisation": normalisation.state(row)}
+        more = {} if normalisation is None else {"normalisation": normalisation.arrays(row)}
         return {**super().state(row), **more}
 
     def load_state(self, row: int, state: State) -> None:
         super().load_state(row, state)
         if self._normalisation is not None:
-            self._normalisation.load_state(row, state["normalisation"])
+            self._normalisation.load(row, state["normalisation"])
 
     def parameters(self, row: int) -> Mapping[str, Array]:
         normalisation = self._normalisation
         return {**super().parameters(row), **({} if normalisation is None else normalisation.arrays(row))}
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
-        super().load_parameters(row, parameters)
-        if self._normalisation is not None:
-            self._normalisation.load(row, parameters)
+        if self._normalisation is None:
+            super().load_parameters(row, parameters)
+            return
+        names = self._normalisation.arrays(row)
+        self._normalisation.load(row, {name: array for name, array in parameters.items() if name in names})
+        super().load_parameters(row, {name: array for name, array in parameters.items() if name not in names})
 
     def phases(self) -> tuple[RunPhase, ...]:
         steps = self.config.offline_steps(self._steps)

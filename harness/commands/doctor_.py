@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,8 @@ def _distances(overrides: Mapping[str, Any], role: str) -> list[Finding]:
     )
     if comparison.ranked is not None:
         text += f"; FuRL's gap of {distances.GAP:g} ranks {comparison.ranked:.0%} of the pairs"
+    if math.isnan(comparison.rank_correlation):
+        text += "; all distances are equal, so the embedder tells no two frames apart: choose another one"
     return [Finding("distances", comparison.rank_correlation > 0, text)]
 
 

@@ -30,7 +30,6 @@ from guidebench.harness.records.schema import RESERVED, SCHEMA_VERSION
 from guidebench.harness.settings import Cited, Field
 
 PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
-PROFILES = ("paper", "quick", "smoke")
 DIFFICULTY = meanings.DIFFICULTY
 """The word of a command that names a difficulty of the suite, which stands for other words."""
 PRETRAINING = "pretraining"

@@ -152,7 +152,6 @@ STATUSES = ("waiting", "running", "stopped", "finished", "failed")
 MATRICES = ("ablation", "perturbation")
 """Kinds of matrix in study.json."""
 
-PROFILES_RANKED = ("paper", "quick", "smoke")
 
 INSTRUMENT_CHECK = (
     "hand-written for this task: what a perturbation does to it is a check of the instrument, "

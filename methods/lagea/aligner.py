@@ -29,7 +29,8 @@ class FeedbackVectors(NamedTuple):
 
     def projected(self, heads: Heads, block: int, rows: slice) -> Tensor:
         """Return the projected unit vectors of the transitions of a block of seeds, [s, B, d]. Each episode's is
-        projected once; no more are projected than the block's seeds have, so other seeds change no bit of them."""
+        projected once; no more are projected than the block's seeds have, so on a CPU, where a block is one seed,
+        other seeds change no bit of them."""
         episodes = unit(heads.project(block, "feedback", self.vectors[rows, : int(self.counts[rows].max())]))
         return episodes.gather(1, self.places[rows].unsqueeze(2).expand(-1, -1, episodes.shape[2]))
 

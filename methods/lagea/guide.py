@@ -335,13 +335,14 @@ class LageaGuide(FurlGuide):
         shaping = (rho[:, None] * terms.fused.numpy()).astype(np.float32)
         if self.config.limit is not None:
             shaping = np.clip(shaping, -self.config.limit, self.config.limit)
+        shaping = np.where(_solved(batch), np.float32(0), shaping)
         self._note_share(shaping, task)
         for name, values, chosen in (
             ("reward", terms.fused, has_frames), ("goal_delta", terms.goal, has_frames),
             ("feedback_delta", terms.feedback, has_feedback), ("alpha", terms.share, has_feedback),
         ):  # fmt: skip
             self._shaping_metrics[name][:] = ((values * chosen).sum(1) / chosen.sum(1)).numpy()
-        return batch._replace(reward=np.where(_solved(batch), task, task + shaping))
+        return batch._replace(reward=task + shaping)
 
     def unguided(self, batch: Batch) -> Batch:
         """Return the batch with the task's reward r_task alone."""

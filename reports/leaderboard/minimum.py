@@ -104,7 +104,7 @@ def scored(row: RankedRow, protocol: Protocol) -> RankedRow:
 def lacking(row: RankedRow, protocol: Protocol) -> list[str]:
     """Return the reasons why a row is not ranked; empty for a row that is."""
     if row.tab is None:
-        return [f"its profile is {row.first.profile!r}; paper and quick are ranked"]
+        return [f"its profile is {row.first.profile!r}; paper, quick and quick_all are ranked"]
     missing = [task for task in protocol.tasks if task not in row.tasks] if len(row.tasks) > 1 else []
     reasons = [f"no evaluations on {_listed(missing)}"] if missing else []
     if row.version is not None and protocol.version is not None and row.version != protocol.version:

@@ -9,6 +9,7 @@ from typing import Any
 
 from guidebench.harness.errors import count
 from guidebench.reports.leaderboard.board import TABS, Board, Curve, Details, Entry, Estimate, Tab, claim
+from guidebench.reports.leaderboard.rows import RANKED
 from guidebench.reports.rendering import charts, inline
 from guidebench.reports.rendering.page import environment
 
@@ -88,10 +89,7 @@ def _curves(details: Details) -> Iterator[Curve]:
 def _shown_in(row: Entry) -> Tab:
     """Return the tab that lists the row: a row of a scripted judge is listed beside those of its profile, though ranked
     apart."""
-    for tab in ("paper", "quick"):
-        if row.tab == "scripted" and row.profile == tab:
-            return tab
-    return row.tab
+    return RANKED.get(row.profile, row.tab) if row.tab == "scripted" else row.tab
 
 
 def _values(row: Entry) -> list[Any]:

@@ -28,7 +28,8 @@ _TELLS: Sequence[Callable[[CellRecord], str]] = (
     lambda cell: json.dumps(dict(sorted(cell.settings.items())), default=str),
 )
 """What tells rows apart that would share a task, in this order: nothing more, the learner, all settings."""
-_RANKED: Mapping[str, Tab] = {"paper": "paper", "quick": "quick", "quick_all": "quick"}
+RANKED: Mapping[str, Tab] = {"paper": "paper", "quick": "quick", "quick_all": "quick"}
+"""Profile -> the tab that ranks it."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ def tab(cell: CellRecord) -> Tab | None:
         backends |= {part.backend, _backend(part)}
     if backends & set(judges.INSTRUMENTS):
         return "scripted"
-    return _RANKED.get(cell.profile)
+    return RANKED.get(cell.profile)
 
 
 def _backend(part: RecordedPart) -> str:

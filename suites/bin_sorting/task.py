@@ -332,8 +332,9 @@ class BinTask:
         self._tell()
         self._last, self._ever = np.array(state["last"], bool), np.array(state["ever"], bool)
         self._events = np.zeros(len(EVENTS), bool)
-        self._stage, self._still = str(state["stage"]), int(state["still"])
-        self._hovered = np.array(state["hovered"], bool)
+        # Checkpoints of before these were counted lack them.
+        self._stage, self._still = str(state.get("stage", "")), int(state.get("still", 0))
+        self._hovered = np.array(state.get("hovered", np.zeros(len(STAGES))), bool)
         self._random = np.random.default_rng()
         self._random.bit_generator.state = state["random"]
 

@@ -1,8 +1,10 @@
 """Observations are normalised by a dataset's numbers, which a checkpoint and a policy hold."""
 
 import numpy as np
+import pytest
 
 from guidebench.baselines.normalising import Normalisation
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Observations
 
 VECTOR = Observations((4,), "float32")
@@ -45,10 +47,16 @@ def test_of_a_record_vectors_of_floats_change_and_pictures_stay() -> None:
 def test_a_checkpoint_and_a_policy_hold_the_numbers() -> None:
     normalisation, observation = fitted(), np.array([[2, 0, 8, 1]], np.float32)
     expected = normalisation.of_rows(observation, np.zeros(1, int))
-    resumed, played = Normalisation(1, VECTOR), Normalisation(1, VECTOR)
-    resumed.load_state(0, normalisation.state(0))
-    played.load(0, normalisation.arrays(0))
-    for other in (resumed, played):
-        assert other.fitted.all() and np.array_equal(other.of_rows(observation, np.zeros(1, int)), expected)
-    resumed.load_state(0, Normalisation(1, VECTOR).state(0))
-    assert not resumed.fitted.any(), "a checkpoint from before the first use has none"
+    other = Normalisation(1, VECTOR)
+    other.load(0, normalisation.arrays(0))
+    assert other.fitted.all() and np.array_equal(other.of_rows(observation, np.zeros(1, int)), expected)
+    other.load(0, Normalisation(1, VECTOR).arrays(0))
+    assert not other.fitted.any(), "a checkpoint, or a new agent, from before the first use has none"
+
+
+@pytest.mark.parametrize(
+    "arrays", [{}, {"normalisation.mean": np.zeros(4)}, dict.fromkeys(fitted().arrays(0), np.zeros(1))]
+)
+def test_numbers_that_do_not_fit_are_refused(arrays: dict[str, np.ndarray]) -> None:
+    with pytest.raises(UserError, match=r"trained with agent\.normalise=true"):
+        Normalisation(1, VECTOR).load(0, arrays)

@@ -22,6 +22,8 @@ CRAFTER = (
     "suite=crafter_ood", "task=wood_sword", "profile=quick", "training.steps=24000", "suite.actions=find",
     "evaluation.episodes=10",
 )  # fmt: skip
+HOUSEKEEP = ("suite=housekeep", "task=adjustment_2", "profile=quick")
+LINVIT = ("method=linvit", "models=scripted")
 STAGED = (
     "method=ellm", "models=scripted", "text_embedder.width=384", "pretraining.keeps=[encoder,trunk]",
     "pretraining.training.steps=24000",
@@ -94,6 +96,7 @@ def test_a_study_with_other_settings_than_its_claims_is_refused(
         (DOORKEY, GUIDED, ("method=vlm_rb", "chat=openai"), r"chat=\(no such part\), .* chat=openai"),
         (DOORKEY, GUIDED, (*GUIDED, "replay.lambda_max=0.25"), "replay.lambda_max=.*, .* replay.lambda_max=0.25"),
         (DOORKEY, GUIDED, (*GUIDED, "guide.rho=0.25"), r"guide.rho=\(no such setting\)"),
+        (HOUSEKEEP, LINVIT, (*LINVIT, "learner.dueling_dqn.lr=0.5"), "learner.lr=.*, .* learner.lr=0.5"),
         (CRAFTER, STAGED, ("method=ellm", "pretraining=none"), "pretraining=ellm_exploration, .* pretraining=none"),
         (CRAFTER, STAGED, (*STAGED, "pretraining.learner.lr=0.5"), "the claims have pretraining.learner.lr=0.5"),
     ],

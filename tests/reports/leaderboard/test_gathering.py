@@ -208,7 +208,7 @@ PLACES: Mapping[str, tuple[Mapping[str, Any], str, set[Any]]] = {
             (ends(1, 1, 1, step=200), {},
              "8x8: last evaluated at step 200 of 300; 8x8: a run ended before its 300 steps"),
             ({s: {300: [1] * 9} for s in range(3)}, {}, "8x8: 9 episodes in the final evaluation; 10 are needed"),
-            (SOLVED, {"profile": "mine"}, "its profile is 'mine'; paper and quick are ranked"),
+            (SOLVED, {"profile": "mine"}, "its profile is 'mine'; paper, quick and quick_all are ranked"),
             (SOLVED, {"record": {"versions": {"suite": 0}}}, "made under version 0 of the suite, which is at 1"),
         ])
     },

@@ -72,6 +72,14 @@ def test_sides_of_the_tray_begin_three_centimetres_from_its_middle():
     assert not is_at(np.array([0.42, 0.2, 0.02]), "left side")  # beyond the tray
 
 
+def test_a_state_from_before_hovering_was_counted_is_restored(tasks):
+    task = tasks("forward")
+    task.reset(3)
+    older = {name: entry for name, entry in task.state().items() if name not in ("stage", "still", "hovered")}
+    task.load_state(older)
+    assert not any(task.state()["hovered"]) and task.state()["elapsed"] == older["elapsed"]
+
+
 def test_termination_at_success_is_a_setting():
     task = BinTask("forward", replace(STATE, terminate=True))
     assert not task.step(STILL).terminated
