@@ -18,7 +18,12 @@ def text(words: str) -> str:
     """Escape plain words as one line of a Markdown cell or paragraph; text in back quotes stays code."""
     line = " ".join(words.split()).replace("|", "\\|")
     pieces = re.split(r"(`[^`]*`)", line)
-    return "".join(piece if piece.startswith("`") else re.sub(r"([*<\[\]])", r"\\\1", piece) for piece in pieces)
+    return "".join(piece if piece.startswith("`") else _escaped(piece) for piece in pieces)
+
+
+def _escaped(words: str) -> str:
+    """Escape what is markup; a backslash before "<" would be printed."""
+    return re.sub(r"([*\[\]])", r"\\\1", words).replace("<", "&lt;")
 
 
 def code(words: str) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from docs.generated.markdown import code, table, text
 from guidebench import results
-from guidebench.harness.claims import key_of
+from guidebench.harness.claims import claim_score, key_of
 from guidebench.harness.grouping import grouped
 from guidebench.reports.rendering import tables
 from guidebench.reports.rendering.figures import PALETTE
@@ -142,7 +142,7 @@ def section(measured: MeasuredStudy) -> str:
     if measured.claimed is not None:
         parts.append(_verdicts(measured.claimed))
     for heading, rows in tables.by_task(summary.rows).items():
-        parts += [f"### {text(heading)}", curves(heading, rows), _table(measured, rows)]
+        parts += [f"### {text(heading)}", curves(heading, rows, _claims_returns(measured)), _table(measured, rows)]
     command = measured.words.command or code(" ".join(study.command))
     hours = "not recorded" if np.isnan(measured.hours) else f"{measured.hours:.1f}"
     facts = [f"Command: {command}", f"Hours of its workers: {hours}."]
@@ -151,6 +151,13 @@ def section(measured: MeasuredStudy) -> str:
         facts.append(f"Claims: `results/measured/{name}/claims.json`, digest `{digest}`.")
     parts += [" ".join(facts), _folded(measured)]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _claims_returns(measured: MeasuredStudy) -> bool:
+    """Return whether the primary claims of a study compare returns, so that its page shows these."""
+    claimed = measured.claimed.record.claims if measured.claimed else ()
+    quantities = {claim_score(claim.score).quantity for claim in claimed if claim.primary}
+    return quantities == {"return"}
 
 
 def _finding(measured: MeasuredStudy) -> str:
@@ -179,13 +186,20 @@ def _table(measured: MeasuredStudy, rows: Sequence[ReportRow]) -> str:
     placebos = _placebos(measured.claimed)
     digits = scoring.digits(row.final for row in rows)
     header = ["row", f"final {scoring.title(rows[0].score)}", "seeds"]
+    with_returns = _claims_returns(measured) and rows[0].score.name != "return"
     if lines:
         header[2:2] = [f"difference to {text(matrix.lines[0].row.label)}" if matrix else "", "p", "seeds needed"]
+    if with_returns:
+        header.insert(1, "final return")
     if any(row.cell.id in placebos for row in rows):
         header.append("difference to its placebo")
 
+    return_digits = scoring.digits(row.final_return for row in rows)
+
     def cells(row: ReportRow) -> Iterator[str]:
         yield text(row.label)
+        if with_returns:
+            yield text(tables.spread(row.final_return, return_digits))
         yield text(tables.spread(row.final, digits) + ("†" if row.alone else ""))
         if lines:
             line = lines.get(row.cell.id)
@@ -227,16 +241,18 @@ def _folded(measured: MeasuredStudy) -> str:
     return f'<details markdown="1"><summary>What it does not show, and more</summary>\n\n{body}\n\n</details>'
 
 
-def curves(heading: str, rows: Sequence[ReportRow]) -> str:
-    """Return the learning curves of the rows of one place as an SVG element: means over seeds."""
+def curves(heading: str, rows: Sequence[ReportRow], of_returns: bool = False) -> str:
+    """Return the learning curves of the rows of one place as an SVG element: means over seeds of their score, or of
+    their returns."""
     drawn = [row for row in rows if len(row.steps) > 1]
     if not drawn:
         return ""
     last = max(row.last for row in drawn)
-    estimates = np.concatenate([row.curve.estimate for row in drawn])
+    means = [(row.return_curve if of_returns else row.curve).estimate for row in drawn]
+    estimates = np.concatenate(means)
     score = drawn[0].score
-    low = float(estimates.min()) if score.low is None else float(score.low)
-    high = float(estimates.max()) if score.high is None else float(score.high)
+    low = float(estimates.min()) if of_returns or score.low is None else float(score.low)
+    high = float(estimates.max()) if of_returns or score.high is None else float(score.high)
     span = high - low or 1.0
     decimals = scoring.digits([span])
     right, bottom = WIDTH - 10, HEIGHT - 30
@@ -254,19 +270,19 @@ def curves(heading: str, rows: Sequence[ReportRow]) -> str:
         ),
         f'<text x="{right}" y="{bottom + 18}" text-anchor="end">{last:,} steps</text>',
     ]
-    for index, row in enumerate(drawn):
+    for index, (row, mean) in enumerate(zip(drawn, means, strict=True)):
         dash = DASHES[index // len(PALETTE) % len(DASHES)]
         style = f'fill="none" stroke="{_colour(index)}" stroke-width="2"' + (
             f' stroke-dasharray="{dash}"' if dash else ""
         )
-        points = " ".join(map(point, row.steps.tolist(), row.curve.estimate.tolist()))
+        points = " ".join(map(point, row.steps.tolist(), mean.tolist()))
         y = HEIGHT + LEGEND * index
         parts += [
             f'<polyline points="{points}" {style}/>',
             f'<path d="M{MARGIN},{y} h24" {style}/>',
             f'<text x="{MARGIN + 32}" y="{y + 4}">{escape(row.label)}</text>',
         ]
-    title = f"Mean {score.name} over seeds while training: {heading}"
+    title = f"Mean {'return' if of_returns else score.name} over seeds while training: {heading}"
     return (
         f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" role="img" font-size="12" fill="currentColor" '
         f'style="max-width: 100%; height: auto"><title>{escape(title)}</title>{"".join(parts)}</svg>'
