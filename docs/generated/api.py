@@ -9,7 +9,21 @@ FACE = {
 }
 """Interfaces for users of the harness: title -> paths."""
 PARTS = {
-    "Contracts": "guidebench.harness.interfaces",
+    **{
+        f"Contracts: {subject}": f"guidebench.harness.interfaces.{subject}"
+        for subject in (
+            "tasks",
+            "spaces",
+            "episodes",
+            "questions",
+            "agents",
+            "replay",
+            "samplers",
+            "learning",
+            "guides",
+            "building",
+        )
+    },
     "Declarations": "guidebench.harness.parts",
     "Capabilities": "guidebench.harness.capabilities",
     "Settings": "guidebench.harness.settings",
